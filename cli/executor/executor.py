@@ -22,7 +22,7 @@ from pathlib import Path
 from cli import progress
 from cli.errors import EXIT_FAILED, Interrupted, RepriseError
 from cli.executor import figures, processes, ready
-from cli.executor.machine import Machine
+from cli.executor.machine import Machine, State
 from cli.executor.outcome import Outcome
 from cli.executor.processes import Child
 from cli.executor.sandbox import STOP
@@ -31,6 +31,8 @@ from cli.plan.planned import Figure, HostStep, Plan, Process, Step, Terms
 
 _POLL_S = 0.05  # between two checks of readiness
 _REFUSES = 78  # an exit status, see Ready.refusal
+_INTERRUPTED = "the run was interrupted"
+_LOST_HINT = "see whether it is up, and run it again"
 _OUTLIVE_S = 5.0  # for what outlives a process that was killed: queriers still write their records
 
 
@@ -59,6 +61,7 @@ class Executor:
         self._of_host = dict(others or {})
         self._prepared = prepared
         self._machines = list(dict.fromkeys((home, *self._of_host.values())))
+        self._states = dict.fromkeys(self._machines, State(()))
         self._started: list[Child] = []
         self._lost: list[Machine] = []
         self._selector = selectors.DefaultSelector()
@@ -80,9 +83,7 @@ class Executor:
         except RepriseError as error:
             self.outcome.fail(error.what, error.hint)
         except Interrupted:
-            kept = "results up to here are kept and marked unclean"
-            hint = kept if self._has_records() else "nothing had been replayed, run it again"
-            self.outcome.fail("the run was interrupted", hint)
+            self.outcome.fail(_INTERRUPTED)
         except OSError as error:
             self.outcome.fail_by(error)
         for last in (self._stop_main, self._finish, self._stop_all):
@@ -92,6 +93,9 @@ class Executor:
                 self.outcome.fail_by(error)
             except RepriseError as error:
                 self.outcome.fail(error.what, error.hint)
+        if self.outcome.error == _INTERRUPTED:
+            kept = "results up to here are kept and marked unclean"
+            self.outcome.hint = kept if self._has_records() else "nothing had been replayed, run it again"
         self._progress.finish()
         self.outcome.steal_s = round(processes.steal_s() - steal, 3)
         return self.outcome
@@ -132,8 +136,14 @@ class Executor:
 
     def _poll(self) -> None:
         for machine in self._machines:
-            for line in machine.poll():
-                self._on_main_output(line)
+            self._look(machine)
+
+    def _look(self, machine: Machine, awaited: str = "", ended: bool = False) -> State:
+        """The machine's state, which is kept until the next look."""
+        state = self._states[machine] = machine.poll(awaited, ended)
+        for line in state.lines:
+            self._on_main_output(line)
+        return state
 
     # --- before the run -----------------------------------------------------------------------------------
 
@@ -154,16 +164,17 @@ class Executor:
     def _run_step(self, step: Step) -> None:
         self._progress.phase(step.title)
         log = self._log(step.id)
-        child = self._home.start_step(step.id)
+        child = self._home.start(step.id)
         self._started.append(child)
         if not self._wait(lambda: not child.running, step.timeout_s):
             raise RepriseError(f"{step.title} took over {step.timeout_s:g} s", f"see {self._show(log)}")
+        said = self._home.said(step.id)
         if child.exit != 0:
-            what, hint = (self._told(one, step.terms, self._home) for one in self._home.words(step.id))
+            what, hint = (self._told(one, step.terms, self._home) for one in (said.what, said.hint))
             raise RepriseError(
                 f"{step.title} failed: {what or end_of(child)}", hint or f"see {self._show(log)}"
             )
-        self._warn(self._home.warnings(step.id))
+        self._warn(said.warnings)
 
     def _told(self, text: str, terms: str, machine: Machine) -> str:
         return in_terms(text, self._plan.terms.get(terms, Terms()), machine.fill)
@@ -184,20 +195,17 @@ class Executor:
             for machine in self._machines
         ]
         if len(shares) == 1:  # namespaces belong to the thread
-            self._home.set_up(steps)
+            self._home.carry_out(steps)
             return
         with ThreadPoolExecutor(len(shares)) as pool:
-            done = [pool.submit(machine.set_up, share) for machine, share in shares if share]
+            done = [pool.submit(machine.carry_out, share) for machine, share in shares if share]
         for one in done:
             one.result()
-
-    def _carry_out(self, step: HostStep) -> None:
-        self._machine(step.host).carry_out(step)
 
     def _begin(self) -> None:
         """The last before the main process: what is read off the hosts, and the servers' processes."""
         for step in self._plan.begin:
-            self._carry_out(step)
+            self._machine(step.host).carry_out([step])
         for machine in self._machines:
             machine.begin()
 
@@ -206,11 +214,12 @@ class Executor:
         if not self.outcome.started:
             return
         for machine in self._machines:
-            self.outcome.because += machine.reasons()
-            self.outcome.replaced += machine.replaced()
+            state = self._look(machine, ended=True)
+            self.outcome.because += state.reasons
+            self.outcome.replaced += state.replaced
         for step in self._plan.finish:
             try:
-                self._carry_out(step)
+                self._machine(step.host).carry_out([step])
             except RepriseError as error:
                 self.outcome.because.append(error.what)
             except OSError as error:
@@ -237,43 +246,46 @@ class Executor:
         end = self._clock() + process.ready.timeout_s
         while (missing := self._missing(process)) is not None:
             self._wait(lambda: not child.running, _POLL_S)
-            what, hints, kept = None, [process.ready.hint], process.files[:0]
+            if self._why_lost(process.host) is not None:
+                continue  # which is the reason then
+            what, hints, log = None, [process.ready.hint], self._log(process.id)
             if not child.running and (process.ready.kind != "exit" or child.exit != 0):
                 what = f"{process.id} ended before it was ready ({end_of(child)})"
                 if process.ready.refusal and child.exit == _REFUSES:
                     what = f"{process.id}: {process.ready.refusal}"
-                    kept = process.files[:1]
+                    log = log.with_name(Path(process.files[0]).name) if process.files else log
             elif self._clock() > end:
                 what = f"{process.id} was not ready within {process.ready.timeout_s:g} s ({missing})"
                 hints.insert(0, process.ready.late_hint)
             if what is not None:
-                hints.append(self._look_at(process, *kept))
-                raise RepriseError(what + self._last_words(process), ", ".join(filter(None, hints)))
+                hints.append(f"see {self._show(log)}")
+                raise RepriseError(
+                    what + self._last_words(process, keep=True), ", ".join(filter(None, hints))
+                )
             if process.ready.kind == "exit" and (trouble := self._trouble()) is not None:
                 raise RepriseError(*trouble)  # an hour may pass, and what it needs may die
         if (wanted := process.ready.refused) is not None:
-            refused = self._machine(process.host).refused(process.id)
+            found = self._machine(process.host).said(process.id).warnings
+            refused = [f"{process.id}: {one}" for one in found]
             if refused and wanted.hint:
-                raise RepriseError(f"{process.id}: {refused}", wanted.hint)
-            self._warn([f"{process.id}: {refused}"] if refused else [])
+                raise RepriseError(refused[0], wanted.hint)
+            self._warn(refused)
 
     def _missing(self, process: Process) -> str | None:
-        if ready.asks(process.ready):
-            return self._machine(process.ready.source).dns_problem(process.id)
+        """What a process lacks to be ready; one that answers may be asked from another machine."""
         if process.ready.kind == "none":
             return None
-        return self._machine(process.host).missing(process.id)
+        asks = ready.asks(process.ready)
+        host = process.ready.source if asks else process.host
+        missing = self._look(self._machine(host), process.id).missing
+        for why in filter(None, map(self._why_lost, (host, process.host))):
+            raise RepriseError(why, _LOST_HINT)
+        return missing
 
-    def _look_at(self, process: Process, config: str = "") -> str:
-        """Where to look for why it did not start: its log, or its configuration, which is kept beside it."""
-        self._machine(process.host).keep_files(process.id)
-        log = self._log(process.id)
-        return f"see {self._show(log.with_name(Path(config).name) if config else log)}"
-
-    def _last_words(self, process: Process) -> str:
-        """What ended it, to be put after what happened to it."""
+    def _last_words(self, process: Process, keep: bool = False) -> str:
+        """What ended it, to be put after what happened to it; `keep`: see `Machine.said`."""
         machine = self._machine(process.host)
-        words = self._told(machine.words(process.id)[0], process.terms, machine)
+        words = self._told(machine.said(process.id, keep).what, process.terms, machine)
         return f": {words}" if words else ""
 
     # --- the run ------------------------------------------------------------------------------------------
@@ -289,10 +301,8 @@ class Executor:
         main = self._child(self._plan.main)
         self._wait(lambda: not main.running or self._trouble() is not None, None)
         self._note_the_lost()
-        if (why := self._machine(main.host).lost()) is not None:
-            raise RepriseError(
-                f"the controller's host was lost: {why}", "see whether it is up, and run it again"
-            )
+        if (why := self._why_lost(main.host)) is not None:
+            raise RepriseError(f"the controller's host was lost: {why}", _LOST_HINT)
         trouble = self._trouble() if main.running else None
         if trouble is not None:
             raise RepriseError(*trouble)
@@ -313,14 +323,14 @@ class Executor:
         return self._machines_trouble()
 
     def _machines_trouble(self) -> tuple[str, str] | None:
-        return next(filter(None, [machine.trouble() for machine in self._machines]), None)
+        return next(filter(None, [state.trouble for state in self._states.values()]), None)
 
     def _note_the_lost(self) -> None:
         """The run goes on without a machine of clients, as without a client."""
-        for machine in self._machines:
-            if (why := machine.lost()) is not None and machine not in self._lost:
+        for machine, state in self._states.items():
+            if state.lost is not None and machine not in self._lost:
                 self._lost.append(machine)
-                self.outcome.because.append(f"a host was lost during the run: {why}")
+                self.outcome.because.append(f"a host was lost during the run: {state.lost}")
 
     def _restart_the_dead(self) -> None:
         """Starts again what the plan says may die; the run is not clean any more, and says why."""
@@ -344,7 +354,7 @@ class Executor:
 
     def _has_records(self) -> bool:
         """Whether the start was announced: queriers open their records then."""
-        return any(machine.has_records() for machine in self._machines)
+        return any(state.records for state in self._states.values())
 
     def _left_alone(self) -> bool:
         """Whether the main process goes on long after all that it needs has ended: it hangs."""
@@ -361,8 +371,9 @@ class Executor:
             return
         process = self._planned[main.id]
         machine = self._machine(main.host)
-        said = machine.told(main.id) or (self._main_because, "")
-        what, hint = (self._told(one, process.terms, machine) for one in said)
+        said = machine.said(main.id)
+        words = (said.what, said.hint) if said.itself else (self._main_because, "")
+        what, hint = (self._told(one, process.terms, machine) for one in words)
         self.outcome.fail(
             what or f"{main.id} ended with {end_of(main)}", hint or f"see {self._show(self._log(main.id))}"
         )
@@ -386,7 +397,7 @@ class Executor:
                 self._stop(child, self._planned[child.id])
             else:
                 self._signal(child, signal.SIGKILL)
-        self._wait(lambda: not any(machine.outlived() for machine in self._machines), _OUTLIVE_S)
+        self._wait(lambda: not any(state.outlived for state in self._states.values()), _OUTLIVE_S)
         self._collect()
 
     def _forget_wishes(self) -> None:
@@ -428,15 +439,13 @@ class Executor:
             if child.id != self._plan.main and not child.stopped_by_us:
                 self._note_early_end(child)
         if self._plan.network.kind != "host":
-            for machine in self._machines:
-                machine.collect()
-            self._count_leaks(self._plan.figures if self.outcome.started else ())
+            refused = [one for machine in self._machines for one in machine.collect().items()]
+            self._count_leaks(self._plan.figures if self.outcome.started else (), refused)
 
-    def _count_leaks(self, counted: Sequence[Figure]) -> None:
+    def _count_leaks(self, counted: Sequence[Figure], refused: Sequence[tuple[str, int]]) -> None:
         """What had no route out, and what the hosts' guards stopped; the report says why."""
         self.outcome.because += figures.reasons(counted, self._results)
         found = figures.leaks(counted, self._results)
-        refused = [one for machine in self._machines for one in machine.refused_packets().items()]
         for host, count in refused:
             found.append(figures.Leak(host, count, "were meant for outside: no route leads there"))
         self.outcome.leaks = [asdict(one) for one in found]
@@ -444,7 +453,7 @@ class Executor:
 
     def _note_early_end(self, child: Child) -> None:
         process = self._planned[child.id]
-        lost = self._machine(child.host).lost() is not None  # which is the reason then
+        lost = self._why_lost(child.host) is not None  # which is the reason then
         if not child.replaced and not lost and child.exit not in process.ends and self.outcome.error is None:
             words = f"{child.id} ended early ({end_of(child)}){self._last_words(process)}"
             self.outcome.fail(words, f"see {self._show(self._log(child.id))}")
@@ -453,6 +462,9 @@ class Executor:
 
     def _machine(self, host: str) -> Machine:
         return self._of_host.get(host, self._home)
+
+    def _why_lost(self, host: str) -> str | None:
+        return self._states[self._machine(host)].lost
 
     def _child(self, ident: str) -> Child:
         return next(child for child in self._started if child.id == ident)

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from pydantic import FiniteFloat, InstanceOf
 
 from cli import linux
 from cli.errors import RepriseError
@@ -22,82 +26,82 @@ from cli.executor.words import ended, told
 from cli.plan.planned import RESULTS, RUN, File, Folder, HostStep, Plan, Process, Step
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_LOOK_S = 0.2  # between two looks at all processes
+Text = InstanceOf[str]  # of a machine; names of files may be any bytes
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A process that was started, and what it has used."""
+
+    pid: int
+    exit: int | None
+    cpu_s: FiniteFloat
+    max_rss_bytes: int
+
+
+@dataclass(frozen=True)
+class State:
+    """What there is to know of a machine at a moment."""
+
+    children: tuple[Seen, ...]
+    lines: tuple[Text, ...] = ()  # new ones of the main process's output
+    missing: Text | None = None  # what the awaited process lacks, None when it is ready
+    trouble: tuple[Text, Text] | None = None  # what makes going on pointless, and how to fix it
+    records: bool = False  # queriers have begun to write here
+    outlived: bool = False  # all has ended but processes that may outlive those of the plan
+    reasons: tuple[Text, ...] = ()  # at the replay's end: why the run is not clean
+    replaced: tuple[Text, ...] = ()  # then, too: processes that ended without a complaint
+    steal_s: FiniteFloat = 0.0  # seconds that its hypervisor gave to others since it was booted
+    lost: Text | None = None  # why nothing can be asked of it any more
+
+
+@dataclass(frozen=True)
+class Said:
+    """What ended a step or process and how to fix it, in its own words, and whether it has said so for
+    whoever started it. `warnings`: lines of a step's file, or what a server's log says that it does not take.
+    """
+
+    what: Text
+    hint: Text = ""
+    itself: bool = False
+    warnings: tuple[Text, ...] = ()
 
 
 class Machine(Protocol):
-    """One machine. `children` are the processes that were started there, by process number."""
+    """One machine."""
 
-    children: dict[int, Child]
     tick_s: float  # how often `poll` is worth its while, beside signals
 
     def prepare(self) -> list[str]:
         """Makes network, folders and files; returns the settings that were refused."""
 
-    def start_step(self, ident: str) -> Child:
-        """Starts a step of the plan."""
+    def carry_out(self, steps: Sequence[HostStep]) -> None:
+        """Applies steps of its hosts, either of their set-up or such as read something; a failure is an
+        error.
+        """
 
-    def warnings(self, ident: str) -> list[str]:
-        """What a step that has ended warns of."""
-
-    def set_up(self, steps: Sequence[HostStep]) -> None:
-        """Applies steps of its hosts that change them; a failure is an error."""
-
-    def carry_out(self, step: HostStep) -> None:
-        """Applies a step that reads something off a host."""
-
-    def start(self, ident: str, turn: int) -> Child:
-        """Starts a process of the plan."""
-
-    def missing(self, ident: str) -> str | None:
-        """None when the process that was started last under this name is ready, else what is missing."""
-
-    def refused(self, ident: str) -> str:
-        """What its log says of things that it does not take."""
-
-    def dns_problem(self, ident: str) -> str | None:
-        """None when the process, on whatever machine, answers hosts of this one."""
-
-    def words(self, ident: str) -> tuple[str, str]:
-        """What ended a step or process and how to fix it, in its own words."""
-
-    def told(self, ident: str) -> tuple[str, str] | None:
-        """The same, only where it has said so for whoever started it."""
-
-    def keep_files(self, ident: str) -> None:
-        """Keeps what a process reads beside its log."""
+    def start(self, ident: str, turn: int = 0) -> Child:
+        """Starts a step or process of the plan; `poll` updates it."""
 
     def begin(self) -> None:
         """The replay begins: essential processes are watched from now on."""
 
-    def lost(self) -> str | None:
-        """Why nothing can be asked of it any more, None while it can."""
+    def poll(self, awaited: str = "", ended: bool = False) -> State:
+        """What has changed. `awaited`: a process whose readiness is looked at; it runs here, or is asked from
+        here. `ended`: the replay has, and what was watched is told.
+        """
 
-    def poll(self) -> list[str]:
-        """Updates `children`; returns new lines of the main process's output."""
-
-    def trouble(self) -> tuple[str, str] | None:
-        """What makes going on pointless on this machine, and how to fix it: no room for results."""
-
-    def reasons(self) -> list[str]:
-        """Why the run is not clean: what ended below essential processes, and what they complained of."""
-
-    def replaced(self) -> list[str]:
-        """Children of essential processes that ended without a complaint."""
+    def said(self, ident: str, keep: bool = False) -> Said:
+        """What a step or process has said; `keep`: its configuration is kept beside its log."""
 
     def signal(self, child: Child, number: int) -> None:
         """Sends a signal to a process if it still runs."""
 
-    def outlived(self) -> bool:
-        """Whether processes still run that may outlive those of the plan."""
-
-    def has_records(self) -> bool:
-        """Whether queriers have begun to write here."""
-
-    def refused_packets(self) -> dict[str, int]:
-        """Packets that a host wanted to send and had no route for, by host."""
-
-    def collect(self) -> None:
-        """Has the files that the plan's figures are read from in the results."""
+    def collect(self) -> dict[str, int]:
+        """Has the files that the plan's figures are read from in the results. Returns how many packets hosts
+        wanted to send and had no route for.
+        """
 
     def fill(self, text: str) -> str:
         """The text with this machine's names in the place of the plan's."""
@@ -110,7 +114,7 @@ class LocalMachine:
 
     def __init__(self, plan: Plan, runtime: Path, results: Path, seen: Path | None = None) -> None:
         """`seen`: the results as the programs see them."""
-        self.children: dict[int, Child] = {}
+        self.children: dict[int, Child] = {}  # by process number
         self._plan = plan
         self._names = {RUN: str(runtime), RESULTS: str(seen or results)}
         self._results = results
@@ -119,8 +123,8 @@ class LocalMachine:
         self._space = Space(results)
         self._hosts = netns.Hosts()
         self._workers = workers.Watch(())
-        self._processes = {one.id: one for one in plan.processes}
-        self._steps = {one.id: one for one in plan.prepare}
+        self._looked = 0.0
+        self._records = False
 
     def prepare(self) -> list[str]:
         self._hosts = netns.build(self._plan.network)
@@ -130,95 +134,47 @@ class LocalMachine:
 
     # --- steps and processes ------------------------------------------------------------------------------
 
-    def start_step(self, ident: str) -> Child:
-        """A step runs in the machine's own network."""
-        return self._known(processes.start(self._launch(self._steps[ident], "step", ""), None, None))
-
-    def warnings(self, ident: str) -> list[str]:
-        """The lines of the step's file of warnings."""
-        file = self._steps[ident].warnings
-        return Path(self.fill(file)).read_text(encoding="utf-8").splitlines() if file else []
-
-    def set_up(self, steps: Sequence[HostStep]) -> None:
-        """Namespaces vanish, so that nothing is undone here."""
+    def carry_out(self, steps: Sequence[HostStep]) -> None:
+        """The commands run in the host's network. Namespaces vanish, so that nothing is undone here."""
         for step in steps:
-            self.carry_out(step)
+            log, env = self._log(step.id), self._env({})
+            hoststeps.carry_out(step.apply, self._hosts.of(step.host), self.fill, env, log)
 
-    def carry_out(self, step: HostStep) -> None:
-        """The commands run in the host's network."""
-        log = self._log(step.id)
-        hoststeps.carry_out(step.apply, self._hosts.of(step.host), self.fill, self._env({}), log)
-
-    def start(self, ident: str, turn: int) -> Child:
+    def start(self, ident: str, turn: int = 0) -> Child:
         """The output of the main process goes to a file of its own."""
-        process = self._processes[ident]
-        self._check_port(process)
-        launch = self._launch(process, process.role, process.host, turn)
-        netns_of_host = self._hosts.of(process.host)
+        what, log = self._plan.named(ident), self._log(ident)
+        self._check_port(what)
+        argv = [self.fill(text).replace("@turn@", str(turn)) for text in what.argv]
+        launch = Launch(ident, what.role, what.host, argv, self._env(what.env), log)
+        netns_of_host = self._hosts.of(what.host)
         if ident != self._plan.main:
             child = processes.start(launch, None, netns_of_host)
         else:
             with self._output.open("wb") as output:
                 child = processes.start(launch, output.fileno(), netns_of_host)
         child.turn = turn
-        return self._known(child)
-
-    def _known(self, child: Child) -> Child:
         self.children[child.pid] = child
         return child
 
-    def _check_port(self, process: Process) -> None:
+    def _check_port(self, what: Step | Process) -> None:
         """A port that is taken would make a process look ready that is not."""
-        port = process.ready.port
-        if process.ready.kind == "listen":
-            with linux.inside(self._hosts.of(process.host)):
+        port = what.ready.port
+        if what.ready.kind == "listen":
+            with linux.inside(self._hosts.of(what.host)):
                 if sockdiag.listens(port):
                     raise RepriseError(
-                        f"TCP port {port}, which {process.id} needs, is in use", "end what uses it"
+                        f"TCP port {port}, which {what.id} needs, is in use", "end what uses it"
                     )
-
-    def _launch(self, what: Step | Process, role: str, host: str, turn: int = 0) -> Launch:
-        argv = [self.fill(text).replace("@turn@", str(turn)) for text in what.argv]
-        return Launch(what.id, role, host, argv, self._env(what.env), self._log(what.id))
 
     def _env(self, env: Mapping[str, str]) -> dict[str, str]:
         base = {"PATH": _PATH, "LANG": "C.UTF-8", "HOME": self._names[RUN], "TMPDIR": self._names[RUN]}
         return {**base, **{key: self.fill(value) for key, value in env.items()}}
 
-    # --- readiness ----------------------------------------------------------------------------------------
+    def signal(self, child: Child, number: int) -> None:
+        """By its process number, which is not given away before it has been collected."""
+        child.signal(number)
 
-    def missing(self, ident: str) -> str | None:
-        process = self._processes[ident]
-        with linux.inside(self._hosts.of(process.host)):
-            return ready.problem(process.ready, self._latest(ident))
-
-    def refused(self, ident: str) -> str:
-        wanted = self._processes[ident].ready.refused
-        return ready.refused(wanted, self._latest(ident).log) if wanted else ""
-
-    def dns_problem(self, ident: str) -> str | None:
-        """Asks from the host that the plan names."""
-        asked = self._processes[ident].ready
-        with linux.inside(self._hosts.of(asked.source)):
-            return ready.dns_problem(asked)
-
-    def words(self, ident: str) -> tuple[str, str]:
-        what: Step | Process = self._steps.get(ident) or self._processes[ident]
-        return ended(what, self._log(ident))
-
-    def told(self, ident: str) -> tuple[str, str] | None:
-        return told(self._log(ident))
-
-    def keep_files(self, ident: str) -> None:
-        """Its configuration, so that its error can be understood."""
-        for path in map(Path, map(self.fill, self._processes[ident].files)):
-            if path.is_file():
-                shutil.copy(path, self._log(ident).parent / path.name)  # with its mode: it may have secrets
-
-    def _latest(self, ident: str) -> Child:
-        return next(child for child in reversed(self.children.values()) if child.id == ident)
-
-    # --- the run ------------------------------------------------------------------------------------------
+    # --- what can be seen ---------------------------------------------------------------------------------
 
     def begin(self) -> None:
         complaints = {one.id: one.complaints for one in self._plan.processes}
@@ -226,49 +182,66 @@ class LocalMachine:
         watched = [child for child in self.children.values() if child.id in essential]
         self._workers = workers.of_plan(watched, complaints)
 
-    def lost(self) -> None:
-        """Never: it is this machine."""
-
-    def poll(self) -> list[str]:
+    def poll(self, awaited: str = "", ended: bool = False) -> State:
+        """Processes below the essential ones are looked at less often: it means to look at all."""
+        children = self.children.values()
         processes.reap(self.children)
-        for child in self.children.values():
+        for child in children:
             child.note_peak()
+        if ended or time.monotonic() > self._looked + _LOOK_S:
+            self._workers.look()
+            self._looked = time.monotonic()
+        self._records = self._records or any(self._results.glob(self._plan.records))
+        all_ended = bool(children) and not any(child.running for child in children)
+        left = {one.leaves for one in self._plan.processes if one.leaves and all_ended}
+        return State(
+            tuple(Seen(one.pid, one.exit, one.cpu_s, one.max_rss_bytes) for one in children),
+            self._new_lines(),
+            self._missing(awaited) if awaited else None,
+            self._space.trouble(),
+            self._records,
+            any(map(processes.named, left)),
+            tuple(self._workers.reasons()) if ended else (),
+            tuple(self._workers.replaced()) if ended else (),
+            processes.steal_s(),
+        )
+
+    def _new_lines(self) -> tuple[str, ...]:
         if not self._output.exists():
-            return []
+            return ()
         with self._output.open("rb") as file:
             file.seek(self._read)
             whole, end, _ = file.read().rpartition(b"\n")
         self._read += len(whole) + len(end)
-        return whole.decode("utf-8", "replace").splitlines()
+        return tuple(whole.decode("utf-8", "replace").splitlines())
 
-    def trouble(self) -> tuple[str, str] | None:
-        """Also looks at the processes below the essential ones."""
-        self._workers.look()
-        return self._space.trouble()
+    def _missing(self, ident: str) -> str | None:
+        """Of the process that was started last under this name; one that answers is asked from the host that
+        the plan names.
+        """
+        wanted = self._plan.named(ident).ready
+        if ready.asks(wanted):
+            with linux.inside(self._hosts.of(wanted.source)):
+                return ready.dns_problem(wanted)
+        with linux.inside(self._hosts.of(self._plan.named(ident).host)):
+            return ready.problem(wanted, self._latest(ident))
 
-    def reasons(self) -> list[str]:
-        self._workers.look()
-        return self._workers.reasons()
+    def _latest(self, ident: str) -> Child:
+        return next(child for child in reversed(self.children.values()) if child.id == ident)
 
-    def replaced(self) -> list[str]:
-        return self._workers.replaced()
+    def said(self, ident: str, keep: bool = False) -> Said:
+        what, log = self._plan.named(ident), self._log(ident)
+        for path in (Path(self.fill(one)) for one in what.files if keep):
+            if path.is_file():
+                shutil.copy(path, log.parent / path.name)  # with its mode: it may have secrets
+        warnings = [ready.refused(what.ready.refused, log)] if what.ready.refused else []
+        if what.warnings and (file := Path(self.fill(what.warnings))).is_file():
+            warnings = file.read_text(encoding="utf-8").splitlines()
+        return Said(*ended(what, log), told(log) is not None, tuple(filter(None, warnings)))
 
-    def signal(self, child: Child, number: int) -> None:
-        """By its process number, which is not given away before it has been collected."""
-        child.signal(number)
-
-    def outlived(self) -> bool:
-        left = {one.leaves for one in self._plan.processes if one.leaves}
-        return any(map(processes.named, left))
-
-    def has_records(self) -> bool:
-        return any(self._results.glob(self._plan.records))
-
-    def refused_packets(self) -> dict[str, int]:
+    def collect(self) -> dict[str, int]:
+        """Files are written here."""
         return netns.refused_packets(self._hosts)
-
-    def collect(self) -> None:
-        """Nothing to do: they are written here."""
 
     def fill(self, text: str) -> str:
         for mark, value in self._names.items():

@@ -37,8 +37,12 @@ class Space:
 
     def trouble(self) -> tuple[str, str] | None:
         """WHAT and MEND where the run has to stop."""
-        what = f"no space left for results in {self._folder.parent}"
-        return (what, "make room or choose another folder with -o") if self.is_short() else None
+        mend = "make room or choose another folder with -o"
+        try:
+            short = self.is_short()
+        except OSError as error:
+            return f"cannot look at results in {self._folder.parent}: {error.strerror}", mend
+        return (f"no space left for results in {self._folder.parent}", mend) if short else None
 
     def is_short(self) -> bool:
         """Whether less is free than what is always needed and what the run writes until it has stopped."""

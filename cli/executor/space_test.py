@@ -50,5 +50,11 @@ def test_a_rate_is_not_taken_from_a_moment(tmp_path: Path) -> None:
     assert disk.space.is_short()
 
 
+def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
+    trouble = Space(tmp_path / "results").trouble()
+    assert trouble is not None
+    assert trouble[0] == f"cannot look at results in {tmp_path}: No such file or directory"
+
+
 def test_an_empty_disk_is_short_at_once(tmp_path: Path) -> None:
     assert Disk(tmp_path).space.is_short()

@@ -16,6 +16,7 @@ import pytest
 
 from cli import programs
 from cli.executor.executor import Executor
+from cli.executor.machine import Said, State
 from cli.executor.processes import Child
 from cli.executor.sandbox import STOP
 from cli.experiment.schema import Experiment
@@ -37,6 +38,7 @@ class Actor:
     obeys: bool = True  # ends on a signal other than SIGKILL
     says: str = ""  # its last words
     refuses: str = ""
+    cuts_off: bool = False  # its machine is lost when it has been started
 
 
 @dataclass
@@ -78,7 +80,6 @@ class FakeMachine:
         self.why_lost: str | None = None
         self.full = False
         self.found: list[str] = []
-        self.lines: list[str] = []
 
     def _note(self, what: str) -> None:
         self._world.note(what if self.name == "here" else f"{self.name}: {what}")
@@ -91,6 +92,8 @@ class FakeMachine:
         if actor.exits is not None:
             self._ends[child.pid] = (self._world.now + actor.after_s, actor.exits)
         self.children[child.pid] = child
+        if actor.cuts_off:
+            self.lose(f"{self.name} cannot be reached")
         return child
 
     def kill(self, ident: str, status: int) -> None:
@@ -98,11 +101,12 @@ class FakeMachine:
         child = next(one for one in reversed(self.children.values()) if one.id == ident)
         self._ends[child.pid] = (self._world.now, status)
 
-    def poll(self) -> list[str]:
+    def poll(self, awaited: str = "", ended: bool = False) -> State:
+        """Time goes on where nothing else is wanted."""
         world = self._world
         world.polls += 1
         assert world.polls < _MOST_POLLS, "\n".join(world.transcript)
-        if self.name == "here":
+        if self.name == "here" and not awaited and not ended:
             world.now += _TICK_S
             while world.began is not None and world.events and world.now - world.began >= world.events[0][0]:
                 world.events.pop(0)[1](world)
@@ -111,60 +115,41 @@ class FakeMachine:
             if child.running and end <= world.now + 1e-9:
                 child.exit = status
                 self._note(f"{child.id} ends with {status}")
-        lines, self.lines = self.lines, []
-        return lines
+        return State(
+            (),
+            missing=self._waits(awaited) if awaited else None,
+            trouble=("no space left for results", "make room") if self.full else None,
+            records=world.records,
+            reasons=tuple(self.found),
+            lost=self.why_lost,
+        )
 
     def prepare(self) -> list[str]:
         self._note("prepare")
         return []
 
-    def start_step(self, ident: str) -> Child:
-        return self._start(ident, "step", "")
-
-    def warnings(self, ident: str) -> list[str]:
-        return [self._world.actor(ident).refuses] if self._world.actor(ident).refuses else []
-
-    def set_up(self, steps: Sequence[HostStep]) -> None:
+    def carry_out(self, steps: Sequence[HostStep]) -> None:
         for step in steps:
-            self._note(f"set up {step.id} on {step.host}")
+            self._note(f"{'set up' if step in PLAN.setup else 'read'} {step.id} on {step.host}")
 
-    def carry_out(self, step: HostStep) -> None:
-        self._note(f"read {step.id} on {step.host}")
-
-    def start(self, ident: str, turn: int) -> Child:
-        process = next(one for one in _PROCESSES if one.id == ident)
-        return self._start(ident, process.role, process.host, turn)
+    def start(self, ident: str, turn: int = 0) -> Child:
+        what = _EVERY.named(ident)
+        return self._start(ident, what.role, what.host, turn)
 
     def _waits(self, ident: str) -> str | None:
         since, child = self._world.latest[ident]
         ready = child.running and self._world.now >= since + self._world.actor(ident).ready_s
         return None if ready else "no answer yet"
 
-    def missing(self, ident: str) -> str | None:
-        return self._waits(ident)
-
-    def dns_problem(self, ident: str) -> str | None:
-        return self._waits(ident)
-
-    def refused(self, ident: str) -> str:
-        return self._world.actor(ident).refuses
-
-    def words(self, ident: str) -> tuple[str, str]:
-        return self._world.actor(ident).says, ""
-
-    def told(self, ident: str) -> tuple[str, str] | None:
-        said = self._world.actor(ident).says
-        return (said, "") if said else None
-
-    def keep_files(self, ident: str) -> None:
-        self._note(f"keep the files of {ident}")
+    def said(self, ident: str, keep: bool = False) -> Said:
+        if keep:
+            self._note(f"keep the files of {ident}")
+        actor = self._world.actor(ident)
+        return Said(actor.says, "", bool(actor.says), (actor.refuses,) if actor.refuses else ())
 
     def begin(self) -> None:
         self._note("begin")
         self._world.began = self._world.now
-
-    def lost(self) -> str | None:
-        return self.why_lost
 
     def lose(self, why: str) -> None:
         """Nothing can be asked of it any more, and its processes have ended."""
@@ -172,15 +157,6 @@ class FakeMachine:
         for child in self.children.values():
             child.exit = -signal.SIGKILL if child.exit is None else child.exit
         self._note("is lost")
-
-    def trouble(self) -> tuple[str, str] | None:
-        return ("no space left for results", "make room") if self.full else None
-
-    def reasons(self) -> list[str]:
-        return self.found
-
-    def replaced(self) -> list[str]:
-        return []
 
     def signal(self, child: Child, number: int) -> None:
         if child.running and self.why_lost is None:
@@ -190,17 +166,9 @@ class FakeMachine:
             elif self._world.actor(child.id).obeys:
                 self._ends[child.pid] = (self._world.now + 0.1, 0 if child.id != "controller" else 1)
 
-    def outlived(self) -> bool:
-        return False
-
-    def has_records(self) -> bool:
-        return self._world.records
-
-    def refused_packets(self) -> dict[str, int]:
-        return {}
-
-    def collect(self) -> None:
+    def collect(self) -> dict[str, int]:
         self._note("collect")
+        return {}
 
     def fill(self, text: str) -> str:
         return text
@@ -328,11 +296,13 @@ def _with(
     return run
 
 
-def _two(*events: tuple[float, Callable[[FakeMachine, FakeMachine], None]]) -> Callable[[Plan], list[str]]:
+def _two(
+    *events: tuple[float, Callable[[FakeMachine, FakeMachine], None]], **actors: Actor
+) -> Callable[[Plan], list[str]]:
     """A run on two machines: `load` has the client, the other one the rest."""
 
     def run(plan: Plan) -> list[str]:
-        world = _world({})
+        world = _world(actors)
         home, load = FakeMachine(world), FakeMachine(world, "load")
         world.events += [(0.3, _records), *((time, lambda _, do=do: do(home, load)) for time, do in events)]
         world.events.sort(key=lambda one: one[0])
@@ -360,7 +330,7 @@ CHECKED = dataclasses.replace(
     SERVER, ready=dataclasses.replace(SERVER.ready, refusal="its configuration is refused")
 )
 
-_PROCESSES = (SERVER, PROXY, HARVEST, DISTRIBUTOR, CONTROLLER)
+_EVERY = dataclasses.replace(PLAN, processes=(SERVER, PROXY, HARVEST, DISTRIBUTOR, CONTROLLER))
 
 RUNS: dict[str, tuple[Plan, Callable[[Plan], list[str]]]] = {
     "clean": (PLAN, _alone([])),
@@ -411,6 +381,7 @@ RUNS: dict[str, tuple[Plan, Callable[[Plan], list[str]]]] = {
             (2.0, lambda home, _: home.kill("controller", 1)),
         ),
     ),
+    "client-host-lost-before-the-replay": (PLAN, _two(distributor=Actor(cuts_off=True))),
     "controller-host-lost": (PLAN, _two((1.0, lambda home, _: home.lose("dns cannot be reached")))),
 }
 

@@ -9,7 +9,6 @@ killed is repaired by the next one.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import ipaddress
 import json
 import os
@@ -29,9 +28,8 @@ from pydantic import TypeAdapter
 
 from cli import VERSION, linux
 from cli.errors import RepriseError, complain, interrupt_in_order, interrupts_held
-from cli.executor import processes, sandbox
+from cli.executor import sandbox
 from cli.executor.machine import LocalMachine
-from cli.executor.processes import Child
 from cli.executor.space import existing
 from cli.experiment.schema import Experiment
 from cli.hosts import changes, clock, leftovers, source
@@ -41,11 +39,6 @@ from cli.servers.kinds import KINDS
 
 _LEAST_KERNEL = (5, 10)  # of playbooks/roles/common, too
 _SILENCE_S = 60.0  # whoever started us asks many times a second
-# Methods of LocalMachine whose results are sent as they are, of the whole machine and of one thing.
-_PLAIN = (
-    *("prepare", "begin", "reasons", "replaced", "outlived"),
-    *("warnings", "missing", "refused", "dns_problem", "words", "told", "keep_files"),
-)
 _LEFT_S = 5.0  # for processes, when nobody asks any more
 
 
@@ -73,16 +66,16 @@ class Channel:
         value = json.loads(self._lines.pop(0))
         return value if isinstance(value, dict) else None
 
-    def answer(self, what: Callable[[], Any]) -> None:
-        """Calls it; its value is the answer, or its error."""
+    def answer(self, what: Callable[..., Any], **asked: Any) -> None:
+        """Calls it with what was asked; its value is the answer, or its error."""
         try:
-            value: dict[str, Any] = {"ok": what()}
+            value: dict[str, Any] = {"ok": what(**asked)}
         except RepriseError as error:
             value = {"error": error.what, "hint": error.hint}
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             value = {"error": f"{where}{error.strerror or error}", "hint": "check its disk and permissions"}
-        text = json.dumps(value, default=str).encode() + b"\n"
+        text = json.dumps(value, default=vars).encode() + b"\n"
         while text:
             text = text[os.write(1, text) :]
 
@@ -148,29 +141,30 @@ def _service(pid: int) -> str:
 def serve() -> int:
     """Answers requests on standard input until its end; returns the exit status."""
     channel = Channel()
-    answers: dict[str, Callable[[dict[str, Any]], Any]] = {
-        "hello": lambda _: hello(),
-        "nop": lambda _: None,
-        "leftovers": lambda asked: [(one.what, one.hint) for one in leftovers.found(asked["interface"])],
-        "facts": lambda asked: dataclasses.asdict(
-            machine.gather(TypeAdapter(Experiment).validate_python(asked["experiment"]), asked["run"])
-        ),
-    }
     with contextlib.ExitStack() as held:
+        answers: dict[str, Callable[..., Any]] = {
+            "hello": hello,
+            "nop": _nothing,
+            "lock": lambda run: held.enter_context(changes.locked(run)),
+            "leftovers": lambda interface: [(one.what, one.hint) for one in leftovers.found(interface)],
+            "facts": lambda experiment, run: machine.gather(
+                TypeAdapter(Experiment).validate_python(experiment), run
+            ),
+        }
         while (asked := channel.next(_SILENCE_S)) is not None:
-            if asked["do"] == "lock":
-                channel.answer(lambda asked=asked: held.enter_context(changes.locked(asked["run"])))  # type: ignore[misc]
-            elif asked["do"] == "plan":
-                _run(channel, asked)
+            if (do := asked.pop("do")) == "plan":
+                _run(channel, planned.read(asked["plan"]))
                 break
-            else:
-                channel.answer(lambda asked=asked: answers[asked["do"]](asked))  # type: ignore[misc]
+            channel.answer(answers[do], **asked)
     return 0
 
 
-def _run(channel: Channel, asked: dict[str, Any]) -> None:
+def _nothing() -> None:
+    """Whoever asks wants us to know that it is there."""
+
+
+def _run(channel: Channel, plan: planned.Plan) -> None:
     """Everything from the plan on, and its undo."""
-    plan = planned.read(asked["plan"])
     failed: list[str] = []
     kept = changes.results(plan.run)
     try:
@@ -204,32 +198,18 @@ def _serve_plan(channel: Channel, plan: planned.Plan, life: int) -> int:
     local = LocalMachine(plan, folder, kept, seen)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     steps = {one.id: one for one in (*plan.begin, *plan.finish)}
-    channel.answer(lambda: _want_user(plan))
-
-    def poll(_: dict[str, Any]) -> dict[str, Any]:
-        lines, trouble = local.poll(), local.trouble()
-        children = [_child(one) for one in local.children.values()]
-        seen = {"records": local.has_records(), "steal_s": processes.steal_s()}
-        return {"lines": lines, "trouble": trouble, "children": children, **seen}
-
-    answers: dict[str, Callable[[dict[str, Any]], Any]] = {
-        "nop": lambda _: None,
-        **{name: _on(getattr(local, name)) for name in _PLAIN},
-        "start_step": lambda asked: _child(local.start_step(asked["id"])),
-        "carry_out": lambda asked: local.carry_out(steps[asked["id"]]),
-        "start": lambda asked: _child(local.start(asked["id"], asked["turn"])),
-        "poll": poll,
-        "signal": lambda asked: local.signal(local.children[asked["pid"]], asked["number"]),
+    channel.answer(_want_user, plan=plan)
+    answers: dict[str, Callable[..., Any]] = {
+        "nop": _nothing,
+        **{name: getattr(local, name) for name in ("prepare", "begin", "poll", "said")},
+        "carry_out": lambda ident: local.carry_out([steps[ident]]),
+        "start": lambda ident, turn: local.start(ident, turn).pid,
+        "signal": lambda pid, number: local.signal(local.children[pid], number),
     }
     while not _ends(life) and (asked := channel.next(_SILENCE_S)) is not None:
-        channel.answer(lambda asked=asked: answers[asked["do"]](asked))  # type: ignore[misc]
+        channel.answer(answers[asked.pop("do")], **asked)
     _end(local)
     return 0
-
-
-def _on(method: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]:
-    """Answers a request by a method, which gets the request's `id` if it has one."""
-    return lambda asked: method(*([asked["id"]] if "id" in asked else []))
 
 
 def _want_user(plan: planned.Plan) -> None:
@@ -243,10 +223,6 @@ def _want_user(plan: planned.Plan) -> None:
 
 def _ends(life: int) -> bool:
     return bool(select.select([life], [], [], 0)[0])
-
-
-def _child(child: Child) -> dict[str, Any]:
-    return {**dataclasses.asdict(child), "log": str(child.log)}
 
 
 def _end(local: LocalMachine) -> None:

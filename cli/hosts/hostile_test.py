@@ -348,19 +348,10 @@ def test_a_host_opens_no_guard_and_names_no_rules() -> None:
 WRONG = ([1], {"x": 1})
 ASKED: list[Callable[[RemoteMachine], object]] = [
     lambda there: there.prepare(),
-    lambda there: there.start_step("x"),
-    lambda there: there.start("server", 0),
-    lambda there: there.warnings("x"),
-    lambda there: there.missing("x"),
-    lambda there: there.refused("x"),
-    lambda there: there.dns_problem("x"),
-    lambda there: there.words("x"),
-    lambda there: there.told("x"),
+    lambda there: there.start("server"),
     lambda there: there.begin(),
-    lambda there: there.poll(),
-    lambda there: there.reasons(),
-    lambda there: there.replaced(),
-    lambda there: there.outlived(),
+    lambda there: there.poll("server"),
+    lambda there: there.said("server"),
 ]
 
 

@@ -15,10 +15,11 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from cli.errors import RepriseError, UsageError, one_line
+from cli.executor.machine import Text
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
 from cli.hosts import changes
-from cli.hosts.inventory import Placement, Target, Text
+from cli.hosts.inventory import Placement, Target
 from cli.zones import directives
 
 _READER = TypeAdapter(Experiment)

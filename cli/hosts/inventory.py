@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import InstanceOf, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from cli import programs
 from cli.errors import RepriseError, UsageError, one_line, want
@@ -35,7 +35,6 @@ GROUPS = ("controller", "clients", "servers", "metas")
 _SSH = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-T")
 _INTERFACE = r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,14}"  # nothing special in rules or to a shell
 MOST_SAID = 64 << 20  # bytes in one answer from a host
-Text = InstanceOf[str]  # in a host's answer; names of files may be any bytes
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import select
@@ -11,53 +12,23 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import FiniteFloat
-
 from cli.errors import RepriseError, complain, one_line
+from cli.executor.machine import Said, State, Text
 from cli.executor.processes import Child
 from cli.hosts import changes, share
-from cli.hosts.inventory import MOST_SAID, Target, Text, UnreachableError, checked, last_line, unreachable
+from cli.hosts.inventory import MOST_SAID, Target, UnreachableError, checked, last_line, unreachable
 from cli.hosts.results import Results
 from cli.plan import plan as plans
 from cli.plan.planned import RESULTS, RUN, HostStep, Plan
 
 _AWAKE_S = 10.0
 _PATIENCE_S = 180.0  # for one answer: ten thousand addresses may be added for it
-_WORDS = tuple[Text, Text]
 
 
-@dataclass
-class _Started:
-    """The agent's answer to `start` and `start_step`."""
-
-    pid: int
-    turn: int
-
-
-@dataclass
-class _Seen:
-    """A process in the agent's answer to `poll`."""
-
-    pid: int
-    exit: int | None
-    cpu_s: FiniteFloat
-    max_rss_bytes: int
-
-
-@dataclass
-class _Polled:
-    children: list[_Seen]
-    trouble: tuple[Text, Text] | None
-    lines: list[Text]
-    steal_s: FiniteFloat | None
-    records: bool
-
-
-@dataclass
+@dataclasses.dataclass
 class _Applied:
     error: Text | None = None
     hint: Text = ""
@@ -165,16 +136,14 @@ class RemoteMachine:
     tick_s = 0.2
 
     def __init__(self, agent: Agent, plan: Plan, local: Path, hosts: tuple[str, ...]) -> None:
-        self.children: dict[int, Child] = {}
+        self._children: dict[int, Child] = {}
         self._agent = agent
         self._plan = plan
         self._results = local
         self._hosts = hosts
-        self._trouble: tuple[str, str] | None = None
-        self._records = False
+        self._state = State(())
         self._has_main = any(one.id == plan.main and one.host in hosts for one in plan.processes)
         self._steal: tuple[float, float] | None = None  # since its boot, at the first poll and at the last
-        self._lost: str | None = None
         agent.ask("plan", plan=json.loads(json.dumps(plans.as_json(plan), default=str)))
         folder = changes.runtime(plan.run)
         seen = folder / "results" if plan.user else changes.results(plan.run)
@@ -191,37 +160,30 @@ class RemoteMachine:
 
     def _ask(self, do: str, otherwise: Any, form: Any = None, **values: Any) -> Any:
         """The agent's answer; `otherwise` where the machine was lost, whose processes have all ended then."""
-        if self._lost is None:
+        if self._state.lost is None:
             try:
                 return self._agent.ask(do, form, **values)
             except UnreachableError as error:
-                self._lost = error.what
-                for child in self.children.values():
+                self._state = State((), records=self._state.records, lost=error.what)
+                for child in self._children.values():
                     child.exit = -signal.SIGKILL if child.exit is None else child.exit
         return otherwise
-
-    def lost(self) -> str | None:
-        """What ssh said when the machine was lost."""
-        return self._lost
 
     def prepare(self) -> list[str]:
         return list(self._agent.ask("prepare", list[Text]))
 
-    def start_step(self, ident: str) -> Child:
-        return self._known(ident, "step", "", self._agent.ask("start_step", _Started, id=ident))
-
-    def warnings(self, ident: str) -> list[str]:
-        return list(self._agent.ask("warnings", list[Text], id=ident))
-
-    def set_up(self, steps: Sequence[HostStep]) -> None:
-        """Over connections of their own, and outside of the sandbox, so that they can be undone when
-        everything in there is gone.
+    def carry_out(self, steps: Sequence[HostStep]) -> None:
+        """Those of the set-up over connections of their own, and outside of the sandbox, so that they can be
+        undone when everything in there is gone.
         """
         batches: list[list[HostStep]] = []
         for step in steps:
-            if step.new_connection or not batches:
-                batches.append([])
-            batches[-1].append(step)
+            if step not in self._plan.setup:
+                self._ask("carry_out", None, ident=step.id)
+            elif step.new_connection or not batches:
+                batches.append([step])
+            else:
+                batches[-1].append(step)
         for batch in batches:
             self._apply(batch)
 
@@ -232,88 +194,47 @@ class RemoteMachine:
         if answer.error is not None:
             raise RepriseError(f"{self.target.name}: {answer.error}", answer.hint)
 
-    def carry_out(self, step: HostStep) -> None:
-        self._ask("carry_out", None, id=step.id)
-
-    def start(self, ident: str, turn: int) -> Child:
-        planned = next(one for one in self._plan.processes if one.id == ident)
-        value = self._agent.ask("start", _Started, id=ident, turn=turn)
-        return self._known(ident, planned.role, planned.host, value)
-
-    def _known(self, ident: str, role: str, host: str, value: _Started) -> Child:
+    def start(self, ident: str, turn: int = 0) -> Child:
+        what = self._plan.named(ident)
         log = self._results / "logs" / f"{ident}.log"
-        child = Child(ident, role, host, value.pid, log, turn=value.turn)
-        self.children[child.pid] = child
-        return child
-
-    def missing(self, ident: str) -> str | None:
-        found: str | None = self._agent.ask("missing", Text | None, id=ident)
-        return found
-
-    def refused(self, ident: str) -> str:
-        return str(self._agent.ask("refused", Text, id=ident))
-
-    def dns_problem(self, ident: str) -> str | None:
-        found: str | None = self._agent.ask("dns_problem", Text | None, id=ident)
-        return found
-
-    def words(self, ident: str) -> tuple[str, str]:
-        what, hint = self._ask("words", ("", ""), _WORDS, id=ident)
-        return what, hint
-
-    def told(self, ident: str) -> tuple[str, str] | None:
-        found: tuple[str, str] | None = self._ask("told", None, _WORDS | None, id=ident)
-        return found
-
-    def keep_files(self, ident: str) -> None:
-        self._ask("keep_files", None, id=ident)
+        pid = self._agent.ask("start", int, ident=ident, turn=turn)
+        self._children[pid] = Child(ident, what.role, what.host, pid, log, turn=turn)
+        return self._children[pid]
 
     def begin(self) -> None:
         self._agent.ask("begin")
 
-    def poll(self) -> list[str]:
+    def poll(self, awaited: str = "", ended: bool = False) -> State:
         """Everything that may have changed, in one answer."""
-        found: _Polled = self._ask("poll", _Polled([], None, [], None, self._records), _Polled)
+        found: State | None = self._ask("poll", None, State, awaited=awaited, ended=ended)
+        if found is None:
+            return self._state
         for seen in found.children:
-            if (child := self.children.get(seen.pid)) is not None:
+            if (child := self._children.get(seen.pid)) is not None:
                 child.exit, child.cpu_s, child.max_rss_bytes = seen.exit, seen.cpu_s, seen.max_rss_bytes
-        trouble = found.trouble
-        self._trouble = None if trouble is None else (f"{self.target.name}: {trouble[0]}", trouble[1])
-        self._records = found.records
-        if (now := found.steal_s) is not None:
-            self._steal = (self._steal[0] if self._steal else now, now)
-        return found.lines if self._has_main else []
+        self._steal = (self._steal[0] if self._steal else found.steal_s, found.steal_s)
+        trouble = found.trouble and (f"{self.target.name}: {found.trouble[0]}", found.trouble[1])
+        lines = found.lines if self._has_main else ()
+        self._state = dataclasses.replace(found, trouble=trouble, lines=lines, lost=None)
+        return self._state
 
-    def trouble(self) -> tuple[str, str] | None:
-        return self._trouble
-
-    def reasons(self) -> list[str]:
-        return list(self._ask("reasons", [], list[Text]))
-
-    def replaced(self) -> list[str]:
-        return list(self._ask("replaced", [], list[Text]))
+    def said(self, ident: str, keep: bool = False) -> Said:
+        found: Said = self._ask("said", Said(""), Said, ident=ident, keep=keep)
+        return found
 
     def signal(self, child: Child, number: int) -> None:
         self._ask("signal", None, pid=child.pid, number=int(number))
 
-    def outlived(self) -> bool:
-        return bool(self._ask("outlived", False, bool))
-
-    def has_records(self) -> bool:
-        return self._records
-
-    def refused_packets(self) -> dict[str, int]:
-        """A machine has a way out, and its guard counts what would take it."""
+    def collect(self) -> dict[str, int]:
+        """Everything comes at the end, see `fetch`; the figures' files are needed before. A machine has a way
+        out, and its guard counts what would take it.
+        """
+        if self._state.lost is None:
+            files = sorted({one.files for one in self._plan.figures})
+            own = share.results(self._plan, self._hosts)
+            with contextlib.suppress(UnreachableError):
+                Results(self.target, self._plan.run, self._results, own).fetch(files, while_it_runs=True)
         return {}
-
-    def collect(self) -> None:
-        """Everything comes at the end, see `fetch`; the figures' files are needed before."""
-        if self._lost is not None:
-            return
-        files = sorted({one.files for one in self._plan.figures})
-        own = share.results(self._plan, self._hosts)
-        with contextlib.suppress(UnreachableError):
-            Results(self.target, self._plan.run, self._results, own).fetch(files, while_it_runs=True)
 
     def fill(self, text: str) -> str:
         for mark, value in self._names.items():

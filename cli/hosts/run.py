@@ -22,12 +22,13 @@ from cli.errors import EXIT_FAILED, SIGNALS, RepriseError, complain, want
 from cli.executor import preflight
 from cli.executor import run as local
 from cli.executor.executor import Executor
+from cli.executor.machine import Text
 from cli.executor.outcome import Outcome
 from cli.executor.sandbox import STOP
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
 from cli.hosts import changes, inputs, inventory, share, source
-from cli.hosts.inventory import Placement, Target, Text
+from cli.hosts.inventory import Placement, Target
 from cli.hosts.remote import Agent, RemoteMachine
 from cli.hosts.results import Results
 from cli.plan import estimate, network

@@ -19,8 +19,9 @@ from pathlib import PurePosixPath
 from typing import IO
 
 from cli.errors import RepriseError
+from cli.executor.machine import Text
 from cli.hosts import files
-from cli.hosts.inventory import Target, Text, last_line
+from cli.hosts.inventory import Target, last_line
 from cli.plan.planned import RESULTS, RUN, Plan
 
 _NAMED = re.compile(r"@(?:run|results)@(?:/[^\s\"'\\,;:=]*)?")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import TypeAdapter
 
@@ -116,6 +116,10 @@ class Step:
     terms: str = ""
     reason: str = ""
     warnings: str = ""
+    role: ClassVar[str] = "step"
+    host: ClassVar[str] = ""  # its machine's own network
+    ready: ClassVar[Ready] = Ready()
+    files: ClassVar[tuple[str, ...]] = ()
 
 
 @dataclass(frozen=True)
@@ -178,6 +182,7 @@ class Process:
     leaves: str = ""
     reason: str = ""
     terms: str = ""
+    warnings: ClassVar[str] = ""
 
 
 @dataclass(frozen=True)
@@ -248,6 +253,11 @@ class Plan:
     private: bool = False
     user: str = ""
     schema: int = SCHEMA
+
+    def named(self, ident: str) -> Step | Process:
+        """The step or process of this name."""
+        every: tuple[Step | Process, ...] = (*self.prepare, *self.processes)
+        return next(one for one in every if one.id == ident)
 
 
 def read(value: Mapping[str, Any]) -> Plan:
