@@ -9,13 +9,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from report import server
+from report import server, stalls
 from report.distribution import Distribution, Slices
 from report.figures import WIDE, Drawn, Words, cdf_points, draw, legend_above, plain_axis, write
 from report.run import Json
 from report.server import Series
 from report.summary import Measured
-from report.tally import BIN_NS, Rate, Tally
+from report.tally import Rate, Tally
 
 __all__ = ["draw_all", "side_by_side", "write"]
 
@@ -35,7 +35,7 @@ def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
         _error_cdf({"": tally.errors_of()}),
         _error_over_time(tally),
         *_latencies(tally),
-        *_response_over_time(tally),
+        *_response_over_time(measured, summary),
         _rcodes(summary["rcode"]),
         _server_cpu(measured),
         _server_memory(measured),
@@ -98,7 +98,7 @@ def per_second(rate: Rate, size: float, span_ns: int) -> Series:
     fall that is none.
     """
     size_ns = int(size * 1e9)
-    counts = rate.per(size_ns // BIN_NS, max(1, span_ns // size_ns))
+    counts = rate.per(size_ns, max(1, span_ns // size_ns))
     return Series("", tuple(((at + 0.5) * size, count / size) for at, count in enumerate(counts)))
 
 
@@ -281,8 +281,9 @@ def _slowest(answers: dict[str, _Answers]) -> Drawn:
     return draw(Words("slowest", "Slowest answers", caption, "no answer was received"), paint)
 
 
-def _response_over_time(tally: Tally) -> list[Drawn]:
+def _response_over_time(measured: Measured, summary: Json) -> list[Drawn]:
     """None for a replay without due times."""
+    tally = measured.tally
     if not tally.response_slices:
         return []
 
@@ -292,17 +293,21 @@ def _response_over_time(tally: Tally) -> list[Drawn]:
         x = (numbers + 0.5) * size_ns / 1e9
         for values, label in zip(bands, ("median", "p99", "slowest"), strict=True):
             axes.plot(x, np.maximum(values, 1) / MEGA, label=label, linewidth=1.2)
+        for one in summary["stalls"]["spans"]:
+            axes.axvspan(one["at_s"], one["at_s"] + one["seconds"], color="#888888", alpha=0.25, linewidth=0)
+        for event in stalls.events(measured.run):
+            axes.axvline(event.at_s, color="#888888", linestyle=":", linewidth=1)
         axes.set_yscale("log")
         axes.set_xlabel(TIME_LABEL)
         axes.set_ylabel("response time [ms]")
-        axes.margins(x=0.01)
+        axes.set_xlim(0, max(tally.span_ns, 1) / 1e9)
         plain_axis(axes, "xy")
         legend_above(axes)
         return True
 
     caption = (
-        "Response time, from when a query was due by the trace, in each bin of the schedule: a server that "
-        "stands still shows here."
+        "Response time, from when a query was due by the trace, in each bin of the schedule. Gray: no "
+        "answer came for 50 ms or longer; dotted lines: a server read its zones again."
     )
     return [draw(Words("response-time", "Response time", caption, ""), paint, WIDE)]
 

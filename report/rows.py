@@ -146,6 +146,18 @@ def _unmapped(part: Json) -> str:
     return f"{part['unmapped_packets']:,}, to {named} and so on" if part["unmapped_packets"] else ""
 
 
+def _stalls(part: object) -> str:
+    told = as_dict(part)
+    if not told.get("spans"):
+        return ""
+    longest = max(told["spans"], key=lambda one: one["seconds"])
+    known = f" ({'; '.join(longest['events'])})" if longest["events"] else ""
+    return (
+        f"{number(told['count'])} times, {number(told['total_s'])} s in all; of the first the longest "
+        f"{longest['seconds']:g} s, from {longest['at_s']:g} s on{known}"
+    )
+
+
 def _verdict(summary: Json) -> str:
     """Whether the testbed was sound and, if it was, whether the server was."""
     clean = summary.get("clean")
@@ -190,6 +202,8 @@ ROWS = (
     Row("latency_us.median", "latency, median", micro, "run tiles"),
     Row("latency_us.p99", "latency, p99", micro, "run tiles"),
     Row("response_us.p99", "response time, p99", _known, "run"),
+    Row("stalls", "no answer came", _stalls, "run counts"),
+    Row("stalls.longest_s", "longest time without an answer, s", number, "runs?"),
     Row("latency_us.median", "latency median, µs", number, "runs"),
     Row("latency_us.p99", "latency p99, µs", number, "runs"),
     Row("latency_us.p999", "latency p99.9, µs", number, "runs"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from report.distribution import Distribution, Slices, Values
+from report.distribution import Distribution, Slices, Values, counted
 from report.records import NEVER, Window, windows
 from report.rqfile import (
     FLAG_TC,
@@ -23,38 +23,50 @@ from report.rqfile import (
     Status,
 )
 
-BIN_NS = 100_000_000
-_MOST_BINS = 10_000_000  # a schedule of eleven days: beyond it a time is damaged, not long
 _MOST_SOURCES = 1 << 28
 
 
 class Rate:
-    """How often something happened in each tenth of a second since the start."""
+    """How often something happened in each hundredth of a second since the start. Memory grows with the time
+    in which something did.
+    """
+
+    STEP_NS = 10_000_000
+    _MOST = 100_000_000  # steps, a schedule of eleven days: beyond it a time is damaged, not long
+    _CHUNK = 4_096  # steps that are held together
 
     def __init__(self) -> None:
-        self.counts = np.zeros(0, np.int64)
+        self._held: dict[int, NDArray[np.int64]] = {}
 
     def add(self, times: Values) -> None:
         """Times in ns; those before the start, and NEVER, are left out."""
-        numbers = times[(times >= 0) & (times < _MOST_BINS * BIN_NS)] // BIN_NS
-        if len(numbers):
-            self._reach(int(numbers.max()) + 1)
-            low = int(numbers.min())
-            found = np.bincount(numbers - low)
-            self.counts[low : low + len(found)] += found
+        chunks, places = np.divmod(
+            times[(times >= 0) & (times < self._MOST * self.STEP_NS)] // self.STEP_NS, self._CHUNK
+        )
+        for chunk in counted(chunks)[0].tolist():
+            found = np.bincount(places[chunks == chunk], minlength=self._CHUNK)
+            self._held[chunk] = self._held.get(chunk, 0) + found
 
-    def _reach(self, size: int) -> None:
-        if size > len(self.counts):
-            self.counts = np.concatenate([self.counts, np.zeros(size - len(self.counts), np.int64)])
+    def steps(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Steps in which something happened, ascending, and how often."""
+        held = [(chunk, np.flatnonzero(self._held[chunk])) for chunk in sorted(self._held)]
+        none = np.zeros(0, np.int64)
+        return (
+            np.concatenate([none, *(places + chunk * self._CHUNK for chunk, places in held)]),
+            np.concatenate([none, *(self._held[chunk][places] for chunk, places in held)]),
+        )
 
-    def per(self, tenths: int, bins: int) -> NDArray[np.int64]:
-        """Counts in the first `bins` periods of so many tenths of a second."""
-        known = self.counts[: tenths * bins]
-        found = np.zeros(bins, np.int64)
-        if len(known):
-            sums = np.add.reduceat(known, np.arange(0, len(known), tenths))
-            found[: len(sums)] = sums
-        return found
+    @property
+    def end_ns(self) -> int:
+        """The end of the last step in which something happened."""
+        return int((max(self.steps()[0], default=-1) + 1) * self.STEP_NS)
+
+    def per(self, size_ns: int, bins: int) -> NDArray[np.int64]:
+        """Counts in the first `bins` periods of so many ns, a multiple of a step."""
+        steps, counts = self.steps()
+        periods = steps // (size_ns // self.STEP_NS)
+        known = periods < bins
+        return np.bincount(periods[known], weights=counts[known], minlength=bins).astype(np.int64)
 
 
 class _Sources:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from report.tally import BIN_NS, Tally
+from report.tally import Tally
 
 SECOND_NS = 1_000_000_000
+TENTH_NS = 100_000_000
 
 
 def rate_error(tally: Tally, warmup_ns: int, steal_ns: list[tuple[int, int]] | None) -> dict[str, Any]:
@@ -25,15 +26,15 @@ def rate_error(tally: Tally, warmup_ns: int, steal_ns: list[tuple[int, int]] | N
         "within_0_1_percent": seconds["within_0_1_percent"],
         "within_0_02_percent": seconds["within_0_02_percent"],
         "steal_seconds": seconds["steal_windows"],
-        "windows_100ms": _windows(tally, BIN_NS, warmup_ns, steal_ns),
+        "windows_100ms": _windows(tally, TENTH_NS, warmup_ns, steal_ns),
     }
 
 
 def _windows(
     tally: Tally, size: int, warmup_ns: int, steal_ns: list[tuple[int, int]] | None
 ) -> dict[str, Any]:
-    bins = min(tally.span_ns, len(tally.due.counts) * BIN_NS) // size
-    due, sent = (rate.per(size // BIN_NS, bins) for rate in (tally.due, tally.sends))
+    bins = min(tally.span_ns, tally.due.end_ns) // size
+    due, sent = (rate.per(size, bins) for rate in (tally.due, tally.sends))
     considered = (np.arange(bins) * size >= warmup_ns) & (due > 0)
     stolen = _touched(bins, size, steal_ns or [])
     counted = considered & ~stolen

@@ -40,9 +40,17 @@ def plain(path: str, folder: str) -> str:
     return path
 
 
-def queries(path: str) -> list[tuple[int, tuple[str, ...]]]:
-    """(time in ns, key) of every DNS query, in file order."""
-    argv = ["tshark", "-r", path, "-Y", "dns.flags.response==0 && !icmp && !icmpv6", "-T", "fields"]
+def queries(path: str, responses: bool = False) -> list[tuple[int, tuple[str, ...]]]:
+    """(time in ns, key) of every DNS query, or of every response, in file order."""
+    argv = [
+        "tshark",
+        "-r",
+        path,
+        "-Y",
+        f"dns.flags.response=={responses:d} && !icmp && !icmpv6",
+        "-T",
+        "fields",
+    ]
     for field in FIELDS:
         argv += ["-e", field]
     out = subprocess.run(argv, check=True, capture_output=True, text=True).stdout

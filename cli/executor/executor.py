@@ -217,6 +217,7 @@ class Executor:
             state = self._look(machine, ended=True)
             self.outcome.because += state.reasons
             self.outcome.replaced += state.replaced
+            self.outcome.events += state.events
         for step in self._plan.finish:
             try:
                 self._machine(step.host).carry_out([step])

@@ -52,6 +52,7 @@ class State:
     outlived: bool = False  # all has ended but processes that may outlive those of the plan
     reasons: tuple[Text, ...] = ()  # at the replay's end: why the run is not clean
     replaced: tuple[Text, ...] = ()  # then, too: processes that ended without a complaint
+    events: tuple[workers.Event, ...] = ()  # then, too: what the servers did of their own
     steal_s: FiniteFloat = 0.0  # seconds that its hypervisor gave to others since it was booted
     lost: Text | None = None  # why nothing can be asked of it any more
 
@@ -177,10 +178,7 @@ class LocalMachine:
     # --- what can be seen ---------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        complaints = {one.id: one.complaints for one in self._plan.processes}
-        essential = {one.id for one in self._plan.processes if one.essential}
-        watched = [child for child in self.children.values() if child.id in essential]
-        self._workers = workers.of_plan(watched, complaints)
+        self._workers = workers.of_plan(self.children.values(), self._plan)
 
     def poll(self, awaited: str = "", ended: bool = False) -> State:
         """Processes below the essential ones are looked at less often: it means to look at all."""
@@ -203,6 +201,7 @@ class LocalMachine:
             any(map(processes.named, left)),
             tuple(self._workers.reasons()) if ended else (),
             tuple(self._workers.replaced()) if ended else (),
+            tuple(self._workers.events()) if ended else (),
             processes.steal_s(),
         )
 

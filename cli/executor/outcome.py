@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from cli.executor.workers import Event
+
 
 @dataclass
 class Outcome:
@@ -19,6 +21,7 @@ class Outcome:
     processes: list[dict[str, Any]] = field(default_factory=list)
     steal_s: float = 0.0
     replaced: list[str] = field(default_factory=list)  # processes that ended; a warning if nothing was lost
+    events: list[Event] = field(default_factory=list)
     leaked_packets: int | None = None
     leaks: list[dict[str, Any]] = field(default_factory=list)
     refused_sysctls: list[str] = field(default_factory=list)

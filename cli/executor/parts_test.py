@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -375,7 +376,7 @@ def test_a_worker_is_replaced_by_one_of_its_name_only(
 
         wait_for(lambda: bool(sleepers()), "the worker")
         (first,) = sleepers()
-        watch = workers.Watch([(Child("server", "server", "server", shell.pid, tmp_path / "log"), "")])
+        watch = workers.Watch([(Child("server", "server", "server", shell.pid, tmp_path / "log"), "", "")])
         os.kill(first, signal.SIGTERM)
         wait_for(lambda: sleepers() != [first] and bool(sleepers()) == ("101" in line), "its end")
         watch.look()
@@ -386,3 +387,19 @@ def test_a_worker_is_replaced_by_one_of_its_name_only(
         assert watch.replaced() == ([] if is_lacking else [text])
         for pid in (shell.pid, *sleepers()):
             os.kill(pid, signal.SIGKILL)
+
+
+def test_what_servers_log_of_reloads_has_its_time(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("[2026-11-25 08:04:42.183] nsd[2]: notice: reload before the replay\n", encoding="utf-8")
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as server:
+        watch = workers.Watch([(Child("server", "server", "server", server.pid, log), "", "reload")])
+        with log.open("a", encoding="utf-8") as file:
+            file.write("[2026-11-25 08:04:42.183] nsd[2]: warning: SIGHUP received, reloading...\n")
+            file.write("25-Nov-2026 08:04:43.500 reloading configuration succeeded\n")
+            file.write("reload without a time\n25-Nov-2026 99:99:99.0 reload\n")
+        first, second = watch.events()
+    assert (first.process, first.text) == ("server", "nsd[2]: warning: SIGHUP received, reloading...")
+    assert time.strftime("%F %T", time.localtime(first.real_ns // 10**9)) == "2026-11-25 08:04:42"
+    assert second.real_ns - first.real_ns == 1_317_000_000
+    assert second.text == "reloading configuration succeeded"

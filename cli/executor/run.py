@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import traceback
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +153,7 @@ def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, An
         "hint": outcome.hint,
         "unclean_because": [reason for reason in outcome.because if reason != outcome.server_died],
         "replaced": outcome.replaced,
+        "server_events": [asdict(one) for one in outcome.events],
         "steal_s": outcome.steal_s,
         "warmup_s": plan.experiment.sample.warmup_s,
         "leaked_packets": outcome.leaked_packets,

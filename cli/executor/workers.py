@@ -9,13 +9,22 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pydantic import InstanceOf
+
 from cli.executor.processes import Child
+from cli.plan.planned import Plan
 
 _MOST_TOLD = 3  # reasons of one server
+_MOST_EVENTS = 100  # of one server
+# How servers write the time; both groups are needed, as a second is too long.
+_STAMPS = (
+    ("%Y-%m-%d %H:%M:%S", re.compile(r"\[(\S+ \S+)\.(\d+)\]")),  # NSD
+    ("%d-%b-%Y %H:%M:%S", re.compile(r"(\d+-\w+-\d+ \S+)\.(\d+)")),  # BIND
+)
 _SETTLING_S = 1.0  # so long, processes may leave that were replaced before the replay
 
 
@@ -30,7 +39,8 @@ class _Process:
 @dataclass
 class _Server:
     child: Child
-    complaints: str  # a regular expression
+    complaints: str  # a regular expression, as that of events
+    events: str
     log_begin: int  # bytes of the log from before the replay
     known: set[_Process]
     names: Counter[str] = field(default_factory=Counter)  # of those from before the replay that stayed
@@ -66,17 +76,26 @@ def below(root: int, processes: Iterable[_Process]) -> set[_Process]:
         found |= more
 
 
+@dataclass(frozen=True)
+class Event:
+    """A line of a server's log, and its time."""
+
+    real_ns: int
+    process: str
+    text: InstanceOf[str]
+
+
 class Watch:
     """Looks at the servers' process trees from now on."""
 
-    def __init__(self, servers: Iterable[tuple[Child, str]]) -> None:
-        """Each server with the complaints to look for in its log."""
+    def __init__(self, servers: Iterable[tuple[Child, str, str]]) -> None:
+        """Each server with the complaints and events to look for in its log."""
         listed = read_processes()
         self._servers = []
-        for child, complaints in servers:
+        for child, complaints, events in servers:
             tree = below(child.pid, listed)
             names = Counter(one.name for one in tree)
-            self._servers.append(_Server(child, complaints, _size(child.log), tree, names))
+            self._servers.append(_Server(child, complaints, events, _size(child.log), tree, names))
         self._ended: dict[str, list[_Process]] = {}
         self._settled = time.monotonic() + _SETTLING_S
 
@@ -102,7 +121,7 @@ class Watch:
         """Why the run is not clean; the server's own words are put to what they are about."""
         found = []
         for server in self._servers:
-            said = _complaints(server)
+            said = _said(server, server.complaints)
             for process in self._ended.get(server.child.id, []):
                 if words := _about(process, said):
                     said = [line for line in said if line != words]
@@ -118,7 +137,7 @@ class Watch:
         """
         found = []
         for server in self._servers:
-            said = _complaints(server)
+            said = _said(server, server.complaints)
             ended = [
                 one
                 for one in self._ended.get(server.child.id, [])
@@ -128,6 +147,26 @@ class Watch:
             if len(ended) > _MOST_TOLD:
                 found.append(f"{len(ended) - _MOST_TOLD} more processes of {server.child.id} ended")
         return found
+
+    def events(self) -> list[Event]:
+        """What the servers did of their own, of each the first lines that say so."""
+        return [
+            Event(time_ns, server.child.id, line[end:].strip())
+            for server in self._servers
+            for line in _said(server, server.events)[:_MOST_EVENTS]
+            for time_ns, end in _stamp(line)
+        ]
+
+
+def _stamp(line: str) -> Iterator[tuple[int, int]]:
+    """The time at a line's beginning, in ns of the machine's clock, and where it ends."""
+    for form, stamp in _STAMPS:
+        if found := stamp.match(line):
+            try:
+                seconds = time.mktime(time.strptime(found[1], form))
+            except (ValueError, OverflowError):
+                return
+            yield int(seconds) * 1_000_000_000 + int(found[2].ljust(9, "0")), found.end()
 
 
 def _about(process: _Process, said: Iterable[str]) -> str:
@@ -143,18 +182,23 @@ def _size(log: Path) -> int:
     return log.stat().st_size if log.exists() else 0
 
 
-def _complaints(server: _Server) -> list[str]:
-    """Lines of the log since the start of the replay, each once."""
-    if not server.complaints:
+def _said(server: _Server, wanted: str) -> list[str]:
+    """Lines of the log since the start of the replay that match, each once."""
+    if not wanted:
         return []
     try:
         text = server.child.log.read_bytes()[server.log_begin :].decode("utf-8", "replace")
     except OSError:
         return []
-    lines = (line.strip() for line in text.splitlines() if re.search(server.complaints, line))
+    lines = (line.strip() for line in text.splitlines() if re.search(wanted, line))
     return list(dict.fromkeys(lines))
 
 
-def of_plan(children: Iterable[Child], complaints: Mapping[str, str]) -> Watch:
-    """Of those processes that run; `complaints` by their ids."""
-    return Watch((child, complaints.get(child.id, "")) for child in children if child.running)
+def of_plan(children: Iterable[Child], plan: Plan) -> Watch:
+    """Of the plan's essential processes, those that run."""
+    planned = {one.id: one for one in plan.processes if one.essential}
+    return Watch(
+        (child, planned[child.id].complaints, planned[child.id].events)
+        for child in children
+        if child.running and child.id in planned
+    )

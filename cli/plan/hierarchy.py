@@ -373,6 +373,7 @@ def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Proce
         ready=ready,
         stop=Stop("SIGTERM", 10.0),
         complaints=kind.complaints,
+        events=kind.events,
     )
 
 
@@ -427,6 +428,7 @@ def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind
         ready=ready,
         stop=Stop("SIGTERM", 10.0),
         complaints=server.complaints,
+        events=server.events,
         terms=terms.RESOLVERS,
     )
 

@@ -151,7 +151,8 @@ class Process:
 
     `restarts`: how often it is started again when it dies during the run, which is not clean then; `@turn@`
     in its command line is the number of the start, from 0. `complaints`: a regular expression; lines of its
-    log during the replay that match it make the run unclean.
+    log during the replay that match it make the run unclean. `events`: likewise, lines that the report puts
+    beside what was measured at their time.
 
     `title`: shown when it is started. `essential`: the run ends when it does, and is not clean when a
     process below it ends. `ends`: exit statuses with which it may end before it is stopped. `silence_s`: of
@@ -175,6 +176,7 @@ class Process:
     timeout_s: float = 0.0
     restarts: int = 0
     complaints: str = ""
+    events: str = ""
     title: str = ""
     essential: bool = False
     ends: tuple[int, ...] = ()

@@ -195,6 +195,7 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
         ready=ready,
         stop=Stop("SIGTERM", 10.0),
         complaints=kind.complaints,
+        events=kind.events,
     )
 
 

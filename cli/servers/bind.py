@@ -151,6 +151,7 @@ KIND = ServerKind(
     services=("named", "bind9", "named-resolvconf"),
     options=("-g", "-c", "{config}", "-n", "{processes}"),
     as_user=("-u", "{user}"),
+    events=r"reloading configuration succeeded|: (?:loaded|transferred) serial \d",
     complaints=r"assertion failure|out of memory|unexpected error|fatal error",
     copied=True,
     checker="named-checkconf",

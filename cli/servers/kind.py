@@ -91,6 +91,8 @@ class ServerKind:
     {folder}, {processes} stand for what a run gives, and with `as_user` {user}. `complaints`: lines of its
     log that say that something broke while it answered on, as a regular expression.
 
+    `events`: lines of its log, with their time, that say when it read its zones again or was sent one.
+
     `copied`: a packager's AppArmor profile keeps the program out of our folders. `stays_root`: it does not
     give up root by itself. `checker`: the program that reads a configuration and complains of it; "" = only
     the server itself does. `zone_checker`: the same for a zone, before its origin and file. `refused`: lines
@@ -109,6 +111,7 @@ class ServerKind:
     section: str
     options: tuple[str, ...]
     complaints: str
+    events: str = ""
     as_user: tuple[str, ...] = ()
     services: tuple[str, ...] = ()
     copied: bool = False

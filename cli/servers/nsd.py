@@ -99,6 +99,7 @@ KIND = ServerKind(
     services=("nsd",),
     options=("-d", "-c", "{config}"),
     complaints=r"died unexpectedly|malloc failed|out of memory|internal error",
+    events=r"SIGHUP received, reloading|zone \S+ (?:read with success|written to)|received update to serial",
     checker="nsd-checkconf",
     zone_checker=("nsd-checkzone",),
     refused=r"error: (?P<why>zone (?P<what>\S+) .+)$",

@@ -114,9 +114,9 @@ def test_windows_have_the_records_of_all_files_in_the_traces_order(
 def test_a_rate_over_a_damaged_span_takes_no_memory_for_it() -> None:
     rate = Rate()
     rate.add(np.array([0, 50_000_000, 100_000_000, 3_599 * SECOND, 3_601 * SECOND, 2**60]))
-    assert rate.per(36_000, 1_000_000).nonzero()[0].tolist() == [0, 1]
-    assert rate.per(36_000, 2).tolist() == [4, 1]
-    assert rate.per(1, 3).tolist() == [2, 1, 0]
+    assert rate.per(3_600 * 10**9, 1_000_000).nonzero()[0].tolist() == [0, 1]
+    assert rate.per(3_600 * 10**9, 2).tolist() == [4, 1]
+    assert rate.per(10**8, 3).tolist() == [2, 1, 0]
 
 
 def test_response_time_counts_from_when_a_query_was_due(tmp_path: Path) -> None:

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from report.stalls import Event, Stall, find, summarize
+from report.tally import Rate
+
+MS = 1_000_000
+
+
+def rate(*times: NDArray[np.int64]) -> Rate:
+    made = Rate()
+    for one in times:
+        made.add(one)
+    return made
+
+
+def every_ms(begin: int, end: int) -> NDArray[np.int64]:
+    return np.arange(begin, end, dtype=np.int64) * MS
+
+
+def test_a_time_without_answers_while_queries_are_sent_is_a_stall() -> None:
+    sent = rate(every_ms(0, 60_000))
+    answered = rate(every_ms(20, 50_000), every_ms(50_200, 60_000))
+    assert find(sent, answered) == [Stall(50.0, 0.2, 200)]
+
+
+def test_where_nothing_is_sent_no_answer_is_missed() -> None:
+    assert find(rate(every_ms(0, 100), every_ms(400, 500)), rate(every_ms(0, 100), every_ms(400, 500))) == []
+
+
+def test_neither_the_first_wait_nor_a_short_one_is_a_stall() -> None:
+    answered = rate(every_ms(200, 500), every_ms(540, 1_000))
+    assert find(rate(every_ms(0, 1_000)), answered) == []
+    assert find(rate(every_ms(0, 1_000)), Rate()) == []
+
+
+def test_a_server_that_answers_no_more_stalls_to_the_last_query() -> None:
+    assert find(rate(every_ms(0, 1_000)), rate(every_ms(0, 500))) == [Stall(0.5, 0.5, 500)]
+
+
+def test_events_of_about_that_time_are_told_with_a_stall() -> None:
+    happened = [Event(4.5, "server", "reloading"), Event(20.0, "server", "read")]
+    told = summarize([Stall(5.0, 0.3, 70), Stall(9.0, 0.1, 12)], happened)
+    assert (told["count"], told["longest_s"], told["total_s"]) == (2, 0.3, 0.4)
+    assert [one["events"] for one in told["spans"]] == [["server: reloading"], []]
