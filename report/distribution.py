@@ -174,11 +174,15 @@ class Slices:
             if len(held) > self._MOST_PARTS:
                 self._held[place] = [_small(summed(*held))]
 
-    def bands(self, size_ns: int, permille: tuple[int, ...]) -> tuple[NDArray[np.int64], Values]:
-        """For periods of `size_ns` in which there is a value: their numbers, and the percentiles of each."""
+    def bands(
+        self, size_ns: int, permille: tuple[int, ...], begin_ns: int = 0
+    ) -> tuple[NDArray[np.int64], Values]:
+        """For periods of `size_ns` from `begin_ns` on in which there is a value: their numbers, and the
+        percentiles of each.
+        """
         if not self:
             return np.zeros(0, np.int64), np.zeros((len(permille), 0), np.int64)
-        keys, counts = summed(*(self._periods(place, size_ns) for place in sorted(self._held)))
+        keys, counts = summed(*(self._periods(place, size_ns, begin_ns) for place in sorted(self._held)))
         numbers, starts = np.unique(keys // (2 * self._BINS), return_index=True)
         values = middles(keys % (2 * self._BINS) - self._BINS, COARSE)
         rows = [
@@ -187,12 +191,13 @@ class Slices:
         ]
         return numbers, np.array(rows, np.int64).reshape(len(numbers), len(permille)).T
 
-    def _periods(self, place: int, size_ns: int) -> tuple[Values, NDArray[np.int64]]:
+    def _periods(self, place: int, size_ns: int, begin_ns: int) -> tuple[Values, NDArray[np.int64]]:
         """What is held together, by period and bin."""
         keys, counts = summed(*self._held[place])
         slices, bins = np.divmod(keys, 2 * self._BINS)
-        period = (slices + place * self._TOGETHER) * self.SLICE_NS // size_ns
-        return summed((period * (2 * self._BINS) + bins, counts))
+        period = ((slices + place * self._TOGETHER) * self.SLICE_NS - begin_ns) // size_ns
+        kept = period >= 0
+        return summed((period[kept] * (2 * self._BINS) + bins[kept], counts[kept]))
 
 
 def _small(pair: tuple[Values, NDArray[np.int64]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

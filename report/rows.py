@@ -146,6 +146,15 @@ def _unmapped(part: Json) -> str:
     return f"{part['unmapped_packets']:,}, to {named} and so on" if part["unmapped_packets"] else ""
 
 
+def _unsteady(found: object) -> str:
+    moved = [
+        f"{name.replace('_', ' ')} {one['change']:+.0%}"
+        for name, one in as_dict(found).items()
+        if one["steady"] is False
+    ]
+    return ", ".join(moved)
+
+
 def _stalls(part: object) -> str:
     told = as_dict(part)
     if not told.get("spans"):
@@ -202,6 +211,7 @@ ROWS = (
     Row("latency_us.median", "latency, median", micro, "run tiles"),
     Row("latency_us.p99", "latency, p99", micro, "run tiles"),
     Row("response_us.p99", "response time, p99", _known, "run"),
+    Row("steady", "not steady over the replay", _unsteady, "run counts"),
     Row("stalls", "no answer came", _stalls, "run counts"),
     Row("stalls.longest_s", "longest time without an answer, s", number, "runs?"),
     Row("latency_us.median", "latency median, µs", number, "runs"),

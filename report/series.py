@@ -67,6 +67,8 @@ class Line:
         if len(held) == 1 or found.low == found.high:
             return self.text(_plain(found.median))
         mark = f", {len(found.outliers)} far off" if found.outliers else ""
+        drift = statistics.trend(held)
+        mark += f", {drift.change:+.0%} over the rounds" if drift and drift.steady is False else ""
         return f"{self.text(_plain(found.median))} ({self.text(found.low)} – {self.text(found.high)}{mark})"
 
     def against_first(self) -> list[str]:

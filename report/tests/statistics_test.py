@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from report.statistics import difference, spread
+from report.statistics import difference, spread, trend
 
 
 def test_an_interval_holds_the_median_and_an_outlier_is_named() -> None:
@@ -46,3 +46,21 @@ def test_many_runs_are_compared_by_drawn_orders() -> None:
     rng = np.random.default_rng(7)
     found = difference(rng.normal(105, 5, 40).tolist(), rng.normal(100, 5, 40).tolist())
     assert found is not None and found.real is True
+
+
+def test_what_rises_is_not_steady_and_noise_is() -> None:
+    rising = trend([100, 104, 103, 108, 112, 111, 117, 120, 121, 126])
+    assert rising is not None and rising.steady is False and rising.change == pytest.approx(0.23, abs=0.03)
+    assert trend([1, 2, 3, 4]) is None and trend([0] * 10) is None
+    small = trend([1000 + one for one in range(10)])
+    assert small is not None and small.steady  # 0.9 %
+    rounds = trend([10, 11, 12, 13, 14])
+    assert rounds is not None and rounds.steady is False
+    mixed = trend([10, 12, 11, 13, 14])
+    assert mixed is not None and mixed.steady is None
+
+
+def test_noise_rarely_counts_as_a_trend() -> None:
+    rng = np.random.default_rng(8)
+    told = [trend(rng.lognormal(3, 0.5, 10).tolist()) for _ in range(1_000)]
+    assert sum(one is not None and one.steady is False for one in told) <= 0.015 * 1_000
