@@ -28,6 +28,10 @@ OTHERS = {
         ("synth.rate=1000", "synth.duration=2", "synth.clients=500"),
         "synthetic: profile simple, seed 1",
     ),
+    "most-clients": (
+        ("search=", "sweep=", "replay.transport=tcp", "generate.sources=200", "replay.duration_s=4"),
+        "generated: com NS",
+    ),
     "tcp-hold": (
         ("generate.sources=200", "replay.rate=100", "replay.duration_s=4", "topology.queriers=1"),
         "generated: com NS",

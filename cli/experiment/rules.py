@@ -16,7 +16,7 @@ from report.errors import ReportError
 
 MOST_GENERATED = 1_000_000  # sources of generated queries that rules change
 _MOST_PEERS = 15
-_SLOWEST = 0.001  # queries a second
+_SLOWEST, _FASTEST = 0.001, 100_000_000  # queries a second
 _EPOCH_S = 100_000_000  # smaller numbers are seconds from the trace's first query
 
 
@@ -97,7 +97,7 @@ def _check_early(replay: Replay) -> None:
 def check_replay(experiment: Experiment) -> None:
     """The [replay] and [generate] tables, and what they demand of the others."""
     replay = experiment.replay
-    _check_pace(replay)
+    _check_pace(experiment)
     _check_span(replay)
     _check_selection(replay)
     _check_source_mode(experiment)
@@ -112,26 +112,27 @@ def check_replay(experiment: Experiment) -> None:
         _check_generate(experiment.generate, replay)
 
 
-def _check_pace(replay: Replay) -> None:
+def _check_pace(experiment: Experiment) -> None:
+    replay, generate = experiment.replay, experiment.generate
+    of_sources = generate is not None and generate.source_rate > 0
     want(
-        replay.rate == 0 or replay.rate >= _SLOWEST,
-        f"replay.rate = {replay.rate} is out of range",
-        f"use {_SLOWEST} to 100000000",
+        experiment.rate == 0 or _SLOWEST <= experiment.rate <= _FASTEST,
+        "generate.source_rate times generate.sources is out of range"
+        if of_sources
+        else f"replay.rate = {replay.rate} is out of range",
+        f"use {_SLOWEST} to {_FASTEST}",
     )
     chosen = [
         name
         for name, given in (
-            ("speed", replay.speed != 1),
-            ("rate", replay.rate > 0),
-            ("fast", replay.fast),
+            ("replay.speed", replay.speed != 1),
+            ("replay.rate", replay.rate > 0),
+            ("replay.fast", replay.fast),
+            ("generate.source_rate", of_sources),
         )
         if given
     ]
-    want(
-        len(chosen) <= 1,
-        f"replay.{' and replay.'.join(chosen)} exclude each other",
-        "give one of them",
-    )
+    want(len(chosen) <= 1, f"{' and '.join(chosen)} exclude each other", "give one of them")
     want(
         bool(re.fullmatch(r"(\d+(-\d+)?)(,\d+(-\d+)?)*|", replay.cpus)),
         f"replay.cpus = {replay.cpus!r} is not a list of processors",
@@ -282,9 +283,9 @@ def _check_generate(generate: Generate, replay: Replay) -> None:
         "use one such as A or TYPE65",
     )
     want(
-        replay.rate > 0 or replay.fast,
+        replay.rate > 0 or replay.fast or generate.source_rate > 0,
         "[generate] has no times of its own",
-        "set replay.rate or replay.fast",
+        "set replay.rate, generate.source_rate or replay.fast",
     )
     want(
         replay.limit > 0 or replay.duration_s > 0,

@@ -112,7 +112,7 @@ class Tls(TlsSettings):
 
 @dataclass(frozen=True, config=CONFIG)
 class Generate:
-    """instead of a trace one query again and again; wants `replay.rate` or `.fast`, and `.limit` or
+    """instead of a trace one query again and again; wants `replay.rate`, `.fast` or `source_rate`, and `.limit` or
     `.duration_s`; wins over `[synth]`. With `[mutate]` the rules see at least 10,000 of the queries, each
     source equally often (`generated.tsv` in the results), and what they make of them is repeated
     """
@@ -120,6 +120,7 @@ class Generate:
     name: Annotated[Text, doc("the name asked for")] = ""
     type: Annotated[Text, doc("the type asked for")] = "A"
     sources: Annotated[Whole, span(1, 16_000_000, "from so many addresses (10.0.0.1 on) in turn; with `[mutate]` at most 1,000,000 of them")] = 1
+    source_rate: Annotated[Number, span(0, 1e6, "queries a second that each source sends, which makes the rate grow with `sources`; 0 = as `[replay]` says")] = 0
     rd: Annotated[Flag | None, doc("with the flag RD, which resolvers want; not given: true for `server.kind` `hierarchy` and `address`, else false")] = None
 
 
@@ -253,6 +254,12 @@ class Experiment:
     def own_server(self) -> bool:
         """Whether we start the server, on a network of our own."""
         return self.server.kind != "address"
+
+    @property
+    def rate(self) -> float:
+        """Queries a second that the replay is to send; 0 = as the trace has them, or as fast as it can."""
+        generated = self.generate.sources * self.generate.source_rate if self.generate else 0
+        return self.replay.rate or generated
 
     @property
     def has_front(self) -> bool:

@@ -71,7 +71,7 @@ def read(fields: Mapping[str, str]) -> Extent | None:
 def of(plan: Plan, extent: Extent | None) -> Estimate:
     """The estimate for a plan. `extent`: of its trace, before it is changed."""
     experiment, replay = plan.experiment, plan.experiment.replay
-    queries, seconds = _played(extent, replay, experiment.generate is not None)
+    queries, seconds = _played(extent, replay, experiment.generate is not None, experiment.rate)
     known = extent or Extent(0, 0)
     messages = (known.query_bytes or _QUERY) + (known.response_bytes or _RESPONSE)
     clients = [network.client(index) for index in range(1, experiment.topology.clients + 1)]
@@ -95,7 +95,9 @@ def _is_rough(experiment: Experiment) -> bool:
     return experiment.mutate is not None or (experiment.trace is None and bool(chosen))
 
 
-def _played(extent: Extent | None, replay: Replay, generated: bool) -> tuple[float, float | None]:
+def _played(
+    extent: Extent | None, replay: Replay, generated: bool, rate: float
+) -> tuple[float, float | None]:
     """Queries, and the seconds they take; with `fast` these are known where a time ends them."""
     known = None if generated else extent
     total = math.inf if known is None or replay.loop == 0 else known.queries * replay.loop
@@ -103,7 +105,7 @@ def _played(extent: Extent | None, replay: Replay, generated: bool) -> tuple[flo
         total = min(total, replay.limit)
     if replay.fast:
         return total, replay.duration_s or None
-    pace = replay.rate or (known.queries / max(known.span_s, 1e-3) * replay.speed if known else 0.0)
+    pace = rate or (known.queries / max(known.span_s, 1e-3) * replay.speed if known else 0.0)
     seconds = total / pace if pace > 0 else math.inf
     if replay.duration_s > 0:
         seconds = min(seconds, replay.duration_s)

@@ -155,7 +155,7 @@ def _warnings(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
     releases = [each for one in (facts.versions, *facts.versions_of.values()) for each in one.items()]
     untested = dict.fromkeys(kinds.KINDS[kind].untested(version) for kind, version in releases)
     found = [one for one in untested if one]
-    if experiment.emulated is not None and (replay.speed != 1 or replay.rate != 0 or replay.fast):
+    if experiment.emulated is not None and (replay.speed != 1 or experiment.rate != 0 or replay.fast):
         found.append(
             "the trace's times are changed and TTLs are not: "
             "cached answers live longer or shorter than they did"

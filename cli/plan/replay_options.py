@@ -33,6 +33,8 @@ def trace_or_generator(experiment: Experiment, trace: str) -> tuple[str, ...]:
 def file(experiment: Experiment, name: str) -> File:
     """The settings that differ from the controller's defaults; `name`: of our own server's certificate."""
     replay = _changed(experiment.replay, ReplaySettings())
+    if experiment.rate:
+        replay["rate"] = experiment.rate
     if experiment.generate is not None and experiment.mutate is not None:
         replay["loop"] = (
             0  # rules made a trace of the generated queries, which is played until [replay] ends it

@@ -1,8 +1,9 @@
 """`reprise run` of an experiment with [search]: the highest value of a key at which limits hold.
 
 Values are doubled until one does not hold; then the middle (of the ratio) between one that holds and one that
-does not is tried. The value that is told is confirmed by further runs. All runs are in one folder, as those
-of a series, whose report they get; a search that was ended goes on with `--resume`.
+does not is tried. The value that is told is confirmed by further runs. With [sweep] there is a search for
+each of its variants. All runs are in one folder, as those of a series, whose report they get; what was ended
+goes on with `--resume`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cli import run_name
-from cli.errors import RepriseError, UsageError, want
+from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment, Search
 from cli.progress import Progress
@@ -39,42 +40,73 @@ class Tried:
     failed: str = ""  # why the first one that did not hold did not
 
 
-class Searching:
-    """What was tried so far, kept in the folder."""
+@dataclass
+class Shared:
+    """What the searches of a command share: the folder, where all that was tried is noted."""
 
-    def __init__(self, options: argparse.Namespace, experiment: Experiment, wish: Search, run: Run) -> None:
-        self._options, self._wish, self._run = options, wish, run
-        self._name = experiment.name
-        self._limits: list[Limit] = list(expect.limits(wish.expect))
-        self.folder: Path = options.resume or options.output / run_name.new(experiment.name)
+    options: argparse.Namespace
+    experiment: Experiment
+    wish: Search
+    run: Run
+    folder: Path
+    searches: list[Searching] = field(default_factory=list)
+    progress: Progress = field(default_factory=Progress)
+    prepared: set[tuple[str, ...]] = field(default_factory=set)
+
+    def note(self) -> None:
+        made: list[series.Settings] = []
+        runs: list[series.One] = []
+        for one in self.searches:
+            for tried in sorted(one.tried.values(), key=lambda tried: tried.value):
+                runs += [series.One(len(made), turn, name) for turn, name in enumerate(tried.folders)]
+                made.append(one.settings(tried.value))
+        series.note(self.folder, self.experiment.name, made, runs)
+
+    def read(self) -> None:
+        """Takes what was tried before the command was ended."""
+        try:
+            told = json.loads((self.folder / reports.FILE).read_text(encoding="utf-8"))
+            for one in told["runs"]:
+                held = dict(told["variants"][one["variant"]])
+                value = float(held.pop(self.wish.key))
+                search = next(other for other in self.searches if other.base == held)
+                search.take(search.tried.setdefault(value, Tried(value)), one["folder"])
+        except (OSError, ValueError, KeyError, TypeError, IndexError, StopIteration):
+            what = f"{self.folder} holds no such search for {self.wish.key}"
+            raise UsageError(what, "name the folder that the search has made") from None
+
+
+class Searching:
+    """The search for one variant; `base`: its settings."""
+
+    def __init__(self, shared: Shared, base: series.Settings) -> None:
+        self._shared, self.base = shared, base
+        self._limits: list[Limit] = list(expect.limits(shared.wish.expect))
         self.tried: dict[float, Tried] = {}
-        self._progress = Progress()
-        self._prepared: set[tuple[str, ...]] = set()
-        if options.resume is not None:
-            self._read()
-        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def settings(self, value: float) -> series.Settings:
+        return {**self.base, self._shared.wish.key: int(value) if value == int(value) else value}
 
     def holds(self, value: float, times: int = 1) -> bool:
         """Whether all runs with a value meet the limits; runs it until there are so many, or one does not."""
-        tried = self.tried.setdefault(value, Tried(value))
+        shared, tried = self._shared, self.tried.setdefault(value, Tried(value))
+        words = ", ".join(series.words_of(self.settings(value)))
         while not tried.failed and len(tried.folders) < times:
-            self._progress.phase(
-                f"search: {self._wish.key} = {value:.10g}, run {len(tried.folders) + 1} of {times}"
-            )
-            folder = series.run_one(
-                self._options, _settings(self._wish, value), self.folder, self._run, self._prepared
-            )
+            shared.progress.phase(f"search: {words}, run {len(tried.folders) + 1} of {times}")
+            settings = self.settings(value)
+            folder = series.run_one(shared.options, settings, shared.folder, shared.run, shared.prepared)
             if not folder:
-                hint = f"go on with: reprise run {self._options.experiment} --resume {self.folder}"
-                raise RepriseError(f"the search ended at {self._wish.key} = {value:.10g}", hint)
-            self._take(tried, folder)
-            self._note()
+                hint = f"go on with: reprise run {shared.options.experiment} --resume {shared.folder}"
+                raise RepriseError(f"the search ended at {words}", hint)
+            self.take(tried, folder)
+            shared.note()
             if tried.failed:
-                self._progress.phase(f"search: {self._wish.key} = {value:.10g} does not hold: {tried.failed}")
+                shared.progress.phase(f"search: {words} does not hold: {tried.failed}")
         return not tried.failed
 
-    def _take(self, tried: Tried, folder: str) -> None:
-        summary = json.loads((self.folder / folder / "summary.json").read_text(encoding="utf-8"))
+    def take(self, tried: Tried, folder: str) -> None:
+        """Adds a run."""
+        summary = json.loads((self._shared.folder / folder / "summary.json").read_text(encoding="utf-8"))
         tried.folders.append(folder)
         tried.summaries.append(summary)
         if tried.failed:
@@ -85,25 +117,6 @@ class Searching:
         missed = [one for one in expect.judge(self._limits, [summary], ()) if one.state != "met"]
         tried.failed = missed[0].words if missed else ""
 
-    def _note(self) -> None:
-        values = sorted(self.tried.values(), key=lambda one: one.value)
-        runs = [
-            series.One(at, turn, name)
-            for at, one in enumerate(values)
-            for turn, name in enumerate(one.folders)
-        ]
-        series.note(self.folder, self._name, [_settings(self._wish, one.value) for one in values], runs)
-
-    def _read(self) -> None:
-        try:
-            told = json.loads((self.folder / reports.FILE).read_text(encoding="utf-8"))
-            for one in told["runs"]:
-                value = float(told["variants"][one["variant"]][self._wish.key])
-                self._take(self.tried.setdefault(value, Tried(value)), one["folder"])
-        except (OSError, ValueError, KeyError, TypeError, IndexError):
-            what = f"{self.folder} holds no search for {self._wish.key}"
-            raise UsageError(what, "name the folder that the search has made") from None
-
     def why_not_above(self, value: float) -> str:
         """What the next higher value that was tried says, and whose fault it is."""
         above = [one for one in self.tried.values() if one.value > value and one.failed]
@@ -111,10 +124,6 @@ class Searching:
             return f"nothing above {value:.10g} was tried: raise search.most"
         nearest = min(above, key=lambda one: one.value)
         return f"at {nearest.value:.10g} {nearest.failed}; {limiting(nearest.summaries[-1])}"
-
-
-def _settings(wish: Search, value: float) -> series.Settings:
-    return {wish.key: int(value) if value == int(value) else value}
 
 
 def _is_whole(key: str) -> bool:
@@ -147,27 +156,42 @@ def limiting(summary: dict[str, Any]) -> str:
 
 
 def command_search(options: argparse.Namespace, experiment: Experiment, wish: Search, run: Run) -> int:
-    """0 when a value was found and confirmed."""
+    """0 when a value was found and confirmed, for each variant of [sweep]."""
     want(
-        experiment.repeat is None and experiment.sweep is None,
-        "[search] excludes [repeat] and [sweep]",
-        "use one",
+        experiment.repeat is None,
+        "[search] and [repeat] exclude each other",
+        "use search.confirm for runs that confirm the value",
     )
     want(wish.least < wish.most, f"search.least = {wish.least:.10g} is not below search.most", "give a range")
-    for value in (wish.least, wish.most):
-        words = series.words_of(_settings(wish, value))
-        experiments.load(options.experiment, [*options.set, *words, "search="])
-    found = highest(wish, Searching(options, experiment, wish, run))
-    reports.write(found.folder)
-    if found.value is None:
-        raise RepriseError(
-            f"{wish.key} = {wish.least:.10g} does not hold: {found.why}", "lower search.least or the limits"
-        )
+    folder = options.resume or options.output / run_name.new(experiment.name)
+    shared = Shared(options, experiment, wish, run, folder)
+    made = series.variants(experiment, options.experiment.resolve().parent)
+    want(wish.key not in made[0], f"{wish.key} is searched and in [sweep]", "leave one of them out")
+    shared.searches += [Searching(shared, base) for base in made]
+    for one in shared.searches:
+        for value in (wish.least, wish.most):
+            words = series.words_of(one.settings(value))
+            experiments.load(options.experiment, [*options.set, *words, *series.ALONE])
+    if options.resume is not None:
+        shared.read()
+    folder.mkdir(parents=True, exist_ok=True)
+    found = [(one, highest(wish, one)) for one in shared.searches]
+    reports.write(folder)
+    for one, best in found:
+        sys.stdout.write(_told(wish, one.base, best))
+    if all(best.value is None for _, best in found):
+        what = f"{wish.key} = {wish.least:.10g} does not hold: {found[0][1].why}"
+        raise RepriseError(what, "lower search.least or the limits")
+    return EXIT_FAILED if any(best.value is None for _, best in found) else 0
+
+
+def _told(wish: Search, base: series.Settings, best: Found) -> str:
+    where = f"{', '.join(series.words_of(base))}: " if base else ""
+    if best.value is None:
+        return f"{where}{wish.key} = {wish.least:.10g} does not hold: {best.why}\n" if base else ""
     runs = f"confirmed by {wish.confirm} run{'s' if wish.confirm > 1 else ''}"
-    sys.stdout.write(
-        f"highest {wish.key} at which the limits hold: {found.value:.10g} ({runs}); {found.why}\n"
-    )
-    return 0
+    limits = f"highest {wish.key} at which the limits hold: {best.value:.10g} ({runs})"
+    return f"{where}{limits}; {best.why}\n"
 
 
 @dataclass(frozen=True)
@@ -176,7 +200,6 @@ class Found:
 
     value: float | None
     why: str
-    folder: Path
 
 
 def highest(wish: Search, tries: Searching) -> Found:
@@ -201,5 +224,5 @@ def highest(wish: Search, tries: Searching) -> Found:
             (one.value for one in tries.tried.values() if not one.failed and one.value < good), default=0.0
         )
     if not good:
-        return Found(None, tries.tried[wish.least].failed, tries.folder)
-    return Found(good, tries.why_not_above(good), tries.folder)
+        return Found(None, tries.tried[wish.least].failed)
+    return Found(good, tries.why_not_above(good))

@@ -20,7 +20,7 @@ class Fake(Searching):
     """Values up to `best` hold; at those of `unsure` only the first run does."""
 
     def __init__(self, best: float, unsure: tuple[float, ...] = ()) -> None:
-        self.folder, self.tried = Path("x"), {}
+        self.base, self.tried = {}, {}
         self.best, self.unsure = best, unsure
 
     def holds(self, value: float, times: int = 1) -> bool:
@@ -70,7 +70,11 @@ def test_a_value_that_is_not_confirmed_gives_way_to_the_next_lower_one() -> None
     ("settings", "what"),
     [
         (("search.least=10", "search.most=5"), "search.least = 10 is not below search.most"),
-        (("search.least=1", "search.most=5", "repeat.n=2"), "[search] excludes [repeat] and [sweep]"),
+        (("search.least=1", "search.most=5", "repeat.n=2"), "[search] and [repeat] exclude each other"),
+        (
+            ("search.least=1", "search.most=5", "sweep.replay.rate=[1,2]"),
+            "replay.rate is searched and in [sweep]",
+        ),
         (("search.least=1", "search.most=5", "search.key=replay.rat"), "replay.rat"),
         (("search.least=1", "search.most=5", "search.expect={p99='fast'}"), "is no limit"),
         (
@@ -108,22 +112,23 @@ def test_what_is_ours_is_not_called_the_servers() -> None:
 
 @pytest.mark.netns
 def test_a_search_against_a_real_server(tmp_path: Path) -> None:
-    """The limit is one that the rate itself decides: how long the replay of 600 queries lasts."""
+    """For each variant. The limits are such as the number of sources itself decides."""
     settings = (
-        "synth.duration=2", "synth.rate=300", "replay.late_ms=1000", "replay.max_lateness_s=20",
-        "search.key=replay.rate", "search.least=200", "search.most=3200", "search.precision=0.3",
-        "search.confirm=2", "search.expect={duration_s='>= 1 s'}",
+        "generate.name=com", "generate.source_rate=5", "replay.duration_s=2", "synth=", "replay.late_ms=1000",
+        "replay.max_lateness_s=20", "sweep.replay.transport=['udp', 'tcp']", "search.key=generate.sources",
+        "search.least=20", "search.most=200", "search.precision=0.3", "search.confirm=2",
+        "search.expect={queries.read='<= 800', connections.opened='<= 40'}",
     )  # fmt: skip
     words = [word for one in settings for word in ("--set", one)]
     done = command.run("run", "quickstart", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    found = re.search(
-        r"highest replay\.rate at which the limits hold: (\d+) \(confirmed by 2 runs\)", done.stdout
-    )
-    assert found and 400 <= int(found[1]) <= 660, done.stdout
-    assert "missed: duration_s is 0." in done.stdout
+    told = "highest generate.sources at which the limits hold"
+    udp, tcp = re.findall(rf"replay\.transport=\S+: {told}: (\d+) \(confirmed by 2 runs\)", done.stdout)
+    assert 60 <= int(udp) <= 80, done.stdout  # of 5 queries a second for 2 s
+    assert 30 <= int(tcp) <= 40, done.stdout
+    assert "missed: queries.read is " in done.stdout and "missed: connections.opened is " in done.stdout
     (folder,) = (tmp_path / "results").iterdir()
     assert (folder / "series.csv").is_file() and "search:" in done.stderr
     again = command.run("run", "quickstart", *words, "--resume", str(folder), cwd=tmp_path)
     assert again.returncode == 0 and "search:" not in again.stderr  # nothing was left to do
-    assert found[0] in again.stdout
+    assert again.stdout.splitlines()[-2:] == done.stdout.splitlines()[-2:]

@@ -30,7 +30,7 @@ Settings = dict[str, Any]
 _MODES = ("grid", "list")
 # Keys that the hosts of an inventory are prepared for.
 _PREPARED = ("server.", "hierarchy.", "replay.source_mode", "sample.", "rtt.")
-_ALONE = ("repeat=", "sweep=", "search=")  # of a run in a series
+ALONE = ("repeat=", "sweep=", "search=")  # of a run in a series
 
 
 @dataclass
@@ -85,7 +85,7 @@ def command_series(
     """Runs what is missing, each by `run` as by a command of its own; 0 when all are clean."""
     made = variants(experiment, options.experiment.resolve().parent)
     for settings in made:  # all are looked at before the first one runs
-        experiments.load(options.experiment, [*options.set, *words_of(settings), *_ALONE])
+        experiments.load(options.experiment, [*options.set, *words_of(settings), *ALONE])
     runs = order(len(made), (experiment.repeat or Repeat()).n)
     folder = options.resume or options.output / run_name.new(experiment.name)
     if options.resume is not None:
@@ -120,7 +120,7 @@ def run_one(
     what the hosts of an inventory were prepared for by earlier runs.
     """
     before = set(folder.iterdir())
-    own = [*options.set, *words_of(settings), *_ALONE]
+    own = [*options.set, *words_of(settings), *ALONE]
     said = io.StringIO()
     asked = tuple(one for one in own if one.startswith(_PREPARED))
     ready = {"no_deploy": options.no_deploy or asked in prepared}
