@@ -10,6 +10,7 @@ import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO
 
 from cli.errors import RepriseError, interrupts_held
@@ -202,6 +203,12 @@ def system() -> tuple[str, bool]:
         return "", False
     tested = said["ID"] == "debian" and said.get("VERSION_ID") in _TESTED_VERSIONS
     return said["PRETTY_NAME"], tested
+
+
+def available_memory() -> int:
+    """Bytes that processes may still take without swapping."""
+    text = Path("/proc/meminfo").read_text(encoding="ascii")
+    return int(text.partition("MemAvailable:")[2].split()[0]) * 1024
 
 
 def describe_exit(code: int) -> str:

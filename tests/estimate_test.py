@@ -12,7 +12,11 @@ from tests.desk import EXPERIMENT, Ended, reprise, run
 from tests.small_disk import small_disk
 
 _UNITS = {"kB": 1e3, "MB": 1e6}
-_SAID = re.compile(r"^reprise: (\d+) s of replay, about ([\d.]+) (kB|MB) of results \(\S+ .?B free\)$", re.M)
+_SAID = re.compile(
+    r"^reprise: (\d+) s of replay, about ([\d.]+) (kB|MB) of results \(\S+ .?B free\), "
+    r"\d+ MB of memory beside the server \(\S+ .?B free\)$",
+    re.M,
+)
 
 
 def said(ended: Ended) -> tuple[int, float]:

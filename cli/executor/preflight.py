@@ -113,14 +113,21 @@ _RULES = ", not counting changes by rules or by the choice of queries"
 _TIMES = 2.0  # an estimate may be so many times too high
 
 
-def tell_estimate(found: Estimate, output: Path) -> None:
-    """One line of how long the replay takes and what it writes."""
+def tell_estimate(found: Estimate, output: Path, alone: bool = True) -> None:
+    """One line of how long the replay takes, what it writes, and the memory it needs here; `alone`: on no
+    other machines.
+    """
     most = "at most " if found.at_most else ""
     length = "a replay of unknown length"
     if found.seconds is not None:
         length = f"{most}{seconds_in_words(max(1.0, found.seconds))} of replay"
     results = results_in_words(found.whole, _free(output))
-    complain(f"reprise: {length}, {results}{_RULES if found.rough else ''}")
+    memory = max(found.reporting, found.replaying if alone else 0.0)
+    needed = f"{size_in_words(memory)} of memory{' beside the server' if alone else ''}"
+    free = f"{size_in_words(linux.available_memory())} free"
+    complain(f"reprise: {length}, {results}, {needed} ({free}){_RULES if found.rough else ''}")
+    if memory > linux.available_memory():
+        complain("reprise: warning: that is more memory than is free; play less, or fewer connections")
 
 
 def results_in_words(size: float, free: float) -> str:

@@ -182,7 +182,7 @@ def _check_room(expected: Estimate, placement: Placement, hosts: Mapping[str, An
 
 
 def _tell_estimate(expected: Estimate, placement: Placement, hosts: Mapping[str, Any], output: Path) -> None:
-    preflight.tell_estimate(expected, output)
+    preflight.tell_estimate(expected, output, alone=False)
     for name, target in placement.machines().items():
         part, free = expected.on(placement.hosts_of(target)), hosts[name]["free_bytes"]
         complain(f"reprise: {name}: {preflight.results_in_words(part, free)}")

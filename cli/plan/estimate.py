@@ -25,6 +25,11 @@ _CHANGED = 80  # one in trace.rps
 _SAMPLE = 250  # a line of samples
 _HOST = 100_000  # logs, counters and ends of files of a host
 _REPORT = 800_000  # manifest, summary, plots and page
+# Bytes of memory, as they were measured.
+_CONTROLLER, _SOURCE = 140e6, 18
+_QUERIER = 35e6
+_CONNECTION = 33e3  # of the kernel and the queriers, both ends on this machine
+_REPORTING, _REPORTED = 110e6, 7  # by queries
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,12 @@ class Estimate:
     hosts: Mapping[str, float]
     rough: bool = False
     at_most: bool = False  # the seconds
+    replaying: float = 0.0  # bytes of memory, beside the server's own
+
+    @property
+    def reporting(self) -> float:
+        """Bytes of memory where the report is made."""
+        return _REPORTING + _REPORTED * (self.queries if math.isfinite(self.queries) else 0.0)
 
     @property
     def whole(self) -> float:
@@ -84,7 +95,19 @@ def of(plan: Plan, extent: Extent | None) -> Estimate:
         hosts[server] += ((_SEGMENTS if experiment.connections_only else _PACKETS) + messages) * queries
     made = _SYNTHESIZED if experiment.trace is None and experiment.generate is None else 0
     hosts[network.CONTROLLER] += known.queries * (made + (_CHANGED if experiment.mutate else 0))
-    return Estimate(seconds, queries, hosts, _is_rough(experiment), replay.fast)
+    return Estimate(seconds, queries, hosts, _is_rough(experiment), replay.fast, _memory(plan))
+
+
+def _memory(plan: Plan) -> float:
+    """Of sources only such as the experiment itself makes are known."""
+    experiment = plan.experiment
+    made = experiment.generate.sources if experiment.generate else (experiment.synth or {}).get("clients", 0)
+    sources = made if experiment.trace is None and isinstance(made, int) else 0
+    queriers = sum(
+        int(one.argv[one.argv.index("--queriers") + 1]) for one in plan.processes if one.role == "distributor"
+    )
+    connections = sources if experiment.connections_only else 0
+    return _CONTROLLER + _SOURCE * sources + queriers * _QUERIER + connections * _CONNECTION
 
 
 def _is_rough(experiment: Experiment) -> bool:
