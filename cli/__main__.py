@@ -77,6 +77,7 @@ def build_parser() -> argparse.ArgumentParser:
     _passed_on(commands, "report", "report on finished runs; several are compared", "RUN...")
     _passed_on(commands, "compare", "compare answers: a run and its trace, two runs, or two traces", "A [B]")
     _passed_on(commands, "check", "hold runs against limits, and against a baseline", "RUN [--baseline RUN]")
+    _passed_on(commands, "export", "the records of runs as a table: CSV or Parquet", "RUN... --csv|--parquet")
     _passed_on(commands, "trace", "info FILE: what a trace holds; synth: make one", "info|synth ...")
     _passed_on(commands, "mutate", "change traces by rules, or into another form", "IN... -o OUT RULES...")
     _zones_commands(commands)
@@ -164,7 +165,7 @@ def run_command(options: argparse.Namespace) -> int:
             f"reprise {options.command} needs the source of Reprise",
             f"run ./reprise {options.command} in a source tree",
         )
-    if options.command in ("report", "compare", "check"):
+    if options.command in ("report", "compare", "check", "export"):
         os.environ.setdefault("REPRISE_PROGRAMS", str(programs.BUILT))
         from report.__main__ import main as report  # noqa: PLC0415
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from report import expect, html, plots, series, whole_file
+from report import expect, export, html, plots, series, whole_file
 from report.compare import compare
 from report.errors import Parser, ReportError
 from report.printable import printable
@@ -70,6 +70,7 @@ def parser() -> argparse.ArgumentParser:
         "-o", "--output", type=Path, help="page for several runs (default: comparison.html beside them)"
     )
     two.set_defaults(run=_report)
+    _add_export(commands.add_parser("export", help="write the records of runs as one table"))
     _add_check(commands.add_parser("check", help="hold runs against limits and a baseline"))
     _add_compare(
         commands.add_parser(
@@ -77,6 +78,22 @@ def parser() -> argparse.ArgumentParser:
         )
     )
     return top
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    parser.description = "A row a query, in the order of the traces; docs/formats.md has the columns."
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders that `reprise run` wrote")
+    form = parser.add_mutually_exclusive_group(required=True)
+    form.add_argument("--parquet", action="store_true", help="Parquet, which needs pyarrow")
+    form.add_argument("--csv", action="store_true", help="CSV, as text")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="file to write (CSV: standard output; Parquet: the first run's name with .parquet)",
+    )
+    parser.set_defaults(run=_export)
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
@@ -128,6 +145,17 @@ def _measured(folder: Path) -> Measured:
 
 def _status(summaries: Sequence[Json]) -> int:
     return 0 if all(summary["clean"] for summary in summaries) else 1
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    target = arguments.output
+    if target is None and arguments.parquet:
+        target = Path(f"{arguments.runs[0].resolve().name}.parquet")
+    _want_parent(target)
+    export.command(arguments.runs, target, arguments.parquet)
+    if target is not None:
+        print(target)
+    return 0
 
 
 def _check(arguments: argparse.Namespace) -> int:

@@ -7,8 +7,9 @@ memory does not grow with the number of queries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,7 @@ class Window:
     transport: NDArray[np.uint8]
     reason: NDArray[np.uint8]
     retries: NDArray[np.uint8]
+    extra: Mapping[str, NDArray[Any]]  # further fields as they are in the records
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -63,9 +65,11 @@ class _Piece:
     sample: NDArray[np.uint64]
 
 
-def windows(files: Sequence[RqFile], seen: Callable[[int], None] = lambda _: None) -> Iterator[Window]:
+def windows(
+    files: Sequence[RqFile], seen: Callable[[int], None] = lambda _: None, extra: Sequence[str] = ()
+) -> Iterator[Window]:
     """All records, each once. Records of one sequence number are in one window. `seen` is told how many
-    records there have been so far.
+    records there have been so far; `extra` names fields of records that are wanted beside the usual ones.
     """
     pieces = []
     for at, file in enumerate(files):
@@ -80,7 +84,7 @@ def windows(files: Sequence[RqFile], seen: Callable[[int], None] = lambda _: Non
         near = [piece for piece in pieces if low <= piece.high and piece.low < high]
         held = [(piece, part) for piece in near if len(part := _between(piece, low, high))]
         if held:
-            window = _window(held)
+            window = _window(held, extra)
             count += len(window)
             yield window
             seen(count)
@@ -111,7 +115,7 @@ def _between(piece: _Piece, low: int, high: int) -> Records:
     return piece.records[(seq >= np.uint64(low)) & (seq <= np.uint64(high - 1))]
 
 
-def _window(held: list[tuple[_Piece, Records]]) -> Window:
+def _window(held: list[tuple[_Piece, Records]], extra: Sequence[str]) -> Window:
     def column(name: str) -> NDArray[np.int64]:
         if name in _TIMES:
             return np.concatenate([_since(part[name], piece.start_ns) for piece, part in held])
@@ -132,6 +136,7 @@ def _window(held: list[tuple[_Piece, Records]]) -> Window:
         received=sorted_column("recv_ns"),
         latency=np.where(latency >= 0, latency, NEVER),
         connect=sorted_column("connect_ns"),
+        extra={name: sorted_column(name) for name in extra},
         **{
             name: sorted_column(name)
             for name in (

@@ -10,7 +10,7 @@ import argparse
 import itertools
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from cli import programs
@@ -22,6 +22,7 @@ from cli.servers.started import front, own_programs, packaged_programs, source_m
 RUN_PYTHON = "requirements.txt"
 HOSTS_PYTHON = "requirements-hosts.txt"
 TEST_PYTHON = "requirements-test.txt"
+EXPORT_PYTHON = "requirements-export.txt"  # of `export --parquet`
 REPLAY = ("reprise-controller", "reprise-querier", "reprise-sampler", "reprise-mutator")
 HIERARCHY = ("reprise-zonebuilder", "reprise-proxy")
 # The section of packages.txt that a packaged program is in, where an experiment decides whether it is needed.
@@ -64,6 +65,7 @@ _TARGETS = {  # of commands that need nothing but programs of ours
     "report": (),
     "check": (),
     "compare": ("reprise-mutator",),
+    "export": ("reprise-mutator",),
     "trace": ("reprise-mutator",),
     "mutate": ("reprise-mutator",),
     "package": ("reprise-mutator",),
@@ -83,7 +85,14 @@ class Needs:
 def of(arguments: Sequence[str]) -> Needs:
     """The needs of `reprise ARGUMENTS`; none for help, and for what is no command."""
     command, rest = (arguments[0], arguments[1:]) if arguments else ("", ())
-    passed_on = ("trace", "mutate", "report", "compare", "check")  # another program explains their options
+    passed_on = (
+        "trace",
+        "mutate",
+        "report",
+        "compare",
+        "check",
+        "export",
+    )  # another program explains their options
     if command not in passed_on and any(one in ("-h", "--help") for one in rest):
         return Needs()
     if programs.INSTALLED and command in SOURCE_COMMANDS:
@@ -93,14 +102,17 @@ def of(arguments: Sequence[str]) -> Needs:
     if command in _TARGETS:
         words = [one.split("=")[0] for one in rest]
         sections = [name for first, word, name in _BY_WORD if first == command and word in words]
-        return _needs(sections, *_TARGETS[command])
+        found = _needs(sections, *_TARGETS[command])
+        if command == "export" and "--parquet" in words:
+            found = replace(found, python=(*found.python, EXPORT_PYTHON))
+        return found
     return {
         "run": lambda: _experiment(rest),
         "plan": lambda: _experiment(rest),
         "bench": lambda: _bench(rest),
         "test": lambda: Needs(  # which builds what it checks
             (*_EVERY_SECTION, *(("debian",) if "--slow" in rest else ())),
-            (RUN_PYTHON, HOSTS_PYTHON, TEST_PYTHON),
+            (RUN_PYTHON, HOSTS_PYTHON, EXPORT_PYTHON, TEST_PYTHON),
         ),
         "fuzz": lambda: _needs(("packet", "test", *(("coverage",) if "--coverage" in rest else ()))),
         "inventory": lambda: _inventory(rest),

@@ -97,8 +97,11 @@ def test_other_commands() -> None:
     assert needs.of(["test", "--slow"]).python == (
         "requirements.txt",
         "requirements-hosts.txt",
+        "requirements-export.txt",
         "requirements-test.txt",
     )
+    assert needs.of(["export", "x", "--csv"]).python == ("requirements.txt",)
+    assert needs.of(["export", "x", "--parquet"]).python == ("requirements.txt", "requirements-export.txt")
 
 
 @pytest.mark.parametrize("name", bench._DEFAULT_REPEATS)

@@ -1,0 +1,297 @@
+"""The records of runs as one table with a row a query, for other programs: CSV, or Parquet by pyarrow.
+
+Records have neither name nor type. These are read from the kept queries (replay.answers), else from the trace
+that was played; of generated queries the experiment says them. Where none of these is there, they are empty.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import dns.exception
+import dns.name
+import dns.rdatatype
+import numpy as np
+from numpy.typing import NDArray
+
+from report.errors import ReportError
+from report.rafile import AnswerSet
+from report.rcodes import rcode_name
+from report.records import NEVER, Window, windows
+from report.rqfile import (
+    FLAG_TC,
+    MARK_FALLBACK,
+    MARK_OPENED,
+    MARK_REUSED,
+    NO_RCODE,
+    SKIP_REASONS,
+    TRANSPORTS,
+    RqFile,
+    Status,
+    read_rq,
+)
+from report.run import Run, as_dict, open_run
+from report.sources import Reading, open_source, reading_arguments
+
+_QUESTION = 12  # bytes before it
+_STATUS = {one.value: one.name.lower() for one in Status}
+Column = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Names:
+    """The name and type of a query, by its number; `why` they are not known, "" = they are."""
+
+    of: Callable[[NDArray[np.uint64]], tuple[list[str | None], list[str | None]]]
+    why: str = ""
+
+
+def table(run: Run, names: Names) -> Iterator[dict[str, Column]]:
+    """Blocks of rows in the trace's order, by column. Objects are None, and floats NaN, where there is no
+    value. Times count from the start of the replay, in seconds; `trace_time` is the trace's own.
+    """
+    files = [read_rq(path) for path in run.record_paths]
+    addresses = _addresses(run.folder / "sources.csv")
+    for window in windows(files, extra=("trace_ns", "connection")):
+        yield _block(run.name, window, files, addresses, names)
+
+
+def _block(
+    name: str, window: Window, files: Sequence[RqFile], addresses: Column, names: Names
+) -> dict[str, Column]:
+    qnames, qtypes = names.of(window.seq)
+    hosts = np.array([one.host for one in files], object)
+    queriers = np.array([one.querier for one in files])
+    known = window.source < len(addresses)
+    source = np.full(len(window), None, object)
+    source[known] = addresses[window.source[known]]
+    times = (window.latency, window.due, window.received, window.sent)
+    answered = np.all([one != NEVER for one in times], axis=0)
+    response = np.where(answered, window.received - np.minimum(window.due, window.sent), NEVER)
+    return {
+        "run": np.full(len(window), name, object),
+        "seq": window.seq,
+        "trace_time": window.extra["trace_ns"].astype("datetime64[ns]"),
+        "due_s": _scaled(window.due, 1e9),
+        "sent_s": _scaled(window.sent, 1e9),
+        "received_s": _scaled(window.received, 1e9),
+        "latency_us": _scaled(window.latency, 1e3),
+        "response_us": _scaled(response, 1e3),
+        "connect_us": _scaled(np.where(window.connect > 0, window.connect, NEVER), 1e3),
+        "status": _named(window.status, lambda one: _STATUS.get(one, f"status_{one}")),
+        "reason": _named(
+            np.where(window.status == Status.SKIPPED, window.reason, 0),
+            lambda one: SKIP_REASONS.get(one, f"reason_{one}") if one else None,
+        ),
+        "rcode": _named(window.rcode, lambda one: None if one == NO_RCODE else rcode_name(one)),
+        "truncated": window.flags & FLAG_TC != 0,
+        "reply_size": window.reply_size,
+        "transport": _named(
+            window.transport, lambda one: TRANSPORTS[one] if one < len(TRANSPORTS) else f"transport_{one}"
+        ),
+        "connection": window.extra["connection"],
+        "opened": window.marks & MARK_OPENED != 0,
+        "reused": window.marks & MARK_REUSED != 0,
+        "fallback": window.marks & MARK_FALLBACK != 0,
+        "retries": window.retries,
+        "source_id": window.source,
+        "source": source,
+        "qname": np.array(qnames, object),
+        "qtype": np.array(qtypes, object),
+        "host": hosts[window.file],
+        "querier": queriers[window.file],
+    }
+
+
+def _scaled(times: NDArray[np.int64], by: float) -> NDArray[np.float64]:
+    return np.where(times == NEVER, np.nan, times / by)
+
+
+def _named(codes: NDArray[Any], name: Callable[[int], str | None]) -> Column:
+    found, places = np.unique(codes, return_inverse=True)
+    return np.array([name(int(one)) for one in found], object)[places]
+
+
+def _addresses(path: Path) -> Column:
+    """Of the sources by their ids; empty where the file is not there."""
+    if not path.exists():
+        return np.zeros(0, object)
+    with path.open(encoding="ascii", errors="replace") as file:
+        rows = [line.rstrip("\n").split(",") for line in file][1:]
+    held = {int(row[0]): row[1] for row in rows if len(row) > 1 and row[0].isdigit()}
+    return np.array([held.get(at) for at in range(max(held, default=-1) + 1)], object)
+
+
+# --- names ------------------------------------------------------------------------------------------------
+
+
+def names_of(run: Run, scratch: Path) -> Names:
+    """From the kept queries, the played trace, or the generator."""
+    if run.source == "generate":
+        made = as_dict(run.experiment.get("generate"))
+        return Names(lambda seqs: ([str(made.get("name"))] * len(seqs), [str(made.get("type"))] * len(seqs)))
+    if run.answer_paths:
+        return Names(_lookup(open_source(run.folder, Reading(None, scratch, ())).answers))
+    trace = _played(run)
+    if trace is None or not trace.exists():
+        return Names(_nothing, f"its trace {trace or ''} is gone".replace("  ", " "))
+    if (run.told("reader").get("laps") or 1) > 1:
+        return Names(_nothing, "its trace was played several times")
+    try:
+        answers = open_source(trace, Reading(None, scratch, reading_arguments(run))).answers
+    except ReportError as error:
+        return Names(_nothing, error.what)
+    return Names(_lookup(answers))
+
+
+def _played(run: Run) -> Path | None:
+    """The file that the controller read: the trace, or what rules made of it, in the run's folder."""
+    told = run.controller.get("trace")
+    if not told:
+        return run.trace
+    inside = run.folder / Path(str(told)).name
+    return inside if inside.exists() else Path(str(told))
+
+
+def _nothing(seqs: NDArray[np.uint64]) -> tuple[list[str | None], list[str | None]]:
+    return [None] * len(seqs), [None] * len(seqs)
+
+
+def _lookup(
+    answers: AnswerSet,
+) -> Callable[[NDArray[np.uint64]], tuple[list[str | None], list[str | None]]]:
+    cache: dict[bytes, tuple[str | None, str | None]] = {}
+
+    def of(seqs: NDArray[np.uint64]) -> tuple[list[str | None], list[str | None]]:
+        places = np.searchsorted(answers.seqs, seqs)
+        inside = np.minimum(places, len(answers.seqs) - 1)
+        there = (places < len(answers.seqs)) & (answers.seqs[inside] == seqs) if len(answers.seqs) else []
+        pairs = [
+            _question(answers.at(place).query, cache) if known else (None, None)
+            for place, known in zip(places.tolist(), np.asarray(there, bool).tolist(), strict=True)
+        ] or [(None, None)] * len(seqs)
+        return [name for name, _ in pairs], [kind for _, kind in pairs]
+
+    return of
+
+
+def _question(
+    query: bytes, cache: dict[bytes, tuple[str | None, str | None]]
+) -> tuple[str | None, str | None]:
+    """Name, as zone files have it, and type; None of a message without a whole question."""
+    end = _QUESTION
+    while end < len(query) and 0 < query[end] < 64:
+        end += query[end] + 1
+    key = query[_QUESTION : end + 3]
+    if len(key) < 3 or query[end] or query[4:6] == b"\0\0":
+        return None, None
+    if (found := cache.get(key)) is None:
+        try:
+            name = dns.name.from_wire(key, 0)[0].to_text()
+            found = name, dns.rdatatype.to_text(dns.rdatatype.RdataType.make(int.from_bytes(key[-2:], "big")))
+        except dns.exception.DNSException:
+            found = None, None
+        if len(cache) < 1_000_000:
+            cache[key] = found
+    return found
+
+
+# --- files ------------------------------------------------------------------------------------------------
+
+
+class Csv:
+    """A heading and a line a query; what has no value is empty."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self._writer = csv.writer(file, lineterminator="\n")
+        self._begun = False
+
+    def write(self, block: dict[str, Column]) -> None:
+        if not self._begun:
+            self._writer.writerow(block)
+            self._begun = True
+        self._writer.writerows(zip(*map(_texts, block.values()), strict=True))
+
+    def close(self) -> None:
+        self._file.flush()
+
+
+def _texts(column: Column) -> list[object]:
+    if column.dtype.kind == "f":
+        return ["" if one != one else f"{one:.9g}" if one < 1e3 else f"{one:.3f}" for one in column.tolist()]  # noqa: PLR0124
+    if column.dtype.kind == "M":
+        return [str(one) for one in column]
+    if column.dtype.kind == "b":
+        return ["true" if one else "false" for one in column.tolist()]
+    return list(column.tolist())
+
+
+class Parquet:
+    """A file in columns, compressed; a row group for each block."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            import pyarrow  # type: ignore[import-untyped]  # noqa: PLC0415 - an optional package
+            import pyarrow.parquet  # type: ignore[import-untyped]  # noqa: PLC0415
+        except ImportError:
+            what = "Parquet needs the Python package pyarrow"
+            raise ReportError(what, "install it, or use --csv") from None
+        self._arrow, self._path = pyarrow, path
+        self._writer: Any = None
+
+    def write(self, block: dict[str, Column]) -> None:
+        made = self._arrow.table({name: self._column(name, one) for name, one in block.items()})
+        if self._writer is None:
+            self._writer = self._arrow.parquet.ParquetWriter(self._path, made.schema, compression="zstd")
+        self._writer.write_table(made)
+
+    def _column(self, name: str, column: Column) -> Any:
+        if column.dtype.kind == "f":
+            return self._arrow.array(column, mask=np.isnan(column))
+        if column.dtype.kind == "O":
+            made = self._arrow.array(column.tolist(), self._arrow.string())
+            return made if name in ("qname", "source") else made.dictionary_encode()
+        return self._arrow.array(column)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+def command(runs: Sequence[Path], target: Path | None, parquet: bool) -> None:
+    """Writes the table of all runs; CSV without a target goes to standard output. A file is whole or not
+    there.
+    """
+    opened = [open_run(folder) for folder in runs]
+    if target is None:
+        _write(opened, Csv(sys.stdout))
+        return
+    half = target.with_name(target.name + ".part")
+    try:
+        if parquet:
+            _write(opened, Parquet(str(half)))
+        else:
+            with half.open("w", encoding="utf-8", newline="") as file:
+                _write(opened, Csv(file))
+        half.replace(target)
+    except BaseException:
+        half.unlink(missing_ok=True)
+        raise
+
+
+def _write(runs: Sequence[Run], sink: Csv | Parquet) -> None:
+    for run in runs:
+        with tempfile.TemporaryDirectory(prefix="reprise-export-") as scratch:
+            names = names_of(run, Path(scratch))
+            if names.why:
+                print(f"reprise: warning: {run.name}: no names and types: {names.why}", file=sys.stderr)
+            for block in table(run, names):
+                sink.write(block)
+    sink.close()

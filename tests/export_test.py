@@ -1,0 +1,121 @@
+"""Records as a table: equal to the summary, with the names that were asked, read by DuckDB as documented."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from cli import programs
+from report.__main__ import main
+from report.run import open_run
+from report.tests.record import EXPERIMENTS
+from report.tests.runs_test import folder_of
+from tests.bed import synth
+from tests.command import run as command
+from tests.desk import furnish, run
+from tests.small_disk import small_disk
+
+PAGE = programs.ROOT / "docs/export.md"
+
+
+def ask(table: Path, query: str) -> list[tuple[Any, ...]]:
+    """What DuckDB says of it."""
+    return duckdb.connect().sql(query.replace("RUN", f"'{table}'")).fetchall()
+
+
+def exported(folder: Path) -> Path:
+    target = folder.with_suffix(".parquet")
+    assert main(["export", str(folder), "--parquet", "-o", str(target)]) == 0
+    return target
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_totals_are_those_of_the_summary(name: str, tmp_path: Path) -> None:
+    folder = folder_of(name, tmp_path)
+    main(["summary", str(folder)])
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    table, queries = exported(folder), summary["queries"]
+    by_status = dict(ask(table, "SELECT status, count(*) FROM RUN GROUP BY status"))
+    for status in ("answered", "timed_out", "send_failed", "connection_failed"):
+        assert by_status.get(status, 0) == queries[status]
+    by_rcode = ask(table, "SELECT rcode, count(*) FROM RUN WHERE rcode IS NOT NULL GROUP BY rcode")
+    assert dict(by_rcode) == summary["rcode"]
+    assert ask(
+        table,
+        """SELECT count(sent_s), quantile_disc(latency_us, 0.5), max(response_us),
+        count(*) FILTER (truncated), count(*) FILTER (opened), sum(reply_size),
+        count(DISTINCT source), count(*) - count(source) FROM RUN""",
+    ) == [
+        (
+            queries["sent"],
+            summary["latency_us"]["median"],
+            summary["response_us"]["max"],
+            summary["truncated"],
+            summary["connections"]["opened"],
+            summary["reply_bytes"],
+            summary["sources"],
+            0,
+        )
+    ]
+
+
+@pytest.mark.netns
+def test_names_are_those_that_were_asked_and_recipes_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """From the played file, where rules dropped and renamed queries, the same as from the kept queries."""
+    desk = furnish(tmp_path, synth(tmp_path / "made.pcap", "--rate=300", "--duration=4"))
+    rules = "mutate.rule=[{kind='name',prefix='x'},{kind='keep',where={type='A'}}]"
+    ended = run(desk, rules, "replay.answers=true", "replay.from=1", "replay.until=3")
+    (folder,) = ended.results
+    queries = ended.summary()["queries"]
+    asked = "SELECT qname, qtype, latency_us FROM RUN"
+    kept = ask(exported(folder), asked)
+    for path in open_run(folder).answer_paths:
+        path.unlink()
+    played = ask(exported(folder), asked)
+    assert kept == played and len(kept) == queries["sent"] > 50
+    assert all(name.startswith("x.") and kind == "A" for name, kind, _ in kept)
+
+    assert main(["export", str(folder), "--csv"]) == 0
+    rows = list(csv.DictReader(capfd.readouterr().out.splitlines()[-len(kept) - 1 :]))
+    assert [row["qname"] for row in rows] == [name for name, _, _ in kept]
+    assert [float(row["latency_us"]) for row in rows] == pytest.approx([one for *_, one in kept], rel=1e-3)
+
+    exported(folder).rename(tmp_path / "runs.parquet")
+    monkeypatch.chdir(tmp_path)
+    recipes = re.findall(r"^    (SELECT .+?;)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert len(recipes) == 5
+    answers = [duckdb.connect().sql(one).fetchall() for one in recipes]
+    assert sum(row[1] for row in answers[0]) == queries["answered"]
+    assert all(answers)
+
+    (folder / "trace.rps").unlink()
+    assert ask(exported(folder), "SELECT count(qname) FROM RUN") == [(0,)]
+    assert "no names and types: its trace" in capfd.readouterr().err
+
+
+def test_what_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    folder = folder_of("udp", tmp_path)
+    done = command("export", str(folder), "--parquet", "-o", str(tmp_path / "no/x.parquet"), cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "its folder is not there" in done.stderr
+    done = command("export", str(tmp_path), "--csv", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "holds no run" in done.stderr
+    done = command("export", str(folder), cwd=tmp_path)
+    assert done.returncode == 2 and "--parquet" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is mounted, which needs root")
+def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
+    folder = folder_of("udp", tmp_path)
+    with small_disk(tmp_path / "small", "8k"):
+        done = command("export", str(folder), "--csv", "-o", str(tmp_path / "small/run.csv"), cwd=tmp_path)
+        assert done.returncode == 1 and "No space left on device" in done.stderr
+        assert list((tmp_path / "small").iterdir()) == []
