@@ -25,6 +25,7 @@ TIME_LABEL = "time since the start [s]"
 MEGA = 1e6
 ALMOST_ALL = (0.005, 0.995)
 SLOWEST_POINTS = 600
+MOST_CURVES = 8
 
 
 def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
@@ -51,37 +52,53 @@ def side_by_side(runs: Sequence[Measured]) -> list[Drawn]:
 
 
 def of_variants(variants: Mapping[str, Sequence[Tally]]) -> list[Drawn]:
-    """Variants of a series in one plot each, all clean runs of a variant taken together."""
-    answers = {name: _Answers.of_all(tallies) for name, tallies in variants.items()}
+    """Variants of a series in one plot each, all clean runs of a variant taken together. Of many, some."""
+    names = list(variants)
+    if len(names) > MOST_CURVES:
+        names = [names[round(at)] for at in np.linspace(0, len(names) - 1, MOST_CURVES)]
+    answers = {name: _Answers.of_all(variants[name]) for name in names}
     return [_latency_cdf(answers), _slowest(answers)]
 
 
-def over_key(
-    axis: tuple[str, list[float]] | None, figures: Sequence[tuple[str, Sequence[Sequence[float]]]]
-) -> list[Drawn]:
-    """Main figures over the swept key, each run a dot and the medians a line; none without an axis."""
+@dataclass(frozen=True)
+class Axis:
+    """A swept key with numbers. `lines`: for each combination of the other keys' values its label, and the
+    variants by their value of the key, ascending.
+    """
+
+    key: str
+    lines: tuple[tuple[str, tuple[tuple[float, int], ...]], ...]
+
+
+def over_key(axis: Axis | None, figures: Sequence[tuple[str, Sequence[Sequence[float]]]]) -> list[Drawn]:
+    """Main figures (title, values by variant) over the swept key; none without one."""
     return [] if axis is None else [_over_key(axis, number, *one) for number, one in enumerate(figures)]
 
 
-def _over_key(
-    axis: tuple[str, list[float]], number: int, title: str, values: Sequence[Sequence[float]]
-) -> Drawn:
-    key, places = axis
+def _over_key(axis: Axis, number: int, title: str, values: Sequence[Sequence[float]]) -> Drawn:
+    places = [place for _, line in axis.lines for place, _ in line]
+    held = [one for part in values for one in part]
 
     def paint(axes: Axes) -> bool:
-        for place, held in zip(places, values, strict=True):
-            axes.plot([place] * len(held), held, "o", color="C0", alpha=0.5, markersize=4)
-        known = [(place, float(np.median(held))) for place, held in zip(places, values, strict=True) if held]
-        axes.plot(*zip(*known, strict=True), color="C0")
+        for label, line in axis.lines:
+            known = [(place, float(np.median(values[at]))) for place, at in line if values[at]]
+            (drawn,) = axes.plot(*zip(*known, strict=True), label=label) if known else axes.plot([], [])
+            for place, at in line:
+                color = drawn.get_color()
+                axes.plot([place] * len(values[at]), values[at], "o", color=color, alpha=0.5, markersize=4)
         if min(places) > 0 and max(places) / min(places) > 20:
             axes.set_xscale("log")
-        axes.set_xlabel(key)
+        if held and min(held) > 0 and max(held) / min(held) > 100:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
+        axes.set_xlabel(axis.key)
         axes.set_ylabel(title)
-        axes.set_ylim(bottom=0)
         plain_axis(axes, "xy")
-        return bool(known)
+        legend_above(axes)
+        return bool(held)
 
-    caption = "Each clean run is a dot; the line joins the medians."
+    caption = "Each clean run is a dot; lines join the medians."
     return draw(Words(f"swept-{number}", title, caption, "no run was clean"), paint)
 
 

@@ -21,6 +21,7 @@ from report.statistics import Difference
 from report.summary import measure
 from report.tables import table
 
+_FEWEST_PLACES = 3
 _MOST_TOLD = 3  # variants of which the terminal tells the differences; the page has all
 FILE, CSV, PAGE = "series.json", "series.csv", "report.html"
 # Of these a table in the terminal is made; the page has all.
@@ -280,12 +281,21 @@ def _page(name: str, variants: Sequence[Variant], found: Sequence[Line], drawn: 
     )
 
 
-def _axis(variants: Sequence[Variant]) -> tuple[str, list[float]] | None:
-    """The one key that is swept, where its values are numbers."""
+def _axis(variants: Sequence[Variant]) -> plots.Axis | None:
+    """The last key that is swept over three numbers or more."""
     keys = list(dict.fromkeys(key for one in variants for key in one.settings))
-    values = [one.settings[keys[0]] for one in variants] if len(keys) == 1 else []
-    if len(values) < 3 or not all(
-        isinstance(one, int | float) and not isinstance(one, bool) for one in values
-    ):
-        return None
-    return keys[0], values
+    for key in reversed(keys):
+        values = {_number(one.settings.get(key)) for one in variants}
+        if len(values) < _FEWEST_PLACES or None in values:
+            continue
+        others = [{name: value for name, value in one.settings.items() if name != key} for one in variants]
+        lines: dict[str, list[tuple[float, int]]] = {}
+        for at, label in enumerate(_labels(others)):
+            lines.setdefault(label, []).append((float(variants[at].settings[key]), at))
+        if len(lines) <= plots.MOST_CURVES:
+            return plots.Axis(key, tuple((label, tuple(sorted(line))) for label, line in lines.items()))
+    return None
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

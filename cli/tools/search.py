@@ -27,6 +27,7 @@ from report import expect
 from report import series as reports
 from report.expect import Limit
 
+_ANSWERED, _IDLE = 0.999, 0.5  # of queries; cores
 Run = Callable[[argparse.Namespace], int]
 
 
@@ -151,6 +152,12 @@ def limiting(summary: dict[str, Any]) -> str:
         return f"our own queriers are the limit: they used {used['querier']:.2f} cores and sent late"
     if unread := [one for one in summary["server_faults"] + summary["warnings"] if "did not read" in one]:
         return f"the server's socket buffers are the limit: {unread[0]}"
+    connected = summary["connections"]["peak_open"]
+    if connected and summary["answered_share"] < _ANSWERED and used["server"] < _IDLE:
+        told = (
+            f"the server had time left ({used['server']:.2f} cores used) with {connected:,} connections open"
+        )
+        return f"{told}: it may take no more (server.tcp_count, its descriptors)"
     told = ", ".join(f"{role} {share:.2f}" for role, share in used.items() if share)
     return f"cores used: {told}"
 

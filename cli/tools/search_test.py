@@ -96,7 +96,8 @@ def test_a_search_that_makes_no_sense_is_one_line(
 
 def _summary(**more: Any) -> dict[str, Any]:
     return {
-        "busy": [], "duration_s": 10.0, "cpu_s": {"server": 9.0, "querier": 1.0, "front": None},
+        "busy": [], "duration_s": 10.0, "answered_share": 1.0,
+        "connections": {"peak_open": 0}, "cpu_s": {"server": 9.0, "querier": 1.0, "front": None},
         "timing_error_us": {"abs_p99": 50.0}, "server_faults": [], "warnings": [], **more,
     }  # fmt: skip
 
@@ -106,6 +107,8 @@ def test_what_is_ours_is_not_called_the_servers() -> None:
     assert search.limiting(_summary(busy=["other programs used 1 of 2 cores"])).startswith(
         "the machine is the limit, not the server"
     )
+    full = _summary(answered_share=0.9, connections={"peak_open": 20_000}, cpu_s={"server": 0.9})
+    assert "had time left (0.09 cores used) with 20,000 connections open" in search.limiting(full)
     late = _summary(cpu_s={"querier": 9.5, "server": 5.0}, timing_error_us={"abs_p99": 8_000.0})
     assert search.limiting(late).startswith("our own queriers are the limit")
 
