@@ -8,11 +8,12 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from report import expect, export, html, plots, series, whole_file
-from report.compare import compare
+from report import differences, expect, export, html, plots, series, whole_file
+from report.classify import Finding
+from report.compare import Pair, compare
 from report.errors import Parser, ReportError
 from report.printable import printable
 from report.rows import runs_table
@@ -74,7 +75,7 @@ def parser() -> argparse.ArgumentParser:
     _add_check(commands.add_parser("check", help="hold runs against limits and a baseline"))
     _add_compare(
         commands.add_parser(
-            "compare", help="compare answers: a run with its trace, or any two of run, trace, .ra"
+            "compare", help="compare answers: a run with its trace, or any of run, trace, .ra"
         )
     )
     return top
@@ -115,7 +116,12 @@ def _add_compare(three: argparse.ArgumentParser) -> None:
     three.add_argument("sides", nargs="+", type=Path, metavar="RUN|TRACE|FILE.ra")
     three.add_argument("--zone", type=Path, help="served zone (default: the run's)")
     three.add_argument("--origin", help="the zone's origin (default: its SOA's owner)")
-    three.add_argument("--json", type=Path, help="write the result here too")
+    three.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON, too")
+    three.add_argument("--html", type=Path, metavar="FILE", help="write a page with pairs that differ, too")
+    three.add_argument("--all", action="store_true", help="print every part of the result")
+    three.add_argument(
+        "--list", metavar="CLASS", help="print both answers of each pair of a class, such as TTL or glue"
+    )
     three.add_argument("--programs", type=Path, help="folder of reprise-mutator (default: the newest build)")
     three.set_defaults(run=_compare)
 
@@ -220,28 +226,52 @@ def _write_report(measured: Measured) -> Json:
 
 def _compare(arguments: argparse.Namespace) -> int:
     _want_parent(arguments.json)
-    if len(arguments.sides) > 2:
-        raise ReportError(
-            "more than two things to compare", "name one run, or two of run, trace and .ra file", 2
-        )
+    _want_parent(arguments.html)
+    listed = differences.class_named(arguments.list) if arguments.list else None
     with tempfile.TemporaryDirectory(prefix="reprise-compare-") as scratch:
-        before, after = _sides(arguments, Path(scratch))
-        zone = _zone(arguments, after.run or before.run)
-        result = compare(before.answers, after.answers, zone)
-    run = after.run if before.recorded else None  # a run's folder keeps its comparison with its trace
+        first, *others = _sides(arguments, Path(scratch))
+        zone = _zone(arguments, *(one.run for one in (*others, first)))
+        page = differences.Page([one.answers.name for one in (first, *others)])
+        results = []
+        for other in others:
+            names = (first.answers.name, other.answers.name)
+            seen = [page.collector(*names)] if arguments.html else []
+            seen += [_lister(listed, names)] if listed else []
+            results.append(compare(first.answers, other.answers, zone, differences.chained(*seen)))
+        sides = [one.answers for one in (first, *others)]
+        alike = differences.alone(sides).as_json(page.names) if len(sides) > 2 else None
+    run = others[0].run if first.recorded and len(others) == 1 else None
+    whole = results[0] if alike is None else {"schema": 1, "against_first": results, "alike": alike}
     for target in (arguments.json, run.folder / "compare.json" if run else None):
         if target is not None:
-            whole_file.write(target, json.dumps(result, indent=2) + "\n")
+            whole_file.write(target, json.dumps(whole, indent=2) + "\n")
     if run is not None and (run.folder / "summary.json").exists():
         _write_report(measure(open_run(run.folder)))
-    print(comparison_text(result))
-    if after.run and not run and not arguments.json:
-        print("\nnot saved: a run's compare.json compares the run with its trace; --json FILE saves this one")
+    if arguments.html:
+        html.write(arguments.html, page.text(results, alike))
+    if not listed:
+        print(
+            "\n\n".join(map(comparison_text, results))
+            if arguments.all
+            else differences.short_text(results, alike)
+        )
+    if others[0].run and not run and not (arguments.json or arguments.html or listed):
+        print("not saved: a run's compare.json compares the run with its trace; --json FILE saves this one")
     return 0
 
 
-def _sides(arguments: argparse.Namespace, scratch: Path) -> tuple[Source, Source]:
-    """Before and after: what was recorded comes first, however the two are named."""
+def _lister(kind: str, names: tuple[str, str]) -> Callable[[Pair, list[Finding]], None]:
+    """Prints the pairs of a class."""
+
+    def seen(pair: Pair, found: list[Finding]) -> None:
+        if any(one.kind == kind for one in found):
+            print(differences.pair_text(pair, found, names))
+
+    return seen
+
+
+def _sides(arguments: argparse.Namespace, scratch: Path) -> list[Source]:
+    """What was recorded comes first, however the sides are named."""
     run = next((open_run(path) for path in arguments.sides if path.is_dir()), None)
     reading = Reading(arguments.programs, scratch, reading_arguments(run))
     sides = [open_source(path, reading) for path in arguments.sides]
@@ -251,12 +281,12 @@ def _sides(arguments: argparse.Namespace, scratch: Path) -> tuple[Source, Source
                 f"{arguments.sides[0]} is compared with nothing", "name a second side, or a run folder", 2
             )
         sides.insert(0, open_source(trace_of(run), reading))
-    first, second = sides
-    return (second, first) if second.recorded and not first.recorded else (first, second)
+    return sorted(sides, key=lambda one: not one.recorded)
 
 
-def _zone(arguments: argparse.Namespace, run: Run | None) -> Zone | None:
-    path = arguments.zone or (zone_of(run) if run else None)
+def _zone(arguments: argparse.Namespace, *runs: Run | None) -> Zone | None:
+    """The given one, else that of the first run that has one."""
+    path = arguments.zone or next((found for run in runs if run and (found := zone_of(run))), None)
     return read_zone(path, arguments.origin) if path else None
 
 

@@ -26,6 +26,7 @@ CHILD = "child zone served by the recorded server"
 ADDED = "TLD added since"
 REMOVED = "TLD removed since"
 TRUNCATION = "truncation differs (size)"
+CUT = "truncated on both sides"
 DELEGATION = "delegation changed"
 SIGNER = "delegation signer changed (DS)"
 GLUE = "glue differs"
@@ -51,6 +52,7 @@ CLASSES = (
     ADDED,
     REMOVED,
     TRUNCATION,
+    CUT,
     DELEGATION,
     SIGNER,
     GLUE,
@@ -86,12 +88,15 @@ class Evidence:
     ns_sets: dict[str, Counter[frozenset[str]]] = field(default_factory=dict)
     denied: set[str] = field(default_factory=set)
 
-    def learn(self, message: Message, zone: Zone | None) -> None:
-        owner = referral_owner(message)
-        if owner is not None and not message.flag("TC"):
-            self.ns_sets.setdefault(owner, Counter())[message.authority.sets[owner, "NS"]] += 1
-        if zone is not None and message.rcode == 3 and message.flag("AA"):
-            self.denied.add(zone.top(message.qname) or message.qname)
+    def learn(self, delegation: tuple[str, frozenset[str]] | None) -> None:
+        """Owner and NS set of a referral."""
+        if delegation is not None:
+            self.ns_sets.setdefault(delegation[0], Counter())[delegation[1]] += 1
+
+    def deny(self, qname: str, zone: Zone | None) -> None:
+        """The name of an authoritative NXDOMAIN."""
+        if zone is not None:
+            self.denied.add(zone.top(qname) or qname)
 
 
 def referral_owner(message: Message) -> str | None:
@@ -113,6 +118,8 @@ def classify(before: Message, after: Message, zone: Zone | None, evidence: Evide
     if before.flag("TC") != after.flag("TC"):
         # What is missing from a truncated reply says nothing; what changed while complete still does.
         found.append(_truncation(before, after))
+    elif before.flag("TC"):
+        found += _cut(before, after)
     else:
         found += _sections(before, after, zone, evidence)
     return found or [Finding(ENCODING, "the same content")]
@@ -227,6 +234,17 @@ def _edns(before: Message, after: Message) -> Iterator[Finding]:
         yield Finding(kind, "EDNS options " + ", ".join(map(str, codes)))
 
 
+def _cut(before: Message, after: Message) -> Iterator[Finding]:
+    """What a server keeps in a truncated reply is its own choice, and clients do not use it (RFC 2181,
+    section 9).
+    """
+    for name, was in before.sections.items():
+        now = after.sections[name]
+        if (was.sets, was.signatures) != (now.sets, now.signatures):
+            kinds = {kind for _, kind in was.sets.keys() ^ now.sets.keys()} or {"records"}
+            yield Finding(CUT, f"{', '.join(sorted(kinds))} in {name} on one side only")
+
+
 def _sections(before: Message, after: Message, zone: Zone | None, evidence: Evidence) -> Iterator[Finding]:
     for name, was in before.sections.items():
         now = after.sections[name]
@@ -292,7 +310,9 @@ class _Judge:
     ) -> Finding:
         if new is None and served:
             return self._left_out(text, old == served)
-        if old is None and new is not None and not self._new_in_zone(*key):
+        assert self.zone is not None
+        beside = self.section != "answer" and key[0] == self.zone.origin
+        if old is None and new is not None and (beside or not self._new_in_zone(*key)):
             return Finding(POLICY, f"{text}: the server adds optional records")
         return Finding(self._changed_data(*key), text)
 

@@ -7,8 +7,9 @@ memory grows with the index of the files only.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,13 +29,14 @@ from report.errors import ReportError
 from report.rafile import Answer, AnswerSet
 from report.rcodes import rcode_name
 from report.referrals import Referrals, drifting
-from report.wire import FLAGS, Message, parse
+from report.wire import FLAGS, Message, delegation, header, parse, question
 from report.zone import Zone
 
 SCHEMA = 1
 MAX_LISTED = 10_000
 MAX_TEXT = 160
 HEADER_BYTES = 12
+NXDOMAIN = 3
 Pair = tuple[Answer, Answer]
 
 
@@ -63,14 +65,20 @@ class Tally:
     referrals: Referrals = field(default_factory=Referrals)
 
 
-def compare(before: AnswerSet, after: AnswerSet, zone: Zone | None) -> dict[str, Any]:
+def compare(
+    before: AnswerSet,
+    after: AnswerSet,
+    zone: Zone | None,
+    seen: Callable[[Pair, list[Finding]], None] = lambda _pair, _found: None,
+) -> dict[str, Any]:
     """compare.json, schema 1. Raises ReportError where the two are not of one trace or nothing can be
-    compared.
+    compared. `seen` is told each pair that differs, and how.
     """
     evidence = gather(before, zone)
     tally = Tally()
     for pair in pairs(before, after):
-        _judge(tally, pair, zone, evidence)
+        if found := _judge(tally, pair, zone, evidence):
+            seen(pair, found)
     _check(before, after, tally)
     return _as_json(before, after, zone, evidence, tally)
 
@@ -79,9 +87,20 @@ def gather(before: AnswerSet, zone: Zone | None) -> Evidence:
     """A first pass over the recorded replies: what referrals and denials they hold."""
     evidence = Evidence()
     for answer in before:
-        if len(answer.reply) >= HEADER_BYTES and (message := parse(answer.reply)) is not None:
-            evidence.learn(message, zone)
+        if len(answer.reply) < HEADER_BYTES:
+            continue
+        _, flags, _, answers, authority, _ = header(answer.reply)
+        if flags & 15 == NXDOMAIN and flags & FLAGS["AA"]:
+            with contextlib.suppress(ValueError):
+                evidence.deny(question(answer.reply), zone)
+        elif _may_refer(flags, answers, authority) and not flags & FLAGS["TC"]:
+            with contextlib.suppress(ValueError):
+                evidence.learn(delegation(answer.reply))
     return evidence
+
+
+def _may_refer(flags: int, answers: int, authority: int) -> bool:
+    return not flags & (15 | FLAGS["AA"]) and not answers and authority > 0
 
 
 def pairs(before: AnswerSet, after: AnswerSet) -> Iterator[Pair]:
@@ -106,46 +125,46 @@ def _check(before: AnswerSet, after: AnswerSet, tally: Tally) -> None:
         raise ReportError(f"{empty.name} holds no answers", "name a trace or a run that does")
 
 
-def _judge(tally: Tally, pair: Pair, zone: Zone | None, evidence: Evidence) -> None:
+def _judge(tally: Tally, pair: Pair, zone: Zone | None, evidence: Evidence) -> list[Finding]:
+    """The findings for a pair; none where it is equal in every byte, or is no pair."""
     was, now = pair
     tally.pairs += 1
     if was.query[2:] != now.query[2:]:
         tally.other_query += 1
-        return
+        return []
     if not was.reply and not now.reply:
         tally.neither += 1
-        return
+        return []
     if not was.reply or not now.reply:
-        kind = NO_REPLAYED if was.reply else NO_RECORDED
         before = parse(was.reply)
         if before is not None:
             tally.referrals.judge(was.seq, before, None, zone)
-        _note(tally, was, [Finding(kind, "")], before, parse(now.reply))
-        return
+        found = [Finding(NO_REPLAYED if was.reply else NO_RECORDED, "")]
+        _note(tally, was, found, before, parse(now.reply))
+        return found
     tally.compared += 1
-    _compare_replies(tally, pair, zone, evidence)
+    return _compare_replies(tally, pair, zone, evidence)
 
 
-def _compare_replies(tally: Tally, pair: Pair, zone: Zone | None, evidence: Evidence) -> None:
+def _compare_replies(tally: Tally, pair: Pair, zone: Zone | None, evidence: Evidence) -> list[Finding]:
     was, now = pair
-    before = parse(was.reply)
     if was.reply[2:] == now.reply[2:]:
-        _count_equal(tally, before)
-        if before is not None:
-            tally.referrals.judge(was.seq, before, before, zone)
-        return
-    after = parse(now.reply)
+        _count_equal(tally, was, zone)
+        return []
+    before, after = parse(was.reply), parse(now.reply)
     if before is None or after is None:
         sides = [name for name, side in (("recorded", before), ("replayed", after)) if side is None]
-        _note(tally, was, [Finding(MALFORMED, " and ".join(sides))], before, after)
-        return
-    _count_parts(tally, before, after)
-    tally.referrals.judge(was.seq, before, after, zone)
-    _note(tally, was, classify(before, after, zone, evidence), before, after)
+        found = [Finding(MALFORMED, " and ".join(sides))]
+    else:
+        _count_parts(tally, before, after)
+        tally.referrals.judge(was.seq, before, after, zone)
+        found = classify(before, after, zone, evidence)
+    _note(tally, was, found, before, after)
+    return found
 
 
-def _count_equal(tally: Tally, message: Message | None) -> None:
-    """Equal bytes are equal in every part, also where they cannot be parsed."""
+def _count_equal(tally: Tally, answer: Answer, zone: Zone | None) -> None:
+    """Equal bytes are equal in every part, also where they cannot be parsed; most are not looked into."""
     tally.equal_bytes += 1
     tally.parsed += 1
     tally.rcode_equal += 1
@@ -153,8 +172,23 @@ def _count_equal(tally: Tally, message: Message | None) -> None:
     tally.ttls_equal += 1
     tally.flags_equal.update(tuple(FLAGS))
     tally.sections_equal.update(("answer", "authority", "additional"))
-    if message is not None:
-        tally.rcodes[rcode_name(message.rcode)] += 1
+    if len(answer.reply) < HEADER_BYTES:
+        return
+    _, flags, _, answers, authority, _ = header(answer.reply)
+    rcode = flags & 15
+    if _may_refer(flags, answers, authority):
+        try:
+            found = delegation(answer.reply)
+        except ValueError:
+            return
+        if found is not None:
+            tally.referrals.count_equal(*found, bool(flags & FLAGS["TC"]), zone)
+    elif not answers + authority:  # OPT may have more of the rcode
+        message = parse(answer.reply)
+        if message is None:
+            return
+        rcode = message.rcode
+    tally.rcodes[rcode_name(rcode)] += 1
 
 
 def _count_parts(tally: Tally, before: Message, after: Message) -> None:

@@ -92,6 +92,13 @@ def comparison_page(summaries: Sequence[Json], drawn: Sequence[Drawn]) -> str:
     )
 
 
+def answers_page(**values: Any) -> str:
+    """The page of `reprise compare`; `values` are those of its template."""
+    pages = environment()
+    pages.filters["letter"] = lambda at: chr(ord("A") + at % 26)
+    return pages.get_template("answers.html.j2").render(css=_css(), version="", commit="", **values)
+
+
 def series_page(name: str, **values: Any) -> str:
     """The page of a series of runs; `values` are those of its template."""
     template = environment().get_template("series.html.j2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,8 +111,7 @@ def join(name: str, paths: list[Path]) -> AnswerSet:
 
 def _index(frame: Frame) -> tuple[NDArray[np.uint64], NDArray[np.int64], bool]:
     """Walks the records; stops at the first that does not fit, which in a file without footer is its end."""
-    seqs: list[int] = []
-    offsets: list[int] = []
+    seqs, offsets = array("Q"), array("q")
     at = frame.start
     while at + RECORD.size <= frame.end:
         seq, _, _, query_size, reply_size, zero = RECORD.unpack_from(frame.data, at)
@@ -121,4 +121,4 @@ def _index(frame: Frame) -> tuple[NDArray[np.uint64], NDArray[np.int64], bool]:
         seqs.append(seq)
         offsets.append(at)
         at += size
-    return np.array(seqs, np.uint64), np.array(offsets, np.int64), at == frame.end or frame.cut_off
+    return np.frombuffer(seqs, np.uint64), np.frombuffer(offsets, np.int64), at == frame.end or frame.cut_off

@@ -59,6 +59,25 @@ class Referrals:
         else:
             self.not_in_zone += 1
 
+    def count_equal(self, owner: str, held: frozenset[str], truncated: bool, zone: Zone | None) -> None:
+        """A referral that the replay answered with the same bytes."""
+        self.recorded += 1
+        if truncated:
+            self.truncated += 1
+            return
+        self.same_ns_set += 1
+        if zone is None:
+            return
+        served = zone.get(owner, "NS")
+        if held == served:
+            self.unchanged += 1
+            self.unchanged_same += 1
+        elif served:
+            self.changed += 1
+            self.owners_changed.add(owner)
+        else:
+            self.not_in_zone += 1
+
     def _unchanged(self, example: dict[str, Any]) -> None:
         self.unchanged += 1
         if example["before"] == example["after"]:

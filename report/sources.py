@@ -60,7 +60,12 @@ def trace_of(run: Run) -> Path:
 
 
 def zone_of(run: Run) -> Path | None:
-    """The zone file that the run's server was given; None where it is not named or is gone."""
+    """The zone file that the run's server was given: the run's own copy, or the one that is named; None where
+    it is not named or is gone.
+    """
+    own = run.folder / "zone.gz"
+    if own.exists():
+        return own
     named = as_dict(run.experiment.get("server")).get("zone")
     path = Path(str(named)) if named else None
     return path if path is not None and path.exists() else None

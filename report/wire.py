@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import struct
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -16,7 +17,6 @@ import dns.name
 import dns.rdata
 import dns.rdataclass
 import dns.rdatatype
-import dns.wire
 
 from report.rdata import COMPARABLE, NAME_TYPES, normal
 
@@ -85,21 +85,121 @@ def _parse(data: bytes) -> Message | None:
         return None
 
 
-def _read(data: bytes) -> Message:
-    parser = dns.wire.Parser(data)
-    _, flags, questions, *counts = parser.get_struct("!HHHHHH")
-    question = ("", "", 0)
+_HEADER, _FIXED, _PAIR, _NUMBER = (struct.Struct(one) for one in ("!HHHHHH", "!HHIH", "!HH", "!H"))
+_TIMES = struct.Struct("!IIIII")
+_POINTERS = 64  # in a name
+_LONGEST = 255
+
+
+class _Cursor:
+    """A place in a message. Raises ValueError where something would reach over the end, and for names that
+    are none. dnspython reads the same; a name takes it twenty times as long, and a trace has millions.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at, self.end = data, 0, len(data)
+        self._names: dict[int, tuple[str, int]] = {}  # text and bytes, by where they begin
+
+    def unpack(self, form: struct.Struct) -> tuple[int, ...]:
+        self.at += form.size
+        if self.at > self.end:
+            raise ValueError("cut")
+        return form.unpack_from(self.data, self.at - form.size)
+
+    def take(self, size: int) -> bytes:
+        self.at += size
+        if self.at > self.end:
+            raise ValueError("cut")
+        return self.data[self.at - size : self.at]
+
+    def rest(self) -> bytes:
+        return self.take(self.end - self.at)
+
+    def name(self) -> str:
+        """In lower case, absolute: only ASCII has case (RFC 4343), other bytes are written as numbers."""
+        (text, _), self.at = self._name_at(self.at, self.end, 0)
+        return text or "."
+
+    def _name_at(self, at: int, end: int, depth: int) -> tuple[tuple[str, int], int]:
+        """Labels up to the root, or to a pointer to what stands before (RFC 1035 section 4.1.4)."""
+        data, begin, labels, tail = self.data, at, [], ("", 1)
+        while True:
+            size = data[at] if at < end else 64
+            if size == 0:
+                at += 1
+                break
+            if size < 64 and at + size < end:
+                labels.append((at, _label(data[at + 1 : at + 1 + size]), size + 1))
+                at += size + 1
+                continue
+            if size < 192 or at + 1 >= end or depth > _POINTERS:
+                raise ValueError("no name")
+            target = (size & 63) << 8 | data[at + 1]
+            if target >= begin:
+                raise ValueError("no name")
+            tail = self._names.get(target) or self._name_at(target, len(data), depth + 1)[0]
+            at += 2
+            break
+        for where, label, size in reversed(labels):
+            tail = self._names[where] = f"{label}.{tail[0]}", tail[1] + size
+        if tail[1] > _LONGEST:
+            raise ValueError("no name")
+        return tail, at
+
+
+@functools.lru_cache(1 << 16)
+def _label(data: bytes) -> str:
+    return dns.name.Name((data,)).to_text().lower()
+
+
+def question(data: bytes) -> str:
+    """The name that is asked for; "" where there is none. Raises ValueError where it is cut."""
+    cursor = _Cursor(data)
+    return cursor.name() if cursor.unpack(_HEADER)[2] else ""
+
+
+def delegation(data: bytes) -> tuple[str, frozenset[str]] | None:
+    """Owner and data of the only NS set in the authority section; None where there is none, or several. Other
+    records are not looked into. Raises ValueError where the message is cut.
+    """
+    cursor = _Cursor(data)
+    _, _, questions, answers, authority, _ = cursor.unpack(_HEADER)
     for _ in range(questions):
-        name = _name(parser)
-        kind, qclass = parser.get_struct("!HH")
-        question = question if question[0] else (name, _type(kind), qclass)
+        cursor.name()
+        cursor.unpack(_PAIR)
+    held: dict[str, set[str]] = {}
+    for at in range(answers + authority):
+        owner = cursor.name()
+        kind, _, _, size = cursor.unpack(_FIXED)
+        end = cursor.at + size
+        if at >= answers and kind == dns.rdatatype.NS:
+            held.setdefault(owner, set()).add(cursor.name())
+        elif end > cursor.end:
+            raise ValueError("cut")
+        cursor.at = end
+    return next((owner, frozenset(names)) for owner, names in held.items()) if len(held) == 1 else None
+
+
+def header(data: bytes) -> tuple[int, ...]:
+    """Id, flags with the rcode, and how many there are of questions, answers, authority, additional."""
+    return _HEADER.unpack_from(data)
+
+
+def _read(data: bytes) -> Message:
+    cursor = _Cursor(data)
+    _, flags, questions, *counts = cursor.unpack(_HEADER)
+    asked = ("", "", 0)
+    for _ in range(questions):
+        name = cursor.name()
+        kind, qclass = cursor.unpack(_PAIR)
+        asked = asked if asked[0] else (name, _type(kind), qclass)
     edns: list[tuple[Edns, int]] = []
-    answer, authority, additional = (_section(parser, count, edns) for count in counts)
+    answer, authority, additional = (_section(cursor, count, edns) for count in counts)
     extended = edns[0][1] << 4 if edns else 0
     return Message(
         flags,
         extended | flags & 15,
-        *question,
+        *asked,
         answer,
         authority,
         additional,
@@ -108,23 +208,29 @@ def _read(data: bytes) -> Message:
     )
 
 
-def _section(parser: dns.wire.Parser, count: int, edns: list[tuple[Edns, int]]) -> Section:
+def _section(cursor: _Cursor, count: int, edns: list[tuple[Edns, int]]) -> Section:
     sets: dict[Key, set[str]] = defaultdict(set)
     ttls: dict[Key, int] = {}
     signatures: dict[Key, set[str]] = defaultdict(set)
+    end = cursor.end
     for _ in range(count):
-        owner = _name(parser)
-        kind, rclass, ttl, size = parser.get_struct("!HHIH")
-        with parser.restrict_to(size):
-            if kind == dns.rdatatype.OPT:
-                edns.append(_edns(rclass, ttl, parser))
-            elif kind == dns.rdatatype.RRSIG:
-                covered, value = _signature(parser)
-                signatures[owner, covered].add(value)
-            else:
-                key = (owner, _type(kind))
-                sets[key].add(_rdata(parser, key[1]))
-                ttls[key] = min(ttl, ttls.get(key, ttl))
+        owner = cursor.name()
+        kind, rclass, ttl, size = cursor.unpack(_FIXED)
+        cursor.end = cursor.at + size
+        if cursor.end > end:
+            raise ValueError("cut")
+        if kind == dns.rdatatype.OPT:
+            edns.append(_edns(rclass, ttl, cursor))
+        elif kind == dns.rdatatype.RRSIG:
+            covered, value = _signature(cursor)
+            signatures[owner, covered].add(value)
+        else:
+            key = (owner, _type(kind))
+            sets[key].add(_rdata(cursor, key[1]))
+            ttls[key] = min(ttl, ttls.get(key, ttl))
+        if cursor.at != cursor.end:
+            raise ValueError("more in a record than its type has")
+        cursor.end = end
     return Section(frozen(sets), ttls, frozen(signatures))
 
 
@@ -137,42 +243,32 @@ def _type(number: int) -> str:
     return dns.rdatatype.to_text(dns.rdatatype.RdataType.make(number))
 
 
-def _name(parser: dns.wire.Parser) -> str:
-    return _text(parser.get_name(decompress=True).labels)
-
-
-@functools.lru_cache(KEPT)
-def _text(labels: tuple[bytes, ...]) -> str:
-    """In lower case: only ASCII has case (RFC 4343), other bytes are written as numbers."""
-    return dns.name.Name(labels).to_text().lower()
-
-
-def _edns(payload: int, ttl: int, parser: dns.wire.Parser) -> tuple[Edns, int]:
+def _edns(payload: int, ttl: int, cursor: _Cursor) -> tuple[Edns, int]:
     """RFC 6891: class is the payload size, the TTL holds the rcode's upper bits, version and DO."""
     options = set()
-    while parser.remaining():
-        code, size = parser.get_struct("!HH")
-        options.add((code, parser.get_bytes(size).hex()))
+    while cursor.at < cursor.end:
+        code, size = cursor.unpack(_PAIR)
+        options.add((code, cursor.take(size).hex()))
     return Edns(payload, ttl >> 16 & 255, bool(ttl & 0x8000), frozenset(options)), ttl >> 24
 
 
-def _signature(parser: dns.wire.Parser) -> tuple[str, str]:
+def _signature(cursor: _Cursor) -> tuple[str, str]:
     """Covered type and the signature itself, which no two signings share."""
-    covered = parser.get_uint16()
-    parser.get_bytes(16)
-    parser.get_name(decompress=True)
-    return _type(covered), base64.b64encode(parser.get_remaining()).decode()
+    (covered,) = cursor.unpack(_NUMBER)
+    cursor.take(16)
+    cursor.name()
+    return _type(covered), base64.b64encode(cursor.rest()).decode()
 
 
-def _rdata(parser: dns.wire.Parser, kind: str) -> str:
+def _rdata(cursor: _Cursor, kind: str) -> str:
     """The normal form of report.rdata, names made whole."""
     if kind in NAME_TYPES:
-        return _name(parser)
+        return cursor.name()
     if kind == "SOA":
-        return " ".join([_name(parser), _name(parser), *map(str, parser.get_struct("!IIIII"))])
+        return " ".join([cursor.name(), cursor.name(), *map(str, cursor.unpack(_TIMES))])
     if kind in BEFORE_NAME:
-        return f"{parser.get_bytes(BEFORE_NAME[kind]).hex()} {_name(parser)}"
-    return _plain(kind, parser.get_remaining())
+        return f"{cursor.take(BEFORE_NAME[kind]).hex()} {cursor.name()}"
+    return _plain(kind, cursor.rest())
 
 
 @functools.lru_cache(KEPT)

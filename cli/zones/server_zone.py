@@ -1,4 +1,4 @@
-"""The steps of the plan for `server.zone`: `bring` and `check`.
+"""The steps of the plan for the zone of a server: `bring`, `check` and `keep`.
 
 The server and its zone checker read a copy of the zone in which no directive names another file.
 """
@@ -6,6 +6,8 @@ The server and its zone checker read a copy of the zone in which no directive na
 from __future__ import annotations
 
 import contextlib
+import gzip
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +26,12 @@ def bring(source: Path, target: Path, origin: str) -> None:
         if not zone_folder.is_plain(target):
             records = zone_folder.written_out(origin, target.read_bytes(), source.parent, source)
             target.write_text(records, encoding="latin-1")
+
+
+def keep(zone: Path, target: Path) -> None:
+    """Writes a compressed copy, for a later look at answers that were made from the zone."""
+    with _room_for(zone, target), zone.open("rb") as source, gzip.open(target, "wb", 6) as out:
+        shutil.copyfileobj(source, out)
 
 
 def check(argv: list[str], zone: Path, warnings: Path | None = None) -> int:

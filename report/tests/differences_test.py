@@ -1,0 +1,106 @@
+"""Two and more sides: who stands alone, what is printed, and the page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import dns.message
+import pytest
+
+from report.__main__ import main
+from report.differences import alone, answer_text, class_named
+from report.errors import ReportError
+from report.rafile import join
+from report.tests.compare_test import COM, reply
+from report.tests.writers import ra_bytes
+from report.wire import delegation, parse
+
+GLUE = (3, "a.gtld-servers.net.", "A", "192.5.6.30")
+
+
+def side(folder: Path, name: str, *replies: dns.message.Message | None) -> Path:
+    query = dns.message.make_query("www.example.com.", "A", id=7, flags=0).to_wire()
+    rows = [
+        (seq, query, b"" if one is None else one.to_wire(want_shuffle=False))
+        for seq, one in enumerate(replies)
+    ]
+    path = folder / name
+    path.write_bytes(ra_bytes(rows))
+    return path
+
+
+def three(folder: Path) -> list[Path]:
+    """All alike; a differs; c has no answer; each differs."""
+    plain, glued, gone = reply(COM), reply([*COM, GLUE]), reply(rcode="NXDOMAIN")
+    return [
+        side(folder, "a.ra", plain, glued, plain, plain),
+        side(folder, "b.ra", plain, plain, plain, glued),
+        side(folder, "c.ra", plain, plain, None, gone),
+    ]
+
+
+def test_who_stands_alone(tmp_path: Path) -> None:
+    found = alone([join(path.name, [path]) for path in three(tmp_path)])
+    assert found.as_json(["a", "b", "c"]) == {
+        "queries": 4, "all_alike": 1, "alone": {"a": 1, "b": 0, "c": 1}, "otherwise": 1
+    }  # fmt: skip
+
+
+def test_the_terminal_has_twenty_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = three(tmp_path)
+    assert main(["compare", *map(str, paths)]) == 0
+    told = capsys.readouterr().out
+    assert len(told.splitlines()) <= 20
+    assert "alone with its answer: A 1, B 0, C 1; otherwise 1" in told
+    assert re.search(r"class of difference +B +C +for example", told)
+    assert main(["compare", *map(str, paths[:2])]) == 0
+    told = capsys.readouterr().out
+    assert len(told.splitlines()) <= 20
+    assert "4 answers compared: 50.00 % have the same content" in told
+    assert main(["compare", *map(str, paths[:2]), "--all"]) == 0
+    assert "unexplained, all of them" in capsys.readouterr().out
+
+
+def test_pairs_of_a_class_are_printed_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = three(tmp_path)
+    assert main(["compare", str(paths[0]), str(paths[2]), "--list", "no answer in replay"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("=== #2 www.example.com. A: no answer in replay\n")
+    assert "\ncom. 60 IN NS a.gtld-servers.net.\n" in told and told.endswith("no answer\n\n")
+    assert class_named("ttl") == "TTL differs" and class_named("order or encoding only")
+    with pytest.raises(ReportError, match="names no class"):
+        class_named("changed")
+
+
+def test_the_page_has_both_answers_and_is_whole_without_script(tmp_path: Path) -> None:
+    paths, page = three(tmp_path), tmp_path / "page.html"
+    assert main(["compare", *map(str, paths), "--html", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.count('<details class="pair"') == 5
+    assert "http" not in text.lower().replace("http-equiv", "")
+    assert 'data-class="no answer in replay"' in text and "a.gtld-servers.net. 60 IN A 192.5.6.30" in text
+    assert "hidden" in re.findall(r'<p id="filters"[^>]*>', text)[0]  # until the script shows them
+
+
+def test_answers_that_cannot_be_read_are_shown_as_bytes() -> None:
+    assert answer_text(b"") == "no answer"
+    assert answer_text(b"\1\2\3").startswith("3 bytes that are no message")
+
+
+def test_names_are_read_as_dnspython_reads_them() -> None:
+    """Also those that point back in steps, have dots and bytes in labels, or lead nowhere."""
+    odd = reply([(2, "A\\.b\\200.Example.COM.", "NS", "ns1.A\\.b\\200.example.com.", "ns2.example.com.")])
+    message = parse(odd.to_wire())
+    assert message is not None
+    assert message.authority.sets == {
+        ("a\\.b\\200.example.com.", "NS"): {"ns1.a\\.b\\200.example.com.", "ns2.example.com."}
+    }
+    assert delegation(odd.to_wire()) == next(
+        (owner, held) for (owner, _), held in message.authority.sets.items()
+    )
+    header = bytes(5) + b"\1" + bytes(6)
+    for name in (b"\xc0\x0c", b"\x40a\0", b"\x3fabc", b"\1a\xc0\xff", (b"\x3f" + b"a" * 63) * 4 + b"\0"):
+        assert parse(header + name + b"\0\1\0\1") is None
+    chained = b"\1a\xc0\x0c" * 200
+    assert parse(header + chained + b"\0\1\0\1") is None
