@@ -138,7 +138,7 @@ def background(tmp_path: Path) -> Iterator[tuple[int, str]]:
         os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("kind", ["nsd", "bind"])
+@pytest.mark.parametrize("kind", ["nsd", "bind", "knot"])
 def test_a_real_server_answers_over_both_families_and_transports(tmp_path: Path, kind: str) -> None:
     script = (
         "for a in 198.19.255.53 fd00:198:19:ff::53; do for t in +notcp +tcp; do"

@@ -15,6 +15,12 @@ def check_server(server: Server) -> None:
         f"server.origin = {server.origin!r} is not a domain name",
         "give the zone's name, such as example.org.",
     )
+    for key in ("rrl", "config", "binary"):
+        want(
+            not getattr(server, key) or server.kind not in ("hierarchy", "address"),
+            f"server.{key} is for authoritative servers of the run",
+            "leave it out, or use hierarchy.resolver_config for resolvers",
+        )
     if server.kind == "hierarchy":
         return
     if server.kind != "address":

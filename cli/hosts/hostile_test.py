@@ -280,7 +280,7 @@ def test_facts_of_a_host_choose_no_programs() -> None:
         "sh": "/tmp/evil",
     }
     found = checked(
-        run="x", python="/tmp/evil", source_root="/tmp", programs=evil, user_group=0, resolver_config="evil"
+        run="x", python="/tmp/evil", source_root="/tmp", programs=evil, user_group=0, config_lines="evil"
     )
     assert "evil" not in json.dumps(dataclasses.asdict(found))
     assert (found.run, found.source_root, found.python) == (

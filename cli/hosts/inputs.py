@@ -24,7 +24,11 @@ from cli.zones import directives
 
 _READER = TypeAdapter(Experiment)
 _ON_ALL = ("server", "hierarchy", "rtt", "tls")  # tables whose files servers and proxies may read
-_AT_HOME = (["hierarchy", "capture"], ["hierarchy", "resolver_config"])  # not read by what they start
+_AT_HOME = (
+    ["hierarchy", "capture"],
+    ["hierarchy", "resolver_config"],
+    ["server", "config"],
+)  # not read by what they start
 _ZONE = ["server", "zone"]
 
 

@@ -54,6 +54,13 @@ def gather(experiment: Experiment, run: str) -> Facts:
         **{name: programs.own(name) for name in own},
         **{name: programs.packaged(name) for name in needed},
     }
+    kind = KINDS.get(server.kind)
+    if experiment.over_tls and kind is not None and not kind.over_tls:
+        raise UsageError(f"{kind.title} serves no DNS over TLS", "use another server or transport")
+    if server.binary is not None:
+        if not os.access(server.binary, os.X_OK):
+            raise UsageError(f"no program {server.binary}", "set server.binary to a server's program")
+        found[KINDS[server.kind].program] = str(server.binary)
     if emulated is not None and emulated.zones is not None and not Path(emulated.zones).is_dir():
         raise UsageError(f"no folder {emulated.zones}", "set hierarchy.zones to a folder of zone files")
     if emulated is not None and emulated.capture is not None and not Path(emulated.capture).is_file():
@@ -69,12 +76,12 @@ def gather(experiment: Experiment, run: str) -> Facts:
         source_root=str(programs.ROOT),
         programs=found,
         origin=server.origin or (_origin(zone) if zone is not None else "."),
-        resolver_config=_read_lines(emulated.resolver_config) if emulated else "",
+        config_lines=_lines_of(experiment),
         users={name: _packaged_user(_USERS[name]) for name in needed if name in _USERS},
         user=user,
         user_group=pwd.getpwnam(user).pw_gid if user else 0,
         zone_cache=str(programs.cache() / "zones"),
-        versions={kind: KINDS[kind].version() for kind in kinds(experiment)},
+        versions={kind: KINDS[kind].version(server.binary or "") for kind in kinds(experiment)},
     )
 
 
@@ -97,7 +104,9 @@ def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
     programs are those of Reprise's folder `root` or the system's, users are those of the packages, and the
     user's lines for a resolver are read here.
     """
-    tables, emulated = as_dict(experiment), experiment.emulated
+    tables = as_dict(experiment)
+    if experiment.server.binary is not None:
+        raise UsageError("server.binary is for runs on this machine", "install the program's package there")
     names = (*started.packaged_programs(tables), *(privileges.TOOLS if said.user else ()))
     users = {name: said.users.get(name, "") for name in names if name in _USERS}
     usual = [(user, _USERS[name]) for name, user in users.items()]
@@ -124,7 +133,7 @@ def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
         },
         users=users,
         user_group=linux.group_number(said.user) if said.user else 0,
-        resolver_config=_read_lines(emulated.resolver_config) if emulated else "",
+        config_lines=_lines_of(experiment),
         versions={},  # each host has its own
         versions_of={},
     )
@@ -137,13 +146,16 @@ def _of_system(name: str, path: str) -> str:
     return path
 
 
-def _read_lines(path: str | None) -> str:
-    """The user's lines for the resolver's configuration."""
+def _lines_of(experiment: Experiment) -> str:
+    """The user's lines for the configuration of the server or resolver under test."""
+    emulated = experiment.emulated
+    path = emulated.resolver_config if emulated else experiment.server.config
     try:
         return tables.read_small(Path(path)).decode("utf-8") if path else ""
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"cannot read {path}: {why}", "correct hierarchy.resolver_config") from None
+        key = "hierarchy.resolver_config" if emulated else "server.config"
+        raise UsageError(f"cannot read {path}: {why}", f"correct {key}") from None
 
 
 def _packaged_user(name: str) -> str:

@@ -140,7 +140,7 @@ def _resolver_config(experiment: Experiment, facts: Facts, number: int, host: st
         hierarchy_network.upstream(number),
         facts.users.get(KINDS[kind].program, ""),
         facts.descriptors,
-        facts.resolver_config,
+        facts.config_lines,
         facts.version(kind, host),
     )
     write = KINDS[kind].resolver
@@ -429,7 +429,7 @@ def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind
         stop=Stop("SIGTERM", 10.0),
         complaints=server.complaints,
         events=server.events,
-        terms=terms.RESOLVERS,
+        terms=terms.OWN_LINES,
     )
 
 

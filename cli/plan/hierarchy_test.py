@@ -435,9 +435,7 @@ def test_places_in_a_configuration_are_those_in_the_users_file(
     lines = "# first\n\nno-such-thing 1;\n"
     assert BASE.hierarchy is not None
     emulated = dataclasses.replace(BASE.hierarchy, resolver=kind)
-    plan = make(
-        dataclasses.replace(BASE, hierarchy=emulated), dataclasses.replace(FACTS, resolver_config=lines)
-    )
+    plan = make(dataclasses.replace(BASE, hierarchy=emulated), dataclasses.replace(FACTS, config_lines=lines))
     config = next(one.content or "" for one in plan.files if one.path.endswith("resolver-1.conf"))
     at = config.splitlines().index("    no-such-thing 1;" if kind == "bind" else "no-such-thing 1;") + 1
     terms = plan.terms[plan.processes[[one.id for one in plan.processes].index("server")].terms]

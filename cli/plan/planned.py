@@ -298,7 +298,7 @@ class Facts:
     source_root: str
     programs: dict[str, str]
     origin: str = "."
-    resolver_config: str = ""  # the lines that the user adds to a resolver's configuration
+    config_lines: str = ""  # that the user adds to the configuration of servers or resolvers under test
     users: dict[str, str] = field(default_factory=dict)  # of further servers, by program; "" = ours
     user: str = ""  # that our own programs become, see privileges.py; "" = they stay what they are
     user_group: int = 0

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cli.experiment.schema import Experiment, Tls
-from cli.plan import delay, front, hierarchy_setup, network, privileges, replay_options
+from cli.plan import delay, front, hierarchy_setup, network, privileges, replay_options, terms
 from cli.plan.hierarchy_setup import WORLD
 from cli.plan.planned import (
     RESULTS,
@@ -125,6 +125,7 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
         _tls_service(experiment),
         experiment.connections_only,
         facts.version(server.kind, network.SERVER),
+        facts.config_lines,
     )
     return (File(_config(kind), kind.authoritative(server, site)), *copies((kind,), facts))
 
@@ -187,6 +188,7 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
         udp=not experiment.connections_only,
         tls_port=service.port if (service := _tls_service(experiment)) else 0,
         refusal=kind.refusal(facts.version(server.kind, network.SERVER)),
+        hint="correct server.config" if server.config else "",
     )
     read = tuple(one.path for one in files(experiment, facts))
     return Process(
@@ -199,6 +201,7 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
         stop=Stop("SIGTERM", 10.0),
         complaints=kind.complaints,
         events=kind.events,
+        terms=terms.OWN_LINES,
     )
 
 

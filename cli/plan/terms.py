@@ -37,7 +37,7 @@ _FRONT = {
     "--entries": "front.entries",
     "--truncate-udp": "front.truncate_udp",
 }
-EXPERIMENT, MUTATE, SYNTH, RTT, WORLD_RTT, FRONT, RESOLVERS = (
+EXPERIMENT, MUTATE, SYNTH, RTT, WORLD_RTT, FRONT, OWN_LINES = (
     "experiment",
     "mutate",
     "synth",
@@ -65,14 +65,18 @@ def of(experiment: Experiment) -> dict[str, Terms]:
     return found
 
 
-def of_resolvers(files: Iterable[File], lines: str) -> dict[str, Terms]:
-    """Places in the resolvers' configurations, as places in the user's file, whose text is `lines`."""
+def of_lines(files: Iterable[File], experiment: Experiment, lines: str) -> dict[str, Terms]:
+    """Places in the configurations of servers under test, as places in the user's file of `lines`."""
+    emulated = experiment.emulated is not None
+    own = kinds.KINDS.get(experiment.server.kind)
+    begins = f"{own.program}.conf" if own else "resolver-"
+    key = "hierarchy.resolver_config" if emulated else "server.config"
     names: dict[str, str] = {}
     for file in files:
         name = file.path.rpartition("/")[2]
-        if name.startswith("resolver-") and file.content is not None:
-            names |= kinds.users_lines(name, file.content, lines)
-    return {RESOLVERS: Terms(names)}
+        if name.startswith(begins) and file.content is not None:
+            names |= kinds.users_lines(name, file.content, lines, key)
+    return {OWN_LINES: Terms(names)}
 
 
 def _rtt(table: str) -> dict[str, str]:

@@ -42,7 +42,8 @@ def config(server: Server, site: Site) -> str:
     idle = max(1, min(round(server.tcp_idle_timeout_s * 10), _MAX_IDLE))
     udp = min(server.edns_size, _MAX_UDP)
     blocks, listen = _tls(site.tls, four, six)
-    return f"""{blocks}options {{
+    limits = f"    rate-limit {{ responses-per-second {server.rrl}; }};\n" if server.rrl else ""
+    text = f"""{blocks}options {{
 {named_lines.own_folder(site.folder, site.version)}    listen-on port {server.port} {{ {four} }};
     listen-on-v6 port {server.port} {{ {six} }};
 {listen}    recursion no;
@@ -59,7 +60,7 @@ def config(server: Server, site: Site) -> str:
     tcp-idle-timeout {idle};
     tcp-keepalive-timeout {idle};
     tcp-listen-queue {server.tcp_listen_queue};
-    zone-statistics none;
+{limits}    zone-statistics none;
 }};
 controls {{ }};
 zone "{site.origin}" {{
@@ -70,6 +71,7 @@ zone "{site.origin}" {{
     notify no;
 }};
 """
+    return named_lines.merge(text, site.extra) if site.extra else text
 
 
 def _tls(service: Service | None, four: str, six: str) -> tuple[str, str]:

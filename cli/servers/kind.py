@@ -25,7 +25,7 @@ _CHECK = (
     'checker=$1 file=$2; shift 2; said=$({check} 2>&1) && exec "$@"; status=$?; '
     'printf "%s\\n" "$said" >&2; [ $status -lt 124 ] && status={status}; exit $status'
 )
-_ONE = '"$checker" "$file"'
+_ONE = '"$checker" {words}'
 _LISTED = 'xargs -r -d "\\n" -n 1 "$checker" < "$file"'
 DESCRIPTOR_RESERVE = 1_024  # what a resolver needs beside its clients' connections
 _ASK_S = 10.0
@@ -57,6 +57,7 @@ class Site:
     tls: Service | None = None
     connections_only: bool = False  # no query comes over UDP
     version: str = ""
+    extra: str = ""  # the lines that the user adds
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,10 @@ class ServerKind:
     `events`: lines of its log, with their time, that say when it read its zones again or was sent one.
 
     `copied`: a packager's AppArmor profile keeps the program out of our folders. `stays_root`: it does not
-    give up root by itself. `checker`: the program that reads a configuration and complains of it; "" = only
-    the server itself does. `zone_checker`: the same for a zone, before its origin and file. `refused`: lines
-    of the log that say of a zone that it does not load, with the groups `what` and `why`.
+    give up root by itself. `checker`: the program that reads a configuration and complains of it, with the
+    words `checks`; "" = only the server itself does. `over_tls`: it serves DNS over TLS. `zone_checker`: the
+    program that complains of a zone, before its origin and file. `refused`: lines of the log that say of a
+    zone that it does not load, with the groups `what` and `why`.
 
     `authoritative` and `resolver` write its configuration as one; None = it is none. `counted` reads what a
     resolver with this folder has counted. `sees_early`: as a resolver it refuses signatures that are not yet
@@ -117,6 +119,8 @@ class ServerKind:
     copied: bool = False
     stays_root: bool = False
     checker: str = ""
+    checks: tuple[str, ...] = ("{file}",)
+    over_tls: bool = True
     zone_checker: tuple[str, ...] = ()
     refused: str = ""
     authoritative: Callable[[Server, Site], str] | None = None
@@ -130,9 +134,11 @@ class ServerKind:
         given = {"config": config, "folder": folder, "processes": processes, "user": user}
         return (program, *(word.format(**given) for word in words))
 
-    def says(self) -> str:
-        """The first line that the program of this machine says of its version; "" where there is none."""
-        path = programs.find(self.program)
+    def says(self, program: str = "") -> str:
+        """The first line that a program, by itself that of this machine, says of its version; "" where there
+        is none.
+        """
+        path = program or programs.find(self.program)
         if path is None:
             return ""
         try:
@@ -148,9 +154,11 @@ class ServerKind:
             return ""
         return (done.stdout or done.stderr).partition("\n")[0].strip()
 
-    def version(self) -> str:
-        """The release of the program of this machine, such as "9.18.49"; "" where it is not known."""
-        return release_in(self.says())
+    def version(self, program: str = "") -> str:
+        """The release of a program, by itself that of this machine, such as "9.18.49"; "" where it is not
+        known.
+        """
+        return release_in(self.says(program))
 
     def untested(self, version: str) -> str:
         """A line where a release is none of those tested, "" where it is."""
@@ -169,7 +177,8 @@ class ServerKind:
         """
         if not self.checker:
             return argv
-        line = _CHECK.format(check=_LISTED if listed else _ONE, status=REFUSES)
+        words = " ".join(one.replace("{file}", '"$file"') for one in self.checks)
+        line = _CHECK.format(check=_LISTED if listed else _ONE.format(words=words), status=REFUSES)
         return ("sh", "-c", line, "sh", self.checker, config, *argv)
 
 

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import re
 
-from cli.servers import bind, kresd, nsd, unbound
+from cli.servers import bind, knot, kresd, nsd, unbound
 
-KINDS = {"nsd": nsd.KIND, "bind": bind.KIND, "unbound": unbound.KIND, "knot-resolver": kresd.KIND}
+KINDS = {
+    "nsd": nsd.KIND,
+    "bind": bind.KIND,
+    "knot": knot.KIND,
+    "unbound": unbound.KIND,
+    "knot-resolver": kresd.KIND,
+}
 # A server's or its checker's complaint about an address, or about its configuration, from the file's name on;
 # for knot-resolver the error itself, not the place in its code that it names too; for named what it says
 # before its last lines, which only say that it ends. What is deprecated is no reason to end.
 REASON = (
+    r"(?<=error: )config, file .+|"
     r"\S.*(?i:address (?:already )?in use).*|(?<=error while loading config: )ERROR: .+|"
     r"[\w-]+\.conf:\d+: (?!in (?:main chunk|function)\b|.* is (?:deprecated|obsolete)).+|"
     r"(?<=\.\d{3} )\S.*(?=\n(?:.*loading configuration: failure\n)?.*exiting \(due to fatal error\))"
@@ -27,9 +34,9 @@ def reason(log: str) -> str:
     return found[0].strip() if found else ""
 
 
-def users_lines(name: str, config: str, lines: str) -> dict[str, str]:
+def users_lines(name: str, config: str, lines: str, key: str) -> dict[str, str]:
     """Places in the configuration `name` that hold one of the user's lines, each with that line's place in
-    hierarchy.resolver_config. They are found by their text, from the end, where the user's lines are: BIND's
+    the file that `key` names. They are found by their text, from the end, where the user's lines are: BIND's
     are split up.
     """
     found: dict[str, str] = {}
@@ -39,5 +46,5 @@ def users_lines(name: str, config: str, lines: str) -> dict[str, str]:
     ours = config.splitlines()
     for number in range(len(ours), 0, -1):
         if same := theirs.get(ours[number - 1].strip()):
-            found[f"{name}:{number}:"] = f"hierarchy.resolver_config:{same.pop()}:"
+            found[f"{name}:{number}:"] = f"{key}:{same.pop()}:"
     return found

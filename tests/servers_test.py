@@ -1,0 +1,92 @@
+"""Authoritative servers of the run: lines of the user's own, another build, response rate limiting; each
+effect as the answers show it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import get_args
+
+import dns.edns
+import dns.message
+import pytest
+
+from cli import programs
+from cli.experiment.schema import Authoritative
+from cli.servers.kinds import KINDS
+from report.rafile import join
+from report.run import open_run
+from tests.desk import Ended, reprise, run
+
+pytestmark = pytest.mark.netns
+
+OWN = {  # lines by which a server names itself
+    "nsd": 'server:\n    nsid: "6d65"\n',
+    "bind": 'server-id "me";\n',
+    "knot": 'server:\n    nsid: "me"\n',
+}
+WRONG = {
+    "nsd": r"server\.config:2: .*nonsense",
+    "bind": r"server\.config:1: .*nonsense",
+    "knot": r"config, file .*, line \d+, item 'nonsense'",
+}
+NAMED = "mutate.rule=[{kind='edns',nsid='on'}]"
+
+
+@pytest.mark.parametrize("kind", get_args(Authoritative))
+def test_the_users_lines_reach_the_server(desk: Path, kind: str) -> None:
+    (desk / "own.conf").write_text(OWN[kind], encoding="ascii")
+    ended = run(desk, f"server.kind={kind}", "server.config=own.conf", "replay.answers=true", NAMED)
+    assert ended.summary()["clean"], ended.errors
+    (folder,) = ended.results
+    assert '"server.config"' not in (folder / "plan.json").read_text(encoding="utf-8")
+    replies = [one.reply for one in join("run", list(open_run(folder).answer_paths))]
+    options = [option for one in replies for option in dns.message.from_wire(one).options]
+    assert {option.to_wire() for option in options if option.otype == dns.edns.NSID} == {b"me"}
+
+
+@pytest.mark.parametrize("kind", get_args(Authoritative))
+def test_a_line_that_a_server_does_not_know_is_named(desk: Path, kind: str) -> None:
+    wrong = "nonsense 1;\n" if kind == "bind" else "server:\n    nonsense: 1\n"
+    (desk / "own.conf").write_text(wrong, encoding="ascii")
+    ended = run(desk, f"server.kind={kind}", "server.config=own.conf")
+    assert "correct server.config" in ended.line()
+    assert re.search(WRONG[kind], ended.line()), ended.line()
+
+
+def test_another_build_of_a_server_is_started_and_named(desk: Path) -> None:
+    shutil.copy(programs.packaged("nsd"), desk / "other-nsd")
+    ended = run(desk, f"server.binary={desk / 'other-nsd'}")
+    assert ended.summary()["clean"]
+    (folder,) = ended.results
+    plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    (server,) = (one for one in plan["processes"] if one["id"] == "server")
+    assert str(desk / "other-nsd") in server["argv"]
+    (desk / "no-server").write_text("", encoding="ascii")
+    refused = reprise(desk, "run", "good.toml", "--set", f"server.binary={desk / 'no-server'}")
+    assert "no program" in refused.errors
+
+
+@pytest.mark.parametrize("kind", get_args(Authoritative))
+def test_rate_limiting_is_off_unless_asked_for(desk: Path, kind: str) -> None:
+    free = run(desk, f"server.kind={kind}").summary()
+    assert free["truncated"] == 0 and free["queries"]["timed_out"] == 0
+    limited = run(desk, f"server.kind={kind}", "server.rrl=5", "replay.timeout_s=0.5")
+    queries, truncated = limited_of(limited)
+    assert queries["timed_out"] + truncated > 100
+
+
+def limited_of(ended: Ended) -> tuple[dict[str, int], int]:
+    """Of the newest of two runs."""
+    newest = max(ended.results, key=lambda one: one.stat().st_mtime)
+    summary = json.loads((newest / "summary.json").read_text(encoding="utf-8"))
+    return summary["queries"], summary["truncated"]
+
+
+def test_a_server_without_tls_is_refused_it(desk: Path) -> None:
+    ended = run(desk, "server.kind=knot", "replay.transport=tls")
+    assert ended.line() == "reprise: error: Knot DNS serves no DNS over TLS; use another server or transport"
+    assert KINDS["nsd"].over_tls
