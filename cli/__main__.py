@@ -21,7 +21,7 @@ from cli.errors import (
     tell,
 )
 from cli.experiment import tables
-from cli.tools import bench, debian, fuzz, inventories, needs, package, spread, trace_info
+from cli.tools import bench, debian, fire, fuzz, inventories, needs, package, spread, trace_info
 from cli.zones import build as zones_build
 from cli.zones import options as zones_options
 from cli.zones import signing, world
@@ -73,6 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="plan for hosts that you reach by ssh from this network, as ADDRESS/BITS; repeatable. Their "
         "guards let it through, and drop themselves unless a new connection confirms them within 60 s",
     )
+    fire.add_command(commands)
     inventories.add_command(commands)
     _passed_on(commands, "report", "report on finished runs; several are compared", "RUN...")
     _passed_on(commands, "compare", "compare answers: a run and its trace, two runs, or two traces", "A [B]")
@@ -186,6 +187,7 @@ def run_command(options: argparse.Namespace) -> int:
         "bench": bench.command_bench,
         "zones": _zones_step,
         "package": _package,
+        "fire": fire.command_fire,
         "fuzz": fuzz.command_fuzz,
         "inventory": inventories.command_inventory,
     }

@@ -110,3 +110,9 @@ def _not_played(skipped: dict[str, int]) -> Iterator[str]:
             f"{skipped['transport']} queries over QUIC or HTTPS were not played; "
             'replay.transport = "tls" sends all queries over TLS'
         )
+    for family, reason in (("IPv4", "no_ipv4_server"), ("IPv6", "no_ipv6_server")):
+        if skipped.get(reason):
+            yield (
+                f"{skipped[reason]} queries from {family} sources were not played: the server has no address "
+                "of that family; add one to server.addresses"
+            )

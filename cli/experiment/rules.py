@@ -46,6 +46,11 @@ def check(experiment: Experiment) -> None:
             f"generate.sources = {sources} is out of range with [mutate]",
             f"use 1 to {MOST_GENERATED}",
         )
+    want(
+        experiment.topology.kind == "local" or server.kind == "address",
+        f'topology.kind = "host" and server.kind = "{server.kind}" exclude each other',
+        'use server.kind = "address"',
+    )
     _check_expect(experiment.expect)
     _check_expect(experiment.search.expect if experiment.search else None)
     _check_early(replay)

@@ -195,7 +195,7 @@ class Hierarchy:
 class Topology:
     """where the processes run"""
 
-    kind: Annotated[Literal["local"], doc("namespaces on this machine")] = "local"
+    kind: Annotated[Literal["local", "host"], doc("`local`: network namespaces on this machine, or the hosts of an inventory; `host`: this machine's own network, from which a server at an address is reached")] = "local"
     clients: Annotated[Whole, span(1, 200, "client hosts")] = 1
     queriers: Annotated[Whole, span(0, 1_024, "on each client; 0 = the cores shared by the clients")] = 0
 
@@ -271,8 +271,8 @@ class Experiment:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether the server is a running one on no host of ours."""
-        addresses = self.server.addresses if self.server.kind == "address" else ()
+        """Whether the server is a running one on no host of ours, and clients have hosts that reach it."""
+        addresses = self.server.addresses if self.server.kind == "address" and self.topology.kind == "local" else ()
         return any(not ipaddress.ip_address(one).is_loopback for one in addresses)
 
     @property

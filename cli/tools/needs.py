@@ -109,6 +109,7 @@ def of(arguments: Sequence[str]) -> Needs:
     return {
         "run": lambda: _experiment(rest),
         "plan": lambda: _experiment(rest),
+        "fire": lambda: Needs(("base",), (RUN_PYTHON,), REPLAY),
         "bench": lambda: _bench(rest),
         "test": lambda: Needs(  # which builds what it checks
             (*_EVERY_SECTION, *(("debian",) if "--slow" in rest else ())),

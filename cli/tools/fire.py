@@ -1,0 +1,123 @@
+"""`reprise fire --server ADDRESS --trace FILE`: a trace sent from this machine to a server that runs already.
+
+It is an experiment, made of the options, and run as any other: its results are those of `reprise run`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from cli.errors import UsageError
+
+# How hints name what the options give.
+_OPTIONS = {"set server.allow_public = true": "give --allow-public", " with --set trace=FILE": ""}
+EXPERIMENT = Path(__file__).with_name("fire.toml")
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "fire",
+        help="send a trace to a server that runs already, without an experiment's file",
+        description="Replays a trace from this machine against a server that runs already, and reports as "
+        "`reprise run` does. Queries keep the trace's times and transports unless told otherwise.",
+    )
+    parser.add_argument(
+        "--server",
+        action="append",
+        required=True,
+        metavar="ADDRESS[:PORT]",
+        help="the server; repeatable, for one address of IPv4 and one of IPv6 ([ADDRESS]:PORT)",
+    )
+    parser.add_argument("--trace", required=True, type=Path, metavar="FILE", help="a trace of any form")
+    pace = parser.add_mutually_exclusive_group()
+    pace.add_argument("--rate", type=float, metavar="N", help="queries a second, evenly spaced")
+    pace.add_argument("--speed", type=float, metavar="X", help="times the trace's speed")
+    pace.add_argument("--fast", action="store_true", help="as fast as answers come")
+    parser.add_argument("--transport", choices=("udp", "tcp", "tls"), help="for all queries")
+    parser.add_argument("--duration", type=float, metavar="S", help="end after so many seconds")
+    parser.add_argument("--limit", type=int, metavar="N", help="end after so many queries")
+    parser.add_argument(
+        "--loop", type=int, metavar="N", help="play the trace so many times; 0 = again and again"
+    )
+    parser.add_argument("--timeout", type=float, metavar="S", help="wait so long for an answer")
+    parser.add_argument("--answers", action="store_true", help="keep the answers, for `reprise compare`")
+    parser.add_argument(
+        "--allow-public",
+        action="store_true",
+        help="the server's address may be public: ask who runs it first",
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the experiment, too"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("results"),
+        metavar="DIR",
+        help="parent of the results (./results)",
+    )
+
+
+def command_fire(options: argparse.Namespace) -> int:
+    from cli.executor import run  # noqa: PLC0415 - slow to import
+
+    made = [f"{key}={value}" for key, value in _settings(options)]
+    try:
+        given = {"experiment": EXPERIMENT, "set": [*made, *options.set], "output": options.output}
+        return run.command_run(argparse.Namespace(**given))
+    except UsageError as error:
+        for key, option in _OPTIONS.items():
+            error.hint = error.hint.replace(key, option)
+        raise
+
+
+def _settings(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    pairs = [_address(text) for text in options.server]
+    ports = {port for _, port in pairs if port}
+    if len(ports) > 1:
+        raise UsageError("--server has two ports", "give one")
+    yield "server.addresses", json.dumps([address for address, _ in pairs])
+    yield "trace", str(options.trace)
+    for port in ports:
+        yield ("tls.port" if options.transport == "tls" else "server.port"), str(port)
+    for name, key in (
+        ("rate", "replay.rate"),
+        ("speed", "replay.speed"),
+        ("transport", "replay.transport"),
+        ("duration", "replay.duration_s"),
+        ("limit", "replay.limit"),
+        ("loop", "replay.loop"),
+        ("timeout", "replay.timeout_s"),
+    ):
+        if getattr(options, name) is not None:
+            yield key, str(getattr(options, name))
+    for name, key in (
+        ("fast", "replay.fast"),
+        ("answers", "replay.answers"),
+        ("allow_public", "server.allow_public"),
+    ):
+        if getattr(options, name):
+            yield key, "true"
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Address and port; 0 where none is given."""
+    host, port = text, ""
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        port = rest.removeprefix(":")
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+    try:
+        address = str(ipaddress.ip_address(host))
+        number = int(port or "0")
+    except ValueError:
+        raise UsageError(
+            f"--server {text} is no address", "give it as numbers, such as 127.0.0.1:5353 or [::1]:5353"
+        ) from None
+    return address, number
