@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from report import differences, expect, export, html, plots, series, whole_file
+from report import beside, differences, expect, export, html, plots, series, whole_file
 from report.classify import Finding
 from report.compare import Pair, compare
 from report.errors import Parser, ReportError
@@ -208,7 +208,13 @@ def _report(arguments: argparse.Namespace) -> int:
             print(f"{folder} is not clean: {summary['unclean_because'][0]}")
     if len(summaries) > 1:
         target = arguments.output or folders[0].resolve().parent / "comparison.html"
-        html.write(target, html.comparison_page(summaries, plots.side_by_side(measured)))
+        runs = [one.run for one in measured]
+        names = beside.labels_of(runs)
+        drawn = plots.side_by_side(dict(zip(names, measured, strict=True)))
+        differing, main = beside.differences(runs, names), beside.main_figures(summaries, names)
+        html.write(target, html.comparison_page(summaries, names, differing, main, drawn))
+        for rows in (differing, main):
+            print(f"{table(rows, frozenset())}\n" if rows else "", end="\n" if rows else "")
         print(table(runs_table(summaries), frozenset(range(1, len(summaries) + 1))))
         print(f"\n{target}")
     return _status(summaries)

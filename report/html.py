@@ -56,6 +56,7 @@ def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:
         title=run.experiment.get("title") or run.experiment.get("name") or summary["run"],
         summary=summary,
         started=_started(run),
+        server=_server(run),
         good=_good(summary),
         tiles=[(text, name) for name, text in rows_of(summary, "tiles")],
         ran=_what_ran(run),
@@ -75,20 +76,26 @@ def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:
     )
 
 
-def comparison_page(summaries: Sequence[Json], drawn: Sequence[Drawn]) -> str:
-    heading, *lines = runs_table(summaries)
-    return (
-        environment()
-        .get_template("comparison.html.j2")
-        .render(
-            css=_css(),
-            version="",
-            commit="",
-            summaries=summaries,
-            heading=heading,
-            rows=lines,
-            drawn=drawn,
-        )
+def comparison_page(
+    summaries: Sequence[Json],
+    names: Sequence[str],
+    differing: Sequence[Sequence[str]],
+    main: Sequence[Sequence[str]],
+    drawn: Sequence[Drawn],
+) -> str:
+    """`names`: labels of the runs; `differing` and `main`: tables with a row for each run, headings first."""
+    _, *lines = runs_table(summaries)
+    template = environment().get_template("comparison.html.j2")
+    return template.render(
+        css=_css(),
+        version="",
+        commit="",
+        summaries=list(zip(names, summaries, strict=True)),
+        differing=differing,
+        main=main,
+        heading=["", *names],
+        rows=lines,
+        drawn=drawn,
     )
 
 
@@ -128,9 +135,23 @@ def _started(run: Run) -> str:
     return datetime.fromtimestamp(real / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if real else ""
 
 
+def _server(run: Run) -> str:
+    """What was under test, with its release as far as it is known."""
+    kind = str(as_dict(run.experiment.get("server")).get("kind") or "")
+    if kind == "address":
+        return "a server at " + ", ".join(map(str, as_dict(run.experiment["server"]).get("addresses") or ()))
+    versions = as_dict(run.manifest.get("versions"))
+    if kind == "hierarchy":
+        resolver = as_dict(run.experiment.get("hierarchy")).get("resolver") or "bind"
+        kinds = resolver if isinstance(resolver, list) else [resolver]
+    else:
+        kinds = [kind]
+    return ", ".join(str(versions.get(one) or one) for one in kinds if one)
+
+
 def _good(summary: Json) -> str:
     read = number(summary["queries"]["read"])
-    return f"Each of the {read} queries read has one end, and no part reports a problem."
+    return f"Each of the {read} queries read has one end, and no part of the testbed reports a problem."
 
 
 def _what_ran(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:

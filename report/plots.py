@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from report import server, stalls
@@ -23,7 +24,6 @@ BINS_S = (0.1, 1, 10, 60, 600, 3600)
 MAX_BINS = 400
 TIME_LABEL = "time since the start [s]"
 MEGA = 1e6
-ALMOST_ALL = (0.005, 0.995)
 SLOWEST_POINTS = 600
 MOST_CURVES = 8
 
@@ -40,15 +40,63 @@ def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
         _rcodes(summary["rcode"]),
         _server_cpu(measured),
         _server_memory(measured),
+        *_kernel_memory(measured),
         *_connections(measured),
     ]
 
 
-def side_by_side(runs: Sequence[Measured]) -> list[Drawn]:
-    """Several runs in one plot each, one color a run."""
-    errors = {one.run.name: one.tally.errors_of() for one in runs}
-    latencies = {one.run.name: _Answers.of(one.tally) for one in runs}
-    return [_error_cdf(errors), _latency_cdf(latencies), _slowest(latencies), _rates_of(runs)]
+def side_by_side(runs: Mapping[str, Measured]) -> list[Drawn]:
+    """Several runs, by their labels, in one plot each; a run has the same color in all."""
+    errors = {name: one.tally.errors_of() for name, one in runs.items()}
+    latencies = {name: _Answers.of(one.tally) for name, one in runs.items()}
+    cpu = {name: server.summed(server.process_series(one.run, "cpu_s")) for name, one in runs.items()}
+    return [
+        _latency_cdf(latencies),
+        _slowest(latencies),
+        _over_time(
+            "cpu",
+            "CPU of the server",
+            "CPU [% of one core]",
+            {k: server.rate_of(v) for k, v in cpu.items()},
+            100,
+        ),
+        _over_time(
+            "memory",
+            "Memory of the server",
+            "memory [MB]",
+            {k: server.summed(server.process_series(one.run, "rss_bytes")) for k, one in runs.items()},
+            1 / MEGA,
+        ),
+        *_connections_of(runs),
+        _rates_of(runs),
+        _error_cdf(errors),
+    ]
+
+
+def _connections_of(runs: Mapping[str, Measured]) -> list[Drawn]:
+    """By state, where any run had one."""
+    titles = {"tcp_established": "Established connections", "tcp_time_wait": "Connections in TIME-WAIT"}
+    found = []
+    for column, title in titles.items():
+        series = {name: server.host_series(one.run, column) for name, one in runs.items()}
+        if any(value for one in series.values() for _, value in one.points):
+            found.append(
+                _over_time(column.replace("_", "-"), f"{title} at the server", "connections", series, 1)
+            )
+    return found
+
+
+def _over_time(name: str, title: str, label: str, series: Mapping[str, Series], factor: float) -> Drawn:
+    """A line for each run."""
+
+    def paint(axes: Axes) -> bool:
+        for run, one in series.items():
+            _line(axes, _scaled(one, factor), run, drawstyle="steps-pre")
+        _time_axis(axes, label)
+        legend_above(axes)
+        return any(one.points for one in series.values())
+
+    return draw(Words(name, title, "Sampled at the server's host.", "the servers were not sampled"), paint)
 
 
 def of_variants(variants: Mapping[str, Sequence[Tally]]) -> list[Drawn]:
@@ -150,15 +198,15 @@ def _rate(tally: Tally) -> Drawn:
     return draw(Words("rate", "Rate of trace and replay", caption, "no query reached a querier"), paint, WIDE)
 
 
-def _rates_of(runs: Sequence[Measured]) -> Drawn:
-    size = bin_size(max(one.tally.span_ns for one in runs))
+def _rates_of(runs: Mapping[str, Measured]) -> Drawn:
+    size = bin_size(max(one.tally.span_ns for one in runs.values()))
 
     def paint(axes: Axes) -> bool:
-        for one in runs:
-            _line(axes, per_second(one.tally.sends, size, one.tally.span_ns), one.run.name)
+        for name, one in runs.items():
+            _line(axes, per_second(one.tally.sends, size, one.tally.span_ns), name)
         _time_axis(axes, "rate [1/s]")
         legend_above(axes)
-        return any(one.tally.records for one in runs)
+        return any(one.tally.records for one in runs.values())
 
     return draw(
         Words("rates", "Rate of the replays", f"Queries sent, in bins of {size:g} s.", "no query was sent"),
@@ -168,26 +216,16 @@ def _rates_of(runs: Sequence[Measured]) -> Drawn:
 
 def _error_cdf(errors: dict[str, Distribution]) -> Drawn:
     def paint(axes: Axes) -> bool:
-        held = {name: cdf_points(one) for name, one in errors.items() if one.count}
+        held = {name: cdf_points(one.absolute()) for name, one in errors.items() if one.count}
         for name, (x, y) in held.items():
-            axes.plot(x / 1000, y, label=name)
-        if held:
-            axes.set_xlim(*_view(list(held.values())))
-        axes.axvline(0, linewidth=0.8, linestyle=":", color="#1f2933")
-        _share_axis(axes, "timing error, sent - due [µs]")
+            axes.plot(np.maximum(x, 100) / 1000, y, label=name)
+        axes.set_xscale("log")
+        _share_axis(axes, "timing error, |sent - due| [µs]")
         legend_above(axes)
         return bool(held)
 
-    caption = "Share of queries sent at most this much after their due time; the view cuts 0.5 % at each end."
+    caption = "Share of the queries that were sent at most this long before or after they were due."
     return draw(Words("timing-cdf", "Timing error", caption, "no query was sent after the warm-up"), paint)
-
-
-def _view(curves: Sequence[tuple[NDArray[np.int64], NDArray[np.float64]]]) -> tuple[float, float]:
-    """The part of the axis that holds almost all samples, and zero, in µs."""
-    low = min(0.0, *(float(x[np.searchsorted(y, ALMOST_ALL[0])]) / 1000 for x, y in curves))
-    high = max(0.0, *(float(x[np.searchsorted(y, ALMOST_ALL[1])]) / 1000 for x, y in curves))
-    margin = max(0.05 * (high - low), 0.5)
-    return low - margin, high + margin
 
 
 def _share_axis(axes: Axes, label: str) -> None:
@@ -308,8 +346,10 @@ def _response_over_time(measured: Measured, summary: Json) -> list[Drawn]:
         size_ns = int(bin_size(tally.span_ns) * 1e9)
         numbers, bands = tally.response_slices.bands(size_ns, (500, 990, 1000))
         x = (numbers + 0.5) * size_ns / 1e9
+        gaps = np.flatnonzero(np.diff(numbers) > 1) + 1  # bins without an answer: no line over them
         for values, label in zip(bands, ("median", "p99", "slowest"), strict=True):
-            axes.plot(x, np.maximum(values, 1) / MEGA, label=label, linewidth=1.2)
+            y = np.maximum(values, 1) / MEGA
+            axes.plot(np.insert(x, gaps, np.nan), np.insert(y, gaps, np.nan), label=label, linewidth=1.2)
         for one in summary["stalls"]["spans"]:
             axes.axvspan(one["at_s"], one["at_s"] + one["seconds"], color="#888888", alpha=0.25, linewidth=0)
         for event in stalls.events(measured.run):
@@ -353,8 +393,9 @@ def _server_cpu(measured: Measured) -> Drawn:
 
     def paint(axes: Axes) -> bool:
         for one in series:
-            _line(axes, _scaled(one, 100), one.name)
-        _line(axes, _scaled(host, 100), "whole host", linestyle=(0, (2, 2)), linewidth=1.2, color="#888888")
+            _line(axes, _scaled(one, 100), one.name, drawstyle="steps-pre")
+        style = {"linestyle": (0, (2, 2)), "linewidth": 1.2, "color": "#888888", "drawstyle": "steps-pre"}
+        _line(axes, _scaled(host, 100), "whole host", **style)
         _time_axis(axes, "CPU [% of one core]")
         legend_above(axes)
         return any(one.points for one in series)
@@ -364,25 +405,36 @@ def _server_cpu(measured: Measured) -> Drawn:
 
 
 def _server_memory(measured: Measured) -> Drawn:
-    run = measured.run
-    pss, rss = server.process_series(run, "pss_bytes"), server.process_series(run, "rss_bytes")
-    kernel = [server.host_series(run, name) for name in ("tcp_mem_bytes", "udp_mem_bytes", "slab_bytes")]
+    pss, rss = (server.process_series(measured.run, name) for name in ("pss_bytes", "rss_bytes"))
 
     def paint(axes: Axes) -> bool:
         for one in pss if any(value for part in pss for _, value in part.points) else rss:
             _line(axes, _scaled(one, 1 / MEGA), one.name)
-        for one, label in zip(kernel, ("buffers, TCP", "buffers, UDP", "kernel objects"), strict=True):
-            if any(value for _, value in one.points):
-                _line(axes, _scaled(one, 1 / MEGA), label, linewidth=1.2, linestyle=(0, (2, 2)))
         _time_axis(axes, "memory [MB]")
         legend_above(axes)
         return any(one.points for one in (*pss, *rss))
 
-    caption = (
-        "Memory of each process tree of the server (shared pages counted once); socket buffers and kernel "
-        "objects of the whole machine."
-    )
+    caption = "Memory of each process tree of the server (shared pages counted once)."
     return draw(Words("server-memory", "Memory of the server", caption, "the server was not sampled"), paint)
+
+
+def _kernel_memory(measured: Measured) -> list[Drawn]:
+    """None where nobody looked."""
+    names = ("tcp_mem_bytes", "udp_mem_bytes", "slab_bytes")
+    kernel = [server.host_series(measured.run, name) for name in names]
+    if not any(value for one in kernel for _, value in one.points):
+        return []
+
+    def paint(axes: Axes) -> bool:
+        for one, label in zip(kernel, ("buffers, TCP", "buffers, UDP", "kernel objects"), strict=True):
+            if any(value for _, value in one.points):
+                _line(axes, _scaled(one, 1 / MEGA), label)
+        _time_axis(axes, "memory [MB]")
+        legend_above(axes)
+        return True
+
+    caption = "Socket buffers and kernel objects of the server's whole machine."
+    return [draw(Words("kernel-memory", "Memory of the kernel", caption, ""), paint)]
 
 
 def _connections(measured: Measured) -> list[Drawn]:
@@ -410,6 +462,7 @@ def _connections(measured: Measured) -> list[Drawn]:
         for name, one in dashed.items():
             _line(axes, one, name, linestyle=(0, (2, 2)), linewidth=1.2)
         _time_axis(axes, "connections")
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
         legend_above(axes, 1)
         return True
 

@@ -121,6 +121,11 @@ def _known(value: object) -> str:
     return micro(value) if isinstance(value, int | float) else ""
 
 
+def _memory(size: object) -> str:
+    """In MB; no row where nobody looked."""
+    return f"{_megabytes(size)} MB" if isinstance(size, int | float) else ""
+
+
 def _answered(queries: Json) -> str:
     return percent(queries["answered"] / queries["read"] if queries["read"] else None)
 
@@ -210,7 +215,12 @@ ROWS = (
     Row("rate_error.within_0_1_percent", "seconds within 0.1 %", percent, "runs"),
     Row("latency_us.median", "latency, median", micro, "run tiles"),
     Row("latency_us.p99", "latency, p99", micro, "run tiles"),
-    Row("response_us.p99", "response time, p99", _known, "run"),
+    Row("latency_us.p999", "latency, p99.9", _known, "run tiles"),
+    Row("response_us.p99", "response time, p99", _known, "run tiles"),
+    Row("truncated", "truncated answers", number, "run? tiles?"),
+    Row("cpu_us_per_query.server", "CPU of the server per query", _known, "run tiles"),
+    Row("peak_rss_bytes.server", "memory of the server, at most", _memory, "run tiles"),
+    Row("connections.peak_open", "connections at once, at most", number, "run? tiles?"),
     Row("steady", "not steady over the replay", _unsteady, "run counts"),
     Row("stalls", "no answer came", _stalls, "run counts"),
     Row("stalls.longest_s", "longest time without an answer, s", number, "runs?"),
@@ -221,6 +231,7 @@ ROWS = (
     Row("response_us.p99", "response time p99, µs", number, "runs"),
     Row("response_us.p999", "response time p99.9, µs", number, "runs"),
     Row("connections", "connections", _opened, "run"),
+    Row("connections.peak_open", "connections peak open", number, "runs? connections?"),
     Row("connections.failures", "ended badly", partial(_named, sign=": "), "run"),
     Row("connections.*", "connections {}", number, "runs? connections?"),
     Row("tcp_fallbacks", "queries after a truncated answer", number, "runs? connections?"),
@@ -259,6 +270,8 @@ ROWS = (
     Row("front.entries_share", "front: most, of the map", percent, "runs front"),
     Row("front.bytes_per_entry", "front: bytes a query in flight", number, "runs front"),
     Row("front.state_peak_bytes", "front: state at most, bytes", number, "runs front"),
+    Row("cpu_us_per_query.server", "CPU of the server per query, µs", number, "runs"),
+    Row("peak_rss_bytes.server", "peak memory of the server, MB", _megabytes, "runs"),
     Row("cpu_us_per_query.*", "CPU of the {} per query, µs", number, "runs"),
     Row("cpu_s.*", "CPU of the {}, s", number, "runs"),
     Row("peak_rss_bytes.*", "peak memory of the {}, MB", _megabytes, "runs"),

@@ -104,8 +104,7 @@ def read(folder: Path) -> list[Variant]:
                 held[one["variant"]].append(_summary(folder / one["folder"]))
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise ReportError(f"{folder} holds no whole series: {error}", "run it again with --resume") from None
-    labels = _labels(made)
-    return [Variant(*one) for one in zip(labels, made, map(tuple, held), strict=True)]
+    return [Variant(*one) for one in zip(labels(made), made, map(tuple, held), strict=True)]
 
 
 def _summary(folder: Path) -> Json:
@@ -116,7 +115,7 @@ def _summary(folder: Path) -> Json:
     return found
 
 
-def _labels(made: Sequence[Json]) -> list[str]:
+def labels(made: Sequence[Json]) -> list[str]:
     """Settings in short: keys by their last word where that tells them apart."""
     keys = list(dict.fromkeys(key for one in made for key in one))
     last = Counter(key.rpartition(".")[2] for key in keys)
@@ -290,7 +289,7 @@ def _axis(variants: Sequence[Variant]) -> plots.Axis | None:
             continue
         others = [{name: value for name, value in one.settings.items() if name != key} for one in variants]
         lines: dict[str, list[tuple[float, int]]] = {}
-        for at, label in enumerate(_labels(others)):
+        for at, label in enumerate(labels(others)):
             lines.setdefault(label, []).append((float(variants[at].settings[key]), at))
         if len(lines) <= plots.MOST_CURVES:
             return plots.Axis(key, tuple((label, tuple(sorted(line))) for label, line in lines.items()))

@@ -113,6 +113,15 @@ def process_series(run: Run, column: str) -> list[Series]:
     ]
 
 
+def summed(several: list[Series]) -> Series:
+    """The sum of series that were sampled at the same times."""
+    sums: dict[float, float] = {}
+    for one in several:
+        for time, value in one.points:
+            sums[time] = sums.get(time, 0.0) + value
+    return Series("", tuple(sorted(sums.items())))
+
+
 def rate_of(series: Series) -> Series:
     """Growth a second of a cumulative counter; a counter that restarts contributes nothing for that step."""
     points = [

@@ -161,7 +161,7 @@ def test_a_warm_cache_asks_nobody(tmp_path: Path, world: Path, trace: Path, reso
     assert result.status == 0, result.said
     assert result.summary["resolver"]["upstream_queries"] <= 1  # it may ask for itself at any time
     # unbound now and then puts an answer together again from records in its cache, and counts a recursion
-    assert result.summary["resolver"]["cache_hit_share"] >= (0.8 if resolver == "unbound" else 1)
+    assert result.summary["resolver"]["cache_hit_share"] >= (0.8 if resolver == "unbound" else 0.9)
 
 
 def test_other_times_than_the_traces_are_warned_of(tmp_path: Path, world: Path, trace: Path) -> None:

@@ -20,7 +20,8 @@ RECORDED = ROOT / "source.sha256"  # in the Debian package only
 _FOLDERS = ("bench", "cli", "cmake", "controller", "core", "docs", "experiments", "mutator", "packaging",
             "playbooks", "proxy", "querier", "report", "tests", "zonebuilder")  # fmt: skip
 _FILES = ("CHANGELOG.md", "CITATION.cff", "CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md",
-          "conftest.py", "packages.txt", "profile.py", "pyproject.toml", "reprise", "requirements-hosts.txt",
+          "conftest.py", "packages.txt", "profile.py", "pyproject.toml", "reprise", "requirements-export.txt",
+          "requirements-hosts.txt",
           "requirements-test.txt", "requirements.txt")  # fmt: skip
 
 

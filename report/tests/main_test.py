@@ -27,6 +27,7 @@ PLOTS = {
     "rcodes",
     "server-cpu",
     "server-memory",
+    "kernel-memory",
     "connections",
 }
 ZONE = "@ SOA a. b. 1 2 3 4 5\n@ NS a.\ncom. NS ns.com.\nns.com. A 192.0.2.1\n"
@@ -109,7 +110,7 @@ def test_an_unclean_run_says_why_first(tmp_path: Path) -> None:
     (run / "manifest.json").write_text(json.dumps({**MANIFEST, "server_died": "nsd: killed"}))
     assert main(["report", str(run)]) == main(["summary", str(run)]) == 1
     page = (run / "report.html").read_text()
-    assert page.index("the server died: nsd: killed") < page.index("What ran")
+    assert page.index("the server died: nsd: killed") < page.index("<h2>Answers</h2>")
 
 
 @pytest.mark.usefixtures("unrendered")
@@ -120,7 +121,7 @@ def test_what_the_trace_lacks_stands_at_the_top(tmp_path: Path) -> None:
     (run / "controller.json").write_text(json.dumps(told))
     assert main(["report", str(run)]) == 0
     page = (run / "report.html").read_text()
-    assert page.index("Of the trace: cut_packet 5 (50.0 %): &lt;so&gt;") < page.index("What ran")
+    assert page.index("Of the trace: cut_packet 5 (50.0 %): &lt;so&gt;") < page.index("<h2>Answers</h2>")
 
 
 @pytest.mark.usefixtures("unrendered")

@@ -1,0 +1,44 @@
+"""Runs beside each other: what differs, and how they are called for it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from report.__main__ import main
+from report.beside import differences, labels_of
+from report.run import Run, open_run
+from report.tests.main_test import run_of
+from report.tests.writers import MANIFEST
+
+
+def made(folder: Path, **experiment: object) -> Run:
+    run_of(folder)
+    (folder / "manifest.json").write_text(json.dumps({**MANIFEST, "experiment": experiment}))
+    return open_run(folder)
+
+
+def test_labels_are_made_of_what_differs(tmp_path: Path) -> None:
+    runs = [
+        made(tmp_path / kind, name=kind, server={"kind": kind, "port": 53}, replay={"speed": 1})
+        for kind in ("nsd", "bind", "knot", "address")
+    ]
+    assert labels_of(runs) == ["kind nsd", "kind bind", "kind knot", "kind address"]
+    assert differences(runs, labels_of(runs))[:2] == [["", "server.kind"], ["kind nsd", "nsd"]]
+    assert labels_of([runs[0], runs[0]]) == ["nsd", "nsd"]  # by their names, where nothing differs
+    assert differences([runs[0], runs[0]], ["a", "b"]) == []
+
+
+def test_many_runs_are_compared_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row for each in the first tables; none is cut."""
+    runs = [made(tmp_path / f"run{at}", replay={"rate": 1000 * at}) for at in range(1, 6)]
+    assert main(["report", *(str(run.folder) for run in runs)]) == 0
+    told = capsys.readouterr().out
+    page = (tmp_path / "comparison.html").read_text(encoding="utf-8")
+    for at in range(1, 6):
+        assert re.search(rf"^rate {at}000 +{at}000$", told, re.MULTILINE)
+        assert page.count(f'<th scope="row">rate {at}000</th>') == 2
+    assert page.index("What differs") < page.index("What came of it") < page.index("Side by side")
