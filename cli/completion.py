@@ -1,5 +1,6 @@
-"""What the Debian package says of the command line besides its help: `python -m cli.completion` prints
-the completion for bash, with `--commands` a line for each man page: the command, a tab, what it does.
+"""What the Debian package says of the command line besides its help: `python -m cli.completion bash` (or
+`zsh`) prints the completion for that shell, with `--commands` a line for each man page: the command, a tab,
+what it does.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ def _options_of(line: str) -> list[str]:
     return list(dict.fromkeys(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", said)))
 
 
-def script() -> str:
-    """The completion for bash."""
+def script(shell: str) -> str:
+    """The completion for a shell that shtab knows."""
     root = build_parser()
     list(commands(root, "reprise", ""))
-    return shtab.complete(root, "bash")
+    return shtab.complete(root, shell)
 
 
 if __name__ == "__main__":
@@ -63,4 +64,4 @@ if __name__ == "__main__":
             f"{line}\t{text}\n" for line, text in commands(root, "reprise", root.description or "")
         )
     else:
-        sys.stdout.write(script())
+        sys.stdout.write(script(sys.argv[1]))

@@ -203,7 +203,11 @@ def pages_and_completion_are_installed(system: BareSystem) -> None:
     root = system.root / "usr/share"
     pages = {path.name for path in (root / "man/man1").glob("reprise*")}
     assert {"reprise.1.gz", "reprise-run.1.gz", "reprise-zones-synth.1.gz", "reprise-mutator.1.gz"} <= pages
+    for page in (root / "man/man1").glob("reprise*"):
+        said = subprocess.run(["lexgrog", str(page)], capture_output=True, text=True, check=True).stdout
+        assert re.search(r': "reprise\S* - \S.*"$', said), said
     assert "_reprise" in (root / "bash-completion/completions/reprise").read_text()
+    assert (root / "zsh/vendor-completions/_reprise").read_text().startswith("#compdef reprise\n")
     text = (root / "doc/reprise/copyright").read_text()
     named = [line.removeprefix("  Text: ") for line in text.splitlines() if line.startswith("  Text: /")]
     assert len(named) > 25

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from cli import VERSION, completion, programs
@@ -171,7 +173,7 @@ def test_its_source_is_the_one_it_was_built_from(installed: Path) -> None:
 
 @pytest.fixture(scope="module")
 def script() -> str:
-    return completion.script()
+    return completion.script("bash")
 
 
 @pytest.mark.parametrize(
@@ -194,6 +196,30 @@ def test_bash_completes(script: str, line: str, words: set[str], tmp_path: Path)
     argv = ["bash", "-c", f"{script}\n{ask}"]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) == words
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [("reprise exp", "reprise export "), ("reprise run quick", "reprise run quickstart "),
+     ("reprise zones bu", "reprise zones build "), ("reprise fire --tr", "reprise fire --tra")],
+)  # fmt: skip
+def test_zsh_completes(typed: str, completed: str, tmp_path: Path) -> None:
+    """In a shell at a terminal, as it finds the file after installation."""
+    (tmp_path / "_reprise").write_text(completion.script("zsh"), encoding="utf-8")
+    environment = {**os.environ, "ZDOTDIR": str(tmp_path), "TERM": "dumb", "HOME": str(tmp_path)}
+    shell = pexpect.spawn(
+        programs.packaged("zsh"), ["-f", "-i"], cwd=str(tmp_path), env=environment, timeout=30
+    )
+    try:
+        shell.sendline(
+            f"PS1='ready> '; fpath=({tmp_path} $fpath); autoload -U compinit; compinit -u -D; echo un''til"
+        )
+        shell.expect("until\r\n")
+        shell.expect("ready> ")
+        shell.send(f"{typed}\t")
+        shell.expect_exact(completed)
+    finally:
+        shell.close(force=True)
 
 
 def test_every_command_has_a_man_page_with_its_line() -> None:

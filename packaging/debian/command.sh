@@ -14,7 +14,8 @@ mkdir -p "$folder"
 printf '#!/bin/sh\nexec "%s" -P -m cli "$@"\n' "$PYTHONPATH/.venv/bin/python" >"$command"
 chmod +x "$command"
 version=$("$command" --version)
-"$PYTHONPATH/.venv/bin/python" -P -m cli.completion >"$folder/completion"
+"$PYTHONPATH/.venv/bin/python" -P -m cli.completion bash >"$folder/completion"
+"$PYTHONPATH/.venv/bin/python" -P -m cli.completion zsh >"$folder/_reprise"
 "$PYTHONPATH/.venv/bin/python" -P -m cli.completion --commands >"$folder/commands"
 while IFS='	' read -r words line; do
     help2man --no-info --no-discard-stderr --version-string="${version#reprise }" --name="$line" \
