@@ -21,7 +21,7 @@ from cli.errors import (
     tell,
 )
 from cli.experiment import tables
-from cli.tools import bench, debian, fire, fuzz, inventories, needs, package, spread, trace_info
+from cli.tools import bench, debian, fire, fuzz, inventories, needs, package, spread, trace_info, trace_names
 from cli.zones import build as zones_build
 from cli.zones import options as zones_options
 from cli.zones import signing, world
@@ -79,7 +79,12 @@ def build_parser() -> argparse.ArgumentParser:
     _passed_on(commands, "compare", "compare answers: a run and its trace, two runs, or two traces", "A [B]")
     _passed_on(commands, "check", "hold runs against limits, and against a baseline", "RUN [--baseline RUN]")
     _passed_on(commands, "export", "the records of runs as a table: CSV or Parquet", "RUN... --csv|--parquet")
-    _passed_on(commands, "trace", "info FILE: what a trace holds; synth: make one", "info|synth ...")
+    _passed_on(
+        commands,
+        "trace",
+        "info FILE: what a trace holds; names FILE: what it asks for; synth: make one",
+        "info|names|synth ...",
+    )
     _passed_on(commands, "mutate", "change traces by rules, or into another form", "IN... -o OUT RULES...")
     _zones_commands(commands)
     doctor = commands.add_parser("doctor", help="what this machine can do, and how to fix what it cannot")
@@ -238,14 +243,17 @@ def run_mutator(command: str, arguments: list[str]) -> int:
         if spread.wanted(arguments):
             return spread.command_spread(arguments)
         arguments = ["mutate", *arguments]
+    elif arguments[:1] == ["names"]:
+        return trace_names.command_names(arguments[1:])
     elif not arguments or arguments[0] not in ("info", "synth"):
         if arguments[:1] in (["-h"], ["--help"]):
             sys.stdout.write(
                 "usage: reprise trace info FILE [--json] [--port N] [--plots DIR]\n"
+                "       reprise trace names FILE [--top N] [-o LIST]\n"
                 "       reprise trace synth OPTIONS -o FILE\n(each with --help)\n"
             )
             return 0
-        sys.stderr.write("reprise: error: trace needs info or synth; see reprise trace --help\n")
+        sys.stderr.write("reprise: error: trace needs info, names or synth; see reprise trace --help\n")
         return 2
     elif arguments[0] == "info" and trace_info.wanted(arguments):
         return trace_info.command_plots(arguments[1:])

@@ -17,7 +17,7 @@ from cli import programs
 from cli.__main__ import build_parser
 
 _EXPERIMENTS = sorted(one.stem for one in (programs.ROOT / "experiments").glob("*.toml"))
-_TRACE = ("info", "synth")  # steps of the mutator's
+_TRACE = ("info", "names", "synth")
 
 
 def commands(parser: argparse.ArgumentParser, line: str, text: str) -> Iterator[tuple[str, str]]:

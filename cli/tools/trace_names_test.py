@@ -1,0 +1,33 @@
+"""Names of a trace: in the order of their frequency, and in the form that synthetic traces are made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests import command
+from tests.bed import synth
+
+NAMES = ["a.example.", "b.example.", "_x.c.example.", "e.example."]
+
+
+def listed(folder: Path, trace: Path, *words: str) -> list[str]:
+    done = command.run("trace", "names", str(trace), *words, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_names_of_a_trace_make_another_one(tmp_path: Path) -> None:
+    (tmp_path / "names").write_text("\n".join(NAMES) + "\n", encoding="ascii")
+    words = ("--profile", "recursive", "--queries", "4000", "--names")
+    first = synth(tmp_path / "one.pcap", *words, str(tmp_path / "names"))
+    assert listed(tmp_path, first) == NAMES  # the n-th is asked for n times as rarely as the first
+    assert listed(tmp_path, first, "--top", "2", "-o", "list") == []
+    assert (tmp_path / "list").read_text(encoding="ascii").split() == NAMES[:2]
+    second = synth(tmp_path / "two.pcap", *words, str(tmp_path / "list"))
+    assert set(listed(tmp_path, second)) == set(NAMES[:2])
+
+
+def test_what_is_no_trace_is_one_line(tmp_path: Path) -> None:
+    done = command.run("trace", "names", "none", cwd=tmp_path)
+    assert (done.returncode != 0, done.stderr.count("\n")) == (True, 1)
+    assert done.stderr.startswith("reprise: error: cannot open trace none")

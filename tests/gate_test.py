@@ -1,0 +1,86 @@
+"""Two builds of a real server, one of which spends a fifth more processor time on each answer: a check of
+their runs fails the build, and of the same build twice it does not.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli import programs
+from tests.command import run
+
+pytestmark = [pytest.mark.netns, pytest.mark.slow]
+
+# A library before the server's own: each answer costs NANOSECONDS more.
+_SLOWER = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/socket.h>
+#include <time.h>
+#ifndef NANOSECONDS
+#define NANOSECONDS 0
+#endif
+static void spend(long count) {
+    struct timespec begin, now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+    do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    while ((now.tv_sec - begin.tv_sec) * 1000000000L + now.tv_nsec - begin.tv_nsec < NANOSECONDS * count);
+}
+int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags) {
+    static int (*next)(int, struct mmsghdr *, unsigned, int);
+    if (!next) next = dlsym(RTLD_NEXT, "sendmmsg");
+    if (NANOSECONDS) spend(count);
+    return next(fd, messages, count, flags);
+}
+"""
+SETTINGS = (
+    "synth.rate=4000", "synth.duration=4", "synth.tcp_share=0", "replay.late_ms=1000", "repeat.n=5",
+    "topology.queriers=1",
+)  # fmt: skip
+
+
+def build(folder: Path, name: str, nanoseconds: int) -> Path:
+    """A server that is started by this name."""
+    source, library, script = folder / f"{name}.c", folder / f"{name}.so", folder / name
+    source.write_text(_SLOWER, encoding="ascii")
+    argv = ["cc", "-shared", "-fPIC", f"-DNANOSECONDS={nanoseconds}", "-O1", "-o", str(library), str(source)]
+    subprocess.run(argv, check=True)
+    script.write_text(
+        f'#!/bin/sh\nLD_PRELOAD={library} exec {programs.packaged("nsd")} "$@"\n', encoding="ascii"
+    )
+    for path in (library, script):
+        path.chmod(0o755)
+    return script
+
+
+def measure(folder: Path, name: str, binary: Path) -> Path:
+    words = [word for one in (*SETTINGS, f"server.binary={binary}") for word in ("--set", one)]
+    done = run("run", "quickstart", *words, "-o", name, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    (series,) = (folder / name).iterdir()
+    return series
+
+
+def cost(series: Path) -> float:
+    lines = (series / "series.csv").read_text(encoding="utf-8").splitlines()
+    column = lines[0].split(",").index("cpu_us_per_query.server")
+    return sorted(float(line.split(",")[column]) for line in lines[1:])[2]
+
+
+def test_a_build_that_costs_a_fifth_more_fails_and_the_same_build_does_not(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    before = measure(tmp_path, "before", build(tmp_path, "nsd-before", 0))
+    extra = round(cost(before) * 0.25 * 1000)  # a fifth, and what the clock itself leaves out
+    again = measure(tmp_path, "again", build(tmp_path, "nsd-again", 0))
+    after = measure(tmp_path, "after", build(tmp_path, "nsd-after", extra))
+    limit = ["--expect", "cpu_us_per_query.server <= 110 % of baseline", "--busy"]
+    same = run("check", str(again), "--baseline", str(before), *limit, cwd=tmp_path)
+    worse = run(
+        "check", str(after), "--baseline", str(before), *limit, "--junit", "verdict.xml", cwd=tmp_path
+    )
+    assert (same.returncode, worse.returncode) == (0, 1), (same.stdout, worse.stdout)
+    assert "missed: cpu_us_per_query.server" in worse.stdout
+    assert "<failure" in (tmp_path / "verdict.xml").read_text(encoding="utf-8")
