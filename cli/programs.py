@@ -28,6 +28,7 @@ _PACKAGES = {
     "kdig": "knot-dnsutils",
     "kxdpgun": "knot-dnsutils",
     "named": "bind9",
+    "pdns_server": "pdns-server",
     "nft": "nftables",
     "sshd": "openssh-server",
     "sysctl": "procps",

@@ -27,11 +27,13 @@ OWN = {  # lines by which a server names itself
     "nsd": 'server:\n    nsid: "6d65"\n',
     "bind": 'server-id "me";\n',
     "knot": 'server:\n    nsid: "me"\n',
+    "pdns": "server-id=me\n",
 }
 WRONG = {
     "nsd": r"server\.config:2: .*nonsense",
     "bind": r"server\.config:1: .*nonsense",
     "knot": r"config, file .*, line \d+, item 'nonsense'",
+    "pdns": r"unknown setting 'nonsense'",
 }
 NAMED = "mutate.rule=[{kind='edns',nsid='on'}]"
 
@@ -50,7 +52,8 @@ def test_the_users_lines_reach_the_server(desk: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", get_args(Authoritative))
 def test_a_line_that_a_server_does_not_know_is_named(desk: Path, kind: str) -> None:
-    wrong = "nonsense 1;\n" if kind == "bind" else "server:\n    nonsense: 1\n"
+    other = {"bind": "nonsense 1;\n", "pdns": "nonsense=1\n"}
+    wrong = other.get(kind, "server:\n    nonsense: 1\n")
     (desk / "own.conf").write_text(wrong, encoding="ascii")
     ended = run(desk, f"server.kind={kind}", "server.config=own.conf")
     assert "correct server.config" in ended.line()
@@ -74,6 +77,10 @@ def test_another_build_of_a_server_is_started_and_named(desk: Path) -> None:
 def test_rate_limiting_is_off_unless_asked_for(desk: Path, kind: str) -> None:
     free = run(desk, f"server.kind={kind}").summary()
     assert free["truncated"] == 0 and free["queries"]["timed_out"] == 0
+    if not KINDS[kind].rate_limits:
+        refused = reprise(desk, "run", "good.toml", "--set", f"server.kind={kind}", "--set", "server.rrl=5")
+        assert "server.rrl and server.kind = " in refused.line()
+        return
     limited = run(desk, f"server.kind={kind}", "server.rrl=5", "replay.timeout_s=0.5")
     queries, truncated = limited_of(limited)
     assert queries["timed_out"] + truncated > 100

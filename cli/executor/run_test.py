@@ -53,7 +53,7 @@ def errors(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 @pytest.mark.netns
-@pytest.mark.parametrize("kind", ["nsd", "bind", "knot"])
+@pytest.mark.parametrize("kind", ["nsd", "bind", "knot", "pdns"])
 def test_the_quickstart_is_clean_and_accounts_for_every_query(tmp_path: Path, kind: str) -> None:
     start = process if kind == "nsd" else command
     done = start("run", str(QUICK), *SHORT, "--set", f"server.kind={kind}", cwd=tmp_path)

@@ -32,7 +32,7 @@ class RootLike:
     zsk_bits: Annotated[Whole, span(1_024, 4_096, "size of the key that signs the zone")] = 2048
 
 
-Authoritative = Literal["nsd", "bind", "knot"]
+Authoritative = Literal["nsd", "bind", "knot", "pdns"]
 AUTHORITATIVE = ", ".join(f'"{name}"' for name in get_args(Authoritative)[:-1]) + f' or "{get_args(Authoritative)[-1]}"'
 
 
@@ -47,13 +47,13 @@ class Server:
     allow_public: Annotated[Flag, doc("`addresses` may be public ones: ask who runs that server first")] = False
     port: Annotated[Whole, span(1, 65_535, "where the server listens")] = 53
     front: Annotated[Literal["kernel", "reference", "bpf"], doc("what answers the clients' TCP. `kernel`: the server, by the kernel's TCP. The others take it over and ask the server by UDP, see [stateless.md](stateless.md): `reference` in user space, `bpf` in the kernel. With authoritative servers of ours only")] = "kernel"
-    processes: Annotated[Whole, span(1, 1_024, "server processes (NSD), threads (BIND) or workers for each of UDP and TCP (Knot DNS). For TLS, and for TCP where `replay.transport` lets no query come over UDP, each NSD process has a listening socket of its own; else they share one, and one process may get twice as many connections as another")] = 1
+    processes: Annotated[Whole, span(1, 1_024, "server processes (NSD), threads (BIND) or workers for each of UDP and TCP (Knot DNS), or receiver threads (PowerDNS). For TLS, and for TCP where `replay.transport` lets no query come over UDP, each NSD process has a listening socket of its own; else they share one, and one process may get twice as many connections as another")] = 1
     edns_size: Annotated[Whole, span(512, 65_535, "EDNS size offered and used, bytes")] = 4096
-    tcp_count: Annotated[Whole, span(0, 1_000_000, "`tcp-count` of each NSD process (above half of it NSD cuts idle timeouts to 200 ms), `tcp-clients` of BIND, `tcp-max-clients` of Knot DNS; 0 = as many connections as a process's descriptors allow (NSD is told twice that, so that the cut never comes)")] = 0
+    tcp_count: Annotated[Whole, span(0, 1_000_000, "`tcp-count` of each NSD process (above half of it NSD cuts idle timeouts to 200 ms), `tcp-clients` of BIND, `tcp-max-clients` of Knot DNS, `max-tcp-connections` of PowerDNS; 0 = as many connections as a process's descriptors allow (NSD is told twice that, so that the cut never comes)")] = 0
     tcp_idle_timeout_s: Annotated[Number, span(0.1, 6_553, "the server closes TCP connections that were idle for this time")] = 20.0
     tcp_listen_queue: Annotated[Whole, span(1, 65_535, "listen queue of BIND, and `somaxconn`; NSD's is 256")] = 4096
-    minimal_responses: Annotated[Flag, doc("leave out what a response need not hold; Knot DNS does so always")] = False
-    rrl: Annotated[Whole, span(0, 1_000_000, "response rate limiting: answers a second to one network, as the server counts them; 0 = off")] = 0
+    minimal_responses: Annotated[Flag, doc("leave out what a response need not hold; Knot DNS and PowerDNS do so always")] = False
+    rrl: Annotated[Whole, span(0, 1_000_000, "response rate limiting: answers a second to one network, as the server counts them; 0 = off; not PowerDNS")] = 0
     config: Annotated[Path | None, doc("file of lines for the configuration of our own authoritative server; options of BIND replace ours of the same name")] = None
     binary: Annotated[Path | None, doc("program to start in place of the packaged one, of the same kind: another build or release; on this machine only")] = None
     ready_s: Annotated[Number, span(1, 86_400, "the server must answer within this time")] = 60.0

@@ -127,11 +127,13 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
         facts.version(server.kind, network.SERVER),
         facts.config_lines,
     )
-    return (File(_config(kind), kind.authoritative(server, site)), *copies((kind,), facts))
+    beside = kind.beside(site) if kind.beside else {}
+    more = (File(f"{RUN}/{name}", text) for name, text in beside.items())
+    return (File(_config(kind), kind.authoritative(server, site)), *more, *copies((kind,), facts))
 
 
 def _config(kind: ServerKind) -> str:
-    return f"{RUN}/{kind.program}.conf"
+    return f"{RUN}/{kind.config_file}"
 
 
 def copies(kinds: Collection[ServerKind], facts: Facts) -> tuple[File, ...]:

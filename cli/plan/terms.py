@@ -69,7 +69,7 @@ def of_lines(files: Iterable[File], experiment: Experiment, lines: str) -> dict[
     """Places in the configurations of servers under test, as places in the user's file of `lines`."""
     emulated = experiment.emulated is not None
     own = kinds.KINDS.get(experiment.server.kind)
-    begins = f"{own.program}.conf" if own else "resolver-"
+    begins = own.config_file if own else "resolver-"
     key = "hierarchy.resolver_config" if emulated else "server.config"
     names: dict[str, str] = {}
     for file in files:

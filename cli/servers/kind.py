@@ -92,17 +92,20 @@ class ServerKind:
     {folder}, {processes} stand for what a run gives, and with `as_user` {user}. `complaints`: lines of its
     log that say that something broke while it answered on, as a regular expression.
 
+    `config_name`: that of the file with its configuration, if it has to have one, and {configs} its folder.
     `events`: lines of its log, with their time, that say when it read its zones again or was sent one.
 
     `copied`: a packager's AppArmor profile keeps the program out of our folders. `stays_root`: it does not
     give up root by itself. `checker`: the program that reads a configuration and complains of it, with the
-    words `checks`; "" = only the server itself does. `over_tls`: it serves DNS over TLS. `zone_checker`: the
-    program that complains of a zone, before its origin and file. `refused`: lines of the log that say of a
-    zone that it does not load, with the groups `what` and `why`.
+    words `checks`; "" = only the server itself does. `over_tls`: it serves DNS over TLS, `rate_limits`: it
+    limits the rate of responses. `zone_checker`: the program that complains of a zone, before its origin and
+    file. `refused`: lines of the log that say of a zone that it does not load, with the groups `what` and
+    `why`.
 
-    `authoritative` and `resolver` write its configuration as one; None = it is none. `counted` reads what a
-    resolver with this folder has counted. `sees_early`: as a resolver it refuses signatures that are not yet
-    valid, also where it accepts expired ones.
+    `authoritative` and `resolver` write its configuration as one; None = it is none. `beside` writes
+    further files of an authoritative server, by name. `counted` reads what a resolver with this folder has
+    counted. `sees_early`: as a resolver it refuses signatures that are not yet valid, also where it accepts
+    expired ones.
     """
 
     title: str
@@ -113,6 +116,7 @@ class ServerKind:
     section: str
     options: tuple[str, ...]
     complaints: str
+    config_name: str = ""
     events: str = ""
     as_user: tuple[str, ...] = ()
     services: tuple[str, ...] = ()
@@ -121,17 +125,24 @@ class ServerKind:
     checker: str = ""
     checks: tuple[str, ...] = ("{file}",)
     over_tls: bool = True
+    rate_limits: bool = True
     zone_checker: tuple[str, ...] = ()
     refused: str = ""
     authoritative: Callable[[Server, Site], str] | None = None
+    beside: Callable[[Site], dict[str, str]] | None = None
     resolver: Callable[[Server, Hierarchy, ResolverSite], str] | None = None
     counted: Callable[[Path], dict[str, int]] | None = None
     sees_early: bool = False
 
+    @property
+    def config_file(self) -> str:
+        return self.config_name or f"{self.program}.conf"
+
     def argv(self, program: str, config: str, folder: str, processes: int, user: str) -> tuple[str, ...]:
         """The command that starts it; `user` = "": it runs as who starts it."""
         words = (*self.options, *(self.as_user if user else ()))
-        given = {"config": config, "folder": folder, "processes": processes, "user": user}
+        configs = config.rpartition("/")[0]
+        given = {"config": config, "configs": configs, "folder": folder, "processes": processes, "user": user}
         return (program, *(word.format(**given) for word in words))
 
     def says(self, program: str = "") -> str:

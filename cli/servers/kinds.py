@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 
-from cli.servers import bind, knot, kresd, nsd, unbound
+from cli.servers import bind, knot, kresd, nsd, pdns, unbound
 
 KINDS = {
     "nsd": nsd.KIND,
     "bind": bind.KIND,
     "knot": knot.KIND,
+    "pdns": pdns.KIND,
     "unbound": unbound.KIND,
     "knot-resolver": kresd.KIND,
 }
@@ -21,7 +22,7 @@ KINDS = {
 # for knot-resolver the error itself, not the place in its code that it names too; for named what it says
 # before its last lines, which only say that it ends. What is deprecated is no reason to end.
 REASON = (
-    r"(?<=error: )config, file .+|"
+    r"(?<=error: )config, file .+|(?<=Fatal error: ).+|"
     r"\S.*(?i:address (?:already )?in use).*|(?<=error while loading config: )ERROR: .+|"
     r"[\w-]+\.conf:\d+: (?!in (?:main chunk|function)\b|.* is (?:deprecated|obsolete)).+|"
     r"(?<=\.\d{3} )\S.*(?=\n(?:.*loading configuration: failure\n)?.*exiting \(due to fatal error\))"

@@ -1,0 +1,78 @@
+"""PowerDNS: an authoritative server, with the backend that reads zone files.
+
+Every setting that bends a measurement is set here and nowhere else: TCP connections over the peak, the EDNS
+size of the experiment, names of any bytes, no question of its own about security. Its answers leave out what
+they need not hold in any case, it neither limits their rate nor speaks DNS over TLS.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cli.servers.kind import ServerKind, Site
+
+if TYPE_CHECKING:
+    from cli.experiment.schema import Server
+
+_DESCRIPTOR_RESERVE = 512  # what it needs beside TCP connections
+_ZONES = "pdns-zones.conf"
+# It serves the signatures of a zone file only where its database says that the zone is signed.
+_PREPARE = """'set -e; at=${1%/*}; db=$(sed -n "s/^bind-dnssec-db=//p" "$1")
+pdns_server --config-dir="$at" --config=check
+pdnsutil --config-dir="$at" create-bind-db "$db"
+zone=$(pdnsutil --config-dir="$at" list-all-zones)
+if pdnsutil --config-dir="$at" list-zone "$zone" | grep -q "IN[[:space:]]DNSKEY[[:space:]]"
+then pdnsutil --config-dir="$at" set-presigned "$zone"; fi
+chown --reference="${db%/*}" "$db"'"""
+
+
+def config(server: Server, site: Site) -> str:
+    """pdns.conf for one authoritative zone."""
+    clients = server.tcp_count or max(1_000, min(site.descriptors - _DESCRIPTOR_RESERVE, 200_000))
+    user = f"setuid={site.user}\nsetgid={site.user}\n" if site.user else ""
+    return f"""launch=bind
+bind-config={site.folder}/../{_ZONES}
+bind-dnssec-db={site.folder}/dnssec.db
+bind-check-interval=0
+socket-dir={site.folder}
+{user}local-address={", ".join(site.addresses)}
+local-port={server.port}
+reuseport={"yes" if server.processes > 1 else "no"}
+receiver-threads={server.processes}
+distributor-threads=1
+max-tcp-connections={clients}
+max-tcp-transactions-per-conn=0
+tcp-idle-timeout={max(1, round(server.tcp_idle_timeout_s))}
+udp-truncation-threshold={server.edns_size}
+8bit-dns=yes
+any-to-tcp=no
+security-poll-suffix=
+disable-syslog=yes
+loglevel=4
+{site.extra}"""
+
+
+def zones(site: Site) -> dict[str, str]:
+    """The list of its zones, in the form of named.conf."""
+    return {_ZONES: f'zone "{site.origin}" {{ type master; file "{site.zone_file}"; }};\n'}
+
+
+KIND = ServerKind(
+    "PowerDNS",
+    program="pdns_server",
+    asks="--version",
+    user="pdns",
+    tested=("4.7",),
+    section="pdns",
+    services=("pdns",),
+    config_name="pdns.conf",
+    options=("--config-dir={configs}", "--daemon=no", "--guardian=no"),
+    complaints=r"(?i)out of memory|bad_alloc|backend error|fatal error",
+    checker="sh",
+    checks=("-c", _PREPARE, "sh", "{file}"),
+    over_tls=False,
+    rate_limits=False,
+    zone_checker=("named-checkzone", "-i", "none", "-k", "ignore"),
+    authoritative=config,
+    beside=zones,
+)
