@@ -233,6 +233,7 @@ ROWS = (
     Row("connections", "connections", _opened, "run"),
     Row("connections.peak_open", "connections peak open", number, "runs? connections?"),
     Row("connections.failures", "ended badly", partial(_named, sign=": "), "run"),
+    Row("connections.failed", "connections that never carried a query", number, "runs? connections?"),
     Row("connections.*", "connections {}", number, "runs? connections?"),
     Row("tcp_fallbacks", "queries after a truncated answer", number, "runs? connections?"),
     Row("sockets.server.*", "{} at the server", number, "connections?"),
