@@ -31,8 +31,16 @@ def carry_out(
         argv = [fill(word) for word in command]
         status = _run(argv, netns, env, log)
         if status != 0:
-            words = processes.last_line(log) or f"exit status {status}"
+            words = _reason(argv[0], log) or f"exit status {status}"
             raise RepriseError(f"{_shown(argv, log)} failed: {words}", f"see {log}")
+
+
+def _reason(program: str, log: Path) -> str:
+    """A tool's last line; nft says on the first what is wrong, and points at it on those below."""
+    if program == "nft":
+        lines = (line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines())
+        return next(filter(None, lines), "")
+    return processes.last_line(log)
 
 
 def _shown(argv: Sequence[str], log: Path) -> str:

@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from cli import linux, programs, progress
-from cli.executor import netns, ready, sockdiag, workers
+from cli.errors import RepriseError
+from cli.executor import hoststeps, netns, ready, sockdiag, workers
 from cli.executor.processes import Child, last_line
 from cli.executor.words import ended, in_terms
 from cli.experiment.schema import Server
@@ -163,6 +164,16 @@ def test_keys_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     for path in (tmp_path / "tls").glob("*.key"):
         assert path.stat().st_mode & 0o077 == 0
     assert not (tmp_path / "tls/ca.key").exists()
+
+
+def test_nft_tells_what_is_wrong_on_its_first_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "nft"
+    tool.write_text("#!/bin/sh\nprintf 'r.nft:1:1-3: Error: syntax error\\ntabel x\\n^^^^^\\n' >&2; exit 1\n")
+    tool.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    monkeypatch.setenv("PATH", environment["PATH"])
+    with pytest.raises(RepriseError, match=r"^nft -f r\.nft failed: r\.nft:1:1-3: Error: syntax error$"):
+        hoststeps.carry_out([("nft", "-f", "r.nft")], None, str, environment, tmp_path / "log")
 
 
 def test_last_lines_and_exits(tmp_path: Path) -> None:

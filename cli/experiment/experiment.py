@@ -25,6 +25,7 @@ from cli.experiment.schema import Experiment, Mutate
 
 RENAMED: dict[str, str] = {}  # keys that had another name before, and the one that they have now
 _READER = TypeAdapter(Experiment)
+_NEAR = 0.7  # of a name, to be suggested: "nonsense" is none of "answers"
 
 
 def load(path: Path, settings: list[str]) -> Experiment:
@@ -249,11 +250,11 @@ def _unknown(key: str, known: Mapping[str, Any]) -> UsageError:
         return UsageError(what, f"it is {RENAMED[key]} now")
     if not known:
         return UsageError(what, f"{prefix} has no keys of its own")
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    if near:
-        return UsageError(what, f"did you mean {f'{prefix}.' if prefix else ''}{near[0]}?")
     elsewhere = {one.rpartition(".")[2]: one for one, _ in leaves()}
-    near = difflib.get_close_matches(name, elsewhere, n=1, cutoff=0.7)
-    if near:
-        return UsageError(what, f"did you mean {elsewhere[near[0]]}?")
+    if name in elsewhere:
+        return UsageError(what, f"did you mean {elsewhere[name]}?")
+    for names in ({one: f"{prefix}.{one}".removeprefix(".") for one in known}, elsewhere):
+        near = difflib.get_close_matches(name, names, n=1, cutoff=_NEAR)
+        if near:
+            return UsageError(what, f"did you mean {names[near[0]]}?")
     return UsageError(what, f"known keys{' of ' + prefix if prefix else ''}: {', '.join(known)}")

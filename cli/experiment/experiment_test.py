@@ -171,6 +171,21 @@ def test_a_renamed_key_says_its_new_name(tmp_path: Path, monkeypatch: pytest.Mon
         assert caught.value.hint == "it is replay.timeout_s now"
 
 
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("speed", "did you mean replay.speed?"),
+        ("rate", "did you mean replay.rate?"),
+        ("replay.speeed", "did you mean replay.speed?"),
+        ("replay.nonsense", "known keys of replay: "),
+    ],
+)
+def test_only_near_keys_are_suggested(tmp_path: Path, key: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=f"unknown key {key}") as caught:
+        load(write(tmp_path, MINIMAL), [f"{key}=1"])
+    assert caught.value.hint.startswith(hint)
+
+
 EXPERIMENTS = sorted((programs.ROOT / "experiments").glob("*.toml"))
 
 
