@@ -33,7 +33,7 @@ def reasons(measured: Measured, queries: dict[str, int], testbed: Findings, reso
         *_unsent_reasons(files, queries),
         *_leak_reasons(run, testbed),
         *_controller_reasons(run, bool(files)),
-        *_file_reasons(files),
+        *_file_reasons(run, files),
         *_exit_reasons(run),
         *testbed.losses,
         *datapath.reasons(run, resolver),
@@ -132,14 +132,17 @@ def _controller_reasons(run: Run, has_records: bool) -> Iterator[str]:
         yield "the controller calls the run unclean and gives no reason"
 
 
-def _file_reasons(files: list[RqFile]) -> Iterator[str]:
+def _file_reasons(run: Run, files: list[RqFile]) -> Iterator[str]:
+    """An abort that the controller tells is in every querier's file, too."""
     if not files:
         yield "there are no query records"
     for file in files:
         if file.problem:
             yield f"{file.path.name}: {file.problem}"
         if file.statistics.get("clean") is False:
-            because = file.statistics.get("because") or "no reason given"
+            because = str(file.statistics.get("because") or "no reason given")
+            if any(because in reason for reason in _told(run)):
+                continue
             yield f"querier {file.host}/{file.querier}: {because}"
 
 

@@ -221,6 +221,17 @@ def test_what_the_controller_and_querier_say_is_unclean(tmp_path: Path) -> None:
     assert "querier client1/0: no space left" in text
 
 
+def test_an_abort_is_told_once(tmp_path: Path) -> None:
+    told: dict[str, Any] = {
+        **controller_json(10, answered=10),
+        "clean": False,
+        "because": ["client1: 0: no space left"],
+    }
+    stats = {"clean": False, "because": "no space left"}
+    text = reasons(write_run(tmp_path / "run", steady(10), controller=told, stats=stats))
+    assert text.count("no space left") == 1
+
+
 def test_without_controller_and_manifest_the_records_still_count(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", steady(10))
     (folder / "controller.json").unlink()
