@@ -28,6 +28,7 @@ _PACKAGES = {
     "kdig": "knot-dnsutils",
     "kxdpgun": "knot-dnsutils",
     "named": "bind9",
+    **dict.fromkeys(("pdns_recursor", "rec_control"), "pdns-recursor"),
     "pdns_server": "pdns-server",
     "nft": "nftables",
     "sshd": "openssh-server",

@@ -98,6 +98,7 @@ WAYS: list[dict[str, object]] = [
         ("bind", WAYS[:3]),
         pytest.param("unbound", WAYS, marks=pytest.mark.slow),
         pytest.param("knot-resolver", WAYS, marks=pytest.mark.slow),
+        pytest.param("pdns-recursor", WAYS, marks=pytest.mark.slow),
     ],
 )
 def test_clients_are_told_the_same_by_every_way(

@@ -154,7 +154,7 @@ class World:
     shape: Annotated[Literal["tree", "random"], doc("`random` is full of hard cases")] = "tree"
 
 
-Resolver = Literal["bind", "unbound", "knot-resolver"]
+Resolver = Literal["bind", "unbound", "knot-resolver", "pdns-recursor"]
 
 
 @dataclass(frozen=True, config=CONFIG)
@@ -167,7 +167,7 @@ class Hierarchy:
     capture: Annotated[Path | None, doc("capture between resolvers and name servers, of which the zones are built as by `reprise zones build`; wins over `[hierarchy.synth]`")] = None
     dnssec: Annotated[Literal["keep", "strip", "resign"], doc("of zones built from `capture`: records as they were seen, none, or all zones signed with new keys")] = "keep"
     synth: World | None = None
-    resolver: Annotated[Resolver | tuple[Resolver, ...], doc('`"bind"`, `"unbound"`, `"knot-resolver"`, or a list of them: all under test at once, client n asks resolver n (and round again)')] = "bind"
+    resolver: Annotated[Resolver | tuple[Resolver, ...], doc('`"bind"`, `"unbound"`, `"knot-resolver"`, `"pdns-recursor"`, or a list of them: all under test at once, client n asks resolver n (and round again)')] = "bind"
     engine: Annotated[Literal["bind", "nsd"], doc("what serves the zones: `bind` by views, or `nsd`, one for each slot")] = "bind"
     form: Annotated[Literal["coloured", "paper", "separate"], doc("how zones share servers; `paper` is BIND's only")] = "coloured"
     data_path: Annotated[Literal["tun", "nft"], doc("`tun`: reprise-proxy, or `nft`: nftables")] = "tun"

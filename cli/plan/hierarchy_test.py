@@ -39,7 +39,7 @@ FACTS = Facts(
         name: f"/bin/{name}"
         for name in (
             "reprise-controller", "reprise-querier", "reprise-mutator", "reprise-sampler", "reprise-proxy",
-            "reprise-zonebuilder", "named", "nsd", "unbound", "kresd", "tcpdump",
+            "reprise-zonebuilder", "named", "nsd", "unbound", "kresd", "pdns_recursor", "tcpdump",
         )
     },
     users={"named": "bind", "unbound": "unbound"},
@@ -262,6 +262,7 @@ SITE = ResolverSite(
         ("bind", 'include "/p/anchors"', "dnssec-validation no"),
         ("unbound", "validator iterator", 'module-config: "iterator"'),
         ("knot-resolver", "trust_anchors.add_file", "NO_MINIMIZE', true"),
+        ("pdns-recursor", "readTrustAnchorsFromFile", "qname-minimization=no"),
     ],
 )
 def test_resolvers_follow_the_keys(kind: str, validating: str, plain: str) -> None:
@@ -428,9 +429,9 @@ def test_counters_of_all_proxies_of_a_host_are_added(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["bind", "unbound", "knot-resolver"])
+@pytest.mark.parametrize("kind", ["bind", "unbound", "knot-resolver", "pdns-recursor"])
 def test_places_in_a_configuration_are_those_in_the_users_file(
-    kind: Literal["bind", "unbound", "knot-resolver"],
+    kind: Literal["bind", "unbound", "knot-resolver", "pdns-recursor"],
 ) -> None:
     lines = "# first\n\nno-such-thing 1;\n"
     assert BASE.hierarchy is not None

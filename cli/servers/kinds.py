@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from cli.servers import bind, knot, kresd, nsd, pdns, unbound
+from cli.servers import bind, knot, kresd, nsd, pdns, recursor, unbound
 
 KINDS = {
     "nsd": nsd.KIND,
@@ -17,6 +17,7 @@ KINDS = {
     "pdns": pdns.KIND,
     "unbound": unbound.KIND,
     "knot-resolver": kresd.KIND,
+    "pdns-recursor": recursor.KIND,
 }
 # A server's or its checker's complaint about an address, or about its configuration, from the file's name on;
 # for knot-resolver the error itself, not the place in its code that it names too; for named what it says

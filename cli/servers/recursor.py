@@ -1,0 +1,87 @@
+"""PowerDNS Recursor: a resolver.
+
+It wants a folder with a file recursor.conf, and its trust anchors in a file of Lua. Both are made of its
+configuration before it starts; lines of Lua are comments there.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cli import programs
+from cli.servers.kind import ResolverSite, ServerKind
+
+if TYPE_CHECKING:
+    from cli.experiment.schema import Hierarchy, Server
+
+_ASK_S = 5.0
+_PREPARE = """'set -e; at=$(sed -n "s/^socket-dir=//p" "$1" | head -n 1)
+cp "$1" "$at/recursor.conf"; sed -n "s/^#lua //p" "$1" > "$at/anchors.lua"
+chown --reference="$at" "$at/recursor.conf" "$at/anchors.lua"
+pdns_recursor --config-dir="$at" --config=check'"""
+
+
+def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
+    """recursor.conf. Without its own answers for private addresses; anchors of an unsigned root are none."""
+    user = f"setuid={site.user}\nsetgid={site.user}\n" if site.user else ""
+    anchors = f"""#lua clearTA()
+#lua local anchors = io.open("{site.anchors}")
+#lua local text = anchors and anchors:read("*a") or ""
+#lua if text:match("DNSKEY") then readTrustAnchorsFromFile("{site.anchors}", 0) end
+"""
+    return f"""{anchors if emulated.validate else ""}lua-config-file={site.folder}/anchors.lua
+socket-dir={site.folder}
+{user}daemon=no
+write-pid=no
+disable-syslog=yes
+loglevel=4
+local-address={", ".join(site.service)}
+local-port={server.port}
+query-local-address={", ".join(site.upstream)}
+threads={server.processes}
+reuseport=yes
+pdns-distributes-queries=no
+max-tcp-clients={site.clients(server)}
+client-tcp-timeout={max(1, round(server.tcp_idle_timeout_s))}
+allow-from=0.0.0.0/0, ::/0
+dont-query=
+hint-file={site.hints}
+serve-rfc1918=no
+export-etc-hosts=no
+security-poll-suffix=
+dnssec={"validate" if emulated.validate else "process-no-validate"}
+qname-minimization={"yes" if emulated.qname_minimisation else "no"}
+edns-outgoing-bufsize={server.edns_size}
+udp-truncation-threshold={server.edns_size}
+{site.extra}"""
+
+
+def counted(folder: Path) -> dict[str, int]:
+    """By rec_control, over the resolver's own socket."""
+    names = ("questions", "packetcache-hits", "cache-hits", "concurrent-queries")
+    argv = [programs.packaged("rec_control"), f"--config-dir={folder}", "get", *names]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_ASK_S, check=True)
+    except subprocess.SubprocessError as error:
+        raise OSError(f"rec_control: {error}") from None
+    queries, packets, records, under_way = map(int, done.stdout.split())
+    return {"queries": queries, "recursions": queries - packets - records, "under_way": under_way}
+
+
+KIND = ServerKind(
+    "PowerDNS Recursor",
+    program="pdns_recursor",
+    asks="--version",
+    user="pdns",
+    tested=("4.8",),
+    section="recursor",
+    services=("pdns-recursor",),
+    options=("--config-dir={folder}",),
+    complaints=r"(?i)out of memory|bad_alloc|fatal error",
+    checker="sh",
+    checks=("-c", _PREPARE, "sh", "{file}"),
+    resolver=resolver,
+    counted=counted,
+)
