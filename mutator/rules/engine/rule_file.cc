@@ -229,8 +229,9 @@ std::string read_text(const std::string& path) {
     std::string text(kMostBytes + 1, '\0');
     file.read(text.data(), kMostBytes + 1);
     if (file.gcount() == 0 && (!file.is_open() || file.bad() || errno != 0)) {
-        throw RuleError(fmt::format("{}: cannot read the rule file: {}", path,
-                                    std::generic_category().message(errno)));
+        throw RuleError(fmt::format("{}: cannot read the rule file: {}; check the path, that it is "
+                                    "a file, and its permissions",
+                                    path, std::generic_category().message(errno)));
     }
     if (file.gcount() > kMostBytes) {
         throw RuleError(

@@ -123,8 +123,10 @@ TEST(RuleFile, FilesThatCannotBeRead) {
         }
         return "";
     };
-    EXPECT_THAT(error(folder.file("none.toml")),
-                HasSubstr("none.toml: cannot read the rule file: No such file or directory"));
+    EXPECT_THAT(
+        error(folder.file("none.toml")),
+        HasSubstr(
+            "none.toml: cannot read the rule file: No such file or directory; check the path"));
     EXPECT_THAT(error(folder.file("")), HasSubstr("Is a directory"));
     std::ofstream(folder.file("empty.toml")).close();
     EXPECT_THAT(error(folder.file("empty.toml")), HasSubstr("holds no rule"));

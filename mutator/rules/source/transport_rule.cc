@@ -10,6 +10,9 @@
 #include "mutator/rules/engine/values.hh"
 #include "mutator/rules/source/traffic_kinds.hh"
 
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -86,6 +89,10 @@ TransportRule::TransportRule(Arguments& arguments, const RuleSettings& settings)
         weights.push_back(entry.weight);
     }
     choice_ = StickyChoice(weights);
+    if (std::ranges::find(targets_, Transport::kStatelessTcp) != targets_.end()) {
+        spdlog::warn("event=stateless_tcp note=\"this is the clients' side; the server's is "
+                     "server.front of the experiment that replays the trace\"");
+    }
 }
 
 void TransportRule::apply(Batch& batch) {
