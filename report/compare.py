@@ -29,13 +29,12 @@ from report.errors import ReportError
 from report.rafile import Answer, AnswerSet
 from report.rcodes import rcode_name
 from report.referrals import Referrals, drifting
-from report.wire import FLAGS, Message, delegation, header, parse, question
+from report.wire import FLAGS, HEADER_BYTES, Message, delegation, header, parse, question
 from report.zone import Zone
 
 SCHEMA = 1
 MAX_LISTED = 10_000
 MAX_TEXT = 160
-HEADER_BYTES = 12
 NXDOMAIN = 3
 Pair = tuple[Answer, Answer]
 
@@ -80,6 +79,7 @@ def compare(
         if found := _judge(tally, pair, zone, evidence):
             seen(pair, found)
     _check(before, after, tally)
+    _add_equal(tally)
     return _as_json(before, after, zone, evidence, tally)
 
 
@@ -91,6 +91,8 @@ def gather(before: AnswerSet, zone: Zone | None) -> Evidence:
             continue
         _, flags, _, answers, authority, _ = header(answer.reply)
         if flags & 15 == NXDOMAIN and flags & FLAGS["AA"]:
+            if zone is None:
+                continue
             with contextlib.suppress(ValueError):
                 evidence.deny(question(answer.reply), zone)
         elif _may_refer(flags, answers, authority) and not flags & FLAGS["TC"]:
@@ -106,8 +108,7 @@ def _may_refer(flags: int, answers: int, authority: int) -> bool:
 def pairs(before: AnswerSet, after: AnswerSet) -> Iterator[Pair]:
     """By sequence number, ascending; those on one side only are counted by `_check`."""
     _, left, right = np.intersect1d(before.seqs, after.seqs, assume_unique=True, return_indices=True)
-    for one, other in zip(left, right, strict=True):
-        yield before.at(int(one)), after.at(int(other))
+    yield from zip(before.chosen(left), after.chosen(right), strict=True)
 
 
 def _check(before: AnswerSet, after: AnswerSet, tally: Tally) -> None:
@@ -164,14 +165,8 @@ def _compare_replies(tally: Tally, pair: Pair, zone: Zone | None, evidence: Evid
 
 
 def _count_equal(tally: Tally, answer: Answer, zone: Zone | None) -> None:
-    """Equal bytes are equal in every part, also where they cannot be parsed; most are not looked into."""
+    """Most are not looked into; `_add_equal` adds what is true of all."""
     tally.equal_bytes += 1
-    tally.parsed += 1
-    tally.rcode_equal += 1
-    tally.signatures_equal += 1
-    tally.ttls_equal += 1
-    tally.flags_equal.update(tuple(FLAGS))
-    tally.sections_equal.update(("answer", "authority", "additional"))
     if len(answer.reply) < HEADER_BYTES:
         return
     _, flags, _, answers, authority, _ = header(answer.reply)
@@ -189,6 +184,17 @@ def _count_equal(tally: Tally, answer: Answer, zone: Zone | None) -> None:
             return
         rcode = message.rcode
     tally.rcodes[rcode_name(rcode)] += 1
+
+
+def _add_equal(tally: Tally) -> None:
+    """Equal bytes are equal in every part, also where they cannot be parsed."""
+    count = tally.equal_bytes
+    tally.parsed += count
+    tally.rcode_equal += count
+    tally.signatures_equal += count
+    tally.ttls_equal += count
+    tally.flags_equal.update(dict.fromkeys(FLAGS, count))
+    tally.sections_equal.update(dict.fromkeys(("answer", "authority", "additional"), count))
 
 
 def _count_parts(tally: Tally, before: Message, after: Message) -> None:

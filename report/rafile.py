@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,10 @@ HEADER_MAGIC = b"RPRAHDR1"
 FOOTER_MAGIC = b"RPRAEND1"
 RECORD = struct.Struct("<QqIIII")
 MAX_MESSAGE = 65535
+_BLOCK = 1 << 16
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """One query and its reply as on the wire; `reply` is empty where there was none."""
 
     seq: int
@@ -76,7 +77,14 @@ class AnswerSet:
         return self.files[int(self.file_of[position])].answer(int(self.where[position]))
 
     def __iter__(self) -> Iterator[Answer]:
-        return (self.at(position) for position in range(len(self.seqs)))
+        return self.chosen(np.arange(len(self.seqs)))
+
+    def chosen(self, positions: NDArray[np.int64]) -> Iterator[Answer]:
+        """Those at some positions, a block at a time: numbers of numpy are slow one by one."""
+        for begin in range(0, len(positions), _BLOCK):
+            block = positions[begin : begin + _BLOCK]
+            for file, where in zip(self.file_of[block].tolist(), self.where[block].tolist(), strict=True):
+                yield self.files[file].answer(where)
 
 
 def read_ra(path: Path) -> RaFile:

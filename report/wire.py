@@ -89,6 +89,7 @@ _HEADER, _FIXED, _PAIR, _NUMBER = (struct.Struct(one) for one in ("!HHHHHH", "!H
 _TIMES = struct.Struct("!IIIII")
 _POINTERS = 64  # in a name
 _LONGEST = 255
+HEADER_BYTES = 12
 
 
 class _Cursor:
@@ -98,6 +99,7 @@ class _Cursor:
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at, self.end = data, 0, len(data)
+        self.lowest = len(data)  # that a name points to
         self._names: dict[int, tuple[str, int]] = {}  # text and bytes, by where they begin
 
     def unpack(self, form: struct.Struct) -> tuple[int, ...]:
@@ -137,6 +139,7 @@ class _Cursor:
             target = (size & 63) << 8 | data[at + 1]
             if target >= begin:
                 raise ValueError("no name")
+            self.lowest = min(self.lowest, target)
             tail = self._names.get(target) or self._name_at(target, len(data), depth + 1)[0]
             at += 2
             break
@@ -158,11 +161,47 @@ def question(data: bytes) -> str:
     return cursor.name() if cursor.unpack(_HEADER)[2] else ""
 
 
-def delegation(data: bytes) -> tuple[str, frozenset[str]] | None:
+# What stands behind the question means the same in many messages: beside its bytes it takes those from the
+# first byte of the question that a name points to (RFC 1035 section 4.1.4).
+Delegation = tuple[str, frozenset[str]] | None
+_lowest: dict[bytes, int] = {}
+_delegations: dict[tuple[int, bytes, bytes], Delegation] = {}
+_UNKNOWN: Delegation = ("", frozenset())
+
+
+def delegation(data: bytes) -> Delegation:
     """Owner and data of the only NS set in the authority section; None where there is none, or several. Other
     records are not looked into. Raises ValueError where the message is cut.
     """
+    begin = _end_of_question(data)
+    body = data[4:12] + data[begin:]
+    low = min(_lowest.get(body, begin), begin)
+    if (told := _delegations.get((begin, data[low:begin], body), _UNKNOWN)) is not _UNKNOWN:
+        return told
     cursor = _Cursor(data)
+    found = _delegation(cursor)
+    if begin and cursor.lowest >= HEADER_BYTES:
+        if len(_delegations) > KEPT:
+            _delegations.clear()
+            _lowest.clear()
+        low = _lowest[body] = min(low, cursor.lowest)
+        _delegations[begin, data[low:begin], body] = found
+    return found
+
+
+def _end_of_question(data: bytes) -> int:
+    """Where the only question ends; 0 where there is another number of them, or a name that is not plain."""
+    at = HEADER_BYTES
+    if data[4:6] != b"\0\1":
+        return 0
+    while at < len(data) and (size := data[at]):
+        if size >= 64:
+            return 0
+        at += size + 1
+    return at + 5 if at < HEADER_BYTES + _LONGEST and at + 5 <= len(data) else 0
+
+
+def _delegation(cursor: _Cursor) -> Delegation:
     _, _, questions, answers, authority, _ = cursor.unpack(_HEADER)
     for _ in range(questions):
         cursor.name()

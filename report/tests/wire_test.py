@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import struct
+
 import dns.edns
 import dns.flags
 import dns.message
@@ -9,6 +12,7 @@ import dns.rcode
 import dns.rrset
 import pytest
 
+from report import wire
 from report.wire import parse
 from report.zone import parse_zone
 
@@ -93,3 +97,25 @@ def test_any_changed_byte_never_raises() -> None:
 
 def test_a_pointer_to_itself_ends() -> None:
     assert parse(b"\0\1\x80\0\0\1\0\0\0\0\0\0" + b"\xc0\x0c" + b"\0\1\0\1") is None
+
+
+def test_a_delegation_is_known_again_by_all_that_its_names_point_to() -> None:
+    """What is kept from other messages must never stand for one that says something else."""
+    rng = random.Random(5)
+    labels = [b"\1a", b"\1b", b"\2no", b"\3com"]
+    known = 0
+    for _ in range(20_000):
+        qname = b"".join(rng.choices(labels, k=rng.randrange(1, 4))) + b"\0"
+        target = rng.randrange(0, 12 + len(qname) + 4)
+        owner = bytes([0xC0, target])
+        record = owner + struct.pack("!HHIH", 2, 1, 60, 4) + b"\1x" + bytes([0xC0, rng.choice((12, target))])
+        data = struct.pack("!HHHHHH", rng.randrange(4), 0x8000, 1, 0, 1, 0) + qname + b"\0\1\0\1" + record
+        try:
+            expected = wire._delegation(wire._Cursor(data))
+        except ValueError:
+            with pytest.raises(ValueError, match=r"cut|no name"):
+                wire.delegation(data)
+        else:
+            assert wire.delegation(data) == expected
+            known += 1
+    assert known > 1000
