@@ -41,7 +41,7 @@ def middles(bins: Values, bits: int) -> Values:
 
 
 class Distribution:
-    """Values in ns."""
+    """Values in ns: kept one by one up to EXACT, counted in bins above that."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -67,7 +67,6 @@ class Distribution:
 
     @classmethod
     def of(cls, several: Iterable[Distribution]) -> Distribution:
-        """All values of several."""
         whole = cls()
         for one in several:
             if not one.count:
@@ -93,7 +92,6 @@ class Distribution:
         return values, np.cumsum(self._counts)
 
     def absolute(self) -> Distribution:
-        """Of the absolute values."""
         made = Distribution()
         made.count, made._parts = self.count, [np.abs(one) for one in self._parts]
         low, high = self._ends

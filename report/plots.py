@@ -419,7 +419,7 @@ def _server_memory(measured: Measured) -> Drawn:
 
 
 def _kernel_memory(measured: Measured) -> list[Drawn]:
-    """None where nobody looked."""
+    """No plot where the host's memory was not sampled."""
     names = ("tcp_mem_bytes", "udp_mem_bytes", "slab_bytes")
     kernel = [server.host_series(measured.run, name) for name in names]
     if not any(value for one in kernel for _, value in one.points):

@@ -70,7 +70,7 @@ class Said:
 
 
 class Machine(Protocol):
-    """One machine."""
+    """The calls by which the executor has a plan carried out, here or on several hosts."""
 
     tick_s: float  # how often `poll` is worth its while, beside signals
 
@@ -239,7 +239,6 @@ class LocalMachine:
         return Said(*ended(what, log), told(log) is not None, tuple(filter(None, warnings)))
 
     def collect(self) -> dict[str, int]:
-        """Files are written here."""
         return netns.refused_packets(self._hosts)
 
     def fill(self, text: str) -> str:

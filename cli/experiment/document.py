@@ -141,7 +141,6 @@ def _setting(name: str, one: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Writes all of them."""
     told = described()
     _COUNTERS.write_text(json.dumps(told["counters"], indent=2) + "\n", encoding="utf-8")
     module = settings_module(told["settings"])

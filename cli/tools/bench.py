@@ -86,7 +86,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def options_of(arguments: argparse.Namespace) -> Options:
-    """Checked options."""
+    """What the command line asks for. UsageError where a number is out of range."""
     from bench.session import Options  # noqa: PLC0415
 
     repeats = arguments.repeats

@@ -59,7 +59,6 @@ class Release:
         return homes not in ([], [f"{line}{programs.ROOT}"])
 
     def configure(self) -> tuple[str, ...]:
-        """The command that configures."""
         again = tuple(f"-U{one}" for one in _SEARCHED)
         return ("cmake", "--preset", "release", *again, *(("--fresh",) if self._of_another_folder() else ()))
 

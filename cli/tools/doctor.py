@@ -45,7 +45,6 @@ class Finding:
     hint: str = ""
 
     def line(self) -> str:
-        """The line as printed."""
         return f"{self.state:<8} {self.subject:<12} {self.detail}" + (f"; {self.hint}" if self.hint else "")
 
 
@@ -136,7 +135,6 @@ def judge_packages(listed: Mapping[str, Sequence[str]], absent: Collection[str])
 
 
 def built() -> Finding:
-    """Our own programs."""
     absent = []
     for name in _PROGRAMS:
         try:

@@ -89,7 +89,6 @@ class Target:
 
     @property
     def kept(self) -> int:
-        """Inputs found so far."""
         return sum(1 for _ in self.corpus.iterdir())
 
     def program(self, preset: str) -> str:
@@ -144,7 +143,6 @@ class Fuzzed:
     output: str = ""
 
     def line(self) -> str:
-        """For the user."""
         text = f"{self.target.name}: {self.executed} inputs tried, {self.target.kept} kept"
         if not self.output:
             return text

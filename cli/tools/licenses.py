@@ -132,7 +132,6 @@ def _paragraph(one: Distribution, site: Path, installed: Path) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """See the module's text."""
     site, docs = map(Path, arguments)
     installed = Path("/usr/lib/reprise", *site.parts[-4:])
     try:

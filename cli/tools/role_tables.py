@@ -65,7 +65,6 @@ def page(text: str) -> str:
 
 
 def main() -> None:
-    """Writes it."""
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 

@@ -106,7 +106,7 @@ class Searching:
         return not tried.failed
 
     def take(self, tried: Tried, folder: str) -> None:
-        """Adds a run."""
+        """Adds a run's summary; sets `failed` where the run is not clean or misses a limit."""
         summary = json.loads((self._shared.folder / folder / "summary.json").read_text(encoding="utf-8"))
         tried.folders.append(folder)
         tried.summaries.append(summary)

@@ -228,6 +228,5 @@ def chosen(name: str, slow: bool) -> list[Check]:
 
 
 def _python_tests(arguments: tuple[str, ...]) -> Counts:
-    """By arguments of pytest."""
     built = release()
     return built if built.failed else _pytest(*arguments)

@@ -65,7 +65,6 @@ def _archive(checksum: str) -> Path:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints it as JSON."""
     try:
         sys.stdout.write(json.dumps(of(arguments)) + "\n")
     except RepriseError as error:

@@ -72,7 +72,6 @@ class Difference:
     got: dns.message.Message | None
 
     def entry(self) -> dict[str, Any]:
-        """As --json has it."""
         question = self.exchange.recorded.question[0]
         return {
             "time": self.exchange.time,
@@ -87,7 +86,6 @@ class Difference:
 
 
 def command_check(options: argparse.Namespace) -> int:
-    """`reprise zones check`."""
     want(
         options.least is None or 0 <= options.least <= 1,
         f"--least {options.least}: out of range",
@@ -331,7 +329,7 @@ class _Reasons:
         self._unroutable = {one["address"] for one in planned["unroutable"]}
 
     def of(self, one: Exchange, got: dns.message.Message | None, built: bool) -> str:
-        """One word."""
+        """The reason of a difference, as one word for the report."""
         if got is None or self._unserved(one):
             return self._unserved(one) or ("no_answer" if built else "server_not_built")
         name = one.recorded.question[0].name.to_text().lower()
@@ -350,7 +348,7 @@ class _Reasons:
         return self._of_denial(denial(one.recorded), denial(got))
 
     def _of_records(self, places: set[tuple[str, str]]) -> str:
-        """By owner and type."""
+        """The reason why one of these owners and types is served differently, or ""."""
         if places & self._removed:
             return "removed"
         return "changed_during_capture" if places & self._other else ""

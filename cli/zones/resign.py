@@ -52,8 +52,6 @@ class _Zone:
 
 @dataclass(frozen=True)
 class Resigned:
-    """What came of it."""
-
     signed: tuple[Entry, ...]
     unsigned: tuple[Entry, ...]
     anchors: tuple[str, ...]  # zones whose keys must be trusted: no signed zone here is above them
@@ -219,7 +217,7 @@ def verify(target: Path, made: Resigned) -> list[str]:
 
 
 def tell_problems(problems: Sequence[str]) -> int:
-    """The command's exit status."""
+    """Prints the problems; returns the exit status, 0 where there are none."""
     for line in problems:
         sys.stderr.write(f"reprise: {line}\n")
     return EXIT_FAILED if problems else 0

@@ -67,7 +67,6 @@ def _ascii(label: str) -> str:
 
 
 def records(names: list[str], settings: Settings) -> list[Record]:
-    """The unsigned zone."""
     source = random.Random(settings.seed)
     letters = [f"{letter}.{ROOT_SERVERS}" for letter in LETTERS]
     made = [Record(ROOT, 86_400, "SOA", f"{letters[0]} nstld.example. {SERIAL} 1800 900 604800 86400")]

@@ -14,8 +14,6 @@ _FEWEST_BITS, _MOST_BITS = 1_024, 4_096
 
 @dataclass(frozen=True)
 class Policy:
-    """How zones are signed."""
-
     algorithm: str = "ed25519"
     ksk_bits: int = 2_048
     zsk_bits: int = 2_048
@@ -69,7 +67,6 @@ def add_policy_options(parser: argparse._ActionsContainer) -> None:
 
 
 def policy_of(options: argparse.Namespace) -> Policy:
-    """What add_policy_options() gave."""
     return Policy(
         options.algorithm,
         options.ksk_bits,

@@ -43,7 +43,7 @@ class ZoneFile:
 
 @dataclass(frozen=True)
 class World:
-    """A whole hierarchy."""
+    """The zone files of a hierarchy, and names to ask for in them."""
 
     files: tuple[ZoneFile, ...]
     names: tuple[str, ...]

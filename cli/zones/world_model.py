@@ -125,7 +125,6 @@ class Draft:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All name servers' names."""
         return (*self.hosts, *self.aliases)
 
     def add(self, zone: Zone) -> Zone:

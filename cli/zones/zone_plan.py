@@ -135,7 +135,7 @@ def _quoted(text: str) -> str:
 
 
 def read_report(path: Path) -> dict[str, Any]:
-    """plan.json of the planner."""
+    """The plan.json of the planner. RepriseError where it has another schema."""
     value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if value.get("schema") != _SCHEMA:
         raise RepriseError(f"{path} has schema {value.get('schema')}, known is {_SCHEMA}", "make it again")

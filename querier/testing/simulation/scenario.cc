@@ -160,7 +160,7 @@ public:
         query_.results = folder_.path();
     }
 
-    void obey(const std::string& line) {
+    void carry_out(const std::string& line) {
         Words words = words_of(line);
         const std::string word = take(words);
         if (word == "option") {
@@ -384,7 +384,7 @@ std::vector<std::string> play(const Scenario& scenario) {
     Player player;
     for (const std::string& line : scenario.script) {
         try {
-            player.obey(line);
+            player.carry_out(line);
         } catch (const std::exception& error) {
             throw Error(fmt::format("{}: {}", line, error.what()));
         }
