@@ -23,17 +23,17 @@ _SLOWER = """
 #ifndef NANOSECONDS
 #define NANOSECONDS 0
 #endif
-static void spend(long count) {
+static void spend(void) {
     struct timespec begin, now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
     do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    while ((now.tv_sec - begin.tv_sec) * 1000000000L + now.tv_nsec - begin.tv_nsec < NANOSECONDS * count);
+    while ((now.tv_sec - begin.tv_sec) * 1000000000L + now.tv_nsec - begin.tv_nsec < NANOSECONDS);
 }
-int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags) {
-    static int (*next)(int, struct mmsghdr *, unsigned, int);
-    if (!next) next = dlsym(RTLD_NEXT, "sendmmsg");
-    if (NANOSECONDS) spend(count);
-    return next(fd, messages, count, flags);
+ssize_t sendto(int fd, const void *data, size_t size, int flags, const struct sockaddr *to, socklen_t length) {
+    static ssize_t (*next)(int, const void *, size_t, int, const struct sockaddr *, socklen_t);
+    if (!next) next = dlsym(RTLD_NEXT, "sendto");
+    if (NANOSECONDS) spend();
+    return next(fd, data, size, flags, to, length);
 }
 """
 SETTINGS = (
