@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include <xxhash.h>
+
 namespace reprise::mutator {
 
 namespace {
@@ -76,6 +78,29 @@ std::int64_t Histogram::quantile(double share) const {
     return max_;
 }
 
+void DistinctSketch::add(std::string_view key) {
+    const std::uint64_t hash = XXH3_64bits(key.data(), key.size());
+    const std::uint64_t rest = hash << kBits | 1U << (kBits - 1); // ends the count of zeros
+    auto& longest = registers_.at(hash >> (64 - kBits));
+    longest = std::max(longest, static_cast<std::uint8_t>(std::countl_zero(rest) + 1));
+}
+
+std::uint64_t DistinctSketch::estimate() const {
+    const auto size = static_cast<double>(registers_.size());
+    double sum = 0;
+    for (const std::uint8_t longest : registers_) {
+        sum += std::ldexp(1.0, -longest);
+    }
+    const double raw = 0.7213 / (1 + 1.079 / size) * size * size / sum;
+    const auto empty = static_cast<double>(std::ranges::count(registers_, 0));
+    const bool few = raw <= 2.5 * size && empty > 0;
+    return static_cast<std::uint64_t>(std::llround(few ? size * std::log(size / empty) : raw));
+}
+
+std::uint64_t TopKeys::distinct() const {
+    return error_ == 0 ? counts_.size() : std::max<std::uint64_t>(most_, sketch_.estimate());
+}
+
 void TopKeys::add(std::string_view key) {
     const auto found = counts_.find(key);
     if (found != counts_.end()) {
@@ -83,6 +108,8 @@ void TopKeys::add(std::string_view key) {
         return;
     }
     counts_.emplace(key, 1);
+    sketch_.add(key);
+    most_ = std::max(most_, counts_.size());
     if (counts_.size() > 2 * kept_) {
         purge();
     }

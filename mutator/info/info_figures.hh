@@ -51,6 +51,23 @@ private:
     double squares_ = 0; ///< sum of squared distances from the mean (Welford 1962)
 };
 
+/// How many different keys there are, within 0.8 % (standard error) in 16 KiB: HyperLogLog (Flajolet,
+/// Fusy, Gandouet and Meunier 2007) over a 64-bit hash, so without their correction for great counts,
+/// and linear counting while many registers are empty.
+class DistinctSketch {
+public:
+    static constexpr double kStandardError = 0.0081;
+
+    void add(std::string_view key);
+
+    [[nodiscard]] std::uint64_t estimate() const;
+
+private:
+    static constexpr unsigned kBits = 14;
+
+    std::array<std::uint8_t, 1U << kBits> registers_{};
+};
+
 // Which keys come most often, in bounded memory: exact while there are few, with a known error
 // beyond.
 //
@@ -76,8 +93,12 @@ public:
     /// 0 while counts are exact.
     [[nodiscard]] std::uint64_t error() const { return error_; }
 
-    /// Distinct keys; while error() is not 0, those not forgotten.
+    /// Keys that are counted: all of them while error() is 0, else those not forgotten.
     [[nodiscard]] size_t size() const { return counts_.size(); }
+
+    /// Distinct keys: exact while error() is 0, else by a sketch, and never less than were seen at
+    /// once.
+    [[nodiscard]] std::uint64_t distinct() const;
 
 private:
     struct Hash {
@@ -93,6 +114,8 @@ private:
     size_t kept_;
     std::unordered_map<std::string, std::uint64_t, Hash, std::equal_to<>> counts_;
     std::uint64_t error_ = 0;
+    DistinctSketch sketch_;
+    size_t most_ = 0; ///< keys counted at once
 };
 
 /// Counts the names of questions, without regard to case (RFC 4343). Keys are names in wire form.

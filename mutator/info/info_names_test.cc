@@ -54,6 +54,29 @@ TEST(TopKeys, StayWithinTheirErrorAndMemory) {
     }
 }
 
+TEST(DistinctSketch, IsWithinItsErrorFromNoneToMillions) {
+    DistinctSketch sketch;
+    EXPECT_EQ(sketch.estimate(), 0U);
+    std::uint64_t added = 0;
+    for (const std::uint64_t count : {1'000U, 10'000U, 60'000U, 300'000U, 2'000'000U}) {
+        for (; added < count; ++added) {
+            sketch.add("name " + std::to_string(added));
+            sketch.add("name " + std::to_string(added / 2)); // which is there already
+        }
+        EXPECT_NEAR(static_cast<double>(sketch.estimate()), static_cast<double>(count),
+                    3 * DistinctSketch::kStandardError * static_cast<double>(count));
+    }
+}
+
+TEST(TopKeys, TellHowManyThereAreWhenMostAreForgotten) {
+    TopKeys keys(1'000);
+    for (std::uint64_t i = 0; i < 100'000; ++i) {
+        keys.add(std::to_string(i));
+    }
+    EXPECT_LE(keys.size(), 2'000U);
+    EXPECT_NEAR(static_cast<double>(keys.distinct()), 100'000, 2'500);
+}
+
 TEST(TopNames, CountWithoutRegardToCase) {
     TopNames names;
     names.add("\3wWw\7EXAMPLE\0"sv);

@@ -81,8 +81,10 @@ Json names_json(const TraceFigures& f) {
                        {"queries", entry.count},
                        {"share", share(entry.count, f.all.queries)}});
     }
-    return {{"distinct", names.size()},
-            {"exact", names.error() == 0},
+    const bool exact = names.error() == 0;
+    return {{"distinct", names.distinct()},
+            {"exact", exact},
+            {"distinct_error", exact ? 0 : 2 * DistinctSketch::kStandardError},
             {"error", names.error()},
             {"top", std::move(top)}};
 }
