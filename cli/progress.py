@@ -32,6 +32,21 @@ class Progress:
         self._clock = clock
         self._width = 0
         self._next_s = 0.0
+        self._begun = ("", 0.0)
+
+    def begin(self, text: str) -> None:
+        """A phase whose time is told when it is over, if that is a second or more."""
+        self.over()
+        self.phase(text)
+        self._begun = (text, self._clock())
+
+    def over(self) -> None:
+        """Ends the phase that has begun, and the live line."""
+        self.finish()
+        text, since = self._begun
+        self._begun = ("", 0.0)
+        if text and (passed := self._clock() - since) >= 1:
+            self.phase(f"{text}: took {seconds_in_words(passed)}")
 
     def phase(self, text: str) -> None:
         """One line for what begins now."""
@@ -79,6 +94,14 @@ class Progress:
             self._stream.flush()
         except OSError:
             discard(2)
+
+
+def seconds_in_words(seconds: float) -> str:
+    """A duration, to the second, or to the minute above an hour."""
+    whole = round(seconds)
+    if whole >= 3_600:
+        return f"{whole // 3_600} h {whole % 3_600 // 60} min"
+    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
 
 
 def parse(line: str) -> tuple[str, dict[str, str]]:

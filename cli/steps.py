@@ -20,21 +20,13 @@ from types import FrameType
 from typing import ClassVar
 
 from cli.errors import SIGNALS
-from cli.progress import Progress
+from cli.progress import Progress, seconds_in_words
 from report.printable import printable
 
 LINE_EVERY_S = 15.0  # where standard error is no terminal
 _TICK_S = 0.2
 TAIL_LINES = 60
 NINJA_ENVIRONMENT = {"NINJA_STATUS": "%f of %t: "}
-
-
-def seconds_in_words(seconds: float) -> str:
-    """A duration, to the second, or to the minute above an hour."""
-    whole = round(seconds)
-    if whole >= 3_600:
-        return f"{whole // 3_600} h {whole % 3_600 // 60} min"
-    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
 
 
 @dataclass(frozen=True)

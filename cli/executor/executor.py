@@ -80,6 +80,7 @@ class Executor:
             self._set_up()
             self._start_all()
             self._until_main_ends()
+            self._progress.over()
         except RepriseError as error:
             self.outcome.fail(error.what, error.hint)
         except Interrupted:
@@ -96,7 +97,7 @@ class Executor:
         if self.outcome.error == _INTERRUPTED:
             kept = "results up to here are kept and marked unclean"
             self.outcome.hint = kept if self._has_records() else "nothing had been replayed, run it again"
-        self._progress.finish()
+        self._progress.over()
         self.outcome.steal_s = round(processes.steal_s() - steal, 3)
         return self.outcome
 
@@ -149,7 +150,7 @@ class Executor:
 
     def _prepare(self) -> None:
         if self._plan.network.kind == "namespaces":
-            self._progress.phase("making the network")
+            self._progress.begin("making the network")
         for machine in self._machines:
             self.outcome.refused_sysctls += machine.prepare()
         for step in self._plan.prepare:
@@ -162,7 +163,7 @@ class Executor:
             self._progress.phase(f"warning: {warning}")
 
     def _run_step(self, step: Step) -> None:
-        self._progress.phase(step.title)
+        self._progress.begin(step.title)
         log = self._log(step.id)
         child = self._home.start(step.id)
         self._started.append(child)
@@ -232,10 +233,10 @@ class Executor:
                 self._begin()
                 if (trouble := self._machines_trouble()) is not None:
                     raise RepriseError(*trouble)
-                self._progress.phase("replaying")
+                self._progress.begin("replaying")
                 self.outcome.started = True
             elif process.title:
-                self._progress.phase(process.title)
+                self._progress.begin(process.title)
             self._start(process)
 
     def _start(self, process: Process, turn: int = 0) -> None:

@@ -166,6 +166,20 @@ def test_keys_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     assert not (tmp_path / "tls/ca.key").exists()
 
 
+def test_phases_tell_how_long_they_took(capsys: pytest.CaptureFixture[str]) -> None:
+    now = iter((0.0, 0.5, 0.5, 71.0, 71.0))
+    told = progress.Progress(sys.stderr, clock=lambda: next(now))
+    told.begin("making the network")
+    told.begin("replaying")
+    told.over()
+    told.over()
+    assert capsys.readouterr().err.splitlines() == [
+        "reprise: making the network",
+        "reprise: replaying",
+        "reprise: replaying: took 1 min 10 s",
+    ]
+
+
 def test_nft_tells_what_is_wrong_on_its_first_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = tmp_path / "nft"
     tool.write_text("#!/bin/sh\nprintf 'r.nft:1:1-3: Error: syntax error\\ntabel x\\n^^^^^\\n' >&2; exit 1\n")

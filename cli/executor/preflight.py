@@ -21,8 +21,7 @@ from cli.experiment.schema import Experiment
 from cli.plan import estimate, privileges
 from cli.plan.estimate import Estimate, Extent
 from cli.plan.planned import RESULTS, RUN, Check, Plan, Terms
-from cli.progress import parse
-from cli.steps import seconds_in_words
+from cli.progress import parse, seconds_in_words
 
 _LIMIT_S = 5.0  # of a check; a trace that shows no query so soon is left to the run
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from cli import programs, steps
+from cli import programs, progress
 from cli.errors import EXIT_FAILED, RepriseError, want, want_choice
 from cli.tools.checking import run, show, together
 from cli.tools.cpp_checks import built, configured
@@ -155,7 +155,7 @@ class Fuzzed:
 def _fuzzed(targets: Sequence[Target], seconds: int, jobs: int) -> int:
     _FINDINGS.mkdir(parents=True, exist_ok=True)
     least = -(-len(targets) // jobs) * seconds
-    sys.stdout.write(f"{len(targets)} targets, {seconds} s each: {steps.seconds_in_words(least)}\n")
+    sys.stdout.write(f"{len(targets)} targets, {seconds} s each: {progress.seconds_in_words(least)}\n")
     failed = 0
     for one in together([partial(_fuzz, target, seconds) for target in targets], jobs):
         if one.output:
