@@ -29,7 +29,8 @@ static void spend(void) {
     do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     while ((now.tv_sec - begin.tv_sec) * 1000000000L + now.tv_nsec - begin.tv_nsec < NANOSECONDS);
 }
-ssize_t sendto(int fd, const void *data, size_t size, int flags, const struct sockaddr *to, socklen_t length) {
+ssize_t sendto(
+    int fd, const void *data, size_t size, int flags, const struct sockaddr *to, socklen_t length) {
     static ssize_t (*next)(int, const void *, size_t, int, const struct sockaddr *, socklen_t);
     if (!next) next = dlsym(RTLD_NEXT, "sendto");
     if (NANOSECONDS) spend();

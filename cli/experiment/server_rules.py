@@ -7,7 +7,6 @@ import re
 
 from cli.errors import UsageError, want
 from cli.experiment.schema import Experiment, Server, Tls
-from cli.servers.kinds import KINDS
 
 
 def check_server(server: Server) -> None:
@@ -22,12 +21,6 @@ def check_server(server: Server) -> None:
             f"server.{key} is for authoritative servers of the run",
             "leave it out, or use hierarchy.resolver_config for resolvers",
         )
-    own = KINDS.get(server.kind)
-    want(
-        not server.rrl or own is None or own.rate_limits,
-        f'server.rrl and server.kind = "{server.kind}" exclude each other',
-        "it does not limit the rate of responses",
-    )
     if server.kind == "hierarchy":
         return
     if server.kind != "address":

@@ -57,6 +57,8 @@ def gather(experiment: Experiment, run: str) -> Facts:
     kind = KINDS.get(server.kind)
     if experiment.over_tls and kind is not None and not kind.over_tls:
         raise UsageError(f"{kind.title} serves no DNS over TLS", "use another server or transport")
+    if server.rrl and kind is not None and not kind.rate_limits:
+        raise UsageError(f"{kind.title} does not limit the rate of responses", "leave server.rrl out")
     if server.binary is not None:
         if not os.access(server.binary, os.X_OK):
             raise UsageError(f"no program {server.binary}", "set server.binary to a server's program")
