@@ -194,12 +194,27 @@ def finish(folder: Folder, status: int) -> int:
         sys.stdout.write(table(summary))
         _say_warnings(summary, found)
     sys.stdout.write(f"report: {_shown(folder.final / 'report.html')}\n")
+    sys.stdout.writelines(f"next: {line}\n" for line in _next(folder.final, found, summary))
     clean = summary.get("clean") is True
     if summary and not clean and not found.get("error"):
         complain(_headline(found, summary, folder).line())
     expected = as_dict(found.get("experiment")).get("expect")
     missed = bool(summary and expected) and not _as_expected(folder.final)
     return EXIT_FAILED if status or not clean or missed else 0
+
+
+def _next(folder: Path, found: dict[str, Any], summary: dict[str, Any]) -> list[str]:
+    """Two commands that are worth a try after a clean run."""
+    if not summary.get("clean"):
+        return []
+    experiment, shown = as_dict(found.get("experiment")), _shown(folder)
+    recorded = experiment.get("trace") and as_dict(experiment.get("replay")).get("answers")
+    first = (
+        f"reprise compare {shown}   # each answer beside the recorded one"
+        if recorded
+        else f"reprise export {shown} --csv   # a row for each query"
+    )
+    return [first, "reprise run ... --set repeat.n=5   # how far runs of the same spread"]
 
 
 def _as_expected(folder: Path) -> bool:

@@ -5,6 +5,8 @@
 #include "core/trace/reassembly/handshake.hh"
 #include "core/trace/retransmits.hh"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -14,8 +16,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <xxhash.h>
 
 namespace reprise::mutator {
 

@@ -51,9 +51,9 @@ private:
     double squares_ = 0; ///< sum of squared distances from the mean (Welford 1962)
 };
 
-/// How many different keys there are, within 0.8 % (standard error) in 16 KiB: HyperLogLog (Flajolet,
-/// Fusy, Gandouet and Meunier 2007) over a 64-bit hash, so without their correction for great counts,
-/// and linear counting while many registers are empty.
+/// How many different keys there are, within 0.8 % (standard error) in 16 KiB: HyperLogLog
+/// (Flajolet, Fusy, Gandouet and Meunier 2007) over a 64-bit hash, so without their correction for
+/// great counts, and linear counting while many registers are empty.
 class DistinctSketch {
 public:
     static constexpr double kStandardError = 0.0081;

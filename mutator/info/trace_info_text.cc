@@ -141,11 +141,12 @@ void add_names(Lines& lines, const TraceFigures& f) {
         top.emplace_back(shown_name(entry.key), entry.count);
     }
     const bool exact = names.error() == 0;
-    lines.add("names", exact ? grouped(names.size()) + " distinct, without regard to case"
-                             : fmt::format("about {} distinct (within {:.1f} %); counts are at most {} too low",
-                                           grouped(names.distinct()),
-                                           200 * DistinctSketch::kStandardError,
-                                           grouped(names.error())));
+    lines.add(
+        "names",
+        exact ? grouped(names.size()) + " distinct, without regard to case"
+              : fmt::format("about {} distinct (within {:.1f} %); counts are at most {} too low",
+                            grouped(names.distinct()), 200 * DistinctSketch::kStandardError,
+                            grouped(names.error())));
     lines.add("  most asked", top, f.all.queries);
 }
 
