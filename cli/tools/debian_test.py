@@ -201,7 +201,7 @@ def test_bash_completes(script: str, line: str, words: set[str], tmp_path: Path)
 @pytest.mark.parametrize(
     ("typed", "completed"),
     [("reprise exp", "reprise export "), ("reprise run quick", "reprise run quickstart "),
-     ("reprise zones bu", "reprise zones build "), ("reprise fire --tr", "reprise fire --tra")],
+     ("reprise zones har", "reprise zones harvest "), ("reprise fire --tr", "reprise fire --tra")],
 )  # fmt: skip
 def test_zsh_completes(typed: str, completed: str, tmp_path: Path) -> None:
     """In a shell at a terminal, as it finds the file after installation."""
