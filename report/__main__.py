@@ -98,7 +98,12 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="RUN", help="a run, or a series with one variant")
+    parser.add_argument(
+        "folder",
+        type=Path,
+        metavar="RUN",
+        help="a run, or a series, whose variants are held against its first",
+    )
     parser.add_argument("--baseline", type=Path, metavar="RUN", help="the run or series to compare with")
     parser.add_argument(
         "--expect",
@@ -167,20 +172,27 @@ def _export(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> int:
     """Status 0 where all limits are met, 1 where one is missed, 125 where the runs do not tell."""
     _want_parent(arguments.junit)
-    held = series.runs_of(arguments.folder)
-    wanted = [*expect.limits(held.expect), *map(_limit, arguments.expect)]
+    sides = series.runs_in(arguments.folder)
+    base = series.runs_of(arguments.baseline) if arguments.baseline else None
+    if base is None and len(sides) > 1:
+        base, *sides = sides
+    wanted = [*expect.limits(sides[0].expect), *map(_limit, arguments.expect)]
     if not wanted:
         raise ReportError(
             "there is nothing to check", "give --expect 'p99 <= 10 ms', or [expect] in the experiment", 2
         )
-    base = series.runs_of(arguments.baseline) if arguments.baseline else None
-    unsound = [why for side in (held, base) if side for why in side.unsound(arguments.busy)]
-    sound = [] if unsound else expect.judge(wanted, held.summaries, base.summaries if base else [])
-    for line in [*(one.words for one in sound), *(f"no verdict: {why}" for why in unsound)]:
-        print(printable(line))
+    checked = []
+    for side in sides:
+        unsound = [why for one in (side, base) if one for why in one.unsound(arguments.busy)]
+        sound = [] if unsound else expect.judge(wanted, side.summaries, base.summaries if base else [])
+        checked.append(expect.Checked(side.name, tuple(sound), tuple(unsound)))
+        begin = f"{side.name}: " if len(sides) > 1 else ""
+        for line in [*(one.words for one in sound), *(f"no verdict: {why}" for why in unsound)]:
+            print(printable(begin + line))
     if arguments.junit:
-        whole_file.write(arguments.junit, expect.as_junit(held.name, wanted, sound, unsound))
-    return expect.status(sound, unsound)
+        whole_file.write(arguments.junit, expect.as_junit(arguments.folder.resolve().name, wanted, checked))
+    states = [expect.status(one.found, one.unsound) for one in checked]
+    return next((state for state in (expect.MISSED, expect.NO_VERDICT) if state in states), expect.MET)
 
 
 def _limit(text: str) -> expect.Limit:

@@ -173,15 +173,26 @@ def status(found: Sequence[Verdict], unsound: Sequence[str]) -> int:
     return MISSED if "missed" in states else NO_VERDICT if "open" in states else MET
 
 
-def as_junit(name: str, wanted: Sequence[Limit], found: Sequence[Verdict], unsound: Sequence[str]) -> str:
-    """A test case for each limit, as CI systems read them; without a verdict it is skipped."""
-    suite = ET.Element("testsuite", name=name, tests=str(len(wanted)))
-    for at, one in enumerate(wanted):
-        case = ET.SubElement(suite, "testcase", classname=name, name=f"{one.path} {one.text}")
-        if unsound or found[at].state == "open":
-            ET.SubElement(case, "skipped", message="; ".join(unsound) or found[at].words)
-        elif found[at].state == "missed":
-            ET.SubElement(case, "failure", message=found[at].words)
+@dataclass(frozen=True)
+class Checked:
+    """Verdicts for runs with one name; none where they are `unsound`, with the reasons."""
+
+    name: str
+    found: tuple[Verdict, ...]
+    unsound: tuple[str, ...]
+
+
+def as_junit(name: str, wanted: Sequence[Limit], checked: Sequence[Checked]) -> str:
+    """A test case for each limit of each side, as CI systems read them; without a verdict it is skipped."""
+    suite = ET.Element("testsuite", name=name, tests=str(len(wanted) * len(checked)))
+    for side in checked:
+        for at, one in enumerate(wanted):
+            case = ET.SubElement(suite, "testcase", classname=side.name, name=f"{one.path} {one.text}")
+            if side.unsound or side.found[at].state == "open":
+                told = "; ".join(side.unsound) or side.found[at].words
+                ET.SubElement(case, "skipped", message=told)
+            elif side.found[at].state == "missed":
+                ET.SubElement(case, "failure", message=side.found[at].words)
     suite.set("failures", str(sum(1 for one in suite if one.find("failure") is not None)))
     suite.set("skipped", str(sum(1 for one in suite if one.find("skipped") is not None)))
     ET.indent(suite)

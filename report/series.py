@@ -151,18 +151,30 @@ class Runs:
         return found
 
 
-def runs_of(folder: Path) -> Runs:
-    """Raises ReportError where the folder is none of both, or has no report."""
+def runs_in(folder: Path) -> list[Runs]:
+    """A run, or each variant of a series. Raises ReportError where the folder is none of both, or has no
+    report.
+    """
     if not (folder / FILE).is_file():
         run = open_run(folder)
-        return Runs(run.name, (_summary(folder),), as_dict(run.experiment.get("expect")))
+        return [Runs(run.name, (_summary(folder),), as_dict(run.experiment.get("expect")))]
     variants = read(folder)
-    if len(variants) > 1:
-        raise ReportError(
-            f"{folder} has {len(variants)} variants", "check a series with one, or a run of it", 2
-        )
-    expected = [open_run(folder / one["run"]).experiment.get("expect") for one in variants[0].runs]
-    return Runs(folder.resolve().name, variants[0].runs, as_dict(expected[0] if expected else None))
+    names = [one.label for one in variants] if len(variants) > 1 else [folder.resolve().name]
+    expected = [
+        [open_run(folder / run["run"]).experiment.get("expect") for run in one.runs] for one in variants
+    ]
+    return [
+        Runs(name, one.runs, as_dict(wanted[0] if wanted else None))
+        for name, one, wanted in zip(names, variants, expected, strict=True)
+    ]
+
+
+def runs_of(folder: Path) -> Runs:
+    """Of a run, or of a series with one variant."""
+    found = runs_in(folder)
+    if len(found) > 1:
+        raise ReportError(f"{folder} has {len(found)} variants", "give a series with one, or a run of it", 2)
+    return found[0]
 
 
 def lines(variants: Sequence[Variant]) -> list[Line]:

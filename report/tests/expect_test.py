@@ -93,6 +93,31 @@ def test_a_regression_of_a_fifth_fails_and_equal_builds_pass(
     assert "open: latency_us.median" in capsys.readouterr().out
 
 
+def test_variants_of_a_series_are_held_against_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = series_of(tmp_path / "all", [1.0, 1.01, 1.2, 1.02, 1.0, 1.21, 0.99, 1.01, 1.19, 1.0, 0.99, 1.22])
+    told = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    told["variants"] = [{"server.binary": f"/x/{name}"} for name in ("old", "same", "new")]
+    for at, run in enumerate(told["runs"]):
+        run |= {"variant": at % 3, "round": at // 3}
+    (folder / FILE).write_text(json.dumps(told), encoding="utf-8")
+    capsys.readouterr()
+    words = [
+        "check",
+        str(folder),
+        "--expect",
+        "median <= 110 % of baseline",
+        "--junit",
+        str(tmp_path / "a.xml"),
+    ]
+    assert main(words) == expect.MISSED
+    same, new = capsys.readouterr().out.splitlines()
+    assert same.startswith("binary same: met: ") and new.startswith("binary new: missed: ")
+    suite = ET.parse(tmp_path / "a.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "1", "0")
+
+
 def test_an_unsound_run_has_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = run_of(tmp_path / "run", expect={"latency_us": {"p99": "<= 2 ms"}, "answered_share": ">= 1"})
     path = folder / "summary.json"
