@@ -20,7 +20,7 @@ import pytest
 
 from tests.bed import wait_for
 from tests.dns_server import echo, framed, messages
-from tests.packets import ACK, FIN, PSH, RST, SYN
+from tests.packets import ACK, FIN, PSH, RST, SYN, Packet
 from tests.stateless_bed import (
     BIND,
     CLIENT,
@@ -348,9 +348,13 @@ def test_data_behind_the_clients_fin(bed: FaultyBed) -> None:
     what = replace(one_segment(), source_port=port, half_close=HalfClose.AFTER)
     (seen,) = carry_out(bed, BIND, 4, [what])
     assert len(seen.messages) == 1
-    mine = [one for one in bed.bridge.packets() if one.source_port == port]
-    fin = next(one for one in mine if one.flags & FIN)
-    last = mine[-1]
+
+    def mine() -> list[Packet]:
+        return [one for one in bed.bridge.packets() if one.source_port == port]
+
+    wait_for(lambda: any(one.flags & FIN for one in mine()), "the client's FIN on the bridge")
+    fin = next(one for one in mine() if one.flags & FIN)
+    last = mine()[-1]
     queries = bed.statistics()["queries"] if bed.front == "bpf" else 0
     payload = framed(wire("two"))
     target = (address(BIND, FRONT, 4), PORT)
