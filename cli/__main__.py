@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from cli import VERSION, programs
+from cli import VERSION, programs, run_name
 from cli.errors import (
     EXIT_FAILED,
     RepriseError,
@@ -51,14 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="with --inventory: skip preparing the hosts (they were prepared by an earlier run)",
     )
-    running.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        default=Path("results"),
-        metavar="DIR",
-        help="parent of the results (./results)",
-    )
+    run_name.add_parent(running)
     running.add_argument(
         "--resume",
         type=Path,
@@ -88,14 +81,7 @@ def build_parser() -> argparse.ArgumentParser:
     _passed_on(commands, "mutate", "change traces by rules, or into another form", "IN... -o OUT RULES...")
     _zones_commands(commands)
     doctor = commands.add_parser("doctor", help="what this machine can do, and how to fix what it cannot")
-    doctor.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        default=Path("results"),
-        metavar="DIR",
-        help="parent of the results, whose space is looked at",
-    )
+    run_name.add_parent(doctor, "parent of the results, whose space is looked at")
     if programs.INSTALLED:
         for name in needs.SOURCE_COMMANDS:  # known, but not in the help
             commands.add_parser(name, add_help=False, prefix_chars="\0").add_argument("arguments", nargs="*")

@@ -1,15 +1,24 @@
-"""The name of a run, which is that of its folders: NAME-UTC-xxxx, as in quickstart-20261105T130201Z-1a2b."""
+"""The name of a run, which is that of its folders: NAME-UTC-xxxx, as in quickstart-20261105T130201Z-1a2b; and
+where they lie.
+"""
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import re
 import secrets
+from pathlib import Path
 
 from cli.errors import RepriseError
 
 EXPERIMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _RUN = re.compile(rf"{EXPERIMENT.pattern}-[0-9]{{8}}T[0-9]{{6}}Z-[0-9a-f]{{4}}")
+
+
+def add_parent(parser: argparse.ArgumentParser, words: str = "parent of the results (./results)") -> None:
+    """The option for the folder in which runs get theirs."""
+    parser.add_argument("-o", "--output", type=Path, default=Path("results"), metavar="DIR", help=words)
 
 
 def new(experiment: str) -> str:

@@ -102,7 +102,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         "folder",
         type=Path,
         metavar="RUN",
-        help="a run, or a series, whose variants are held against its first",
+        help="a run or a series; of several variants the first is the baseline",
     )
     parser.add_argument("--baseline", type=Path, metavar="RUN", help="the run or series to compare with")
     parser.add_argument(
@@ -174,9 +174,9 @@ def _check(arguments: argparse.Namespace) -> int:
     _want_parent(arguments.junit)
     sides = series.runs_in(arguments.folder)
     base = series.runs_of(arguments.baseline) if arguments.baseline else None
-    if base is None and len(sides) > 1:
-        base, *sides = sides
     wanted = [*expect.limits(sides[0].expect), *map(_limit, arguments.expect)]
+    if base is None and len(sides) > 1 and any(one.of_baseline for one in wanted):
+        base, *sides = sides
     if not wanted:
         raise ReportError(
             "there is nothing to check", "give --expect 'p99 <= 10 ms', or [expect] in the experiment", 2

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from report.nested import leaves
 from report.rows import figures
 from report.run import Json, Run
 from report.series import KEY_FIGURES, labels
@@ -15,18 +16,10 @@ _NAMES = ("name", "title", "schema")  # which say nothing of what is done
 
 def settings_that_differ(runs: Sequence[Run]) -> list[Json]:
     """Of each run, the keys of experiments whose values are not the same in all."""
-    flat = [dict(_leaves({k: v for k, v in run.experiment.items() if k not in _NAMES})) for run in runs]
+    flat = [dict(leaves({k: v for k, v in run.experiment.items() if k not in _NAMES})) for run in runs]
     keys = list(dict.fromkeys(key for one in flat for key in one))
     differing = [key for key in keys if any(one.get(key) != flat[0].get(key) for one in flat)]
     return [{key: one.get(key) for key in differing} for one in flat]
-
-
-def _leaves(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", value
 
 
 def labels_of(runs: Sequence[Run]) -> list[str]:
@@ -34,11 +27,15 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
     differing = settings_that_differ(runs)
     short = [one for one in differing if 0 < len(one) <= 2]
     found = labels(differing) if len(short) == len(runs) else []
-    twice = Counter(found)
-    return [
+    twice, seen = Counter(found), Counter[str]()
+    names = [
         label if twice[label] == 1 else run.name
         for run, label in zip(runs, found or [run.name for run in runs], strict=True)
     ]
+    for at, name in enumerate(names):  # folders of the same name may lie in several places
+        seen[name] += 1
+        names[at] = name if seen[name] == 1 else f"{name} ({seen[name]})"
+    return names
 
 
 def differences(runs: Sequence[Run], names: Sequence[str]) -> list[list[str]]:

@@ -133,11 +133,11 @@ def _addresses(path: Path) -> Column:
 
 def names_of(run: Run, scratch: Path) -> Names:
     """From the kept queries, the played trace, or the generator."""
-    if run.source == "generate":
-        made = as_dict(run.experiment.get("generate"))
-        return Names(lambda seqs: ([str(made.get("name"))] * len(seqs), [str(made.get("type"))] * len(seqs)))
     if run.answer_paths:
         return Names(_lookup(open_source(run.folder, Reading(None, scratch, ())).answers))
+    if run.source == "generate" and run.mutation is None:
+        made = as_dict(run.experiment.get("generate"))
+        return Names(lambda seqs: ([str(made.get("name"))] * len(seqs), [str(made.get("type"))] * len(seqs)))
     trace = _played(run)
     if trace is None or not trace.exists():
         return Names(_nothing, f"its trace {trace or ''} is gone".replace("  ", " "))
@@ -270,6 +270,8 @@ def command(runs: Sequence[Path], target: Path | None, parquet: bool) -> None:
     there.
     """
     opened = [open_run(folder) for folder in runs]
+    if not any(len(read_rq(path).records) for run in opened for path in run.record_paths):
+        raise ReportError("there are no records to export", "name a run that sent queries")
     if target is None:
         _write(opened, Csv(sys.stdout))
         return

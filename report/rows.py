@@ -166,10 +166,10 @@ def _stalls(part: object) -> str:
         return ""
     longest = max(told["spans"], key=lambda one: one["seconds"])
     known = f" ({'; '.join(longest['events'])})" if longest["events"] else ""
-    return (
-        f"{number(told['count'])} times, {number(told['total_s'])} s in all; of the first the longest "
-        f"{longest['seconds']:g} s, from {longest['at_s']:g} s on{known}"
-    )
+    once = f"for {longest['seconds']:g} s, from {longest['at_s']:g} s on{known}"
+    if told["count"] == 1:
+        return f"once, {once}"
+    return f"{number(told['count'])} times, {number(told['total_s'])} s in all, the longest {once}"
 
 
 def _verdict(summary: Json) -> str:

@@ -20,7 +20,7 @@ def summarize(run: Run, tally: Tally, warmup_ns: int) -> Json:
     """The part `steady` of summary.json: figures that have a value in each part of the time."""
     slice_ns = tally.response_slices.SLICE_NS
     begin_ns = -(-warmup_ns // slice_ns) * slice_ns
-    size_ns = (tally.span_ns - begin_ns) // _PARTS // slice_ns * slice_ns
+    size_ns = (min(tally.span_ns, tally.due.end_ns) - begin_ns) // _PARTS // slice_ns * slice_ns
     if size_ns <= 0:
         return {}
     found = ((name, statistics.trend(values)) for name, values in _figures(run, tally, begin_ns, size_ns))

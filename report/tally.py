@@ -40,12 +40,13 @@ class Rate:
 
     def add(self, times: Values) -> None:
         """Times in ns; those before the start, and NEVER, are left out."""
-        chunks, places = np.divmod(
-            times[(times >= 0) & (times < self._MOST * self.STEP_NS)] // self.STEP_NS, self._CHUNK
-        )
-        for chunk in counted(chunks)[0].tolist():
-            found = np.bincount(places[chunks == chunk], minlength=self._CHUNK)
-            self._held[chunk] = self._held.get(chunk, 0) + found
+        known = (times >= 0) & (times < self._MOST * self.STEP_NS)
+        steps, counts = counted(times[known] // self.STEP_NS)
+        chunks, starts = np.unique(steps // self._CHUNK, return_index=True)
+        parts = zip(np.split(steps, starts[1:]), np.split(counts, starts[1:]), strict=True)
+        for chunk, (places, found) in zip(chunks.tolist(), parts, strict=False):
+            held = self._held.setdefault(chunk, np.zeros(self._CHUNK, np.int64))
+            held[places - chunk * self._CHUNK] += found
 
     def steps(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Steps in which something happened, ascending, and how often."""

@@ -17,6 +17,7 @@ from report.__main__ import main
 from report.run import open_run
 from report.tests.record import EXPERIMENTS
 from report.tests.runs_test import folder_of
+from report.tests.writers import write_run
 from tests.bed import synth
 from tests.command import run as command
 from tests.desk import furnish, run
@@ -100,6 +101,37 @@ def test_names_are_those_that_were_asked_and_recipes_work(
     (folder / "trace.rps").unlink()
     assert ask(exported(folder), "SELECT count(qname) FROM RUN") == [(0,)]
     assert "no names and types: its trace" in capfd.readouterr().err
+
+
+@pytest.mark.netns
+@pytest.mark.parametrize("settings", [("replay.sample_sources=0.5",), ("replay.collapse_retransmits=true",)])
+def test_names_are_right_where_queries_are_chosen(desk: Path, settings: tuple[str, ...]) -> None:
+    (folder,) = run(desk, "replay.answers=true", *settings).results
+    asked = "SELECT seq, qname, qtype FROM RUN"
+    kept = ask(exported(folder), asked)
+    for path in open_run(folder).answer_paths:
+        path.unlink()
+    assert ask(exported(folder), asked) == kept
+    assert len({name for _, name, _ in kept}) > 10
+
+
+@pytest.mark.netns
+def test_rules_change_the_names_of_generated_queries(desk: Path) -> None:
+    settings = ("trace=", "generate.name=com", "replay.rate=500", "replay.limit=200")
+    for rules, names in ((), {"com."}), (("mutate.rule=[{kind='name',prefix='x'}]",), {"x.com."}):
+        ended = run(desk, *settings, *rules, "replay.answers=true")
+        newest = max(ended.results, key=lambda one: one.stat().st_mtime)
+        assert {name for (name,) in ask(exported(newest), "SELECT qname FROM RUN")} == names
+
+
+def test_a_run_without_records_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_run(tmp_path / "run", [])
+    for words in (["--csv"], ["--parquet", "-o", str(tmp_path / "run.parquet")]):
+        assert main(["export", str(folder), *words]) == 1
+        assert capsys.readouterr() == (
+            "",
+            "reprise: error: there are no records to export; name a run that sent queries\n",
+        )
 
 
 def test_what_cannot_be_written_is_one_line(tmp_path: Path) -> None:

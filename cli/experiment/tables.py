@@ -104,15 +104,6 @@ def lay_over(
     at[names[-1]] = value
 
 
-def leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The dotted keys of a table, also in tables below it, and their values."""
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            yield from leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
 def unknown_keys(table: Mapping[str, Any]) -> list[str]:
     """Keys that the published schema does not have; what they hold is not looked at."""
     schema = json.loads((programs.ROOT / "docs/experiment.schema.json").read_text(encoding="utf-8"))

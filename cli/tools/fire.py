@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from cli import run_name
 from cli.errors import UsageError
 
 # How hints name what the options give.
@@ -53,14 +54,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the experiment, too"
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        default=Path("results"),
-        metavar="DIR",
-        help="parent of the results (./results)",
-    )
+    run_name.add_parent(parser)
 
 
 def command_fire(options: argparse.Namespace) -> int:

@@ -18,6 +18,7 @@ from cli.errors import RepriseError
 from cli.experiment import tables
 from cli.servers.kinds import KINDS
 from cli.servers.started import front, own_programs, packaged_programs, source_mode
+from report.nested import leaves
 
 RUN_PYTHON = "requirements.txt"
 HOSTS_PYTHON = "requirements-hosts.txt"
@@ -160,7 +161,7 @@ def _experiment(arguments: Sequence[str]) -> Needs:
 
 def _variants(experiment: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The experiment with each combination of the values of [sweep], up to a thousand."""
-    swept = tables.leaves(experiment.get("sweep") or {})
+    swept = leaves(experiment.get("sweep") or {})
     axes = {key: values for key, values in swept if isinstance(values, list) and values}
     for row in itertools.islice(itertools.product(*axes.values()), 1_000):
         made = json.loads(json.dumps(experiment))

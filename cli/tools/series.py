@@ -20,11 +20,11 @@ from typing import Any
 from cli import run_name
 from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
 from cli.experiment import experiment as experiments
-from cli.experiment import tables
 from cli.experiment.schema import Experiment, Repeat
 from cli.progress import Progress
 from report import series as reports
 from report import whole_file
+from report.nested import leaves
 
 Settings = dict[str, Any]
 _MODES = ("grid", "list")
@@ -57,7 +57,7 @@ def variants(experiment: Experiment, base: Path) -> list[Settings]:
 
 def _axes(table: Settings, base: Path) -> Iterator[tuple[str, list[Any]]]:
     files = {name for name, field in experiments.leaves() if experiments.is_path(field)}
-    for key, values in tables.leaves(table):
+    for key, values in leaves(table):
         if not isinstance(values, list) or not values:
             raise UsageError(f"sweep.{key} is no list of values", "give one, such as [1000, 2000]")
         yield key, [os.path.realpath(base / one) for one in values] if key in files else values

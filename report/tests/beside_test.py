@@ -28,7 +28,7 @@ def test_labels_are_made_of_what_differs(tmp_path: Path) -> None:
     ]
     assert labels_of(runs) == ["kind nsd", "kind bind", "kind knot", "kind address"]
     assert differences(runs, labels_of(runs))[:2] == [["", "server.kind"], ["kind nsd", "nsd"]]
-    assert labels_of([runs[0], runs[0]]) == ["nsd", "nsd"]  # by their names, where nothing differs
+    assert labels_of([runs[0], runs[0]]) == ["nsd", "nsd (2)"]  # by their names, where nothing differs
     assert differences([runs[0], runs[0]], ["a", "b"]) == []
 
 

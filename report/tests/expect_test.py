@@ -116,6 +116,9 @@ def test_variants_of_a_series_are_held_against_the_first(
     assert same.startswith("binary same: met: ") and new.startswith("binary new: missed: ")
     suite = ET.parse(tmp_path / "a.xml").getroot()
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "1", "0")
+    assert main(["check", str(folder), "--expect", "median <= 1.2 ms"]) == expect.MISSED
+    told_of = [line.split(":")[0] for line in capsys.readouterr().out.splitlines()]
+    assert told_of == ["binary old", "binary same", "binary new"]  # a limit of its own is for each
 
 
 def test_an_unsound_run_has_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

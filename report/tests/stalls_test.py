@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
 
+from report import steady
+from report.run import open_run
 from report.stalls import Event, Stall, find, summarize
-from report.tally import Rate
+from report.tally import Rate, Tally
+from report.tests.writers import write_run
 
 MS = 1_000_000
 
@@ -45,3 +50,18 @@ def test_events_of_about_that_time_are_told_with_a_stall() -> None:
     told = summarize([Stall(5.0, 0.3, 70), Stall(9.0, 0.1, 12)], happened)
     assert (told["count"], told["longest_s"], told["total_s"]) == (2, 0.3, 0.4)
     assert [one["events"] for one in told["spans"]] == [["server: reloading"], []]
+
+
+def test_a_damaged_time_is_no_long_replay(tmp_path: Path) -> None:
+    """What is looked at for steadiness ends with the last known moment, and takes no memory beyond."""
+    tally = Tally(span_ns=2**60)
+    tally.due.add(every_ms(0, 20_000))
+    tally.sends.add(every_ms(0, 20_000))
+    found = steady.summarize(open_run(write_run(tmp_path / "run", [])), tally, 0)
+    assert found == {"sent": {"change": 0.0, "steady": True}}
+
+
+def test_times_apart_are_counted_each() -> None:
+    sparse = rate(np.array([0, 5, 7_000_000, 50_000, 41 * 10**9 + 1, 90_000 * 10**9], np.int64))
+    steps, counts = sparse.steps()
+    assert (steps.tolist(), counts.tolist()) == ([0, 4_100, 9_000_000], [4, 1, 1])
