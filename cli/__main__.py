@@ -69,7 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
     fire.add_command(commands)
     inventories.add_command(commands)
     _passed_on(commands, "report", "report on finished runs; several are compared", "RUN...")
-    _passed_on(commands, "compare", "compare answers: a run and its trace, two runs, or two traces", "A [B]")
+    _passed_on(commands, "compare", "compare answers: a run and its trace, runs, or traces", "A [B...]")
     _passed_on(commands, "check", "hold runs against limits, and against a baseline", "RUN [--baseline RUN]")
     _passed_on(commands, "export", "the records of runs as a table: CSV or Parquet", "RUN... --csv|--parquet")
     _passed_on(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from report import beside, differences, expect, export, html, plots, series, whole_file
 from report.classify import Finding
-from report.compare import Pair, compare
+from report.compare import Pair, compare, gather
 from report.errors import Parser, ReportError
 from report.printable import printable
 from report.rows import runs_table
@@ -250,14 +250,16 @@ def _compare(arguments: argparse.Namespace) -> int:
         first, *others = _sides(arguments, Path(scratch))
         zone = _zone(arguments, *(one.run for one in (*others, first)))
         page = differences.Page([one.answers.name for one in (first, *others)])
+        evidence = gather(first.answers, zone)
         results = []
         for other in others:
             names = (first.answers.name, other.answers.name)
             seen = [page.collector(*names)] if arguments.html else []
             seen += [_lister(listed, names)] if listed else []
-            results.append(compare(first.answers, other.answers, zone, differences.chained(*seen)))
+            results.append(compare(first.answers, other.answers, zone, differences.chained(*seen), evidence))
         sides = [one.answers for one in (first, *others)]
-        alike = differences.alone(sides).as_json(page.names) if len(sides) > 2 else None
+        alone = differences.alone(sides, zone, evidence) if len(sides) > 2 else None
+        alike = alone.as_json(page.names) if alone else None
     run = others[0].run if first.recorded and len(others) == 1 else None
     whole = results[0] if alike is None else {"schema": 1, "against_first": results, "alike": alike}
     for target in (arguments.json, run.folder / "compare.json" if run else None):
@@ -266,13 +268,10 @@ def _compare(arguments: argparse.Namespace) -> int:
     if run is not None and (run.folder / "summary.json").exists():
         _write_report(measure(open_run(run.folder)))
     if arguments.html:
-        html.write(arguments.html, page.text(results, alike))
+        html.write(arguments.html, page.text(results, alone))
     if not listed:
-        print(
-            "\n\n".join(map(comparison_text, results))
-            if arguments.all
-            else differences.short_text(results, alike)
-        )
+        whole_text = [*map(comparison_text, results), *([differences.alone_text(alike)] if alike else [])]
+        print("\n\n".join(whole_text) if arguments.all else differences.short_text(results, alike))
     if others[0].run and not run and not (arguments.json or arguments.html or listed):
         print("not saved: a run's compare.json compares the run with its trace; --json FILE saves this one")
     return 0

@@ -9,7 +9,7 @@ signature was refreshed).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from report.rcodes import rcode_name
@@ -79,6 +79,11 @@ class Finding:
 
     kind: str
     detail: str
+
+
+def foremost(found: Sequence[Finding]) -> Finding:
+    """The one by which a pair is counted once."""
+    return min(found, key=lambda one: CLASSES.index(one.kind))
 
 
 @dataclass

@@ -24,6 +24,7 @@ from report.classify import (
     Evidence,
     Finding,
     classify,
+    foremost,
 )
 from report.errors import ReportError
 from report.rafile import Answer, AnswerSet
@@ -69,11 +70,12 @@ def compare(
     after: AnswerSet,
     zone: Zone | None,
     seen: Callable[[Pair, list[Finding]], None] = lambda _pair, _found: None,
+    evidence: Evidence | None = None,
 ) -> dict[str, Any]:
     """compare.json, schema 1. Raises ReportError where the two are not of one trace or nothing can be
-    compared. `seen` is told each pair that differs, and how.
+    compared. `seen` is told each pair that differs, and how. `evidence`: that of `before`, if it is gathered.
     """
-    evidence = gather(before, zone)
+    evidence = evidence or gather(before, zone)
     tally = Tally()
     for pair in pairs(before, after):
         if found := _judge(tally, pair, zone, evidence):
@@ -136,32 +138,30 @@ def _judge(tally: Tally, pair: Pair, zone: Zone | None, evidence: Evidence) -> l
     if not was.reply and not now.reply:
         tally.neither += 1
         return []
-    if not was.reply or not now.reply:
-        before = parse(was.reply)
-        if before is not None:
-            tally.referrals.judge(was.seq, before, None, zone)
-        found = [Finding(NO_REPLAYED if was.reply else NO_RECORDED, "")]
-        _note(tally, was, found, before, parse(now.reply))
-        return found
-    tally.compared += 1
-    return _compare_replies(tally, pair, zone, evidence)
-
-
-def _compare_replies(tally: Tally, pair: Pair, zone: Zone | None, evidence: Evidence) -> list[Finding]:
-    was, now = pair
-    if was.reply[2:] == now.reply[2:]:
-        _count_equal(tally, was, zone)
-        return []
+    if was.reply and now.reply:
+        tally.compared += 1
+        if was.reply[2:] == now.reply[2:]:
+            _count_equal(tally, was, zone)
+            return []
     before, after = parse(was.reply), parse(now.reply)
-    if before is None or after is None:
-        sides = [name for name, side in (("recorded", before), ("replayed", after)) if side is None]
-        found = [Finding(MALFORMED, " and ".join(sides))]
-    else:
+    if before is not None and after is not None:
         _count_parts(tally, before, after)
+    if before is not None and (after is not None or not now.reply):
         tally.referrals.judge(was.seq, before, after, zone)
-        found = classify(before, after, zone, evidence)
+    found = findings(was.reply, now.reply, zone, evidence)
     _note(tally, was, found, before, after)
     return found
+
+
+def findings(was: bytes, now: bytes, zone: Zone | None, evidence: Evidence) -> list[Finding]:
+    """How two replies differ; one of them may be empty, where there was none."""
+    if not was or not now:
+        return [Finding(NO_REPLAYED if was else NO_RECORDED, "")]
+    before, after = parse(was), parse(now)
+    if before is None or after is None:
+        sides = [name for name, side in (("recorded", before), ("replayed", after)) if side is None]
+        return [Finding(MALFORMED, " and ".join(sides))]
+    return classify(before, after, zone, evidence)
 
 
 def _count_equal(tally: Tally, answer: Answer, zone: Zone | None) -> None:
@@ -217,7 +217,7 @@ def _note(
     tally.differing += 1
     kinds = {finding.kind for finding in found}
     tally.classes.update(kinds)
-    tally.primary[min(kinds, key=CLASSES.index)] += 1
+    tally.primary[foremost(found).kind] += 1
     for finding in set(found):
         tally.details.setdefault(finding.kind, Counter())[finding.detail] += 1
         if finding.kind not in tally.examples:

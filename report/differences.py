@@ -12,15 +12,17 @@ import dns.message
 import numpy as np
 
 from report import html
-from report.classify import CLASSES, ENCODING, UNEXPLAINED, Finding
-from report.compare import Pair
+from report.classify import CLASSES, ENCODING, UNEXPLAINED, Evidence, Finding, foremost
+from report.compare import MAX_LISTED, Pair, describe, findings
 from report.errors import ReportError
-from report.rafile import AnswerSet
+from report.rafile import Answer, AnswerSet
 from report.run import Json
-from report.tables import class_rows, number, percent, referral_rows, share_rows, table
+from report.tables import class_rows, example_text, number, percent, referral_rows, share_rows, table
 from report.wire import FLAGS, parse
+from report.zone import Zone
 
-_MOST_CLASSES = 8
+_LINES = 20  # in the terminal
+_MOST_ALONE = 4  # of them, of who stands alone
 _ON_PAGE = 60  # pairs of a class
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -65,37 +67,85 @@ def _asked(query: bytes) -> str:
 # --- three sides and more ---------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Lone:
+    """An answer that differs from those of all other sides, which are alike."""
+
+    finding: Finding
+    own: Answer
+    others: Answer
+
+    def as_json(self) -> Json:
+        query = parse(self.own.query)
+        return {
+            "seq": self.own.seq,
+            "qname": query.qname if query else "",
+            "qtype": query.qtype if query else "",
+            "class": self.finding.kind,
+            "detail": self.finding.detail,
+            "answer": describe(parse(self.own.reply)),
+            "others": describe(parse(self.others.reply)),
+        }
+
+
+@dataclass
+class Side:
+    """The queries to which one side alone answers otherwise, by class and in the trace's order."""
+
+    classes: Counter[str] = field(default_factory=Counter)
+    listed: list[Lone] = field(default_factory=list)
+
+
 @dataclass
 class Alone:
     """Of the queries that all sides have: how many all answer alike, and who alone answers otherwise."""
 
-    queries: int = 0
+    queries: int
+    sides: list[Side]
     alike: int = 0
-    by_side: Counter[int] = field(default_factory=Counter)
+
+    def note(self, side: int, lone: Lone) -> None:
+        found = self.sides[side]
+        found.classes[lone.finding.kind] += 1
+        if len(found.listed) < MAX_LISTED:
+            found.listed.append(lone)
 
     def as_json(self, names: Sequence[str]) -> Json:
+        told: list[Json] = [
+            {
+                "name": name,
+                "queries": side.classes.total(),
+                "classes": dict(side.classes.most_common()),
+                "listed": [lone.as_json() for lone in side.listed],
+            }
+            for name, side in zip(names, self.sides, strict=True)
+        ]
         return {
             "queries": self.queries,
             "all_alike": self.alike,
-            "alone": {name: self.by_side[at] for at, name in enumerate(names)},
-            "otherwise": self.queries - self.alike - sum(self.by_side.values()),
+            "alone": told,
+            "otherwise": self.queries - self.alike - sum(one["queries"] for one in told),
         }
 
 
-def alone(sides: Sequence[AnswerSet]) -> Alone:
-    """Answers are alike where rcode, flags, records and signatures are."""
+def alone(sides: Sequence[AnswerSet], zone: Zone | None, evidence: Evidence) -> Alone:
+    """Answers are alike where rcode, flags, records and signatures are. An answer that is not is classified
+    as in the comparison of its side with the first, or of the first with the second; `evidence`: the first's.
+    """
     common = functools.reduce(np.intersect1d, [side.seqs for side in sides])
-    places = [np.searchsorted(side.seqs, common).tolist() for side in sides]
-    found = Alone(len(common))
-    for row in zip(*places, strict=True):
-        replies = [side.at(place).reply for side, place in zip(sides, row, strict=True)]
+    rows = [side.chosen(np.searchsorted(side.seqs, common)) for side in sides]
+    found = Alone(len(common), [Side() for _ in sides])
+    for row in zip(*rows, strict=True):
+        replies = [one.reply for one in row]
         if all(one[2:] == replies[0][2:] for one in replies):
             found.alike += 1
             continue
         counts = Counter(contents := [_content(one) for one in replies])
         found.alike += len(counts) == 1
-        if len(counts) == 2 and len(sides) > 2 and max(counts.values()) == len(sides) - 1:
-            found.by_side[next(at for at, one in enumerate(contents) if counts[one] == 1)] += 1
+        if len(counts) == 2 and max(counts.values()) == len(sides) - 1:
+            at = next(at for at, one in enumerate(contents) if counts[one] == 1)
+            how = foremost(findings(replies[0], replies[at or 1], zone, evidence))
+            found.note(at, Lone(how, row[at], row[0 if at else 1]))
     return found
 
 
@@ -117,16 +167,20 @@ def _content(reply: bytes) -> object:
 def short_text(results: Sequence[Json], alike: Json | None) -> str:
     """At most 20 lines, for two sides or for each against the first."""
     names = [results[0]["before"]["name"], *(one["after"]["name"] for one in results)]
-    parts = [table([[letter, name] for letter, name in zip(_LETTERS, names, strict=False)], frozenset())]
-    told = [_sums(one) for one in results]
-    parts += told if len(told) == 1 else [_against(results, alike)]
+    if alike is None:
+        parts = [table(list(zip(_LETTERS, names, strict=False)), frozenset()), _sums(results[0])]
+    else:
+        parts = [_against_first(results, alike), *_loneliest(alike)]
     problems = [
         f"problem: {problem}"
         for one in results
         for side in ("before", "after")
         for problem in one[side]["problems"]
     ]
-    rows = _classes(results)
+    parts += ["\n".join(problems[:2])] if problems else []
+    more = "--all tells all, --list CLASS prints both answers of its pairs, --html FILE makes a page"
+    used = len("\n\n".join([*parts, "heading", more]).splitlines())
+    rows = _classes(results, _LINES - used)
     if rows:
         heading = [
             "class of difference",
@@ -137,8 +191,7 @@ def short_text(results: Sequence[Json], alike: Json | None) -> str:
         parts.append(table([heading, *rows], numbers))
     else:
         parts.append("no difference")
-    more = "--all tells all, --list CLASS prints both answers of its pairs, --html FILE makes a page"
-    return "\n\n".join([*parts, *problems[:2], more])
+    return "\n\n".join([*parts, more])
 
 
 def _sums(result: Json) -> str:
@@ -172,45 +225,73 @@ def _sums(result: Json) -> str:
     return "\n".join(lines)
 
 
-def _against(results: Sequence[Json], alike: Json | None) -> str:
-    rows = [["against A", *_LETTERS[1 : len(results) + 1]]]
-    rows.append(["compared", *(number(one["compared"]) for one in results)])
-    rows.append(["equal bytes", *(percent(one["equal_bytes"]["share"]) for one in results)])
-    rows.append(["rcode equal", *(percent(one["rcode_equal"]["share"]) for one in results)])
-    lines = [table(rows, frozenset(range(1, len(rows[0]))))]
-    if alike is not None:
-        each = ", ".join(
-            f"{letter} {number(count)}"
-            for letter, count in zip(_LETTERS, alike["alone"].values(), strict=False)
-        )
-        lines.append(
+def _against_first(results: Sequence[Json], alike: Json) -> str:
+    """A row for each side; the first is what the others are compared with."""
+    shares = [
+        [number(one["compared"]), *(percent(one[key]["share"]) for key in ("equal_bytes", "rcode_equal"))]
+        for one in results
+    ]
+    rows = [
+        [letter, side["name"], number(side["queries"]), *share]
+        for letter, side, share in zip(_LETTERS, alike["alone"], [["", "", ""], *shares], strict=False)
+    ]
+    heading = ["", "", "alone", "compared with A", "equal bytes", "rcode equal"]
+    return "\n".join(
+        [
+            table([heading, *rows], frozenset(range(2, 6))),
             f"of {number(alike['queries'])} queries all answer {number(alike['all_alike'])} alike; "
-            f"alone with its answer: {each}; otherwise {number(alike['otherwise'])}"
-        )
-    return "\n".join(lines)
+            f"otherwise, but no side alone: {number(alike['otherwise'])}",
+        ]
+    )
 
 
-def _classes(results: Sequence[Json]) -> list[list[str]]:
-    """Unexplained ones first, then the largest."""
+def _loneliest(alike: Json) -> list[str]:
+    """A table of the classes in which sides stand alone most often, each with its first query."""
+    counts = [
+        (count, letter, kind, side["listed"])
+        for letter, side in zip(_LETTERS, alike["alone"], strict=False)
+        for kind, count in side["classes"].items()
+    ]
+    counts.sort(key=lambda one: -one[0])
+    rows = [
+        [letter, kind, number(count), next((example_text(one) for one in listed if one["class"] == kind), "")]
+        for count, letter, kind, listed in counts[:_MOST_ALONE]
+    ]
+    heading = ["alone", "class of difference", "queries", "for example"]
+    return [table([heading, *rows], frozenset({2}))] if rows else []
+
+
+def alone_text(alike: Json) -> str:
+    """All that is known of who stands alone."""
+    rows = [
+        [f"{letter} alone", example_text(row), row["class"], row["answer"], row["others"]]
+        for letter, side in zip(_LETTERS, alike["alone"], strict=False)
+        for row in side["listed"]
+    ]
+    heading = ["", "query", "class of difference", "its answer", "all others"]
+    return table([heading, *rows], frozenset()) if rows else "no side stands alone"
+
+
+def _classes(results: Sequence[Json], most: int) -> list[list[str]]:
+    """Unexplained ones first, then the largest; at most so many rows, if that is more than one."""
     held = [{row["class"]: row for row in one["classes"]} for one in results]
     sums = {kind: sum(one[kind]["first"] for one in held if kind in one) for kind in CLASSES}
     kinds = [kind for kind in CLASSES if any(kind in one for one in held)]
     kinds.sort(key=lambda kind: (kind != UNEXPLAINED, -sums[kind]))
+    shown = len(kinds) if len(kinds) <= most else max(1, most - 1)
     told = []
-    for kind in kinds[:_MOST_CLASSES]:
+    for kind in kinds[:shown]:
         rows = [one.get(kind) for one in held]
-        example = next(class_rows({"classes": [row]})[0][3] for row in rows if row)
+        example = next(example_text(row["example"]) for row in rows if row)
         counts = (
             [rows[0]["pairs"], rows[0]["first"]]
             if len(rows) == 1 and rows[0]
             else [row["first"] if row else 0 for row in rows]
         )
         told.append([kind, *map(number, counts), example])
-    if len(kinds) > _MOST_CLASSES:
-        left = sum(sums[kind] for kind in kinds[_MOST_CLASSES:])
-        told.append(
-            [f"{len(kinds) - _MOST_CLASSES} further classes", *[""] * (len(told[0]) - 3), number(left), ""]
-        )
+    if shown < len(kinds):
+        left = sum(sums[kind] for kind in kinds[shown:])
+        told.append([f"{len(kinds) - shown} further classes", *[""] * (len(told[0]) - 3), number(left), ""])
     return told
 
 
@@ -227,17 +308,17 @@ class Page:
 
     def collector(self, before: str, after: str) -> Callable[[Pair, list[Finding]], None]:
         def seen(pair: Pair, found: list[Finding]) -> None:
-            kind = min((one.kind for one in found), key=CLASSES.index)
+            kind = foremost(found).kind
             self._held[after, kind] += 1
             if self._held[after, kind] <= _ON_PAGE:
                 self.pairs.append((pair, found, [before, after]))
 
         return seen
 
-    def text(self, results: Sequence[Json], alike: Json | None) -> str:
+    def text(self, results: Sequence[Json], found: Alone | None) -> str:
         rows = [
             {
-                "class": min((one.kind for one in found), key=CLASSES.index),
+                "class": foremost(found).kind,
                 "seq": pair[0].seq,
                 "asked": _asked(pair[0].query),
                 "why": "; ".join(dict.fromkeys(one.detail for one in found if one.detail)),
@@ -246,15 +327,30 @@ class Page:
             for pair, found, names in self.pairs
         ]
         rows.sort(key=lambda row: (CLASSES.index(str(row["class"])), row["seq"]))
+        lonely = [
+            {
+                "class": f"{letter} alone",
+                "seq": lone.own.seq,
+                "asked": _asked(lone.own.query),
+                "why": ": ".join(filter(None, (lone.finding.kind, lone.finding.detail))),
+                "sides": [
+                    (name, answer_text(lone.own.reply)),
+                    ("all others", answer_text(lone.others.reply)),
+                ],
+            }
+            for letter, name, side in zip(_LETTERS, self.names, found.sides if found else (), strict=False)
+            for lone in side.listed[:_ON_PAGE]
+        ]
         return html.answers_page(
             names=self.names,
             shares=[
                 (one["after"]["name"], share_rows(one), referral_rows(one), class_rows(one))
                 for one in results
             ],
-            alike=alike,
+            alike=found.as_json(self.names) if found else None,
+            lonely=lonely,
             rows=rows,
-            classes=list(dict.fromkeys(row["class"] for row in rows)),
+            classes=list(dict.fromkeys(row["class"] for row in (*lonely, *rows))),
             most=_ON_PAGE,
         )
 

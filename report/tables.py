@@ -91,7 +91,7 @@ def share_rows(result: Json) -> list[list[str]]:
 def class_rows(result: Json) -> list[list[str]]:
     """Class, pairs that have it, pairs counted once, an example."""
     return [
-        [row["class"], number(row["pairs"]), number(row["first"]), _example(row["example"])]
+        [row["class"], number(row["pairs"]), number(row["first"]), example_text(row["example"])]
         for row in result["classes"]
     ]
 
@@ -119,7 +119,8 @@ def referral_rows(result: Json) -> list[list[str]]:
     ]
 
 
-def _example(example: Json) -> str:
+def example_text(example: Json) -> str:
+    """A query and what is noted of it."""
     text = f"#{example['seq']} {example['qname']} {example['qtype']}"
     return f"{text}: {example['detail']}" if example["detail"] else text
 

@@ -21,7 +21,7 @@ from report.tables import comparison_text
 from report.tests.writers import ra_bytes
 from report.zone import parse_zone
 
-ZONE = parse_zone(f"""\
+ZONE_TEXT = f"""\
 . 86400 SOA a.root-servers.net. nstld. 2020101902 1800 900 604800 86400
 . RRSIG SOA 8 0 86400 1 1 1 . c29hMjAyMA==
 . NS a.root-servers.net.
@@ -41,7 +41,8 @@ free. NS ns.free.
 ns.free. A 192.0.2.9
 arpa. NS a.root-servers.net.
 belk. NSEC bentley. NS RRSIG NSEC
-""")
+"""
+ZONE = parse_zone(ZONE_TEXT)
 COM = [(2, "com.", "NS", "a.gtld-servers.net.", "b.gtld-servers.net.")]
 SOA_2016 = (2, ".", "SOA", "a.root-servers.net. nstld. 2016100600 1800 900 604800 86400")
 SOA_2020 = (2, ".", "SOA", "a.root-servers.net. nstld. 2020101902 1800 900 604800 86400")

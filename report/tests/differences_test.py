@@ -9,10 +9,11 @@ import dns.message
 import pytest
 
 from report.__main__ import main
+from report.classify import NO_REPLAYED, UNEXPLAINED, Evidence
 from report.differences import alone, answer_text, class_named
 from report.errors import ReportError
 from report.rafile import join
-from report.tests.compare_test import COM, reply
+from report.tests.compare_test import CASES, COM, ZONE_TEXT, reply
 from report.tests.writers import ra_bytes
 from report.wire import delegation, parse
 
@@ -41,10 +42,15 @@ def three(folder: Path) -> list[Path]:
 
 
 def test_who_stands_alone(tmp_path: Path) -> None:
-    found = alone([join(path.name, [path]) for path in three(tmp_path)])
-    assert found.as_json(["a", "b", "c"]) == {
-        "queries": 4, "all_alike": 1, "alone": {"a": 1, "b": 0, "c": 1}, "otherwise": 1
-    }  # fmt: skip
+    sides = [join(path.name, [path]) for path in three(tmp_path)]
+    found = alone(sides, None, Evidence()).as_json(["a", "b", "c"])
+    assert (found["queries"], found["all_alike"], found["otherwise"]) == (4, 1, 1)
+    assert [(one["name"], one["queries"]) for one in found["alone"]] == [("a", 1), ("b", 0), ("c", 1)]
+    a, _, c = (one["listed"] for one in found["alone"])
+    assert [(one["seq"], one["class"]) for one in a] == [(1, UNEXPLAINED)]  # without a zone
+    assert a[0]["answer"] == "NOERROR, authority: 2 NS, additional: 1 A"
+    assert a[0]["others"] == "NOERROR, authority: 2 NS"
+    assert [(one["seq"], one["qname"], one["class"]) for one in c] == [(2, "www.example.com.", NO_REPLAYED)]
 
 
 def test_the_terminal_has_twenty_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,14 +58,39 @@ def test_the_terminal_has_twenty_lines(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["compare", *map(str, paths)]) == 0
     told = capsys.readouterr().out
     assert len(told.splitlines()) <= 20
-    assert "alone with its answer: A 1, B 0, C 1; otherwise 1" in told
+    assert "of 4 queries all answer 1 alike; otherwise, but no side alone: 1" in told
+    assert re.search(r"C +no answer in replay +1 +#2 www.example.com. A\n", told)
     assert re.search(r"class of difference +B +C +for example", told)
+    assert main(["compare", *map(str, paths), "--all"]) == 0
+    assert re.search(
+        r"A alone +#1 .+ A in additional gone.+NOERROR, authority: 2 NS\n", capsys.readouterr().out
+    )
     assert main(["compare", *map(str, paths[:2])]) == 0
     told = capsys.readouterr().out
     assert len(told.splitlines()) <= 20
     assert "4 answers compared: 50.00 % have the same content" in told
     assert main(["compare", *map(str, paths[:2]), "--all"]) == 0
     assert "unexplained, all of them" in capsys.readouterr().out
+
+
+def test_many_classes_and_sides_have_twenty_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each kind of difference once, and of each side."""
+    kinds = [case[1:3] for case in CASES if case[1].question == case[2].question]
+    first = side(tmp_path, "a.ra", *(before for before, _ in kinds))
+    others = [
+        side(
+            tmp_path,
+            f"{at}.ra",
+            *(after if one % 3 == at else before for one, (before, after) in enumerate(kinds)),
+        )
+        for at in range(3)
+    ]
+    zone = tmp_path / "zone"
+    zone.write_text(ZONE_TEXT)
+    assert main(["compare", *map(str, (first, *others)), "--zone", str(zone)]) == 0
+    told = capsys.readouterr().out
+    assert len(told.splitlines()) == 20
+    assert "further classes" in told
 
 
 def test_pairs_of_a_class_are_printed_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,7 +108,8 @@ def test_the_page_has_both_answers_and_is_whole_without_script(tmp_path: Path) -
     paths, page = three(tmp_path), tmp_path / "page.html"
     assert main(["compare", *map(str, paths), "--html", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
-    assert text.count('<details class="pair"') == 5
+    assert text.count('<details class="pair"') == 7
+    assert text.count('data-class="C alone"') == 1 and "Who stands alone" in text
     assert "http" not in text.lower().replace("http-equiv", "")
     assert 'data-class="no answer in replay"' in text and "a.gtld-servers.net. 60 IN A 192.5.6.30" in text
     assert "hidden" in re.findall(r'<p id="filters"[^>]*>', text)[0]  # until the script shows them
