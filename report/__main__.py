@@ -11,7 +11,18 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from report import beside, differences, expect, export, html, plots, series, whole_file
+from report import (
+    beside,
+    differences,
+    expect,
+    export,
+    figures,
+    html,
+    plots,
+    series,
+    several_plots,
+    whole_file,
+)
 from report.classify import Finding
 from report.compare import Pair, compare, gather
 from report.errors import Parser, ReportError
@@ -24,6 +35,7 @@ from report.tables import comparison_text, table
 from report.zone import Zone, read_zone
 
 _SILENCE_S = 5.0
+_PLOTS = ".plots"  # ends the name of the folder beside a page of several runs
 
 
 def main(argv: Sequence[str]) -> int:
@@ -70,6 +82,7 @@ def parser() -> argparse.ArgumentParser:
     two.add_argument(
         "-o", "--output", type=Path, help="page for several runs (default: comparison.html beside them)"
     )
+    two.add_argument("--pdf", action="store_true", help="write the plots as PDF, too, beside SVG and PNG")
     two.set_defaults(run=_report)
     _add_export(commands.add_parser("export", help="write the records of runs as one table"))
     _add_check(commands.add_parser("check", help="hold runs against limits and a baseline"))
@@ -207,13 +220,15 @@ def _want_parent(path: Path | None) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    """Status 1 where a run is not clean. Pages next to runs (`report results/*`) are ignored."""
+    """Status 1 where a run is not clean. Pages next to runs and their plots (`report results/*`) are
+    ignored.
+    """
     _want_parent(arguments.output)
     if [(one / series.FILE).is_file() for one in arguments.runs] == [True]:
-        return 0 if series.write(arguments.runs[0]) else 1
-    folders = [one for one in arguments.runs if one.suffix != ".html" or one.is_dir()] or arguments.runs
+        return 0 if series.write(arguments.runs[0], arguments.pdf) else 1
+    folders = [one for one in arguments.runs if not _is_page(one)] or arguments.runs
     measured = [_measured(folder) for folder in folders]
-    summaries = [_write_report(one) for one in measured]
+    summaries = [_write_report(one, arguments.pdf) for one in measured]
     for folder, summary in zip(folders, summaries, strict=True):
         print(folder / "report.html")
         if not summary["clean"]:
@@ -222,8 +237,9 @@ def _report(arguments: argparse.Namespace) -> int:
         target = arguments.output or folders[0].resolve().parent / "comparison.html"
         runs = [one.run for one in measured]
         names = beside.labels_of(runs)
-        drawn = plots.side_by_side(dict(zip(names, measured, strict=True)))
+        drawn = several_plots.side_by_side({name: [one] for name, one in zip(names, measured, strict=True)})
         differing, main = beside.differences(runs, names), beside.main_figures(summaries, names)
+        figures.write(target.with_suffix(_PLOTS), drawn, arguments.pdf)
         html.write(target, html.comparison_page(summaries, names, differing, main, drawn))
         for rows in (differing, main):
             print(f"{table(rows, frozenset())}\n" if rows else "", end="\n" if rows else "")
@@ -232,12 +248,16 @@ def _report(arguments: argparse.Namespace) -> int:
     return _status(summaries)
 
 
-def _write_report(measured: Measured) -> Json:
+def _is_page(path: Path) -> bool:
+    return path.suffix == _PLOTS or (path.suffix == ".html" and not path.is_dir())
+
+
+def _write_report(measured: Measured, pdf: bool = False) -> Json:
     summary = summarize(measured)
     folder = measured.run.folder
     write_summary(folder, summary)
     drawn = plots.draw_all(measured, summary)
-    plots.write(folder / "plots", drawn)
+    figures.write(folder / "plots", drawn, pdf)
     html.write(folder / "report.html", html.run_page(measured.run, summary, drawn))
     return summary
 

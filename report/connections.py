@@ -27,22 +27,33 @@ def summarize(run: Run, files: Sequence[RqFile], tally: Tally) -> Json:
             "fresh": tally.fresh.spread(),
             "reused": tally.reused.spread(),
         },
-        "sockets": sockets(run),
+        "sockets": sockets(run, tally.sends.end_ns),
     }
 
 
-def sockets(run: Run) -> Json:
-    """Peaks of TCP sockets at both ends; null where nobody sampled. Those of several clients are added."""
-    clients = [_peaks(samples) for samples in run.client_samples.values() if samples]
+def sockets(run: Run, end_ns: int) -> Json:
+    """Peaks of TCP sockets at both ends; null where nobody sampled. Those of several clients are added. After
+    `end_ns`, when the last query has been sent, the replay closes its connections: what then waits in
+    TIME-WAIT is no trait of the trace.
+    """
+    clients = [_peaks(run, samples, end_ns) for samples in run.client_samples.values() if samples]
     drops = server.growth(run, "listen_drops")
     return {
-        "server": {**_peaks(run.samples), "listen_drops": int(drops or 0)} if run.samples else None,
+        "server": {**_peaks(run, run.samples, end_ns), "listen_drops": int(drops or 0)}
+        if run.samples
+        else None,
         "clients": {name: sum(one[name] for one in clients) for name in clients[0]} if clients else None,
     }
 
 
-def _peaks(samples: Sequence[ServerSample]) -> dict[str, int]:
+def _peaks(run: Run, samples: Sequence[ServerSample], end_ns: int) -> dict[str, int]:
+    clock = server.clock_of(run)
+    during = samples if clock is None else [one for one in samples if clock(one) <= end_ns]
     return {
-        f"peak_{state}": int(max((sample.values.get(f"tcp_{state}", 0.0) for sample in samples), default=0))
-        for state in ("established", "time_wait")
+        "peak_established": _peak(samples, "tcp_established"),
+        "peak_time_wait": _peak(during, "tcp_time_wait"),
     }
+
+
+def _peak(samples: Sequence[ServerSample], column: str) -> int:
+    return int(max((one.values.get(column, 0.0) for one in samples), default=0))

@@ -1,4 +1,4 @@
-"""Figures as SVG and PNG, all in one style. No global state of matplotlib is touched outside `styled`."""
+"""Figures as SVG, PNG and PDF in one style. No global state of matplotlib is touched outside `styled`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from report import whole_file
@@ -26,6 +29,11 @@ CDF_POINTS = 600
 Size = tuple[float, float]
 NORMAL: Size = (6.0, 3.2)  # inches; two of them side by side are as wide as one WIDE
 WIDE: Size = (12.4, 3.4)
+_HOW: dict[str, Callable[[str], dict[str, Any]]] = {
+    "svg": lambda title: {"metadata": {"Date": None, "Creator": "Reprise", "Title": title}},
+    "png": lambda _: {"facecolor": "white", "metadata": {"Software": "Reprise"}},
+    "pdf": lambda title: {"metadata": {"CreationDate": None, "Creator": "Reprise", "Title": title}},
+}
 REFERENCE = re.compile(r'(\bid="|url\(#|href="#)')
 
 
@@ -41,13 +49,23 @@ class Words:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A finished plot. `caption` says in words how it is to be read."""
+    """A painted plot, rendered when it is asked for. `caption` says in words how it is to be read."""
 
     name: str
     title: str
     caption: str
-    svg: str
-    png: bytes
+    figure: Figure
+
+    def rendered(self, form: str) -> bytes:
+        """As `svg`, `png` or `pdf`; the same plot gives the same bytes."""
+        out = io.BytesIO()
+        with styled(), mpl.rc_context({"svg.hashsalt": self.name}):
+            self.figure.savefig(out, format=form, **_HOW[form](self.title))
+        return out.getvalue()
+
+    @cached_property
+    def svg(self) -> str:
+        return self.rendered("svg").decode("utf-8")
 
     @property
     def inline(self) -> str:
@@ -68,15 +86,12 @@ def draw(words: Words, paint: Callable[[Axes], bool], size: Size = NORMAL) -> Dr
     """`paint` returns False where it had no data; the plot then says `nothing`, so that a gap is not taken
     for a fault.
     """
-    with styled(), mpl.rc_context({"svg.hashsalt": words.name}):
+    with styled():
         figure = Figure(figsize=size)
         axes = figure.add_subplot()
         if not paint(axes):
             _say(axes, words.nothing)
-        svg, png = io.StringIO(), io.BytesIO()
-        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "Reprise", "Title": words.title})
-        figure.savefig(png, format="png", facecolor="white", metadata={"Software": "Reprise"})
-    return Drawn(words.name, words.title, words.caption, svg.getvalue(), png.getvalue())
+    return Drawn(words.name, words.title, words.caption, figure)
 
 
 def _say(axes: Axes, text: str) -> None:
@@ -100,9 +115,22 @@ def plain(axis_value: float, _: int | None = None) -> str:
 
 
 def plain_axis(axes: Axes, which: str) -> None:
+    """To be called when the data and the scale are there; a logarithmic axis of less than two decades has
+    more ticks.
+    """
     for letter in which:
         axis = axes.xaxis if letter == "x" else axes.yaxis
         axis.set_major_formatter(FuncFormatter(plain))
+        if axis.get_scale() == "log":
+            low, high = sorted(axis.get_view_interval())
+            if high < 100 * low:
+                axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.set_minor_formatter(NullFormatter())
+
+
+def whole_axis(axis: Axis) -> None:
+    """Ticks of counts are whole numbers."""
+    axis.set_major_locator(MaxNLocator(integer=True))
 
 
 def legend_above(axes: Axes, at_least: int = 2) -> None:
@@ -115,9 +143,10 @@ def legend_above(axes: Axes, at_least: int = 2) -> None:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.2)
 
 
-def write(folder: Path, drawn: Sequence[Drawn]) -> None:
-    """plots/NAME.svg and plots/NAME.png."""
+def write(folder: Path, drawn: Sequence[Drawn], pdf: bool = False) -> None:
+    """NAME.svg and NAME.png of each plot, and NAME.pdf where it is asked for."""
     folder.mkdir(exist_ok=True)
     for plot in drawn:
         whole_file.write(folder / f"{plot.name}.svg", plot.svg, durable=False)
-        whole_file.write(folder / f"{plot.name}.png", plot.png, durable=False)
+        for form in ("png", "pdf") if pdf else ("png",):
+            whole_file.write(folder / f"{plot.name}.{form}", plot.rendered(form), durable=False)

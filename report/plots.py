@@ -1,31 +1,18 @@
-"""The plots of a run, and of several runs beside each other. Values in, finished plots out."""
+"""The plots of a run. Values in, finished plots out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from report import server, stalls
-from report.distribution import Distribution, Slices
-from report.figures import WIDE, Drawn, Words, cdf_points, draw, legend_above, plain_axis, write
+from report import curves, round_trips, server, stalls
+from report.curves import LEVEL, MEGA, RATE, TIME_LABEL, Answers, bin_size, line, scaled, time_axis
+from report.distribution import Slices
+from report.figures import WIDE, Drawn, Words, draw, legend_above, plain_axis, whole_axis
 from report.run import Json
-from report.server import Series
 from report.summary import Measured
-from report.tally import Rate, Tally
-
-__all__ = ["draw_all", "side_by_side", "write"]
-
-BINS_S = (0.1, 1, 10, 60, 600, 3600)
-MAX_BINS = 400
-TIME_LABEL = "time since the start [s]"
-MEGA = 1e6
-SLOWEST_POINTS = 600
-MOST_CURVES = 8
+from report.tally import Tally
 
 
 def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
@@ -33,151 +20,18 @@ def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
     tally = measured.tally
     return [
         _rate(tally),
-        _error_cdf({"": tally.errors_of()}),
+        curves.error_cdf({"": tally.errors_of()}),
         _error_over_time(tally),
         *_latencies(tally),
         *_response_over_time(measured, summary),
+        *_by_round_trip(measured),
         _rcodes(summary["rcode"]),
+        _unanswered(tally),
         _server_cpu(measured),
         _server_memory(measured),
         *_kernel_memory(measured),
         *_connections(measured),
     ]
-
-
-def side_by_side(runs: Mapping[str, Measured]) -> list[Drawn]:
-    """Several runs, by their labels, in one plot each; a run has the same color in all."""
-    errors = {name: one.tally.errors_of() for name, one in runs.items()}
-    latencies = {name: _Answers.of(one.tally) for name, one in runs.items()}
-    cpu = {name: server.summed(server.process_series(one.run, "cpu_s")) for name, one in runs.items()}
-    return [
-        _latency_cdf(latencies),
-        _slowest(latencies),
-        _over_time(
-            "cpu",
-            "CPU of the server",
-            "CPU [% of one core]",
-            {k: server.rate_of(v) for k, v in cpu.items()},
-            100,
-        ),
-        _over_time(
-            "memory",
-            "Memory of the server",
-            "memory [MB]",
-            {k: server.summed(server.process_series(one.run, "rss_bytes")) for k, one in runs.items()},
-            1 / MEGA,
-        ),
-        *_connections_of(runs),
-        _rates_of(runs),
-        _error_cdf(errors),
-    ]
-
-
-def _connections_of(runs: Mapping[str, Measured]) -> list[Drawn]:
-    """By state, where any run had one."""
-    titles = {"tcp_established": "Established connections", "tcp_time_wait": "Connections in TIME-WAIT"}
-    found = []
-    for column, title in titles.items():
-        series = {name: server.host_series(one.run, column) for name, one in runs.items()}
-        if any(value for one in series.values() for _, value in one.points):
-            found.append(
-                _over_time(column.replace("_", "-"), f"{title} at the server", "connections", series, 1)
-            )
-    return found
-
-
-def _over_time(name: str, title: str, label: str, series: Mapping[str, Series], factor: float) -> Drawn:
-    """A line for each run."""
-
-    def paint(axes: Axes) -> bool:
-        for run, one in series.items():
-            _line(axes, _scaled(one, factor), run, drawstyle="steps-pre")
-        _time_axis(axes, label)
-        legend_above(axes)
-        return any(one.points for one in series.values())
-
-    return draw(Words(name, title, "Sampled at the server's host.", "the servers were not sampled"), paint)
-
-
-def of_variants(variants: Mapping[str, Sequence[Tally]]) -> list[Drawn]:
-    """Variants of a series in one plot each, all clean runs of a variant taken together. Of many, some."""
-    names = list(variants)
-    if len(names) > MOST_CURVES:
-        names = [names[round(at)] for at in np.linspace(0, len(names) - 1, MOST_CURVES)]
-    answers = {name: _Answers.of_all(variants[name]) for name in names}
-    return [_latency_cdf(answers), _slowest(answers)]
-
-
-@dataclass(frozen=True)
-class Axis:
-    """A swept key with numbers. `lines`: for each combination of the other keys' values its label, and the
-    variants by their value of the key, ascending.
-    """
-
-    key: str
-    lines: tuple[tuple[str, tuple[tuple[float, int], ...]], ...]
-
-
-def over_key(axis: Axis | None, figures: Sequence[tuple[str, Sequence[Sequence[float]]]]) -> list[Drawn]:
-    """Main figures (title, values by variant) over the swept key; none without one."""
-    return [] if axis is None else [_over_key(axis, number, *one) for number, one in enumerate(figures)]
-
-
-def _over_key(axis: Axis, number: int, title: str, values: Sequence[Sequence[float]]) -> Drawn:
-    places = [place for _, line in axis.lines for place, _ in line]
-    held = [one for part in values for one in part]
-
-    def paint(axes: Axes) -> bool:
-        for label, line in axis.lines:
-            known = [(place, float(np.median(values[at]))) for place, at in line if values[at]]
-            (drawn,) = axes.plot(*zip(*known, strict=True), label=label) if known else axes.plot([], [])
-            for place, at in line:
-                color = drawn.get_color()
-                axes.plot([place] * len(values[at]), values[at], "o", color=color, alpha=0.5, markersize=4)
-        if min(places) > 0 and max(places) / min(places) > 20:
-            axes.set_xscale("log")
-        if held and min(held) > 0 and max(held) / min(held) > 100:
-            axes.set_yscale("log")
-        else:
-            axes.set_ylim(bottom=0)
-        axes.set_xlabel(axis.key)
-        axes.set_ylabel(title)
-        plain_axis(axes, "xy")
-        legend_above(axes)
-        return bool(held)
-
-    caption = "Each clean run is a dot; lines join the medians."
-    return draw(Words(f"swept-{number}", title, caption, "no run was clean"), paint)
-
-
-def bin_size(span_ns: int) -> float:
-    """Seconds a bin: the finest that gives no more bins than can be told apart; short runs in tenths."""
-    span = span_ns / 1e9
-    if span > 15:
-        return next((size for size in BINS_S[1:] if span / size <= MAX_BINS), BINS_S[-1])
-    return next((size for size in BINS_S if span / size <= MAX_BINS), BINS_S[-1])
-
-
-def per_second(rate: Rate, size: float, span_ns: int) -> Series:
-    """Rate in each bin of `size` seconds that ends within the span; a bin that is cut by the end would show a
-    fall that is none.
-    """
-    size_ns = int(size * 1e9)
-    counts = rate.per(size_ns, max(1, span_ns // size_ns))
-    return Series("", tuple(((at + 0.5) * size, count / size) for at, count in enumerate(counts)))
-
-
-def _line(axes: Axes, series: Series, label: str, **style: object) -> None:
-    x, y = zip(*series.points, strict=True) if series.points else ((), ())
-    axes.plot(x, y, label=label, **style)  # type: ignore[arg-type]
-
-
-def _time_axis(axes: Axes, label: str) -> None:
-    axes.set_xlabel(TIME_LABEL)
-    axes.set_ylabel(label)
-    axes.set_ylim(bottom=0)
-    axes.margins(x=0.01)
-    plain_axis(axes, "xy")
 
 
 def _rate(tally: Tally) -> Drawn:
@@ -187,52 +41,21 @@ def _rate(tally: Tally) -> Drawn:
     def paint(axes: Axes) -> bool:
         if not tally.records:
             return False
-        _line(axes, per_second(tally.due, size, span), "trace", linewidth=4, alpha=0.35)
-        _line(axes, per_second(tally.sends, size, span), "replay, sent", linewidth=1.2)
-        _line(axes, per_second(tally.answers, size, span), "answers", linewidth=1.2, linestyle=(0, (2, 2)))
-        _time_axis(axes, "rate [1/s]")
+        line(axes, curves.per_second(tally.due, size, span), "trace", linewidth=4, alpha=0.35)
+        line(axes, curves.per_second(tally.sends, size, span), "replay, sent", linewidth=1.2)
+        line(
+            axes,
+            curves.per_second(tally.answers, size, span),
+            "answers",
+            linewidth=1.2,
+            linestyle=(0, (2, 2)),
+        )
+        time_axis(axes, "rate [1/s]")
         legend_above(axes)
         return True
 
     caption = f"Queries due by the trace, queries sent and answers received, in bins of {size:g} s."
     return draw(Words("rate", "Rate of trace and replay", caption, "no query reached a querier"), paint, WIDE)
-
-
-def _rates_of(runs: Mapping[str, Measured]) -> Drawn:
-    size = bin_size(max(one.tally.span_ns for one in runs.values()))
-
-    def paint(axes: Axes) -> bool:
-        for name, one in runs.items():
-            _line(axes, per_second(one.tally.sends, size, one.tally.span_ns), name)
-        _time_axis(axes, "rate [1/s]")
-        legend_above(axes)
-        return any(one.tally.records for one in runs.values())
-
-    return draw(
-        Words("rates", "Rate of the replays", f"Queries sent, in bins of {size:g} s.", "no query was sent"),
-        paint,
-    )
-
-
-def _error_cdf(errors: dict[str, Distribution]) -> Drawn:
-    def paint(axes: Axes) -> bool:
-        held = {name: cdf_points(one.absolute()) for name, one in errors.items() if one.count}
-        for name, (x, y) in held.items():
-            axes.plot(np.maximum(x, 100) / 1000, y, label=name)
-        axes.set_xscale("log")
-        _share_axis(axes, "timing error, |sent - due| [µs]")
-        legend_above(axes)
-        return bool(held)
-
-    caption = "Share of the queries that were sent at most this long before or after they were due."
-    return draw(Words("timing-cdf", "Timing error", caption, "no query was sent after the warm-up"), paint)
-
-
-def _share_axis(axes: Axes, label: str) -> None:
-    axes.set_xlabel(label)
-    axes.set_ylabel("share of queries")
-    axes.set_ylim(0, 1.02)
-    plain_axis(axes, "xy")
 
 
 def _error_over_time(tally: Tally) -> Drawn:
@@ -263,77 +86,12 @@ def bands_of(slices: Slices, span_ns: int) -> tuple[NDArray[np.float64], NDArray
     return np.asarray((numbers + 0.5) * size_ns / 1e9), bands / 1000
 
 
-@dataclass(frozen=True)
-class _Answers:
-    """Times from send, or from when they were due, to the answers, and how many queries were sent."""
-
-    latency: Distribution
-    response: Distribution
-    sent: int
-
-    @classmethod
-    def of(cls, tally: Tally) -> _Answers:
-        return cls.of_all([tally])
-
-    @classmethod
-    def of_all(cls, tallies: Sequence[Tally]) -> _Answers:
-        latency = Distribution.of(one for tally in tallies for one in tally.latency.values())
-        response = Distribution.of(one for tally in tallies for one in tally.response.values())
-        return cls(latency, response if response.count else latency, sum(tally.sent for tally in tallies))
-
-
 def _latencies(tally: Tally) -> list[Drawn]:
     found = {
-        name.upper(): _Answers(one, tally.response.get(name, one), tally.sent_over[name])
+        name.upper(): Answers(one, tally.response.get(name, one), tally.sent_over[name])
         for name, one in tally.latency.items()
     }
-    return [_latency_cdf(found), _slowest(found)]
-
-
-def _latency_cdf(answers: dict[str, _Answers]) -> Drawn:
-    def paint(axes: Axes) -> bool:
-        held = {name: one for name, one in answers.items() if one.latency.count}
-        for name, one in held.items():
-            x, y = cdf_points(one.latency)
-            answered = one.latency.count / max(one.sent, one.latency.count)
-            axes.plot(np.maximum(x, 1) / MEGA, y * answered, label=f"{name} ({one.latency.count:,})")
-        axes.set_xscale("log")
-        _share_axis(axes, "latency [ms]")
-        legend_above(axes, 1)
-        return bool(held)
-
-    caption = (
-        "Share of the queries sent that had an answer within this time, from the SYN of a fresh connection."
-    )
-    return draw(Words("latency", "Latency", caption, "no answer was received"), paint)
-
-
-def _slowest(answers: dict[str, _Answers]) -> Drawn:
-    """The field's picture of the tail: what the slowest part of the queries waited at least."""
-
-    def paint(axes: Axes) -> bool:
-        held = {name: one for name, one in answers.items() if one.response.count}
-        for name, one in held.items():
-            values, so_far = one.response.ascending()
-            sent = max(one.sent, one.response.count)
-            slower = sent - so_far + 1  # queries that took as long, or longer, or for ever
-            kept = np.unique(np.geomspace(1, len(values), SLOWEST_POINTS).astype(np.int64))
-            axes.plot(slower[-kept] / sent * 100, np.maximum(values[-kept], 1) / MEGA, label=name)
-        if held:
-            axes.set_xscale("log")
-            axes.set_yscale("log")
-            axes.set_xlim(100, min(axes.get_xlim()))
-        axes.set_xlabel("slowest queries [%]")
-        axes.set_ylabel("response time [ms]")
-        plain_axis(axes, "xy")
-        legend_above(axes)
-        return bool(held)
-
-    caption = (
-        "What the slowest part of the queries sent waited at least, from when they were due by the trace; a "
-        "curve begins at the share that had no answer."
-    )
-    return draw(Words("slowest", "Slowest answers", caption, "no answer was received"), paint)
+    return [curves.latency_cdf(found), curves.slowest({name: [one] for name, one in found.items()})]
 
 
 def _response_over_time(measured: Measured, summary: Json) -> list[Drawn]:
@@ -353,7 +111,7 @@ def _response_over_time(measured: Measured, summary: Json) -> list[Drawn]:
         for one in summary["stalls"]["spans"]:
             axes.axvspan(one["at_s"], one["at_s"] + one["seconds"], color="#888888", alpha=0.25, linewidth=0)
         for event in stalls.events(measured.run):
-            axes.axvline(event.at_s, color="#888888", linestyle=":", linewidth=1)
+            _mark(axes, event.at_s)
         axes.set_yscale("log")
         axes.set_xlabel(TIME_LABEL)
         axes.set_ylabel("response time [ms]")
@@ -369,6 +127,41 @@ def _response_over_time(measured: Measured, summary: Json) -> list[Drawn]:
     return [draw(Words("response-time", "Response time", caption, ""), paint, WIDE)]
 
 
+def _by_round_trip(measured: Measured) -> list[Drawn]:
+    """Only where clients have a distance ([rtt]), and not the same one."""
+    if not measured.run.experiment.get("rtt"):
+        return []
+    found = round_trips.latencies(measured.files)
+    if len(found.classes) < 2:
+        return []
+    left = f" {found.left_out:,} answers of clients with fewer are left out." if found.left_out else ""
+    caption = (
+        "Latency by the client's round trip, the least time in which it had an answer, its handshake not "
+        f"counted, of at least {round_trips.FEWEST} answers: boxes are quartiles with the median, whiskers "
+        f"the percentiles 5 and 95.{left}"
+    )
+    words = Words("latency-rtt", "Latency by round trip", caption, "")
+    return [curves.boxes(words, "round trip of the client [ms]", [("", found.classes)], WIDE)]
+
+
+def _unanswered(tally: Tally) -> Drawn:
+    size = bin_size(tally.span_ns)
+
+    def paint(axes: Axes) -> bool:
+        count = max(1, -(-tally.asked.end_ns // int(size * 1e9)))
+        shares = tally.unanswered_share(int(size * 1e9), count) * 100
+        axes.stairs(shares, np.arange(count + 1) * size, baseline=None)
+        time_axis(axes, "without an answer [%]")
+        return bool(tally.unanswered.end_ns)
+
+    caption = f"Share of the queries due in each bin of {size:g} s that had no answer, for whatever reason."
+    return draw(Words("unanswered", "Queries without an answer", caption, "every query was answered"), paint)
+
+
+def _mark(axes: Axes, at_s: float) -> None:
+    axes.axvline(at_s, color="#888888", linestyle=":", linewidth=1)
+
+
 def _rcodes(counts: dict[str, int]) -> Drawn:
     def paint(axes: Axes) -> bool:
         names = list(counts)[::-1]
@@ -380,6 +173,7 @@ def _rcodes(counts: dict[str, int]) -> Drawn:
         axes.margins(x=0.22)
         axes.grid(visible=False, axis="y")
         plain_axis(axes, "x")
+        whole_axis(axes.xaxis)
         return bool(counts)
 
     return draw(
@@ -393,10 +187,10 @@ def _server_cpu(measured: Measured) -> Drawn:
 
     def paint(axes: Axes) -> bool:
         for one in series:
-            _line(axes, _scaled(one, 100), one.name, drawstyle="steps-pre")
-        style = {"linestyle": (0, (2, 2)), "linewidth": 1.2, "color": "#888888", "drawstyle": "steps-pre"}
-        _line(axes, _scaled(host, 100), "whole host", **style)
-        _time_axis(axes, "CPU [% of one core]")
+            line(axes, scaled(one, 100), one.name, drawstyle=RATE)
+        style = {"linestyle": (0, (2, 2)), "linewidth": 1.2, "color": "#888888", "drawstyle": RATE}
+        line(axes, scaled(host, 100), "whole host", **style)
+        time_axis(axes, "CPU [% of one core]")
         legend_above(axes)
         return any(one.points for one in series)
 
@@ -405,14 +199,14 @@ def _server_cpu(measured: Measured) -> Drawn:
 
 
 def _server_memory(measured: Measured) -> Drawn:
-    pss, rss = (server.process_series(measured.run, name) for name in ("pss_bytes", "rss_bytes"))
+    series = server.memory_series(measured.run)
 
     def paint(axes: Axes) -> bool:
-        for one in pss if any(value for part in pss for _, value in part.points) else rss:
-            _line(axes, _scaled(one, 1 / MEGA), one.name)
-        _time_axis(axes, "memory [MB]")
+        for one in series:
+            line(axes, scaled(one, 1 / MEGA), one.name, drawstyle=LEVEL)
+        time_axis(axes, "memory [MB]")
         legend_above(axes)
-        return any(one.points for one in (*pss, *rss))
+        return any(one.points for one in series)
 
     caption = "Memory of each process tree of the server (shared pages counted once)."
     return draw(Words("server-memory", "Memory of the server", caption, "the server was not sampled"), paint)
@@ -428,8 +222,8 @@ def _kernel_memory(measured: Measured) -> list[Drawn]:
     def paint(axes: Axes) -> bool:
         for one, label in zip(kernel, ("buffers, TCP", "buffers, UDP", "kernel objects"), strict=True):
             if any(value for _, value in one.points):
-                _line(axes, _scaled(one, 1 / MEGA), label)
-        _time_axis(axes, "memory [MB]")
+                line(axes, scaled(one, 1 / MEGA), label, drawstyle=LEVEL)
+        time_axis(axes, "memory [MB]")
         legend_above(axes)
         return True
 
@@ -458,19 +252,16 @@ def _connections(measured: Measured) -> list[Drawn]:
 
     def paint(axes: Axes) -> bool:
         for name, one in held.items():
-            _line(axes, one, name)
+            line(axes, one, name, drawstyle=LEVEL)
         for name, one in dashed.items():
-            _line(axes, one, name, linestyle=(0, (2, 2)), linewidth=1.2)
-        _time_axis(axes, "connections")
-        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+            line(axes, one, name, linestyle=(0, (2, 2)), linewidth=1.2, drawstyle=LEVEL)
+        _mark(axes, measured.tally.sends.end_ns / 1e9)
+        time_axis(axes, "connections", counts=True)
         legend_above(axes, 1)
         return True
 
     caption = (
         "TCP connections by state, sampled once a second at the server's host and, where asked, the clients'."
+        " Dotted: the last query was sent, and the replay closed what was open."
     )
     return [draw(Words("connections", "TCP connections", caption, ""), paint, WIDE)]
-
-
-def _scaled(series: Series, factor: float) -> Series:
-    return Series(series.name, tuple((time, value * factor) for time, value in series.points))

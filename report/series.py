@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from report import html, plots, statistics, whole_file
+from report import figures as drawing
+from report import html, several_plots, statistics, whole_file
 from report.errors import ReportError
 from report.figures import Drawn
 from report.rows import Figure, figures
@@ -195,13 +196,13 @@ def lines(variants: Sequence[Variant]) -> list[Line]:
     ]
 
 
-def write(folder: Path) -> bool:
-    """Writes the CSV and the page, and prints the main figures; whether all runs are clean."""
+def write(folder: Path, pdf: bool = False) -> bool:
+    """Writes the CSV, the plots and the page, and prints the main figures; whether all runs are clean."""
     variants = read(folder)
     found = lines(variants)
     whole_file.write(folder / CSV, as_csv(variants))
     drawn = _drawn(folder, variants, _main(found))
-    plots.write(folder / "plots", drawn)
+    drawing.write(folder / "plots", drawn, pdf)
     html.write(folder / PAGE, _page(folder.resolve().name, variants, found, drawn))
     sys.stdout.write(f"{as_text(variants, found)}\nreport: {folder / PAGE}\n")
     return all(len(one.clean) == len(one.runs) for one in variants)
@@ -259,13 +260,16 @@ def _runs(one: Variant) -> str:
 
 
 def _drawn(folder: Path, variants: Sequence[Variant], main: Sequence[Line]) -> list[Drawn]:
-    measured = {
-        one.label: [measure(open_run(folder / summary["run"])).tally for summary in one.clean]
-        for one in variants
-        if one.clean
-    }
-    swept = plots.over_key(_axis(variants), [(line.title, line.values) for line in main])
-    return [*plots.of_variants(measured), *swept]
+    measured = [
+        (one.label, [measure(open_run(folder / summary["run"])) for summary in one.clean]) for one in variants
+    ]
+    axis = _axis(variants)
+    swept = [several_plots.Swept(line.title, line.values, line.text) for line in main]
+    return [
+        *several_plots.side_by_side({label: repeats for label, repeats in measured if repeats}),
+        *several_plots.boxes_of(axis, measured),
+        *several_plots.over_key(axis, swept),
+    ]
 
 
 def _page(name: str, variants: Sequence[Variant], found: Sequence[Line], drawn: Sequence[Drawn]) -> str:
@@ -292,7 +296,7 @@ def _page(name: str, variants: Sequence[Variant], found: Sequence[Line], drawn: 
     )
 
 
-def _axis(variants: Sequence[Variant]) -> plots.Axis | None:
+def _axis(variants: Sequence[Variant]) -> several_plots.Axis | None:
     """The last key that is swept over three numbers or more."""
     keys = list(dict.fromkeys(key for one in variants for key in one.settings))
     for key in reversed(keys):
@@ -303,8 +307,10 @@ def _axis(variants: Sequence[Variant]) -> plots.Axis | None:
         lines: dict[str, list[tuple[float, int]]] = {}
         for at, label in enumerate(labels(others)):
             lines.setdefault(label, []).append((float(variants[at].settings[key]), at))
-        if len(lines) <= plots.MOST_CURVES:
-            return plots.Axis(key, tuple((label, tuple(sorted(line))) for label, line in lines.items()))
+        if len(lines) <= several_plots.MOST_CURVES:
+            return several_plots.Axis(
+                key, tuple((label, tuple(sorted(line))) for label, line in lines.items())
+            )
     return None
 
 

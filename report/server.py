@@ -113,6 +113,14 @@ def process_series(run: Run, column: str) -> list[Series]:
     ]
 
 
+def memory_series(run: Run) -> list[Series]:
+    """Of each process of the server and its fronts, shared pages counted once (PSS; RSS where it is not
+    given).
+    """
+    pss, rss = (process_series(run, name) for name in ("pss_bytes", "rss_bytes"))
+    return pss if any(value for part in pss for _, value in part.points) else rss
+
+
 def summed(several: list[Series]) -> Series:
     """The sum of series that were sampled at the same times."""
     sums: dict[float, float] = {}

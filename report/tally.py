@@ -23,7 +23,7 @@ from report.rqfile import (
     Status,
 )
 
-_MOST_SOURCES = 1 << 28
+MOST_SOURCES = 1 << 28
 
 
 class Rate:
@@ -78,13 +78,13 @@ class _Sources:
         self._beyond: set[int] = set()
 
     def add(self, ids: NDArray[np.uint32]) -> None:
-        usual = ids[ids < _MOST_SOURCES]
+        usual = ids[ids < MOST_SOURCES]
         if len(usual):
             size = int(usual.max()) + 1
             if size > len(self._seen):
                 self._seen = np.concatenate([self._seen, np.zeros(size - len(self._seen), np.bool_)])
             self._seen[usual] = True
-        self._beyond.update(np.unique(ids[ids >= _MOST_SOURCES]).tolist())
+        self._beyond.update(np.unique(ids[ids >= MOST_SOURCES]).tolist())
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._seen)) + len(self._beyond)
@@ -111,7 +111,9 @@ class Tally:
     """Times in ns. Keys are names of transports, hosts, reasons and rcodes' numbers.
 
     `errors` are send - due by host and transport, of what was sent and due after the warm-up; `interarrival`
-    is how much they change from one query to the next in the trace's order. `latency` counts from the send,
+    is how much they change from one query to the next in the trace's order. `asked` are queries that were not
+    skipped and `unanswered` those of them without an answer, at their due times, or at that of the send where
+    there is none. `latency` counts from the send,
     on a fresh connection from its SYN; `response` from the time at which the query was due (or sent, where
     that was a little earlier), so that no delay of ours or of another query's handshake is left out.
     `connect`, `fresh` and `reused` are of connections.
@@ -146,12 +148,19 @@ class Tally:
     due: Rate = field(default_factory=Rate)
     sends: Rate = field(default_factory=Rate)
     answers: Rate = field(default_factory=Rate)
+    asked: Rate = field(default_factory=Rate)
+    unanswered: Rate = field(default_factory=Rate)
     sources_seen: _Sources = field(default_factory=_Sources)
     _last_error: int | None = None
 
     @property
     def sources(self) -> int:
         return len(self.sources_seen)
+
+    def unanswered_share(self, size_ns: int, bins: int) -> NDArray[np.float64]:
+        """Of the queries asked in each of the first periods of so many ns; NaN where there were none."""
+        asked, unanswered = (rate.per(size_ns, bins) for rate in (self.asked, self.unanswered))
+        return np.where(asked > 0, unanswered / np.maximum(asked, 1), np.nan)
 
     def errors_of(self, host: str | None = None, transport: str | None = None) -> Distribution:
         """Timing errors of one host, over one transport, or all."""
@@ -187,6 +196,9 @@ class Tally:
             rate.add(times)
             self.last_ns = max(self.last_ns, int(times.max(initial=0)))
         answered = window.status == Status.ANSWERED
+        asked, when = window.status != Status.SKIPPED, np.where(window.due != NEVER, window.due, window.sent)
+        self.asked.add(when[asked])
+        self.unanswered.add(when[asked & ~answered])
         for file in np.unique(window.file):
             host, own = self.hosts[hosts[file]], window.file == file
             host.records += int(np.count_nonzero(own))

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from report.errors import ReportError
-from report.figures import WIDE, Drawn, Words, draw, legend_above, plain_axis, write
+from report.figures import WIDE, Drawn, Words, draw, legend_above, plain_axis, whole_axis, write
 
 __all__ = ["draw_trace", "load", "write"]
 
@@ -106,6 +106,7 @@ def _bars(words: Words, counts: Mapping[str, int], total: int) -> Drawn:
         axes.margins(x=0.28)
         axes.grid(visible=False, axis="y")
         plain_axis(axes, "x")
+        whole_axis(axes.xaxis)
         return bool(shown)
 
     return draw(words, paint, (6.0, 1.2 + 0.24 * max(len(shown), 5)))

@@ -130,7 +130,7 @@ def _become_process(cwd: Path, stdout: int, stderr: int) -> None:
 
 def save_blank(_figure: Figure, target: Any, **how: Any) -> None:
     """A plot that has been painted becomes an empty picture."""
-    blank = '<svg xmlns="http://www.w3.org/2000/svg"></svg>\n'
+    blank = b'<svg xmlns="http://www.w3.org/2000/svg"></svg>\n'
     target.write(blank if how["format"] == "svg" else b"")
 
 

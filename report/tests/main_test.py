@@ -25,6 +25,7 @@ PLOTS = {
     "slowest",
     "response-time",
     "rcodes",
+    "unanswered",
     "server-cpu",
     "server-memory",
     "kernel-memory",
@@ -130,7 +131,10 @@ def test_several_runs_are_set_side_by_side(tmp_path: Path, capsys: pytest.Captur
     assert main(["report", *map(str, runs)]) == 0
     assert re.search(r"\n +one +two\n", capsys.readouterr().out)
     assert "Side by side" in (tmp_path / "comparison.html").read_text()
-    assert main(["report", *map(str, sorted(tmp_path.iterdir()))]) == 0  # with that page among them
+    assert (tmp_path / "comparison.plots/slowest.png").exists()
+    assert main(["report", "--pdf", *map(str, sorted(tmp_path.iterdir()))]) == 0  # with these among them
+    assert (tmp_path / "comparison.plots/slowest.pdf").exists()
+    assert (tmp_path / "one/plots/slowest.pdf").exists()
     (tmp_path / "two.partial/manifest.json").unlink()
     assert main(["report", *map(str, runs)]) == 1
 

@@ -335,6 +335,19 @@ def test_sockets_are_seen_at_both_ends(tmp_path: Path) -> None:
     }
 
 
+def test_connections_that_the_replay_closes_at_its_end_are_not_those_in_time_wait(tmp_path: Path) -> None:
+    """The last query is sent after 1.9 s; five connections wait by then, and at the end all twenty."""
+    text = "time_real_ns,time_mono_ns,process,tcp_established,tcp_time_wait\n" + "".join(
+        f"{n},{START + n * SECOND},server,{20 - waiting},{waiting}\n" for n, waiting in enumerate((0, 5, 20))
+    )
+    queries = [Query(n, n * SECOND // 10, n * SECOND // 10, MS) for n in range(20)]
+    folder = write_run(tmp_path / "run", queries, server=text)
+    (folder / "client1.csv").write_text(text)
+    found = summary_of(folder)["sockets"]
+    assert (found["server"]["peak_time_wait"], found["clients"]["peak_time_wait"]) == (5, 5)
+    assert found["server"]["peak_established"] == 20
+
+
 def samples(established: tuple[int, ...], drops: tuple[int, ...] = (0, 0, 0)) -> str:
     lines = ["time_real_ns,time_mono_ns,process,tcp_established,tcp_time_wait,listen_drops"]
     lines += [

@@ -1,0 +1,260 @@
+"""What plots of one run and of several have in common: axes, curves over time, and those of latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from report.distribution import Distribution
+from report.figures import (
+    NORMAL,
+    Drawn,
+    Size,
+    Words,
+    cdf_points,
+    draw,
+    legend_above,
+    plain_axis,
+    whole_axis,
+)
+from report.percentiles import Percentiles
+from report.server import Series
+from report.tally import Rate, Tally
+
+BINS_S = (0.1, 1, 10, 60, 600, 3600)
+MAX_BINS = 400
+TIME_LABEL = "time since the start [s]"
+MEGA = 1e6
+SLOWEST_POINTS = 600
+LEVEL, RATE = "steps-post", "steps-pre"  # a sample holds until the next one, or for the time since the last
+_STEPS: dict[str, Literal["pre", "post"]] = {LEVEL: "post", RATE: "pre"}
+Floats = NDArray[np.floating[Any]]
+Group = tuple[str, Sequence[tuple[str, Distribution]]]  # boxes by the names of their places, under a name
+
+
+@dataclass(frozen=True)
+class Band:
+    """A curve over the repeats of a variant: median and range of what they have at the same places."""
+
+    label: str
+    x: Floats
+    middle: Floats
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def of(cls, label: str, x: Floats, repeats: Sequence[Floats]) -> Band:
+        """NaN where a repeat has no value."""
+        held = np.array(repeats, np.float64).reshape(len(repeats), len(x))
+        return cls(label, x, np.median(held, axis=0), held.min(axis=0), held.max(axis=0))
+
+    def paint(self, axes: Axes, style: str = "default") -> None:
+        (line,) = axes.plot(self.x, self.middle, label=self.label, drawstyle=style)
+        if np.any(self.low < self.high):
+            axes.fill_between(
+                self.x,
+                self.low,
+                self.high,
+                step=_STEPS.get(style),
+                color=line.get_color(),
+                alpha=0.2,
+                linewidth=0,
+            )
+
+
+def bin_size(span_ns: int) -> float:
+    """Seconds a bin: the finest that gives no more bins than can be told apart; short runs in tenths."""
+    span = span_ns / 1e9
+    if span > 15:
+        return next((size for size in BINS_S[1:] if span / size <= MAX_BINS), BINS_S[-1])
+    return next((size for size in BINS_S if span / size <= MAX_BINS), BINS_S[-1])
+
+
+def per_second(rate: Rate, size: float, span_ns: int) -> Series:
+    """Rate in each bin of `size` seconds that ends within the span; a bin that is cut by the end would show a
+    fall that is none.
+    """
+    size_ns = int(size * 1e9)
+    counts = rate.per(size_ns, max(1, span_ns // size_ns))
+    return Series("", tuple(((at + 0.5) * size, count / size) for at, count in enumerate(counts)))
+
+
+def line(axes: Axes, series: Series, label: str, **style: object) -> None:
+    x, y = zip(*series.points, strict=True) if series.points else ((), ())
+    axes.plot(x, y, label=label, **style)  # type: ignore[arg-type]
+
+
+def scaled(series: Series, factor: float) -> Series:
+    return Series(series.name, tuple((time, value * factor) for time, value in series.points))
+
+
+def time_axis(axes: Axes, label: str, counts: bool = False) -> None:
+    """`counts`: the values are whole numbers."""
+    axes.set_xlabel(TIME_LABEL)
+    axes.set_ylabel(label)
+    if axes.get_yscale() == "linear":
+        axes.set_ylim(bottom=0)
+    axes.margins(x=0.01)
+    plain_axis(axes, "xy")
+    if counts:
+        whole_axis(axes.yaxis)
+
+
+def share_axis(axes: Axes, label: str) -> None:
+    axes.set_xlabel(label)
+    axes.set_ylabel("share of queries")
+    axes.set_ylim(0, 1.02)
+    plain_axis(axes, "xy")
+
+
+def error_cdf(errors: Mapping[str, Distribution]) -> Drawn:
+    def paint(axes: Axes) -> bool:
+        held = {name: cdf_points(one.absolute()) for name, one in errors.items() if one.count}
+        for name, (x, y) in held.items():
+            axes.plot(np.maximum(x, 100) / 1000, y, label=name)
+        axes.set_xscale("log")
+        share_axis(axes, "timing error, |sent - due| [µs]")
+        legend_above(axes)
+        return bool(held)
+
+    caption = "Share of the queries that were sent at most this long before or after they were due."
+    return draw(Words("timing-cdf", "Timing error", caption, "no query was sent after the warm-up"), paint)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Times from send, or from when they were due, to the answers, and how many queries were sent."""
+
+    latency: Distribution
+    response: Distribution
+    sent: int
+
+    @classmethod
+    def of(cls, *tallies: Tally) -> Answers:
+        """Of all of them together."""
+        latency = Distribution.of(one for tally in tallies for one in tally.latency.values())
+        response = Distribution.of(one for tally in tallies for one in tally.response.values())
+        return cls(latency, response if response.count else latency, sum(tally.sent for tally in tallies))
+
+    @property
+    def asked(self) -> int:
+        return max(self.sent, self.response.count)
+
+    def slowest(self, shares: Floats) -> Floats:
+        """What the slowest of the queries sent, these shares of them, waited at least [ms]; NaN where these
+        include one that is answered, and the rest had no answer.
+        """
+        values, so_far = self.response.ascending()
+        places = self.asked - np.ceil(shares * self.asked - 1e-6).astype(np.int64)
+        found = np.searchsorted(so_far, places, side="right")
+        waited = np.append(np.maximum(values, 1) / MEGA, np.nan)
+        return np.asarray(waited[np.minimum(found, len(values))])
+
+
+def latency_cdf(answers: Mapping[str, Answers]) -> Drawn:
+    def paint(axes: Axes) -> bool:
+        held = {name: one for name, one in answers.items() if one.latency.count}
+        for name, one in held.items():
+            x, y = cdf_points(one.latency)
+            answered = one.latency.count / max(one.sent, one.latency.count)
+            axes.plot(np.maximum(x, 1) / MEGA, y * answered, label=f"{name} ({one.latency.count:,})")
+        axes.set_xscale("log")
+        share_axis(axes, "latency [ms]")
+        legend_above(axes, 1)
+        return bool(held)
+
+    caption = (
+        "Share of the queries sent that had an answer within this time, from the SYN of a fresh connection."
+    )
+    return draw(Words("latency", "Latency", caption, "no answer was received"), paint)
+
+
+def slowest(answers: Mapping[str, Sequence[Answers]]) -> Drawn:
+    """The field's picture of the tail: what the slowest part of the queries waited at least. Of several
+    repeats the median and the range.
+    """
+    held = {name: [one for one in repeats if one.response.count] for name, repeats in answers.items()}
+    bands = [_tail(name, repeats) for name, repeats in held.items() if repeats]
+
+    def paint(axes: Axes) -> bool:
+        for band in bands:
+            band.paint(axes)
+        if bands:
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+            axes.set_xlim(100, min(float(band.x[0]) for band in bands) / 1.2)
+        axes.set_xlabel("slowest queries [%]")
+        axes.set_ylabel("response time [ms]")
+        plain_axis(axes, "xy")
+        legend_above(axes)
+        return bool(bands)
+
+    caption = (
+        "What the slowest part of the queries sent waited at least, from when they were due by the trace; a "
+        f"curve begins at the share that had no answer.{range_of(answers.values())}"
+    )
+    return draw(Words("slowest", "Slowest answers", caption, "no answer was received"), paint)
+
+
+def range_of(repeats: Iterable[Sequence[object]]) -> str:
+    """What a caption says of bands, where there are any."""
+    several = any(len(one) > 1 for one in repeats)
+    return " Of repeated runs: the median, and the range in a lighter shade." if several else ""
+
+
+def _tail(label: str, repeats: Sequence[Answers]) -> Band:
+    fewest = min(one.asked for one in repeats)
+    shares = np.unique(np.geomspace(1, fewest, SLOWEST_POINTS).astype(np.int64)) / fewest
+    return Band.of(label, shares * 100, [one.slowest(shares) for one in repeats])
+
+
+def boxes(words: Words, label: str, groups: Sequence[Group], size: Size = NORMAL) -> Drawn:
+    """Latencies as quartiles with whiskers at the percentiles 5 and 95; the groups' boxes of one place stand
+    beside each other, under its name.
+    """
+    places = list(dict.fromkeys(place for _, held in groups for place, _ in held))
+    width = 0.8 / max(len(groups), 1)
+
+    def paint(axes: Axes) -> bool:
+        ends = []
+        for number, (name, held) in enumerate(groups):
+            known = [(places.index(place), one.spread()) for place, one in held if one.count]
+            stats = [_box(spread) for _, spread in known]
+            ends += [one[end] for one in stats for end in ("whislo", "whishi")]
+            axes.bxp(
+                stats,
+                positions=[at + (number + 0.5) * width - 0.4 for at, _ in known],
+                widths=width * 0.8,
+                showfliers=False,
+                patch_artist=True,
+                manage_ticks=False,
+                boxprops={"facecolor": f"C{number}", "alpha": 0.35},
+                medianprops={"color": f"C{number}", "linewidth": 2, "linestyle": "-"},
+                whiskerprops={"linestyle": "-"},
+                label=name or None,
+            )  # fmt: skip
+        if ends and max(ends) > 20 * min(ends):
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
+        axes.set_xticks(range(len(places)), places)
+        if sum(map(len, places)) > 10 * size[0]:
+            axes.tick_params(axis="x", labelrotation=20)
+        axes.grid(visible=False, axis="x")
+        axes.set_xlabel(label)
+        axes.set_ylabel("latency [ms]")
+        plain_axis(axes, "y")
+        legend_above(axes)
+        return bool(ends)
+
+    return draw(words, paint, size)
+
+
+def _box(spread: Percentiles) -> dict[str, float]:
+    names = {"whislo": "p5", "q1": "q1", "med": "median", "q3": "q3", "whishi": "p95"}
+    return {name: max(float(spread[key] or 0), 1e-3) / 1000 for name, key in names.items()}

@@ -1,0 +1,67 @@
+"""Latencies by the distance of the clients, as the records show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from report.container import release
+from report.distribution import Distribution
+from report.rqfile import CHUNK, Records, RqFile
+from report.tally import MOST_SOURCES
+
+FEWEST = 3  # answers of a client: the least of them is taken for its round trip
+# Lower ends of the classes, ms.
+_STEPS = (1, 1.5, 2, 3, 4, 6, 8)
+_ENDS = np.array([0.0, *(step * decade for decade in (1, 10, 100) for step in _STEPS), 1000.0])
+
+
+@dataclass(frozen=True)
+class ByRoundTrip:
+    """`classes`: latencies by a class of round trips [ms], ascending, only those with values. `left_out`:
+    answers of clients with too few to tell.
+    """
+
+    classes: list[tuple[str, Distribution]]
+    left_out: int
+
+
+def latencies(files: Sequence[RqFile]) -> ByRoundTrip:
+    """Reads the records twice, in bounded memory."""
+    least = np.full(0, np.inf)
+    count = np.zeros(0, np.int64)
+    for part in _answered(files):
+        more = int(part["source"].max()) + 1 - len(least)
+        if more > 0:
+            least, count = np.append(least, np.full(more, np.inf)), np.append(count, np.zeros(more, np.int64))
+        np.minimum.at(least, part["source"], part["latency_ns"] - part["connect_ns"])
+        np.add.at(count, part["source"], 1)
+    places = np.searchsorted(_ENDS, least / 1e6, side="right") - 1
+    places[count < FEWEST] = -1
+    held = [Distribution() for _ in _ENDS]
+    left = 0
+    for part in _answered(files):
+        classes = places[part["source"]]
+        left += int(np.count_nonzero(classes < 0))
+        for place in np.unique(classes[classes >= 0]):
+            held[place].add(part["latency_ns"][classes == place])
+    return ByRoundTrip([(_named(at), one) for at, one in enumerate(held) if one.count], left)
+
+
+def _answered(files: Sequence[RqFile]) -> Iterator[Records]:
+    """Records with an answer, part by part, without sources that only a damaged file can have."""
+    for file in files:
+        for at in range(0, len(file.records), CHUNK):
+            part = file.records[at : at + CHUNK]
+            found = part[(part["latency_ns"] >= 0) & (part["source"] < MOST_SOURCES)]
+            if len(found):
+                yield found
+            release(file.data)
+
+
+def _named(at: int) -> str:
+    if at + 1 == len(_ENDS):
+        return f"over {_ENDS[at]:g}"
+    return f"{_ENDS[at]:g}–{_ENDS[at + 1]:g}"

@@ -1,0 +1,272 @@
+"""The plots of several runs: runs beside each other, or the variants of a series with their repeats. Values
+in, finished plots out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
+
+from report import curves, server
+from report.curves import LEVEL, MEGA, RATE, Answers, Band, Floats
+from report.distribution import Distribution
+from report.figures import WIDE, Drawn, Words, draw, legend_above, plain, plain_axis, whole_axis
+from report.run import Run
+from report.server import Series
+from report.summary import Measured
+from report.tally import Tally
+
+MOST_CURVES = 8
+Variants = Mapping[str, Sequence[Measured]]  # by their labels the clean runs of each, at least one
+
+
+def side_by_side(variants: Variants) -> list[Drawn]:
+    """All in one plot each, with the same color in all; of many, some. Repeats are drawn as their median and
+    range.
+    """
+    names = list(variants)
+    if len(names) > MOST_CURVES:
+        names = [names[round(at)] for at in np.linspace(0, len(names) - 1, MOST_CURVES)]
+    variants = {name: variants[name] for name in names}
+    tallies = {name: [one.tally for one in repeats] for name, repeats in variants.items()}
+    answers = {name: [Answers.of(one) for one in repeats] for name, repeats in tallies.items()}
+    return [
+        curves.latency_cdf({name: Answers.of(*repeats) for name, repeats in tallies.items()}),
+        curves.slowest(answers),
+        *_response(tallies),
+        _unanswered(tallies),
+        _sampled(
+            ("cpu", "CPU of the server", "CPU [% of one core]"),
+            variants,
+            lambda run: curves.scaled(
+                server.rate_of(server.summed(server.process_series(run, "cpu_s"))), 100
+            ),
+            RATE,
+        ),
+        _sampled(
+            ("memory", "Memory of the server", "memory [MB]"),
+            variants,
+            lambda run: curves.scaled(server.summed(server.memory_series(run)), 1 / MEGA),
+            LEVEL,
+        ),
+        *_connections(variants),
+        _rates(tallies),
+        _errors(tallies),
+    ]
+
+
+def _connections(variants: Variants) -> list[Drawn]:
+    """By state, where any run had one."""
+    titles = {"tcp_established": "Established connections", "tcp_time_wait": "Connections in TIME-WAIT"}
+    return [
+        _sampled(
+            (column.replace("_", "-"), f"{title} at the server", "connections"),
+            variants,
+            lambda run, column=column: server.host_series(run, column),  # type: ignore[misc]
+            LEVEL,
+            counts=True,
+        )
+        for column, title in titles.items()
+        if any(
+            value
+            for repeats in variants.values()
+            for one in repeats
+            for _, value in server.host_series(one.run, column).points
+        )
+    ]
+
+
+def _sampled(
+    words: tuple[str, str, str],
+    variants: Variants,
+    series: Callable[[Run], Series],
+    style: str,
+    counts: bool = False,
+) -> Drawn:
+    """A column of the samples over time. `words`: file name, heading, label of the axis."""
+    name, title, label = words
+    held = {
+        variant: [found for one in repeats if (found := series(one.run)).points]
+        for variant, repeats in variants.items()
+    }
+    bands = [_in_step(variant, repeats, style) for variant, repeats in held.items() if repeats]
+    caption = f"Sampled at the server's host.{curves.range_of(held.values())}"
+    return _painted(Words(name, title, caption, "the servers were not sampled"), label, bands, style, counts)
+
+
+def _in_step(label: str, repeats: Sequence[Series], style: str) -> Band:
+    """At the times of the first one's samples, as far as all have some."""
+    first, *_ = sampled = [np.array(one.points, np.float64).T for one in repeats]
+    begin, end = (choose(times[at] for times, _ in sampled) for choose, at in ((max, 0), (min, -1)))
+    grid = first[0][(first[0] >= begin) & (first[0] <= end)]
+    side, back = ("right", 1) if style == LEVEL else ("left", 0)
+    places = [np.searchsorted(times, grid, side=side) - back for times, _ in sampled]  # type: ignore[call-overload]
+    return Band.of(label, grid, [values[at] for (_, values), at in zip(sampled, places, strict=True)])
+
+
+def _response(tallies: Mapping[str, Sequence[Tally]]) -> list[Drawn]:
+    """None where no replay had due times."""
+    held = {name: [one for one in repeats if one.response_slices] for name, repeats in tallies.items()}
+    size = _bin(tallies)
+
+    def p99(one: Tally, x: Floats) -> Floats:
+        numbers, bands = one.response_slices.bands(int(size * 1e9), (990,))
+        found, within = np.full(len(x), np.nan), numbers < len(x)
+        found[numbers[within]] = np.maximum(bands[0][within], 1) / MEGA
+        return found
+
+    bands = [_binned(name, repeats, size, p99) for name, repeats in held.items() if repeats]
+    caption = (
+        "The 99th percentile of response time, from when a query was due by the trace, in bins of "
+        f"{size:g} s.{curves.range_of(held.values())}"
+    )
+    words = Words("response-p99", "Response time, p99", caption, "")
+    return [_painted(words, "response time [ms]", bands, log=True)] if bands else []
+
+
+def _unanswered(tallies: Mapping[str, Sequence[Tally]]) -> Drawn:
+    size = _bin(tallies)
+    bands = [
+        _binned(name, repeats, size, lambda one, x: one.unanswered_share(int(size * 1e9), len(x)) * 100)
+        for name, repeats in tallies.items()
+        if any(one.unanswered.end_ns for one in repeats)
+    ]
+    several = curves.range_of(tallies.values())
+    caption = f"Share of the queries due in each bin of {size:g} s that had no answer.{several}"
+    return _painted(
+        Words("unanswered", "Queries without an answer", caption, "every query was answered"),
+        "without an answer [%]",
+        bands,
+    )
+
+
+def _rates(tallies: Mapping[str, Sequence[Tally]]) -> Drawn:
+    size = _bin(tallies)
+    bands = [
+        _binned(name, repeats, size, lambda one, x: one.sends.per(int(size * 1e9), len(x)) / size)
+        for name, repeats in tallies.items()
+        if any(one.sent for one in repeats)
+    ]
+    caption = f"Queries sent, in bins of {size:g} s.{curves.range_of(tallies.values())}"
+    return _painted(Words("rates", "Rate of the replays", caption, "no query was sent"), "rate [1/s]", bands)
+
+
+def _bin(tallies: Mapping[str, Sequence[Tally]]) -> float:
+    return curves.bin_size(max((one.span_ns for repeats in tallies.values() for one in repeats), default=0))
+
+
+def _binned(
+    label: str, repeats: Sequence[Tally], size: float, values: Callable[[Tally, Floats], Floats]
+) -> Band:
+    """In bins of `size` seconds that end within the shortest of the repeats."""
+    count = max(1, int(min(one.span_ns for one in repeats) / 1e9 / size))
+    middles = (np.arange(count) + 0.5) * size
+    return Band.of(label, middles, [values(one, middles) for one in repeats])
+
+
+def _painted(
+    words: Words,
+    label: str,
+    bands: Sequence[Band],
+    style: str = "default",
+    counts: bool = False,
+    log: bool = False,
+) -> Drawn:
+    def paint(axes: Axes) -> bool:
+        for band in bands:
+            band.paint(axes, style)
+        axes.set_yscale("log" if log else "linear")
+        curves.time_axis(axes, label, counts)
+        legend_above(axes)
+        return bool(bands)
+
+    return draw(words, paint)
+
+
+def _errors(tallies: Mapping[str, Sequence[Tally]]) -> Drawn:
+    """Those of repeats together."""
+    return curves.error_cdf(
+        {name: Distribution.of(one.errors_of() for one in repeats) for name, repeats in tallies.items()}
+    )
+
+
+# --- swept keys -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A swept key with numbers. `lines`: for each combination of the other keys' values its label, and the
+    variants by their value of the key, ascending.
+    """
+
+    key: str
+    lines: tuple[tuple[str, tuple[tuple[float, int], ...]], ...]
+
+
+@dataclass(frozen=True)
+class Swept:
+    """A figure by variant; `text` writes a value."""
+
+    title: str
+    values: Sequence[Sequence[float]]
+    text: Callable[[float], str]
+
+
+def over_key(axis: Axis | None, figures: Sequence[Swept]) -> list[Drawn]:
+    """Main figures over the swept key; none without one."""
+    return [] if axis is None else [_over_key(axis, number, one) for number, one in enumerate(figures)]
+
+
+def _over_key(axis: Axis, number: int, figure: Swept) -> Drawn:
+    places = [place for _, line in axis.lines for place, _ in line]
+    values = figure.values
+    held = [one for part in values for one in part]
+
+    def paint(axes: Axes) -> bool:
+        for label, line in axis.lines:
+            known = [(place, float(np.median(values[at]))) for place, at in line if values[at]]
+            (drawn,) = axes.plot(*zip(*known, strict=True), label=label) if known else axes.plot([], [])
+            for place, at in line:
+                color = drawn.get_color()
+                axes.plot([place] * len(values[at]), values[at], "o", color=color, alpha=0.5, markersize=4)
+        if min(places) > 0 and max(places) / min(places) > 20:
+            axes.set_xscale("log")
+        elif all(place == int(place) for place in places):
+            whole_axis(axes.xaxis)
+        if held and min(held) > 0 and max(held) / min(held) > 100:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
+            if all(isinstance(one, int) for one in held):
+                whole_axis(axes.yaxis)
+        axes.set_xlabel(axis.key)
+        axes.set_ylabel(figure.title)
+        plain_axis(axes, "x")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: figure.text(value)))
+        legend_above(axes)
+        return bool(held)
+
+    caption = "Each clean run is a dot; lines join the medians."
+    return draw(Words(f"swept-{number}", figure.title, caption, "no run was clean"), paint)
+
+
+def boxes_of(axis: Axis | None, variants: Sequence[tuple[str, Sequence[Measured]]]) -> list[Drawn]:
+    """Latencies by the value of the swept key or, where it has no numbers, by variant; none of one variant.
+    Repeats are taken together.
+    """
+    if len(variants) < 2:
+        return []
+    held = [(name, Answers.of(*(one.tally for one in repeats)).latency) for name, repeats in variants]
+    groups: list[curves.Group] = [("", held)]
+    if axis is not None:
+        groups = [(label, [(plain(place), held[at][1]) for place, at in line]) for label, line in axis.lines]
+    caption = (
+        "Latency from the send, on a fresh connection from its SYN: boxes are quartiles with the median, "
+        "whiskers the percentiles 5 and 95."
+    )
+    words = Words("latency-boxes", "Latency by variant", caption, "no answer was received")
+    return [curves.boxes(words, axis.key if axis else "", groups, WIDE)]

@@ -1,0 +1,213 @@
+"""Plots show the figures that they were given: lines, boxes and ticks of written runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import PathPatch, StepPatch
+
+from report import curves, figures, plots, round_trips, several_plots
+from report.curves import Answers, Band
+from report.figures import Drawn
+from report.run import open_run
+from report.summary import Measured, measure, summarize
+from report.tests.writers import MANIFEST, SERVER_HEADER, START, START_REAL, Query, write_run
+
+MS = 1_000_000
+SECOND = 1_000 * MS
+
+
+def axes_of(drawn: Sequence[Drawn], name: str) -> Axes:
+    (found,) = [one for one in drawn if one.name == name]
+    found.rendered("svg")  # ticks are placed
+    return found.figure.axes[0]
+
+
+def line_of(axes: Axes, label: str) -> Line2D:
+    (found,) = [one for one in axes.lines if one.get_label() == label]
+    return found
+
+
+def steady(count: int, latency: int = MS) -> list[Query]:
+    """Ten queries a second."""
+    return [Query(n, n * SECOND // 10, n * SECOND // 10, latency) for n in range(count)]
+
+
+def sampled(*rows: tuple[float, int, int, float], process: str = "nsd") -> str:
+    """Rows of seconds since the start, memory, established connections and CPU seconds."""
+    lines = [SERVER_HEADER]
+    for second, memory, established, cpu in rows:
+        at = int(second * SECOND)
+        lines.append(
+            f"{START_REAL + at},{START + at},0,0,{process},1,{cpu},{memory},{memory},9,{established},"
+            "0,0,0,0,0,0,0,0,0,0,0\n"
+        )
+    return "".join(lines)
+
+
+def drawn_of(measured: Measured) -> list[Drawn]:
+    return plots.draw_all(measured, summarize(measured))
+
+
+def test_unanswered_queries_are_shares_of_what_was_due_then(tmp_path: Path) -> None:
+    """All of the second second, and half of the last; what was skipped is not asked."""
+    queries = []
+    for n, query in enumerate(steady(40)):
+        lost = 10 <= n < 20 or (n >= 30 and n % 2)
+        queries.append(Query(query.seq, query.due, query.sent, status=2 if lost else 1))
+    queries += [Query(40 + n, 2 * SECOND, None, None, status=5, reason=1) for n in range(7)]
+    measured = measure(open_run(write_run(tmp_path / "run", queries)))
+    tenth = measured.tally.unanswered_share(SECOND, 5)
+    assert tenth[:4].tolist() == [0, 1, 0, 0.5]
+    assert np.isnan(tenth[4])
+    axes = axes_of(drawn_of(measured), "unanswered")
+    (stairs,) = [one for one in axes.patches if isinstance(one, StepPatch)]
+    values, edges, _ = stairs.get_data()
+    assert edges[:3].tolist() == pytest.approx([0, 0.1, 0.2])
+    assert values[8:22].tolist() == [0] * 2 + [100] * 10 + [0] * 2
+    whole = measure(open_run(write_run(tmp_path / "whole", steady(40))))
+    (said,) = [one for one in drawn_of(whole) if one.name == "unanswered"]
+    assert "every query was answered" in said.svg
+
+
+def test_clients_are_told_apart_by_their_round_trips(tmp_path: Path) -> None:
+    """At 20 and 80 ms, over connections whose handshakes take a round trip; one asks too rarely to tell."""
+    queries = []
+    for n in range(200):
+        source, trip = n % 2, (20 if n % 2 == 0 else 80) * MS
+        opened = n < 2
+        waited = (2 * trip if opened else trip) + n * 50_000
+        marks, connect = (2, trip) if opened else (1, 0)
+        queries.append(
+            Query(
+                n, n * 10 * MS, n * 10 * MS, waited, source=source, transport=1, marks=marks, connect=connect
+            )
+        )
+    queries += [Query(200 + n, 0, 0, 400 * MS, source=2) for n in range(2)]
+    manifest = {**MANIFEST, "experiment": {**MANIFEST["experiment"], "rtt": {"rtt_ms": 20}}}
+    measured = measure(open_run(write_run(tmp_path / "run", queries, manifest=manifest)))
+    found = round_trips.latencies(measured.files)
+    assert [name for name, _ in found.classes] == ["20–30", "80–100"]
+    assert found.left_out == 2
+    near = np.array([one.latency for one in queries[:200:2]]) / MS
+    want = [np.percentile(near, at, method="inverted_cdf") for at in (5, 25, 50, 75, 95)]
+    drawn = drawn_of(measured)
+    axes = axes_of(drawn, "latency-rtt")
+    assert [one.get_text() for one in axes.get_xticklabels()] == ["20–30", "80–100"]
+    box, _ = [one for one in axes.patches if isinstance(one, PathPatch)]
+    ends = {float(y) for y in np.asarray(box.get_path().vertices)[:, 1]}
+    assert sorted(ends)[0 :: len(ends) - 1] == pytest.approx([want[1], want[3]])
+    whiskers = sorted({float(y) for line in axes.lines for y in np.asarray(line.get_ydata())})
+    for value in (want[0], want[2], want[4]):
+        assert any(value == pytest.approx(one) for one in whiskers)
+    assert "2 answers of clients with fewer are left out." in next(
+        one.caption for one in drawn if one.name == "latency-rtt"
+    )
+    plain = measure(open_run(write_run(tmp_path / "plain", queries)))
+    assert "latency-rtt" not in {one.name for one in drawn_of(plain)}
+
+
+def test_samples_hold_until_the_next_one_and_counts_have_whole_ticks(tmp_path: Path) -> None:
+    text = sampled((-1, 10, 0, 0), (0, 20, 1, 0.1), (1, 90, 1, 0.2), (2, 30, 0, 0.3))
+    run = write_run(tmp_path / "run", steady(20), server=text)
+    drawn = drawn_of(measure(open_run(run)))
+    memory = line_of(axes_of(drawn, "server-memory"), "nsd")
+    assert memory.get_drawstyle() == "steps-post"
+    assert np.asarray(memory.get_ydata()).tolist() == pytest.approx([1e-5, 2e-5, 9e-5, 3e-5])
+    connections = axes_of(drawn, "connections")
+    assert line_of(connections, "server, established").get_drawstyle() == "steps-post"
+    assert all(tick == int(tick) for tick in connections.get_yticks())
+    assert all(tick == int(tick) for tick in axes_of(drawn, "rcodes").get_xticks())
+    end = 19 / 10 + 0.01  # the hundredth of a second in which the last query was sent
+    assert [one.get_xdata() for one in connections.lines if one.get_linestyle() == ":"] == [[end, end]]
+
+
+def repeats(folder: Path, scale: Sequence[float]) -> list[Measured]:
+    found = []
+    for number, factor in enumerate(scale):
+        rows = [(at + number / 10, int(factor * 1e6 * (at + 1)), 0, factor * at) for at in range(-1, 5)]
+        queries = steady(40, int(factor * MS))
+        run = write_run(folder / str(number), queries, server=sampled(*rows))
+        found.append(measure(open_run(run)))
+    return found
+
+
+def test_repeats_are_drawn_as_median_and_range(tmp_path: Path) -> None:
+    variants = {"one": repeats(tmp_path / "one", (1, 3, 2)), "two": repeats(tmp_path / "two", (5,))}
+    drawn = several_plots.side_by_side(variants)
+    axes = axes_of(drawn, "memory")
+    line = line_of(axes, "one")
+    x, y = (np.asarray(one) for one in line.get_data())
+    assert x.tolist() == pytest.approx([0, 1, 2, 3, 4])  # at the first one's samples, where all have some
+    # The others are sampled a little later, so that their values of the second before still hold.
+    assert y.tolist() == pytest.approx([0, 2, 4, 6, 8])
+    (band,) = axes.collections
+    ends = np.asarray(band.get_paths()[0].vertices)[:, 1]
+    assert (min(ends), max(ends)) == pytest.approx((0, 12))
+    assert line_of(axes, "two").get_drawstyle() == "steps-post"
+    cpu = np.asarray(line_of(axes_of(drawn, "cpu"), "two").get_ydata())
+    assert cpu.tolist() == pytest.approx([500] * 5)
+    slowest = axes_of(drawn, "slowest")
+    assert set(np.asarray(line_of(slowest, "one").get_ydata()).tolist()) == {2.0}
+    (shade,) = slowest.collections
+    assert set(np.asarray(shade.get_paths()[0].vertices)[:, 1].tolist()) == {1.0, 3.0}
+    p99 = np.asarray(line_of(axes_of(drawn, "response-p99"), "one").get_ydata())
+    assert p99.tolist() == pytest.approx([2.0] * len(p99), rel=0.01)
+    ticks = axes_of(drawn, "response-p99").get_yticklabels(which="both")
+    assert {"2", "5"} <= {one.get_text() for one in ticks} and not any("^" in one.get_text() for one in ticks)
+    assert all(
+        "the range in a lighter shade" in one.caption for one in drawn if one.name in ("memory", "slowest")
+    )
+    alone = several_plots.side_by_side({"two": variants["two"]})
+    assert not any("shade" in one.caption for one in alone)
+
+
+def test_the_slowest_queries_are_those_without_an_answer(tmp_path: Path) -> None:
+    queries = [Query(n, n * MS, n * MS, (n + 1) * MS, status=2 if n < 10 else 1) for n in range(100)]
+    answers = Answers.of(measure(open_run(write_run(tmp_path / "run", queries))).tally)
+    waited = answers.slowest(np.array([0.01, 0.10, 0.11, 0.5, 1.0]))
+    assert np.isnan(waited[:2]).all()
+    assert waited[2:].tolist() == [100.0, 61.0, 11.0]
+
+
+def test_a_swept_key_has_boxes_and_ticks_in_the_units_of_its_figures(tmp_path: Path) -> None:
+    variants = [(f"rate {rate}", repeats(tmp_path / str(rate), scale)) for rate, scale in
+                ((1000, (1, 1)), (2000, (2,)), (4000, ()))]  # fmt: skip
+    axis = several_plots.Axis("replay.rate", (("all", ((1000.0, 0), (2000.0, 1), (4000.0, 2))),))
+    (drawn,) = several_plots.boxes_of(axis, variants)
+    axes = axes_of([drawn], "latency-boxes")
+    assert [one.get_text() for one in axes.get_xticklabels()] == ["1,000", "2,000", "4,000"]
+    medians = [np.asarray(one.get_ydata())[0] for one in axes.lines if one.get_linewidth() == 2]
+    assert medians == [1.0, 2.0]
+    (by_label,) = several_plots.boxes_of(None, variants)
+    ticks = axes_of([by_label], "latency-boxes").get_xticklabels()
+    assert [one.get_text() for one in ticks] == ["rate 1000", "rate 2000", "rate 4000"]
+    memory = several_plots.Swept(
+        "memory, MB", [[45_000_000], [47_000_000], [90_000_000]], lambda one: f"{one / 1e6:g}"
+    )
+    opened = several_plots.Swept("connections", [[1], [2], [2]], lambda one: f"{one:g}")
+    over = several_plots.over_key(axis, [memory, opened])
+    assert {"0", "20", "40"} <= {one.get_text() for one in axes_of(over, "swept-0").get_yticklabels()}
+    assert all(tick == int(tick) for tick in axes_of(over, "swept-1").get_yticks())
+
+
+def test_a_band_has_no_value_where_a_repeat_has_none() -> None:
+    band = Band.of("", np.array([1.0, 2.0]), [np.array([1.0, np.nan]), np.array([3.0, 4.0])])
+    assert (band.middle[0], band.low[0], band.high[0]) == (2, 1, 3)
+    assert np.isnan([band.middle[1], band.low[1], band.high[1]]).all()
+    assert curves.range_of([[1], [2]]) == ""
+
+
+def test_plots_are_pdf_where_it_is_asked_for(tmp_path: Path) -> None:
+    drawn = drawn_of(measure(open_run(write_run(tmp_path / "run", steady(10)))))
+    figures.write(tmp_path / "plots", drawn[:1], pdf=True)
+    made = (tmp_path / "plots/rate.pdf").read_bytes()
+    assert made.startswith(b"%PDF") and b"/FontFile2" in made
+    assert drawn[0].rendered("pdf") == made
+    figures.write(tmp_path / "others", drawn[:1])
+    assert sorted(one.name for one in (tmp_path / "others").iterdir()) == ["rate.png", "rate.svg"]
