@@ -1,4 +1,4 @@
-"""Whether the machine had enough time for the replay: if not, latencies are partly its own."""
+"""Whether the machine had enough time for the replay: if not, some figures are partly its own."""
 
 from __future__ import annotations
 
@@ -14,8 +14,23 @@ _LATE_US = 10_000  # of 1 % of the queries: our own sender did not get its time
 _SHORTEST_S = 2.0  # a sampled span in which shares mean something
 
 
-def reasons(run: Run, summary: Json) -> Iterator[str]:
-    """In words; none for a machine that had time. Of the server's machine, and of senders on any."""
+# Parts of a summary that a reason makes doubtful: what waits for a processor is late, and what shares one
+# takes longer. Latency counts from the send, whenever that was.
+_ALL = ("timing_error_us", "rate_error", "latency_us", "response_us", "cpu_us_per_query")
+_OF_LATENESS = ("timing_error_us", "rate_error", "response_us")
+
+
+def summarize(run: Run, summary: Json) -> Json:
+    """The parts `busy` and `busy_spoils` of summary.json."""
+    found = list(_reasons(run, summary))
+    spoiled = {part for _, parts in found for part in parts}
+    return {"busy": [words for words, _ in found], "busy_spoils": [one for one in _ALL if one in spoiled]}
+
+
+def _reasons(run: Run, summary: Json) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """In words, with the parts that it spoils; none for a machine that had time. Of the server's machine, and
+    of senders on any.
+    """
     rows = server.host_rows(run)
     span_s = (rows[-1].time_mono_ns - rows[0].time_mono_ns) / 1e9 if rows else 0.0
     cores, own_s = _own(run)
@@ -25,12 +40,12 @@ def reasons(run: Run, summary: Json) -> Iterator[str]:
         foreign = ((server.growth(run, "host_cpu_s") or 0.0) - own_s) / span_s
         stolen = (server.growth(run, "host_steal_s") or 0.0) / span_s
         if foreign > _FOREIGN * cores:
-            yield f"other programs used {foreign:.1f} of {cores} cores"
+            yield f"other programs used {foreign:.1f} of {cores} cores", _ALL
         if stolen > _STEAL * cores:
-            yield f"the hypervisor gave {percent(stolen / cores, 1)} of the processor time to others"
+            yield f"the hypervisor gave {percent(stolen / cores, 1)} of the processor time to others", _ALL
     late = as_dict(summary.get("timing_error_us")).get("abs_p99")
     if isinstance(late, int | float) and late > _LATE_US:
-        yield f"1 % of the queries were sent over {micro(late)} off their time"
+        yield f"1 % of the queries were sent over {micro(late)} off their time", _OF_LATENESS
 
 
 def _own(run: Run) -> tuple[int, float]:

@@ -22,6 +22,7 @@ MET, MISSED, USAGE, NO_VERDICT = 0, 1, 2, 125  # exit statuses; 125 makes `git b
 SHORT = {
     "answered": "answered_share",
     "median": "latency_us.median",
+    "p90": "latency_us.p90",
     "p99": "latency_us.p99",
     "p999": "latency_us.p999",
 }

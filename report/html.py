@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from report import tables, whole_file
 from report.clean import ENDS
 from report.figures import Drawn
 from report.percentiles import ABSOLUTE, SPREAD
-from report.rows import rows_of, runs_table
+from report.rows import rows_of, runs_table, spoiled
 from report.run import TRACE_KEYS, Json, Run, as_dict, as_list, over_laps
 from report.tables import micro, number, percent
 
@@ -59,7 +59,8 @@ def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:
         server=_server(run),
         good=_good(summary),
         tiles=[(text, name) for name, text in rows_of(summary, "tiles")],
-        ran=_what_ran(run),
+        spoiled=spoiled(summary),
+        settings=_settings(run),
         **_queries(summary),
         **_timing(summary),
         **_connections(summary),
@@ -90,7 +91,7 @@ def comparison_page(
         css=_css(),
         version="",
         commit="",
-        summaries=list(zip(names, summaries, strict=True)),
+        summaries=[(name, one, spoiled(one)) for name, one in zip(names, summaries, strict=True)],
         differing=differing,
         main=main,
         heading=["", *names],
@@ -154,26 +155,46 @@ def _good(summary: Json) -> str:
     return f"Each of the {read} queries read has one end, and no part of the testbed reports a problem."
 
 
-def _what_ran(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Headings and facts; the tables of the experiment are shown whole, so that a setting is never hidden."""
-    experiment, manifest = run.experiment, run.manifest
-    plain = {name: value for name, value in experiment.items() if not isinstance(value, dict)}
-    parts = {name: value for name, value in experiment.items() if isinstance(value, dict)}
-    server = parts.pop("server", {})
-    for unused in set(TRACE_KEYS) - {run.source}:
-        parts.pop(unused, None)
-    trace = [
-        *_trace_facts(run),
-        *_facts({k: v for k, v in plain.items() if k not in ("title", "schema", "trace")}),
-    ]
-    return [
-        ("Trace and experiment", trace),
-        ("Server", _facts(server)),
-        *((name.capitalize(), _facts(value)) for name, value in parts.items()),
+def _settings(run: Run) -> list[tuple[str, list[tuple[str, list[tuple[str, str]]]]]]:
+    """Folds with headings and facts: the keys that the experiment gave, then the defaults, so that a setting
+    is never hidden. Runs of older versions do not say what was given.
+    """
+    manifest = run.manifest
+    used = {k: v for k, v in run.experiment.items() if k not in set(TRACE_KEYS) - {run.source}}
+    given = set(as_list(manifest.get("given")))
+    first = _only(used, lambda key: key in given) if given else used
+    parts = [
+        ("Trace", _trace_facts(run)),
+        *_tables(first),
         ("Zones built from a capture", _facts(_built(run))),
         ("Plan of the hierarchy", _facts(_plan_sizes(run))),
         ("Machine", [*_facts(as_dict(manifest.get("host"))), *_facts({"steal_s": manifest.get("steal_s")})]),
         ("Versions", _facts({**as_dict(manifest.get("versions")), "commit": manifest.get("commit")})),
+    ]
+    rest = _tables(_only(used, lambda key: key not in given)) if given else []
+    title = f"Settings{' that the experiment gives' if given else ''}, machine and versions"
+    folds = [(title, parts), ("Settings that have their defaults", rest)]
+    return [(name, [one for one in held if one[1]]) for name, held in folds]
+
+
+def _only(table: Json, wanted: Callable[[str], bool], prefix: str = "") -> Json:
+    """The part of tables in tables whose dotted keys are wanted."""
+    made: Json = {}
+    for name, value in table.items():
+        if not isinstance(value, dict):
+            made |= {name: value} if wanted(f"{prefix}{name}") else {}
+        elif below := _only(value, wanted, f"{prefix}{name}."):
+            made[name] = below
+    return made
+
+
+def _tables(experiment: Json) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The keys without a table first."""
+    plain = {k: v for k, v in experiment.items() if k not in ("title", "schema", "trace")}
+    tables = {name: plain.pop(name) for name, value in experiment.items() if isinstance(value, dict)}
+    return [
+        ("Experiment", _facts(plain)),
+        *((name.capitalize(), _facts(value)) for name, value in tables.items()),
     ]
 
 

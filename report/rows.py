@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from report.run import Json, as_dict
+from report.run import Json, as_dict, as_list
 from report.tables import micro, number, percent
 
 # Parts of a summary that a run may not have, and what is null there then.
@@ -32,6 +32,18 @@ class Row:
 def rows_of(summary: Json, where: str) -> list[tuple[str, str]]:
     """Title and text of each row of a table."""
     return [(name, text) for name, (text, always) in _all(summary, where) if always or text not in _NOTHING]
+
+
+def spoiled(summary: Json) -> list[str]:
+    """The main figures that are partly those of a busy machine, with their values."""
+    parts = as_list(summary.get("busy_spoils"))
+    return [
+        f"{row.title} {text}"
+        for row in ROWS
+        if "tiles" in row.where and row.path.partition(".")[0] in parts
+        for _, value in _values(summary, row.path)
+        if (text := row.text(value)) not in ("", *_NOTHING)
+    ]
 
 
 def runs_table(summaries: Sequence[Json]) -> list[list[str]]:
@@ -225,9 +237,11 @@ ROWS = (
     Row("stalls", "no answer came", _stalls, "run counts"),
     Row("stalls.longest_s", "longest time without an answer, s", number, "runs?"),
     Row("latency_us.median", "latency median, µs", number, "runs"),
+    Row("latency_us.p90", "latency p90, µs", number, "runs"),
     Row("latency_us.p99", "latency p99, µs", number, "runs"),
     Row("latency_us.p999", "latency p99.9, µs", number, "runs"),
     Row("response_us.median", "response time median, µs", number, "runs"),
+    Row("response_us.p90", "response time p90, µs", number, "runs"),
     Row("response_us.p99", "response time p99, µs", number, "runs"),
     Row("response_us.p999", "response time p99.9, µs", number, "runs"),
     Row("connections", "connections", _opened, "run"),
@@ -240,6 +254,8 @@ ROWS = (
     Row("sockets.clients.*", "{} at the clients", number, "connections?"),
     Row("connect_us_by_transport.*", "to connect over {}, median, µs", _median, "runs"),
     Row("truncated", "truncated", number, "runs"),
+    Row("truncated_by_transport.*", "truncated over {}", number, "runs"),
+    Row("truncated_by_transport.*", "truncated answers over {}", number, "counts"),
     Row("reply_bytes", "reply bytes", number, "runs"),
     Row("packets_per_query", "packets a query", number, "runs"),
     Row("resolver.upstream_queries", "upstream queries", number, "run runs resolver"),
@@ -277,6 +293,7 @@ ROWS = (
     Row("cpu_s.*", "CPU of the {}, s", number, "runs"),
     Row("peak_rss_bytes.*", "peak memory of the {}, MB", _megabytes, "runs"),
     Row("busy.*", "busy machine", str, "run"),
+    Row("", "spoiled by it", lambda summary: "; ".join(spoiled(summary)), "run"),
     Row("warnings.*", "warning", str, "run"),
     Row("trace_notes.*", "of the trace", str, "run"),
     Row("", "clean", _verdict, "run"),

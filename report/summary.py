@@ -97,6 +97,9 @@ def summarize(measured: Measured) -> Json:
         **connections.summarize(run, measured.files, found),
         "rcode": rcodes,
         "truncated": found.truncated,
+        "truncated_by_transport": {
+            name: found.truncated_over[name] for name in TRANSPORTS if name in found.latency
+        },
         "dependent_waits": rest["waited"],
         "hedges": {"sent": rest["hedged"], "won": rest["hedges_won"]},
         "tcp_fallbacks": found.fallbacks,
@@ -117,7 +120,7 @@ def summarize(measured: Measured) -> Json:
         "hosts": per_host.summarize(run, found),
         "leaked_packets": _number(run.manifest.get("leaked_packets"), 0),
     }
-    return {**summary, "busy": list(busy.reasons(run, summary))}
+    return {**summary, **busy.summarize(run, summary)}
 
 
 def _trace_notes(run: Run) -> list[str]:

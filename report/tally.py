@@ -126,6 +126,7 @@ class Tally:
     rcodes: Counter[int] = field(default_factory=Counter)
     skipped: Counter[int] = field(default_factory=Counter)
     truncated: int = 0
+    truncated_over: Counter[str] = field(default_factory=Counter)
     reply_bytes: int = 0
     retried: int = 0
     reused_queries: int = 0
@@ -185,7 +186,10 @@ class Tally:
             self.sent_over[_over(transport)] += count
         self.rcodes.update(dict(_counted(window.rcode[window.rcode != NO_RCODE])))
         self.skipped.update(dict(_counted(window.reason[window.status == Status.SKIPPED])))
-        self.truncated += int(np.count_nonzero(window.flags & FLAG_TC))
+        truncated = window.flags & FLAG_TC != 0
+        self.truncated += int(np.count_nonzero(truncated))
+        for transport, count in _counted(window.transport[truncated]):
+            self.truncated_over[_over(transport)] += count
         self.reply_bytes += int(window.reply_size.sum(dtype=np.int64))
         self.retried += int(np.count_nonzero(window.retries))
         self.sources_seen.add(window.source)

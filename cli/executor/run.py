@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import traceback
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +53,10 @@ def command_plan(options: argparse.Namespace) -> int:
 
 def _planned(options: argparse.Namespace, management: Management | None = None) -> tuple[Plan, Estimate]:
     """The experiment's plan, looked at as far as can be before anything starts, and what it comes to."""
-    experiment = experiments.load(options.experiment, options.set)
+    experiment, given = experiments.read(options.experiment, options.set)
     preflight.check_files(experiment)
     plan = plans.make(experiment, machine.gather(experiment, run_name.new(experiment.name)), management)
+    plan = replace(plan, given=given)
     return plan, estimate.of(plan, preflight.check_values(plan))
 
 
@@ -144,6 +145,7 @@ def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, An
         "versions": machine.versions(plan.experiment),
         "commit": machine.commit(),
         "experiment": experiments.as_dict(plan.experiment),
+        "given": list(plan.given),
         "host": {**host, "refused_sysctls": outcome.refused_sysctls},
         "processes": outcome.processes,
         "server_died": outcome.server_died,

@@ -22,6 +22,7 @@ from pydantic.fields import FieldInfo
 from cli.errors import UsageError, want_choice
 from cli.experiment import keys, rules, tables
 from cli.experiment.schema import Experiment, Mutate
+from report import nested
 
 RENAMED: dict[str, str] = {}  # keys that had another name before, and the one that they have now
 _READER = TypeAdapter(Experiment)
@@ -30,17 +31,21 @@ _NEAR = 0.7  # of a name, to be suggested: "nonsense" is none of "answers"
 
 def load(path: Path, settings: list[str]) -> Experiment:
     """Reads the file, lays the `--set` settings over it and checks the whole."""
+    return read(path, settings)[0]
+
+
+def read(path: Path, settings: list[str]) -> tuple[Experiment, tuple[str, ...]]:
+    """As `load`, with the dotted keys that the file and the settings give; all others have their defaults."""
     table = _resolve_paths(tables.read(path), Experiment, path.resolve().parent)
     for setting in settings:
         tables.lay_over(table, setting, _value_of)
-    if table.get("name") is None:
-        table["name"] = path.stem
+    named = given(table)
     try:
-        experiment = _READER.validate_python(given(table))
+        experiment = _READER.validate_python({"name": path.stem, **named})
     except ValidationError as error:
         raise _usage_error(error) from None
     rules.check(experiment)
-    return experiment
+    return experiment, tuple(name for name, _ in nested.leaves(named))
 
 
 def as_dict(experiment: Experiment) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 from cli import programs
 from cli.errors import UsageError
 from cli.experiment import document, experiment, tables
-from cli.experiment.experiment import as_dict, load
+from cli.experiment.experiment import as_dict, load, read
 from cli.servers import started
 
 MINIMAL = """
@@ -124,6 +124,14 @@ def test_files_that_are_no_experiments_are_one_line(tmp_path: Path) -> None:
 def test_a_loop_of_links_is_left_to_who_reads_it(tmp_path: Path) -> None:
     (tmp_path / "t.pcap").symlink_to("t.pcap")
     assert load(write(tmp_path, MINIMAL), []).trace == str(tmp_path / "t.pcap")
+
+
+def test_keys_that_were_given_are_told(tmp_path: Path) -> None:
+    """By the file and by settings, unless one takes a key back; the file's name is none of them."""
+    text = MINIMAL + "[replay]\nspeed = 2.0\ntimeout_s = 3.0\n"
+    _, keys = read(write(tmp_path, text), ["topology.queriers=1", "replay.timeout_s="])
+    assert {"replay.speed", "topology.queriers"} <= set(keys)
+    assert not {"name", "replay.timeout_s", "replay.transport"} & set(keys)
 
 
 def test_every_experiment_of_the_project_loads() -> None:

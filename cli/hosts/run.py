@@ -61,7 +61,7 @@ class Greeting:
 
 def command_run(options: argparse.Namespace) -> int:
     """Runs an experiment to its results; 0 only when the run is clean."""
-    experiment = experiments.load(options.experiment, options.set)
+    experiment, given = experiments.read(options.experiment, options.set)
     preflight.check_files(experiment)
     placement = inventory.place(experiment, inventory.read(*options.inventory))
     run = run_name.new(experiment.name)
@@ -69,6 +69,7 @@ def command_run(options: argparse.Namespace) -> int:
         hosts = _greet(agents, run)
         there = inputs.carry(experiment, placement)
         plan, expected = _plan(experiment, there, placement, agents, hosts, run)
+        plan = dataclasses.replace(plan, given=given)
         _check_room(expected, placement, hosts, options.output)
         for warning in plan.warnings:
             complain(f"reprise: warning: {warning}")

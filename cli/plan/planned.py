@@ -234,6 +234,7 @@ class Plan:
     been started and is ready, `finish` when the main process has ended and everything else still runs.
     `user`: who owns the results while the run lasts ("" = ours). `records`: the files in the results that
     are there as soon as queries are recorded. `private`: the plan holds what only its user may read.
+    `given`: the experiment's keys that do not just have their defaults.
     """
 
     run: str
@@ -254,6 +255,7 @@ class Plan:
     records: str = "queries-*.rq"
     private: bool = False
     user: str = ""
+    given: tuple[str, ...] = ()
     schema: int = SCHEMA
 
     def named(self, ident: str) -> Step | Process:

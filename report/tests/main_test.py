@@ -233,6 +233,31 @@ def test_usage_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("unrendered")
+def test_settings_that_were_given_come_before_defaults(tmp_path: Path) -> None:
+    """Each setting once; a run that does not say which were given has all together."""
+    experiment = {
+        **MANIFEST["experiment"],
+        "synth": {"rate": 7},
+        "replay": {"speed": 2, "timeout_s": 5.0, "answers": False},
+        "sample": {"warmup_s": 1},
+    }
+    for name, given in (("new", ["server.kind", "replay.speed"]), ("old", [])):
+        manifest = {**MANIFEST, "experiment": experiment, "given": given}
+        run = write_run(tmp_path / name, [Query(0, 0)], manifest=manifest)
+        assert main(["report", str(run)]) == 0
+        folds = re.findall(r"<details><summary>.*?</details>", (run / "report.html").read_text(), re.DOTALL)
+        shown = [dict(re.findall(r'<th scope="row">([^<]+)</th><td>([^<]+)</td>', fold)) for fold in folds]
+        if not given:
+            assert len(folds) == 1 and {"kind", "speed", "timeout [s]", "warmup [s]"} <= shown[0].keys()
+            continue
+        first, rest = shown
+        assert "that the experiment gives" in folds[0] and "Settings that have their defaults" in folds[1]
+        assert (first["kind"], first["speed"]) == ("nsd", "2") and "commit" in first
+        assert (rest["timeout [s]"], rest["answers"], rest["warmup [s]"]) == ("5.0", "no", "1")
+        assert not first.keys() & rest.keys() and "rate" not in {**first, **rest}  # the trace was played
+
+
+@pytest.mark.usefixtures("unrendered")
 def test_the_page_tells_of_failed_connections(tmp_path: Path) -> None:
     queries = [Query(0, 0, 0, 3 * MS, transport=2, marks=2, connect=MS)]
     stats = {"connections": {"opened": 2, "failed": 1}, "failures": {"certificate <has> expired": 1}}

@@ -335,6 +335,20 @@ def test_sockets_are_seen_at_both_ends(tmp_path: Path) -> None:
     }
 
 
+def test_truncated_answers_are_counted_by_transport(tmp_path: Path) -> None:
+    queries = [
+        Query(n, n * MS, n * MS, MS, transport=n % 2, flags=0x8200 if n in (0, 1, 2) else 0x8000)
+        for n in range(9)
+    ]
+    summary = summary_of(write_run(tmp_path / "run", queries))
+    assert (summary["truncated"], summary["truncated_by_transport"]) == (3, {"udp": 2, "tcp": 1})
+    rows = rows_of(summary, "counts")
+    assert [one for one in rows if one[0].startswith("truncated answers")] == [
+        ("truncated answers over udp", "2"),
+        ("truncated answers over tcp", "1"),
+    ]
+
+
 def test_connections_that_the_replay_closes_at_its_end_are_not_those_in_time_wait(tmp_path: Path) -> None:
     """The last query is sent after 1.9 s; five connections wait by then, and at the end all twenty."""
     text = "time_real_ns,time_mono_ns,process,tcp_established,tcp_time_wait\n" + "".join(

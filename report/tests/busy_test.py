@@ -1,0 +1,62 @@
+"""A busy machine is told with the figures that it spoils."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from report import html
+from report.rows import rows_of, spoiled
+from report.run import open_run
+from report.summary import measure, summarize
+from report.tests.writers import MANIFEST, START, START_REAL, Query, write_run
+
+MS = 1_000_000
+SECOND = 1_000 * MS
+
+
+def samples(host_cpu: float, steal: float) -> str:
+    """Seven seconds; CPU and steal of the host grow by so much a second."""
+    lines = ["time_real_ns,time_mono_ns,process,cpu_s,host_cpu_s,host_steal_s"]
+    for second in range(8):
+        at = second * SECOND
+        cells = (START_REAL + at, START + at, "nsd", second * 0.2, second * host_cpu, second * steal)
+        lines.append(",".join(map(str, cells)))
+    return "\n".join(lines) + "\n"
+
+
+def run_of(folder: Path, late: int = 0, host_cpu: float = 0.3, steal: float = 0.0) -> Path:
+    queries = [Query(n, n * 50 * MS, n * 50 * MS + late, MS) for n in range(120)]
+    manifest = {**MANIFEST, "host": {"cores": 2}}
+    return write_run(folder, queries, manifest=manifest, server=samples(host_cpu, steal))
+
+
+def test_each_reason_has_the_figures_that_it_spoils(tmp_path: Path) -> None:
+    every = ["timing_error_us", "rate_error", "latency_us", "response_us", "cpu_us_per_query"]
+    cases = {
+        "quiet": ({}, [], []),
+        "foreign": ({"host_cpu": 1.8}, ["other programs used 1.5 of 2 cores"], every),
+        "steal": ({"steal": 0.2}, ["the hypervisor gave 10.0 % of the processor time to others"], every),
+        "late": (
+            {"late": 20 * MS},
+            ["1 % of the queries were sent over 20.00 ms off their time"],
+            ["timing_error_us", "rate_error", "response_us"],
+        ),
+    }
+    for name, (how, reasons, parts) in cases.items():
+        summary = summarize(measure(open_run(run_of(tmp_path / name, **how))))  # type: ignore[arg-type]
+        assert (summary["busy"], summary["busy_spoils"]) == (reasons, parts), name
+
+
+def test_spoiled_figures_are_named_with_their_values(tmp_path: Path) -> None:
+    run = open_run(run_of(tmp_path / "run", late=20 * MS))
+    summary = summarize(measure(run))
+    named = [
+        "timing error, |p50| 20.00 ms",
+        "timing error, |p99| 20.00 ms",
+        "response time, p99 21.00 ms",
+    ]
+    assert spoiled(summary) == named
+    assert ("spoiled by it", "; ".join(named)) in rows_of(summary, "run")
+    assert f"<li>spoiled by it: {'; '.join(named)}</li>" in html.run_page(run, summary, [])
+    quiet = summarize(measure(open_run(run_of(tmp_path / "quiet"))))
+    assert spoiled(quiet) == [] and "spoiled by it" not in dict(rows_of(quiet, "run"))
