@@ -27,6 +27,7 @@ from cli.zones import options as zones_options
 from cli.zones import signing, world
 from cli.zones import zones as planned
 from report.errors import Parser
+from report.run import Run
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -161,7 +162,7 @@ def run_command(options: argparse.Namespace) -> int:
         os.environ.setdefault("REPRISE_PROGRAMS", str(programs.BUILT))
         from report.__main__ import main as report  # noqa: PLC0415
 
-        return report([options.command, *options.arguments])
+        return report([options.command, *options.arguments], _play_again)
     if options.command in ("trace", "mutate"):
         return run_mutator(options.command, options.arguments)
     if options.command in ("run", "plan"):
@@ -183,6 +184,12 @@ def run_command(options: argparse.Namespace) -> int:
         "inventory": inventories.command_inventory,
     }
     return others[options.command](options)
+
+
+def _play_again(run: Run, trace: Path) -> Path:
+    from cli.tools import again  # noqa: PLC0415
+
+    return again.play(run, trace)
 
 
 def _experiment(options: argparse.Namespace) -> int:

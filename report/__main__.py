@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from report import (
+    again,
     beside,
     differences,
     expect,
@@ -38,20 +39,20 @@ _SILENCE_S = 5.0
 _PLOTS = ".plots"  # ends the name of the folder beside a page of several runs
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str], ask: again.Ask | None = None) -> int:
     """Exit status: 0 done and clean, 1 it could not be done or a run is not clean, 2 usage. Errors are one
-    line on standard error.
+    line on standard error. `ask` starts the servers of `compare --again`.
     """
-    status, error = attempt(argv)
+    status, error = attempt(argv, ask)
     if error:
         print(f"reprise: error: {printable(' '.join(error.split()))}", file=sys.stderr)
     return status
 
 
-def attempt(argv: Sequence[str]) -> tuple[int, str]:
+def attempt(argv: Sequence[str], ask: again.Ask | None = None) -> tuple[int, str]:
     """Like main(), with the error in words, `WHAT; HINT`, for the caller to say."""
     try:
-        arguments = parser().parse_args(list(argv))
+        arguments = parser().parse_args(list(argv), argparse.Namespace(ask=ask))
     except SystemExit as stop:
         return (stop.code if isinstance(stop.code, int) else 2), ""
     try:
@@ -139,6 +140,12 @@ def _add_compare(three: argparse.ArgumentParser) -> None:
     three.add_argument("--all", action="store_true", help="print every part of the result")
     three.add_argument(
         "--list", metavar="CLASS", help="print both answers of each pair of a class, such as TTL or glue"
+    )
+    three.add_argument(
+        "--again",
+        action="store_true",
+        help="start the servers of both runs again, ask once more what they answer differently, and say "
+        "which differences persist",
     )
     three.add_argument("--programs", type=Path, help="folder of reprise-mutator (default: the newest build)")
     three.set_defaults(run=_compare)
@@ -265,6 +272,8 @@ def _write_report(measured: Measured, pdf: bool = False) -> Json:
 def _compare(arguments: argparse.Namespace) -> int:
     _want_parent(arguments.json)
     _want_parent(arguments.html)
+    if arguments.again:
+        _want_runs(arguments)
     listed = differences.class_named(arguments.list) if arguments.list else None
     with tempfile.TemporaryDirectory(prefix="reprise-compare-") as scratch:
         first, *others = _sides(arguments, Path(scratch))
@@ -272,29 +281,48 @@ def _compare(arguments: argparse.Namespace) -> int:
         page = differences.Page([one.answers.name for one in (first, *others)])
         evidence = gather(first.answers, zone)
         results = []
+        asked = again.Again()
         for other in others:
             names = (first.answers.name, other.answers.name)
             seen = [page.collector(*names)] if arguments.html else []
             seen += [_lister(listed, names)] if listed else []
+            seen += [asked.seen] if arguments.again else []
             results.append(compare(first.answers, other.answers, zone, differences.chained(*seen), evidence))
         sides = [one.answers for one in (first, *others)]
         alone = differences.alone(sides, zone, evidence) if len(sides) > 2 else None
         alike = alone.as_json(page.names) if alone else None
+        if asked.differing:
+            runs = [one.run for one in (first, *others) if one.run]
+            asked.ask(runs, arguments.ask, Path(scratch), zone, evidence)
     run = others[0].run if first.recorded and len(others) == 1 else None
-    whole = results[0] if alike is None else {"schema": 1, "against_first": results, "alike": alike}
+    whole: Json = results[0] if alike is None else {"schema": 1, "against_first": results, "alike": alike}
+    if asked.names:
+        whole["again"] = asked.as_json()
     for target in (arguments.json, run.folder / "compare.json" if run else None):
         if target is not None:
             whole_file.write(target, json.dumps(whole, indent=2) + "\n")
     if run is not None and (run.folder / "summary.json").exists():
         _write_report(measure(open_run(run.folder)))
     if arguments.html:
-        html.write(arguments.html, page.text(results, alone))
+        html.write(arguments.html, page.text(results, alone, asked))
     if not listed:
         whole_text = [*map(comparison_text, results), *([differences.alone_text(alike)] if alike else [])]
-        print("\n\n".join(whole_text) if arguments.all else differences.short_text(results, alike))
+        whole_text += [differences.again_text(whole["again"])] if asked.names else []
+        print(
+            "\n\n".join(whole_text)
+            if arguments.all
+            else differences.short_text(results, alike, whole.get("again"))
+        )
     if others[0].run and not run and not (arguments.json or arguments.html or listed):
         print("not saved: a run's compare.json compares the run with its trace; --json FILE saves this one")
     return 0
+
+
+def _want_runs(arguments: argparse.Namespace) -> None:
+    if len(arguments.sides) != 2 or not all(path.is_dir() for path in arguments.sides):
+        raise ReportError("--again needs two runs", "name two folders that `reprise run` wrote", 2)
+    if arguments.ask is None:
+        raise ReportError("--again starts servers", "use `reprise compare`", 2)
 
 
 def _lister(kind: str, names: tuple[str, str]) -> Callable[[Pair, list[Finding]], None]:

@@ -12,6 +12,7 @@ import dns.message
 import numpy as np
 
 from report import html
+from report.again import Again
 from report.classify import CLASSES, ENCODING, UNEXPLAINED, Evidence, Finding, foremost
 from report.compare import MAX_LISTED, Pair, describe, findings
 from report.errors import ReportError
@@ -164,7 +165,7 @@ def _content(reply: bytes) -> object:
 # --- the terminal -----------------------------------------------------------------------------------------
 
 
-def short_text(results: Sequence[Json], alike: Json | None) -> str:
+def short_text(results: Sequence[Json], alike: Json | None = None, again: Json | None = None) -> str:
     """At most 20 lines, for two sides or for each against the first."""
     names = [results[0]["before"]["name"], *(one["after"]["name"] for one in results)]
     if alike is None:
@@ -181,14 +182,12 @@ def short_text(results: Sequence[Json], alike: Json | None) -> str:
     more = "--all tells all, --list CLASS prints both answers of its pairs, --html FILE makes a page"
     used = len("\n\n".join([*parts, "heading", more]).splitlines())
     rows = _classes(results, _LINES - used)
-    if rows:
-        heading = [
-            "class of difference",
-            *(["pairs", "first"] if len(results) == 1 else _LETTERS[1 : len(names)]),
-            "for example",
-        ]
-        numbers = frozenset(range(1, len(heading) - 1))
-        parts.append(table([heading, *rows], numbers))
+    counts = ["pairs", "first"] if len(results) == 1 else _LETTERS[1 : len(names)]
+    if again is not None:
+        parts.append(again_text(again, _LINES - used))
+    elif rows:
+        heading = ["class of difference", *counts, "for example"]
+        parts.append(table([heading, *rows], frozenset(range(1, len(heading) - 1))))
     else:
         parts.append("no difference")
     return "\n\n".join([*parts, more])
@@ -272,6 +271,29 @@ def alone_text(alike: Json) -> str:
     return table([heading, *rows], frozenset()) if rows else "no side stands alone"
 
 
+def again_text(again: Json, lines: int | None = None) -> str:
+    """What became of queries that were asked again, by the class of their difference before, in at most so
+    many lines; without a limit each query follows.
+    """
+    rows = sorted(again["classes"], key=lambda row: -row["asked"])
+    examples = {(one["class"], bool(one["now"])): one for one in reversed(again["listed"])}
+    told = [
+        [
+            row["class"],
+            *(number(row[key]) for key in ("asked", "differ", "agree")),
+            example_text(examples.get((row["class"], False)) or examples[row["class"], True]),
+        ]
+        for row in rows[: lines and max(1, lines - 1)]
+    ]
+    heading = ["class of difference", "asked again", "differ again", "agree now", "for example"]
+    counts = (number(again[key]) for key in ("asked", "differ", "agree", "unanswered"))
+    said = "asked again: {} queries with different answers; {} differ again, {} agree now, {} had no answer"
+    parts = [f"{said.format(*counts)}\n{table([heading, *told], frozenset({1, 2, 3}))}"]
+    if lines is None:
+        parts.append("\n".join(f"{one['class']}: {example_text(one)}" for one in again["listed"]))
+    return "\n\n".join(parts)
+
+
 def _classes(results: Sequence[Json], most: int) -> list[list[str]]:
     """Unexplained ones first, then the largest; at most so many rows, if that is more than one."""
     held = [{row["class"]: row for row in one["classes"]} for one in results]
@@ -315,12 +337,13 @@ class Page:
 
         return seen
 
-    def text(self, results: Sequence[Json], found: Alone | None) -> str:
+    def text(self, results: Sequence[Json], found: Alone | None, again: Again) -> str:
         rows = [
             {
                 "class": foremost(found).kind,
                 "seq": pair[0].seq,
                 "asked": _asked(pair[0].query),
+                "again": again.words(pair[0].seq),
                 "why": "; ".join(dict.fromkeys(one.detail for one in found if one.detail)),
                 "sides": [(name, answer_text(one.reply)) for name, one in zip(names, pair, strict=True)],
             }
@@ -332,6 +355,7 @@ class Page:
                 "class": f"{letter} alone",
                 "seq": lone.own.seq,
                 "asked": _asked(lone.own.query),
+                "again": "",
                 "why": ": ".join(filter(None, (lone.finding.kind, lone.finding.detail))),
                 "sides": [
                     (name, answer_text(lone.own.reply)),

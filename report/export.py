@@ -163,6 +163,9 @@ def _nothing(seqs: NDArray[np.uint64]) -> tuple[list[str | None], list[str | Non
     return [None] * len(seqs), [None] * len(seqs)
 
 
+NAMELESS = Names(_nothing)
+
+
 def _lookup(
     answers: AnswerSet,
 ) -> Callable[[NDArray[np.uint64]], tuple[list[str | None], list[str | None]]]:

@@ -1,4 +1,4 @@
-"""Two servers with the same zone: each difference of their answers has a class."""
+"""Two servers with the same zone: each difference of their answers has a class, and can be asked again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import desk as desks
+from tests.bed import ZONE
 from tests.command import run
 from tests.desk import Ended, reprise
 
@@ -36,3 +38,20 @@ def test_nothing_of_the_quickstart_on_two_servers_is_unexplained(tmp_path: Path)
         assert result["compared"] > 2_000
         assert result["unexplained"] == []
         assert result["zone"]["origin"] == "."
+
+
+def test_differences_are_asked_again_of_both_servers(desk: Path) -> None:
+    """The zone has grown between the two runs: answers that differ for that agree when both serve it."""
+    desks.run(desk, "name=nsd", "replay.answers=true", "replay.limit=200")
+    (desk / "zone").write_text(f"{ZONE}org. 300 IN NS ns.com.\n", encoding="ascii")
+    desks.run(desk, "name=bind", "server.kind=bind", "replay.answers=true", "replay.limit=200")
+    nsd, bind = (next((desk / "results").glob(f"{one}-*")) for one in ("nsd", "bind"))
+    done = run("compare", str(nsd), str(bind), "--again", "--json", "out.json", cwd=desk)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) <= 20
+    told = json.loads((desk / "out.json").read_text(encoding="utf-8"))["again"]
+    assert 0 < told["asked"] == told["differ"] + told["agree"]
+    org = [one["now"] for one in told["listed"] if one["qname"].endswith("org.")]
+    assert org and not any(org)
+    assert told["agree"] == len(org) and told["differ"]
+    assert [Path(one).name[:10] for one in told["runs"]] == ["again-nsd-", "again-bind"]

@@ -20,6 +20,7 @@ from cli.executor.executor import Executor
 from cli.executor.machine import LocalMachine
 from cli.executor.outcome import Outcome
 from cli.experiment import experiment as experiments
+from cli.experiment.schema import Experiment
 from cli.plan import estimate, planned, privileges
 from cli.plan import facts as machine
 from cli.plan import plan as plans
@@ -46,14 +47,16 @@ class Folder:
 
 def command_plan(options: argparse.Namespace) -> int:
     """Prints the plan of an experiment as JSON."""
-    plan, _ = _planned(options, Management(tuple(options.management)) if options.management else None)
+    management = Management(tuple(options.management)) if options.management else None
+    plan, _ = _planned(*experiments.read(options.experiment, options.set), management)
     sys.stdout.write(json.dumps(plans.as_json(plan), indent=2) + "\n")
     return 0
 
 
-def _planned(options: argparse.Namespace, management: Management | None = None) -> tuple[Plan, Estimate]:
+def _planned(
+    experiment: Experiment, given: tuple[str, ...], management: Management | None = None
+) -> tuple[Plan, Estimate]:
     """The experiment's plan, looked at as far as can be before anything starts, and what it comes to."""
-    experiment, given = experiments.read(options.experiment, options.set)
     preflight.check_files(experiment)
     plan = plans.make(experiment, machine.gather(experiment, run_name.new(experiment.name)), management)
     plan = replace(plan, given=given)
@@ -62,13 +65,21 @@ def _planned(options: argparse.Namespace, management: Management | None = None) 
 
 def command_run(options: argparse.Namespace) -> int:
     """Runs an experiment to its results; 0 only when the run is clean."""
-    plan, expected = _planned(options)
-    preflight.check_room(expected, options.output)
+    status, _ = carry_out(*experiments.read(options.experiment, options.set), options.output)
+    return status
+
+
+def carry_out(experiment: Experiment, given: tuple[str, ...], output: Path) -> tuple[int, Path]:
+    """Runs an experiment, of which these keys were given; 0 only when the run is clean, and the folder of its
+    results, which is there if the run came to its end in order.
+    """
+    plan, expected = _planned(experiment, given)
+    preflight.check_room(expected, output)
     for warning in plan.warnings:
         complain(f"reprise: warning: {warning}")
     runtime = sandbox.runtime_folder()
-    folder = make_folder(options.output, plan.run)
-    preflight.tell_estimate(expected, options.output)
+    folder = make_folder(output, plan.run)
+    preflight.tell_estimate(expected, output)
     host = machine.host()
     status = sandbox.run(
         lambda life: inside(plan, host, runtime, folder.partial, life),
@@ -77,7 +88,7 @@ def command_run(options: argparse.Namespace) -> int:
     )
     if plan.user:
         privileges.give_back(folder.partial)
-    return finish(folder, status)
+    return finish(folder, status), folder.final
 
 
 def make_folder(parent: Path, run: str) -> Folder:

@@ -40,12 +40,17 @@ def read(path: Path, settings: list[str]) -> tuple[Experiment, tuple[str, ...]]:
     for setting in settings:
         tables.lay_over(table, setting, _value_of)
     named = given(table)
+    return of({"name": path.stem, **named}), tuple(name for name, _ in nested.leaves(named))
+
+
+def of(table: Mapping[str, Any]) -> Experiment:
+    """Checks the tables of an experiment, whose paths are absolute."""
     try:
-        experiment = _READER.validate_python({"name": path.stem, **named})
+        experiment = _READER.validate_python(given(table))
     except ValidationError as error:
         raise _usage_error(error) from None
     rules.check(experiment)
-    return experiment, tuple(name for name, _ in nested.leaves(named))
+    return experiment
 
 
 def as_dict(experiment: Experiment) -> dict[str, Any]:

@@ -7,10 +7,12 @@ command line or an experiment cannot be read, the command itself will say so.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NoReturn
 
 from cli import programs
@@ -107,7 +109,7 @@ def of(arguments: Sequence[str]) -> Needs:
         found = _needs(sections, *_TARGETS[command])
         if command == "export" and "--parquet" in words:
             found = replace(found, python=(*found.python, EXPORT_PYTHON))
-        return found
+        return _replay(_of_runs(rest)) if command == "compare" and "--again" in words else found
     return {
         "run": lambda: _experiment(rest),
         "plan": lambda: _experiment(rest),
@@ -151,8 +153,20 @@ def _experiment(arguments: Sequence[str]) -> Needs:
         return Needs()
     if any(one.partition("=")[0] == "--inventory" for one in arguments):
         return Needs(("base", "run", "hosts"), (RUN_PYTHON, HOSTS_PYTHON), REPLAY)
+    return _replay(_variants(experiment))
+
+
+def _of_runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The experiments of those runs among the arguments that tell theirs."""
+    for one in arguments:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            found = json.loads((Path(one) / "manifest.json").read_text(encoding="utf-8"))["experiment"]
+            yield dict(found)
+
+
+def _replay(experiments: Iterable[dict[str, Any]]) -> Needs:
     sections, targets = ["run"], list(REPLAY)  # the mutator also reads a finished run's trace, for `compare`
-    for one in _variants(experiment):
+    for one in experiments:
         sections += [_SECTIONS.get(program, "run") for program in packaged_programs(one)]
         sections += ["packet"] if source_mode(one) == "packet" or front(one) == "bpf" else []
         targets += own_programs(one)

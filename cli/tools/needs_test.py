@@ -104,6 +104,13 @@ def test_other_commands() -> None:
     assert needs.of(["export", "x", "--parquet"]).python == ("requirements.txt", "requirements-export.txt")
 
 
+def test_runs_that_are_asked_again_need_their_servers(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"experiment": {"server": {"kind": "bind"}}}')
+    found = needs.of(["compare", "--again", str(tmp_path), "x"])
+    assert set(found.sections) == {"base", "run", "bind"} and set(found.targets) == REPLAY
+    assert needs.of(["compare", str(tmp_path), "x"]).targets == ("reprise-mutator",)
+
+
 @pytest.mark.parametrize("name", bench._DEFAULT_REPEATS)
 def test_every_bench_is_known(name: str) -> None:
     assert needs.of(["bench", name]).targets

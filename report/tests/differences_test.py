@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from report.classify import NO_REPLAYED, UNEXPLAINED, Evidence
 from report.differences import alone, answer_text, class_named
 from report.errors import ReportError
 from report.rafile import join
+from report.run import Run
 from report.tests.compare_test import CASES, COM, ZONE_TEXT, reply
-from report.tests.writers import ra_bytes
+from report.tests.writers import Query, ra_bytes, write_run
 from report.wire import delegation, parse
 
 GLUE = (3, "a.gtld-servers.net.", "A", "192.5.6.30")
@@ -136,3 +138,49 @@ def test_names_are_read_as_dnspython_reads_them() -> None:
         assert parse(header + name + b"\0\1\0\1") is None
     chained = b"\1a\xc0\x0c" * 200
     assert parse(header + chained + b"\0\1\0\1") is None
+
+
+def run_of(folder: Path, *replies: dns.message.Message | None) -> Path:
+    """A run with answers; its queries came over UDP and TCP in turn."""
+    write_run(folder, [Query(seq, 0, transport=seq % 2) for seq in range(len(replies))])
+    (folder / "sources.csv").write_text("id,address\n0,192.0.2.7\n")
+    side(folder, "answers-client1-0.ra", *replies)
+    return folder
+
+
+def test_what_differs_is_asked_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain, glued, gone = reply(COM), reply([*COM, GLUE]), reply(rcode="NXDOMAIN")
+    turned = reply([(2, "com.", "NS", "b.gtld-servers.net.", "a.gtld-servers.net.")])
+    first = run_of(tmp_path / "a", plain, plain, plain, plain, plain)
+    second = run_of(tmp_path / "b", plain, turned, glued, gone, None)
+    later = {first: (plain, plain, None), second: (gone, turned, None)}
+    traces = []
+
+    def ask(run: Run, trace: Path) -> Path:
+        traces.append(trace.read_text().splitlines())
+        return run_of(tmp_path / f"again-{run.folder.name}", *later[run.folder])
+
+    words = ["compare", str(first), str(second), "--again", "--json", str(tmp_path / "out.json")]
+    assert main([*words, "--html", str(tmp_path / "page.html")], ask) == 0
+    assert traces[0] == traces[1]
+    assert [line.split("\t")[:3] for line in traces[0][2:]] == [
+        ["0.000", "192.0.2.7", "udp"], ["0.001", "192.0.2.7", "tcp"], ["0.002", "192.0.2.7", "udp"]
+    ]  # fmt: skip
+    told = json.loads((tmp_path / "out.json").read_text())["again"]
+    assert [told[key] for key in ("asked", "differ", "agree", "unanswered")] == [3, 1, 1, 1]
+    assert [(one["seq"], one["now"]) for one in told["listed"]] == [(2, UNEXPLAINED), (3, ""), (4, None)]
+    page = (tmp_path / "page.html").read_text()
+    assert page.count(" · differs again") == page.count(" · agrees now") == 1
+    short = capsys.readouterr().out
+    assert "3 queries with different answers; 1 differ again, 1 agree now, 1 had no answer" in short
+    assert re.search(r"\nunexplained +2 +1 +1 +#3 www.example.com. A: agrees now\n", short)
+    assert main([*words, "--all"], ask) == 0
+    assert "\nno answer in replay: #4 www.example.com. A: no answer\n" in capsys.readouterr().out
+
+
+def test_only_two_runs_are_asked_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = three(tmp_path)[:2]
+    assert main(["compare", str(first), str(second), "--again"]) == 2
+    assert capsys.readouterr().err == (
+        "reprise: error: --again needs two runs; name two folders that `reprise run` wrote\n"
+    )

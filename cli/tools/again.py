@@ -1,0 +1,54 @@
+"""The servers of `reprise compare --again`: the experiment of a run, once more with other queries."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from pathlib import Path
+
+from cli.errors import RepriseError, want
+from cli.executor.run import carry_out
+from cli.experiment import experiment as experiments
+from cli.experiment.schema import Experiment
+from report.run import Json, Run
+from report.sources import zone_of
+
+_RATE = 1_000.0  # queries a second
+# What an experiment says of its trace, of several runs and of their results: not of the servers.
+_OTHERS = ("title", "synth", "generate", "mutate", "repeat", "sweep", "search", "expect")
+_CHOICE = (
+    *("from", "until", "limit", "loop", "duration_s", "speed", "fast"),
+    *("sample_sources", "skip_sources", "collapse_retransmits", "ports"),
+)
+
+
+def play(run: Run, trace: Path) -> Path:
+    """Starts the servers of a run as it did and plays a trace; the folder of the results, beside the run's.
+    Throws RepriseError where there are none.
+    """
+    want(bool(run.experiment), f"{run.folder} has no experiment", "name a folder that `reprise run` wrote")
+    experiment = changed(run.experiment, trace, zone_of(run))
+    with contextlib.redirect_stdout(io.StringIO()):
+        _, folder = carry_out(
+            experiment, (*run.manifest.get("given", ()), "trace"), run.folder.resolve().parent
+        )
+    if not folder.is_dir():
+        raise RepriseError(f"the servers of {run.folder} were not asked again", "correct what is told above")
+    return folder
+
+
+def changed(tables: Json, trace: Path, zone: Path | None) -> Experiment:
+    """The experiment of a run with another trace, which is played whole; `zone`: the one it served."""
+    kept = {key: value for key, value in tables.items() if key not in _OTHERS}
+    replay = {key: one for key, one in kept["replay"].items() if key not in _CHOICE}
+    server, over_tls = kept["server"], experiments.of(tables).over_tls
+    return experiments.of(
+        {
+            **kept,
+            "name": f"again-{kept['name']}"[:64],
+            "trace": str(trace),
+            "server": {**server, "zone": str(zone)} if zone and server["kind"] != "hierarchy" else server,
+            "replay": {**replay, "rate": _RATE, "answers": True, "all_opcodes": True},
+            "tls": kept.get("tls") or ({} if over_tls else None),
+        }
+    )

@@ -1,0 +1,35 @@
+"""The experiment of a run, with the queries that are asked again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from cli import programs
+from cli.experiment import experiment as experiments
+from cli.tools.again import changed
+
+QUICKSTART = programs.ROOT / "experiments/quickstart.toml"
+
+
+def test_servers_stay_and_the_choice_of_queries_goes() -> None:
+    settings = ["server.kind=bind", "server.edns_size=1232", "replay.transport=tls", "replay.until=5"]
+    settings += ["replay.speed=2", "replay.timeout_s=3", "repeat.n=3", 'sweep.server.kind=["nsd", "bind"]']
+    given = experiments.load(QUICKSTART, settings)
+    tables = json.loads(json.dumps(experiments.as_dict(given)))
+    made = changed(tables, Path("/queries.tsv"), Path("/run/zone.gz"))
+    assert (made.name, made.trace, made.synth, made.repeat, made.sweep) == (
+        "again-quickstart", "/queries.tsv", None, None, None
+    )  # fmt: skip
+    assert (made.server.kind, made.server.edns_size, made.server.zone) == ("bind", 1232, "/run/zone.gz")
+    replay = made.replay
+    assert (replay.transport, replay.timeout_s, replay.answers) == ("tls", 3, True)
+    assert (replay.until, replay.speed, replay.rate) == ("", 1, 1000)
+
+
+def test_what_rules_sent_over_tls_finds_it_served() -> None:
+    rule = 'mutate.rule=[{kind = "transport", to = "tls"}]'
+    given = experiments.load(QUICKSTART, [rule])
+    assert given.over_tls and given.tls is None
+    made = changed(json.loads(json.dumps(experiments.as_dict(given))), Path("/queries.tsv"), None)
+    assert made.over_tls and made.mutate is None

@@ -1,0 +1,115 @@
+"""`reprise compare --again`: queries whose answers differ are asked again of both runs' servers.
+
+Who starts the servers is the caller's matter: it is given a run and a trace, and returns the folder of a run
+of that trace.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from report.classify import CLASSES, ENCODING, Evidence, Finding, foremost
+from report.compare import MAX_LISTED, Pair, findings, pairs
+from report.errors import ReportError
+from report.export import NAMELESS, table
+from report.rafile import join
+from report.run import Json, Run, open_run
+from report.wire import parse
+from report.zone import Zone
+
+Ask = Callable[[Run, Path], Path]
+_HEADING = "#reprise-text 1\ntime\tsource\ttransport\thex\n"
+_GAP_S = 0.001
+
+
+@dataclass
+class Again:
+    """Queries whose answers differ in their content, by number; `now` has the class of those that were
+    answered again, "" where the answers agree.
+    """
+
+    differing: dict[int, tuple[str, bytes]] = field(default_factory=dict)  # class and query
+    now: dict[int, str] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+
+    def seen(self, pair: Pair, found: list[Finding]) -> None:
+        """Notes a pair that differs."""
+        if (kind := foremost(found).kind) != ENCODING:
+            self.differing[pair[0].seq] = kind, pair[0].query
+
+    def ask(
+        self, runs: Sequence[Run], ask: Ask, scratch: Path, zone: Zone | None, evidence: Evidence
+    ) -> None:
+        """Asks the servers of both runs, one after the other. Raises ReportError where a run does not tell
+        how its queries were sent, or the answers are not kept.
+        """
+        trace = scratch / "again.tsv"
+        asked = self._write(trace, runs[0])
+        folders = [ask(run, trace) for run in runs]
+        self.names = tuple(map(str, folders))
+        sides = [join(str(one), list(open_run(one).answer_paths)) for one in folders]
+        for was, now in pairs(*sides):
+            if was.reply or now.reply:
+                equal = was.reply[2:] == now.reply[2:]
+                kind = ENCODING if equal else foremost(findings(was.reply, now.reply, zone, evidence)).kind
+                self.now[asked[was.seq]] = "" if kind == ENCODING else kind
+
+    def _write(self, path: Path, run: Run) -> list[int]:
+        """The queries as a trace in the text form; their numbers, in its order."""
+        asked: list[int] = []
+        wanted = np.array(sorted(self.differing), np.uint64)
+        with path.open("w", encoding="ascii") as file:
+            file.write(_HEADING)
+            for block in table(run, NAMELESS):
+                rows = np.flatnonzero(np.isin(block["seq"], wanted))
+                columns = (block[name][rows].tolist() for name in ("seq", "source", "transport"))
+                for seq, source, transport in zip(*columns, strict=True):
+                    if source is not None and asked[-1:] != [seq]:
+                        query = self.differing[seq][1].hex()
+                        file.write(f"{len(asked) * _GAP_S:.3f}\t{source}\t{transport}\t{query}\n")
+                        asked.append(seq)
+        if not asked:
+            raise ReportError(f"{run.folder} does not say who sent its queries", "compare without --again")
+        return asked
+
+    def words(self, seq: int) -> str:
+        """What became of a query, "" where nobody knows."""
+        kind = self.now.get(seq)
+        return "" if kind is None else "differs again" if kind else "agrees now"
+
+    def as_json(self) -> Json:
+        kinds = Counter(kind for kind, _ in self.differing.values())
+        differ, agree = (
+            Counter(self.differing[seq][0] for seq, now in self.now.items() if bool(now) == still)
+            for still in (True, False)
+        )
+        return {
+            "runs": list(self.names),
+            "asked": kinds.total(),
+            "differ": differ.total(),
+            "agree": agree.total(),
+            "unanswered": kinds.total() - differ.total() - agree.total(),
+            "classes": [
+                {"class": kind, "asked": kinds[kind], "differ": differ[kind], "agree": agree[kind]}
+                for kind in CLASSES
+                if kinds[kind]
+            ],
+            "listed": [self._listed(seq) for seq in list(self.differing)[:MAX_LISTED]],
+        }
+
+    def _listed(self, seq: int) -> Json:
+        kind, data = self.differing[seq]
+        query = parse(data)
+        return {
+            "seq": seq,
+            "qname": query.qname if query else "",
+            "qtype": query.qtype if query else "",
+            "class": kind,
+            "detail": self.words(seq) or "no answer",
+            "now": self.now.get(seq),
+        }
