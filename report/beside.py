@@ -22,6 +22,24 @@ def settings_that_differ(runs: Sequence[Run]) -> list[Json]:
     return [{key: one.get(key) for key in differing} for one in flat]
 
 
+def conditions_that_differ(runs: Sequence[Run]) -> list[Json]:
+    """Of each run, what its servers ran with, as far as all runs say it and it is not the same in all."""
+    flat = [_conditions(run) for run in runs]
+    titles = [title for title in flat[0] if all(title in one for one in flat)]
+    differing = [title for title in titles if any(one[title] != flat[0][title] for one in flat)]
+    return [{title: one[title] for title in differing} for one in flat]
+
+
+def _conditions(run: Run) -> Json:
+    """With a server's name where there are several."""
+    several = len(run.conditions) > 1
+    return {
+        f"{name}: {title}" if several else title: value
+        for name, own in run.conditions.items()
+        for title, value in own.items()
+    }
+
+
 def labels_of(runs: Sequence[Run]) -> list[str]:
     """A label for each run: what differs, where that is short and tells all apart, else its name."""
     differing = settings_that_differ(runs)
@@ -39,8 +57,11 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
 
 
 def differences(runs: Sequence[Run], names: Sequence[str]) -> list[list[str]]:
-    """A row for each run, a heading first: the settings that differ. Empty where all are the same."""
-    differing = settings_that_differ(runs)
+    """A row for each run, a heading first: the settings that differ, and what else their servers ran with
+    that does. Empty where all are the same.
+    """
+    both = zip(settings_that_differ(runs), conditions_that_differ(runs), strict=True)
+    differing = [settings | conditions for settings, conditions in both]
     if not differing or not differing[0]:
         return []
     rows = [["" if value is None else str(value) for value in one.values()] for one in differing]

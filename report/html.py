@@ -166,6 +166,7 @@ def _settings(run: Run) -> list[tuple[str, list[tuple[str, list[tuple[str, str]]
     parts = [
         ("Trace", _trace_facts(run)),
         *_tables(first),
+        *((f"What {name} ran with", _facts(own)) for name, own in run.conditions.items()),
         ("Zones built from a capture", _facts(_built(run))),
         ("Plan of the hierarchy", _facts(_plan_sizes(run))),
         ("Machine", [*_facts(as_dict(manifest.get("host"))), *_facts({"steal_s": manifest.get("steal_s")})]),

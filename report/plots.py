@@ -10,7 +10,7 @@ from report import curves, round_trips, server, stalls
 from report.curves import LEVEL, MEGA, RATE, TIME_LABEL, Answers, bin_size, line, scaled, time_axis
 from report.distribution import Slices
 from report.figures import WIDE, Drawn, Words, draw, legend_above, plain_axis, whole_axis
-from report.run import Json
+from report.run import Json, Run
 from report.summary import Measured
 from report.tally import Tally
 
@@ -31,6 +31,7 @@ def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
         _server_memory(measured),
         *_kernel_memory(measured),
         *_connections(measured),
+        *_resolvers(measured.run),
     ]
 
 
@@ -265,3 +266,31 @@ def _connections(measured: Measured) -> list[Drawn]:
         " Dotted: the last query was sent, and the replay closed what was open."
     )
     return [draw(Words("connections", "TCP connections", caption, ""), paint, WIDE)]
+
+
+def _resolvers(run: Run) -> list[Drawn]:
+    """No plot where none was under test, or of a run before they were looked at each second."""
+    columns = {
+        "queries": "queries",
+        "recursions": "not answered from the cache",
+        "udp_queries": "asked upstream over UDP",
+        "tcp_queries": "asked upstream over TCP",
+    }
+    found = {
+        (f"{one.name}, " if len(run.resolver_samples) > 1 else "") + title: server.rate_of(one)
+        for column, title in columns.items()
+        for one in server.resolver_series(run, column)
+    }
+    if not found:
+        return []
+
+    def paint(axes: Axes) -> bool:
+        for title, one in found.items():
+            if any(value for _, value in one.points):
+                line(axes, one, title, drawstyle=RATE)
+        time_axis(axes, "rate [1/s]")
+        legend_above(axes)
+        return any(one.points for one in found.values())
+
+    caption = "Each second, by the resolver's own counters; what it asked upstream, from its packets."
+    return [draw(Words("resolver", "Resolver", caption, "its counters were not read"), paint, WIDE)]

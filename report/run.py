@@ -49,6 +49,10 @@ class Run:
     other_samples: Mapping[str, tuple[ServerSample, ...]] = field(
         default_factory=dict
     )  # further resolvers and meta-DNS-servers, by host
+    conditions: Mapping[str, Json] = field(default_factory=dict)  # what each server ran with
+    resolver_samples: Mapping[str, tuple[ServerSample, ...]] = field(
+        default_factory=dict
+    )  # counters of each resolver, each second
     hosts: tuple[Host, ...] = ()  # what their kernels counted
     proxies: Mapping[str, Json] = field(default_factory=dict)  # statistics by the file's name
     fronts: tuple[Json, ...] = ()  # statistics of each front of statelessTCP
@@ -151,6 +155,15 @@ def open_run(folder: Path) -> Run:
             path.stem: tuple(_read_samples(path, problems))
             for pattern in ("server[0-9]*.csv", "meta[0-9]*.csv")
             for path in sorted(folder.glob(pattern))
+        },
+        conditions={
+            path.stem.removeprefix("conditions-"): {k: v for k, v in found.items() if k != "schema"}
+            for path in sorted(folder.glob("conditions-*.json"))
+            if (found := _read_json(path, problems)) is not None
+        },
+        resolver_samples={
+            path.stem.removeprefix("resolver-"): tuple(_read_samples(path, problems))
+            for path in sorted(folder.glob("resolver-server*.csv"))
         },
         hosts=hosts.read(folder, problems),
         proxies={

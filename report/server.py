@@ -121,6 +121,11 @@ def memory_series(run: Run) -> list[Series]:
     return pss if any(value for part in pss for _, value in part.points) else rss
 
 
+def resolver_series(run: Run, column: str) -> list[Series]:
+    """What each resolver has counted, by its host."""
+    return [_series(run, name, samples, column) for name, samples in run.resolver_samples.items()]
+
+
 def summed(several: list[Series]) -> Series:
     """The sum of series that were sampled at the same times."""
     sums: dict[float, float] = {}

@@ -68,7 +68,7 @@ def test_the_quickstart_is_clean_and_accounts_for_every_query(tmp_path: Path, ki
     assert queries["answered"] == queries["read"]
     assert (folder / "report.html").stat().st_size > 1000
     assert {one["id"] for one in read(folder / "manifest.json")["processes"]} == {
-        "server", "sampler", "distributor-client1", "controller"}  # fmt: skip
+        "server", "conditions-server", "sampler", "distributor-client1", "controller"}  # fmt: skip
     assert "report.html" in done.stdout
 
 

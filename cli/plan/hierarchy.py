@@ -296,16 +296,19 @@ def _count(
     """The command that reads a resolver's own counters and those of its data path, where asked when the
     resolver has ended what it does by itself.
     """
-    proxied = _emulated(experiment).data_path != "nft"
-    path = {"proxies": RESULTS, "prefix": f"proxy-{host}-"} if proxied else {}
     return facts.call(
         "cli.servers.resolver_stats.write",
-        kind=kind,
-        folder=f"{RUN}/{host}",
+        **_of_resolver(experiment, host, kind),
         out=f"{RESULTS}/resolver-{host}{when}.json",
         idle=idle,
-        **path,
     )
+
+
+def _of_resolver(experiment: Experiment, host: str, kind: str) -> dict[str, str]:
+    """Where its counters and those of its data path are."""
+    proxied = _emulated(experiment).data_path != "nft"
+    path = {"proxies": RESULTS, "prefix": f"proxy-{host}-"} if proxied else {}
+    return {"kind": kind, "folder": f"{RUN}/{host}", **path}
 
 
 # --- processes --------------------------------------------------------------------------------------------
@@ -447,6 +450,16 @@ def _watchers(experiment: Experiment, facts: Facts) -> list[Process]:
         )
         for host in hosts
     ]
+    for number, host, kind in _resolvers(experiment):
+        config = f"{RUN}/resolver-{number}.conf"
+        found.append(server_plan.conditions(host, host, config, facts, kind))
+        argv = facts.call(
+            "cli.servers.resolver_stats.watch",
+            **_of_resolver(experiment, host, kind),
+            out=f"{RESULTS}/resolver-{host}.csv",
+        )
+        ready = Ready("log", text="watching")
+        found.append(Process(f"watch-{host}", "count", host, argv, facts.module_env, ready=ready))
     return [*found, *((server_plan.capture(experiment, facts),) if experiment.sample.capture else ())]
 
 

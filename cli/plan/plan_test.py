@@ -52,6 +52,7 @@ def test_processes_start_in_the_order_of_their_needs() -> None:
     names = [one.id for one in plan.processes]
     assert names == [
         "server",
+        "conditions-server",
         "sampler",
         "capture",
         "distributor-client1",

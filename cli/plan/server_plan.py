@@ -171,6 +171,9 @@ def processes(
     found = [
         _server(experiment, facts),
         *fronts,
+        conditions(
+            "server", network.SERVER, _config(KINDS[experiment.server.kind]), facts, experiment.server.kind
+        ),
         sampler("sampler", network.SERVER, watched, "server", experiment, facts),
     ]
     if experiment.sample.capture:
@@ -204,6 +207,21 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
         complaints=kind.complaints,
         events=kind.events,
         terms=terms.OWN_LINES,
+    )
+
+
+def conditions(process: str, host: str, config: str, facts: Facts, kind: str = "") -> Process:
+    """Writes down what a server runs with, once it is ready."""
+    argv = facts.call(
+        "cli.servers.conditions.write",
+        pid=f"@pid:{process}@",
+        out=f"{RESULTS}/conditions-{process}.json",
+        kind=kind,
+        config=config,
+    )
+    ready = Ready("exit")
+    return Process(
+        f"conditions-{process}", "conditions", host, argv, facts.module_env, after=(process,), ready=ready
     )
 
 

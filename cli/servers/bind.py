@@ -12,7 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.servers import named_lines
-from cli.servers.kind import ResolverSite, ServerKind, Service, Site
+from cli.servers.kind import (
+    CACHE,
+    CONNECTIONS,
+    EDNS_SIZE,
+    IDLE,
+    MINIMISATION,
+    RATE_LIMIT,
+    UDP_SIZE,
+    Condition,
+    ResolverSite,
+    ServerKind,
+    Service,
+    Site,
+)
 
 if TYPE_CHECKING:
     from cli.experiment.schema import Hierarchy, Server
@@ -160,6 +173,17 @@ KIND = ServerKind(
     zone_checker=("named-checkzone", "-i", "none", "-k", "ignore"),
     refused=r"zone (?P<what>\S+?)/IN(?:/\S+)?: (?:loading from master file .+ failed: )?(?P<why>.+)$"
     r"(?=\n.*zone (?P=what)/IN\S*: not loaded due to errors\.$)",
+    shows='named -C | sed "/^};/q"; named-checkconf -px "$1"',  # without its own view of CH
+    conditions=(
+        Condition(CONNECTIONS, "tcp-clients"),
+        Condition(IDLE, "tcp-idle-timeout", 0.1),
+        Condition(UDP_SIZE, "max-udp-size"),
+        Condition(EDNS_SIZE, "edns-udp-size"),
+        Condition(RATE_LIMIT, "responses-per-second"),
+        Condition("minimal answers", "minimal-responses"),
+        Condition(MINIMISATION, "qname-minimization"),
+        Condition(CACHE, "max-cache-size"),
+    ),
     authoritative=config,
     resolver=resolver,
     counted=counted,

@@ -83,6 +83,34 @@ class ResolverSite:
 
 
 @dataclass(frozen=True)
+class Condition:
+    """What a server runs with, by the same title for all kinds; `key` is its own name for it, and what it
+    says times `factor` is in the title's unit.
+    """
+
+    title: str
+    key: str
+    factor: float = 1.0
+
+    def value(self, text: str) -> float | str:
+        """Of what the server says; words stay as they are."""
+        try:
+            return float(f"{float(text) * self.factor:.6g}")
+        except ValueError:
+            return text
+
+
+CONNECTIONS = "connections as configured"
+IDLE = "idle timeout of TCP, s"
+UDP_SIZE = "largest answer over UDP, bytes"
+EDNS_SIZE = "EDNS size, bytes"
+CACHE = "cache, MB"
+MINIMISATION = "QNAME minimization"
+RATE_LIMIT = "rate limit of answers, 1/s"
+_SHOWS_S = 10.0
+
+
+@dataclass(frozen=True)
 class ServerKind:
     """A server.
 
@@ -106,6 +134,9 @@ class ServerKind:
     further files of an authoritative server, by name. `counted` reads what a resolver with this folder has
     counted. `sees_early`: as a resolver it refuses signatures that are not yet valid, also where it accepts
     expired ones.
+
+    `shows`: a line of shell that prints what the server makes of its configuration "$1", what is given after
+    the defaults; `conditions`: what is read of it, the last value of each key ({keys} in the line).
     """
 
     title: str
@@ -131,6 +162,8 @@ class ServerKind:
     authoritative: Callable[[Server, Site], str] | None = None
     beside: Callable[[Site], dict[str, str]] | None = None
     resolver: Callable[[Server, Hierarchy, ResolverSite], str] | None = None
+    shows: str = ""
+    conditions: tuple[Condition, ...] = ()
     counted: Callable[[Path], dict[str, int]] | None = None
     sees_early: bool = False
 
@@ -144,6 +177,16 @@ class ServerKind:
         configs = config.rpartition("/")[0]
         given = {"config": config, "configs": configs, "folder": folder, "processes": processes, "user": user}
         return (program, *(word.format(**given) for word in words))
+
+    def shown(self, config: str) -> str:
+        """What the server makes of a configuration; "" where it does not say."""
+        keys = " ".join(one.key for one in self.conditions)
+        argv = ["sh", "-c", self.shows.replace("{keys}", keys), "sh", config]
+        try:
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=_SHOWS_S, check=False)
+        except subprocess.TimeoutExpired:
+            return ""
+        return done.stdout
 
     def says(self, program: str = "") -> str:
         """The first line that a program, by itself that of this machine, says of its version; "" where there

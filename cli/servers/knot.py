@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cli.servers.kind import ServerKind, Site
+from cli.servers.kind import CONNECTIONS, IDLE, RATE_LIMIT, UDP_SIZE, Condition, ServerKind, Site
 
 if TYPE_CHECKING:
     from cli.experiment.schema import Server
@@ -71,5 +71,12 @@ KIND = ServerKind(
     checks=("-c", "{file}", "conf-check"),
     zone_checker=("named-checkzone", "-i", "none", "-k", "ignore"),
     over_tls=False,
+    shows='knotc -c "$1" conf-export',
+    conditions=(
+        Condition(CONNECTIONS, "tcp-max-clients"),
+        Condition(IDLE, "tcp-idle-timeout"),
+        Condition(UDP_SIZE, "udp-max-payload"),
+        Condition(RATE_LIMIT, "rate-limit"),
+    ),
     authoritative=config,
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cli.servers.kind import ServerKind, Service, Site
+from cli.servers.kind import CONNECTIONS, IDLE, RATE_LIMIT, UDP_SIZE, Condition, ServerKind, Service, Site
 
 if TYPE_CHECKING:
     from cli.experiment.schema import Server
@@ -103,5 +103,13 @@ KIND = ServerKind(
     checker="nsd-checkconf",
     zone_checker=("nsd-checkzone",),
     refused=r"error: (?P<why>zone (?P<what>\S+) .+)$",
+    shows='nsd-checkconf -v "$1"',
+    conditions=(
+        Condition(CONNECTIONS, "tcp-count"),
+        Condition(IDLE, "tcp-timeout"),
+        Condition(UDP_SIZE, "ipv4-edns-size"),
+        Condition(RATE_LIMIT, "rrl-ratelimit"),
+        Condition("minimal answers", "minimal-responses"),
+    ),
     authoritative=config,
 )

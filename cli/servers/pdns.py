@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cli.servers.kind import ServerKind, Site
+from cli.servers.kind import CONNECTIONS, IDLE, UDP_SIZE, Condition, ServerKind, Site
 
 if TYPE_CHECKING:
     from cli.experiment.schema import Server
@@ -73,6 +73,12 @@ KIND = ServerKind(
     over_tls=False,
     rate_limits=False,
     zone_checker=("named-checkzone", "-i", "none", "-k", "ignore"),
+    shows='pdns_server --config=default; cat "$1"',
+    conditions=(
+        Condition(CONNECTIONS, "max-tcp-connections"),
+        Condition(IDLE, "tcp-idle-timeout"),
+        Condition(UDP_SIZE, "udp-truncation-threshold"),
+    ),
     authoritative=config,
     beside=zones,
 )

@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli import programs
-from cli.servers.kind import ResolverSite, ServerKind
+from cli.servers.kind import (
+    CONNECTIONS,
+    EDNS_SIZE,
+    IDLE,
+    MINIMISATION,
+    UDP_SIZE,
+    Condition,
+    ResolverSite,
+    ServerKind,
+)
 
 if TYPE_CHECKING:
     from cli.experiment.schema import Hierarchy, Server
@@ -82,6 +91,15 @@ KIND = ServerKind(
     complaints=r"(?i)out of memory|bad_alloc|fatal error",
     checker="sh",
     checks=("-c", _PREPARE, "sh", "{file}"),
+    shows='pdns_recursor --config=default; cat "$1"',
+    conditions=(
+        Condition(CONNECTIONS, "max-tcp-clients"),
+        Condition(IDLE, "client-tcp-timeout"),
+        Condition(UDP_SIZE, "udp-truncation-threshold"),
+        Condition(EDNS_SIZE, "edns-outgoing-bufsize"),
+        Condition(MINIMISATION, "qname-minimization"),
+        Condition("cache, entries", "max-cache-entries"),
+    ),
     resolver=resolver,
     counted=counted,
 )

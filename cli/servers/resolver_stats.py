@@ -1,7 +1,8 @@
 """What a resolver and its path have counted.
 
 Each resolver counts in its own way; the file has the same few numbers for all, as JSON. Read before and after
-a replay, the difference is the replay's. `recursions` are queries that were not answered from the cache.
+a replay, the difference is the replay's; read each second, what happened when. `recursions` are queries that
+were not answered from the cache.
 
 A resolver may go on for itself (addresses of name servers, keys) when its clients have their answers, and
 that is not the replay's: the counts may wait until it asks nobody any more.
@@ -9,8 +10,11 @@ that is not the replay's: the counts may wait until it asks nobody any more.
 
 from __future__ import annotations
 
+import csv
+import itertools
 import json
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -26,6 +30,8 @@ from report import whole_file
 _PATIENCE_S = 5.0  # with a proxy that writes its statistics each second
 _IDLE_S = 60.0  # a resolver tries a name server that does not answer for so long
 _MOST_NAMED = 100  # unmapped addresses
+_EACH_S = 1.0
+_COLUMNS = ("queries", "recursions", "under_way", "udp_queries", "tcp_queries")
 
 
 def when_idle(read: Callable[[Path], dict[str, int]], folder: Path) -> dict[str, int]:
@@ -36,12 +42,12 @@ def when_idle(read: Callable[[Path], dict[str, int]], folder: Path) -> dict[str,
     return found
 
 
-def of_proxy(folder: Path, prefix: str) -> dict[str, Any]:
+def of_proxy(folder: Path, prefix: str, patience_s: float = _PATIENCE_S) -> dict[str, Any]:
     """What the proxies of a host have counted, one after the other. Packets that were at the device when this
-    began are among them, unless the last proxy has ended.
+    began are among them, unless the last proxy has ended or patience has.
     """
     asked = time.monotonic_ns()
-    end = time.monotonic() + _PATIENCE_S
+    end = time.monotonic() + patience_s
     while True:
         files = sorted(folder.glob(f"{prefix}*.json"))
         found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
@@ -109,3 +115,26 @@ def write(
         whole_file.write(out, json.dumps({"schema": 1, **own, **path}, indent=2) + "\n")
     except OSError as error:
         raise RepriseError(f"cannot write {out}: {error.strerror}", "make room for results") from None
+
+
+def watch(kind: str, folder: Path, out: Path, proxies: Path | None = None, prefix: str = "") -> None:
+    """Writes the same each second until it is ended, in the form of the sampler. A second in which the
+    resolver does not say in time what it has counted has no line.
+    """
+    read = KINDS[kind].counted
+    assert read is not None, "it is a resolver"
+    begun = time.monotonic()
+    with out.open("x", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(("time_real_ns", "time_mono_ns", "process", *_COLUMNS))
+        for turn in itertools.count():
+            try:
+                counted = {**read(folder), **(of_proxy(proxies, prefix, 0.0) if proxies else of_nftables())}
+                row = [counted[column] for column in _COLUMNS]
+                lines.writerow((time.time_ns(), time.monotonic_ns(), out.stem, *row))
+                file.flush()
+            except (OSError, ValueError, KeyError, StopIteration, RepriseError):
+                pass
+            if turn == 0:
+                sys.stderr.write("watching\n")
+            time.sleep(max(0.0, begun + (turn + 1) * _EACH_S - time.monotonic()))

@@ -6,7 +6,19 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.servers.kind import DESCRIPTOR_RESERVE, ResolverSite, ServerKind, talk
+from cli.servers.kind import (
+    CACHE,
+    CONNECTIONS,
+    DESCRIPTOR_RESERVE,
+    EDNS_SIZE,
+    IDLE,
+    MINIMISATION,
+    UDP_SIZE,
+    Condition,
+    ResolverSite,
+    ServerKind,
+    talk,
+)
 
 if TYPE_CHECKING:
     from cli.experiment.schema import Hierarchy, Server
@@ -95,6 +107,16 @@ KIND = ServerKind(
     complaints=r"fatal error|malloc failure|out of memory",
     copied=True,
     checker="unbound-checkconf",
+    shows='for key in {keys}; do echo "$key: $(unbound-checkconf -o "$key" "$1")"; done',
+    conditions=(
+        Condition(f"{CONNECTIONS}, a thread", "incoming-num-tcp"),
+        Condition(IDLE, "tcp-idle-timeout", 0.001),
+        Condition(UDP_SIZE, "max-udp-size"),
+        Condition(EDNS_SIZE, "edns-buffer-size"),
+        Condition(MINIMISATION, "qname-minimisation"),
+        Condition(f"{CACHE}, of messages", "msg-cache-size", 1e-6),
+        Condition(f"{CACHE}, of RRsets", "rrset-cache-size", 1e-6),
+    ),
     resolver=resolver,
     counted=counted,
 )

@@ -1,0 +1,80 @@
+"""What a server runs with: what the kernel allows it, and what it makes of its configuration.
+
+Runs are compared fairly only where these agree, whatever the experiments say: a limit of 1,024 descriptors
+is nobody's setting. Written when the server is ready, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from cli.errors import RepriseError
+from cli.servers.kind import Condition
+from cli.servers.kinds import KINDS
+from report import whole_file
+
+
+def write(pid: int, out: Path, kind: str = "", config: str = "") -> None:
+    """Of the server with this process; with a kind also what it makes of its configuration."""
+    own = KINDS.get(kind)
+    found: dict[str, int | float | str] = {**of_process(pid)}
+    if own is not None and own.shows:
+        found |= of_settings(own.conditions, own.shown(config))
+    try:
+        whole_file.write(out, json.dumps({"schema": 1, **found}, indent=2) + "\n")
+    except OSError as error:
+        raise RepriseError(f"cannot write {out}: {error.strerror}", "make room for results") from None
+
+
+def of_process(pid: int) -> dict[str, int]:
+    """Sums over the process and those below it; of limits the lowest. Empty where it has ended."""
+    tree, rows = [pid], []
+    for one in tree:
+        proc = Path("/proc") / str(one)
+        try:
+            tree += [
+                int(word) for tasks in proc.glob("task/*/children") for word in tasks.read_text().split()
+            ]
+            status, limits = (proc / "status").read_text(), (proc / "limits").read_text()
+        except OSError:
+            continue
+        rows.append(
+            (
+                _number(r"^Max open files\s+(\d+)", limits),
+                _number(r"^Threads:\s+(\d+)", status),
+                _cores(re.findall(r"^Cpus_allowed_list:\s+(\S+)", status, re.MULTILINE)[0]),
+            )
+        )
+    if not rows:
+        return {}
+    descriptors, threads, cores = zip(*rows, strict=True)
+    return {
+        "cores": min(cores),
+        "descriptors of a process": min(descriptors),
+        "processes": len(rows),
+        "threads": sum(threads),
+    }
+
+
+def _number(pattern: str, text: str) -> int:
+    """2^63 - 1, which no process reaches, where there is no limit."""
+    found = re.search(pattern, text, re.MULTILINE)
+    return int(found[1]) if found else 2**63 - 1
+
+
+def _cores(listed: str) -> int:
+    """How many are in a list such as 0-3,6."""
+    ranges = [part.split("-") for part in listed.split(",")]
+    return sum(int(part[-1]) - int(part[0]) + 1 for part in ranges)
+
+
+def of_settings(conditions: tuple[Condition, ...], shown: str) -> dict[str, float | str]:
+    """The last value of each key in what a server shows of its configuration."""
+    found: dict[str, float | str] = {}
+    for one in conditions:
+        lines = re.findall(rf'^[#\s]*{re.escape(one.key)}\s*[\s:=]\s*"?([^\s";]+)', shown, re.MULTILINE)
+        if lines:
+            found[one.title] = one.value(lines[-1])
+    return found

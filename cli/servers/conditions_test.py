@@ -1,0 +1,100 @@
+"""What servers run with, of real processes and as the servers' own tools show it."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.errors import RepriseError
+from cli.experiment.schema import Hierarchy, Server
+from cli.servers import conditions
+from cli.servers.kind import CACHE, EDNS_SIZE, IDLE, MINIMISATION, RATE_LIMIT, UDP_SIZE, ResolverSite, Site
+from cli.servers.kinds import KINDS
+
+THREADS = "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start(); time.sleep(60)"
+SERVER = Server(kind="nsd", edns_size=1400, tcp_idle_timeout_s=7.0, rrl=9)
+
+
+def shown(kind: str, text: str, folder: Path) -> dict[str, float | str]:
+    own = KINDS[kind]
+    (folder / own.config_file).write_text(text)
+    return conditions.of_settings(own.conditions, own.shown(str(folder / own.config_file)))
+
+
+def site(folder: Path, extra: str) -> Site:
+    return Site(str(folder), str(folder / "zone"), ".", ("127.0.0.1",), "", 20_000, extra=extra)
+
+
+def test_limits_threads_and_cores_are_the_kernels(tmp_path: Path) -> None:
+    """Also of the processes below; the lowest limit counts."""
+    shell = f"'{sys.executable}' -c '{THREADS}' & ulimit -n 77; echo ready; read line; kill $!"
+    child = subprocess.Popen(
+        ["taskset", "-c", "0", "sh", "-c", shell], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert child.stdin is not None and child.stdout is not None
+    try:
+        child.stdout.readline()
+        conditions.write(child.pid, tmp_path / "out.json")
+    finally:
+        child.communicate(b"\n", timeout=10)
+    told = json.loads((tmp_path / "out.json").read_text())
+    assert told.pop("threads") in {2, 3}  # the second of Python may be about to start
+    assert told == {"schema": 1, "cores": 1, "descriptors of a process": 77, "processes": 2}
+
+
+def test_a_server_that_has_ended_has_none(tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as child:
+        child.wait()
+        assert conditions.of_process(child.pid) == {}
+    with pytest.raises(RepriseError, match="cannot write"):
+        conditions.write(child.pid, tmp_path / "no" / "folder.json")
+
+
+def test_no_limit_is_a_large_number() -> None:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert conditions.of_process(1).get("descriptors of a process", soft) > 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("nsd", "server:\n    tcp-timeout: 11\n"),
+        ("bind", "options { tcp-idle-timeout 110; };\n"),
+        ("knot", "server:\n    tcp-idle-timeout: 11\n"),
+        ("pdns", "tcp-idle-timeout=11\n"),
+    ],
+)
+def test_authoritative_servers_show_what_they_were_given_and_what_users_add(
+    kind: str, more: str, tmp_path: Path
+) -> None:
+    own = KINDS[kind]
+    assert own.authoritative is not None
+    told = shown(kind, own.authoritative(SERVER, site(tmp_path, "")), tmp_path)
+    assert (told[IDLE], told[UDP_SIZE]) == (7, 1400)
+    assert told.get(RATE_LIMIT, 9) == 9
+    assert shown(kind, own.authoritative(SERVER, site(tmp_path, more)), tmp_path)[IDLE] == 11
+
+
+@pytest.mark.parametrize("kind", ["bind", "unbound", "pdns-recursor"])
+def test_resolvers_show_theirs(kind: str, tmp_path: Path) -> None:
+    own = KINDS[kind]
+    assert own.resolver is not None
+    ends = ResolverSite(
+        str(tmp_path), "/hints", "/anchors", "/bind", ("127.0.0.1",), ("127.0.0.2", "::1"), "", 20_000
+    )
+    text = own.resolver(SERVER, Hierarchy(resolver="bind", validate=False, qname_minimisation=False), ends)
+    told = shown(kind, text, tmp_path)
+    assert (told[IDLE], told[EDNS_SIZE]) == (7, 1400)
+    assert told[MINIMISATION] in {"no", "disabled", "off"}
+    assert len(told) == len(own.conditions) - (kind == "bind")  # of which one is a rate limit
+
+
+def test_defaults_of_a_server_are_shown_too(tmp_path: Path) -> None:
+    told = shown("bind", "options { };\n", tmp_path)
+    assert (told[IDLE], told[CACHE], RATE_LIMIT in told) == (30, "90%", False)
+    assert shown("nsd", "server:\n", tmp_path)[UDP_SIZE] == 1232
