@@ -84,7 +84,8 @@ def test_the_plan_brings_everything_up_in_order() -> None:
     assert [one.id for one in plan.prepare][:4] == ["zones", "plan", "serve", "keep"]
     assert [one.id for one in plan.processes] == [
         "meta1", "proxy-meta1", "proxy-server", "server", "sampler", "sampler-meta1",
-        "conditions-server", "watch-server", "warm-server", "count-server-before", "distributor-client1", "controller",
+        "conditions-server", "watch-server", "warm-server", "count-server-before",
+        "distributor-client1", "controller",
     ]  # fmt: skip
     counted = [f"counters-{host}" for host in ("controller", "client1", "server", "meta1")]
     assert [one.id for one in plan.begin] == [*(f"{one}-before" for one in counted), "count-server-begin"]
