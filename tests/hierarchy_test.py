@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -35,6 +36,7 @@ from tests.hierarchy_bed import (
     TLD,
     TLD6,
     Ask,
+    Result,
     finish,
     play,
     settings_of,
@@ -92,6 +94,15 @@ WAYS: list[dict[str, object]] = [
 ]
 
 
+def asked_each_second(result: Result) -> list[int]:
+    """What the resolver had asked upstream since the first second it was looked at."""
+    assert result.folder is not None
+    with (result.folder / "resolver-server.csv").open(encoding="utf-8") as file:
+        asked = [int(row["udp_queries"]) + int(row["tcp_queries"]) for row in csv.DictReader(file)]
+    assert asked == sorted(asked)
+    return [one - asked[0] for one in asked]
+
+
 @pytest.mark.parametrize(
     ("resolver", "ways"),
     [
@@ -114,6 +125,7 @@ def test_clients_are_told_the_same_by_every_way(
         assert summary["resolver"]["unmapped_packets"] == 0
         assert summary["resolver"]["upstream_queries"] >= 3
         assert 0 <= summary["resolver"]["cache_hit_share"] < 1
+        assert 0 < asked_each_second(result)[-1] <= summary["resolver"]["upstream_queries"]
         said.append([told(one) for one in result.answers()])
     for other in said[1:]:
         assert other == said[0]

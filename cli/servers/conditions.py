@@ -70,9 +70,9 @@ def _cores(listed: str) -> int:
     return sum(int(part[-1]) - int(part[0]) + 1 for part in ranges)
 
 
-def of_settings(conditions: tuple[Condition, ...], shown: str) -> dict[str, float | str]:
+def of_settings(conditions: tuple[Condition, ...], shown: str) -> dict[str, int | float | str]:
     """The last value of each key in what a server shows of its configuration."""
-    found: dict[str, float | str] = {}
+    found: dict[str, int | float | str] = {}
     for one in conditions:
         lines = re.findall(rf'^[#\s]*{re.escape(one.key)}\s*[\s:=]\s*"?([^\s";]+)', shown, re.MULTILINE)
         if lines:

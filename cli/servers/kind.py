@@ -92,12 +92,13 @@ class Condition:
     key: str
     factor: float = 1.0
 
-    def value(self, text: str) -> float | str:
+    def value(self, text: str) -> int | float | str:
         """Of what the server says; words stay as they are."""
         try:
-            return float(f"{float(text) * self.factor:.6g}")
+            number = round(float(text) * self.factor, 6)
         except ValueError:
             return text
+        return int(number) if number.is_integer() else number
 
 
 CONNECTIONS = "connections as configured"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -123,6 +124,7 @@ def watch(kind: str, folder: Path, out: Path, proxies: Path | None = None, prefi
     """
     read = KINDS[kind].counted
     assert read is not None, "it is a resolver"
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     begun = time.monotonic()
     with out.open("x", encoding="utf-8", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")

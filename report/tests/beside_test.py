@@ -32,6 +32,24 @@ def test_labels_are_made_of_what_differs(tmp_path: Path) -> None:
     assert differences([runs[0], runs[0]], ["a", "b"]) == []
 
 
+def test_what_servers_ran_with_is_told_where_it_differs(tmp_path: Path) -> None:
+    """Only what all runs say; with the server's name where there are several."""
+    runs = [made(tmp_path / name, server={"kind": name}) for name in ("nsd", "bind")]
+    for run, limit in zip(runs, (1024, 20_000), strict=True):
+        told = {"schema": 1, "cores": 2, "descriptors of a process": limit, limit: "own"}
+        (run.folder / "conditions-server.json").write_text(json.dumps(told))
+    opened = [open_run(run.folder) for run in runs]
+    assert differences(opened, labels_of(opened)) == [
+        ["", "server.kind", "descriptors of a process"],
+        ["kind nsd", "nsd", "1024"],
+        ["kind bind", "bind", "20000"],
+    ]
+    for run in runs:
+        (run.folder / "conditions-server2.json").write_text('{"schema": 1, "cores": 2}')
+    opened = [open_run(run.folder) for run in runs]
+    assert differences(opened, ["a", "b"])[0] == ["", "server.kind", "server: descriptors of a process"]
+
+
 def test_many_runs_are_compared_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A row for each in the first tables; none is cut."""
     runs = [made(tmp_path / f"run{at}", replay={"rate": 1000 * at}) for at in range(1, 6)]
