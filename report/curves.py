@@ -31,6 +31,7 @@ MAX_BINS = 400
 TIME_LABEL = "time since the start [s]"
 MEGA = 1e6
 SLOWEST_POINTS = 600
+MOST_PARTS = 600
 LEVEL, RATE = "steps-post", "steps-pre"  # a sample holds until the next one, or for the time since the last
 _STEPS: dict[str, Literal["pre", "post"]] = {LEVEL: "post", RATE: "pre"}
 Floats = NDArray[np.floating[Any]]
@@ -54,16 +55,18 @@ class Band:
         return cls(label, x, np.median(held, axis=0), held.min(axis=0), held.max(axis=0))
 
     def paint(self, axes: Axes, style: str = "default") -> None:
-        (line,) = axes.plot(self.x, self.middle, label=self.label, drawstyle=style)
+        at = telling(self.middle)
+        (line,) = axes.plot(self.x[at], self.middle[at], label=self.label, drawstyle=style)
         if np.any(self.low < self.high):
             axes.fill_between(
-                self.x,
-                self.low,
-                self.high,
+                self.x[at],
+                self.low[at],
+                self.high[at],
                 step=_STEPS.get(style),
                 color=line.get_color(),
                 alpha=0.2,
                 linewidth=0,
+                label=f"_{self.label}",
             )
 
 
@@ -84,9 +87,22 @@ def per_second(rate: Rate, size: float, span_ns: int) -> Series:
     return Series("", tuple(((at + 0.5) * size, count / size) for at, count in enumerate(counts)))
 
 
+def telling(values: Floats) -> NDArray[np.intp]:
+    """The places of values that give the same picture as all of them: the least and the largest of each of
+    many parts.
+    """
+    every = np.arange(len(values))
+    if len(values) <= 2 * MOST_PARTS:
+        return every
+    parts = np.array_split(every, MOST_PARTS)
+    ends = [part[choose(values[part])] for part in parts for choose in (np.argmin, np.argmax)]
+    return np.unique([0, *ends, len(values) - 1])
+
+
 def line(axes: Axes, series: Series, label: str, **style: object) -> None:
-    x, y = zip(*series.points, strict=True) if series.points else ((), ())
-    axes.plot(x, y, label=label, **style)  # type: ignore[arg-type]
+    x, y = np.array(series.points, np.float64).reshape(-1, 2).T
+    at = telling(y)
+    axes.plot(x[at], y[at], label=label, **style)  # type: ignore[arg-type]
 
 
 def scaled(series: Series, factor: float) -> Series:
@@ -226,7 +242,7 @@ def boxes(words: Words, label: str, groups: Sequence[Group], size: Size = NORMAL
             known = [(places.index(place), one.spread()) for place, one in held if one.count]
             stats = [_box(spread) for _, spread in known]
             ends += [one[end] for one in stats for end in ("whislo", "whishi")]
-            axes.bxp(
+            drawn = axes.bxp(
                 stats,
                 positions=[at + (number + 0.5) * width - 0.4 for at, _ in known],
                 widths=width * 0.8,
@@ -236,8 +252,11 @@ def boxes(words: Words, label: str, groups: Sequence[Group], size: Size = NORMAL
                 boxprops={"facecolor": f"C{number}", "alpha": 0.35},
                 medianprops={"color": f"C{number}", "linewidth": 2, "linestyle": "-"},
                 whiskerprops={"linestyle": "-"},
-                label=name or None,
-            )  # fmt: skip
+            )
+            for artist in (one for part in drawn.values() for one in part):
+                artist.set_label(f"_{name or 'latency'}")
+            for box in drawn["boxes"][:1]:
+                box.set_label(name or "latency")
         if ends and max(ends) > 20 * min(ends):
             axes.set_yscale("log")
         else:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import io
+import json
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -14,10 +16,12 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.style
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.collections import Collection
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FixedFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from report import whole_file
@@ -34,6 +38,7 @@ _HOW: dict[str, Callable[[str], dict[str, Any]]] = {
     "png": lambda _: {"facecolor": "white", "metadata": {"Software": "Reprise"}},
     "pdf": lambda title: {"metadata": {"CreationDate": None, "Creator": "Reprise", "Title": title}},
 }
+_POINTS = 72  # an inch; the unit of matplotlib's SVG
 REFERENCE = re.compile(r'(\bid="|url\(#|href="#)')
 
 
@@ -65,7 +70,16 @@ class Drawn:
 
     @cached_property
     def svg(self) -> str:
-        return self.rendered("svg").decode("utf-8")
+        """With what a page's script has to know of the axes (templates/page.js), as `data-plot`."""
+        text = self.rendered("svg").decode("utf-8")
+        (axes,) = self.figure.axes
+        _, names = _curves(axes)
+        if not names:
+            return text
+        ends = np.array(axes.get_position().get_points()) * self.figure.get_size_inches() * _POINTS
+        ends[:, 1] = self.figure.get_size_inches()[1] * _POINTS - ends[:, 1]
+        known = {"x": _scale(axes.xaxis, ends[:, 0]), "y": _scale(axes.yaxis, ends[:, 1]), "names": names}
+        return text.replace("<svg ", f'<svg data-plot="{html.escape(json.dumps(known))}" ', 1)
 
     @property
     def inline(self) -> str:
@@ -89,9 +103,47 @@ def draw(words: Words, paint: Callable[[Axes], bool], size: Size = NORMAL) -> Dr
     with styled():
         figure = Figure(figsize=size)
         axes = figure.add_subplot()
-        if not paint(axes):
+        if paint(axes):
+            _mark_curves(axes)
+        else:
             _say(axes, words.nothing)
     return Drawn(words.name, words.title, words.caption, figure)
+
+
+def _curves(axes: Axes) -> tuple[list[tuple[int, Artist]], list[str]]:
+    """What is drawn of each curve by the curve's number, and the names of the curves. An artist is part of
+    the curve whose name its label is, with or without `_` before it, which keeps it out of the legend.
+    """
+    _, labels = axes.get_legend_handles_labels()
+    names = [str(one) for one in dict.fromkeys(labels)]
+    drawn = [(str(one.get_label()), one) for one in (*axes.lines, *axes.patches, *axes.collections)]
+    numbers = {form: number for number, name in enumerate(names) for form in (name, f"_{name}")}
+    return [(numbers[label], one) for label, one in drawn if label in numbers], names
+
+
+def _mark_curves(axes: Axes) -> None:
+    """Gives curves and their keys in the legend the ids by which a page's script finds them."""
+    for place, (number, artist) in enumerate(_curves(axes)[0]):
+        artist.set_gid(f"{'band' if isinstance(artist, Collection) else 'curve'}-{number}.{place}")
+    if legend := axes.get_legend():
+        for number, (key, text) in enumerate(zip(legend.legend_handles, legend.get_texts(), strict=True)):
+            if key is not None:
+                key.set_gid(f"key-{number}")
+            text.set_gid(f"name-{number}")
+
+
+def _scale(axis: Axis, ends: NDArray[np.float64]) -> dict[str, Any]:
+    """The places of an axis's ends in the picture, and what they stand for."""
+    low, high = axis.get_view_interval()
+    form = axis.get_major_formatter()
+    return {
+        "label": axis.get_label_text(),
+        "scale": axis.get_scale(),
+        **dict(zip(("first", "last"), ends.round(3).tolist(), strict=True)),
+        "low": float(low),
+        "high": float(high),
+        **({"places": list(form.seq)} if isinstance(form, FixedFormatter) else {}),
+    }
 
 
 def _say(axes: Axes, text: str) -> None:

@@ -1,5 +1,5 @@
-"""report.html: one file with everything in it. No script, no outside reference; what is printed is escaped by
-jinja2.
+"""report.html: one file with everything in it, no outside reference, and whole without its script; what is
+printed is escaped by jinja2.
 """
 
 from __future__ import annotations
@@ -31,14 +31,19 @@ UNITS = {"s": "s", "us": "µs", "ns": "ns", "bytes": "bytes"}
 
 
 def environment() -> jinja2.Environment:
-    """Undefined names are faults of the template, not blanks in a report."""
-    return jinja2.Environment(
+    """Undefined names are faults of the template, not blanks in a report. Style sheet and script are ours, so
+    they need no escaping.
+    """
+    made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    ours = {"css": "report.css", "script": "page.js"}
+    made.globals |= {name: Markup((TEMPLATES / file).read_text("utf-8")) for name, file in ours.items()}
+    return made
 
 
 def write(path: Path, page: str) -> None:
@@ -51,7 +56,6 @@ def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:
     plot = getattr(pages.get_template("macros.html.j2").module, "plot")  # noqa: B009 - macros are attributes
     by_name = {one.name: one for one in drawn}
     return pages.get_template("run.html.j2").render(
-        css=_css(),
         **_frame(run),
         title=run.experiment.get("title") or run.experiment.get("name") or summary["run"],
         summary=summary,
@@ -88,7 +92,6 @@ def comparison_page(
     _, *lines = runs_table(summaries)
     template = environment().get_template("comparison.html.j2")
     return template.render(
-        css=_css(),
         version="",
         commit="",
         summaries=[(name, one, spoiled(one)) for name, one in zip(names, summaries, strict=True)],
@@ -104,23 +107,18 @@ def answers_page(**values: Any) -> str:
     """The page of `reprise compare`; `values` are those of its template."""
     pages = environment()
     pages.filters["letter"] = lambda at: chr(ord("A") + at % 26)
-    return pages.get_template("answers.html.j2").render(css=_css(), version="", commit="", **values)
+    return pages.get_template("answers.html.j2").render(version="", commit="", **values)
 
 
 def series_page(name: str, **values: Any) -> str:
     """The page of a series of runs; `values` are those of its template."""
     template = environment().get_template("series.html.j2")
-    return template.render(css=_css(), version="", commit="", name=name, **values)
+    return template.render(version="", commit="", name=name, **values)
 
 
 def _rows(summary: Json, part: str) -> list[tuple[str, str]]:
     """Rows of a section that is about nothing but that part."""
     return [(re.sub(f"^{part}:? ", "", name), text) for name, text in rows_of(summary, part)]
-
-
-def _css() -> Markup:
-    """The style sheet is ours, so it needs no escaping."""
-    return Markup((TEMPLATES / "report.css").read_text("utf-8"))
 
 
 def _frame(run: Run) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
     tally = measured.tally
     return [
         _rate(tally),
-        curves.error_cdf({"": tally.errors_of()}),
+        curves.error_cdf({"timing error": tally.errors_of()}),
         _error_over_time(tally),
         *_latencies(tally),
         *_response_over_time(measured, summary),
@@ -151,7 +151,7 @@ def _unanswered(tally: Tally) -> Drawn:
     def paint(axes: Axes) -> bool:
         count = max(1, -(-tally.asked.end_ns // int(size * 1e9)))
         shares = tally.unanswered_share(int(size * 1e9), count) * 100
-        axes.stairs(shares, np.arange(count + 1) * size, baseline=None)
+        axes.stairs(shares, np.arange(count + 1) * size, baseline=None, label="queries")
         time_axis(axes, "without an answer [%]")
         return bool(tally.unanswered.end_ns)
 

@@ -231,8 +231,8 @@ def _over_key(axis: Axis, number: int, figure: Swept) -> Drawn:
             known = [(place, float(np.median(values[at]))) for place, at in line if values[at]]
             (drawn,) = axes.plot(*zip(*known, strict=True), label=label) if known else axes.plot([], [])
             for place, at in line:
-                color = drawn.get_color()
-                axes.plot([place] * len(values[at]), values[at], "o", color=color, alpha=0.5, markersize=4)
+                (dots,) = axes.plot([place] * len(values[at]), values[at], "o", color=drawn.get_color())
+                dots.set(alpha=0.5, markersize=4, label=f"_{label}")
         if min(places) > 0 and max(places) / min(places) > 20:
             axes.set_xscale("log")
         elif all(place == int(place) for place in places):

@@ -57,7 +57,7 @@ def _rate(rate: Json) -> Drawn:
     counts = np.array(rate["queries"][:-1] or rate["queries"], dtype=np.float64)
 
     def paint(axes: Axes) -> bool:
-        axes.plot((np.arange(len(counts)) + 0.5) * width, counts / width)
+        axes.plot((np.arange(len(counts)) + 0.5) * width, counts / width, label="queries")
         axes.set_xlabel("time since the first query [s]")
         axes.set_ylabel("queries [1/s]")
         axes.set_ylim(bottom=0)

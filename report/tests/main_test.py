@@ -12,6 +12,7 @@ import dns.rrset
 import pytest
 from matplotlib.figure import Figure
 
+from report import html
 from report.__main__ import main
 from report.tests.writers import MANIFEST, Query, controller_json, ra_bytes, server_csv, write_run
 from tests.command import save_blank
@@ -73,7 +74,8 @@ def unrendered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_report_is_self_contained_and_escaped(reported: Path) -> None:
     page = (reported / "report.html").read_text()
-    assert "<script" not in page
+    script = (html.TEMPLATES / "page.js").read_text()
+    assert page.count("<script") == 1 and f"<script>\n{script}" in page and "</" not in script
     assert "&lt;script&gt;" in page
     outside = re.findall(r'(?:src|href|url)\s*[=(]\s*["\']?(?!#|http://www\.w3\.org)([^"\'>\s)]+)', page)
     assert outside == []

@@ -41,7 +41,7 @@ class Page(HTMLParser):
             self.lines.append("")
         elif tag in ("td", "th", "span") and self.lines[-1]:
             self.lines[-1] += " | "
-        self._hidden = tag in ("style", "title")
+        self._hidden = tag in ("style", "title", "script")
 
     def handle_data(self, data: str) -> None:
         if not self._hidden:
