@@ -244,7 +244,9 @@ def _report(arguments: argparse.Namespace) -> int:
         target = arguments.output or folders[0].resolve().parent / "comparison.html"
         runs = [one.run for one in measured]
         names = beside.labels_of(runs)
-        drawn = several_plots.side_by_side({name: [one] for name, one in zip(names, measured, strict=True)})
+        drawn = several_plots.side_by_side(
+            {name: [several_plots.Seen.of(one)] for name, one in zip(names, measured, strict=True)}
+        )
         differing, main = beside.differences(runs, names), beside.main_figures(summaries, names)
         figures.write(target.with_suffix(_PLOTS), drawn, arguments.pdf)
         html.write(target, html.comparison_page(summaries, names, differing, main, drawn))

@@ -371,6 +371,7 @@ def _answers(run: Run, summary: Json) -> dict[str, Any]:
             split = summary[f"{key}_by_transport"]
             rows += [_percentile_row(f"  over {name}", v, list(SPREAD)) for name, v in split.items()]
     values = {
+        "answer_rows": rows_of(summary, "answers"),
         "latency_heading": ["", "count", *SPREAD_NAMES],
         "latency_rows": rows,
         "comparison": run.comparison,

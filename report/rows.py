@@ -19,8 +19,8 @@ _NOTHING = ("0", "–", "0.00 %")
 class Row:
     """A row. `path`: keys of summary.json, joined by points, "" = all of it; a last key `*` stands for each
     key or item without a row of its own, whose words are {} in `title`. `text` makes the value what is
-    printed, "" = no row. `where`: `run` (terminal), `runs` (comparison), and of the page `tiles`, `counts`,
-    `connections`, `resolver`, `front`; with `?` behind it only where the value is not 0.
+    printed, "" = no row. `where`: `run` (terminal), `runs` (comparison), and of the page `tiles`, `answers`,
+    `counts`, `connections`, `resolver`, `front`; with `?` behind it only where the value is not 0.
     """
 
     path: str
@@ -255,7 +255,7 @@ ROWS = (
     Row("connect_us_by_transport.*", "to connect over {}, median, µs", _median, "runs"),
     Row("truncated", "truncated", number, "runs"),
     Row("truncated_by_transport.*", "truncated over {}", number, "runs"),
-    Row("truncated_by_transport.*", "truncated answers over {}", number, "counts"),
+    Row("truncated_by_transport.*", "truncated answers over {}", number, "answers"),
     Row("reply_bytes", "reply bytes", number, "runs"),
     Row("packets_per_query", "packets a query", number, "runs"),
     Row("resolver.upstream_queries", "upstream queries", number, "run runs resolver"),

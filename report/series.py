@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from report import figures as drawing
 from report import html, several_plots, statistics, whole_file
@@ -18,11 +20,14 @@ from report.errors import ReportError
 from report.figures import Drawn
 from report.rows import Figure, figures
 from report.run import Json, as_dict, open_run
+from report.several_plots import Seen
 from report.statistics import Difference
 from report.summary import measure
 from report.tables import table
 
+T = TypeVar("T")
 _FEWEST_PLACES = 3
+MOST_CURVES = 8
 _MOST_TOLD = 3  # variants of which the terminal tells the differences; the page has all
 FILE, CSV, PAGE = "series.json", "series.csv", "report.html"
 # Of these a table in the terminal is made; the page has all.
@@ -260,16 +265,24 @@ def _runs(one: Variant) -> str:
 
 
 def _drawn(folder: Path, variants: Sequence[Variant], main: Sequence[Line]) -> list[Drawn]:
-    measured = [
-        (one.label, [measure(open_run(folder / summary["run"])) for summary in one.clean]) for one in variants
+    seen = [
+        (one.label, [Seen.of(measure(open_run(folder / summary["run"]))) for summary in one.clean])
+        for one in variants
     ]
     axis = _axis(variants)
     swept = [several_plots.Swept(line.title, line.values, line.text) for line in main]
     return [
-        *several_plots.side_by_side({label: repeats for label, repeats in measured if repeats}),
-        *several_plots.boxes_of(axis, measured),
+        *several_plots.side_by_side(dict(_shown([one for one in seen if one[1]]))),
+        *several_plots.boxes_of(axis, seen),
         *several_plots.over_key(axis, swept),
     ]
+
+
+def _shown(variants: Sequence[T]) -> list[T]:
+    """Those that plots have curves of: all, or of many some, among them the first and the last."""
+    last, most = len(variants) - 1, MOST_CURVES
+    places = range(len(variants)) if len(variants) <= most else np.linspace(0, last, most).round().astype(int)
+    return [variants[at] for at in places]
 
 
 def _page(name: str, variants: Sequence[Variant], found: Sequence[Line], drawn: Sequence[Drawn]) -> str:
@@ -290,6 +303,7 @@ def _page(name: str, variants: Sequence[Variant], found: Sequence[Line], drawn: 
             for summary in one.runs
             if not summary["clean"]
         ],
+        curves=[one.label for one in _shown([one for one in variants if one.clean])],
         all_heading=["", *(one.label for one in variants)],
         all_rows=[[line.title, *line.cells()] for line in found],
         drawn=drawn,
@@ -307,7 +321,7 @@ def _axis(variants: Sequence[Variant]) -> several_plots.Axis | None:
         lines: dict[str, list[tuple[float, int]]] = {}
         for at, label in enumerate(labels(others)):
             lines.setdefault(label, []).append((float(variants[at].settings[key]), at))
-        if len(lines) <= several_plots.MOST_CURVES:
+        if len(lines) <= MOST_CURVES:
             return several_plots.Axis(
                 key, tuple((label, tuple(sorted(line))) for label, line in lines.items())
             )

@@ -15,84 +15,76 @@ from report import curves, server
 from report.curves import LEVEL, MEGA, RATE, Answers, Band, Floats
 from report.distribution import Distribution
 from report.figures import WIDE, Drawn, Words, draw, legend_above, plain, plain_axis, whole_axis
-from report.run import Run
 from report.server import Series
 from report.summary import Measured
 from report.tally import Tally
 
-MOST_CURVES = 8
-Variants = Mapping[str, Sequence[Measured]]  # by their labels the clean runs of each, at least one
+
+@dataclass(frozen=True)
+class Seen:
+    """What plots of several runs need of one. CPU in % of one core, memory in MB; of the server."""
+
+    tally: Tally
+    cpu: Series
+    memory: Series
+    established: Series
+    time_wait: Series
+
+    @classmethod
+    def of(cls, measured: Measured) -> Seen:
+        run = measured.run
+        used = server.summed(server.process_series(run, "cpu_s"))
+        return cls(
+            tally=measured.tally,
+            cpu=curves.scaled(server.rate_of(used), 100),
+            memory=curves.scaled(server.summed(server.memory_series(run)), 1 / MEGA),
+            established=server.host_series(run, "tcp_established"),
+            time_wait=server.host_series(run, "tcp_time_wait"),
+        )
+
+
+Variants = Mapping[str, Sequence[Seen]]  # by their labels the clean runs of each, at least one
 
 
 def side_by_side(variants: Variants) -> list[Drawn]:
-    """All in one plot each, with the same color in all; of many, some. Repeats are drawn as their median and
-    range.
-    """
-    names = list(variants)
-    if len(names) > MOST_CURVES:
-        names = [names[round(at)] for at in np.linspace(0, len(names) - 1, MOST_CURVES)]
-    variants = {name: variants[name] for name in names}
+    """All in one plot each, with the same color in all. Repeats are drawn as their median and range."""
     tallies = {name: [one.tally for one in repeats] for name, repeats in variants.items()}
     answers = {name: [Answers.of(one) for one in repeats] for name, repeats in tallies.items()}
+    samples = {
+        key: {name: [getattr(one, key) for one in repeats] for name, repeats in variants.items()}
+        for key in ("cpu", "memory", "established", "time_wait")
+    }
     return [
         curves.latency_cdf({name: Answers.of(*repeats) for name, repeats in tallies.items()}),
         curves.slowest(answers),
         *_response(tallies),
         _unanswered(tallies),
-        _sampled(
-            ("cpu", "CPU of the server", "CPU [% of one core]"),
-            variants,
-            lambda run: curves.scaled(
-                server.rate_of(server.summed(server.process_series(run, "cpu_s"))), 100
-            ),
-            RATE,
-        ),
-        _sampled(
-            ("memory", "Memory of the server", "memory [MB]"),
-            variants,
-            lambda run: curves.scaled(server.summed(server.memory_series(run)), 1 / MEGA),
-            LEVEL,
-        ),
-        *_connections(variants),
+        _sampled("cpu", "CPU of the server", "CPU [% of one core]", samples["cpu"], RATE),
+        _sampled("memory", "Memory of the server", "memory [MB]", samples["memory"], LEVEL),
+        *_connections("tcp-established", "Established connections", samples["established"]),
+        *_connections("tcp-time-wait", "Connections in TIME-WAIT", samples["time_wait"]),
         _rates(tallies),
         _errors(tallies),
     ]
 
 
-def _connections(variants: Variants) -> list[Drawn]:
-    """By state, where any run had one."""
-    titles = {"tcp_established": "Established connections", "tcp_time_wait": "Connections in TIME-WAIT"}
-    return [
-        _sampled(
-            (column.replace("_", "-"), f"{title} at the server", "connections"),
-            variants,
-            lambda run, column=column: server.host_series(run, column),  # type: ignore[misc]
-            LEVEL,
-            counts=True,
-        )
-        for column, title in titles.items()
-        if any(
-            value
-            for repeats in variants.values()
-            for one in repeats
-            for _, value in server.host_series(one.run, column).points
-        )
-    ]
+def _connections(name: str, title: str, samples: Mapping[str, Sequence[Series]]) -> list[Drawn]:
+    """Where any run had one."""
+    values = (value for repeats in samples.values() for one in repeats for _, value in one.points)
+    if not any(values):
+        return []
+    return [_sampled(name, f"{title} at the server", "connections", samples, LEVEL, counts=True)]
 
 
 def _sampled(
-    words: tuple[str, str, str],
-    variants: Variants,
-    series: Callable[[Run], Series],
+    name: str,
+    title: str,
+    label: str,
+    samples: Mapping[str, Sequence[Series]],
     style: str,
     counts: bool = False,
 ) -> Drawn:
-    """A column of the samples over time. `words`: file name, heading, label of the axis."""
-    name, title, label = words
-    held = {
-        variant: [found for one in repeats if (found := series(one.run)).points]
-        for variant, repeats in variants.items()
-    }
+    held = {variant: [one for one in repeats if one.points] for variant, repeats in samples.items()}
     bands = [_in_step(variant, repeats, style) for variant, repeats in held.items() if repeats]
     caption = f"Sampled at the server's host.{curves.range_of(held.values())}"
     return _painted(Words(name, title, caption, "the servers were not sampled"), label, bands, style, counts)
@@ -254,7 +246,7 @@ def _over_key(axis: Axis, number: int, figure: Swept) -> Drawn:
     return draw(Words(f"swept-{number}", figure.title, caption, "no run was clean"), paint)
 
 
-def boxes_of(axis: Axis | None, variants: Sequence[tuple[str, Sequence[Measured]]]) -> list[Drawn]:
+def boxes_of(axis: Axis | None, variants: Sequence[tuple[str, Sequence[Seen]]]) -> list[Drawn]:
     """Latencies by the value of the swept key or, where it has no numbers, by variant; none of one variant.
     Repeats are taken together.
     """

@@ -98,7 +98,9 @@ def summarize(measured: Measured) -> Json:
         "rcode": rcodes,
         "truncated": found.truncated,
         "truncated_by_transport": {
-            name: found.truncated_over[name] for name in TRANSPORTS if name in found.latency
+            name: found.truncated_over[name]
+            for name in TRANSPORTS
+            if name in found.latency or found.truncated_over[name]
         },
         "dependent_waits": rest["waited"],
         "hedges": {"sent": rest["hedged"], "won": rest["hedges_won"]},

@@ -116,6 +116,7 @@ class Tally:
     there is none. `latency` counts from the send,
     on a fresh connection from its SYN; `response` from the time at which the query was due (or sent, where
     that was a little earlier), so that no delay of ours or of another query's handshake is left out.
+    `truncated_over` has answers with TC by their transport, also those that were asked again over TCP.
     `connect`, `fresh` and `reused` are of connections.
     """
 
@@ -188,7 +189,9 @@ class Tally:
         self.skipped.update(dict(_counted(window.reason[window.status == Status.SKIPPED])))
         truncated = window.flags & FLAG_TC != 0
         self.truncated += int(np.count_nonzero(truncated))
-        for transport, count in _counted(window.transport[truncated]):
+        fallback = window.marks & MARK_FALLBACK != 0
+        again = np.where(fallback, TCP, window.transport)  # the transport of the last answer
+        for transport, count in (*_counted(again[truncated]), *_counted(window.transport[fallback])):
             self.truncated_over[_over(transport)] += count
         self.reply_bytes += int(window.reply_size.sum(dtype=np.int64))
         self.retried += int(np.count_nonzero(window.retries))

@@ -11,10 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch, StepPatch
 
-from report import curves, figures, plots, round_trips, several_plots
+from report import curves, figures, plots, round_trips, series, several_plots
 from report.curves import Answers, Band
 from report.figures import Drawn
 from report.run import open_run
+from report.several_plots import Seen
 from report.summary import Measured, measure, summarize
 from report.tests.writers import MANIFEST, SERVER_HEADER, START, START_REAL, Query, write_run
 
@@ -127,13 +128,13 @@ def test_samples_hold_until_the_next_one_and_counts_have_whole_ticks(tmp_path: P
     assert [one.get_xdata() for one in connections.lines if one.get_linestyle() == ":"] == [[end, end]]
 
 
-def repeats(folder: Path, scale: Sequence[float]) -> list[Measured]:
+def repeats(folder: Path, scale: Sequence[float]) -> list[Seen]:
     found = []
     for number, factor in enumerate(scale):
         rows = [(at + number / 10, int(factor * 1e6 * (at + 1)), 0, factor * at) for at in range(-1, 5)]
         queries = steady(40, int(factor * MS))
         run = write_run(folder / str(number), queries, server=sampled(*rows))
-        found.append(measure(open_run(run)))
+        found.append(Seen.of(measure(open_run(run))))
     return found
 
 
@@ -194,6 +195,11 @@ def test_a_swept_key_has_boxes_and_ticks_in_the_units_of_its_figures(tmp_path: P
     over = several_plots.over_key(axis, [memory, opened])
     assert {"0", "20", "40"} <= {one.get_text() for one in axes_of(over, "swept-0").get_yticklabels()}
     assert all(tick == int(tick) for tick in axes_of(over, "swept-1").get_yticks())
+
+
+def test_of_many_variants_the_first_and_the_last_have_curves() -> None:
+    assert series._shown(list(range(20))) == [0, 3, 5, 8, 11, 14, 16, 19]
+    assert series._shown(["one", "two"]) == ["one", "two"]
 
 
 def test_a_band_has_no_value_where_a_repeat_has_none() -> None:

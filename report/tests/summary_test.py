@@ -336,16 +336,22 @@ def test_sockets_are_seen_at_both_ends(tmp_path: Path) -> None:
 
 
 def test_truncated_answers_are_counted_by_transport(tmp_path: Path) -> None:
+    """Three over UDP, two of which are asked again over TCP, one of these in vain; and one over TCP."""
+    tc, again = 0x8200, 1024
     queries = [
-        Query(n, n * MS, n * MS, MS, transport=n % 2, flags=0x8200 if n in (0, 1, 2) else 0x8000)
-        for n in range(9)
+        Query(0, 0, 0, MS, flags=tc),
+        Query(1, 0, 0, MS, marks=again),
+        Query(2, 0, 0, MS, marks=again, flags=tc),
+        Query(3, 0, 0, MS, transport=1, flags=tc),
+        Query(4, 0, 0, MS),
+        Query(5, 0, 0, MS, transport=2),
     ]
     summary = summary_of(write_run(tmp_path / "run", queries))
-    assert (summary["truncated"], summary["truncated_by_transport"]) == (3, {"udp": 2, "tcp": 1})
-    rows = rows_of(summary, "counts")
-    assert [one for one in rows if one[0].startswith("truncated answers")] == [
-        ("truncated answers over udp", "2"),
-        ("truncated answers over tcp", "1"),
+    assert (summary["truncated"], summary["tcp_fallbacks"]) == (3, 2)
+    assert summary["truncated_by_transport"] == {"udp": 3, "tcp": 2, "tls": 0}
+    assert rows_of(summary, "answers")[:2] == [
+        ("truncated answers over udp", "3"),
+        ("truncated answers over tcp", "2"),
     ]
 
 
