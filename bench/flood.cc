@@ -196,20 +196,15 @@ private:
     std::array<mmsghdr, kBatch> messages_{};
 };
 
-bool is_over(const sigset_t& ending) {
-    const timespec at_once{};
-    return sigtimedwait(&ending, nullptr, &at_once) >= 0;
-}
-
 reprise::Json run(const Options& options) {
-    const sigset_t ending = reprise::block_signals({SIGINT, SIGTERM});
+    const reprise::Signals ending{SIGINT, SIGTERM};
     prctl(PR_SET_TIMERSLACK, 1000UL); // ns
     Flood flood(options);
     const auto gap = static_cast<double>(reprise::kSecond) / static_cast<double>(options.rate);
     const Nanoseconds start = reprise::SteadyClock::now();
     Nanoseconds next = start; // when the next SYN is due
     std::cerr << "event=sending rate=" << options.rate << '\n';
-    while (!is_over(ending)) {
+    while (!ending.next()) {
         const Nanoseconds now = reprise::SteadyClock::now();
         next = std::max(next, now - kMostBehind);
         const auto due = static_cast<std::uint64_t>(static_cast<double>(now - next) / gap);

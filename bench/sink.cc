@@ -41,6 +41,7 @@ namespace {
 using reprise::check;
 using reprise::FileDescriptor;
 using reprise::Json;
+using reprise::Signals;
 using namespace reprise::bench;
 
 // udp
@@ -133,16 +134,10 @@ private:
     FileDescriptor link_;
 };
 
-int wait_for(const sigset_t& ending) {
-    int signal = 0;
-    sigwait(&ending, &signal);
-    return signal;
-}
-
-Json serve_udp(const std::string& interface, bool after_taps, const sigset_t& ending) {
+Json serve_udp(const std::string& interface, bool after_taps, const Signals& ending) {
     const UdpSink sink(interface, after_taps);
     std::cerr << "event=attached interface=" << interface << '\n';
-    wait_for(ending);
+    ending.wait();
     return sink.evidence();
 }
 
@@ -191,7 +186,7 @@ private:
     std::vector<int> pids_;
 };
 
-Json serve_tcp(const TcpOptions& options, const sigset_t& ending) {
+Json serve_tcp(const TcpOptions& options, const Signals& ending) {
     check(std::signal(SIGPIPE, SIG_IGN) == SIG_ERR ? -1 : 0, "signal");
     const TlsContext tls = make_server_context(options);
     TcpCounters& counters = make_shared_counters();
@@ -203,7 +198,7 @@ Json serve_tcp(const TcpOptions& options, const sigset_t& ending) {
             workers.start([&server] { server->run(); });
         }
         std::cerr << "event=listening port=" << options.port << '\n';
-        if (wait_for(ending) == SIGCHLD) {
+        if (ending.wait() == SIGCHLD) {
             throw reprise::Error("a process of the sink ended; its message is above");
         }
     }
@@ -257,8 +252,7 @@ int body(int argc, char** argv) {
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }
-    // Blocked before anything starts, so that none is lost.
-    const sigset_t ending = reprise::block_signals({SIGINT, SIGTERM, SIGCHLD});
+    const Signals ending{SIGINT, SIGTERM, SIGCHLD};
     const Json seen = app.got_subcommand("udp")
                           ? serve_udp(options.interface, options.after_taps, ending)
                           : serve_tcp(options.tcp, ending);

@@ -1,7 +1,9 @@
 #include "core/base/command_line.hh"
 #include "core/base/log.hh"
+#include "core/base/signals.hh"
 #include "mutator/command_line.hh"
-#include "mutator/output/output_file.hh"
+
+#include <csignal>
 
 namespace {
 
@@ -16,7 +18,7 @@ int body(int argc, char** argv) {
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }
-    reprise::mutator::catch_interrupts();
+    reprise::note_signals({SIGINT, SIGTERM, SIGQUIT});
     return reprise::mutator::run_command(app, line);
 }
 

@@ -76,12 +76,12 @@ void Loop::hold(std::span<const std::uint8_t> packet, const IpAddress& far) {
     statistics_.in_line = line_.size();
 }
 
-void Loop::release_due() {
+void Loop::release_due(Nanoseconds now) {
     const auto out = [this](Nanoseconds due, Bytes packet) {
         send(packet);
         released_.push_back(due);
     };
-    if (line_.size() != 0 && line_.pop_due(SteadyClock::now(), out, kMostReleased) != 0) {
+    if (line_.pop_due(now, out, kMostReleased) != 0) {
         statistics_.in_line = line_.size();
         flush();
     }

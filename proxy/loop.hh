@@ -37,7 +37,7 @@ public:
     void read_batch();
 
     /// Writes what is due, at most a few batches: the rest has its turn after a look at the device.
-    void release_due();
+    void release_due(Nanoseconds now);
 
     /// When release_due() has something to do next.
     [[nodiscard]] std::optional<Nanoseconds> next_due() const { return line_.next_due(); }

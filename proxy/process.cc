@@ -1,17 +1,18 @@
 #include "proxy/process.hh"
 
+#include "core/base/capabilities.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/log.hh"
 #include "core/base/realtime.hh"
+#include "core/base/signals.hh"
 #include "proxy/delay/delay_model.hh"
-#include "proxy/host.hh"
 #include "proxy/loop.hh"
 #include "proxy/rewrite/address_map.hh"
 #include "proxy/rewrite/headers.hh"
 #include "proxy/rewrite/rewrite.hh"
+#include "proxy/service.hh"
 #include "proxy/statistics.hh"
-#include "proxy/statistics_file.hh"
 #include "proxy/tun/link_sender.hh"
 #include "proxy/tun/path_mtu.hh"
 #include "proxy/tun/tun.hh"
@@ -20,25 +21,21 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
-#include <ctime>
 #include <exception>
+#include <linux/capability.h>
 #include <memory>
-#include <poll.h>
-#include <span>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <sys/prctl.h>
 #include <utility>
 
 namespace reprise::proxy {
 
 namespace {
 
-constexpr Nanoseconds kReportEvery = kSecond;
 constexpr Nanoseconds kRefreshEvery = 100 * kMillisecond;
 
 std::string_view side_name(Side side) {
@@ -78,87 +75,52 @@ std::unique_ptr<LinkSender> link_sender(const ProcessOptions& options, const Add
     }
 }
 
-class Process {
+class Process final : public Service {
 public:
     Process(const ProcessOptions& options, std::unique_ptr<DelayModel> model, const AddressMap& map)
         : options_(options), model_(std::move(model)), tun_(options.tun),
           mtu_(tun_, neighbours(map, options.side, options.resolver)),
-          file_(options.stats, [this] { return report(); }), link_(link_sender(options, map, tun_)),
+          link_(link_sender(options, map, tun_)),
           loop_(tun_, routes_of(options, map), model_.get(), link_.get(), statistics_) {
         statistics_.side = side_name(options.side);
         statistics_.started = SteadyClock::now();
         dropped_before_ = tun_.dropped().value_or(0);
         mtu_.fit();
-    }
-
-    /// Until a signal ends it.
-    void run() {
-        prepare();
-        next_report_ = SteadyClock::now() + kReportEvery;
-        try {
-            while (!stopped_) {
-                turn();
-            }
-        } catch (const std::exception&) {
-            file_.write_or_warn(); // the error that ends the run is the one to tell
-            throw;
-        }
-        spdlog::info("event=end read={} written={} unmapped={} malformed={}", statistics_.read,
-                     statistics_.written, statistics_.verdicts[size_t(Verdict::kUnmapped)],
-                     statistics_.malformed());
-        file_.write();
-    }
-
-private:
-    void prepare() {
-        set_timer_slack();
-        if (options_.realtime) {
+        // Sleeps end when asked, not some 50 µs later.
+        static_cast<void>(prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0));
+        if (options.realtime) {
             statistics_.realtime_refused = run_first();
         }
-        if (!options_.user.empty()) {
-            become(options_.user);
-        }
-        file_.write(); // a path that cannot be written is told at once
-        spdlog::info("event=ready side={} device={}", statistics_.side, tun_.name());
-    }
-
-    /// Waits for whatever comes first and does what it brought.
-    void turn() {
-        std::array polls{pollfd{.fd = tun_.fd(), .events = POLLIN, .revents = 0},
-                         pollfd{.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
-        wait(polls);
-        if (polls[0].revents != 0) {
-            loop_.read_batch();
-        }
-        loop_.release_due();
-        if (polls[1].revents != 0) {
-            handle_signals();
-        }
-        refresh_if_due();
-        report_if_due();
-    }
-
-    void wait(std::span<pollfd> polls) const {
-        const Nanoseconds housework = link_ ? next_refresh_ : next_report_;
-        const Nanoseconds until = std::min(housework, loop_.next_due().value_or(housework));
-        const Nanoseconds left = std::max<Nanoseconds>(until - SteadyClock::now(), 0);
-        const timespec timeout{.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
-        if (ppoll(polls.data(), polls.size(), &timeout, nullptr) < 0 && errno != EINTR) {
-            throw SystemError("ppoll");
+        if (!options.user.empty()) {
+            become(options.user, CAP_NET_ADMIN); // for the device's MTU
         }
     }
 
-    void handle_signals() {
-        while (const auto number = signals_.next()) {
-            if (*number == SIGHUP) {
-                reload();
-            } else {
-                stopped_ = true;
-            }
+    [[nodiscard]] int fd() const override { return tun_.fd(); }
+
+    void readable() override { loop_.read_batch(); }
+
+    [[nodiscard]] std::optional<Nanoseconds> next_due() const override {
+        const auto packet = loop_.next_due();
+        return link_ ? std::min(next_refresh_, packet.value_or(next_refresh_)) : packet;
+    }
+
+    void tick(Nanoseconds now) override {
+        loop_.release_due(now);
+        if (link_ && now >= next_refresh_) {
+            link_->refresh();
+            next_refresh_ = link_->busy() ? 0 : SteadyClock::now() + kRefreshEvery;
         }
     }
 
-    void reload() {
+    void each_second(Nanoseconds /*now*/) override {
+        if (link_) {
+            link_->confirm();
+        }
+        mtu_.fit(); // routes and links change
+    }
+
+    void reload() override {
         try {
             const AddressMap map = map_of(options_);
             loop_.replace_routes(routes_of(options_, map));
@@ -173,7 +135,7 @@ private:
         }
     }
 
-    std::string report() {
+    std::string statistics() override {
         // The last value stays where the device has vanished or was made anew.
         const std::uint64_t dropped = tun_.dropped().value_or(0);
         if (dropped >= dropped_before_ + statistics_.unread) {
@@ -184,46 +146,34 @@ private:
         return to_json(statistics_);
     }
 
-    void refresh_if_due() {
-        if (link_ && SteadyClock::now() >= next_refresh_) {
-            link_->refresh();
-            next_refresh_ = link_->busy() ? 0 : SteadyClock::now() + kRefreshEvery;
-        }
+    void tell_ready() override {
+        spdlog::info("event=ready side={} device={}", statistics_.side, tun_.name());
     }
 
-    /// What is done once a second.
-    void report_if_due() {
-        const Nanoseconds now = SteadyClock::now();
-        if (now >= next_report_) {
-            next_report_ = now + kReportEvery;
-            if (link_) {
-                link_->confirm();
-            }
-            file_.write_or_warn();
-            mtu_.fit(); // routes and links change
-        }
+    void tell_end() override {
+        spdlog::info("event=end read={} written={} unmapped={} malformed={}", statistics_.read,
+                     statistics_.written, statistics_.verdicts[size_t(Verdict::kUnmapped)],
+                     statistics_.malformed());
     }
 
+private:
     const ProcessOptions& options_;
-    Signals signals_;
     std::unique_ptr<DelayModel> model_;
     Tun tun_;
     MtuKeeper mtu_;
     Statistics statistics_;
-    StatisticsFile file_;
     std::unique_ptr<LinkSender> link_;
     Loop loop_;
     std::uint64_t dropped_before_ = 0;
-    Nanoseconds next_report_ = 0;
     Nanoseconds next_refresh_ = 0;
-    bool stopped_ = false;
 };
 
 } // namespace
 
 int run_process(const ProcessOptions& options, std::unique_ptr<DelayModel> model) {
-    const AddressMap map = map_of(options);
-    Process(options, std::move(model), map).run();
+    const Signals signals = service_signals();
+    Process process(options, std::move(model), map_of(options));
+    serve(process, signals, options.stats);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "proxy/delay/delay_line.hh"
 #include "proxy/rewrite/headers.hh"
 #include "proxy/rewrite/rewrite.hh"
+#include "proxy/service.hh"
 
 #include <algorithm>
 #include <cstddef>
@@ -112,10 +113,6 @@ void Statistics::count(const Outcome& outcome) {
     datagrams += outcome.traffic == Traffic::kDatagram ? 1 : 0;
     connections += outcome.traffic == Traffic::kConnection ? 1 : 0;
     pushed += outcome.traffic == Traffic::kPushed ? 1 : 0;
-}
-
-double cpu_seconds() {
-    return static_cast<double>(read_clock(CLOCK_PROCESS_CPUTIME_ID)) / double{kSecond};
 }
 
 std::string to_json(const Statistics& s) {

@@ -61,9 +61,6 @@ struct Statistics {
     void count(const Outcome& outcome);
 };
 
-/// CPU time of this process, user and system, s.
-double cpu_seconds();
-
 /// The form of --stats: one JSON object, schema 1.
 std::string to_json(const Statistics& statistics);
 

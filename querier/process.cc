@@ -6,6 +6,7 @@
 #include "core/base/host.hh"
 #include "core/base/log.hh"
 #include "core/base/realtime.hh"
+#include "core/base/signals.hh"
 #include "core/wire/counts.hh"
 #include "core/wire/credit.hh"
 #include "core/wire/frame.hh"
@@ -24,6 +25,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -32,7 +34,6 @@
 #include <memory>
 #include <optional>
 #include <sched.h>
-#include <signal.h> // NOLINT(modernize-deprecated-headers): sigaction is POSIX
 #include <span>
 #include <string>
 #include <sys/epoll.h>
@@ -60,18 +61,12 @@ constexpr Nanoseconds kPause = 50 * kMicrosecond;
 /// The descriptors are looked at this often all the same.
 constexpr Nanoseconds kLongestUnseen = 300 * kMicrosecond;
 
-volatile sig_atomic_t terminated = 0;
-
-void on_terminate(int /*signal*/) { terminated = 1; }
-
 /// The terminal's signals reach the whole tree; an orderly stop is the controller's job.
 void set_signals() {
     signal(SIGINT, SIG_IGN);
     signal(SIGQUIT, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
-    struct sigaction action{};
-    action.sa_handler = on_terminate; // without SA_RESTART: it must end epoll_wait
-    sigaction(SIGTERM, &action, nullptr);
+    note_signals({SIGTERM}); // ends epoll_wait
 }
 
 void run_on(unsigned cpu) {
@@ -348,7 +343,7 @@ void Process::on_block(wire::Block& block) {
 }
 
 void Process::check_parent(Nanoseconds now) {
-    if (terminated != 0) {
+    if (noted_signal() != 0) {
         stop("the querier was terminated", true);
     }
     if (done_ || !replayer_ || now - last_heard_ <= kParentSilence) {

@@ -11,10 +11,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstddef>
-#include <ctime>
 #include <fcntl.h>
 #include <iostream>
 #include <string>
@@ -59,27 +57,13 @@ private:
     reprise::FileDescriptor file_;
 };
 
-/// True when one of `ends` came before `due`.
-bool wait_for_end(const sigset_t& ends, Nanoseconds due) {
-    for (;;) {
-        const Nanoseconds left = std::max<Nanoseconds>(0, due - SteadyClock::now());
-        const timespec patience{.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
-        if (sigtimedwait(&ends, nullptr, &patience) > 0) {
-            return true;
-        }
-        if (errno == EAGAIN) {
-            return false;
-        }
-    }
-}
-
 void sample_until_ended(reprise::sampler::Sampler& sampler, Output& output, Nanoseconds interval) {
-    const sigset_t ends = reprise::block_signals({SIGTERM, SIGINT, SIGQUIT});
+    const reprise::Signals ends{SIGTERM, SIGINT, SIGQUIT};
     Nanoseconds due = SteadyClock::now();
     do {
         output.write(sampler.sample(false));
         due = std::max(due, SteadyClock::now() - interval) + interval; // no bursts to catch up
-    } while (!wait_for_end(ends, due));
+    } while (!ends.next(due));
     output.write(sampler.sample(true));
 }
 

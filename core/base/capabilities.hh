@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <string>
 
 namespace reprise {
 
@@ -15,5 +16,9 @@ void give_up(std::initializer_list<unsigned> capabilities);
 /// Whether `attempt` still succeeds when capabilities are given up; they are not, afterwards.
 bool works_without(std::initializer_list<unsigned> capabilities,
                    const std::function<bool()>& attempt);
+
+/// Gives up root for a user, by name, for good (option --user): of root's rights only `kept` stays,
+/// and none can be had again. Throws UsageError or SystemError.
+void become(const std::string& user, unsigned kept);
 
 } // namespace reprise

@@ -1,21 +1,42 @@
 #pragma once
-#include "core/base/error.hh"
+// Signals in processes without an event loop of libevent (for those: core/tree/event_loop.hh).
+
+#include "core/base/clock.hh"
+#include "core/base/fd.hh"
 
 #include <csignal>
 #include <initializer_list>
+#include <optional>
 
 namespace reprise {
 
-/// Signals wait from now on until somebody asks for them (sigwait, signalfd). Block them before
-/// threads and children start, so that none is lost. Throws SystemError.
-inline sigset_t block_signals(std::initializer_list<int> numbers) {
-    sigset_t set{};
-    sigemptyset(&set);
-    for (const int number : numbers) {
-        sigaddset(&set, number);
-    }
-    check(sigprocmask(SIG_BLOCK, &set, nullptr), "sigprocmask");
-    return set;
-}
+/// Signals that wait their turn, from now on and also after this object's end. Make it before
+/// threads and children start, so that none is lost.
+class Signals {
+public:
+    /// Throws SystemError.
+    explicit Signals(std::initializer_list<int> numbers);
+
+    /// Readable while one waits.
+    [[nodiscard]] int fd() const { return fd_.get(); }
+
+    /// The number of the next one, which may come until then (CLOCK_MONOTONIC; 0: one that waits
+    /// already); none otherwise.
+    [[nodiscard]] std::optional<int> next(Nanoseconds until = 0) const;
+
+    /// The number of the next one, whenever it comes.
+    int wait() const; // NOLINT(modernize-use-nodiscard): any of them may be enough
+
+private:
+    sigset_t set_{};
+    FileDescriptor fd_;
+};
+
+/// From now on these signals only end what waits in the kernel, with EINTR, and are told of by
+/// noted_signal().
+void note_signals(std::initializer_list<int> numbers);
+
+/// The number of the last one; 0 for none.
+int noted_signal();
 
 } // namespace reprise

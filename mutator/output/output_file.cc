@@ -2,6 +2,7 @@
 
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/signals.hh"
 
 #include <fmt/format.h>
 
@@ -10,7 +11,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
-#include <signal.h> // NOLINT(modernize-deprecated-headers): sigaction is not in csignal
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -18,26 +18,8 @@
 
 namespace reprise::mutator {
 
-namespace {
-
-volatile sig_atomic_t stop_signal = 0;
-
-extern "C" void note_signal(int number) { stop_signal = number; }
-
-} // namespace
-
-void catch_interrupts() {
-    struct sigaction action{};
-
-    action.sa_handler = note_signal;
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, nullptr);
-    sigaction(SIGTERM, &action, nullptr);
-    sigaction(SIGQUIT, &action, nullptr);
-}
-
 void check_interrupt() {
-    if (stop_signal != 0) {
+    if (noted_signal() != 0) {
         throw Error("stopped by a signal; the unfinished output was removed");
     }
 }

@@ -11,12 +11,8 @@
 
 namespace reprise::mutator {
 
-// SIGINT, SIGTERM and SIGQUIT ask long work to stop in an orderly way.
-
-/// From now on the two signals are noted instead of ending the program.
-void catch_interrupts();
-
-/// Throws Error ("stopped by ...") once such a signal has come.
+/// Throws Error ("stopped by ...") once a signal has come that is noted (note_signals()): long work
+/// stops in an orderly way.
 void check_interrupt();
 
 // Where a result goes: a file appears under its own name only once it is whole.

@@ -9,6 +9,7 @@
 #include "proxy/stateless/bpf/programs.hh"
 #include "proxy/stateless/bpf/shared.h"
 #include "proxy/stateless/common/counters.hh"
+#include "proxy/stateless/common/front.hh"
 #include "proxy/stateless/common/options.hh"
 
 #include <spdlog/spdlog.h>
@@ -131,8 +132,7 @@ bool kernel_promotes() {
 }
 
 BpfFront::BpfFront(const StatelessOptions& options)
-    : options_(options), link_(options.interface),
-      programs_(settings_of(options), options.entries) {
+    : Front(options), link_(options.interface), programs_(settings_of(options), options.entries) {
     const auto before = left_behind(link_.index());
     StatelessState& state = programs_.state();
     fill_randomly(state.keys[0]); // also that of "the last period", which nobody knows
@@ -193,11 +193,11 @@ void BpfFront::look_at_host() {
 
 void BpfFront::tick(Nanoseconds now) {
     if (now >= next_secret_) {
-        next_secret_ = now + options_.rotate_s * kSecond;
+        next_secret_ = now + options().rotate_s * kSecond;
         renew_secret();
     }
     look_at_host();
-    const Nanoseconds timeout = options_.timeout_ms * kMillisecond;
+    const Nanoseconds timeout = options().timeout_ms * kMillisecond;
     expired_ += programs_.expire([timeout](const StatelessEntry& entry) {
         // Read anew for each, so that no stamp is of a later moment.
         const Nanoseconds clock = read_clock(CLOCK_MONOTONIC_COARSE);
@@ -230,10 +230,10 @@ Counters BpfFront::counters() {
     c.malformed = counts[kMalformed];
     c.passed = counts[kPassed];
     c.entries = std::atomic_ref(programs_.state().in_flight).load();
-    c.entries_limit = options_.entries;
+    c.entries_limit = options().entries;
     // One that goes may be counted after the one that took its place.
-    c.entries_peak =
-        std::min(std::atomic_ref(programs_.state().most_in_flight).load(), __u64{options_.entries});
+    c.entries_peak = std::min(std::atomic_ref(programs_.state().most_in_flight).load(),
+                              __u64{options().entries});
     c.bytes_per_entry = kBytesPerEntry;
     c.state_bytes = c.entries * kBytesPerEntry;
     c.memory_bytes = programs_.memory();

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace reprise::proxy {
 
@@ -28,10 +27,6 @@ public:
     /// serves it, SystemError.
     static void repair(const std::string& interface);
 
-    [[nodiscard]] std::vector<int> descriptors() const override { return {}; }
-
-    void readable() override {}
-
     /// Renews the secret, the host's addresses and the interface's MTU, and removes old entries.
     void tick(Nanoseconds now) override;
 
@@ -41,7 +36,6 @@ private:
     void renew_secret();
     void look_at_host();
 
-    const StatelessOptions& options_;
     Link link_;
     Programs programs_;
     std::optional<Hooks> hooks_;

@@ -3,7 +3,7 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/base/netlink.hh"
-#include "proxy/stateless/common/lock.hh"
+#include "proxy/stateless/common/front.hh"
 
 #include <fmt/format.h>
 

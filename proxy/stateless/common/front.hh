@@ -1,37 +1,48 @@
 #pragma once
-// What the process asks of a front.
+// What fronts of both kinds have in common.
 
 #include "core/base/clock.hh"
+#include "core/base/fd.hh"
+#include "proxy/service.hh"
 #include "proxy/stateless/common/counters.hh"
+#include "proxy/stateless/common/options.hh"
 
-#include <optional>
-#include <vector>
+#include <string>
 
 namespace reprise::proxy {
 
+/// The number of an interface. Throws UsageError where this host does not have it.
+unsigned interface_index(const std::string& interface);
+
+/// One front serves an interface, of whatever kind, until the descriptor is closed (see
+/// core/base/name_lock.hh). Throws Error where another one does.
+FileDescriptor lock_interface(const std::string& interface);
+
 /// Serves from its construction, which throws UsageError, Error or SystemError, to its destruction,
-/// which undoes what it changed on the host.
-class Front {
+/// which undoes what it changed on the host. tick() is called at least once a second.
+class Front : public Service {
 public:
-    Front() = default;
-    Front(const Front&) = delete;
-    Front& operator=(const Front&) = delete;
-    virtual ~Front() = default;
-
-    /// To be polled for input; may change from turn to turn.
-    [[nodiscard]] virtual std::vector<int> descriptors() const = 0;
-
-    /// Does what waits at its descriptors, at most a batch of it.
-    virtual void readable() = 0;
-
-    /// Called at least once a second, and when next_due() has come.
-    virtual void tick(Nanoseconds now) = 0;
-
-    /// When tick() has something to do before the next second, CLOCK_MONOTONIC.
-    [[nodiscard]] virtual std::optional<Nanoseconds> next_due() const { return std::nullopt; }
+    /// `options` must outlive it.
+    explicit Front(const StatelessOptions& options);
 
     /// The counts of this moment.
     [[nodiscard]] virtual Counters counters() = 0;
+
+    void each_second(Nanoseconds now) final;
+    [[nodiscard]] std::string statistics() final;
+    void tell_ready() final;
+    void tell_end() final;
+
+protected:
+    [[nodiscard]] const StatelessOptions& options() const { return options_; }
+
+private:
+    void tell_second();
+
+    const StatelessOptions& options_;
+    unsigned index_;
+    Nanoseconds started_;
+    Counters told_; ///< what the line of the last second has counted
 };
 
 } // namespace reprise::proxy

@@ -10,7 +10,6 @@
 #include "core/base/random.hh"
 #include "proxy/stateless/common/counters.hh"
 #include "proxy/stateless/common/front.hh"
-#include "proxy/stateless/common/lock.hh"
 #include "proxy/stateless/common/options.hh"
 #include "proxy/stateless/userspace/forwarding.hh"
 #include "proxy/stateless/userspace/pending.hh"
@@ -85,11 +84,7 @@ ResponderSettings settings_of(const StatelessOptions& options) {
 /// With --active 0.
 class InactiveFront final : public Front {
 public:
-    [[nodiscard]] std::vector<int> descriptors() const override { return {}; }
-
-    void readable() override {}
-
-    void tick(Nanoseconds) override {}
+    using Front::Front;
 
     [[nodiscard]] Counters counters() override { return {}; }
 };
@@ -97,7 +92,7 @@ public:
 class ReferenceFront final : public Front, private Outside {
 public:
     explicit ReferenceFront(const StatelessOptions& options)
-        : settings_(settings_of(options)), warns_(options.loglevel >= 1),
+        : Front(options), settings_(settings_of(options)), warns_(options.loglevel >= 1),
           interface_(lock_interface(options.interface)), tun_(options.tun),
           epoll_(check(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
           transfers_(
@@ -118,7 +113,7 @@ public:
         give_up({CAP_DAC_OVERRIDE}); // its device is open
     }
 
-    [[nodiscard]] std::vector<int> descriptors() const override { return {epoll_.get()}; }
+    [[nodiscard]] int fd() const override { return epoll_.get(); }
 
     void readable() override {
         std::array<epoll_event, 16> events{};
@@ -277,7 +272,7 @@ void repair_reference_host() {
 
 std::unique_ptr<Front> make_reference_front(const StatelessOptions& options) {
     if (!options.active) {
-        return std::make_unique<InactiveFront>();
+        return std::make_unique<InactiveFront>(options);
     }
     return std::make_unique<ReferenceFront>(options);
 }
