@@ -139,6 +139,8 @@ def _server(run: Run) -> str:
     kind = str(as_dict(run.experiment.get("server")).get("kind") or "")
     if kind == "address":
         return "a server at " + ", ".join(map(str, as_dict(run.experiment["server"]).get("addresses") or ()))
+    if kind == "command":
+        return str(as_dict(run.experiment["server"]).get("command"))
     versions = as_dict(run.manifest.get("versions"))
     if kind == "hierarchy":
         resolver = as_dict(run.experiment.get("hierarchy")).get("resolver") or "bind"

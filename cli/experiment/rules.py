@@ -247,6 +247,11 @@ def _check_hedge(experiment: Experiment) -> None:
         f"replay.hedge_ms = {replay.hedge_ms:g} is not below replay.timeout_s",
         "hedge earlier or wait longer",
     )
+    want(
+        not replay.peers or server.kind != "command",
+        'replay.peers and server.kind = "command" exclude each other',
+        "the command line has one address of each family: leave out replay.peers and replay.hedge_ms",
+    )
     want(len(replay.peers) <= _MOST_PEERS, "replay.peers has too many", f"name {_MOST_PEERS} at most")
     for text in replay.peers:
         address, port = peer(text)

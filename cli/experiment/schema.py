@@ -40,7 +40,8 @@ AUTHORITATIVE = ", ".join(f'"{name}"' for name in get_args(Authoritative)[:-1]) 
 class Server:
     """the server under test"""
 
-    kind: Annotated[Literal[Authoritative, "address", "hierarchy"], doc("`address`: a server of yours that is running already, on this machine's loopback or, for runs on many hosts, at any address that the clients reach; `hierarchy`: a resolver with `[hierarchy]` behind it")] = "nsd"
+    kind: Annotated[Literal[Authoritative, "command", "address", "hierarchy"], doc("`command`: a server of yours that `server.command` starts; `address`: a server of yours that is running already, on this machine's loopback or, for runs on many hosts, at any address that the clients reach; `hierarchy`: a resolver with `[hierarchy]` behind it")] = "nsd"
+    command: Annotated[Text | None, doc('command line of a `command` server, split into words as a shell does it, without a shell. The program is one of the system\'s or has its whole path, and stays in the foreground; `{port}`, `{zone}` (the zone\'s file) and `{address}` have to be in it, `{address6}` (without it, queries over IPv6 are skipped), `{origin}` and `{folder}` (where it may write) can be. It runs as `nobody`, and may bind ports below 1024. On this machine only')] = None
     zone: Annotated[Path | None, doc("zone file, plain or compressed; wins over `[server.root_like]`")] = None
     origin: Annotated[Text | None, doc("the zone's origin (the owner of its SOA if not given)")] = None
     addresses: Annotated[Texts, doc("where an `address` server listens")] = ()

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import shlex
 
 from cli.errors import UsageError, want
 from cli.experiment.schema import Experiment, Server, Tls
+
+_PLACEHOLDERS = {  # of server.command, and what has to be there
+    "port": "the number of its port",
+    "zone": "the path of its zone file",
+    "address": "the address where it listens",
+}
+_FURTHER = ("address6", "origin", "folder")
+_OURS = (  # what we write into the configuration of a server
+    *("processes", "edns_size", "tcp_count", "tcp_idle_timeout_s", "minimal_responses", "rrl"),
+    *("config", "binary"),
+)
 
 
 def check_server(server: Server) -> None:
@@ -15,14 +27,11 @@ def check_server(server: Server) -> None:
         f"server.origin = {server.origin!r} is not a domain name",
         "give the zone's name, such as example.org.",
     )
-    for key in ("rrl", "config", "binary"):
-        want(
-            not getattr(server, key) or server.kind not in ("hierarchy", "address"),
-            f"server.{key} is for authoritative servers of the run",
-            "leave it out, or use hierarchy.resolver_config for resolvers",
-        )
+    _check_keys(server)
     if server.kind == "hierarchy":
         return
+    if server.kind == "command":
+        _check_command(server.command)
     if server.kind != "address":
         want(
             server.zone is not None or server.root_like is not None,
@@ -47,6 +56,53 @@ def check_server(server: Server) -> None:
         "server.addresses has two of the same family",
         "name one IPv4 and one IPv6 address at most",
     )
+
+
+def _check_keys(server: Server) -> None:
+    """Keys that a kind does not heed."""
+    default = Server()
+    for key in ("rrl", "config", "binary"):
+        want(
+            not getattr(server, key) or server.kind != "hierarchy",
+            f"server.{key} is for authoritative servers of the run",
+            "leave it out, or use hierarchy.resolver_config for resolvers",
+        )
+    for key in _OURS:
+        want(
+            getattr(server, key) == getattr(default, key) or server.kind not in ("address", "command"),
+            f'server.{key} and server.kind = "{server.kind}" exclude each other',
+            f"set that up in your server, and leave it out here (--set server.{key}=)",
+        )
+    want(
+        server.command is None or server.kind == "command",
+        f'server.command and server.kind = "{server.kind}" exclude each other',
+        'use server.kind = "command" or leave it out',
+    )
+
+
+def _check_command(command: str | None) -> None:
+    """What starts a server of the user's."""
+    try:
+        words = shlex.split(command or "")
+    except ValueError as error:
+        raise UsageError(
+            f"server.command cannot be split into words: {error}", "quote as in a shell"
+        ) from None
+    want(
+        bool(words),
+        'server.kind = "command" needs server.command',
+        'set it like "mydns --port {port} --zone {zone} --address {address}"',
+    )
+    found = [name for word in words[1:] for name in re.findall(r"(?<!\$)\{(\w+)\}", word)]
+    known = [*_PLACEHOLDERS, *_FURTHER]
+    for name in found:
+        want(
+            name in known,
+            f"server.command has {{{name}}}, which stands for nothing",
+            f"use {', '.join(f'{{{one}}}' for one in known)}, or put it into a script",
+        )
+    for name, meaning in _PLACEHOLDERS.items():
+        want(name in found, f"server.command has no {{{name}}}", f"put it where the program takes {meaning}")
 
 
 def _check_address(text: str, allow_public: bool) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

@@ -20,8 +20,8 @@ from cli.experiment.experiment import as_dict
 from cli.experiment.schema import Experiment
 from cli.plan import delay, privileges
 from cli.plan.planned import Facts
-from cli.servers import started
-from cli.servers.kinds import KINDS
+from cli.servers import command, started
+from cli.servers.kinds import KINDS, STARTED
 from cli.zones import zonefile
 
 _WANTED_DESCRIPTORS = 262_144
@@ -54,7 +54,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         **{name: programs.own(name) for name in own},
         **{name: programs.packaged(name) for name in needed},
     }
-    kind = KINDS.get(server.kind)
+    kind = STARTED.get(server.kind)
     if experiment.over_tls and kind is not None and not kind.over_tls:
         raise UsageError(f"{kind.title} serves no DNS over TLS", "use another server or transport")
     if server.rrl and kind is not None and not kind.rate_limits:
@@ -63,6 +63,8 @@ def gather(experiment: Experiment, run: str) -> Facts:
         if not os.access(server.binary, os.X_OK):
             raise UsageError(f"no program {server.binary}", "set server.binary to a server's program")
         found[KINDS[server.kind].program] = str(server.binary)
+    if server.command is not None:
+        found[command.KIND.program] = command.program(server.command)
     if emulated is not None and emulated.zones is not None and not Path(emulated.zones).is_dir():
         raise UsageError(f"no folder {emulated.zones}", "set hierarchy.zones to a folder of zone files")
     if emulated is not None and emulated.capture is not None and not Path(emulated.capture).is_file():
@@ -79,7 +81,10 @@ def gather(experiment: Experiment, run: str) -> Facts:
         programs=found,
         origin=server.origin or (_origin(zone) if zone is not None else "."),
         config_lines=_lines_of(experiment),
-        users={name: _packaged_user(_USERS[name]) for name in needed if name in _USERS},
+        users={
+            **{name: _packaged_user(_USERS[name]) for name in needed if name in _USERS},
+            command.KIND.program: user,
+        },
         user=user,
         user_group=pwd.getpwnam(user).pw_gid if user else 0,
         zone_cache=str(programs.cache() / "zones"),
@@ -107,8 +112,11 @@ def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
     user's lines for a resolver are read here.
     """
     tables = as_dict(experiment)
-    if experiment.server.binary is not None:
-        raise UsageError("server.binary is for runs on this machine", "install the program's package there")
+    for key in ("binary", "command"):
+        if getattr(experiment.server, key) is not None:
+            raise UsageError(
+                f"server.{key} is for runs on this machine", "use a server whose package is installed there"
+            )
     names = (*started.packaged_programs(tables), *(privileges.TOOLS if said.user else ()))
     users = {name: said.users.get(name, "") for name in names if name in _USERS}
     usual = [(user, _USERS[name]) for name, user in users.items()]

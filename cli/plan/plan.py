@@ -332,7 +332,6 @@ def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Proces
             f"{_control_port(experiment, index)}",
         )
     ]
-    addresses = (network.SERVICE_V4, network.SERVICE_V6) if experiment.own_server else server.addresses
     argv = (
         facts.programs["reprise-controller"],
         *replay_options.trace_or_generator(experiment, mutation.played_path(experiment)),
@@ -342,7 +341,7 @@ def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Proces
         *_tls("controller"),
         "--results",
         RESULTS,
-        *(text for address in addresses for text in ("--server", address)),
+        *(text for address in server_plan.asked(experiment) for text in ("--server", address)),
         "--server-port",
         str(server.port),
         *(("--allow-public",) if server.allow_public else ()),

@@ -65,6 +65,8 @@ def rights(one: Step | Process, experiment: Experiment) -> tuple[str, ...] | Non
         return (*_SOCKETS, *packets, *(_REALTIME if replay.realtime else ()))
     if one.role == "front":
         return (*_SOCKETS, *(_PROGRAMS if experiment.server.front == "bpf" else (*_FRAMES, *_DEVICE)))
+    if one.role == "server" and experiment.server.kind == "command":
+        return _PORTS
     return _ROLES.get(one.role)
 
 

@@ -22,8 +22,9 @@ from cli.plan.planned import (
     Stop,
     shell,
 )
+from cli.servers import command as users_own
 from cli.servers.kind import ServerKind, Service, Site
-from cli.servers.kinds import KINDS
+from cli.servers.kinds import KINDS, STARTED
 
 NAME = "server.reprise.test"  # in the certificate of our own server
 AUTHORITY = f"{RUN}/tls/server-ca.pem"
@@ -40,7 +41,7 @@ def zone_path(experiment: Experiment) -> str:
 
 def _user(experiment: Experiment, facts: Facts) -> str:
     """Whom our own server drops to."""
-    return facts.users.get(KINDS[experiment.server.kind].program, "")
+    return facts.users.get(STARTED[experiment.server.kind].program, "")
 
 
 def steps(experiment: Experiment, facts: Facts) -> list[Step]:
@@ -64,6 +65,15 @@ def certificate(experiment: Experiment, facts: Facts) -> dict[str, Any]:
 
 def addresses(experiment: Experiment) -> tuple[str, ...]:
     return (network.SERVICE_V4, network.SERVICE_V6, *replay_options.peers(experiment))
+
+
+def asked(experiment: Experiment) -> tuple[str, ...]:
+    """The server's addresses that clients ask: one of each family that it has."""
+    server = experiment.server
+    if not experiment.own_server:
+        return server.addresses
+    four_only = server.command is not None and "{address6}" not in server.command
+    return (network.SERVICE_V4, *(() if four_only else (network.SERVICE_V6,)))
 
 
 def _address_steps(experiment: Experiment, facts: Facts) -> list[Step]:
@@ -90,7 +100,7 @@ def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
     if server.zone is None and experiment.replay.answers:  # which the zone explains
         argv = facts.call("cli.zones.server_zone.keep", zone=zone, target=f"{RESULTS}/zone.gz")
         steps.append(Step("keep", "keeping the zone", argv, facts.module_env))
-    checker, *options = KINDS[server.kind].zone_checker
+    checker, *options = STARTED[server.kind].zone_checker
     warnings = f"{WORLD}/warnings.txt" if server.zone is not None else ""
     told = {"warnings": warnings} if warnings else {}
     words = [facts.programs[checker], *options, facts.origin]
@@ -154,6 +164,22 @@ def command(
     return kind.checked(privileges.server(argv, user, facts) if kind.stays_root else argv, config)
 
 
+def _command(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
+    """Starts the server; one of the user's own by his command line."""
+    server, kind = experiment.server, STARTED[experiment.server.kind]
+    if server.command is None:
+        return command(kind, facts, _config(kind), _user(experiment, facts), server.processes)
+    given = {
+        "port": str(server.port),
+        "zone": zone_path(experiment),
+        "address": network.SERVICE_V4,
+        "address6": network.SERVICE_V6,
+        "origin": facts.origin,
+        "folder": f"{RUN}/server",
+    }
+    return (facts.programs[kind.program], *users_own.arguments(server.command, given))
+
+
 def _tls_service(experiment: Experiment) -> Service | None:
     if not experiment.over_tls:
         return None
@@ -172,7 +198,7 @@ def processes(
         _server(experiment, facts),
         *fronts,
         conditions(
-            "server", network.SERVER, _config(KINDS[experiment.server.kind]), facts, experiment.server.kind
+            "server", network.SERVER, _config(STARTED[experiment.server.kind]), facts, experiment.server.kind
         ),
         sampler("sampler", network.SERVER, watched, "server", experiment, facts),
     ]
@@ -182,25 +208,29 @@ def processes(
 
 
 def _server(experiment: Experiment, facts: Facts) -> Process:
-    server, kind = experiment.server, KINDS[experiment.server.kind]
+    server, kind = experiment.server, STARTED[experiment.server.kind]
+    hint = "correct server.config" if server.config else ""
+    if server.command is not None:
+        hint = f"correct server.command, which has to serve {facts.origin} over UDP and TCP"
     ready = Ready(
         "dns",
         port=server.port,
-        addresses=(network.SERVICE_V4, network.SERVICE_V6),
+        addresses=asked(experiment),
         origin=facts.origin,
         source=network.SERVER if experiment.rtt else network.client(1),  # answers to clients are late
         timeout_s=server.ready_s,
         udp=not experiment.connections_only,
         tls_port=service.port if (service := _tls_service(experiment)) else 0,
         refusal=kind.refusal(facts.version(server.kind, network.SERVER)),
-        hint="correct server.config" if server.config else "",
+        hint=hint,
     )
     read = tuple(one.path for one in files(experiment, facts))
     return Process(
         "server",
         "server",
         network.SERVER,
-        command(kind, facts, _config(kind), _user(experiment, facts), server.processes),
+        _command(experiment, facts),
+        env=dict.fromkeys(("HOME", "TMPDIR"), f"{RUN}/server") if server.command else {},
         files=(*read, zone_path(experiment)),
         ready=ready,
         stop=Stop("SIGTERM", 10.0),

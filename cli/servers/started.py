@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cli.experiment.tables import get
-from cli.servers.kinds import KINDS
+from cli.servers.kinds import KINDS, STARTED
 
 Tables = Mapping[str, Any]
 
@@ -54,5 +54,6 @@ def packaged_programs(tables: Tables) -> tuple[str, ...]:
         named = dict.fromkeys(KINDS[one].program for one in kinds if one in KINDS)
         return (*named, "nft", "ip", "sysctl", *capture)
     shaped = ("ip", "sysctl") if get(tables, "rtt") is not None else ()
-    own = KINDS.get(_kind(tables))
-    return (*((own.program, *own.zone_checker[:1]) if own else ()), *shaped, *capture)
+    packaged, own = KINDS.get(_kind(tables)), STARTED.get(_kind(tables))
+    program = (packaged.program,) if packaged else ()
+    return (*program, *(own.zone_checker[:1] if own else ()), *shaped, *capture)
