@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from report import datapath, front
+from report import datapath, front, server
 from report.hosts import Findings
 from report.rqfile import RqFile
 from report.run import Json, Run, as_dict, as_list
@@ -38,6 +38,7 @@ def reasons(measured: Measured, queries: dict[str, int], testbed: Findings, reso
         *testbed.losses,
         *datapath.reasons(run, resolver),
         *front.problems(run),
+        *server.ended(run),
         *_sum_reasons(run, files, measured.tally, queries),
         *_own_reasons(files, queries),
         *run.problems,

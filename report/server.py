@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from report.run import Run, ServerSample
+from report.run import Run, ServerSample, as_dict
 
 _GAP_S = 1.0  # over the usual time between samples
 TCP_STATES = ("established", "syn_recv", "time_wait", "fin_wait", "close_wait", "other")
@@ -154,12 +154,28 @@ def growth(run: Run, column: str) -> float | None:
 
 
 def used_cpu(run: Run, role: str = "server") -> float | None:
-    """CPU seconds of the role's process trees up to their last samples; None where nobody sampled."""
+    """CPU seconds of the role's process trees in the run, up to their last samples; None where nobody
+    sampled.
+    """
     peaks: dict[str, float] = {}
+    before: dict[str, float] = {}
     for samples in _samples_of(run, role):
         for sample in samples:
-            peaks[sample.process] = max(peaks.get(sample.process, 0.0), sample.values.get("cpu_s", 0.0))
-    return sum(peaks.values()) if peaks else None
+            cpu = sample.values.get("cpu_s", 0.0)
+            before.setdefault(sample.process, cpu if ran_before(run) else 0.0)
+            peaks[sample.process] = max(peaks.get(sample.process, 0.0), cpu)
+    return sum(peaks.values()) - sum(before.values()) if peaks else None
+
+
+def ran_before(run: Run) -> bool:
+    """Whether the server is one that the user runs: what it used before is none of the run's."""
+    return as_dict(run.experiment.get("server")).get("kind") == "address"
+
+
+def ended(run: Run) -> Iterator[str]:
+    """A server that the user runs may end or be started again, and nobody else would tell."""
+    if ran_before(run) and any(one.values.get("pid_count") == 0 for one in run.samples):
+        yield "the server's process ended during the run: what it used from then on is not known"
 
 
 def spent_cpu(run: Run, end_ns: int, role: str = "server", column: str = "cpu_s") -> float | None:

@@ -45,6 +45,8 @@ class Server:
     zone: Annotated[Path | None, doc("zone file, plain or compressed; wins over `[server.root_like]`")] = None
     origin: Annotated[Text | None, doc("the zone's origin (the owner of its SOA if not given)")] = None
     addresses: Annotated[Texts, doc("where an `address` server listens")] = ()
+    pid: Annotated[Whole | None, span(1, 4_194_304, "number of the first process of an `address` server on this machine: CPU, memory and connections of it and of those below it are sampled")] = None
+    service: Annotated[Text | None, doc('the same by the name that systemd has for it, such as `"nsd.service"`')] = None
     allow_public: Annotated[Flag, doc("`addresses` may be public ones: ask who runs that server first")] = False
     port: Annotated[Whole, span(1, 65_535, "where the server listens")] = 53
     front: Annotated[Literal["kernel", "reference", "bpf"], doc("what answers the clients' TCP. `kernel`: the server, by the kernel's TCP. The others take it over and ask the server by UDP, see [stateless.md](stateless.md): `reference` in user space, `bpf` in the kernel. With authoritative servers of ours only")] = "kernel"

@@ -73,10 +73,21 @@ def _check_keys(server: Server) -> None:
             f'server.{key} and server.kind = "{server.kind}" exclude each other',
             f"set that up in your server, and leave it out here (--set server.{key}=)",
         )
+    for key, kind in (("command", "command"), ("pid", "address"), ("service", "address")):
+        want(
+            getattr(server, key) is None or server.kind == kind,
+            f'server.{key} and server.kind = "{server.kind}" exclude each other',
+            f'use server.kind = "{kind}" or leave it out',
+        )
     want(
-        server.command is None or server.kind == "command",
-        f'server.command and server.kind = "{server.kind}" exclude each other',
-        'use server.kind = "command" or leave it out',
+        server.pid is None or server.service is None,
+        "server.pid and server.service exclude each other",
+        "give one",
+    )
+    want(
+        server.service is None or bool(re.fullmatch(r"[\w@.:\\-]{1,255}", server.service, re.ASCII)),
+        f"server.service = {server.service!r} is not the name of a service",
+        "give it as systemd has it, such as nsd.service",
     )
 
 

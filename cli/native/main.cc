@@ -72,6 +72,7 @@ int body(int argc, char** argv) {
         "Samples processes, memory, sockets and packets of this host into a CSV file."};
     std::vector<std::string> processes;
     std::vector<std::string> skipped;
+    reprise::sampler::Ports ports;
     std::string out;
     double hz = 1;
     bool packet_work = false;
@@ -81,6 +82,8 @@ int body(int argc, char** argv) {
     app.add_option("--skip-interface", skipped,
                    "Do not count packets of this interface (they also pass another one); repeat "
                    "for several");
+    app.add_option("--tcp-port", ports,
+                   "Count the TCP sockets of this local port only; repeat for several");
     app.add_flag("--packet-work", packet_work,
                  "Measure the CPU time of this host's packets (needs root and a kernel with BTF)");
     app.add_option("-o", out, "File to write").required();
@@ -93,8 +96,8 @@ int body(int argc, char** argv) {
         watched.push_back(reprise::sampler::parse_watched(text));
     }
     const auto interval = static_cast<Nanoseconds>(static_cast<double>(kSecond) / hz);
-    reprise::sampler::Sampler sampler(std::move(watched), interval, std::move(skipped),
-                                      packet_work);
+    reprise::sampler::Sampler sampler(std::move(watched), interval, std::move(skipped), packet_work,
+                                      std::move(ports));
     Output output(out);
     output.write(reprise::sampler::columns());
     std::cerr << "sampling\n";

@@ -47,9 +47,9 @@ std::string columns() {
 }
 
 Sampler::Sampler(std::vector<Watched> watched, Nanoseconds interval,
-                 std::vector<std::string> skipped, bool packet_work)
-    : watched_(std::move(watched)), skipped_(std::move(skipped)), tcp_(kDumpShare, interval),
-      packets_(packet_work),
+                 std::vector<std::string> skipped, bool packet_work, Ports ports)
+    : watched_(std::move(watched)), skipped_(std::move(skipped)),
+      tcp_(kDumpShare, interval, std::move(ports)), packets_(packet_work),
       pss_(watched_.size(),
            ProportionalSize(kPssShare / static_cast<double>(watched_.size()), interval)) {}
 

@@ -49,9 +49,9 @@ private:
 class Sampler {
 public:
     /// `skipped`: interfaces that carry packets a second time, such as TUN devices. `packet_work`:
-    /// the CPU time of packets is measured, too.
+    /// the CPU time of packets is measured, too. `ports`: TCP sockets of these count only.
     Sampler(std::vector<Watched> watched, Nanoseconds interval,
-            std::vector<std::string> skipped = {}, bool packet_work = false);
+            std::vector<std::string> skipped = {}, bool packet_work = false, Ports ports = {});
 
     /// One line for each watched tree. `exact`: nothing is left out for its price.
     std::string sample(bool exact);

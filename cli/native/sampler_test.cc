@@ -43,13 +43,16 @@ TEST(Allowance, DearWorkWaitsUntilItIsEarned) {
     EXPECT_TRUE(allowance.earn());
 }
 
-std::vector<std::uint8_t> message(std::uint16_t type, std::uint8_t state) {
+std::vector<std::uint8_t> message(std::uint16_t type, std::uint8_t state, std::uint16_t port = 0) {
     std::vector<std::uint8_t> bytes(sizeof(nlmsghdr) + sizeof(inet_diag_msg));
     nlmsghdr header{};
     header.nlmsg_len = static_cast<std::uint32_t>(bytes.size());
     header.nlmsg_type = type;
     std::memcpy(bytes.data(), &header, sizeof header);
-    bytes[sizeof header + offsetof(inet_diag_msg, idiag_state)] = state;
+    inet_diag_msg socket{};
+    socket.idiag_state = state;
+    socket.id.idiag_sport = htons(port);
+    std::memcpy(bytes.data() + sizeof header, &socket, sizeof socket);
     return bytes;
 }
 
@@ -64,6 +67,14 @@ TEST(SockDiag, CountsByStateUpToTheEnd) {
     EXPECT_EQ(counts[kEstablished], 2);
     EXPECT_EQ(counts[kCloseWait], 1);
     EXPECT_TRUE(add_sockets(message(NLMSG_DONE, 0), counts));
+}
+
+TEST(SockDiag, CountsTheSocketsOfSomePorts) {
+    StateCounts counts{};
+    for (const std::uint16_t port : Ports{53, 853, 5353}) {
+        add_sockets(message(TCPDIAG_GETSOCK, kEstablished, port), counts, {853, 53});
+    }
+    EXPECT_EQ(counts[kEstablished], 2);
 }
 
 TEST(SockDiag, CutDatagramsEndTheDump) {

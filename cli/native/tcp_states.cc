@@ -7,6 +7,7 @@
 #include "core/base/fd.hh"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -42,7 +43,7 @@ Request make_request(std::uint32_t mask) {
 
 } // namespace
 
-bool add_sockets(Bytes datagram, StateCounts& counts) {
+bool add_sockets(Bytes datagram, StateCounts& counts, const Ports& ports) {
     while (datagram.size() >= sizeof(nlmsghdr)) {
         nlmsghdr header{};
         std::memcpy(&header, datagram.data(), sizeof header);
@@ -50,9 +51,15 @@ bool add_sockets(Bytes datagram, StateCounts& counts) {
             header.nlmsg_len < sizeof header || header.nlmsg_len > datagram.size()) {
             return true;
         }
-        constexpr size_t kState = sizeof header + offsetof(inet_diag_msg, idiag_state);
-        if (header.nlmsg_len > kState) {
-            ++counts[datagram[kState] % counts.size()];
+        inet_diag_msg socket{};
+        if (header.nlmsg_len >= sizeof header + sizeof socket) {
+            std::memcpy(&socket, datagram.data() + sizeof header, sizeof socket);
+            const auto is_its = [port = ntohs(socket.id.idiag_sport)](auto one) {
+                return one == port;
+            };
+            if (ports.empty() || std::ranges::any_of(ports, is_its)) {
+                ++counts[socket.idiag_state % counts.size()];
+            }
         }
         datagram = datagram.subspan(std::min(aligned(header.nlmsg_len), datagram.size()));
     }
@@ -64,7 +71,7 @@ SockDiag::SockDiag()
                     "open a sock_diag socket")),
       buffer_(kBuffer) {}
 
-StateCounts SockDiag::count(std::uint32_t mask) {
+StateCounts SockDiag::count(std::uint32_t mask, const Ports& ports) {
     const Request request = make_request(mask);
     check(::send(socket_.get(), &request, sizeof request, 0), "ask sock_diag");
     StateCounts counts{};
@@ -74,7 +81,7 @@ StateCounts SockDiag::count(std::uint32_t mask) {
             continue;
         }
         check(got, "read from sock_diag");
-        if (add_sockets({buffer_.data(), static_cast<size_t>(got)}, counts)) {
+        if (add_sockets({buffer_.data(), static_cast<size_t>(got)}, counts, ports)) {
             return counts;
         }
     }
@@ -131,10 +138,10 @@ TcpStates TcpCounter::sample(const Sockets& kernel, bool exact) {
     dumped_ = allowance_.earn() || exact;
     if (dumped_) {
         const Nanoseconds begin = cpu_now();
-        const std::uint32_t mask = exact ? kAll : dump_mask(kernel);
-        last_ = states_of(diag_.count(mask), mask, kernel);
+        const std::uint32_t mask = exact || !ports_.empty() ? kAll : dump_mask(kernel);
+        last_ = states_of(diag_.count(mask, ports_), mask, kernel);
         allowance_.spend(cpu_now() - begin);
-    } else {
+    } else if (ports_.empty()) {
         last_ = carried_on(last_, kernel, diag_.count(kListening)[kListen]);
     }
     return last_;

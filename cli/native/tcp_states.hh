@@ -17,6 +17,7 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace reprise::sampler {
@@ -41,8 +42,11 @@ enum TcpState : std::uint8_t {
 
 using StateCounts = std::array<std::uint64_t, 16>;
 
+/// Local ports whose sockets count; none = those of all.
+using Ports = std::vector<std::uint16_t>;
+
 /// Adds the sockets of one datagram of a dump; true at the dump's end.
-bool add_sockets(Bytes datagram, StateCounts& counts);
+bool add_sockets(Bytes datagram, StateCounts& counts, const Ports& ports = {});
 
 /// A netlink socket of the network namespace in which it was made.
 class SockDiag {
@@ -53,7 +57,7 @@ public:
     /// Sockets of both families in the states of `mask` (bit s = state s): one walk over the
     /// kernel's table, which costs about 0.1 us for every socket in it and 0.8 us more for each one
     /// counted.
-    StateCounts count(std::uint32_t mask);
+    StateCounts count(std::uint32_t mask, const Ports& ports = {});
 
 private:
     FileDescriptor socket_;
@@ -83,9 +87,11 @@ std::uint32_t dump_mask(const Sockets& kernel);
 class TcpCounter {
 public:
     /// Dumps may take `share` of a core; samples come every `interval`.
-    TcpCounter(double share, Nanoseconds interval) : allowance_(share, interval) {}
+    TcpCounter(double share, Nanoseconds interval, Ports ports)
+        : allowance_(share, interval), ports_(std::move(ports)) {}
 
-    /// `exact` dumps whatever it costs.
+    /// `exact` dumps whatever it costs. The kernel's own numbers are those of all ports: where only
+    /// some count, every state is dumped, and between two dumps the last one holds.
     TcpStates sample(const Sockets& kernel, bool exact);
 
     /// Whether the last sample dumped.
@@ -94,6 +100,7 @@ public:
 private:
     SockDiag diag_;
     Allowance allowance_;
+    Ports ports_;
     TcpStates last_;
     bool dumped_ = false;
 };

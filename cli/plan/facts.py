@@ -20,7 +20,7 @@ from cli.experiment.experiment import as_dict
 from cli.experiment.schema import Experiment
 from cli.plan import delay, privileges
 from cli.plan.planned import Facts
-from cli.servers import command, started
+from cli.servers import command, running, started
 from cli.servers.kinds import KINDS, STARTED
 from cli.zones import zonefile
 
@@ -87,6 +87,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         },
         user=user,
         user_group=pwd.getpwnam(user).pw_gid if user else 0,
+        process=running.process(server),
         zone_cache=str(programs.cache() / "zones"),
         versions={kind: KINDS[kind].version(server.binary or "") for kind in kinds(experiment)},
     )
@@ -112,11 +113,9 @@ def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
     user's lines for a resolver are read here.
     """
     tables = as_dict(experiment)
-    for key in ("binary", "command"):
+    for key in ("binary", "command", "pid", "service"):
         if getattr(experiment.server, key) is not None:
-            raise UsageError(
-                f"server.{key} is for runs on this machine", "use a server whose package is installed there"
-            )
+            raise UsageError(f"server.{key} is for runs on this machine", "leave it out")
     names = (*started.packaged_programs(tables), *(privileges.TOOLS if said.user else ()))
     users = {name: said.users.get(name, "") for name in names if name in _USERS}
     usual = [(user, _USERS[name]) for name, user in users.items()]
@@ -144,6 +143,7 @@ def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
         users=users,
         user_group=linux.group_number(said.user) if said.user else 0,
         config_lines=_lines_of(experiment),
+        process=0,
         versions={},  # each host has its own
         versions_of={},
     )

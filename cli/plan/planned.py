@@ -304,6 +304,7 @@ class Facts:
     users: dict[str, str] = field(default_factory=dict)  # of further servers, by program; "" = ours
     user: str = ""  # that our own programs become, see privileges.py; "" = they stay what they are
     user_group: int = 0
+    process: int = 0  # the first one of a server that the user runs here; 0 = not known
     cores_of: dict[str, int] = field(default_factory=dict)  # of hosts that are machines of their own
     zone_cache: str = ""  # folder of generated zones that were signed before; "" = none
     versions: dict[str, str] = field(default_factory=dict)  # of the servers, by kind; "" = not known

@@ -31,6 +31,7 @@ AUTHORITY = f"{RUN}/tls/server-ca.pem"
 _CERTIFICATE = f"{RUN}/server/server"
 # Of a zone checker: its first line with an error, or the first of all; its later lines only sum up.
 FIRST_COMPLAINT = r"(?i)\A\s*(?![\s\S]*(?:error|fail))\S.*|\S.*(?:error|fail).*|(?:error|fail).*"
+_SAMPLES = Ready("log", text="sampling")
 _CAPTURE_SETTLE_S = 1.5  # tcpdump fetches packets once a second and loses those it has not fetched
 
 
@@ -189,9 +190,9 @@ def _tls_service(experiment: Experiment) -> Service | None:
 def processes(
     experiment: Experiment, facts: Facts, management: Management | None = None
 ) -> tuple[Process, ...]:
-    """The server, its front, and what watches them; none where the server is the user's."""
+    """The server, its front, and what watches them; of a server that the user runs, what watches that."""
     if not experiment.own_server:
-        return ()
+        return (_watcher(experiment, facts),) if facts.process else ()
     fronts = front.processes(experiment, facts, management)
     watched = {name: name for name in ("server", *(one.id for one in fronts))}
     found = [
@@ -275,8 +276,26 @@ def sampler(
         host,
         argv,
         after=tuple(watched.values()),
-        ready=Ready("log", text="sampling"),
+        ready=_SAMPLES,
     )
+
+
+def _watcher(experiment: Experiment, facts: Facts) -> Process:
+    """Samples a server that runs beside the testbed, in the same network.
+
+    A run has a PID namespace, and a /proc of it over the machine's, which does not show that server. For this
+    process alone the upper one is taken away. As all share a network, the server's connections are told from
+    the clients' by their port.
+    """
+    tls = ((experiment.tls or Tls()).port,) if experiment.over_tls else ()
+    argv = shell(
+        'umount -l /proc && exec "$@"',
+        facts.programs["reprise-sampler"],
+        *("--process", f"server={facts.process}", "--hz", str(experiment.sample.hz)),
+        *(word for port in (experiment.server.port, *tls) for word in ("--tcp-port", str(port))),
+        *("-o", f"{RESULTS}/server.csv"),
+    )
+    return Process("sampler", "sampler", network.SERVER, ("unshare", "--mount", *argv), ready=_SAMPLES)
 
 
 def _tunnels(experiment: Experiment) -> tuple[str, ...]:

@@ -32,7 +32,8 @@ def own_programs(tables: Tables) -> tuple[str, ...]:
     emulated, rtt = _kind(tables) == "hierarchy", get(tables, "rtt") is not None
     mutator = get(tables, "trace") is None or get(tables, "mutate") is not None or emulated
     mutator = mutator or get(tables, "rtt.by") is not None
-    sampler = _kind(tables) != "address" or get(tables, "sample.clients", False)
+    watched = get(tables, "server.pid") or get(tables, "server.service")
+    sampler = _kind(tables) != "address" or watched or get(tables, "sample.clients", False)
     tun = emulated and get(tables, "hierarchy.data_path", "tun") == "tun"
     return (
         "reprise-controller",

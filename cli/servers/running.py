@@ -1,0 +1,38 @@
+"""The process of a server that the user runs: by its number, or by the service that systemd has of it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cli import programs
+from cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from cli.experiment.schema import Server
+
+_BOOTED = Path("/run/systemd/system")  # sd_booted(3)
+
+
+def process(server: Server) -> int:
+    """The number of the server's first process; 0 where the experiment does not say."""
+    found = server.pid or (_main_process(server.service) if server.service else 0)
+    if found and not Path(f"/proc/{found}").is_dir():
+        raise UsageError(f"there is no process {found}", "set server.pid to the number of the server's first")
+    return found
+
+
+def _main_process(service: str) -> int:
+    systemctl = programs.find("systemctl")
+    if systemctl is None or not _BOOTED.is_dir():
+        raise UsageError(
+            "server.service needs systemd, which does not run here", "give the process by server.pid"
+        )
+    argv = [systemctl, "show", "--property", "MainPID", "--value", "--", service]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    found = done.stdout.strip()
+    if done.returncode != 0 or not found.isdigit() or found == "0":
+        why = done.stderr.strip().partition("\n")[0] or "it does not run"
+        raise UsageError(f"{service} has no main process: {why}", f"systemctl start {service}, or server.pid")
+    return int(found)
