@@ -91,15 +91,10 @@ def _manifest_reasons(run: Run) -> Iterator[str]:
 
 
 def _exit_reasons(run: Run) -> Iterator[str]:
+    others = {"controller", "sampler", "capture", "server", "meta", "proxy"}
+    others |= set() if front.counts(run) else {"front"}
     for item in run.processes():
-        if item.get("exit") not in (0, None) and item.get("role") not in (
-            "controller",
-            "sampler",
-            "capture",
-            "server",
-            "meta",
-            "proxy",
-        ):
+        if item.get("exit") not in (0, None) and item.get("role") not in others:
             yield f"process {item.get('id')} ended with status {item['exit']}"
 
 

@@ -33,9 +33,14 @@ _SIZES = ("entries_peak", "entries_limit", "memory_bytes")
 
 
 def kind(run: Run) -> str | None:
-    """The front's kind; None where the kernel's TCP answered clients."""
+    """The front's kind; None where the server itself answered clients."""
     named = as_dict(run.experiment.get("server")).get("front")
     return None if named in (None, "kernel") else str(named)
+
+
+def counts(run: Run) -> bool:
+    """Whether the server has fronts of statelessTCP, which count what they do and end as they are told."""
+    return kind(run) in ("reference", "bpf")
 
 
 def summarize(run: Run) -> Json:
@@ -75,7 +80,7 @@ def _reasons(run: Run, name: str) -> dict[str, int]:
 
 def problems(run: Run) -> Iterator[str]:
     """Why the run is not clean: answers that clients waited for, and that the front kept from them."""
-    if kind(run) is None:
+    if not counts(run):
         return
     count = max(1, len(run.processes("front")))
     if len(run.fronts) < count:

@@ -147,7 +147,9 @@ def _server(run: Run) -> str:
         kinds = resolver if isinstance(resolver, list) else [resolver]
     else:
         kinds = [kind]
-    return ", ".join(str(versions.get(one) or one) for one in kinds if one)
+    named = ", ".join(str(versions.get(one) or one) for one in kinds if one)
+    front = versions.get(str(as_dict(run.experiment.get("server")).get("front")))
+    return f"{named} behind {front}" if front else named
 
 
 def _good(summary: Json) -> str:

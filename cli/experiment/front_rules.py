@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from cli.errors import want
-from cli.experiment.schema import AUTHORITATIVE, Experiment, Front
+from typing import get_args
 
-_ONLY = {  # the front that a key belongs to
-    "fin_last": "reference",
-    "promote": "bpf",
-    "entries": "bpf",
-    "truncate_udp": "bpf",
+from cli.errors import want
+from cli.experiment.schema import AUTHORITATIVE, Experiment, Front, Proxy, Stateless
+
+_STATELESS = get_args(Stateless)
+_OF = {  # the fronts that a key belongs to
+    **dict.fromkeys(("timeout_ms", "early_ack", "axfr_detect"), _STATELESS),
+    "fin_last": ("reference",),
+    **dict.fromkeys(("promote", "entries", "truncate_udp"), ("bpf",)),
+    "config": get_args(Proxy),
 }
 
 
 def check(experiment: Experiment) -> None:
-    """What answers the clients' TCP, and its options."""
+    """What stands before the server, and its options."""
     kind = experiment.server.front
-    if not experiment.has_front:
+    if kind == "kernel":
         want(
             experiment.front is None,
             '[front] and server.front = "kernel" exclude each other',
-            'use server.front = "reference" or "bpf", or leave the table out',
+            'use server.front = "reference", "bpf" or "dnsdist", or leave the table out',
         )
         return
     want(
@@ -29,14 +32,14 @@ def check(experiment: Experiment) -> None:
         f"a front stands before an authoritative server of the run: use server.kind = {AUTHORITATIVE}",
     )
     want(
-        experiment.rtt is None,
+        experiment.rtt is None or not experiment.has_front,
         f'server.front = "{kind}" and [rtt] exclude each other',
         "a front answers handshakes itself, where no delay line sees them: leave [rtt] out",
     )
     given, default = experiment.front or Front(), Front()
-    for key, owner in _ONLY.items():
+    for key, owners in _OF.items():
         want(
-            owner == kind or getattr(given, key) == getattr(default, key),
+            kind in owners or getattr(given, key) == getattr(default, key),
             f'front.{key} and server.front = "{kind}" exclude each other',
-            f'leave it out or use server.front = "{owner}"',
+            "leave it out or use server.front = " + " or ".join(f'"{one}"' for one in owners),
         )

@@ -36,6 +36,10 @@ Authoritative = Literal["nsd", "bind", "knot", "pdns"]
 AUTHORITATIVE = ", ".join(f'"{name}"' for name in get_args(Authoritative)[:-1]) + f' or "{get_args(Authoritative)[-1]}"'
 
 
+Stateless = Literal["reference", "bpf"]  # fronts of our own
+Proxy = Literal["dnsdist"]  # packaged ones
+
+
 @dataclass(frozen=True, config=CONFIG)
 class Server:
     """the server under test"""
@@ -49,7 +53,7 @@ class Server:
     service: Annotated[Text | None, doc('the same by the name that systemd has for it, such as `"nsd.service"`')] = None
     allow_public: Annotated[Flag, doc("`addresses` may be public ones: ask who runs that server first")] = False
     port: Annotated[Whole, span(1, 65_535, "where the server listens")] = 53
-    front: Annotated[Literal["kernel", "reference", "bpf"], doc("what answers the clients' TCP. `kernel`: the server, by the kernel's TCP. The others take it over and ask the server by UDP, see [stateless.md](stateless.md): `reference` in user space, `bpf` in the kernel. With authoritative servers of ours only")] = "kernel"
+    front: Annotated[Literal["kernel", Stateless, Proxy], doc("what stands before the server. `kernel`: nothing, it answers TCP by the kernel's. `reference` (in user space) and `bpf` (in the kernel) take over the clients' TCP and ask the server by UDP, see [stateless.md](stateless.md). `dnsdist` listens where clients ask, over TLS too, and passes all on to the server, see [servers.md](servers.md#behind-dnsdist). With authoritative servers of ours only")] = "kernel"
     processes: Annotated[Whole, span(1, 1_024, "server processes (NSD), threads (BIND) or workers for each of UDP and TCP (Knot DNS), or receiver threads (PowerDNS). For TLS, and for TCP where `replay.transport` lets no query come over UDP, each NSD process has a listening socket of its own; else they share one, and one process may get twice as many connections as another")] = 1
     edns_size: Annotated[Whole, span(512, 65_535, "EDNS size offered and used, bytes")] = 4096
     tcp_count: Annotated[Whole, span(0, 1_000_000, "`tcp-count` of each NSD process (above half of it NSD cuts idle timeouts to 200 ms), `tcp-clients` of BIND, `tcp-max-clients` of Knot DNS, `max-tcp-connections` of PowerDNS; 0 = as many connections as a process's descriptors allow (NSD is told twice that, so that the cut never comes)")] = 0
@@ -65,15 +69,16 @@ class Server:
 
 @dataclass(frozen=True, config=CONFIG)
 class Front:
-    """options of `server.front` `reference` and `bpf`"""
+    """options of `server.front`"""
 
-    timeout_ms: Annotated[Whole, span(1, 600_000, "an entry for a query without an answer is kept for this time, ms")] = 3_000
-    early_ack: Annotated[Flag | None, doc("acknowledge a query before its answer is there; not given: true for `reference`, false for `bpf`")] = None
-    axfr_detect: Annotated[Flag | None, doc("zone transfers go over TCP: `reference` relays AXFR over a connection of its own to the server, `bpf` gives AXFR and IXFR to the kernel's TCP; not given: false for `reference`, true for `bpf`")] = None
+    timeout_ms: Annotated[Whole, span(1, 600_000, "not `dnsdist`: an entry for a query without an answer is kept for this time, ms")] = 3_000
+    early_ack: Annotated[Flag | None, doc("not `dnsdist`: acknowledge a query before its answer is there; not given: true for `reference`, false for `bpf`")] = None
+    axfr_detect: Annotated[Flag | None, doc("not `dnsdist`: zone transfers go over TCP: `reference` relays AXFR over a connection of its own to the server, `bpf` gives AXFR and IXFR to the kernel's TCP; not given: false for `reference`, true for `bpf`")] = None
     fin_last: Annotated[Flag, doc("`reference` only: FIN on an answer's last segment; otherwise the client closes")] = False
     promote: Annotated[Flag, doc("`bpf` only: connections beyond one query and a reply of one segment go to the kernel's TCP (Linux 6.9 or newer); false: they are reset and counted")] = True
     entries: Annotated[Whole, span(1, 16_777_216, "`bpf` only: most queries in flight")] = 65_536
     truncate_udp: Annotated[Whole, span(0, 65_535, "`bpf` only: truncate longer replies over UDP (set TC), bytes; 0 = off")] = 0
+    config: Annotated[Path | None, doc("`dnsdist` only: file of lines for its configuration")] = None
 
 
 @dataclass(frozen=True, config=CONFIG)
@@ -270,7 +275,12 @@ class Experiment:
     @property
     def has_front(self) -> bool:
         """Whether a front of ours answers the clients' TCP, and not the kernel."""
-        return self.server.front != "kernel"
+        return self.server.front in get_args(Stateless)
+
+    @property
+    def has_proxy(self) -> bool:
+        """Whether a packaged front listens in the server's place, and asks the server behind it."""
+        return self.server.front in get_args(Proxy)
 
     @property
     def elsewhere(self) -> bool:

@@ -55,7 +55,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         **{name: programs.packaged(name) for name in needed},
     }
     kind = STARTED.get(server.kind)
-    if experiment.over_tls and kind is not None and not kind.over_tls:
+    if experiment.over_tls and not experiment.has_proxy and kind is not None and not kind.over_tls:
         raise UsageError(f"{kind.title} serves no DNS over TLS", "use another server or transport")
     if server.rrl and kind is not None and not kind.rate_limits:
         raise UsageError(f"{kind.title} does not limit the rate of responses", "leave server.rrl out")
@@ -81,6 +81,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         programs=found,
         origin=server.origin or (_origin(zone) if zone is not None else "."),
         config_lines=_lines_of(experiment),
+        front_lines=_front_lines(experiment),
         users={
             **{name: _packaged_user(_USERS[name]) for name in needed if name in _USERS},
             command.KIND.program: user,
@@ -89,7 +90,10 @@ def gather(experiment: Experiment, run: str) -> Facts:
         user_group=pwd.getpwnam(user).pw_gid if user else 0,
         process=running.process(server),
         zone_cache=str(programs.cache() / "zones"),
-        versions={kind: KINDS[kind].version(server.binary or "") for kind in kinds(experiment)},
+        versions={
+            kind: KINDS[kind].version(server.binary or "" if kind == server.kind else "")
+            for kind in kinds(experiment)
+        },
     )
 
 
@@ -143,6 +147,7 @@ def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
         users=users,
         user_group=linux.group_number(said.user) if said.user else 0,
         config_lines=_lines_of(experiment),
+        front_lines=_front_lines(experiment),
         process=0,
         versions={},  # each host has its own
         versions_of={},
@@ -159,12 +164,21 @@ def _of_system(name: str, path: str) -> str:
 def _lines_of(experiment: Experiment) -> str:
     """The user's lines for the configuration of the server or resolver under test."""
     emulated = experiment.emulated
-    path = emulated.resolver_config if emulated else experiment.server.config
+    if emulated is not None:
+        return _lines(emulated.resolver_config, "hierarchy.resolver_config")
+    return _lines(experiment.server.config, "server.config")
+
+
+def _front_lines(experiment: Experiment) -> str:
+    return _lines(experiment.front.config if experiment.front else None, "front.config")
+
+
+def _lines(path: str | None, key: str) -> str:
+    """Those of a file that a key of the experiment names."""
     try:
         return tables.read_small(Path(path)).decode("utf-8") if path else ""
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        key = "hierarchy.resolver_config" if emulated else "server.config"
         raise UsageError(f"cannot read {path}: {why}", f"correct {key}") from None
 
 
@@ -235,7 +249,11 @@ def versions(experiment: Experiment) -> dict[str, str]:
 def kinds(experiment: Experiment) -> list[str]:
     """The servers that an experiment starts, each kind once."""
     emulated = experiment.emulated
-    found = (*emulated.resolvers, emulated.engine) if emulated else (experiment.server.kind,)
+    found = (
+        (*emulated.resolvers, emulated.engine)
+        if emulated
+        else (experiment.server.kind, experiment.server.front)
+    )
     return [kind for kind in dict.fromkeys(found) if kind in KINDS]
 
 

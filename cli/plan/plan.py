@@ -89,8 +89,8 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
         checks=tuple(checks.of(experiment, facts, steps, processes)),
         figures=(*delay.figures(processes), *guards.figures(experiment, management)),
         warnings=_warnings(experiment, facts),
-        terms={**terms.of(experiment), **terms.of_lines(files, experiment, facts.config_lines)},
-        private=bool(facts.config_lines),  # the user's lines may have secrets
+        terms={**terms.of(experiment), **terms.of_lines(files, experiment, facts)},
+        private=bool(facts.config_lines or facts.front_lines),  # the user's lines may have secrets
         user=facts.user,
         main=controller.id,
         setup=(
@@ -126,7 +126,7 @@ def _step(one: Step, experiment: Experiment, facts: Facts) -> Step:
 
 def _process(one: Process, experiment: Experiment, facts: Facts) -> Process:
     """The process with its rights, and with what its start and its end mean for the run."""
-    serves = one.role in ("server", "meta")
+    serves = one.role in ("server", "meta") or (one.role == front.ROLE and experiment.has_proxy)
     essential = serves or one.role == front.ROLE
     once = one.ready.kind == "exit"
     title = f"starting {one.role} on {one.host}" if essential or one.role == "distributor" else ""

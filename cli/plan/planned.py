@@ -301,6 +301,7 @@ class Facts:
     programs: dict[str, str]
     origin: str = "."
     config_lines: str = ""  # that the user adds to the configuration of servers or resolvers under test
+    front_lines: str = ""  # likewise, to that of a packaged front
     users: dict[str, str] = field(default_factory=dict)  # of further servers, by program; "" = ours
     user: str = ""  # that our own programs become, see privileges.py; "" = they stay what they are
     user_group: int = 0

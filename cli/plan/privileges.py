@@ -63,7 +63,7 @@ def rights(one: Step | Process, experiment: Experiment) -> tuple[str, ...] | Non
         replay = experiment.replay
         packets = _PACKETS if replay.source_mode == "packet" else ()
         return (*_SOCKETS, *packets, *(_REALTIME if replay.realtime else ()))
-    if one.role == "front":
+    if one.role == "front" and not experiment.has_proxy:
         return (*_SOCKETS, *(_PROGRAMS if experiment.server.front == "bpf" else (*_FRAMES, *_DEVICE)))
     if one.role == "server" and experiment.server.kind == "command":
         return _PORTS

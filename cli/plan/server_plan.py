@@ -54,13 +54,15 @@ def certificate(experiment: Experiment, facts: Facts) -> dict[str, Any]:
     """For the certificates' step: a server that speaks TLS gets a key and a certificate of its own."""
     if not (experiment.own_server and experiment.over_tls):
         return {}
+    server = experiment.server
+    first = STARTED[server.front if experiment.has_proxy else server.kind].program
     return {
         "server": _CERTIFICATE,
         "authority": AUTHORITY,
         "name": NAME,
         "addresses": addresses(experiment),
         "key_type": (experiment.tls or Tls()).key,
-        "server_owner": _user(experiment, facts),
+        "server_owner": facts.users.get(first, ""),
     }
 
 
@@ -73,8 +75,8 @@ def asked(experiment: Experiment) -> tuple[str, ...]:
     server = experiment.server
     if not experiment.own_server:
         return server.addresses
-    four_only = server.command is not None and "{address6}" not in server.command
-    return (network.SERVICE_V4, *(() if four_only else (network.SERVICE_V6,)))
+    six = server.command is None or experiment.has_proxy or "{address6}" in server.command
+    return (network.SERVICE_V4, *((network.SERVICE_V6,) if six else ()))
 
 
 def _address_steps(experiment: Experiment, facts: Facts) -> list[Step]:
@@ -122,25 +124,35 @@ def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
 
 
 def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
-    server = experiment.server
-    kind = KINDS.get(server.kind)
-    if kind is None or kind.authoritative is None:
-        return ()
-    site = Site(
+    """Configurations and programs of the server and of a packaged front."""
+    server, found = experiment.server, []
+    for name, lines in ((server.kind, facts.config_lines), (server.front, facts.front_lines)):
+        kind = KINDS.get(name)
+        if kind is None or (write := kind.authoritative or kind.front) is None:
+            continue
+        site = _site(experiment, facts, name, lines)
+        beside = kind.beside(site) if kind.beside else {}
+        found += [File(_config(kind), write(server, site)), *copies((kind,), facts)]
+        found += [File(f"{RUN}/{other}", text) for other, text in beside.items()]
+    return tuple(found)
+
+
+def _site(experiment: Experiment, facts: Facts, name: str, lines: str) -> Site:
+    """For the server or the front of this name."""
+    asked_first = KINDS[name].front is not None or not experiment.has_proxy
+    return Site(
         f"{RUN}/server",
         zone_path(experiment),
         facts.origin,
-        addresses(experiment),
-        _user(experiment, facts),
+        addresses(experiment) if asked_first else (network.BEHIND,),
+        facts.users.get(KINDS[name].program, ""),
         facts.descriptors,
-        _tls_service(experiment),
+        _tls_service(experiment) if asked_first else None,
         experiment.connections_only,
-        facts.version(server.kind, network.SERVER),
-        facts.config_lines,
+        facts.version(name, network.SERVER),
+        lines,
+        network.BEHIND,
     )
-    beside = kind.beside(site) if kind.beside else {}
-    more = (File(f"{RUN}/{name}", text) for name, text in beside.items())
-    return (File(_config(kind), kind.authoritative(server, site)), *more, *copies((kind,), facts))
 
 
 def _config(kind: ServerKind) -> str:
@@ -173,8 +185,8 @@ def _command(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
     given = {
         "port": str(server.port),
         "zone": zone_path(experiment),
-        "address": network.SERVICE_V4,
-        "address6": network.SERVICE_V6,
+        "address": network.BEHIND if experiment.has_proxy else network.SERVICE_V4,
+        "address6": network.BEHIND6 if experiment.has_proxy else network.SERVICE_V6,
         "origin": facts.origin,
         "folder": f"{RUN}/server",
     }
@@ -194,6 +206,8 @@ def processes(
     if not experiment.own_server:
         return (_watcher(experiment, facts),) if facts.process else ()
     fronts = front.processes(experiment, facts, management)
+    if experiment.has_proxy:
+        fronts = (_proxy(experiment, facts),)
     watched = {name: name for name in ("server", *(one.id for one in fronts))}
     found = [
         _server(experiment, facts),
@@ -208,23 +222,49 @@ def processes(
     return tuple(found)
 
 
+def _ready(experiment: Experiment, facts: Facts, name: str, hint: str) -> Ready:
+    """When the server, or the front of this name, answers for its zone where it is asked."""
+    behind = experiment.has_proxy and name == experiment.server.kind
+    service = None if behind else _tls_service(experiment)
+    near = behind or experiment.rtt is not None  # answers to clients are late
+    return Ready(
+        "dns",
+        port=experiment.server.port,
+        addresses=(network.BEHIND,) if behind else asked(experiment),
+        origin=facts.origin,
+        source=network.SERVER if near else network.client(1),
+        timeout_s=experiment.server.ready_s,
+        udp=not experiment.connections_only,
+        tls_port=service.port if service else 0,
+        refusal=STARTED[name].refusal(facts.version(name, network.SERVER)),
+        hint=hint,
+    )
+
+
+def _proxy(experiment: Experiment, facts: Facts) -> Process:
+    """A packaged front."""
+    server, kind = experiment.server, KINDS[experiment.server.front]
+    lines = experiment.front is not None and experiment.front.config is not None
+    user = facts.users.get(kind.program, "")
+    return Process(
+        front.ROLE,
+        front.ROLE,
+        network.SERVER,
+        command(kind, facts, _config(kind), user, server.processes),
+        files=(_config(kind),),
+        after=("server",),
+        ready=_ready(experiment, facts, server.front, "correct front.config" if lines else ""),
+        stop=Stop("SIGTERM", 10.0),
+        complaints=kind.complaints,
+        terms=terms.OWN_LINES,
+    )
+
+
 def _server(experiment: Experiment, facts: Facts) -> Process:
     server, kind = experiment.server, STARTED[experiment.server.kind]
     hint = "correct server.config" if server.config else ""
     if server.command is not None:
         hint = f"correct server.command, which has to serve {facts.origin} over UDP and TCP"
-    ready = Ready(
-        "dns",
-        port=server.port,
-        addresses=asked(experiment),
-        origin=facts.origin,
-        source=network.SERVER if experiment.rtt else network.client(1),  # answers to clients are late
-        timeout_s=server.ready_s,
-        udp=not experiment.connections_only,
-        tls_port=service.port if (service := _tls_service(experiment)) else 0,
-        refusal=kind.refusal(facts.version(server.kind, network.SERVER)),
-        hint=hint,
-    )
     read = tuple(one.path for one in files(experiment, facts))
     return Process(
         "server",
@@ -233,7 +273,7 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
         _command(experiment, facts),
         env=dict.fromkeys(("HOME", "TMPDIR"), f"{RUN}/server") if server.command else {},
         files=(*read, zone_path(experiment)),
-        ready=ready,
+        ready=_ready(experiment, facts, server.kind, hint),
         stop=Stop("SIGTERM", 10.0),
         complaints=kind.complaints,
         events=kind.events,
@@ -267,6 +307,7 @@ def sampler(
         str(experiment.sample.hz),
         *(word for device in _tunnels(experiment) for word in ("--skip-interface", device)),
         *(("--packet-work",) if host == network.SERVER else ()),
+        *(_tcp_ports(experiment) if host == network.SERVER and experiment.has_proxy else ()),
         "-o",
         f"{RESULTS}/{file}.csv",
     )
@@ -287,12 +328,11 @@ def _watcher(experiment: Experiment, facts: Facts) -> Process:
     process alone the upper one is taken away. As all share a network, the server's connections are told from
     the clients' by their port.
     """
-    tls = ((experiment.tls or Tls()).port,) if experiment.over_tls else ()
     argv = shell(
         'umount -l /proc && exec "$@"',
         facts.programs["reprise-sampler"],
         *("--process", f"server={facts.process}", "--hz", str(experiment.sample.hz)),
-        *(word for port in (experiment.server.port, *tls) for word in ("--tcp-port", str(port))),
+        *_tcp_ports(experiment),
         *("-o", f"{RESULTS}/server.csv"),
     )
     return Process("sampler", "sampler", network.SERVER, ("unshare", "--mount", *argv), ready=_SAMPLES)
@@ -356,6 +396,11 @@ def tcpdump(
         ready=Ready("log", text="listening on"),
         stop=Stop("SIGINT", 10.0, settle_s=_CAPTURE_SETTLE_S),
     )
+
+
+def _tcp_ports(experiment: Experiment) -> tuple[str, ...]:
+    """Options of the sampler where clients' ends of connections may be on its host, too."""
+    return tuple(word for port in _ports(experiment) for word in ("--tcp-port", str(port)))
 
 
 def _ports(experiment: Experiment) -> tuple[int, ...]:

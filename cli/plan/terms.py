@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from cli.experiment.schema import Experiment, Rtt
 from cli.plan import mutation
-from cli.plan.planned import File, Terms
+from cli.plan.planned import Facts, File, Terms
 from cli.plan.replay_options import SETTINGS
 from cli.servers import kinds
 
@@ -65,17 +65,20 @@ def of(experiment: Experiment) -> dict[str, Terms]:
     return found
 
 
-def of_lines(files: Iterable[File], experiment: Experiment, lines: str) -> dict[str, Terms]:
-    """Places in the configurations of servers under test, as places in the user's file of `lines`."""
+def of_lines(files: Iterable[File], experiment: Experiment, facts: Facts) -> dict[str, Terms]:
+    """Places in the configurations of servers under test and fronts, as places in the user's files."""
     emulated = experiment.emulated is not None
     own = kinds.KINDS.get(experiment.server.kind)
     begins = own.config_file if own else "resolver-"
     key = "hierarchy.resolver_config" if emulated else "server.config"
+    before = kinds.KINDS.get(experiment.server.front)
     names: dict[str, str] = {}
     for file in files:
         name = file.path.rpartition("/")[2]
         if name.startswith(begins) and file.content is not None:
-            names |= kinds.users_lines(name, file.content, lines, key)
+            names |= kinds.users_lines(name, file.content, facts.config_lines, key)
+        if before is not None and name == before.config_file and file.content is not None:
+            names |= kinds.users_lines(before.quoted_as, file.content, facts.front_lines, "front.config")
     return {OWN_LINES: Terms(names)}
 
 

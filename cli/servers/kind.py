@@ -58,6 +58,7 @@ class Site:
     connections_only: bool = False  # no query comes over UDP
     version: str = ""
     extra: str = ""  # the lines that the user adds
+    behind: str = ""  # of a front: the address of the server that it asks
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,7 @@ class ServerKind:
     log that say that something broke while it answered on, as a regular expression.
 
     `config_name`: that of the file with its configuration, if it has to have one, and {configs} its folder.
+    `quoted_as`: how its messages name that file, "" = by its name.
     `events`: lines of its log, with their time, that say when it read its zones again or was sent one.
 
     `copied`: a packager's AppArmor profile keeps the program out of our folders. `stays_root`: it does not
@@ -131,7 +133,7 @@ class ServerKind:
     file. `refused`: lines of the log that say of a zone that it does not load, with the groups `what` and
     `why`.
 
-    `authoritative` and `resolver` write its configuration as one; None = it is none. `beside` writes
+    `authoritative`, `resolver` and `front` write its configuration as one; None = it is none. `beside` writes
     further files of an authoritative server, by name. `counted` reads what a resolver with this folder has
     counted. `sees_early`: as a resolver it refuses signatures that are not yet valid, also where it accepts
     expired ones.
@@ -149,6 +151,7 @@ class ServerKind:
     options: tuple[str, ...]
     complaints: str
     config_name: str = ""
+    quoted_as: str = ""
     events: str = ""
     as_user: tuple[str, ...] = ()
     services: tuple[str, ...] = ()
@@ -165,6 +168,7 @@ class ServerKind:
     resolver: Callable[[Server, Hierarchy, ResolverSite], str] | None = None
     shows: str = ""
     conditions: tuple[Condition, ...] = ()
+    front: Callable[[Server, Site], str] | None = None
     counted: Callable[[Path], dict[str, int]] | None = None
     sees_early: bool = False
 

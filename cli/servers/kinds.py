@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from cli.servers import bind, command, knot, kresd, nsd, pdns, recursor, unbound
+from cli.servers import bind, command, dnsdist, knot, kresd, nsd, pdns, recursor, unbound
 
 KINDS = {
     "nsd": nsd.KIND,
@@ -18,13 +18,14 @@ KINDS = {
     "unbound": unbound.KIND,
     "knot-resolver": kresd.KIND,
     "pdns-recursor": recursor.KIND,
+    "dnsdist": dnsdist.KIND,
 }
 STARTED = {**KINDS, "command": command.KIND}  # with what is no package
 # A server's or its checker's complaint about an address, or about its configuration, from the file's name on;
 # for knot-resolver the error itself, not the place in its code that it names too; for named what it says
 # before its last lines, which only say that it ends. What is deprecated is no reason to end.
 REASON = (
-    r"(?<=error: )config, file .+|(?<=Fatal error: ).+|"
+    r"(?<=error: )config, file .+|(?<=Fatal error: ).+|(?<=Fatal Lua error: ).+|"
     r"\S.*(?i:address (?:already )?in use).*|(?<=error while loading config: )ERROR: .+|"
     r"[\w-]+\.conf:\d+: (?!in (?:main chunk|function)\b|.* is (?:deprecated|obsolete)).+|"
     r"(?<=\.\d{3} )\S.*(?=\n(?:.*loading configuration: failure\n)?.*exiting \(due to fatal error\))"

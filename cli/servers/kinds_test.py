@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from cli.experiment.schema import Authoritative, Resolver
+from cli.experiment.schema import Authoritative, Proxy, Resolver
 from cli.servers import named_lines
 from cli.servers.kind import REFUSES, release_in
 from cli.servers.kinds import KINDS, reason
@@ -84,4 +84,5 @@ def test_experiments_can_name_every_kind() -> None:
     own = {name for name, kind in KINDS.items() if kind.authoritative}
     assert {*get_args(Authoritative)} == own
     assert {*get_args(Resolver)} == {name for name, kind in KINDS.items() if kind.resolver and kind.counted}
+    assert {*get_args(Proxy)} == {name for name, kind in KINDS.items() if kind.front}
     assert all(KINDS[name].zone_checker for name in own)

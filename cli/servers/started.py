@@ -41,7 +41,7 @@ def own_programs(tables: Tables) -> tuple[str, ...]:
         *(("reprise-mutator",) if mutator else ()),
         *(("reprise-sampler",) if sampler else ()),
         *(("reprise-zonebuilder",) if emulated else ()),
-        *(("reprise-proxy",) if rtt or tun or front(tables) != "kernel" else ()),
+        *(("reprise-proxy",) if rtt or tun or front(tables) in ("reference", "bpf") else ()),
     )
 
 
@@ -55,6 +55,6 @@ def packaged_programs(tables: Tables) -> tuple[str, ...]:
         named = dict.fromkeys(KINDS[one].program for one in kinds if one in KINDS)
         return (*named, "nft", "ip", "sysctl", *capture)
     shaped = ("ip", "sysctl") if get(tables, "rtt") is not None else ()
-    packaged, own = KINDS.get(_kind(tables)), STARTED.get(_kind(tables))
-    program = (packaged.program,) if packaged else ()
-    return (*program, *(own.zone_checker[:1] if own else ()), *shaped, *capture)
+    own = STARTED.get(_kind(tables))
+    packaged = (KINDS[name].program for name in (_kind(tables), front(tables)) if name in KINDS)
+    return (*packaged, *(own.zone_checker[:1] if own else ()), *shaped, *capture)

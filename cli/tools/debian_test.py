@@ -47,12 +47,12 @@ def test_the_package_depends_on_what_runs_need() -> None:
     resolvers = {"unbound", "knot-resolver"}
     assert field("Depends") == listed("run") | {"publicsuffix"}
     assert field("Recommends") == listed("bind", "hierarchy", "capture", "hosts")
-    assert field("Suggests") == listed("spread", "knot", "pdns", "recursor") | resolvers
+    assert field("Suggests") == listed("spread", "knot", "pdns", "recursor", "dnsdist") | resolvers
     assert resolvers <= listed("test")
 
 
 def test_every_section_is_for_runs_or_for_building() -> None:
-    runs = {"run", "bind", "knot", "pdns", "recursor", "hierarchy", "capture", "spread", "hosts"}
+    runs = {"run", "bind", "knot", "pdns", "recursor", "dnsdist", "hierarchy", "capture", "spread", "hosts"}
     assert runs | set(packages.BUILDING) == set(packages.listed())
     assert not runs & set(packages.BUILDING)
 

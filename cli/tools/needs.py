@@ -36,8 +36,8 @@ _SECTIONS = {
     "tcpdump": "capture",
 }
 _EVERY_SECTION = (
-    "base", "run", "bind", "knot", "pdns", "recursor", "hierarchy", "capture", "packet", "spread", "hosts",
-    "bench", "man", "test",
+    "base", "run", "bind", "knot", "pdns", "recursor", "dnsdist", "hierarchy", "capture", "packet", "spread",
+    "hosts", "bench", "man", "test",
 )  # fmt: skip
 # Commands that build, check or measure; the Debian package of Reprise does not have them.
 SOURCE_COMMANDS = ("package", "bench", "fuzz", "test")

@@ -45,6 +45,8 @@ def test_the_value_of_an_option_names_no_bench() -> None:
         ("quickstart --set replay.source_mode=packet", "packet", ""),
         ("quickstart --set server.front=bpf", "packet", "reprise-proxy"),
         ("quickstart --set server.front=reference", "", "reprise-proxy"),
+        ("quickstart --set server.front=dnsdist --set server.kind=knot", "knot dnsdist", ""),
+        ("quickstart --set server.kind=command", "", ""),
         ("hierarchy", "bind hierarchy capture", "reprise-zonebuilder reprise-proxy"),
         ("hierarchy --set hierarchy.data_path=nft", "bind hierarchy capture", "reprise-zonebuilder"),
         ('quickstart --set sweep.server.kind=["nsd","bind"] --set repeat.n=3', "bind", ""),
