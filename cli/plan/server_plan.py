@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -204,7 +205,7 @@ def processes(
 ) -> tuple[Process, ...]:
     """The server, its front, and what watches them; of a server that the user runs, what watches that."""
     if not experiment.own_server:
-        return (_watcher(experiment, facts),) if facts.process else ()
+        return _watchers(experiment, facts) if facts.process else ()
     fronts = front.processes(experiment, facts, management)
     if experiment.has_proxy:
         fronts = (_proxy(experiment, facts),)
@@ -281,11 +282,11 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
     )
 
 
-def conditions(process: str, host: str, config: str, facts: Facts, kind: str = "") -> Process:
-    """Writes down what a server runs with, once it is ready."""
+def conditions(process: str, host: str, config: str, facts: Facts, kind: str = "", pid: int = 0) -> Process:
+    """Writes down what a server runs with, once it is ready; `pid`: of one that is no process of the plan."""
     argv = facts.call(
         "cli.servers.conditions.write",
-        pid=f"@pid:{process}@",
+        pid=pid or f"@pid:{process}@",
         out=f"{RESULTS}/conditions-{process}.json",
         kind=kind,
         config=config,
@@ -321,21 +322,29 @@ def sampler(
     )
 
 
-def _watcher(experiment: Experiment, facts: Facts) -> Process:
-    """Samples a server that runs beside the testbed, in the same network.
+def _watchers(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
+    """Sample a server that runs beside the testbed, in the same network, and write down what it runs with.
 
-    A run has a PID namespace, and a /proc of it over the machine's, which does not show that server. For this
-    process alone the upper one is taken away. As all share a network, the server's connections are told from
-    the clients' by their port.
+    As all share a network, its connections are told from the clients' by their port.
     """
-    argv = shell(
-        'umount -l /proc && exec "$@"',
+    argv = (
         facts.programs["reprise-sampler"],
         *("--process", f"server={facts.process}", "--hz", str(experiment.sample.hz)),
         *_tcp_ports(experiment),
         *("-o", f"{RESULTS}/server.csv"),
     )
-    return Process("sampler", "sampler", network.SERVER, ("unshare", "--mount", *argv), ready=_SAMPLES)
+    return (
+        _outside(conditions("server", network.SERVER, "", facts, pid=facts.process)),
+        _outside(Process("sampler", "sampler", network.SERVER, argv, ready=_SAMPLES)),
+    )
+
+
+def _outside(one: Process) -> Process:
+    """The process with the machine's /proc. A run has a PID namespace, and a /proc of it over the machine's,
+    which does not show a server outside: for this process alone the upper one is taken away.
+    """
+    argv = shell('umount -l /proc && exec "$@"', *one.argv)
+    return dataclasses.replace(one, argv=("unshare", "--mount", *argv), after=())
 
 
 def _tunnels(experiment: Experiment) -> tuple[str, ...]:
