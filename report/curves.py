@@ -56,12 +56,13 @@ class Band:
 
     def paint(self, axes: Axes, style: str = "default") -> None:
         at = telling(self.middle)
-        (line,) = axes.plot(self.x[at], self.middle[at], label=self.label, drawstyle=style)
-        if np.any(self.low < self.high):
+        x, middle, low, high = begun([one[at] for one in (self.x, self.middle, self.low, self.high)], style)
+        (line,) = axes.plot(x, middle, label=self.label, drawstyle=style)
+        if np.any(low < high):
             axes.fill_between(
-                self.x[at],
-                self.low[at],
-                self.high[at],
+                x,
+                low,
+                high,
                 step=_STEPS.get(style),
                 color=line.get_color(),
                 alpha=0.2,
@@ -102,7 +103,15 @@ def telling(values: Floats) -> NDArray[np.intp]:
 def line(axes: Axes, series: Series, label: str, **style: object) -> None:
     x, y = np.array(series.points, np.float64).reshape(-1, 2).T
     at = telling(y)
-    axes.plot(x[at], y[at], label=label, **style)  # type: ignore[arg-type]
+    axes.plot(*begun([x[at], y[at]], style.get("drawstyle")), label=label, **style)  # type: ignore[arg-type]
+
+
+def begun(columns: Sequence[Floats], style: object) -> list[Floats]:
+    """Times and values, with the begin of the time for which the first value of a rate holds."""
+    times = columns[0]
+    if style != RATE or len(times) < 2:
+        return list(columns)
+    return [np.insert(times, 0, 2 * times[0] - times[1]), *(np.insert(one, 0, one[0]) for one in columns[1:])]
 
 
 def scaled(series: Series, factor: float) -> Series:

@@ -151,8 +151,9 @@ def test_repeats_are_drawn_as_median_and_range(tmp_path: Path) -> None:
     ends = np.asarray(band.get_paths()[0].vertices)[:, 1]
     assert (min(ends), max(ends)) == pytest.approx((0, 12))
     assert line_of(axes, "two").get_drawstyle() == "steps-post"
-    cpu = np.asarray(line_of(axes_of(drawn, "cpu"), "two").get_ydata())
-    assert cpu.tolist() == pytest.approx([500] * 5)
+    cpu = line_of(axes_of(drawn, "cpu"), "two")
+    assert np.asarray(cpu.get_ydata()).tolist() == pytest.approx([500] * 6)
+    assert np.asarray(cpu.get_xdata()).tolist() == pytest.approx([-1, 0, 1, 2, 3, 4])  # from the first sample
     slowest = axes_of(drawn, "slowest")
     assert set(np.asarray(line_of(slowest, "one").get_ydata()).tolist()) == {2.0}
     (shade,) = slowest.collections
