@@ -86,7 +86,7 @@ def test_an_unknown_row_is_a_usage_error_and_names_the_rows(tmp_path: Path) -> N
         ("mutate", "text", {"reprise", "tracestats"}),
         ("mutate", "files", {"reprise", "reprise-jobs-2", "tracestats"}),
         ("zones", "build", {"reader", "reprise"}),
-        pytest.param("hierarchy", "server", {"paper-40", "coloured-40", "dnsperf"}, marks=NAPI),
+        pytest.param("hierarchy", "server", {"paper-40", "colored-40", "dnsperf"}, marks=NAPI),
         pytest.param("hierarchy", "path", {"nft", "tun", "dnsperf"}, marks=NAPI),
         ("hierarchy", "delay", {"tun"}),
         pytest.param("tcp", "one-query", {"dnsperf", "floor", "reprise"}, marks=NAPI),

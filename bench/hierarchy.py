@@ -1,4 +1,4 @@
-"""`reprise bench hierarchy`: planning, views for each address against colours, and the two data paths.
+"""`reprise bench hierarchy`: planning, views for each address against colors, and the two data paths.
 
 Rows: `plan` and `server` for each size and form, `path` (queries through proxies on TUN and through
 nftables), `delay` (what the delay line adds to the delay it was asked for).
@@ -46,9 +46,9 @@ class Size:
 
 SIZES = (
     *(Size(zones, "paper") for zones in (100, 549)),
-    *(Size(zones, "coloured") for zones in (100, 549, 2_000, 10_000)),
+    *(Size(zones, "colored") for zones in (100, 549, 2_000, 10_000)),
 )
-_QUICK_SIZES = (Size(40, "paper"), Size(40, "coloured"))
+_QUICK_SIZES = (Size(40, "paper"), Size(40, "colored"))
 
 
 @dataclass(frozen=True)

@@ -77,13 +77,13 @@ def conflicts(groups: list[Group], conditions: str = CONDITIONS) -> dict[int, se
     return found
 
 
-def coloured(count: int, pairs: dict[int, set[int]]) -> list[int]:
-    """A colour for each, the busiest first."""
-    colours: dict[int, int] = {}
+def colored(count: int, pairs: dict[int, set[int]]) -> list[int]:
+    """A color for each, the busiest first."""
+    colors: dict[int, int] = {}
     for one in sorted(range(count), key=lambda number: -len(pairs[number])):
-        taken = {colours.get(other) for other in pairs[one]}
-        colours[one] = next(colour for colour in range(count) if colour not in taken)
-    return [colours[one] for one in range(count)]
+        taken = {colors.get(other) for other in pairs[one]}
+        colors[one] = next(color for color in range(count) if color not in taken)
+    return [colors[one] for one in range(count)]
 
 
 def views(data: Data, conditions: str) -> str:
@@ -91,18 +91,18 @@ def views(data: Data, conditions: str) -> str:
     only happens without (b), one of them is in it.
     """
     groups = worlds.groups(data)
-    colours = coloured(len(groups), conflicts(groups_of(data, conditions), conditions))
+    colors = colored(len(groups), conflicts(groups_of(data, conditions), conditions))
     members: dict[int, list[int]] = defaultdict(list)
-    for number, colour in enumerate(colours):
-        members[colour].append(number)
+    for number, color in enumerate(colors):
+        members[color].append(number)
     first: dict[Zone, str] = {}
     texts = []
-    for colour, numbers in members.items():
+    for color, numbers in members.items():
         held = {name: (name, file) for number in numbers for name, file in groups[number][1]}
         zones = "".join(
-            worlds.bind_zone(data.folder, one, first.setdefault(one, f"c{colour}"), f"c{colour}")
+            worlds.bind_zone(data.folder, one, first.setdefault(one, f"c{color}"), f"c{color}")
             for one in held.values()
         )
         match = "".join(f"{address}; " for number in numbers for address in groups[number][0])
-        texts.append(f'view "c{colour}" {{ match-clients {{ {match}}};\n{zones}}};\n')
+        texts.append(f'view "c{color}" {{ match-clients {{ {match}}};\n{zones}}};\n')
     return "".join(texts)

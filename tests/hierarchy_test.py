@@ -86,11 +86,11 @@ def trace(tmp_path: Path) -> Path:
 
 
 WAYS: list[dict[str, object]] = [
-    {"data_path": "tun", "form": "coloured"},
+    {"data_path": "tun", "form": "colored"},
     {"data_path": "nft", "form": "paper"},
     {"data_path": "nft", "form": "separate", "engine": "nsd", "instances": 2},
     {"data_path": "tun", "form": "paper"},
-    {"data_path": "tun", "form": "coloured", "engine": "nsd"},
+    {"data_path": "tun", "form": "colored", "engine": "nsd"},
 ]
 
 
@@ -201,10 +201,10 @@ def test_an_address_without_zones_is_counted_and_named(tmp_path: Path, world: Pa
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "rcode"),
-    [("coloured", dns.rcode.NOERROR), ("paper", dns.rcode.SERVFAIL), ("separate", dns.rcode.SERVFAIL)],
+    [("colored", dns.rcode.NOERROR), ("paper", dns.rcode.SERVFAIL), ("separate", dns.rcode.SERVFAIL)],
 )
 def test_a_question_that_no_delegation_leads_to(tmp_path: Path, form: str, rcode: int) -> None:
-    """A forwarder sends it to an address without the zone: only a coloured view answers, out of another's."""
+    """A forwarder sends it to an address without the zone: only a colored view answers, out of another's."""
     other = f"other.com. {SOA}\nother.com. 3600 IN NS ns.other.com.\nns.other.com. 3600 IN A 203.0.116.1\n"
     zones = write_world(tmp_path / "zones", {"other.com.": other})
     table = json.loads((zones / "zones.json").read_text())
@@ -427,7 +427,7 @@ def test_round_trips_make_answers_wait(tmp_path: Path, world: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("engine", "form"), [("bind", "coloured"), ("bind", "paper"), ("bind", "separate"), ("nsd", "coloured")]
+    ("engine", "form"), [("bind", "colored"), ("bind", "paper"), ("bind", "separate"), ("nsd", "colored")]
 )
 def test_planned_configurations_are_whole(tmp_path: Path, world: Path, engine: str, form: str) -> None:
     """The servers' and the kernel's own checkers take what `reprise zones plan` writes, for two instances."""

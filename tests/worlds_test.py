@@ -1,4 +1,4 @@
-"""The coloured server answers byte for byte as if every zone set had a server of its own: random worlds."""
+"""The colored server answers byte for byte as if every zone set had a server of its own: random worlds."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def compare_bind(
     return last
 
 
-def test_coloured_views_answer_as_one_view_per_address(ground: Ground) -> None:
+def test_colored_views_answer_as_one_view_per_address(ground: Ground) -> None:
     settings = Settings(zones=100, seed=1, signed=True, shape="random")
-    planned = compare_bind(ground, settings, {"coloured": ()}, 120, minimal=False)
-    assert planned.report["colours"] < len(planned.report["groups"]) / 3
+    planned = compare_bind(ground, settings, {"colored": ()}, 120, minimal=False)
+    assert planned.report["colors"] < len(planned.report["groups"]) / 3
 
 
 def test_views_of_papers_form_answer_as_one_view_per_address(ground: Ground) -> None:
@@ -85,7 +85,7 @@ def test_views_of_papers_form_answer_as_one_view_per_address(ground: Ground) -> 
 
 
 def test_one_view_for_everything_is_found_wrong(ground: Ground) -> None:
-    """The questions tell right from wrong: without colours, many answers differ."""
+    """The questions tell right from wrong: without colors, many answers differ."""
     data = worlds.make(ground.folder / "zones", Settings(zones=60, seed=1, shape="random"))
     asked = asked_of(data, worlds.plan(data.folder, ground.folder / "plan"), 1, 60)
     truth = worlds.start_truth(ground, "truth", worlds.true_views(data), minimal=False)
@@ -123,20 +123,20 @@ def test_every_condition_is_needed(ground: Ground, left_out: str) -> None:
 
 
 def compare_nsd(ground: Ground, settings: Settings, most: int) -> Planned:
-    """An nsd for each colour against one for each group of addresses."""
+    """An nsd for each color against one for each group of addresses."""
     data = worlds.make(ground.folder / "zones", settings)
     plans = {
         form: worlds.plan(data.folder, ground.folder / form, "--engine", "nsd", "--form", form)
-        for form in ("coloured", "separate")
+        for form in ("colored", "separate")
     }
     wheres = {form: planned.start_nsd(ground, form) for form, planned in plans.items()}
     assert len(plans["separate"].slots) == len(worlds.groups(data))
-    asked = asked_of(data, plans["coloured"], settings.seed, most)
-    Examiner(ground, asked, wheres["separate"]).expect_same(wheres["coloured"], "nsd")
-    return plans["coloured"]
+    asked = asked_of(data, plans["colored"], settings.seed, most)
+    Examiner(ground, asked, wheres["separate"]).expect_same(wheres["colored"], "nsd")
+    return plans["colored"]
 
 
-def test_an_nsd_for_each_colour_answers_as_one_for_each_address(ground: Ground) -> None:
+def test_an_nsd_for_each_color_answers_as_one_for_each_address(ground: Ground) -> None:
     planned = compare_nsd(ground, Settings(zones=36, seed=1, signed=True, shape="random"), 60)
     assert len(planned.slots) < len(planned.report["groups"])
 
@@ -146,7 +146,7 @@ def test_an_nsd_for_each_colour_answers_as_one_for_each_address(ground: Ground) 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_every_form_answers_every_question_alike(ground: Ground, seed: int, signed: bool) -> None:
     settings = Settings(zones=150, seed=seed, signed=signed, shape="random")
-    forms = {"coloured": ("--instances", "3"), "paper": (), "separate": ("--instances", "2")}
+    forms = {"colored": ("--instances", "3"), "paper": (), "separate": ("--instances", "2")}
     compare_bind(ground, settings, forms, _EVERYTHING, minimal=seed == 2)
 
 

@@ -114,7 +114,7 @@ void check_meta(std::string_view option, const Prefix& meta,
 
 /// The command line knows no other words.
 Form parse_form(const std::string& form) {
-    return form == "paper" ? Form::kPaper : form == "separate" ? Form::kSeparate : Form::kColoured;
+    return form == "paper" ? Form::kPaper : form == "separate" ? Form::kSeparate : Form::kColored;
 }
 
 /// "FILE line N: WHY"
@@ -249,9 +249,9 @@ void add_plan_command(Command& app, PlanOptions& options) {
         .show_default();
     command
         .add_option("--form", options.form,
-                    "coloured: few views, chosen by destination; paper: a view for each group of "
+                    "colored: few views, chosen by destination; paper: a view for each group of "
                     "addresses, chosen by client; separate: the same, chosen by destination")
-        .one_of({"coloured", "paper", "separate"})
+        .one_of({"colored", "paper", "separate"})
         .show_default();
     command.add_option("--instances", options.instances, "Meta-DNS-servers to deal the zones to")
         .in_range(1U, kMostInstances)
@@ -299,7 +299,7 @@ PlanSettings plan_settings(const PlanOptions& options) {
             {parse_prefix("--reserved", text, 0), "reserved for the testbed"});
     }
     if (settings.engine == Engine::kNsd && settings.form == Form::kPaper) {
-        throw UsageError("--engine nsd has no views to choose by client; use --form coloured or "
+        throw UsageError("--engine nsd has no views to choose by client; use --form colored or "
                          "separate, or --engine bind");
     }
     check_meta("--meta4", settings.meta4, settings.resolvers);
@@ -317,10 +317,10 @@ void check_memory(const Plan& plan, const PlanSettings& settings, std::uint64_t 
         throw Error(fmt::format("{} views of BIND need about {} GB of memory, and this host has {} "
                                 "GB available; {}",
                                 views, needed / kGigabyte, available / kGigabyte,
-                                settings.form == Form::kColoured
+                                settings.form == Form::kColored
                                     ? "use a host with more memory, or fewer zones"
-                                    : fmt::format("use --form coloured, which needs {}",
-                                                  plan.colours * settings.instances)));
+                                    : fmt::format("use --form colored, which needs {}",
+                                                  plan.colors * settings.instances)));
     }
 }
 

@@ -18,7 +18,7 @@ struct PlanOptions {
     std::string folder{};
     std::string output{};
     std::string engine = "bind";
-    std::string form = "coloured";
+    std::string form = "colored";
     unsigned instances = 1;
     std::vector<std::string> resolvers{};
     std::string meta4 = "198.18.128.0/17";

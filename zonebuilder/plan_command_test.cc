@@ -90,7 +90,7 @@ TEST_F(PlanCommand, LeavesOutZonesThatTheServerRefused) {
 TEST_F(PlanCommand, RefusesViewsThatNeedMoreMemoryThanThereIs) {
     Plan plan;
     plan.groups.resize(4'000);
-    plan.colours = 3;
+    plan.colors = 3;
     PlanSettings settings;
     settings.form = Form::kPaper;
     EXPECT_NO_THROW(check_memory(plan, settings, 40'000'000'000));
@@ -99,7 +99,7 @@ TEST_F(PlanCommand, RefusesViewsThatNeedMoreMemoryThanThereIs) {
         FAIL();
     } catch (const Error& error) {
         EXPECT_STREQ(error.what(), "4000 views of BIND need about 37 GB of memory, and this host "
-                                   "has 23 GB available; use --form coloured, which needs 3");
+                                   "has 23 GB available; use --form colored, which needs 3");
     }
     settings.engine = Engine::kNsd;
     EXPECT_NO_THROW(check_memory(plan, settings, 1));

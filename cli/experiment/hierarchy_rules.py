@@ -75,7 +75,7 @@ def _check_paths(emulated: Hierarchy) -> None:
     want(
         emulated.engine != "nsd" or emulated.form != "paper",
         'hierarchy.engine = "nsd" and form = "paper" exclude each other',
-        'NSD has no views; use form = "coloured" or "separate"',
+        'NSD has no views; use form = "colored" or "separate"',
     )
     strict = next((one for one in emulated.resolvers if one not in ("bind", "unbound")), "")
     want(

@@ -177,7 +177,7 @@ class Hierarchy:
     synth: World | None = None
     resolver: Annotated[Resolver | tuple[Resolver, ...], doc('`"bind"`, `"unbound"`, `"knot-resolver"`, `"pdns-recursor"`, or a list of them: all under test at once, client n asks resolver n (and round again)')] = "bind"
     engine: Annotated[Literal["bind", "nsd"], doc("what serves the zones: `bind` by views, or `nsd`, one for each slot")] = "bind"
-    form: Annotated[Literal["coloured", "paper", "separate"], doc("how zones share servers; `paper` is BIND's only")] = "coloured"
+    form: Annotated[Literal["colored", "paper", "separate"], doc("how zones share servers; `paper` is BIND's only")] = "colored"
     data_path: Annotated[Literal["tun", "nft"], doc("`tun`: reprise-proxy, or `nft`: nftables")] = "tun"
     instances: Annotated[Whole, span(1, 16, "meta-DNS-servers that share the zones, each on a host of its own")] = 1
     cache: Annotated[Literal["cold", "warm"], doc("`warm`: every question of the trace is asked once before the replay")] = "cold"

@@ -156,7 +156,7 @@ def views(report: dict[str, Any], found: AddressMap, zones_path: str, instance: 
     for meta in found.of_instance(instance):
         addresses[meta.slot] += [meta.address.v4, meta.address.v6]
     return [
-        View(f"{letter}{int(slot['colour'])}", False, addresses[number], zones_of(slot, "names", zones_path))
+        View(f"{letter}{int(slot['color'])}", False, addresses[number], zones_of(slot, "names", zones_path))
         for number, slot in slots.items()
     ]
 

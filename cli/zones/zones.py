@@ -52,9 +52,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engine", choices=("bind", "nsd"), default="bind", help="meta-DNS-server (bind)")
     parser.add_argument(
         "--form",
-        choices=("coloured", "paper", "separate"),
-        default="coloured",
-        help="who shares a view: what does not conflict, as in LDplayer's paper, or none (coloured)",
+        choices=("colored", "paper", "separate"),
+        default="colored",
+        help="who shares a view: what does not conflict, as in LDplayer's paper, or none (colored)",
     )
     parser.add_argument("--instances", type=int, default=1, metavar="N", help="meta-DNS-servers (1)")
     parser.add_argument(

@@ -23,15 +23,15 @@ COM = {"zones": ["com."], "files": ["com.zone"]}
 BOTH = {"zones": ["com.", r"o\034dd.org."], "files": ["com.zone", "/odd/odd.zone"]}
 
 
-def slot(number: int, colour: int, held: dict[str, list[str]], instance: int = 1) -> dict[str, Any]:
+def slot(number: int, color: int, held: dict[str, list[str]], instance: int = 1) -> dict[str, Any]:
     names, files = held["zones"], held["files"]
-    return {"slot": number, "instance": instance, "colour": colour, "names": names, "files": files}
+    return {"slot": number, "instance": instance, "color": color, "names": names, "files": files}
 
 
 def report(form: str, slots: list[dict[str, Any]], engine: str = "bind") -> dict[str, Any]:
     """Root, com., and an address that serves com. and a zone with an odd name."""
     held = ((ROOT, ["10.0.0.1"]), (COM, ["10.0.0.2", "2001:db8::2"]), (BOTH, ["10.0.0.3"]))
-    of = [1, 2, 2] if form == "coloured" else [1, 1, 1] if form == "paper" else [1, 2, 3]
+    of = [1, 2, 2] if form == "colored" else [1, 1, 1] if form == "paper" else [1, 2, 3]
     groups = [{**one, "addresses": at, "slot": number} for (one, at), number in zip(held, of, strict=True)]
     return {"schema": 1, "engine": engine, "form": form, "slots": slots, "groups": groups}
 
@@ -41,8 +41,8 @@ def texts(tmp_path: Path, plan: dict[str, Any], lines: str = MAP) -> dict[str, s
     return zones.zone_texts(plan, zone_plan.read_map(tmp_path / "map.tsv"), "/zones")
 
 
-def test_coloured_views_are_told_by_destination(tmp_path: Path) -> None:
-    plan = report("coloured", [slot(1, 1, ROOT), slot(2, 2, BOTH)])
+def test_colored_views_are_told_by_destination(tmp_path: Path) -> None:
+    plan = report("colored", [slot(1, 1, ROOT), slot(2, 2, BOTH)])
     assert texts(tmp_path, plan) == {
         "views-1.conf": rf"""// {MADE}
 view "c1" {{
@@ -73,21 +73,21 @@ def test_separate_form_has_a_view_for_each_group(tmp_path: Path) -> None:
 
 def test_contents_of_one_name_are_not_shared(tmp_path: Path) -> None:
     other = {"zones": ["com."], "files": ["other.zone"]}
-    text = texts(tmp_path, report("coloured", [slot(1, 1, COM), slot(2, 2, other)]))["views-1.conf"]
+    text = texts(tmp_path, report("colored", [slot(1, 1, COM), slot(2, 2, other)]))["views-1.conf"]
     assert 'file "/zones/com.zone"' in text and 'file "/zones/other.zone"' in text
     assert "in-view" not in text
 
 
 def test_instances_have_views_of_their_own(tmp_path: Path) -> None:
     lines = MAP.replace("meta\t2\t1\t1", "meta\t2\t1\t2")
-    made = texts(tmp_path, report("coloured", [slot(1, 1, COM), slot(2, 1, BOTH, instance=2)]), lines)
+    made = texts(tmp_path, report("colored", [slot(1, 1, COM), slot(2, 1, BOTH, instance=2)]), lines)
     assert sorted(made) == ["views-1.conf", "views-2.conf"]
     assert "odd" not in made["views-1.conf"] and 'view "c1"' in made["views-2.conf"]
     assert "in-view" not in made["views-2.conf"]
 
 
 def test_nsd_has_stanzas(tmp_path: Path) -> None:
-    made = texts(tmp_path, report("coloured", [slot(1, 1, ROOT), slot(2, 2, BOTH)], "nsd"))
+    made = texts(tmp_path, report("colored", [slot(1, 1, ROOT), slot(2, 2, BOTH)], "nsd"))
     assert made["nsd-2.conf"] == (
         f"# {MADE}\n"
         'zone:\n    name: "com."\n    zonefile: "/zones/com.zone"\n'
@@ -96,7 +96,7 @@ def test_nsd_has_stanzas(tmp_path: Path) -> None:
 
 
 def test_nothing_of_a_former_plan_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = report("coloured", [slot(1, 1, ROOT), slot(2, 2, BOTH)])
+    plan = report("colored", [slot(1, 1, ROOT), slot(2, 2, BOTH)])
     for name, text in (
         ("plan.json", json.dumps(plan)),
         ("map.tsv", MAP),
@@ -131,7 +131,7 @@ KEY = ". 3600 IN DNSKEY 257 3 13 abcd/+12==\n"
 
 def made(folder: Path, **instead: str) -> Path:
     """Files of the planner, some with other contents."""
-    plan = report("coloured", [slot(1, 1, ROOT), slot(2, 2, BOTH)])
+    plan = report("colored", [slot(1, 1, ROOT), slot(2, 2, BOTH)])
     texts = {"plan.json": json.dumps(plan), "map.tsv": MAP, "root.hints": "; made\n" + HINTS, "root.key": KEY}
     folder.mkdir()
     for name, text in texts.items():
@@ -165,7 +165,7 @@ def test_roots_files_are_made_of_the_planners(tmp_path: Path) -> None:
         ("plan.json", '"com.zone"', json.dumps('com.zone"; }; }; include "/etc/shadow')),
         ("plan.json", '"com."', json.dumps("com.\\")),
         ("plan.json", '"com."', json.dumps("com.\n")),
-        ("plan.json", '"colour": 1', '"colour": "1\\" {"'),
+        ("plan.json", '"color": 1', '"color": "1\\" {"'),
         ("plan.json", '"slot": 1', '"slot": "/../../etc/x"'),
         ("plan.json", '"slots"', '"slot"'),
         ("root.key", "257 3", "257 3; include"),

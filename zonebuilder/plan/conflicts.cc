@@ -29,7 +29,7 @@
 // Why pairs suffice. Every condition is about one group and one zone y of another one. Should U
 // answer wrongly for S, then because of one such y, and the group that brought y into the view has
 // an edge to S. So a view without an edge between two of its groups answers rightly for all of
-// them, however many they are: a colouring of the graph is enough.
+// them, however many they are: a coloring of the graph is enough.
 //
 // The cost. Pairs of groups are never tried. Edges come from zones that are related by name: each
 // zone's ancestors (a, d), its other contents (b), each lame delegation's neighbourhood (c): for Z

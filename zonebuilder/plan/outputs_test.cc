@@ -109,20 +109,20 @@ TEST(Outputs, PlanJsonHasTheContract) {
     const auto json = nlohmann::json::parse(plan_json(plan, settings(), all, failed));
     EXPECT_EQ(json["schema"], 1);
     EXPECT_EQ(json["engine"], "bind");
-    EXPECT_EQ(json["form"], "coloured");
+    EXPECT_EQ(json["form"], "colored");
     EXPECT_EQ(json["zones"], 4);
     EXPECT_EQ(json["addresses"], 4);
     EXPECT_EQ(json["groups"][2]["addresses"], nlohmann::json({"10.0.0.3"}));
     EXPECT_EQ(json["groups"][2]["zones"], nlohmann::json({"com.", "o\\034dd.org."}));
     EXPECT_EQ(json["groups"][2]["slot"], 2);
-    EXPECT_EQ(json["colours"], 2);
+    EXPECT_EQ(json["colors"], 2);
     EXPECT_EQ(json["edges"], 2);
     EXPECT_EQ(json["slots"][1]["zones"], 2);
     EXPECT_EQ(json["unroutable"][0]["address"], "127.0.0.1");
     EXPECT_EQ(json["unserved"][0]["zone"], "zz.");
     EXPECT_EQ(json["failed"][0]["line"], 7);
     EXPECT_TRUE(json["lame"].is_array());
-    EXPECT_TRUE(json["seconds"].contains("colour"));
+    EXPECT_TRUE(json["seconds"].contains("color"));
 }
 
 /// Of the zone's own name, over a type; by the key that the root has below.

@@ -1,7 +1,7 @@
 // The steps of planning, each a function on values:
 //
 //   zones -> who serves them -> groups of addresses with the same zones -> lame delegations ->
-//   conflicts between groups (conflicts.cc) -> colours (colouring.cc) -> instances and slots
+//   conflicts between groups (conflicts.cc) -> colors (coloring.cc) -> instances and slots
 //   (slots.cc) -> views
 //
 // Every step sorts what it hands on, so the same zones give the same plan on every machine.
@@ -12,7 +12,7 @@
 #include "core/base/error.hh"
 #include "core/base/prefix.hh"
 #include "zonebuilder/plan/address_book.hh"
-#include "zonebuilder/plan/colouring.hh"
+#include "zonebuilder/plan/coloring.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/lame.hh"
 #include "zonebuilder/plan/routable.hh"
@@ -215,10 +215,10 @@ std::vector<Lame> with_asked(std::vector<Lame> lame, const std::vector<AskedInVa
 }
 
 /// Slots and what follows from them.
-void plan_slots(Plan& plan, const std::vector<Colour>& colours, const PlanSettings& settings) {
+void plan_slots(Plan& plan, const std::vector<Color>& colors, const PlanSettings& settings) {
     const auto instances = assign_instances(plan.groups, settings.instances);
-    plan.colours = std::ranges::max(colours) + 1;
-    plan.slots = make_slots(plan.groups, colours, instances, settings.form);
+    plan.colors = std::ranges::max(colors) + 1;
+    plan.slots = make_slots(plan.groups, colors, instances, settings.form);
     plan.slot_of_group = slot_of_groups(plan.slots, plan.groups.size());
     plan.meta = meta_addresses(plan.slots.size(), settings.resolvers.size(), settings.meta4,
                                settings.meta6);
@@ -245,9 +245,9 @@ Plan make_plan(const std::vector<Zone>& zones, const PlanSettings& settings,
         const std::vector<Lame> lame = with_asked(plan.lame, asked);
         plan.edges = find_conflicts(zones, tree, plan.groups, lame, group_of, settings.engine);
     });
-    std::vector<Colour> colours;
-    watch.measure("colour", [&] { colours = colour_graph(plan.groups.size(), plan.edges); });
-    watch.measure("slots", [&] { plan_slots(plan, colours, settings); });
+    std::vector<Color> colors;
+    watch.measure("color", [&] { colors = color_graph(plan.groups.size(), plan.edges); });
+    watch.measure("slots", [&] { plan_slots(plan, colors, settings); });
     plan.seconds = watch.seconds();
     return plan;
 }

@@ -21,7 +21,7 @@ namespace reprise::zonebuilder {
 
 struct PlanSettings {
     Engine engine = Engine::kBind;
-    Form form = Form::kColoured;
+    Form form = Form::kColored;
     unsigned instances = 1;
     std::vector<Resolver> resolvers;
     Prefix meta4;
@@ -49,7 +49,7 @@ struct Plan {
     std::vector<Unroutable> unroutable;
     std::vector<Unserved> unserved;
     std::vector<Edge> edges;
-    Colour colours = 0;
+    Color colors = 0;
     std::vector<Slot> slots;
     std::vector<std::uint32_t> slot_of_group;
     std::vector<MetaAddress> meta;

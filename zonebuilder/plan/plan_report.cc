@@ -65,7 +65,7 @@ Json slots_json(const Plan& plan, const std::vector<Zone>& zones) {
     for (std::size_t i = 0; i < plan.slots.size(); ++i) {
         list.push_back({{"slot", i + 1},
                         {"instance", plan.slots[i].instance + 1},
-                        {"colour", plan.slots[i].colour + 1},
+                        {"color", plan.slots[i].color + 1},
                         {"zones", plan.slots[i].zones.size()},
                         {"names", names_of(plan.slots[i].zones, zones)},
                         {"files", files_of(plan.slots[i].zones, zones)}});
@@ -181,10 +181,10 @@ const char* name_of(Form form) {
         return "paper";
     case Form::kSeparate:
         return "separate";
-    case Form::kColoured:
+    case Form::kColored:
         break;
     }
-    return "coloured";
+    return "colored";
 }
 
 std::string plan_json(const Plan& plan, const PlanSettings& settings,
@@ -196,7 +196,7 @@ std::string plan_json(const Plan& plan, const PlanSettings& settings,
                     {"zones", zones.size()},
                     {"addresses", address_count(plan)},
                     {"groups", groups_json(plan, zones)},
-                    {"colours", plan.colours},
+                    {"colors", plan.colors},
                     {"edges", plan.edges.size()},
                     {"slots", slots_json(plan, zones)},
                     {"root_addresses_added", plan.root_addresses},
@@ -214,9 +214,9 @@ std::string plan_json(const Plan& plan, const PlanSettings& settings,
 std::string summary_text(const Plan& plan, const PlanSettings& settings,
                          const std::vector<Zone>& zones, const std::vector<BadZone>& failed) {
     std::string text = fmt::format(
-        "{} zones on {} addresses in {} groups; {} conflicts, {} colours; {} form: {} "
+        "{} zones on {} addresses in {} groups; {} conflicts, {} colors; {} form: {} "
         "{} in {} {}\n",
-        zones.size(), address_count(plan), plan.groups.size(), plan.edges.size(), plan.colours,
+        zones.size(), address_count(plan), plan.groups.size(), plan.edges.size(), plan.colors,
         name_of(settings.form), plan.slots.size(), plan.slots.size() == 1 ? "slot" : "slots",
         settings.instances, settings.instances == 1 ? "instance" : "instances");
     add_trouble(text, plan.root_addresses,

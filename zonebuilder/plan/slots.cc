@@ -1,6 +1,6 @@
-// From colours to what servers and data paths are told.
+// From colors to what servers and data paths are told.
 //
-//   coloured: a slot for each instance and colour. The view is told by the destination, which is
+//   colored: a slot for each instance and color. The view is told by the destination, which is
 //   the slot's meta address; the
 //             source stays the OQDA, so answers find back.
 //   paper:    one slot an instance, all queries to one address; the view is told by the source, the
@@ -14,7 +14,7 @@
 #include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/base/prefix.hh"
-#include "zonebuilder/plan/colouring.hh"
+#include "zonebuilder/plan/coloring.hh"
 #include "zonebuilder/plan/routable.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/zone/zone_tree.hh"
@@ -104,16 +104,16 @@ std::size_t zone_count(const std::vector<Group>& groups) {
 }
 
 /// What groups of one instance must have in common to share a slot.
-Colour key_of(Form form, GroupIndex group, const std::vector<Colour>& colours) {
+Color key_of(Form form, GroupIndex group, const std::vector<Color>& colors) {
     switch (form) {
     case Form::kPaper:
         return 0;
     case Form::kSeparate:
         return group;
-    case Form::kColoured:
+    case Form::kColored:
         break;
     }
-    return colours[group];
+    return colors[group];
 }
 
 void sort_unique(std::vector<ZoneIndex>& zones) {
@@ -147,14 +147,14 @@ std::vector<unsigned> assign_instances(const std::vector<Group>& groups, unsigne
     return assigned;
 }
 
-std::vector<Slot> make_slots(const std::vector<Group>& groups, const std::vector<Colour>& colours,
+std::vector<Slot> make_slots(const std::vector<Group>& groups, const std::vector<Color>& colors,
                              const std::vector<unsigned>& instances, Form form) {
-    std::map<std::pair<unsigned, Colour>, Slot> slots;
+    std::map<std::pair<unsigned, Color>, Slot> slots;
     for (GroupIndex group = 0; group < groups.size(); ++group) {
-        const std::pair key(instances[group], key_of(form, group, colours));
+        const std::pair key(instances[group], key_of(form, group, colors));
         Slot& slot = slots[key];
         slot.instance = key.first;
-        slot.colour = key.second;
+        slot.color = key.second;
         slot.groups.push_back(group);
         slot.zones.insert(slot.zones.end(), groups[group].zones.begin(), groups[group].zones.end());
     }

@@ -3,7 +3,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/prefix.hh"
-#include "zonebuilder/plan/colouring.hh"
+#include "zonebuilder/plan/coloring.hh"
 #include "zonebuilder/plan/routable.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/zone/zone_tree.hh"
@@ -14,15 +14,15 @@
 
 namespace reprise::zonebuilder {
 
-/// How a server tells for which OQDA a query is: by the colour in its destination address, by its
+/// How a server tells for which OQDA a query is: by the color in its destination address, by its
 /// source address (the OQDA itself), or by a destination address for every group.
-enum class Form { kColoured, kPaper, kSeparate };
+enum class Form { kColored, kPaper, kSeparate };
 
-/// A meta address for each resolver. Slots, instances and colours are counted from 1 in all
+/// A meta address for each resolver. Slots, instances and colors are counted from 1 in all
 /// outputs.
 struct Slot {
     unsigned instance = 0; ///< from 0
-    Colour colour = 0;
+    Color color = 0;
     std::vector<GroupIndex> groups;
     std::vector<ZoneIndex> zones; ///< ascending, each once
 };
@@ -31,8 +31,8 @@ struct Slot {
 /// for an instance loads a zone once. Returns each group's instance, from 0.
 std::vector<unsigned> assign_instances(const std::vector<Group>& groups, unsigned instances);
 
-/// The slots by instance and colour; paper: one an instance, separate: one a group.
-std::vector<Slot> make_slots(const std::vector<Group>& groups, const std::vector<Colour>& colours,
+/// The slots by instance and color; paper: one an instance, separate: one a group.
+std::vector<Slot> make_slots(const std::vector<Group>& groups, const std::vector<Color>& colors,
                              const std::vector<unsigned>& instances, Form form);
 
 /// The slot (from 0) of each group.

@@ -24,9 +24,9 @@ using testing::ip;
 
 Group group(std::vector<ZoneIndex> zones) { return {.zones = std::move(zones), .addresses = {}}; }
 
-TEST(Slots, ColouredOneForEachColourOfAnInstance) {
+TEST(Slots, ColoredOneForEachColorOfAnInstance) {
     const std::vector<Group> groups{group({0}), group({1, 2}), group({2, 3}), group({4})};
-    const auto slots = make_slots(groups, {0, 1, 1, 0}, {0, 0, 0, 1}, Form::kColoured);
+    const auto slots = make_slots(groups, {0, 1, 1, 0}, {0, 0, 0, 1}, Form::kColored);
     ASSERT_EQ(slots.size(), 3U);
     EXPECT_THAT(slots[1].zones, ElementsAre(1, 2, 3));
     EXPECT_EQ(slots[2].instance, 1U);

@@ -63,7 +63,7 @@ Nanoseconds from_erf(std::uint64_t erf) {
 
 /// Whether libtrace can take an ERF record: over one of a type that it does not know, or with a
 /// length that has no room for what is in front of the frame, it crashes. Known are Ethernet (2
-/// bytes of padding before the frame) with its coloured kinds, and raw IP.
+/// bytes of padding before the frame) with its colored kinds, and raw IP.
 bool erf_fits(const std::uint8_t* record) {
     constexpr std::array<unsigned, 6> kErfTypes{2, 11, 16, 20, 22, 23};
     Cursor in({record, kHeaderSize});

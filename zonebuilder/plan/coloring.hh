@@ -7,10 +7,10 @@
 
 namespace reprise::zonebuilder {
 
-using Colour = std::uint32_t; ///< from 0
+using Color = std::uint32_t; ///< from 0
 
-/// A colour for each of `nodes` nodes, such that no edge joins two of one colour; the same for the
+/// A color for each of `nodes` nodes, such that no edge joins two of one color; the same for the
 /// same graph on every machine. Every edge's ends are below `nodes`.
-std::vector<Colour> colour_graph(std::size_t nodes, const std::vector<Edge>& edges);
+std::vector<Color> color_graph(std::size_t nodes, const std::vector<Edge>& edges);
 
 } // namespace reprise::zonebuilder

@@ -1,22 +1,22 @@
-// Few colours for the conflict graph.
+// Few colors for the conflict graph.
 //
-// The problem. A colour becomes a view (BIND) or a server process (NSD), and both cost memory and
-// time: so groups of addresses are to share as few colours as can be, and no edge may join two of
-// one colour. The fewest is NP-hard to find.
+// The problem. A color becomes a view (BIND) or a server process (NSD), and both cost memory and
+// time: so groups of addresses are to share as few colors as can be, and no edge may join two of
+// one color. The fewest is NP-hard to find.
 //
-// The idea. DSATUR (Brelaz 1979): colour next the node whose neighbours already show the most
-// different colours, among equals the one with the most neighbours, and give it the lowest colour
+// The idea. DSATUR (Brelaz 1979): color next the node whose neighbours already show the most
+// different colors, among equals the one with the most neighbours, and give it the lowest color
 // free. That is exact for bipartite graphs and close elsewhere. It fits here: a conflict graph of
 // the DNS is nearly layered (root, TLDs, names below them; edges run between layers), so the worst
-// it met needed one colour more than its largest clique.
+// it met needed one color more than its largest clique.
 //
-// Why it is sound. conflicts.cc makes every condition one about two groups, so any proper colouring
+// Why it is sound. conflicts.cc makes every condition one about two groups, so any proper coloring
 // will do; a poor one costs memory, never a wrong answer.
 //
-// The cost. A heap of nodes, in which a node moves only when a neighbour shows it a colour for the
-// first time: (nodes + edges) * log(nodes), and one bit per node and colour. Ties go by the node's
+// The cost. A heap of nodes, in which a node moves only when a neighbour shows it a color for the
+// first time: (nodes + edges) * log(nodes), and one bit per node and color. Ties go by the node's
 // number, so plans repeat.
-#include "zonebuilder/plan/colouring.hh"
+#include "zonebuilder/plan/coloring.hh"
 
 #include "zonebuilder/plan/conflicts.hh"
 
@@ -29,10 +29,10 @@
 namespace reprise::zonebuilder {
 namespace {
 
-constexpr Colour kNone = UINT32_MAX;
+constexpr Color kNone = UINT32_MAX;
 
 struct Candidate {
-    std::size_t shown = 0; ///< different colours among the neighbours
+    std::size_t shown = 0; ///< different colors among the neighbours
     std::size_t degree = 0;
     std::uint32_t node = 0;
 
@@ -45,11 +45,11 @@ struct Candidate {
     }
 };
 
-/// The graph while it is being coloured.
+/// The graph while it is being colored.
 class Painter {
 public:
     Painter(std::size_t nodes, const std::vector<Edge>& edges)
-        : neighbours_(nodes), seen_(nodes), shown_(nodes), colours_(nodes, kNone) {
+        : neighbours_(nodes), seen_(nodes), shown_(nodes), colors_(nodes, kNone) {
         for (const Edge& edge : edges) {
             neighbours_[edge.first].push_back(edge.second);
             neighbours_[edge.second].push_back(edge.first);
@@ -59,16 +59,16 @@ public:
         }
     }
 
-    std::vector<Colour> run() {
+    std::vector<Color> run() {
         while (!waiting_.empty()) {
             const std::uint32_t node = waiting_.begin()->node;
             waiting_.erase(waiting_.begin());
-            colours_[node] = lowest_free(node);
+            colors_[node] = lowest_free(node);
             for (const std::uint32_t neighbour : neighbours_[node]) {
-                show(neighbour, colours_[node]);
+                show(neighbour, colors_[node]);
             }
         }
-        return colours_;
+        return colors_;
     }
 
 private:
@@ -76,39 +76,39 @@ private:
         return {.shown = shown_[node], .degree = neighbours_[node].size(), .node = node};
     }
 
-    [[nodiscard]] Colour lowest_free(std::uint32_t node) const {
+    [[nodiscard]] Color lowest_free(std::uint32_t node) const {
         const auto& seen = seen_[node];
-        return static_cast<Colour>(std::ranges::find(seen, false) - seen.begin());
+        return static_cast<Color>(std::ranges::find(seen, false) - seen.begin());
     }
 
-    /// Tells a node that a neighbour has got a colour; only the first time changes its place in the
+    /// Tells a node that a neighbour has got a color; only the first time changes its place in the
     /// queue.
-    void show(std::uint32_t node, Colour colour) {
+    void show(std::uint32_t node, Color color) {
         auto& seen = seen_[node];
-        if (colours_[node] != kNone) {
+        if (colors_[node] != kNone) {
             return;
         }
-        if (seen.size() <= colour) {
-            seen.resize(colour + 1UL);
+        if (seen.size() <= color) {
+            seen.resize(color + 1UL);
         }
-        if (!seen[colour]) {
+        if (!seen[color]) {
             waiting_.erase(candidate(node));
-            seen[colour] = true;
+            seen[color] = true;
             ++shown_[node];
             waiting_.insert(candidate(node));
         }
     }
 
     std::vector<std::vector<std::uint32_t>> neighbours_;
-    std::vector<std::vector<bool>> seen_; ///< colours among the neighbours
+    std::vector<std::vector<bool>> seen_; ///< colors among the neighbours
     std::vector<std::size_t> shown_;      ///< how many of those
-    std::vector<Colour> colours_;
+    std::vector<Color> colors_;
     std::set<Candidate> waiting_;
 };
 
 } // namespace
 
-std::vector<Colour> colour_graph(std::size_t nodes, const std::vector<Edge>& edges) {
+std::vector<Color> color_graph(std::size_t nodes, const std::vector<Edge>& edges) {
     return Painter(nodes, edges).run();
 }
 

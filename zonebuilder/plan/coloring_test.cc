@@ -1,4 +1,4 @@
-#include "zonebuilder/plan/colouring.hh"
+#include "zonebuilder/plan/coloring.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/serving.hh"
 
@@ -11,13 +11,13 @@
 namespace reprise::zonebuilder {
 namespace {
 
-Colour count(const std::vector<Colour>& colours) {
-    return colours.empty() ? 0 : std::ranges::max(colours) + 1;
+Color count(const std::vector<Color>& colors) {
+    return colors.empty() ? 0 : std::ranges::max(colors) + 1;
 }
 
-bool proper(const std::vector<Colour>& colours, const std::vector<Edge>& edges) {
+bool proper(const std::vector<Color>& colors, const std::vector<Edge>& edges) {
     return std::ranges::none_of(
-        edges, [&](const Edge& edge) { return colours[edge.first] == colours[edge.second]; });
+        edges, [&](const Edge& edge) { return colors[edge.first] == colors[edge.second]; });
 }
 
 std::vector<Edge> random_edges(std::mt19937& random, GroupIndex nodes, double density) {
@@ -33,16 +33,16 @@ std::vector<Edge> random_edges(std::mt19937& random, GroupIndex nodes, double de
     return edges;
 }
 
-TEST(Colouring, EmptyAndUnrelated) {
-    EXPECT_TRUE(colour_graph(0, {}).empty());
-    EXPECT_EQ(colour_graph(3, {}), (std::vector<Colour>{0, 0, 0}));
+TEST(Coloring, EmptyAndUnrelated) {
+    EXPECT_TRUE(color_graph(0, {}).empty());
+    EXPECT_EQ(color_graph(3, {}), (std::vector<Color>{0, 0, 0}));
 }
 
-TEST(Colouring, CliquesNeedAColourEach) {
-    EXPECT_EQ(count(colour_graph(4, {{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}})), 4U);
+TEST(Coloring, CliquesNeedAColorEach) {
+    EXPECT_EQ(count(color_graph(4, {{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}})), 4U);
 }
 
-TEST(Colouring, BipartiteGraphsNeedTwo) {
+TEST(Coloring, BipartiteGraphsNeedTwo) {
     std::mt19937 random(1);
     for (int round = 0; round < 50; ++round) {
         std::vector<Edge> edges;
@@ -51,27 +51,27 @@ TEST(Colouring, BipartiteGraphsNeedTwo) {
                 edges.push_back(edge);
             }
         }
-        const auto colours = colour_graph(40, edges);
-        EXPECT_LE(count(colours), 2U);
-        EXPECT_TRUE(proper(colours, edges));
+        const auto colors = color_graph(40, edges);
+        EXPECT_LE(count(colors), 2U);
+        EXPECT_TRUE(proper(colors, edges));
     }
 }
 
-TEST(Colouring, RandomGraphsAreProperAndRepeat) {
+TEST(Coloring, RandomGraphsAreProperAndRepeat) {
     std::mt19937 random(2);
     for (int round = 0; round < 100; ++round) {
         const auto nodes = static_cast<GroupIndex>(1 + random() % 60);
         const auto edges = random_edges(random, nodes, static_cast<double>(random() % 100) / 100);
-        const auto colours = colour_graph(nodes, edges);
-        EXPECT_TRUE(proper(colours, edges));
-        EXPECT_EQ(colours, colour_graph(nodes, edges));
+        const auto colors = color_graph(nodes, edges);
+        EXPECT_TRUE(proper(colors, edges));
+        EXPECT_EQ(colors, color_graph(nodes, edges));
         auto shuffled = edges;
         std::ranges::shuffle(shuffled, random);
-        EXPECT_EQ(colours, colour_graph(nodes, shuffled)) << "whatever the edges' order";
+        EXPECT_EQ(colors, color_graph(nodes, shuffled)) << "whatever the edges' order";
     }
 }
 
-TEST(Colouring, LayersOfTheDnsNeedOneEach) {
+TEST(Coloring, LayersOfTheDnsNeedOneEach) {
     // Root 0, TLDs 1-9, names 10-999, each below one TLD.
     std::vector<Edge> edges;
     for (GroupIndex tld = 1; tld < 10; ++tld) {
@@ -81,7 +81,7 @@ TEST(Colouring, LayersOfTheDnsNeedOneEach) {
         edges.push_back({0, leaf});
         edges.push_back({1 + leaf % 9, leaf});
     }
-    EXPECT_EQ(count(colour_graph(1000, edges)), 3U);
+    EXPECT_EQ(count(color_graph(1000, edges)), 3U);
 }
 
 } // namespace
