@@ -1,7 +1,8 @@
 """PowerDNS Recursor: a resolver.
 
 It wants a folder with a file recursor.conf, and its trust anchors in a file of Lua. Both are made of its
-configuration before it starts; lines of Lua are comments there.
+configuration before it starts; lines of Lua are comments there. From release 5 on it reads YAML, into which
+it converts such a file itself.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 _ASK_S = 5.0
 _PREPARE = """'set -e; at=$(sed -n "s/^socket-dir=//p" "$1" | head -n 1)
 cp "$1" "$at/recursor.conf"; sed -n "s/^#lua //p" "$1" > "$at/anchors.lua"
-chown --reference="$at" "$at/recursor.conf" "$at/anchors.lua"
+if rec_control --socket-dir="$at" show-yaml "$at/recursor.conf" > "$at/all.yml" 2> /dev/null
+then sed "/^# End of converted/q" "$at/all.yml" > "$at/recursor.yml"; rm "$at/recursor.conf"; fi
+chown --reference="$at" "$at"/recursor.* "$at/anchors.lua"
 pdns_recursor --config-dir="$at" --config=check'"""
 
 
@@ -84,7 +87,7 @@ KIND = ServerKind(
     program="pdns_recursor",
     asks="--version",
     user="pdns",
-    tested=("4.8",),
+    tested=("4.8", "5.2"),
     section="recursor",
     services=("pdns-recursor",),
     options=("--config-dir={folder}",),
