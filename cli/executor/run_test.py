@@ -67,7 +67,11 @@ def test_the_quickstart_is_clean_and_accounts_for_every_query(tmp_path: Path, ki
     assert queries["read"] == sum(queries[end] for end in ends) > 0
     assert queries["answered"] == queries["read"]
     assert (folder / "report.html").stat().st_size > 1000
-    assert {one["id"] for one in read(folder / "manifest.json")["processes"]} == {
+    manifest = read(folder / "manifest.json")
+    assert {"title", "server.kind", "synth.duration"} <= set(manifest["given"])  # by the file and by --set
+    assert not {"server.port", "replay.transport"} & set(manifest["given"])
+    assert "Settings that have their defaults" in (folder / "report.html").read_text()
+    assert {one["id"] for one in manifest["processes"]} == {
         "server", "conditions-server", "sampler", "distributor-client1", "controller"}  # fmt: skip
     assert "report.html" in done.stdout
 
