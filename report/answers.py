@@ -23,7 +23,7 @@ def warnings(run: Run, rcodes: dict[str, int], skipped: dict[str, int]) -> list[
         *(str(one) for one in run.manifest.get("warnings", [])),
         *_without_rd(run),
         *_misfits(run, rcodes),
-        *_not_played(skipped),
+        *_not_played(run, skipped),
     ]
 
 
@@ -104,7 +104,9 @@ def _share(rcodes: dict[str, int], name: str) -> float:
     return rcodes.get(name, 0) / max(1, sum(rcodes.values()))
 
 
-def _not_played(skipped: dict[str, int]) -> Iterator[str]:
+def _not_played(run: Run, skipped: dict[str, int]) -> Iterator[str]:
+    by_command = as_dict(run.experiment.get("server")).get("kind") == "command"
+    fix = "have {address6} in server.command" if by_command else "add one to server.addresses"
     if skipped.get("transport"):
         yield (
             f"{skipped['transport']} queries over QUIC or HTTPS were not played; "
@@ -114,5 +116,5 @@ def _not_played(skipped: dict[str, int]) -> Iterator[str]:
         if skipped.get(reason):
             yield (
                 f"{skipped[reason]} queries from {family} sources were not played: the server has no address "
-                "of that family; add one to server.addresses"
+                f"of that family; {fix}"
             )

@@ -173,8 +173,10 @@ def ran_before(run: Run) -> bool:
 
 
 def ended(run: Run) -> Iterator[str]:
-    """A server that the user runs may end or be started again, and nobody else would tell."""
-    if ran_before(run) and any(one.values.get("pid_count") == 0 for one in run.samples):
+    """A server that the user runs may end or be started again, and nobody else would tell; what its parent
+    has not collected has no memory either.
+    """
+    if ran_before(run) and any(one.values.get("rss_bytes") == 0 for one in run.samples):
         yield "the server's process ended during the run: what it used from then on is not known"
 
 

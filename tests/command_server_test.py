@@ -36,8 +36,10 @@ def test_a_server_is_started_by_a_command_line(desk: Path) -> None:
 
 
 def test_queries_of_a_family_without_an_address_are_skipped(desk: Path) -> None:
-    queries = start(desk, NSD).summary()["queries"]
+    ended = start(desk, NSD)
+    queries = ended.summary()["queries"]
     assert queries["skipped"] > 0 and queries["answered"] + queries["skipped"] == queries["read"]
+    assert "the server has no address of that family; have {address6} in server.command" in ended.errors
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,6 @@ def test_a_server_that_ends_meanwhile_is_told(served: Served) -> None:
         with started(served.folder, "run", "watched.toml", *settings, *SLOWLY[2:]) as command:
             command.reaches("replaying")
             other.kill()
-            other.wait()
             ended = command.end()
     assert "the server's process ended during the run" in ended.line()
 

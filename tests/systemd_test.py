@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cli import programs
 from cli.hosts import unit
 from tests.bed import wait_for
 from tests.site_test import EXPERIMENT, GROUPS, begun, run_of, states, summary
@@ -118,3 +119,19 @@ def test_a_service_ends_with_its_operator(hosts: Testbed, tmp_path: Path) -> Non
         wait_for(lambda name=name: "./undo/" not in hosts.state(name), f"{name} to be as before", 60)  # type: ignore[misc]
         hosts.on(name, "rm -r /var/lib/reprise/runs/*")
     nothing_is_left(hosts, before)
+
+
+def test_a_service_that_runs_already_is_sampled(hosts: Testbed) -> None:
+    """By its name, on the host where it runs."""
+    nsd = "nsd -d -a 127.0.0.1 -p 5353 -P /run/own.pid"
+    build, python = programs.BUILT, programs.ROOT / ".venv/bin/python"
+    hosts.on(HOST, f"systemd-run --quiet --unit=own {nsd}")
+    wait_for(lambda: "pid" in hosts.on(HOST, "ss -Hlunp sport = :5353"), "the server listens")
+    fire = "fire --server 127.0.0.1:5353 --trace /run/made.pcap --rate 2000 -o /run/results --set {}"
+    words = f"cd {programs.ROOT} && {python} -m cli {fire} 2>&1 || true"
+    hosts.on(HOST, f"{build}/reprise-mutator synth --queries 4000 --rate 100 -o /run/made.pcap 2>&1")
+    assert "none.service has no main process" in hosts.on(HOST, words.format("server.service=none.service"))
+    said = hosts.on(HOST, words.format("server.service=own.service"))
+    assert re.search(r"^clean +yes", said, re.MULTILINE), said
+    _, *cpu = hosts.on(HOST, "cut -d, -f7 /run/results/*/server.csv").splitlines()
+    assert float(cpu[-1]) > float(cpu[0])
