@@ -16,7 +16,7 @@ _SHORTEST_S = 2.0  # a sampled span in which shares mean something
 
 # Parts of a summary that a reason makes doubtful: what waits for a processor is late, and what shares one
 # takes longer. Latency counts from the send, whenever that was.
-_ALL = ("timing_error_us", "rate_error", "latency_us", "response_us", "cpu_us_per_query")
+ALL = ("timing_error_us", "rate_error", "latency_us", "response_us", "cpu_us_per_query")
 _OF_LATENESS = ("timing_error_us", "rate_error", "response_us")
 
 
@@ -24,7 +24,7 @@ def summarize(run: Run, summary: Json) -> Json:
     """The parts `busy` and `busy_spoils` of summary.json."""
     found = list(_reasons(run, summary))
     spoiled = {part for _, parts in found for part in parts}
-    return {"busy": [words for words, _ in found], "busy_spoils": [one for one in _ALL if one in spoiled]}
+    return {"busy": [words for words, _ in found], "busy_spoils": [one for one in ALL if one in spoiled]}
 
 
 def _reasons(run: Run, summary: Json) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -40,9 +40,9 @@ def _reasons(run: Run, summary: Json) -> Iterator[tuple[str, tuple[str, ...]]]:
         foreign = ((server.growth(run, "host_cpu_s") or 0.0) - own_s) / span_s
         stolen = (server.growth(run, "host_steal_s") or 0.0) / span_s
         if foreign > _FOREIGN * cores:
-            yield f"other programs used {foreign:.1f} of {cores} cores", _ALL
+            yield f"other programs used {foreign:.1f} of {cores} cores", ALL
         if stolen > _STEAL * cores:
-            yield f"the hypervisor gave {percent(stolen / cores, 1)} of the processor time to others", _ALL
+            yield f"the hypervisor gave {percent(stolen / cores, 1)} of the processor time to others", ALL
     late = as_dict(summary.get("timing_error_us")).get("abs_p99")
     if isinstance(late, int | float) and late > _LATE_US:
         yield f"1 % of the queries were sent over {micro(late)} off their time", _OF_LATENESS

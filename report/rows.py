@@ -13,6 +13,13 @@ from report.tables import micro, number, percent
 # Parts of a summary that a run may not have, and what is null there then.
 _MEASURED = {"front": "queries", "resolver": "upstream_queries"}
 _NOTHING = ("0", "–", "0.00 %")
+_SPOILED = {
+    "timing_error_us": "timing error",
+    "rate_error": "rates",
+    "latency_us": "latency",
+    "response_us": "response time",
+    "cpu_us_per_query": "CPU per query",
+}
 
 
 @dataclass(frozen=True)
@@ -34,16 +41,9 @@ def rows_of(summary: Json, where: str) -> list[tuple[str, str]]:
     return [(name, text) for name, (text, always) in _all(summary, where) if always or text not in _NOTHING]
 
 
-def spoiled(summary: Json) -> list[str]:
-    """The main figures that are partly those of a busy machine, with their values."""
-    parts = as_list(summary.get("busy_spoils"))
-    return [
-        f"{row.title} {text}"
-        for row in ROWS
-        if "tiles" in row.where and row.path.partition(".")[0] in parts
-        for _, value in _values(summary, row.path)
-        if (text := row.text(value)) not in ("", *_NOTHING)
-    ]
+def spoiled(summary: Json) -> str:
+    """The figures that are partly those of a busy machine, in words."""
+    return ", ".join(_SPOILED[part] for part in as_list(summary.get("busy_spoils")))
 
 
 def runs_table(summaries: Sequence[Json]) -> list[list[str]]:
@@ -293,7 +293,7 @@ ROWS = (
     Row("cpu_s.*", "CPU of the {}, s", number, "runs"),
     Row("peak_rss_bytes.*", "peak memory of the {}, MB", _megabytes, "runs"),
     Row("busy.*", "busy machine", str, "run"),
-    Row("", "spoiled by it", lambda summary: "; ".join(spoiled(summary)), "run"),
+    Row("", "spoiled by it", spoiled, "run"),
     Row("warnings.*", "warning", str, "run"),
     Row("trace_notes.*", "of the trace", str, "run"),
     Row("", "clean", _verdict, "run"),

@@ -24,7 +24,7 @@ _SYNTHESIZED = 95  # a query in trace.pcap
 _CHANGED = 80  # one in trace.rps
 _SAMPLE = 250  # a line of samples
 _HOST = 100_000  # logs, counters and ends of files of a host
-_REPORT = 800_000  # manifest, summary, plots and page
+_REPORT = 1_100_000  # manifest, summary, plots and page
 # Bytes of memory, as they were measured.
 _CONTROLLER, _SOURCE = 140e6, 18
 _QUERIER = 35e6
