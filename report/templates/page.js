@@ -94,7 +94,7 @@ function makeInteractive(figure) {
     });
   }
   const tip = document.createElement("div");
-  const dot = document.createElementNS("http://www.w3.org/2000/svg", "circle");
+  const dot = document.createElementNS(svg.namespaceURI, "circle");
   tip.className = "tip";
   dot.setAttribute("r", 3);
   const hide = () => { tip.remove(); dot.remove(); };

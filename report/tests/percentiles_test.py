@@ -34,6 +34,7 @@ def test_hundred_samples_are_their_own_percentiles() -> None:
         "q1": 25.0,
         "median": 50.0,
         "q3": 75.0,
+        "p90": 90.0,
         "p95": 95.0,
         "p99": 99.0,
         "p999": 100.0,
