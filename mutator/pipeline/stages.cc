@@ -42,14 +42,8 @@ void RuleStage::run_more(BatchJob& job) {
 /// The last piece of the last job is the last one behind this stage.
 void RuleStage::end_piece(BatchJob& job) {
     job.last = last_ && !has_more();
-    if (!job.last) {
-        return;
-    }
-    Batch rest;
-    rule_->finish(rest);
-    for (Item item : rest.items) {
-        item.message = job.batch.copy(item.message);
-        job.batch.items.push_back(item);
+    if (job.last) {
+        rule_->finish(job.batch);
     }
 }
 

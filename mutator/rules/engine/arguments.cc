@@ -137,4 +137,9 @@ void Arguments::fail(std::string_view key, const std::string& what) const {
     throw RuleError(fmt::format("{}{}{}: {}", place, rule, part, what));
 }
 
+void Arguments::fail_lacking(const std::string& what) const {
+    finish();
+    fail("", what);
+}
+
 } // namespace reprise::mutator

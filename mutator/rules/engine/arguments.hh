@@ -76,6 +76,10 @@ public:
     /// place where there is one; without the key's part where `key` is empty.
     [[noreturn]] void fail(std::string_view key, const std::string& what) const;
 
+    /// For a rule without what it needs: the same of a misspelt key, which explains it, else
+    /// `what`.
+    [[noreturn]] void fail_lacking(const std::string& what) const;
+
 private:
     [[nodiscard]] const Argument* find(std::string_view key) const;
     [[nodiscard]] std::vector<std::string> similar(const std::string& key) const;

@@ -23,8 +23,6 @@ namespace {
 
 constexpr std::uint64_t kMostCopies = std::uint64_t{1} << 15U;
 
-const RuleKind& kind_of(const std::string& name, const std::string& place);
-
 Effect effect_of(const Arguments& rule) { return kind_of(rule.kind(), rule.place()).effect; }
 
 /// The place, and on the command line which of the options it is.
@@ -135,22 +133,12 @@ void refuse_contradictions(const std::vector<Arguments>& rules) {
 namespace {
 
 std::vector<RuleKind> all_kinds() {
-    std::vector<RuleKind> kinds;
-    for (auto* list : {message_rules, traffic_rules, volume_rules, time_rules}) {
-        std::ranges::move(list(), std::back_inserter(kinds));
-    }
+    std::vector<RuleKind> kinds{edns_kind(),      header_kind(),    name_kind(),  type_kind(),
+                                transport_kind(), class_kind(),     keep_kind(),  drop_kind(),
+                                remap_kind(),     anonymise_kind(), heavy_kind(), duplicate_kind(),
+                                collapse_kind(),  attack_kind()};
+    std::ranges::move(time_rules(), std::back_inserter(kinds));
     return kinds;
-}
-
-const RuleKind& kind_of(const std::string& name, const std::string& place) {
-    const auto found = std::ranges::find(rule_kinds(), name, &RuleKind::name);
-    if (found != rule_kinds().end()) {
-        return *found;
-    }
-    std::vector<std::string> names;
-    std::ranges::transform(rule_kinds(), std::back_inserter(names), &RuleKind::name);
-    throw RuleError(
-        fmt::format("{}: rule \"{}\" is not known{}", place, name, suggestion(name, names)));
 }
 
 /// Whether "key=" begins the piece: keys are lower-case words with dots and dashes.
@@ -182,6 +170,17 @@ void add_piece(std::string_view piece, const RuleKind& kind, const std::string& 
 const std::vector<RuleKind>& rule_kinds() {
     static const std::vector<RuleKind> kKinds = all_kinds();
     return kKinds;
+}
+
+const RuleKind& kind_of(const std::string& name, const std::string& place) {
+    const auto found = std::ranges::find(rule_kinds(), name, &RuleKind::name);
+    if (found != rule_kinds().end()) {
+        return *found;
+    }
+    std::vector<std::string> names;
+    std::ranges::transform(rule_kinds(), std::back_inserter(names), &RuleKind::name);
+    throw RuleError(
+        fmt::format("{}: rule \"{}\" is not known{}", place, name, suggestion(name, names)));
 }
 
 Arguments parse_rule_option(const std::string& kind, const std::string& value) {

@@ -5,7 +5,6 @@
 #include "mutator/rules/engine/rule.hh"
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -35,19 +34,40 @@ struct RuleKind {
     std::string name;      ///< "edns": --edns on the command line, kind = "edns" in a file
     std::string first_key; ///< of a command-line value without "key="
     std::string help;      ///< one line for --help: what it does, its keys
-    std::function<std::unique_ptr<Rule>(Arguments&, const RuleSettings&)> make;
+    std::unique_ptr<Rule> (*make)(Arguments&, const RuleSettings&);
     std::vector<std::string_view>
         sets{}; ///< keys of which a later rule's value replaces this one's
     Effect effect = Effect::kOther;
 };
 
-std::vector<RuleKind> message_rules(); ///< message_rule.cc: edns, header, name, type
-std::vector<RuleKind> traffic_rules(); ///< source_rules.cc: transport, class, sources
-std::vector<RuleKind> volume_rules();  ///< volume_rules.cc: heavy, duplicate, collapse, attack
-std::vector<RuleKind> time_rules();    ///< time_rules.cc: speed, shift, gap, poisson, ...
+/// RuleKind::make of a rule that reads its arguments itself.
+template <typename T>
+std::unique_ptr<Rule> make(Arguments& arguments, const RuleSettings& settings) {
+    return std::make_unique<T>(arguments, settings);
+}
+
+// Each is in the file of its rule.
+RuleKind edns_kind();
+RuleKind header_kind();
+RuleKind name_kind();
+RuleKind type_kind();
+RuleKind transport_kind();
+RuleKind class_kind();
+RuleKind keep_kind();
+RuleKind drop_kind();
+RuleKind remap_kind();
+RuleKind anonymise_kind();
+RuleKind heavy_kind();
+RuleKind duplicate_kind();
+RuleKind collapse_kind();
+RuleKind attack_kind();
+std::vector<RuleKind> time_rules(); ///< speed, shift, gap, poisson, jitter, profile
 
 /// All of them, in the order of --help.
 const std::vector<RuleKind>& rule_kinds();
+
+/// The one of that name. Throws RuleError with the nearest, naming the place.
+const RuleKind& kind_of(const std::string& name, const std::string& place);
 
 /// What the command line or a file asked for, in order.
 struct RuleSet {

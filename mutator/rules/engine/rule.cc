@@ -1,54 +1,51 @@
 #include "mutator/rules/engine/rule.hh"
 
-#include "core/base/bytes.hh"
-#include "core/wire/query.hh"
-
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
+#include <string>
 
 namespace reprise::mutator {
 
-namespace {
-
-/// Enough for the usual messages of a full batch, twice.
-constexpr size_t kFirstBytes = 1UL << 20U;
-
-} // namespace
-
-Batch::Batch() : first_(kFirstBytes), arena_(first_.data(), first_.size()) {
-    items.reserve(kQueries);
+void Rule::apply(Batch& batch) {
+    place_ = 0;
+    for (Item& item : batch.items) {
+        const Outcome outcome = takes(item) ? change(item, batch) : leave(item);
+        changed_ += outcome == Outcome::kChanged && !item.is_close() ? 1U : 0U;
+        if (outcome == Outcome::kDropped) {
+            continue;
+        }
+        if (&item != &batch.items[place_]) {
+            batch.items[place_] = item;
+        }
+        ++place_;
+    }
+    batch.items.resize(place_);
 }
 
-std::span<std::uint8_t> Batch::allocate(size_t size) {
-    return {static_cast<std::uint8_t*>(arena_.allocate(size, 1)), size};
+bool Rule::takes(const Item& item) {
+    const bool taken = selector_ && selector_->takes(item);
+    if (!item.is_close()) {
+        ++seen_;
+        matched_ += taken ? 1U : 0U;
+    }
+    return taken;
 }
 
-std::span<std::uint8_t> Batch::copy(Bytes bytes) {
-    const std::span<std::uint8_t> out = allocate(bytes.size());
-    std::ranges::copy(bytes, out.begin());
-    return out;
+std::uint64_t& Rule::count(const std::string& name) {
+    Count& count = counts_[name];
+    count.always = true;
+    return count.value;
 }
 
-void Batch::clear() {
-    items.clear();
-    arena_.release();
-}
-
-Query query_of(const Item& item, std::uint64_t sequence) {
-    return {.sequence = sequence,
-            .trace_time = item.time,
-            .due = 0,
-            .source = item.source,
-            .destination = item.destination,
-            .source_id = 0,
-            .connection = item.connection,
-            .transport = item.transport,
-            .rtt_class = item.rtt_class,
-            .idle_class = item.idle_class,
-            .message = item.message};
+RuleCounts Rule::counts() const {
+    RuleCounts told;
+    for (const auto& [name, count] : counts_) {
+        if (count.always || count.value != 0) {
+            told.emplace(name, count.value);
+        }
+    }
+    return told;
 }
 
 void PiecewiseRule::apply(Batch& batch) {

@@ -5,76 +5,28 @@
 // any thread), and what the rule before it left. So a rule may count, remember and draw random
 // numbers, and the result does not depend on the number of threads.
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
-#include "core/wire/query.hh"
+#include "mutator/rules/engine/batch.hh" // IWYU pragma: export
+#include "mutator/rules/engine/selector.hh"
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <memory_resource>
-#include <span>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::mutator {
-
-// A run of queries on their way through the mutator. Stages take whole batches, so what a stage
-// costs to call is paid once for some thousand queries.
-
-/// A query that rules may change. Its message is in the batch's memory.
-struct Item {
-    Nanoseconds time = 0; ///< since the epoch
-    Endpoint source;
-    Endpoint destination;
-    std::uint64_t connection = 0; ///< of the trace, from 1; 0 = none
-    Transport transport = Transport::kUdp;
-    std::uint16_t rtt_class = 0;  ///< as Query's
-    std::uint16_t idle_class = 0; ///< as Query's
-    std::span<std::uint8_t> message;
-
-    /// Not a query: the client closed its TCP connection (Query::is_close()).
-    [[nodiscard]] bool is_close() const { return message.empty(); }
-};
-
-class Batch {
-public:
-    /// Queries of a full batch; rules that add some may exceed it.
-    static constexpr size_t kQueries = 4096;
-
-    Batch();
-    Batch(const Batch&) = delete;
-    Batch& operator=(const Batch&) = delete;
-
-    std::vector<Item> items;
-
-    /// Memory for a message, good as long as the batch. Not zeroed.
-    std::span<std::uint8_t> allocate(size_t size);
-
-    /// The same with a copy of `bytes` in it.
-    std::span<std::uint8_t> copy(Bytes bytes);
-
-    /// Empty again; memory is kept for the next use.
-    void clear();
-
-private:
-    std::vector<std::uint8_t> first_; ///< the arena's beginning, kept by clear()
-    std::pmr::monotonic_buffer_resource arena_;
-};
-
-/// The item as a query to be written; borrows from the batch. `sequence` counts queries.
-Query query_of(const Item& item, std::uint64_t sequence);
 
 /// What a rule did, by name; printed at the end. Always there: "seen" (queries), "matched" (chosen
 /// by filter and share) and "changed"; others as the rule has them ("dropped", "added",
 /// "malformed").
 using RuleCounts = std::map<std::string, std::uint64_t>;
 
+/// Selector, counts and the loop over a batch. A rule says in change() what becomes of one query.
 class Rule {
 public:
-    Rule() = default;
     virtual ~Rule() = default;
     Rule(const Rule&) = delete;
     Rule& operator=(const Rule&) = delete;
@@ -84,9 +36,9 @@ public:
 
     virtual void survey(const Item& /*item*/) {}
 
-    /// Changes, drops, adds and reorders the batch's items. What is kept for later is copied: the
-    /// batch's memory goes with it.
-    virtual void apply(Batch& batch) = 0;
+    /// Changes, drops, adds and reorders the batch's items: as change() and leave() say of each.
+    /// What is kept for later is copied: the batch's memory goes with it.
+    virtual void apply(Batch& batch);
 
     /// Whether apply() and apply_more() kept something back, as it would have been too much for one
     /// batch. apply_more() is then called, with empty batches, before all else.
@@ -95,11 +47,62 @@ public:
     /// Appends the next piece.
     virtual void apply_more(Batch& /*batch*/) {}
 
-    /// After the last batch, with an empty one: appends what was kept back. Queries that this
-    /// appends go through the rules behind it as any others.
+    /// After the last batch: appends what was kept back. Queries that this appends go through the
+    /// rules behind it as any others.
     virtual void finish(Batch& /*batch*/) {}
 
-    [[nodiscard]] virtual RuleCounts counts() const = 0;
+    [[nodiscard]] RuleCounts counts() const;
+
+protected:
+    /// What became of an item.
+    enum class Outcome : std::uint8_t {
+        kSame,
+        kChanged, ///< counted where it is a query
+        kDropped, ///< leaves the batch; the rule counts it
+    };
+
+    /// Without a selector no query is taken.
+    explicit Rule(std::optional<Selector> selector = std::nullopt)
+        : selector_(std::move(selector)) {}
+
+    /// Changes an item that the selector took; may allocate in the batch.
+    virtual Outcome change(Item& /*item*/, Batch& /*batch*/) { return Outcome::kSame; }
+
+    /// Changes one that it did not take.
+    virtual Outcome leave(Item& /*item*/) { return Outcome::kSame; }
+
+    /// Sets a part of an item.
+    template <typename T> static Outcome set(T& part, const T& value) {
+        return std::exchange(part, value) != value ? Outcome::kChanged : Outcome::kSame;
+    }
+
+    /// Of a rule that has one.
+    [[nodiscard]] const Selector& selector() const { return *selector_; }
+
+    /// Whether the selector takes the item; counts it. For rules with an apply() of their own.
+    bool takes(const Item& item);
+
+    /// Where in the batch the item at work will be: items before it that stay.
+    [[nodiscard]] size_t place() const { return place_; }
+
+    /// The count of that name, which is always told.
+    std::uint64_t& count(const std::string& name);
+
+    /// The same, told where it is not 0.
+    std::uint64_t& rare_count(const std::string& name) { return counts_[name].value; }
+
+private:
+    struct Count {
+        std::uint64_t value = 0;
+        bool always = false;
+    };
+
+    std::optional<Selector> selector_;
+    std::map<std::string, Count> counts_;
+    std::uint64_t& seen_ = count("seen");
+    std::uint64_t& matched_ = count("matched");
+    std::uint64_t& changed_ = count("changed");
+    size_t place_ = 0;
 };
 
 // Rules that make many queries out of one: what they emit comes in pieces of bounded size, so that
@@ -118,6 +121,8 @@ public:
     void apply_more(Batch& batch) final;
 
 protected:
+    using Rule::Rule;
+
     /// Emits what becomes of the item by put() and pass(), each behind a look at full(). False
     /// where the piece was full before all was done: it is called again for the same item.
     virtual bool work(Item& item, Batch& batch) = 0;

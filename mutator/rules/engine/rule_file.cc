@@ -169,18 +169,8 @@ private:
             fail(kind_place, "kind is not a text; write kind = \"KIND\"");
         }
         const std::string name = kind->as_string()->get();
-        check_kind(name, kind_place);
+        kind_of(name, kind_place); // a wrong one is told before its keys
         rules_.rules.emplace_back(name, place, read_arguments(table));
-    }
-
-    static void check_kind(const std::string& kind, const std::string& place) {
-        std::vector<std::string> names;
-        for (const RuleKind& known : rule_kinds()) {
-            names.push_back(known.name);
-        }
-        if (std::ranges::find(names, kind) == names.end()) {
-            fail(place, fmt::format("rule \"{}\" is not known{}", kind, suggestion(kind, names)));
-        }
     }
 
     std::vector<Argument> read_arguments(const toml::table& table) {

@@ -7,7 +7,7 @@
 #include "core/base/trace_time.hh"
 #include "core/dns/message.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/rule.hh"
+#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/source_key.hh"
 #include "mutator/rules/engine/values.hh"
 
@@ -17,7 +17,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,8 +49,8 @@ void read_limit(Arguments& arguments, std::string_view key, TraceTime& limit) {
 
 } // namespace
 
-std::unique_ptr<Filter> Filter::make(Arguments& arguments) {
-    auto filter = std::make_unique<Filter>();
+std::optional<Filter> Filter::make(Arguments& arguments) {
+    std::optional<Filter> filter(std::in_place);
     filter->read_time(arguments);
     filter->sources_ = get_prefixes(arguments, "where.source");
     filter->destinations_ = get_prefixes(arguments, "where.destination");
@@ -62,7 +61,7 @@ std::unique_ptr<Filter> Filter::make(Arguments& arguments) {
     const bool any = std::ranges::any_of(arguments.list(), [](const Argument& argument) {
         return argument.key.starts_with("where.");
     });
-    return any ? std::move(filter) : nullptr;
+    return any ? filter : std::nullopt;
 }
 
 void Filter::read_time(Arguments& arguments) {
@@ -147,10 +146,43 @@ namespace {
 constexpr std::uint64_t kSourceUse = 0x5e1ec7;
 constexpr std::uint64_t kQueryUse = 0x5e1ec8;
 
+constexpr std::uint8_t kTaken = 1;
+constexpr std::uint8_t kLeft = 2;
+
+std::uint64_t key_of(const Endpoint& source, std::uint64_t connection) {
+    return source_key(source.address, mixed_seed(connection, std::uint64_t{source.port}));
+}
+
 } // namespace
 
-Selector::Selector(Arguments& arguments, std::uint64_t seed, bool by_source)
-    : filter_(Filter::make(arguments)), key_(mixed_seed(seed, kSourceUse)),
+void ConnectionChoices::add(const Endpoint& source, std::uint64_t connection, std::uint8_t bits) {
+    if (connection == 0) {
+        return;
+    }
+    const auto [found, fresh] = choices_.try_emplace(key_of(source, connection), std::uint8_t{0});
+    found->second |= bits;
+    if (fresh) {
+        order_.push_back(found->first);
+    }
+    if (order_.size() > most_) {
+        choices_.erase(order_.front());
+        order_.pop_front();
+    }
+}
+
+std::optional<std::uint8_t> ConnectionChoices::take(const Endpoint& source,
+                                                    std::uint64_t connection) {
+    const auto found = choices_.find(key_of(source, connection));
+    if (found == choices_.end()) {
+        return std::nullopt;
+    }
+    const std::uint8_t bits = found->second;
+    choices_.erase(found);
+    return bits;
+}
+
+Selector::Selector(Arguments& arguments, std::uint64_t seed, Closes closes, bool by_source)
+    : filter_(Filter::make(arguments)), closes_(closes), key_(mixed_seed(seed, kSourceUse)),
       random_(mixed_seed(seed, kQueryUse)) {
     share_ = arguments.get_number("share", 0, 100).value_or(100) / 100;
     const auto by = arguments.get_word("by", {"query", "source"});
@@ -161,20 +193,26 @@ Selector::Selector(Arguments& arguments, std::uint64_t seed, bool by_source)
     inverted_ = share_ > 0.5;
     stretch_ = 1 / (inverted_ ? 1 - share_ : share_);
     draw_next();
+    remembers_ = (closes == Closes::kAny || closes == Closes::kAll) && !same_for_connection();
 }
 
-Selector::Selector(Selector&&) noexcept = default;
-Selector& Selector::operator=(Selector&&) noexcept = default;
-Selector::~Selector() = default;
-
 bool Selector::takes(const Item& item) {
-    const bool close = item.is_close();
-    seen_ += close ? 0 : 1;
-    if (!passes(item) || !in_share(item)) {
+    if (item.is_close() && closes_ == Closes::kNone) {
         return false;
     }
-    matched_ += close ? 0 : 1;
-    return true;
+    return remembers_ ? takes_with_connection(item) : takes_by_itself(item);
+}
+
+bool Selector::takes_with_connection(const Item& item) {
+    if (item.is_close()) {
+        if (const auto known = choices_.take(item.source, item.connection)) {
+            return closes_ == Closes::kAny ? (*known & kTaken) != 0 : (*known & kLeft) == 0;
+        }
+        return takes_by_itself(item);
+    }
+    const bool taken = takes_by_itself(item);
+    choices_.add(item.source, item.connection, taken ? kTaken : kLeft);
+    return taken;
 }
 
 bool Selector::same_for_connection() const {
@@ -183,6 +221,9 @@ bool Selector::same_for_connection() const {
 }
 
 bool Selector::passes(const Item& item) {
+    if (!among(only_, item.source.address)) {
+        return false;
+    }
     if (!filter_) {
         return true;
     }

@@ -1,6 +1,7 @@
 #pragma once
 // Which queries a rule takes: a filter (`where`) and a share of what passes it.
 
+#include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/prefix.hh"
@@ -8,13 +9,16 @@
 #include "core/base/trace_time.hh"
 #include "core/dns/message.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/rule.hh"
+#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/values.hh"
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <limits>
-#include <memory>
 #include <optional>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace reprise::mutator {
@@ -27,7 +31,7 @@ namespace reprise::mutator {
 class Filter {
 public:
     /// Takes the keys where.*; nothing where there are none.
-    static std::unique_ptr<Filter> make(Arguments& arguments);
+    static std::optional<Filter> make(Arguments& arguments);
 
     /// Before the first matches(): the time of the trace's first query, from which seconds count.
     void begin(Nanoseconds first);
@@ -59,7 +63,34 @@ private:
     bool on_message_ = false; ///< some condition needs the message
 };
 
-class Filter;
+/// Bits by connection, from its first query to its close. Memory: about 80 bytes for each of the
+/// last `most` connections; older ones are forgotten.
+class ConnectionChoices {
+public:
+    explicit ConnectionChoices(size_t most = 1UL << 20U) : most_(most) {}
+
+    /// Adds bits to the choice of the source's connection; none where that is 0.
+    void add(const Endpoint& source, std::uint64_t connection, std::uint8_t bits);
+
+    /// The bits, once; nothing where the connection is not known.
+    std::optional<std::uint8_t> take(const Endpoint& source, std::uint64_t connection);
+
+    /// Connections known now.
+    [[nodiscard]] size_t size() const { return choices_.size(); }
+
+private:
+    size_t most_;
+    std::unordered_map<std::uint64_t, std::uint8_t> choices_; ///< by hash of source and connection
+    std::deque<std::uint64_t> order_;                         ///< of appearance; some are gone
+};
+
+/// Whether a selector takes the close of a connection.
+enum class Closes : std::uint8_t {
+    kNone,     ///< no close
+    kBySource, ///< as a query of its source; never where there is a share by query below 100
+    kAny,      ///< where any query of the connection was taken
+    kAll,      ///< where every query of it was
+};
 
 /// Of the queries that pass the filter, `share` percent.
 ///
@@ -72,34 +103,34 @@ class Filter;
 class Selector {
 public:
     /// Takes the keys share, by and where.* from `arguments`. `by_source` is the default of by.
-    Selector(Arguments& arguments, std::uint64_t seed, bool by_source = false);
-    Selector(Selector&&) noexcept;
-    Selector& operator=(Selector&&) noexcept;
-    ~Selector();
+    Selector(Arguments& arguments, std::uint64_t seed, Closes closes, bool by_source = false);
 
-    /// To be asked once for each query, in order. Closes may be asked for too: they are taken where
-    /// their source is, are not counted, and are never part of a share by query below 100.
+    /// Passes only queries of these sources, besides what the filter says.
+    void restrict_to(std::vector<Prefix> sources) { only_ = std::move(sources); }
+
+    /// To be asked once for each query, in order, and each close.
     bool takes(const Item& item);
 
     /// Whether all queries of a connection and its close are taken alike: there is no share by
     /// query and no condition on the message or the time.
     [[nodiscard]] bool same_for_connection() const;
 
-    /// Queries asked for so far.
-    [[nodiscard]] std::uint64_t seen() const { return seen_; }
-
-    /// Taken so far.
-    [[nodiscard]] std::uint64_t matched() const { return matched_; }
-
 private:
+    bool takes_by_itself(const Item& item) { return passes(item) && in_share(item); }
+
+    bool takes_with_connection(const Item& item);
     bool passes(const Item& item);
     bool in_share(const Item& item);
     bool next_in_share();
     void draw_next();
 
-    std::unique_ptr<Filter> filter_; ///< null: everything passes
-    bool begun_ = false;             ///< the filter knows the first query's time
-    double share_ = 1;               ///< 0 to 1
+    std::optional<Filter> filter_; ///< none: everything passes
+    std::vector<Prefix> only_;     ///< none: every source passes
+    Closes closes_;
+    bool remembers_ = false; ///< a close is taken by what was taken of its connection
+    ConnectionChoices choices_;
+    bool begun_ = false; ///< the filter knows the first query's time
+    double share_ = 1;   ///< 0 to 1
     bool by_source_ = false;
     std::uint64_t key_ = 0;
     std::uint64_t limit_ = 0;  ///< by source: hashes below it are taken
@@ -109,8 +140,6 @@ private:
     double next_ = 0;          ///< place of the next of the rarer choice among passed_
     std::uint64_t drawn_ = 0;  ///< of them so far
     std::uint64_t passed_ = 0; ///< the filter
-    std::uint64_t seen_ = 0;
-    std::uint64_t matched_ = 0;
 };
 
 } // namespace reprise::mutator

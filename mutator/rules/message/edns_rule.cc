@@ -19,7 +19,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -166,8 +165,7 @@ void EdnsRule::check(const Arguments& arguments) {
     const auto key =
         std::ranges::find_if(kEdnsChanges, [&](const auto& name) { return arguments.has(name); });
     if (key == kEdnsChanges.end() && !set_) {
-        arguments.finish(); // a misspelt key explains itself
-        arguments.fail("", "nothing to set; give set=on|off, or size=1232, do=on, ...");
+        arguments.fail_lacking("nothing to set; give set=on|off, or size=1232, do=on, ...");
     }
     if (key != kEdnsChanges.end() && set_ == false) {
         arguments.fail(*key, "contradicts set=off, which leaves no OPT record to hold it");
@@ -209,10 +207,7 @@ RuleKind edns_kind() {
             .help = "EDNS: set=on|off (the OPT record), size=BYTES, do=on|off, version=N, "
                     "nsid=on|off, cookie=random|HEX|off, ecs=PREFIX,...|off (several: drawn by "
                     "source), padding=BLOCK|off; what is set adds OPT where there is none",
-            .make =
-                [](Arguments& arguments, const RuleSettings& settings) {
-                    return std::make_unique<EdnsRule>(arguments, settings);
-                },
+            .make = make<EdnsRule>,
             .sets = {"set", "size", "do", "version", "nsid", "cookie", "ecs", "padding"}};
 }
 

@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 namespace reprise::mutator {
@@ -58,8 +57,7 @@ Flags read_flags(Arguments& arguments) {
         flags.value |= static_cast<std::uint16_t>(opcode << kOpcodeShift);
     }
     if (flags.mask == 0) {
-        arguments.finish(); // a misspelt key explains itself
-        arguments.fail("", "nothing to set; give set=rd,-cd or opcode=NOTIFY");
+        arguments.fail_lacking("nothing to set; give set=rd,-cd or opcode=NOTIFY");
     }
     return flags;
 }
@@ -84,10 +82,7 @@ RuleKind header_kind() {
             .first_key = "set",
             .help = "Header flags: set=rd,-cd (aa tc rd ra z ad cd, - clears), or rd= cd= ad= "
                     "z=on|off; opcode=QUERY|IQUERY|STATUS|NOTIFY|UPDATE|DSO|N",
-            .make =
-                [](Arguments& arguments, const RuleSettings& settings) {
-                    return std::make_unique<HeaderRule>(arguments, settings);
-                },
+            .make = make<HeaderRule>,
             .sets = {"rd", "cd", "ad", "z", "opcode"}};
 }
 

@@ -2,7 +2,7 @@
 
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
-#include "mutator/rules/engine/rule.hh"
+#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/message/message_layout.hh"
 
 #include <algorithm>

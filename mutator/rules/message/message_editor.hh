@@ -9,7 +9,7 @@
 // records are updates, notifications and transfers, and few.
 
 #include "core/base/bytes.hh"
-#include "mutator/rules/engine/rule.hh"
+#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/message/message_layout.hh"
 
 #include <array>

@@ -1,15 +1,12 @@
 #pragma once
-// What the rules on messages share: which queries, what is counted, what happens to the malformed.
+// What the rules on messages share: what is counted, what happens to the malformed.
 
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/rule.hh"
-#include "mutator/rules/engine/selector.hh"
 #include "mutator/rules/message/message_editor.hh"
 #include "mutator/rules/message/message_layout.hh"
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 
 namespace reprise::mutator {
@@ -18,10 +15,6 @@ namespace reprise::mutator {
 /// "compressed" are queries kept as they were (Edit says why); "dropped" of "malformed" went with
 /// RuleSettings::drop_malformed; "signed" were changed though their TSIG or SIG(0) no longer holds.
 class MessageRule : public Rule {
-public:
-    void apply(Batch& batch) final;
-    [[nodiscard]] RuleCounts counts() const final;
-
 protected:
     /// Takes the selector's keys from `arguments`.
     MessageRule(Arguments& arguments, const RuleSettings& settings);
@@ -30,19 +23,15 @@ protected:
     virtual Edit edit(Item& item, const MessageLayout& layout, Batch& batch) = 0;
 
 private:
-    bool keep(Item& item, Batch& batch);
+    Outcome change(Item& item, Batch& batch) final;
 
-    Selector selector_;
     bool drop_malformed_;
-    std::array<std::uint64_t, 6> edits_{}; ///< by Edit
-    std::uint64_t signed_ = 0;
-    std::uint64_t dropped_ = 0;
+    std::uint64_t& malformed_ = rare_count("malformed");
+    std::uint64_t& no_question_ = rare_count("no_question");
+    std::uint64_t& too_long_ = rare_count("too_long");
+    std::uint64_t& compressed_ = rare_count("compressed");
+    std::uint64_t& signed_ = rare_count("signed");
+    std::uint64_t& dropped_ = rare_count("dropped");
 };
-
-/// The kinds, one file each.
-RuleKind edns_kind();
-RuleKind header_kind();
-RuleKind name_kind();
-RuleKind type_kind();
 
 } // namespace reprise::mutator

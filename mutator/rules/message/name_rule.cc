@@ -1,5 +1,6 @@
 // name: the name that is asked for. One change a rule, each made of the old name's parts.
 
+#include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
 #include "core/base/random.hh"
 #include "core/dns/message.hh"
@@ -140,9 +141,7 @@ class MovedName final : public NameRule {
 public:
     MovedName(Arguments& arguments, const RuleSettings& settings, WireBytes from, WireBytes to)
         : NameRule(arguments, settings), from_(std::move(from)), to_(std::move(to)) {
-        std::ranges::transform(from_, from_.begin(), [](std::uint8_t byte) {
-            return byte >= 'A' && byte <= 'Z' ? static_cast<std::uint8_t>(byte + 32) : byte;
-        });
+        std::ranges::transform(from_, from_.begin(), Lower{});
     }
 
 private:

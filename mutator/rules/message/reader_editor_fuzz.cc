@@ -2,7 +2,7 @@
 // it is, an edit must stay within it; where it was well formed, the result must be, and as asked.
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
-#include "mutator/rules/engine/rule.hh"
+#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/message/message_editor.hh"
 #include "mutator/rules/message/message_layout.hh"
 

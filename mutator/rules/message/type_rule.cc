@@ -12,7 +12,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 namespace reprise::mutator {
@@ -72,10 +71,7 @@ RuleKind type_kind() {
             .first_key = "to",
             .help = "Query types: to=AAAA, or a mix to=A:50,AAAA:50, chosen evenly; with by=source "
                     "each source has one type",
-            .make =
-                [](Arguments& arguments, const RuleSettings& settings) {
-                    return std::make_unique<TypeRule>(arguments, settings);
-                },
+            .make = make<TypeRule>,
             .sets = {"to"}};
 }
 

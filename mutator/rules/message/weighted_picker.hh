@@ -8,9 +8,12 @@
 
 #include "core/base/random.hh"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 namespace reprise::mutator {
@@ -18,13 +21,27 @@ namespace reprise::mutator {
 class WeightedPicker {
 public:
     /// At least one; not negative, with a positive sum.
-    WeightedPicker(const std::vector<double>& weights, std::uint64_t seed);
+    WeightedPicker(const std::vector<double>& weights, std::uint64_t seed)
+        : shares_(weights), credit_(weights.size()), random_(seed) {
+        const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+        for (double& share : shares_) {
+            share /= sum;
+        }
+        std::ranges::generate(pool_, [this] { return draw(); });
+    }
 
     /// Index of the next value.
-    size_t pick();
+    size_t pick() { return std::exchange(pool_[random_.bits() % pool_.size()], draw()); }
 
 private:
-    size_t draw();
+    size_t draw() {
+        for (size_t i = 0; i < shares_.size(); ++i) {
+            credit_[i] += shares_[i];
+        }
+        const auto most = std::ranges::max_element(credit_);
+        *most -= 1;
+        return static_cast<size_t>(most - credit_.begin());
+    }
 
     std::vector<double> shares_; ///< sum 1
     std::vector<double> credit_;

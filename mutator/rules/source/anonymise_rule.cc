@@ -8,11 +8,10 @@
 #include "core/dns/message.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/catalogue.hh"
-#include "mutator/rules/engine/connection_choices.hh"
 #include "mutator/rules/engine/rule.hh"
+#include "mutator/rules/engine/selector.hh"
 #include "mutator/rules/message/message_layout.hh"
 #include "mutator/rules/source/source_addresses.hh"
-#include "mutator/rules/source/traffic_kinds.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -23,7 +22,6 @@
 #include <cstdint>
 #include <fstream>
 #include <ios>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -74,9 +72,8 @@ CryptoPan::Key read_key(Arguments& arguments) {
     if (!text) {
         arguments.get_switch("destination");
         arguments.get_text("malformed");
-        arguments.finish(); // a misspelt key explains itself
-        arguments.fail("",
-                       "needs key=@FILE with 64 hex digits; make one with: openssl rand -hex 32");
+        arguments.fail_lacking(
+            "needs key=@FILE with 64 hex digits; make one with: openssl rand -hex 32");
     }
     const bool in_file = text->starts_with('@');
     const auto key = parse_key(in_file ? read_key_file(arguments, text->substr(1)) : *text);
@@ -90,56 +87,42 @@ CryptoPan::Key read_key(Arguments& arguments) {
 class AnonymiseRule : public Rule {
 public:
     AnonymiseRule(Arguments& arguments, const RuleSettings& settings)
-        : selector_(arguments, settings.seed, true), pan_(read_key(arguments)),
+        : Rule(Selector(arguments, settings.seed, Closes::kAny, true)), pan_(read_key(arguments)),
           destination_(arguments.get_switch("destination").value_or(false)),
           keep_malformed_(arguments.get_word("malformed", {"keep", "drop"}) == "keep"),
           reverse_{parse_name("in-addr.arpa.").value_or(WireBytes{}),
                    parse_name("ip6.arpa.").value_or(WireBytes{})} {}
 
-    void apply(Batch& batch) override {
-        retain(batch, [&](Item& item) { return !selector_.takes(item) || change(item); });
-    }
-
-    [[nodiscard]] RuleCounts counts() const override;
-
 private:
-    bool change(Item& item);
+    Outcome change(Item& item, Batch& batch) override;
     bool change_message(std::span<std::uint8_t> message);
     bool change_options(std::span<std::uint8_t> options);
     void change_subnet(std::span<std::uint8_t> option);
     void look_at_name(Bytes name);
     void tell_malformed();
 
-    ConnectionSelector selector_;
     CryptoPan pan_;
     bool destination_;
     bool keep_malformed_; ///< whatever --malformed says: they may show client subnets
     std::vector<WireBytes> reverse_;
-    std::uint64_t changed_ = 0;
-    std::uint64_t dropped_ = 0;
-    std::uint64_t subnets_ = 0;
-    std::uint64_t bad_subnets_ = 0;
-    std::uint64_t malformed_ = 0;
-    std::uint64_t reverse_names_ = 0;
+    std::uint64_t& dropped_ = rare_count("dropped");
+    std::uint64_t& malformed_ = rare_count("malformed");
+    std::uint64_t& subnets_ = rare_count("ecs");
+    std::uint64_t& bad_subnets_ = rare_count("ecs_malformed");
+    std::uint64_t& reverse_names_ = rare_count("reverse_names");
 };
 
-/// False where the query is to be dropped.
-bool AnonymiseRule::change(Item& item) {
+Rule::Outcome AnonymiseRule::change(Item& item, Batch& /*batch*/) {
     item.source.address = pan_.map(item.source.address);
     if (destination_) {
         item.destination.address = pan_.map(item.destination.address);
     }
-    if (item.is_close()) {
-        return true;
+    if (item.is_close() || change_message(item.message)) {
+        return Outcome::kChanged;
     }
-    const bool good = change_message(item.message);
-    if (!good) {
-        tell_malformed();
-    }
-    const bool stays = good || keep_malformed_;
-    changed_ += stays ? 1 : 0;
-    dropped_ += stays ? 0 : 1;
-    return stays;
+    tell_malformed();
+    dropped_ += keep_malformed_ ? 0U : 1U;
+    return keep_malformed_ ? Outcome::kChanged : Outcome::kDropped;
 }
 
 // Client subnets may hide where this rule does not look: in OPT records at other places, in bytes
@@ -211,21 +194,6 @@ void AnonymiseRule::look_at_name(Bytes name) {
     }
 }
 
-RuleCounts AnonymiseRule::counts() const {
-    RuleCounts counts = basic_counts(selector_.selector(), changed_);
-    const auto add = [&](const char* name, std::uint64_t value) {
-        if (value != 0) {
-            counts[name] = value;
-        }
-    };
-    add("dropped", dropped_);
-    add("malformed", malformed_);
-    add("ecs", subnets_);
-    add("ecs_malformed", bad_subnets_);
-    add("reverse_names", reverse_names_);
-    return counts;
-}
-
 } // namespace
 
 RuleKind anonymise_kind() {
@@ -235,10 +203,7 @@ RuleKind anonymise_kind() {
                     "AES-128): key=@FILE or key= 64 hex digits; destination=on: destinations too; "
                     "messages that cannot be parsed whole are dropped, malformed=keep keeps them; "
                     "share= is by source",
-            .make =
-                [](Arguments& arguments, const RuleSettings& settings) {
-                    return std::make_unique<AnonymiseRule>(arguments, settings);
-                },
+            .make = make<AnonymiseRule>,
             .effect = Effect::kSources};
 }
 

@@ -8,12 +8,10 @@
 #include "mutator/rules/engine/selector.hh"
 #include "mutator/rules/engine/source_key.hh"
 #include "mutator/rules/engine/values.hh"
-#include "mutator/rules/source/traffic_kinds.hh"
 
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,32 +67,24 @@ bool ClassMix::set(const Item& item, std::uint16_t& where) const {
 class ClassRule : public Rule {
 public:
     ClassRule(Arguments& arguments, const RuleSettings& settings)
-        : selector_(arguments, settings.seed, true),
+        : Rule(Selector(arguments, settings.seed, Closes::kBySource, true)),
           rtt_(arguments, "rtt", "ms", mixed_seed(settings.seed, kRttUse)),
           idle_(arguments, "idle", "s", mixed_seed(settings.seed, kIdleUse)) {
         if (rtt_.empty() && idle_.empty()) {
-            arguments.finish(); // a misspelt key explains itself
-            arguments.fail("", "needs rtt= (ms) or idle= (s), a number or a mix as 20:50,80:30");
+            arguments.fail_lacking(
+                "needs rtt= (ms) or idle= (s), a number or a mix as 20:50,80:30");
         }
     }
-
-    void apply(Batch& batch) override {
-        for (Item& item : batch.items) {
-            if (selector_.takes(item)) {
-                const bool rtt = rtt_.set(item, item.rtt_class);
-                const bool idle = idle_.set(item, item.idle_class);
-                changed_ += (rtt || idle) && !item.is_close() ? 1U : 0U;
-            }
-        }
-    }
-
-    [[nodiscard]] RuleCounts counts() const override { return basic_counts(selector_, changed_); }
 
 private:
-    Selector selector_;
+    Outcome change(Item& item, Batch& /*batch*/) override {
+        const bool rtt = rtt_.set(item, item.rtt_class);
+        const bool idle = idle_.set(item, item.idle_class);
+        return rtt || idle ? Outcome::kChanged : Outcome::kSame;
+    }
+
     ClassMix rtt_;
     ClassMix idle_;
-    std::uint64_t changed_ = 0;
 };
 
 } // namespace
@@ -106,10 +96,7 @@ RuleKind class_kind() {
                 "Classes of sources: idle= seconds a connection stays open unused, rtt= round trip "
                 "in ms (carried along, for rtt.by of an experiment); numbers or mixes as "
                 "idle=5:50,20:30, which stick to a source; share= is by source",
-            .make =
-                [](Arguments& arguments, const RuleSettings& settings) {
-                    return std::make_unique<ClassRule>(arguments, settings);
-                },
+            .make = make<ClassRule>,
             .sets = {"rtt", "idle"}};
 }
 

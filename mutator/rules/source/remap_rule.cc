@@ -2,22 +2,20 @@
 
 #include "core/base/address.hh"
 #include "core/base/prefix.hh"
+#include "core/trace/forms/query_source.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/catalogue.hh"
-#include "mutator/rules/engine/connection_choices.hh"
 #include "mutator/rules/engine/rule.hh"
+#include "mutator/rules/engine/selector.hh"
 #include "mutator/rules/engine/source_key.hh"
 #include "mutator/rules/engine/values.hh"
 #include "mutator/rules/source/source_addresses.hh"
-#include "mutator/rules/source/traffic_kinds.hh"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -27,11 +25,6 @@ namespace {
 /// Most sources that are told apart by a table: 400 MB.
 constexpr std::uint64_t kMostSources = 1UL << 22U;
 constexpr std::uint64_t kSharedUse = 0x4e3a9;
-
-/// Server addresses for documentation, as elsewhere in Reprise.
-constexpr std::array<std::uint8_t, 4> kServer4{192, 0, 2, 53};
-constexpr std::array<std::uint8_t, 16> kServer6{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0,
-                                                0,    0,    0,    0,    0, 0, 0, 0x53};
 
 /// One prefix and the sources that live in it by now.
 class Home {
@@ -71,33 +64,22 @@ class RemapRule : public Rule {
 public:
     RemapRule(Arguments& arguments, const RuleSettings& settings);
 
-    void apply(Batch& batch) override {
-        for (Item& item : batch.items) {
-            if (selector_.takes(item)) {
-                change(item);
-            }
-        }
-    }
-
-    [[nodiscard]] RuleCounts counts() const override;
-
 private:
-    void change(Item& item);
+    Outcome change(Item& item, Batch& batch) override;
 
-    ConnectionSelector selector_;
     std::uint64_t key_;
     std::vector<Home> homes_; ///< one, or one of each family
-    std::uint64_t changed_ = 0;
-    std::uint64_t shared_ = 0;
-    std::uint64_t family_changed_ = 0;
+    std::uint64_t& sources_ = count("sources");
+    std::uint64_t& shared_ = rare_count("shared");
+    std::uint64_t& family_changed_ = rare_count("family_changed");
 };
 
 RemapRule::RemapRule(Arguments& arguments, const RuleSettings& settings)
-    : selector_(arguments, settings.seed, true), key_(mixed_seed(settings.seed, kSharedUse)) {
+    : Rule(Selector(arguments, settings.seed, Closes::kAny, true)),
+      key_(mixed_seed(settings.seed, kSharedUse)) {
     const auto prefixes = get_prefixes(arguments, "to");
     if (prefixes.empty()) {
-        arguments.finish(); // a misspelt key explains itself
-        arguments.fail("", "needs to=, a prefix as 198.18.0.0/15, or one of each family");
+        arguments.fail_lacking("needs to=, a prefix as 198.18.0.0/15, or one of each family");
     }
     for (const Prefix& prefix : prefixes) {
         homes_.emplace_back(prefix);
@@ -111,36 +93,22 @@ RemapRule::RemapRule(Arguments& arguments, const RuleSettings& settings)
 
 // Where only the other family has a prefix, the source changes its family and takes the destination
 // with it.
-void RemapRule::change(Item& item) {
+Rule::Outcome RemapRule::change(Item& item, Batch& /*batch*/) {
     const bool v4 = item.source.address.is_v4();
     Home& home = homes_.front().is_v4() == v4 ? homes_.front() : homes_.back();
+    const size_t known = home.sources();
     bool shared = false;
     const IpAddress address = home.address_of(item.source.address, key_, shared);
+    sources_ += home.sources() - known;
     const bool moves = home.is_v4() != v4;
     if (item.destination.address.is_v4() != home.is_v4()) {
-        item.destination.address =
-            home.is_v4() ? IpAddress::v4(kServer4.data()) : IpAddress::v6(kServer6.data());
+        item.destination.address = trace::example_server(!home.is_v4());
     }
     if (!item.is_close()) {
-        changed_ += address != item.source.address ? 1U : 0U;
         shared_ += shared ? 1U : 0U;
         family_changed_ += moves ? 1U : 0U;
     }
-    item.source.address = address;
-}
-
-RuleCounts RemapRule::counts() const {
-    RuleCounts counts = basic_counts(selector_.selector(), changed_);
-    for (const Home& home : homes_) {
-        counts["sources"] += home.sources();
-    }
-    if (shared_ != 0) {
-        counts["shared"] = shared_;
-    }
-    if (family_changed_ != 0) {
-        counts["family_changed"] = family_changed_;
-    }
-    return counts;
+    return set(item.source.address, address);
 }
 
 } // namespace
@@ -151,10 +119,7 @@ RuleKind remap_kind() {
             .help = "Gives sources addresses of a prefix, in order of appearance, one to one while "
                     "it has room: to=PREFIX or to=PREFIX4,PREFIX6; with one prefix sources of the "
                     "other family move into it; share= is by source",
-            .make =
-                [](Arguments& arguments, const RuleSettings& settings) {
-                    return std::make_unique<RemapRule>(arguments, settings);
-                },
+            .make = make<RemapRule>,
             .effect = Effect::kSources};
 }
 

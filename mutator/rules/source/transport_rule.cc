@@ -3,12 +3,10 @@
 #include "core/wire/query.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/catalogue.hh"
-#include "mutator/rules/engine/connection_choices.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/selector.hh"
 #include "mutator/rules/engine/source_key.hh"
 #include "mutator/rules/engine/values.hh"
-#include "mutator/rules/source/traffic_kinds.hh"
 
 #include <spdlog/spdlog.h>
 
@@ -16,8 +14,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,31 +44,29 @@ public:
     TransportRule(Arguments& arguments, const RuleSettings& settings);
 
     void apply(Batch& batch) override;
-    [[nodiscard]] RuleCounts counts() const override;
 
 private:
-    [[nodiscard]] Transport target(const Item& item) const;
-    void change(Item& item);
-    bool keep_close(Item& item, size_t place);
-    bool keep_by_choice(Item& item, std::uint8_t choice, size_t place);
+    Outcome change(Item& item, Batch& batch) override;
 
-    Selector selector_;
+    Outcome leave(Item& item) override { return move(item, item.transport); }
+
+    Outcome move(Item& item, Transport to);
+    Outcome move_close(Item& item, std::uint8_t choice);
+
     std::vector<Transport> targets_;
     StickyChoice choice_;
     std::uint64_t key_;
     ConnectionChoices choices_; ///< transports of the connection's queries that are still on it
     std::vector<std::pair<size_t, Item>> extra_; ///< closes to insert, with their places
-    std::uint64_t changed_ = 0;
-    std::uint64_t closes_dropped_ = 0;
-    std::array<std::uint64_t, kTransportCount> to_{}; ///< changed, by the new transport
+    std::uint64_t& closes_dropped_ = rare_count("closes_dropped");
+    std::array<std::uint64_t*, kTransportCount> to_{}; ///< changed, by the new transport
 };
 
 std::vector<Weighted> read_mix(Arguments& arguments) {
     auto mix = get_mix(arguments, "to");
     if (mix.empty()) {
-        arguments.finish(); // a misspelt key explains itself
-        arguments.fail("", "needs to=, one of udp, tcp, tls, stateless-tcp, or a mix as "
-                           "udp:90,tcp:10");
+        arguments.fail_lacking("needs to=, one of udp, tcp, tls, stateless-tcp, or a mix as "
+                               "udp:90,tcp:10");
     }
     for (const Weighted& entry : mix) {
         one_of(arguments, "to", entry.value, words());
@@ -81,7 +75,7 @@ std::vector<Weighted> read_mix(Arguments& arguments) {
 }
 
 TransportRule::TransportRule(Arguments& arguments, const RuleSettings& settings)
-    : selector_(arguments, settings.seed, true), choice_({1.0}),
+    : Rule(Selector(arguments, settings.seed, Closes::kBySource, true)), choice_({1.0}),
       key_(mixed_seed(settings.seed, kMixUse)) {
     std::vector<double> weights;
     for (const Weighted& entry : read_mix(arguments)) {
@@ -89,6 +83,10 @@ TransportRule::TransportRule(Arguments& arguments, const RuleSettings& settings)
         weights.push_back(entry.weight);
     }
     choice_ = StickyChoice(weights);
+    for (size_t value = 0; value < kTransportCount; ++value) {
+        to_.at(value) =
+            &rare_count("to_" + std::string(transport_name(static_cast<Transport>(value))));
+    }
     if (std::ranges::find(targets_, Transport::kStatelessTcp) != targets_.end()) {
         spdlog::warn("event=stateless_tcp note=\"this is the clients' side; the server's is "
                      "server.front of the experiment that replays the trace\"");
@@ -96,60 +94,43 @@ TransportRule::TransportRule(Arguments& arguments, const RuleSettings& settings)
 }
 
 void TransportRule::apply(Batch& batch) {
-    size_t kept = 0;
-    retain(batch, [&](Item& item) {
-        bool keep = true;
-        if (item.is_close()) {
-            keep = keep_close(item, kept);
-        } else {
-            change(item);
-        }
-        kept += keep ? 1 : 0;
-        return keep;
-    });
+    Rule::apply(batch);
     for (; !extra_.empty(); extra_.pop_back()) {
         const auto& [place, item] = extra_.back();
         batch.items.insert(batch.items.begin() + static_cast<std::ptrdiff_t>(place), item);
     }
 }
 
-Transport TransportRule::target(const Item& item) const {
-    return targets_[choice_.draw(source_key(item.source.address, key_))];
+Rule::Outcome TransportRule::change(Item& item, Batch& /*batch*/) {
+    return move(item, targets_[choice_.draw(source_key(item.source.address, key_))]);
 }
 
 // Connections are the trace's own. TLS takes over TCP's; a query that comes to TCP or leaves it has
 // none any more, and the replay gives it its source's.
-void TransportRule::change(Item& item) {
-    const std::uint64_t connection = item.connection;
-    const Transport to = selector_.takes(item) ? target(item) : item.transport;
-    if (to != item.transport) {
-        item.connection =
-            has_connections(to) && has_connections(item.transport) ? item.connection : 0;
-        item.transport = to;
-        ++changed_;
-        ++to_.at(static_cast<size_t>(to));
+Rule::Outcome TransportRule::move(Item& item, Transport to) {
+    const bool same = to == item.transport;
+    const bool stays = same || (has_connections(to) && has_connections(item.transport));
+    if (item.is_close()) {
+        return move_close(item, stays ? bit_of(to) : std::uint8_t{0});
     }
-    if (!selector_.same_for_connection()) {
+    const std::uint64_t connection = item.connection;
+    if (!same) {
+        item.connection = stays ? connection : 0;
+        item.transport = to;
+        ++*to_.at(static_cast<size_t>(to));
+    }
+    if (!selector().same_for_connection()) {
         choices_.add(item.source, connection, item.connection != 0 ? bit_of(to) : std::uint8_t{0});
     }
+    return same ? Outcome::kSame : Outcome::kChanged;
 }
 
-bool TransportRule::keep_close(Item& item, size_t place) {
-    std::optional<std::uint8_t> choice;
-    if (!selector_.same_for_connection()) {
-        choice = choices_.take(item.source, item.connection);
+// A close for each transport that the connection's queries are on now: usually one. `choice` are
+// the transports where no query of it is known.
+Rule::Outcome TransportRule::move_close(Item& item, std::uint8_t choice) {
+    if (!selector().same_for_connection()) {
+        choice = choices_.take(item.source, item.connection).value_or(choice);
     }
-    if (!choice) {
-        const Transport to = selector_.takes(item) ? target(item) : item.transport;
-        const bool stays =
-            to == item.transport || (has_connections(to) && has_connections(item.transport));
-        choice = stays ? bit_of(to) : std::uint8_t{0};
-    }
-    return keep_by_choice(item, *choice, place);
-}
-
-// A close for each transport that the connection's queries are on now: usually one.
-bool TransportRule::keep_by_choice(Item& item, std::uint8_t choice, size_t place) {
     bool kept = false;
     for (size_t value = 0; value < kTransportCount; ++value) {
         const auto transport = static_cast<Transport>(value);
@@ -157,28 +138,14 @@ bool TransportRule::keep_by_choice(Item& item, std::uint8_t choice, size_t place
             continue;
         }
         if (kept) {
-            extra_.emplace_back(place + 1, item).second.transport = transport;
+            extra_.emplace_back(place() + 1, item).second.transport = transport;
         } else {
             item.transport = transport;
         }
         kept = true;
     }
-    closes_dropped_ += kept ? 0 : 1;
-    return kept;
-}
-
-RuleCounts TransportRule::counts() const {
-    RuleCounts counts = basic_counts(selector_, changed_);
-    for (size_t value = 0; value < kTransportCount; ++value) {
-        if (to_.at(value) != 0) {
-            const auto name = transport_name(static_cast<Transport>(value));
-            counts["to_" + std::string(name)] = to_.at(value);
-        }
-    }
-    if (closes_dropped_ != 0) {
-        counts["closes_dropped"] = closes_dropped_;
-    }
-    return counts;
+    closes_dropped_ += kept ? 0U : 1U;
+    return kept ? Outcome::kSame : Outcome::kDropped;
 }
 
 } // namespace
@@ -188,10 +155,7 @@ RuleKind transport_kind() {
             .first_key = "to",
             .help = "Transport: to=udp, tcp, tls or stateless-tcp, or a mix as to=udp:90,tcp:10, "
                     "which sticks to a source; share= is by source",
-            .make =
-                [](Arguments& arguments, const RuleSettings& settings) {
-                    return std::make_unique<TransportRule>(arguments, settings);
-                },
+            .make = make<TransportRule>,
             .sets = {"to"}};
 }
 

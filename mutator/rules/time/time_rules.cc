@@ -1,4 +1,4 @@
-#include "mutator/rules/time/time_rules.hh"
+// Rules that set the times of queries.
 
 #include "core/base/clock.hh"
 #include "core/base/numbers.hh"
@@ -16,6 +16,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,34 @@
 #include <vector>
 
 namespace reprise::mutator {
+
+namespace {
+
+/// Where the rate bends: `rate` queries/s at `seconds` from the first query.
+struct RatePoint {
+    double seconds = 0;
+    double rate = 0;
+};
+
+/// Linear between the points; before the first its rate, behind the last its rate. Two points at
+/// the same second are a step.
+class RateProfile {
+public:
+    /// At least one point, seconds not falling, rates not negative, the last above 0.
+    explicit RateProfile(std::vector<RatePoint> points);
+
+    /// The time in seconds at which `count` queries (not necessarily whole ones) are due: the
+    /// inverse of the rate's integral. `count` must not fall from call to call.
+    double time_of(double count);
+
+private:
+    /// Of the piece between points piece_ and piece_ + 1.
+    [[nodiscard]] double piece_queries() const;
+
+    std::vector<RatePoint> points_;
+    size_t piece_ = 0;
+    double before_ = 0; ///< queries due before the piece
+};
 
 RateProfile::RateProfile(std::vector<RatePoint> points) : points_(std::move(points)) {
     if (points_.front().seconds > 0) {
@@ -57,38 +86,38 @@ double RateProfile::time_of(double count) {
     return from.seconds + 2 * due / (from.rate + root);
 }
 
-void ArrivalRule::start(const Item& item) {
-    started_ = true;
-    first_ = current_ = old_ = std::max<Nanoseconds>(item.time, 0);
-    next_ = added(first_, arrivals_(0));
-}
+/// Puts queries whose times were changed back into order: holds them until nothing earlier can
+/// come. Equal times keep the order of put(). Memory: about 150 bytes and the message for each
+/// query held; kept for reuse.
+class Reorder {
+public:
+    /// Copies the item; `time` is its new time.
+    void put(const Item& item, Nanoseconds time);
 
-Nanoseconds ArrivalRule::next_time(const Item& item) {
-    if (item.is_close()) {
-        const Nanoseconds behind = std::max<Nanoseconds>(item.time - old_, 0);
-        return std::max(current_, std::min(added(current_, behind), next_));
-    }
-    const Nanoseconds time =
-        in_range(next_, "gap, poisson or profile", "give a smaller gap or a greater rate");
-    next_ = added(first_, arrivals_(++queries_));
-    return time;
-}
+    /// Appends what is due up to and including `until`, in order, with messages copied into the
+    /// batch.
+    void release(Nanoseconds until, Batch& batch);
 
-void ArrivalRule::apply(Batch& batch) {
-    for (Item& item : batch.items) {
-        if (!started_) {
-            start(item);
-        }
-        current_ = next_time(item);
-        old_ = item.time;
-        changed_ += !item.is_close() && current_ != item.time ? 1U : 0U;
-        item.time = current_;
-    }
-}
+private:
+    struct Slot {
+        Item item; ///< its message is in `bytes`
+        std::vector<std::uint8_t> bytes;
+    };
 
-RuleCounts ArrivalRule::counts() const {
-    return {{"seen", queries_}, {"matched", queries_}, {"changed", changed_}};
-}
+    struct Entry {
+        Nanoseconds time;
+        std::uint64_t order;
+        std::uint32_t slot;
+    };
+
+    static bool is_later(const Entry& a, const Entry& b);
+    std::uint32_t free_slot();
+
+    std::vector<Entry> heap_; ///< the earliest on top
+    std::vector<Slot> slots_;
+    std::vector<std::uint32_t> free_;
+    std::uint64_t order_ = 0;
+};
 
 bool Reorder::is_later(const Entry& a, const Entry& b) {
     return a.time != b.time ? a.time > b.time : a.order > b.order;
@@ -126,8 +155,6 @@ void Reorder::release(Nanoseconds until, Batch& batch) {
     }
 }
 
-namespace {
-
 /// Moves by a shift: one that does not fit the trace is refused.
 Nanoseconds shifted(Nanoseconds time, Nanoseconds shift) {
     time = std::max<Nanoseconds>(time, 0);
@@ -135,58 +162,137 @@ Nanoseconds shifted(Nanoseconds time, Nanoseconds shift) {
                     "give a seconds= nearer to 0");
 }
 
-} // namespace
+/// Gives nanoseconds from the first query to query number 0, 1, 2, ...; they never fall.
+using Arrivals = std::function<double(std::uint64_t number)>;
 
-// The sums are whole numbers, so that no rounding adds up over the trace.
-Nanoseconds SpeedRule::next_time(const Item& item) {
-    if (!started_) {
-        started_ = true;
-        first_ = old_ = item.time;
+/// Sets the time of every query from its number alone. The first query keeps its time. The close of
+/// a connection keeps its place in the order: it comes as long after the item before it as it did,
+/// but at the latest with the next query's arrival.
+class ArrivalRule : public Rule {
+public:
+    /// The selector takes everything.
+    ArrivalRule(Selector selector, Arrivals arrivals)
+        : Rule(std::move(selector)), arrivals_(std::move(arrivals)) {}
+
+private:
+    Outcome change(Item& item, Batch& batch) override;
+    Nanoseconds next_time(const Item& item);
+
+    Arrivals arrivals_;
+    std::uint64_t queries_ = 0;
+    Nanoseconds first_ = 0;
+    Nanoseconds next_ = 0;    ///< of the next query
+    Nanoseconds old_ = 0;     ///< time of the last item as it came
+    Nanoseconds current_ = 0; ///< and as it is now
+    bool started_ = false;
+};
+
+Nanoseconds ArrivalRule::next_time(const Item& item) {
+    if (item.is_close()) {
+        const Nanoseconds behind = std::max<Nanoseconds>(item.time - old_, 0);
+        return std::max(current_, std::min(added(current_, behind), next_));
     }
-    taken_ = item.is_close() ? taken_ : selector_.takes(item);
-    (taken_ ? fast_ : kept_) += item.time - old_;
+    const Nanoseconds time =
+        in_range(next_, "gap, poisson or profile", "give a smaller gap or a greater rate");
+    next_ = added(first_, arrivals_(++queries_));
+    return time;
+}
+
+Rule::Outcome ArrivalRule::change(Item& item, Batch& /*batch*/) {
+    if (!std::exchange(started_, true)) {
+        first_ = current_ = old_ = std::max<Nanoseconds>(item.time, 0);
+        next_ = added(first_, arrivals_(0));
+    }
+    current_ = next_time(item);
     old_ = item.time;
-    return in_range(
-        added(std::max<Nanoseconds>(first_ + kept_, 0), static_cast<double>(fast_) / factor_),
-        "speed", "give a greater factor=");
+    return set(item.time, current_);
 }
 
-void SpeedRule::apply(Batch& batch) {
-    for (Item& item : batch.items) {
-        const Nanoseconds time = next_time(item);
-        changed_ += !item.is_close() && time != item.time ? 1U : 0U;
-        item.time = time;
+/// Divides the gap before every query taken by `factor`; gaps before others stay. So the order is
+/// kept whatever is taken, and the whole trace, or a span of it, runs faster or slower. The gap
+/// before a close is that of the query before it.
+class SpeedRule : public Rule {
+public:
+    SpeedRule(Selector selector, double factor) : Rule(std::move(selector)), factor_(factor) {}
+
+private:
+    Outcome change(Item& item, Batch& /*batch*/) override {
+        taken_ = true;
+        return set(item.time, next_time(item));
     }
-}
 
-RuleCounts SpeedRule::counts() const {
-    return {{"seen", selector_.seen()}, {"matched", selector_.matched()}, {"changed", changed_}};
-}
+    Outcome leave(Item& item) override {
+        taken_ = taken_ && item.is_close();
+        return set(item.time, next_time(item));
+    }
 
-void ShiftRule::apply(Batch& batch) {
-    for (Item& item : batch.items) {
-        if (!item.is_close()) {
-            selector_.takes(item);
+    // The sums are whole numbers, so that no rounding adds up over the trace.
+    Nanoseconds next_time(const Item& item) {
+        if (!std::exchange(started_, true)) {
+            first_ = old_ = item.time;
         }
-        const Nanoseconds time = shifted(item.time, shift_);
-        changed_ += !item.is_close() && time != item.time ? 1U : 0U;
-        item.time = time;
+        (taken_ ? fast_ : kept_) += item.time - old_;
+        old_ = item.time;
+        return in_range(
+            added(std::max<Nanoseconds>(first_ + kept_, 0), static_cast<double>(fast_) / factor_),
+            "speed", "give a greater factor=");
     }
-}
 
-RuleCounts ShiftRule::counts() const {
-    return {{"seen", selector_.seen()}, {"matched", selector_.matched()}, {"changed", changed_}};
-}
+    double factor_;
+    bool started_ = false;
+    bool taken_ = false; ///< the last query
+    Nanoseconds first_ = 0;
+    Nanoseconds old_ = 0;  ///< of the last item
+    Nanoseconds kept_ = 0; ///< sums of the gaps as they were: not taken
+    Nanoseconds fast_ = 0; ///< and taken
+};
+
+/// Moves all items by the same time.
+class ShiftRule : public Rule {
+public:
+    /// The selector takes everything.
+    ShiftRule(Selector selector, Nanoseconds shift) : Rule(std::move(selector)), shift_(shift) {}
+
+private:
+    Outcome change(Item& item, Batch& /*batch*/) override {
+        return set(item.time, shifted(item.time, shift_));
+    }
+
+    Nanoseconds shift_;
+};
+
+/// Moves every query taken by a time drawn from [low, high], others not, and restores the order.
+/// Closes move by the most that a query may, so that none comes before a query of its connection.
+/// Holds the queries of up to high - low of trace time (or of |shift|, where some are not taken).
+/// A query that would come before 1970 is moved to its begin; where low is high, that is an error.
+class DelayRule : public Rule {
+public:
+    /// The selector takes no close.
+    DelayRule(Selector selector, Nanoseconds low, Nanoseconds high, std::uint64_t seed)
+        : Rule(std::move(selector)), low_(low), high_(high), random_(seed) {}
+
+    void apply(Batch& batch) override;
+
+    void finish(Batch& batch) override { held_.release(kLastTime, batch); }
+
+private:
+    Nanoseconds delay(const Item& item);
+
+    Nanoseconds low_;
+    Nanoseconds high_;
+    Random random_;
+    Reorder held_;
+    std::vector<Item> incoming_; ///< a batch's items while it is filled anew
+    Nanoseconds newest_ = 0;     ///< old time
+    std::uint64_t& changed_ = count("changed");
+};
 
 Nanoseconds DelayRule::delay(const Item& item) {
-    if (item.is_close()) {
-        return std::max<Nanoseconds>(high_, 0);
+    if (takes(item)) {
+        const auto width = static_cast<std::uint64_t>(high_ - low_);
+        return low_ + static_cast<Nanoseconds>(random_.between(0, width));
     }
-    if (!selector_.takes(item)) {
-        return 0;
-    }
-    const auto width = static_cast<std::uint64_t>(high_ - low_);
-    return low_ + static_cast<Nanoseconds>(random_.between(0, width));
+    return item.is_close() ? std::max<Nanoseconds>(high_, 0) : 0;
 }
 
 void DelayRule::apply(Batch& batch) {
@@ -203,16 +309,8 @@ void DelayRule::apply(Batch& batch) {
     incoming_.clear();
 }
 
-void DelayRule::finish(Batch& batch) { held_.release(kLastTime, batch); }
-
-RuleCounts DelayRule::counts() const {
-    return {{"seen", selector_.seen()}, {"matched", selector_.matched()}, {"changed", changed_}};
-}
-
-// Rules on time. Those that set every query's time (gap, poisson, profile) take no share and no
+// Those that set every query's time (gap, poisson, profile) take no share and no
 // filter: two clocks in one trace have no order.
-
-namespace {
 
 constexpr double kMostRate = 1e9; ///< queries/s
 constexpr size_t kMostPoints = 10'000;
@@ -229,17 +327,18 @@ double need_number(Arguments& arguments, std::string_view key, double low, doubl
     return *value;
 }
 
-void need_all(Arguments& arguments, std::uint64_t seed) {
+/// A selector that takes everything, closes too.
+Selector need_all(Arguments& arguments, std::uint64_t seed) {
     if (!arguments.takes_all()) {
         arguments.fail({}, "sets the time of every query and takes no share and no where; leave "
                            "them out");
     }
-    const Selector unused(arguments, seed); // its keys are known, so that share=100 passes
+    return {arguments, seed, Closes::kBySource}; // its keys are known, so that share=100 passes
 }
 
 std::unique_ptr<Rule> make_speed(Arguments& arguments, const RuleSettings& settings) {
     const double factor = need_number(arguments, "factor", 1e-6, 1e6);
-    return std::make_unique<SpeedRule>(Selector(arguments, settings.seed), factor);
+    return std::make_unique<SpeedRule>(Selector(arguments, settings.seed, Closes::kNone), factor);
 }
 
 std::unique_ptr<Rule> make_shift(Arguments& arguments, const RuleSettings& settings) {
@@ -253,7 +352,7 @@ std::unique_ptr<Rule> make_shift(Arguments& arguments, const RuleSettings& setti
         arguments.fail("seconds", "with share or where is at most 3600 either way, as that much of "
                                   "the trace is held in memory; shift two files and merge them");
     }
-    Selector selector(arguments, settings.seed);
+    Selector selector(arguments, settings.seed, all ? Closes::kBySource : Closes::kNone);
     if (all) {
         return std::make_unique<ShiftRule>(std::move(selector), *shift);
     }
@@ -263,21 +362,23 @@ std::unique_ptr<Rule> make_shift(Arguments& arguments, const RuleSettings& setti
 std::unique_ptr<Rule> make_jitter(Arguments& arguments, const RuleSettings& settings) {
     const double us = need_number(arguments, "us", 0, kMostJitter);
     const auto most = static_cast<Nanoseconds>(std::llround(us * 1e3));
-    return std::make_unique<DelayRule>(Selector(arguments, settings.seed), -most, most,
-                                       settings.seed);
+    return std::make_unique<DelayRule>(Selector(arguments, settings.seed, Closes::kNone), -most,
+                                       most, settings.seed);
 }
 
 std::unique_ptr<Rule> make_gap(Arguments& arguments, const RuleSettings& settings) {
-    need_all(arguments, settings.seed);
+    Selector selector = need_all(arguments, settings.seed);
     const double gap = need_number(arguments, "ms", 0, 1e9) * 1e6;
-    return std::make_unique<ArrivalRule>(
-        [gap](std::uint64_t number) { return static_cast<double>(number) * gap; });
+    return std::make_unique<ArrivalRule>(std::move(selector), [gap](std::uint64_t number) {
+        return static_cast<double>(number) * gap;
+    });
 }
 
 std::unique_ptr<Rule> make_poisson(Arguments& arguments, const RuleSettings& settings) {
-    need_all(arguments, settings.seed);
+    Selector selector = need_all(arguments, settings.seed);
     const double gap = 1e9 / need_number(arguments, "rate", 1e-3, kMostRate);
     return std::make_unique<ArrivalRule>(
+        std::move(selector),
         [gap, random = Random(settings.seed), offset = 0.0](std::uint64_t number) mutable {
             offset += number == 0 ? 0 : random.exponential(gap);
             return offset;
@@ -320,15 +421,16 @@ std::vector<RatePoint> points_of(Arguments& arguments) {
 }
 
 std::unique_ptr<Rule> make_profile(Arguments& arguments, const RuleSettings& settings) {
-    need_all(arguments, settings.seed);
+    Selector selector = need_all(arguments, settings.seed);
     RateProfile profile(points_of(arguments));
     const bool poisson = arguments.get_switch("poisson").value_or(false);
-    return std::make_unique<ArrivalRule>([profile = std::move(profile), poisson,
-                                          random = Random(settings.seed),
-                                          count = 0.0](std::uint64_t number) mutable {
-        count = poisson && number > 0 ? count + random.exponential(1) : static_cast<double>(number);
-        return profile.time_of(count) * 1e9;
-    });
+    return std::make_unique<ArrivalRule>(
+        std::move(selector), [profile = std::move(profile), poisson, random = Random(settings.seed),
+                              count = 0.0](std::uint64_t number) mutable {
+            count =
+                poisson && number > 0 ? count + random.exponential(1) : static_cast<double>(number);
+            return profile.time_of(count) * 1e9;
+        });
 }
 
 } // namespace

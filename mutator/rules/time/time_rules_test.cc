@@ -2,7 +2,6 @@
 #include "core/base/error.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/rules_test_support.hh"
-#include "mutator/rules/time/time_rules.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -192,18 +191,19 @@ TEST(JitterRule, ACloseIsBehindItsQueries) {
     }
 }
 
-TEST(RateProfile, InvertsTheIntegral) {
-    RateProfile ramp({{.seconds = 0, .rate = 0}, {.seconds = 10, .rate = 100}});
-    EXPECT_EQ(ramp.time_of(0), 0);
-    EXPECT_NEAR(ramp.time_of(5), 1, 1e-12);
-    EXPECT_NEAR(ramp.time_of(500), 10, 1e-12);
-    EXPECT_NEAR(ramp.time_of(600), 11, 1e-12);
-    RateProfile falling({{.seconds = 0, .rate = 100},
-                         {.seconds = 10, .rate = 0},
-                         {.seconds = 20, .rate = 0},
-                         {.seconds = 20, .rate = 10}});
-    EXPECT_NEAR(falling.time_of(499.5), 9, 1e-12 + 1);
-    EXPECT_NEAR(falling.time_of(501), 20.1, 1e-9);
+TEST(ProfileRule, InvertsTheIntegralOfTheRate) {
+    const auto seconds = [](const std::string& points, size_t number) {
+        const auto out = run("profile", points, steady(number + 1, 1, kStart));
+        return static_cast<double>(out.back().time - kStart) / kSecond;
+    };
+    const std::string ramp = "0:0,10:100";
+    EXPECT_EQ(seconds(ramp, 0), 0);
+    EXPECT_NEAR(seconds(ramp, 5), 1, 1e-9);
+    EXPECT_NEAR(seconds(ramp, 500), 10, 1e-9);
+    EXPECT_NEAR(seconds(ramp, 600), 11, 1e-9);
+    const std::string falling = "0:100,10:0,20:0,20:10";
+    EXPECT_NEAR(seconds(falling, 375), 5, 1e-9);
+    EXPECT_NEAR(seconds(falling, 501), 20.1, 1e-9);
 }
 
 TEST(ProfileRule, QueriesPerSecondFollowTheProfile) {

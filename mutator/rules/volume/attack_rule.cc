@@ -1,17 +1,30 @@
+// attack: an attack mixed into the trace.
+
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/base/prefix.hh"
+#include "core/base/random.hh"
+#include "core/base/trace_time.hh"
 #include "core/dns/message.hh"
+#include "core/trace/forms/query_source.hh"
 #include "core/wire/query.hh"
+#include "mutator/rules/engine/arguments.hh"
+#include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/rule.hh"
+#include "mutator/rules/engine/source_key.hh"
 #include "mutator/rules/engine/time_arithmetic.hh"
-#include "mutator/rules/volume/volume_rules.hh"
+#include "mutator/rules/engine/values.hh"
+#include "mutator/rules/source/source_addresses.hh"
+
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace reprise::mutator {
@@ -20,20 +33,52 @@ namespace {
 constexpr size_t kLabel = 12; ///< random characters: 36^12 names
 constexpr std::string_view kCharacters = "abcdefghijklmnopqrstuvwxyz0123456789";
 constexpr std::uint64_t kLowestPort = 1024;
+constexpr std::uint64_t kPoolUse = 4;                    ///< of the seed
+constexpr std::string_view kAttackers = "100.64.0.0/10"; ///< shared address space (RFC 6598)
+constexpr size_t kLongestSuffix = 255 - 1 - kLabel;      ///< leaves room for the random label
 
-/// 192.0.2.53 or 2001:db8::53 (RFC 5737, RFC 3849).
-IpAddress documentation(bool v4) {
-    constexpr std::array<std::uint8_t, 4> kFour{192, 0, 2, 53};
-    constexpr std::array<std::uint8_t, 16> kSix{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0,
-                                                0,    0,    0,    0,    0, 0, 0, 0x53};
-    return v4 ? IpAddress::v4(kFour.data()) : IpAddress::v6(kSix.data());
-}
+/// Mixes an attack into the trace: generated queries, merged by time. It ends with the trace at the
+/// latest.
+class AttackRule : public PiecewiseRule {
+public:
+    struct Settings {
+        double rate = 1000; ///< queries/s
+        Nanoseconds at = 0; ///< from the first query
+        Nanoseconds length = 0;
+        bool poisson = true;
+        std::uint64_t sources = 1;
+        AddressPool pool;
+        WireBytes name;    ///< the suffix, or the whole name
+        bool fixed = true; ///< no random label before the name
+        std::uint16_t type = 1;
+        Transport transport = Transport::kUdp;
+        bool recursion_desired = false;
+        std::uint64_t seed = 1;
+    };
 
-} // namespace
+    explicit AttackRule(const Settings& settings);
+
+private:
+    bool work(Item& item, Batch& batch) override;
+    void start(const Item& first);
+    void advance();
+    bool add_until(Nanoseconds time, Batch& batch);
+    Item make(Batch& batch);
+    void write_message(std::span<std::uint8_t> out);
+
+    Settings settings_;
+    Random random_;
+    Endpoint destination_; ///< of the trace's first query of the attack's family, or documentation
+    bool found_destination_ = false;
+    bool started_ = false;
+    Nanoseconds first_ = 0;
+    double offset_ = 0; ///< of the next attack query from the attack's beginning, ns
+    std::uint64_t& number_ = count("added");
+};
 
 AttackRule::AttackRule(const Settings& settings)
     : settings_(settings), random_(settings.seed),
-      destination_{documentation(settings.pool.prefix().address.is_v4()), kDnsPort} {}
+      destination_{trace::example_server(!settings.pool.prefix().address.is_v4()), kDnsPort} {}
 
 void AttackRule::start(const Item& first) {
     started_ = true;
@@ -105,13 +150,87 @@ bool AttackRule::work(Item& item, Batch& batch) {
     if (!add_until(item.time, batch)) {
         return false;
     }
+    takes(item);
     pass(item, batch);
-    seen_ += item.is_close() ? 0U : 1U;
     return true;
 }
 
-RuleCounts AttackRule::counts() const {
-    return {{"seen", seen_}, {"matched", 0}, {"changed", 0}, {"added", number_}};
+Nanoseconds seconds_of(Arguments& arguments, std::string_view key, std::string_view fallback) {
+    const auto value = parse_seconds(arguments.get_text(key).value_or(std::string(fallback)));
+    if (!value) {
+        arguments.fail(key, "must be seconds with at most 9 decimals, like 30 or 0.5");
+    }
+    return *value;
+}
+
+void read_attack_name(Arguments& arguments, AttackRule::Settings& chosen) {
+    chosen.fixed = arguments.has("fixed");
+    const auto key = std::string_view(chosen.fixed ? "fixed" : "name");
+    const auto names = get_names(arguments, key);
+    if (names.size() != 1 || (chosen.fixed && arguments.has("name"))) {
+        arguments.fail({}, "needs either name=SUFFIX, for random names below it, or fixed=NAME");
+    }
+    chosen.name = names.front();
+    if (!chosen.fixed && chosen.name.size() > kLongestSuffix) {
+        arguments.fail("name", "is too long for a label before it; give at most 242 bytes");
+    }
+}
+
+AddressPool attackers(Arguments& arguments, std::uint64_t seed) {
+    const auto prefixes = get_prefixes(arguments, "prefix");
+    const Prefix prefix = prefixes.empty() ? known_prefix(kAttackers) : prefixes.front();
+    if (prefixes.size() > 1 || prefix.free_bits() < 2) {
+        arguments.fail("prefix", "needs one prefix, with at least 2 bits left free");
+    }
+    return {prefix, mixed_seed(seed, kPoolUse)};
+}
+
+void read_attack_content(Arguments& arguments, AttackRule::Settings& chosen) {
+    read_attack_name(arguments, chosen);
+    if (const auto type = arguments.get_text("type")) {
+        chosen.type = type_value(arguments, "type", *type);
+    }
+    if (const auto transport = arguments.get_text("transport")) {
+        chosen.transport = transport_value(arguments, "transport", *transport);
+    }
+    chosen.recursion_desired = arguments.get_switch("rd").value_or(false);
+}
+
+std::unique_ptr<Rule> make_attack(Arguments& arguments, const RuleSettings& settings) {
+    if (!arguments.takes_all()) {
+        arguments.fail({}, "adds queries and takes no share and no where; leave them out");
+    }
+    const auto rate = arguments.get_number("rate", 1e-3, 1e8);
+    if (!rate || !arguments.has("for")) {
+        arguments.fail({}, "needs rate= in queries/s and for= in seconds");
+    }
+    AttackRule::Settings chosen{.pool = attackers(arguments, settings.seed), .name = {}};
+    chosen.rate = *rate;
+    chosen.at = seconds_of(arguments, "at", "0");
+    chosen.length = seconds_of(arguments, "for", "");
+    chosen.poisson = arguments.get_switch("poisson").value_or(true);
+    chosen.seed = settings.seed;
+    chosen.sources = arguments.get_integer("sources", 1, 1'000'000'000).value_or(1000);
+    if (chosen.sources > chosen.pool.size()) {
+        arguments.fail("sources", fmt::format("has {} addresses, but prefix has room for {}",
+                                              chosen.sources, chosen.pool.size()));
+    }
+    read_attack_content(arguments, chosen);
+    return std::make_unique<AttackRule>(chosen);
+}
+
+} // namespace
+
+RuleKind attack_kind() {
+    return {
+        .name = "attack",
+        .first_key = "rate",
+        .help =
+            "mixes in rate= queries/s from at= seconds (0) for= seconds, at most to the trace's "
+            "end: sources= (1000) out of prefix= (100.64.0.0/10), name=SUFFIX for random names "
+            "below it or fixed=NAME, type= (A), transport= (udp), rd=on, poisson=off (on)",
+        .make = make_attack,
+        .effect = Effect::kSources};
 }
 
 } // namespace reprise::mutator

@@ -1,10 +1,10 @@
-#include "mutator/rules/volume/volume_rules.hh"
+// heavy, duplicate, collapse: rules that change how many queries there are.
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/prefix.hh"
-#include "core/base/trace_time.hh"
+#include "core/trace/retransmits.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/rule.hh"
@@ -13,67 +13,71 @@
 #include "mutator/rules/engine/values.hh"
 #include "mutator/rules/source/source_addresses.hh"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 namespace reprise::mutator {
-
 namespace {
 
-constexpr std::string_view kCopies4 = "10.0.0.0/8";      ///< private use (RFC 1918)
-constexpr std::string_view kCopies6 = "fd00::/8";        ///< the same (RFC 4193)
-constexpr std::string_view kAttackers = "100.64.0.0/10"; ///< shared address space (RFC 6598)
-constexpr std::uint64_t kMostDuplicates = 10'000;
-constexpr size_t kLongestSuffix = 255 - 13; ///< leaves room for the random label
+/// Keeps the queries of the sources that ask most in the inputs, as they are read and as far as the
+/// selector takes them; equal counts are decided by address, the lower first. Queries that it does
+/// not take stay. Memory: about 64 bytes a source.
+class HeavyRule : public Rule {
+public:
+    HeavyRule(Selector chosen, std::uint64_t top)
+        : Rule(std::move(chosen)), surveyed_(selector()), top_(top) {}
 
-/// Uses of a rule's seed, apart from the selector's.
-constexpr std::uint64_t kPool4Use = 4;
-constexpr std::uint64_t kPool6Use = 6;
+    [[nodiscard]] bool surveys() const override { return true; }
 
-/// The one of `prefixes` of the family, or the default.
-AddressPool pool_of(const Arguments& arguments, const std::vector<Prefix>& prefixes, bool v4,
-                    std::uint64_t seed) {
-    Prefix prefix = known_prefix(v4 ? kCopies4 : kCopies6);
-    int found = 0;
-    for (const Prefix& one : prefixes) {
-        if (one.address.is_v4() == v4) {
-            prefix = one;
-            ++found;
+    void survey(const Item& item) override {
+        if (!item.is_close() && surveyed_.takes(item)) {
+            ++counts_[item.source.address];
         }
     }
-    if (found > 1 || prefix.free_bits() < 2) {
-        arguments.fail("prefix", "needs one prefix a family, with at least 2 bits left free");
-    }
-    return {prefix, mixed_seed(seed, v4 ? kPool4Use : kPool6Use)};
-}
 
-std::unique_ptr<Rule> make_duplicate(Arguments& arguments, const RuleSettings& settings) {
-    const auto copies = arguments.get_integer("copies", 1, kMostDuplicates);
-    if (!copies) {
-        arguments.fail({}, "has no copies=; give how many copies of each query to send, like 2");
-    }
-    const auto prefixes = get_prefixes(arguments, "prefix");
-    const DuplicateRule::Settings chosen{.copies = static_cast<std::uint32_t>(*copies),
-                                         .pool4 = pool_of(arguments, prefixes, true, settings.seed),
-                                         .pool6 =
-                                             pool_of(arguments, prefixes, false, settings.seed),
-                                         .all = arguments.takes_all()};
-    return std::make_unique<DuplicateRule>(Selector(arguments, settings.seed, true), chosen);
-}
+private:
+    void choose();
 
-std::unique_ptr<Rule> make_collapse(Arguments& arguments, const RuleSettings& settings) {
-    const double timeout = arguments.get_number("timeout", 1e-6, 1e6).value_or(5);
-    return std::make_unique<CollapseRule>(Selector(arguments, settings.seed),
-                                          static_cast<Nanoseconds>(std::llround(timeout * 1e9)));
+    // Closes go with their source; of a connection whose queries stay they stay, too.
+    Outcome change(Item& item, Batch& /*batch*/) override {
+        if (!chosen_) {
+            choose();
+        }
+        if (heavy_.contains(item.source.address)) {
+            return Outcome::kSame;
+        }
+        dropped_ += item.is_close() ? 0U : 1U;
+        return Outcome::kDropped;
+    }
+
+    Selector surveyed_; ///< sees the trace once, as the other one does
+    std::uint64_t top_;
+    std::unordered_map<IpAddress, std::uint64_t> counts_; ///< until choose()
+    std::unordered_set<IpAddress> heavy_;
+    bool chosen_ = false;
+    std::uint64_t& dropped_ = count("dropped");
+};
+
+void HeavyRule::choose() {
+    std::vector<std::pair<IpAddress, std::uint64_t>> all(counts_.begin(), counts_.end());
+    counts_.clear();
+    const auto busier = [](const auto& a, const auto& b) {
+        return a.second != b.second ? a.second > b.second : a.first < b.first;
+    };
+    const auto kept = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(top_, all.size()));
+    std::ranges::partial_sort(all, all.begin() + kept, busier);
+    for (auto one = all.begin(); one != all.begin() + kept; ++one) {
+        heavy_.insert(one->first);
+    }
+    chosen_ = true;
 }
 
 std::unique_ptr<Rule> make_heavy(Arguments& arguments, const RuleSettings& settings) {
@@ -81,112 +85,54 @@ std::unique_ptr<Rule> make_heavy(Arguments& arguments, const RuleSettings& setti
     if (!top) {
         arguments.fail({}, "has no top=; give how many of the busiest sources shall stay");
     }
-    Selector surveyed(arguments, settings.seed);
-    return std::make_unique<HeavyRule>(std::move(surveyed), Selector(arguments, settings.seed),
-                                       *top);
+    return std::make_unique<HeavyRule>(Selector(arguments, settings.seed, Closes::kBySource), *top);
 }
 
-Nanoseconds seconds_of(Arguments& arguments, std::string_view key, std::string_view fallback) {
-    const auto value = parse_seconds(arguments.get_text(key).value_or(std::string(fallback)));
-    if (!value) {
-        arguments.fail(key, "must be seconds with at most 9 decimals, like 30 or 0.5");
-    }
-    return *value;
-}
-
-void read_attack_name(Arguments& arguments, AttackRule::Settings& chosen) {
-    chosen.fixed = arguments.has("fixed");
-    const auto key = std::string_view(chosen.fixed ? "fixed" : "name");
-    const auto names = get_names(arguments, key);
-    if (names.size() != 1 || (chosen.fixed && arguments.has("name"))) {
-        arguments.fail({}, "needs either name=SUFFIX, for random names below it, or fixed=NAME");
-    }
-    chosen.name = names.front();
-    if (!chosen.fixed && chosen.name.size() > kLongestSuffix) {
-        arguments.fail("name", "is too long for a label before it; give at most 242 bytes");
-    }
-}
-
-AddressPool attackers(Arguments& arguments, std::uint64_t seed) {
-    const auto prefixes = get_prefixes(arguments, "prefix");
-    const Prefix prefix = prefixes.empty() ? known_prefix(kAttackers) : prefixes.front();
-    if (prefixes.size() > 1 || prefix.free_bits() < 2) {
-        arguments.fail("prefix", "needs one prefix, with at least 2 bits left free");
-    }
-    return {prefix, mixed_seed(seed, kPool4Use)};
-}
-
-void read_attack_content(Arguments& arguments, AttackRule::Settings& chosen) {
-    read_attack_name(arguments, chosen);
-    if (const auto type = arguments.get_text("type")) {
-        chosen.type = type_value(arguments, "type", *type);
-    }
-    if (const auto transport = arguments.get_text("transport")) {
-        chosen.transport = transport_value(arguments, "transport", *transport);
-    }
-    chosen.recursion_desired = arguments.get_switch("rd").value_or(false);
-}
-
-std::unique_ptr<Rule> make_attack(Arguments& arguments, const RuleSettings& settings) {
-    if (!arguments.takes_all()) {
-        arguments.fail({}, "adds queries and takes no share and no where; leave them out");
-    }
-    const auto rate = arguments.get_number("rate", 1e-3, 1e8);
-    if (!rate || !arguments.has("for")) {
-        arguments.fail({}, "needs rate= in queries/s and for= in seconds");
-    }
-    AttackRule::Settings chosen{.pool = attackers(arguments, settings.seed), .name = {}};
-    chosen.rate = *rate;
-    chosen.at = seconds_of(arguments, "at", "0");
-    chosen.length = seconds_of(arguments, "for", "");
-    chosen.poisson = arguments.get_switch("poisson").value_or(true);
-    chosen.seed = settings.seed;
-    chosen.sources = arguments.get_integer("sources", 1, 1'000'000'000).value_or(1000);
-    if (chosen.sources > chosen.pool.size()) {
-        arguments.fail("sources", fmt::format("has {} addresses, but prefix has room for {}",
-                                              chosen.sources, chosen.pool.size()));
-    }
-    read_attack_content(arguments, chosen);
-    return std::make_unique<AttackRule>(chosen);
-}
-
-} // namespace
-
-std::vector<RuleKind> volume_rules() {
-    return {
-        {"heavy", "top",
-         "keeps only the queries of the top= sources that ask most, as the inputs have them: "
-         "stands "
-         "before rules that change sources; reads the inputs twice",
-         make_heavy},
-        {"duplicate",
-         "copies",
-         "each query comes copies= times, from fresh sources out of prefix=PREFIX[,PREFIX6] "
-         "(10.0.0.0/8, fd00::/8); by=source by default",
-         make_duplicate,
-         {},
-         Effect::kSources},
-        {"collapse", "timeout",
-         "drops a client's UDP retransmits within timeout= seconds (5): same address, port, id and "
-         "question",
-         make_collapse},
-        {"attack",
-         "rate",
-         "mixes in rate= queries/s from at= seconds (0) for= seconds, at most to the trace's end: "
-         "sources= (1000) out of prefix= (100.64.0.0/10), name=SUFFIX for random names below it or "
-         "fixed=NAME, type= (A), transport= (udp), rd=on, poisson=off (on)",
-         make_attack,
-         {},
-         Effect::kSources},
-    };
-}
-
-namespace {
-
+constexpr std::string_view kCopies4 = "10.0.0.0/8"; ///< private use (RFC 1918)
+constexpr std::string_view kCopies6 = "fd00::/8";   ///< the same (RFC 4193)
+/// Uses of a rule's seed, apart from the selector's.
+constexpr std::uint64_t kPool4Use = 4;
+constexpr std::uint64_t kPool6Use = 6;
+constexpr std::uint64_t kMostDuplicates = 10'000;
 /// A copy's number must fit 63 bits.
 constexpr std::uint64_t kMostConnection = (std::uint64_t{1} << 63U) - 1;
 
-} // namespace
+/// Each query taken comes `copies` times at the same time: once as it is and, behind it, from fresh
+/// sources. A source's n-th copy always has the same address. Connections get new numbers, so that
+/// every copy has its own. Memory: about 64 bytes a source.
+class DuplicateRule : public PiecewiseRule {
+public:
+    struct Settings {
+        std::uint32_t copies = 2; ///< the original included
+        AddressPool pool4;
+        AddressPool pool6;
+        bool all = false; ///< the selector takes every query
+    };
+
+    DuplicateRule(Selector selector, const Settings& settings)
+        : PiecewiseRule(std::move(selector)), settings_(settings) {}
+
+private:
+    bool work(Item& item, Batch& batch) override;
+    bool is_copied(const Item& item);
+    void begin(Item& item, Batch& batch);
+    void copy(Item item, Batch& batch);
+    std::uint64_t number_of(const IpAddress& source);
+
+    Settings settings_;
+    std::unordered_map<IpAddress, std::uint32_t> numbers_; ///< of sources, each family from 0
+    std::uint32_t sources4_ = 0;
+    std::uint32_t sources6_ = 0;
+    ConnectionChoices copied_;     ///< open connections with copies, unless `all`
+    std::uint32_t done_ = 0;       ///< of the item at work: how many times it was emitted
+    std::uint32_t wanted_ = 0;     ///< and how many times it shall be
+    std::uint64_t first_copy_ = 0; ///< its first copy's source by number
+    std::uint64_t& added_ = count("added");
+    /// Sources of the trace that a copy's may collide with.
+    std::uint64_t& inside_prefix_ = count("inside_prefix");
+    /// Sources whose copies found no room of their own.
+    std::uint64_t& shared_ = count("shared_addresses");
+};
 
 std::uint64_t DuplicateRule::number_of(const IpAddress& source) {
     std::uint32_t& next = source.is_v4() ? sources4_ : sources6_;
@@ -200,25 +146,22 @@ std::uint64_t DuplicateRule::number_of(const IpAddress& source) {
     return entry->second;
 }
 
-bool DuplicateRule::takes_close(const Item& close) {
-    return settings_.all || copied_.take(close.source, close.connection).has_value();
-}
-
-bool DuplicateRule::takes(const Item& item) {
+bool DuplicateRule::is_copied(const Item& item) {
+    const bool taken = takes(item);
+    if (settings_.all) {
+        return true;
+    }
     if (item.is_close()) {
-        return takes_close(item);
+        return copied_.take(item.source, item.connection).has_value();
     }
-    if (!selector_.takes(item)) {
-        return false;
-    }
-    if (!settings_.all) {
+    if (taken) {
         copied_.add(item.source, item.connection, 1);
     }
-    return true;
+    return taken;
 }
 
 void DuplicateRule::begin(Item& item, Batch& batch) {
-    wanted_ = takes(item) ? settings_.copies : 1;
+    wanted_ = is_copied(item) ? settings_.copies : 1;
     if (wanted_ > 1) {
         first_copy_ = number_of(item.source.address) * (settings_.copies - 1);
     }
@@ -259,55 +202,88 @@ bool DuplicateRule::work(Item& item, Batch& batch) {
     return true;
 }
 
-RuleCounts DuplicateRule::counts() const {
-    return {{"seen", selector_.seen()},
-            {"matched", selector_.matched()},
-            {"changed", 0},
-            {"added", added_},
-            {"inside_prefix", inside_prefix_},
-            {"shared_addresses", shared_}};
-}
-
-void HeavyRule::survey(const Item& item) {
-    if (!item.is_close() && surveyed_.takes(item)) {
-        ++counts_[item.source.address];
+/// The one of `prefixes` of the family, or the default.
+AddressPool pool_of(const Arguments& arguments, const std::vector<Prefix>& prefixes, bool v4,
+                    std::uint64_t seed) {
+    Prefix prefix = known_prefix(v4 ? kCopies4 : kCopies6);
+    int found = 0;
+    for (const Prefix& one : prefixes) {
+        if (one.address.is_v4() == v4) {
+            prefix = one;
+            ++found;
+        }
     }
-}
-
-void HeavyRule::choose() {
-    std::vector<std::pair<IpAddress, std::uint64_t>> all(counts_.begin(), counts_.end());
-    counts_.clear();
-    const auto busier = [](const auto& a, const auto& b) {
-        return a.second != b.second ? a.second > b.second : a.first < b.first;
-    };
-    const auto kept = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(top_, all.size()));
-    std::ranges::partial_sort(all, all.begin() + kept, busier);
-    for (auto one = all.begin(); one != all.begin() + kept; ++one) {
-        heavy_.insert(one->first);
+    if (found > 1 || prefix.free_bits() < 2) {
+        arguments.fail("prefix", "needs one prefix a family, with at least 2 bits left free");
     }
-    chosen_ = true;
+    return {prefix, mixed_seed(seed, v4 ? kPool4Use : kPool6Use)};
 }
 
-// Closes go with their source; of a connection whose queries stay they stay, too.
-void HeavyRule::apply(Batch& batch) {
-    if (!chosen_) {
-        choose();
+std::unique_ptr<Rule> make_duplicate(Arguments& arguments, const RuleSettings& settings) {
+    const auto copies = arguments.get_integer("copies", 1, kMostDuplicates);
+    if (!copies) {
+        arguments.fail({}, "has no copies=; give how many copies of each query to send, like 2");
     }
-    std::uint64_t closes = 0;
-    const auto goes = [&](const Item& item) {
-        const bool gone = selector_.takes(item) && !heavy_.contains(item.source.address);
-        closes += gone && item.is_close() ? 1U : 0U;
-        return gone;
-    };
-    dropped_ += std::erase_if(batch.items, goes);
-    dropped_ -= closes;
+    const auto prefixes = get_prefixes(arguments, "prefix");
+    const DuplicateRule::Settings chosen{.copies = static_cast<std::uint32_t>(*copies),
+                                         .pool4 = pool_of(arguments, prefixes, true, settings.seed),
+                                         .pool6 =
+                                             pool_of(arguments, prefixes, false, settings.seed),
+                                         .all = arguments.takes_all()};
+    return std::make_unique<DuplicateRule>(Selector(arguments, settings.seed, Closes::kNone, true),
+                                           chosen);
 }
 
-RuleCounts HeavyRule::counts() const {
-    return {{"seen", selector_.seen()},
-            {"matched", selector_.matched()},
-            {"changed", 0},
-            {"dropped", dropped_}};
+/// Drops a client's own retransmits, as the controller's --collapse-retransmits does.
+class CollapseRule : public Rule {
+public:
+    CollapseRule(Selector selector, Nanoseconds timeout)
+        : Rule(std::move(selector)), retransmits_(timeout) {}
+
+private:
+    Outcome change(Item& item, Batch& /*batch*/) override {
+        if (!retransmits_.repeats(item.time, item.transport, item.source, item.message)) {
+            return Outcome::kSame;
+        }
+        ++dropped_;
+        return Outcome::kDropped;
+    }
+
+    trace::Retransmits retransmits_;
+    std::uint64_t& dropped_ = count("dropped");
+};
+
+std::unique_ptr<Rule> make_collapse(Arguments& arguments, const RuleSettings& settings) {
+    const double timeout = arguments.get_number("timeout", 1e-6, 1e6).value_or(5);
+    return std::make_unique<CollapseRule>(Selector(arguments, settings.seed, Closes::kNone),
+                                          static_cast<Nanoseconds>(std::llround(timeout * 1e9)));
+}
+
+} // namespace
+
+RuleKind heavy_kind() {
+    return {.name = "heavy",
+            .first_key = "top",
+            .help = "keeps only the queries of the top= sources that ask most, as the inputs have "
+                    "them: stands before rules that change sources; reads the inputs twice",
+            .make = make_heavy};
+}
+
+RuleKind duplicate_kind() {
+    return {.name = "duplicate",
+            .first_key = "copies",
+            .help = "each query comes copies= times, from fresh sources out of "
+                    "prefix=PREFIX[,PREFIX6] (10.0.0.0/8, fd00::/8); by=source by default",
+            .make = make_duplicate,
+            .effect = Effect::kSources};
+}
+
+RuleKind collapse_kind() {
+    return {.name = "collapse",
+            .first_key = "timeout",
+            .help = "drops a client's UDP retransmits within timeout= seconds (5): same address, "
+                    "port, id and question",
+            .make = make_collapse};
 }
 
 } // namespace reprise::mutator
