@@ -90,6 +90,7 @@ def comparison_page(
 ) -> str:
     """`names`: labels of the runs; `differing` and `main`: tables with a row for each run, headings first."""
     _, *lines = runs_table(summaries)
+    same = [line for line in lines if len(set(line[1:])) == 1]
     template = environment().get_template("comparison.html.j2")
     return template.render(
         version="",
@@ -98,7 +99,8 @@ def comparison_page(
         differing=differing,
         main=main,
         heading=["", *names],
-        rows=lines,
+        rows=[line for line in lines if line not in same],
+        same=[line[:2] for line in same],
         drawn=drawn,
     )
 
@@ -110,10 +112,9 @@ def answers_page(**values: Any) -> str:
     return pages.get_template("answers.html.j2").render(version="", commit="", **values)
 
 
-def series_page(name: str, **values: Any) -> str:
+def series_page(**values: Any) -> str:
     """The page of a series of runs; `values` are those of its template."""
-    template = environment().get_template("series.html.j2")
-    return template.render(version="", commit="", name=name, **values)
+    return environment().get_template("series.html.j2").render(version="", commit="", **values)
 
 
 def _rows(summary: Json, part: str) -> list[tuple[str, str]]:

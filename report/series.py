@@ -19,7 +19,7 @@ from report import html, several_plots, statistics, whole_file
 from report.errors import ReportError
 from report.figures import Drawn
 from report.rows import Figure, figures
-from report.run import Json, as_dict, open_run
+from report.run import Json, as_dict, as_list, open_run
 from report.several_plots import Seen
 from report.statistics import Difference
 from report.summary import measure
@@ -205,10 +205,13 @@ def write(folder: Path, pdf: bool = False) -> bool:
     """Writes the CSV, the plots and the page, and prints the main figures; whether all runs are clean."""
     variants = read(folder)
     found = lines(variants)
+    told = as_dict(json.loads((folder / FILE).read_text(encoding="utf-8")))
     whole_file.write(folder / CSV, as_csv(variants))
     drawn = _drawn(folder, variants, _main(found))
     drawing.write(folder / "plots", drawn, pdf)
-    html.write(folder / PAGE, _page(folder.resolve().name, variants, found, drawn))
+    name = folder.resolve().name
+    heading = {"name": name, "title": told.get("title") or name, "found": as_list(told.get("found"))}
+    html.write(folder / PAGE, html.series_page(**heading, **_page(variants, found, drawn)))
     sys.stdout.write(f"{as_text(variants, found)}\nreport: {folder / PAGE}\n")
     return all(len(one.clean) == len(one.runs) for one in variants)
 
@@ -285,29 +288,38 @@ def _shown(variants: Sequence[T]) -> list[T]:
     return [variants[at] for at in places]
 
 
-def _page(name: str, variants: Sequence[Variant], found: Sequence[Line], drawn: Sequence[Drawn]) -> str:
+def _page(variants: Sequence[Variant], found: Sequence[Line], drawn: Sequence[Drawn]) -> Json:
+    """What the page's template is given."""
     heading, *rows = _table(variants, _main(found))
     against = [line.against_first() for line in found]
-    return html.series_page(
-        name,
-        heading=heading,
-        rows=rows,
-        differences=[
-            (one.label, [[line.title, told[at]] for line, told in zip(found, against, strict=True)])
+    runs = [(one.label, summary) for one in variants for summary in one.runs]
+    busy = sum(bool(summary.get("busy")) for _, summary in runs)
+    return {
+        "heading": heading,
+        "rows": rows,
+        "differences": [
+            (
+                one.label,
+                [
+                    [line.title, told[at]]
+                    for line, told in zip(found, against, strict=True)
+                    if told[at] != "–"
+                ],
+            )
             for at, one in enumerate(variants[1:])
         ],
-        first=variants[0].label,
-        unclean=[
-            f"{one.label}, {summary['run']}: {'; '.join(summary['unclean_because'])}"
-            for one in variants
-            for summary in one.runs
+        "first": variants[0].label,
+        "unclean": [
+            f"{label}, {summary['run']}: {'; '.join(summary['unclean_because'])}"
+            for label, summary in runs
             if not summary["clean"]
         ],
-        curves=[one.label for one in _shown([one for one in variants if one.clean])],
-        all_heading=["", *(one.label for one in variants)],
-        all_rows=[[line.title, *line.cells()] for line in found],
-        drawn=drawn,
-    )
+        "busy": f"{busy} of {len(runs)} runs" if busy else "",
+        "curves": [one.label for one in _shown([one for one in variants if one.clean])],
+        "all_heading": ["", *(one.label for one in variants)],
+        "all_rows": [[line.title, *line.cells()] for line in found if any(map(any, line.values))],
+        "drawn": drawn,
+    }
 
 
 def _axis(variants: Sequence[Variant]) -> several_plots.Axis | None:

@@ -25,12 +25,17 @@ def table(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset({1}))
 
 
 def number(value: object) -> str:
-    """Whole numbers with separators, others with three digits behind the point, nothing as a dash."""
+    """Whole numbers with separators, others to at least four digits and at most three behind the point,
+    nothing as a dash.
+    """
     if value is None:
         return "–"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}".rstrip("0").rstrip(".") or "0"
+    if isinstance(value, int) or abs(value) >= 1_000:
+        return f"{value:,.0f}"
+    digits = 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3
+    return f"{value:,.{digits}f}".rstrip("0").rstrip(".")
 
 
 def percent(share: object, digits: int = 2) -> str:

@@ -12,7 +12,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,14 +54,14 @@ class Shared:
     progress: Progress = field(default_factory=Progress)
     prepared: set[tuple[str, ...]] = field(default_factory=set)
 
-    def note(self) -> None:
+    def note(self, found: Sequence[str] = ()) -> None:
         made: list[series.Settings] = []
         runs: list[series.One] = []
         for one in self.searches:
             for tried in sorted(one.tried.values(), key=lambda tried: tried.value):
                 runs += [series.One(len(made), turn, name) for turn, name in enumerate(tried.folders)]
                 made.append(one.settings(tried.value))
-        series.note(self.folder, self.experiment.name, made, runs)
+        series.note(self.folder, self.experiment, made, runs, found)
 
     def read(self) -> None:
         """Takes what was tried before the command was ended."""
@@ -183,9 +183,10 @@ def command_search(options: argparse.Namespace, experiment: Experiment, wish: Se
         shared.read()
     folder.mkdir(parents=True, exist_ok=True)
     found = [(one, highest(wish, one)) for one in shared.searches]
+    told = [said for one, best in found if (said := _told(wish, one.base, best))]
+    shared.note(told)
     reports.write(folder)
-    for one, best in found:
-        sys.stdout.write(_told(wish, one.base, best))
+    sys.stdout.write("".join(f"{one}\n" for one in told))
     if all(best.value is None for _, best in found):
         what = f"{wish.key} = {wish.least:.10g} does not hold: {found[0][1].why}"
         raise RepriseError(what, "lower search.least or the limits")
@@ -195,10 +196,10 @@ def command_search(options: argparse.Namespace, experiment: Experiment, wish: Se
 def _told(wish: Search, base: series.Settings, best: Found) -> str:
     where = f"{', '.join(series.words_of(base))}: " if base else ""
     if best.value is None:
-        return f"{where}{wish.key} = {wish.least:.10g} does not hold: {best.why}\n" if base else ""
+        return f"{where}{wish.key} = {wish.least:.10g} does not hold: {best.why}" if base else ""
     runs = f"confirmed by {wish.confirm} run{'s' if wish.confirm > 1 else ''}"
     limits = f"highest {wish.key} at which the limits hold: {best.value:.10g} ({runs})"
-    return f"{where}{limits}; {best.why}\n"
+    return f"{where}{limits}; {best.why}"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import io
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,7 @@ def command_series(
     if options.resume is not None:
         runs = _resumed(folder, made, runs)
     folder.mkdir(parents=True, exist_ok=True)
-    note(folder, experiment.name, made, runs)
+    note(folder, experiment, made, runs)
     progress = Progress()
     prepared: set[tuple[str, ...]] = set()
     for at, one in enumerate(runs, 1):
@@ -104,7 +104,7 @@ def command_series(
             hint = f"go on with: reprise run {options.experiment} --resume {folder}"
             raise RepriseError(f"the series ended after {at - 1} of {len(runs)} runs", hint)
         one.folder = found
-        note(folder, experiment.name, made, runs)
+        note(folder, experiment, made, runs)
     clean = reports.write(folder)
     return 0 if clean else EXIT_FAILED
 
@@ -136,8 +136,18 @@ def _interrupted(folder: Path) -> bool:
     return "interrupted" in str(manifest.get("error") or "")
 
 
-def note(folder: Path, name: str, made: list[Settings], runs: list[One]) -> None:
-    value = {"schema": 1, "name": name, "variants": made, "runs": [asdict(one) for one in runs]}
+def note(
+    folder: Path, experiment: Experiment, made: list[Settings], runs: list[One], found: Sequence[str] = ()
+) -> None:
+    """Writes what belongs to a series, and what a search `found` in words."""
+    value = {
+        "schema": 1,
+        "name": experiment.name,
+        "title": experiment.title,
+        "found": list(found),
+        "variants": made,
+        "runs": [asdict(one) for one in runs],
+    }
     whole_file.write(folder / reports.FILE, json.dumps(value, indent=2) + "\n")
 
 
