@@ -148,9 +148,15 @@ def _server(run: Run) -> str:
         kinds = resolver if isinstance(resolver, list) else [resolver]
     else:
         kinds = [kind]
-    named = ", ".join(str(versions.get(one) or one) for one in kinds if one)
-    front = versions.get(str(as_dict(run.experiment.get("server")).get("front")))
-    return f"{named} behind {front}" if front else named
+    named = ", ".join(_release(one, versions) for one in kinds if one)
+    front = str(as_dict(run.experiment.get("server")).get("front"))
+    return f"{named} behind {_release(front, versions)}" if front in versions else named
+
+
+def _release(kind: str, versions: Json) -> str:
+    """What a server says of its version, without remarks; some leave out their name."""
+    said = re.sub(r"\s*[(<].*", "", str(versions.get(kind) or kind))
+    return re.sub(r"^[Vv]ersion\b", kind, said)
 
 
 def _good(summary: Json) -> str:

@@ -131,6 +131,8 @@ def test_a_search_against_a_real_server(tmp_path: Path) -> None:
     assert 30 <= int(tcp) <= 40, done.stdout
     assert "missed: queries.read is " in done.stdout and "missed: connections.opened is " in done.stdout
     (folder,) = (tmp_path / "results").iterdir()
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.count(f"<strong>replay.transport=tcp: {told}: {tcp} (confirmed") == 1
     assert (folder / "series.csv").is_file() and "search:" in done.stderr
     again = command.run("run", "quickstart", *words, "--resume", str(folder), cwd=tmp_path)
     assert again.returncode == 0 and "search:" not in again.stderr  # nothing was left to do

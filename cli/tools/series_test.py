@@ -119,7 +119,9 @@ def test_a_series_that_is_interrupted_goes_on(tmp_path: Path) -> None:
         summary = json.loads((folder / row["run"] / "summary.json").read_text(encoding="utf-8"))
         assert float(row["latency_us.p99"]) == summary["latency_us"]["p99"]
         assert row["clean"] == "True"
-    assert "kind bind against kind nsd" in (folder / "report.html").read_text(encoding="utf-8")
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "What differs from kind nsd" in page and "<summary>kind bind</summary>" in page
+    assert page.count("<h1>Quickstart: a synthetic root-like trace</h1>") == 1
     again = command.run("report", str(folder), cwd=tmp_path)
     assert again.returncode == 0 and "kind bind against kind nsd:" in again.stdout
 

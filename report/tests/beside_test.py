@@ -58,6 +58,6 @@ def test_many_runs_are_compared_whole(tmp_path: Path, capsys: pytest.CaptureFixt
     page = (tmp_path / "comparison.html").read_text(encoding="utf-8")
     for at in range(1, 6):
         assert re.search(rf"^rate {at}000 +{at}000$", told, re.MULTILINE)
-        assert page.count(f'<th scope="row">rate {at}000</th>') == 2
+        assert page.count(f'<th scope="row">rate {at}000</th>') == 3  # the last with the runs' names
     assert page.count('data-label="replay.rate"') == 5  # named in each row, for narrow screens
     assert page.index("What differs") < page.index("What came of it") < page.index("Side by side")
