@@ -120,8 +120,8 @@ def _by_reason(counts: object) -> str:
     return number(sum(as_dict(counts).values())) + (f" ({why})" if why else "")
 
 
-def _megabytes(size: float) -> str:
-    return number(size / 1e6)
+def _megabytes(size: object) -> str:
+    return number(size / 1e6 if isinstance(size, int | float) else None)
 
 
 def _median(values: object) -> str:
@@ -231,7 +231,9 @@ ROWS = (
     Row("response_us.p99", "response time, p99", _known, "run tiles"),
     Row("truncated", "truncated answers", number, "run? tiles?"),
     Row("cpu_us_per_query.server", "CPU of the server per query", _known, "run tiles"),
+    Row("cpu_us_per_query.front", "CPU of the front per query", _known, "run tiles"),
     Row("peak_rss_bytes.server", "memory of the server, at most", _memory, "run tiles"),
+    Row("peak_rss_bytes.front", "memory of the front, at most", _memory, "run tiles"),
     Row("connections.peak_open", "connections at once, at most", number, "run? tiles?"),
     Row("steady", "not steady over the replay", _unsteady, "run counts"),
     Row("stalls", "no answer came", _stalls, "run counts"),
@@ -288,7 +290,9 @@ ROWS = (
     Row("front.bytes_per_entry", "front: bytes a query in flight", number, "runs front"),
     Row("front.state_peak_bytes", "front: state at most, bytes", number, "runs front"),
     Row("cpu_us_per_query.server", "CPU of the server per query, µs", number, "runs"),
+    Row("cpu_us_per_query.front", "CPU of the front per query, µs", number, "runs?"),
     Row("peak_rss_bytes.server", "peak memory of the server, MB", _megabytes, "runs"),
+    Row("peak_rss_bytes.front", "peak memory of the front, MB", _megabytes, "runs?"),
     Row("cpu_us_per_query.*", "CPU of the {} per query, µs", number, "runs"),
     Row("cpu_s.*", "CPU of the {}, s", number, "runs"),
     Row("peak_rss_bytes.*", "peak memory of the {}, MB", _megabytes, "runs"),

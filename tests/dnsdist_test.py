@@ -24,6 +24,7 @@ def test_queries_pass_through_to_every_server(desk: Path, kind: str) -> None:
     assert summary["clean"], ended.errors
     assert summary["queries"]["answered"] == 10 * QUERIES
     assert summary["rcode"].keys() <= {"NOERROR", "NXDOMAIN"}
+    assert "CPU of the front per query " in ended.output and "memory of the front, at most " in ended.output
     for figure in ("cpu_s", "peak_rss_bytes"):
         assert summary[figure]["server"] > 0 and summary[figure]["front"] > 0
     (folder,) = ended.results

@@ -458,6 +458,13 @@ def test_a_run_that_sent_nothing_is_not_clean(tmp_path: Path) -> None:
 _OWN_ROWS = {"failed": "connections that never carried a query"}  # beside queries that ended so
 
 
+def test_a_server_that_nobody_sampled_is_compared_too(tmp_path: Path) -> None:
+    summary = summary_of(write_run(tmp_path / "run", steady(3)))
+    summary["peak_rss_bytes"]["server"] = summary["peak_rss_bytes"]["front"] = None
+    compared = dict(rows_of(summary, "runs"))
+    assert compared["peak memory of the server, MB"] == "–" and "peak memory of the front, MB" not in compared
+
+
 def test_every_counter_has_a_row_without_being_named(tmp_path: Path) -> None:
     """In the comparison and, but for how queries ended, on the page."""
     summary = summary_of(write_run(tmp_path / "run", steady(3)))
