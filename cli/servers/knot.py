@@ -1,8 +1,8 @@
 """Knot DNS: an authoritative server.
 
 Every setting that bends a measurement is set here and nowhere else: TCP connections over the peak, the EDNS
-size of the experiment, no control socket, no changes to the zone. Its answers leave out what they need not
-hold in any case, and it speaks no DNS over TLS.
+size of the experiment, no control socket, no changes to the zone, no name of the machine in answers. Its
+answers leave out what they need not hold in any case, and it speaks no DNS over TLS.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ def config(server: Server, site: Site) -> str:
         limits = "    global-module: mod-rrl/rrl\n"
     return f"""server:
     rundir: "{site.folder}"
+    identity: "reprise"
+    nsid: ""
 {user}    listen: [ {listen} ]
     udp-workers: {server.processes}
     tcp-workers: {server.processes}
