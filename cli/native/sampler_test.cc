@@ -3,7 +3,7 @@
 #include "cli/native/process_tree.hh"
 #include "cli/native/sampler.hh"
 #include "cli/native/tcp_states.hh"
-#include "core/base/bytes.hh"
+#include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
@@ -12,11 +12,7 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <linux/inet_diag.h>
-#include <linux/netlink.h>
 #include <netinet/in.h>
 #include <string>
 #include <sys/socket.h>
@@ -43,51 +39,6 @@ TEST(Allowance, DearWorkWaitsUntilItIsEarned) {
     EXPECT_TRUE(allowance.earn());
 }
 
-std::vector<std::uint8_t> message(std::uint16_t type, std::uint8_t state, std::uint16_t port = 0) {
-    std::vector<std::uint8_t> bytes(sizeof(nlmsghdr) + sizeof(inet_diag_msg));
-    nlmsghdr header{};
-    header.nlmsg_len = static_cast<std::uint32_t>(bytes.size());
-    header.nlmsg_type = type;
-    std::memcpy(bytes.data(), &header, sizeof header);
-    inet_diag_msg socket{};
-    socket.idiag_state = state;
-    socket.id.idiag_sport = htons(port);
-    std::memcpy(bytes.data() + sizeof header, &socket, sizeof socket);
-    return bytes;
-}
-
-TEST(SockDiag, CountsByStateUpToTheEnd) {
-    std::vector<std::uint8_t> datagram;
-    for (const TcpState state : {kEstablished, kEstablished, kCloseWait}) {
-        const auto one = message(TCPDIAG_GETSOCK, state);
-        datagram.insert(datagram.end(), one.begin(), one.end());
-    }
-    StateCounts counts{};
-    EXPECT_FALSE(add_sockets(datagram, counts));
-    EXPECT_EQ(counts[kEstablished], 2);
-    EXPECT_EQ(counts[kCloseWait], 1);
-    EXPECT_TRUE(add_sockets(message(NLMSG_DONE, 0), counts));
-}
-
-TEST(SockDiag, CountsTheSocketsOfSomePorts) {
-    StateCounts counts{};
-    for (const std::uint16_t port : Ports{53, 853, 5353}) {
-        add_sockets(message(TCPDIAG_GETSOCK, kEstablished, port), counts, {853, 53});
-    }
-    EXPECT_EQ(counts[kEstablished], 2);
-}
-
-TEST(SockDiag, CutDatagramsEndTheDump) {
-    const auto whole = message(TCPDIAG_GETSOCK, 1);
-    StateCounts counts{};
-    EXPECT_TRUE(add_sockets(Bytes(whole).first(whole.size() - 1), counts));
-    EXPECT_FALSE(add_sockets(Bytes(whole).first(3), counts));
-    auto odd = whole;
-    odd[0] = 3; // shorter than its own header
-    EXPECT_TRUE(add_sockets(odd, counts));
-    EXPECT_EQ(counts, StateCounts{});
-}
-
 /// A listening socket and a connection to it, over the loopback.
 struct Pair {
     explicit Pair(int family) : listener(::socket(family, SOCK_STREAM, 0)) {
@@ -103,12 +54,14 @@ struct Pair {
         check(::bind(listener.get(), raw, size), "bind");
         check(::listen(listener.get(), 1), "listen");
         check(::getsockname(listener.get(), raw, &size), "getsockname");
+        port = Endpoint::from_sockaddr(address).port;
         client = FileDescriptor(::socket(family, SOCK_STREAM, 0));
         check(::connect(client.get(), raw, size), "connect");
     }
 
     FileDescriptor listener;
     FileDescriptor client;
+    std::uint16_t port = 0; ///< of the listener
 };
 
 TEST(SockDiag, SeesConnectionsOfBothFamilies) {
@@ -120,6 +73,14 @@ TEST(SockDiag, SeesConnectionsOfBothFamilies) {
     EXPECT_GE(after[kEstablished], before[kEstablished] + 2);
     EXPECT_EQ(diag.count(1U << kListen)[kEstablished], 0);
     EXPECT_GE(diag.count(1U << kListen)[kListen], 2);
+}
+
+TEST(SockDiag, CountsTheSocketsOfSomePorts) {
+    const Pair one(AF_INET);
+    const Pair other(AF_INET6);
+    SockDiag diag;
+    EXPECT_EQ(diag.count(1U << kEstablished, {one.port})[kEstablished], 1); // not the client's end
+    EXPECT_EQ(diag.count(1U << kEstablished, {other.port, one.port})[kEstablished], 2);
 }
 
 TEST(TcpStates, TheKernelsNumbersStandForManySockets) {

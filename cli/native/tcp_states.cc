@@ -1,90 +1,36 @@
 #include "cli/native/tcp_states.hh"
 
 #include "cli/native/host_counters.hh"
-#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "core/base/fd.hh"
+#include "core/base/netlink.hh"
 
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <ctime>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
-#include <sys/socket.h>
-#include <sys/types.h>
 
 namespace reprise::sampler {
 
-namespace {
-
-constexpr size_t kBuffer = size_t{1} << 20; // the kernel fills pieces of at most 32 KiB
-
-/// The older of the two requests: only that one asks for both families at once.
-struct Request {
-    nlmsghdr header;
-    inet_diag_req body;
-};
-
-constexpr size_t aligned(size_t length) { return (length + 3) & ~size_t{3}; }
-
-Request make_request(std::uint32_t mask) {
-    Request request{};
-    request.header.nlmsg_len = sizeof request;
-    request.header.nlmsg_type = TCPDIAG_GETSOCK;
-    request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-    request.body.idiag_states = mask;
-    return request;
-}
-
-} // namespace
-
-bool add_sockets(Bytes datagram, StateCounts& counts, const Ports& ports) {
-    while (datagram.size() >= sizeof(nlmsghdr)) {
-        nlmsghdr header{};
-        std::memcpy(&header, datagram.data(), sizeof header);
-        if (header.nlmsg_type == NLMSG_DONE || header.nlmsg_type == NLMSG_ERROR ||
-            header.nlmsg_len < sizeof header || header.nlmsg_len > datagram.size()) {
-            return true;
-        }
-        inet_diag_msg socket{};
-        if (header.nlmsg_len >= sizeof header + sizeof socket) {
-            std::memcpy(&socket, datagram.data() + sizeof header, sizeof socket);
-            const auto is_its = [port = ntohs(socket.id.idiag_sport)](auto one) {
-                return one == port;
-            };
-            if (ports.empty() || std::ranges::any_of(ports, is_its)) {
-                ++counts[socket.idiag_state % counts.size()];
-            }
-        }
-        datagram = datagram.subspan(std::min(aligned(header.nlmsg_len), datagram.size()));
-    }
-    return false;
-}
-
-SockDiag::SockDiag()
-    : socket_(check(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG),
-                    "open a sock_diag socket")),
-      buffer_(kBuffer) {}
-
 StateCounts SockDiag::count(std::uint32_t mask, const Ports& ports) {
-    const Request request = make_request(mask);
-    check(::send(socket_.get(), &request, sizeof request, 0), "ask sock_diag");
+    inet_diag_req wanted{}; // the older of the two requests: only that one asks for both families
+    wanted.idiag_states = mask;
+    NetlinkRequest request(TCPDIAG_GETSOCK, NLM_F_DUMP, wanted);
     StateCounts counts{};
-    for (;;) {
-        const ssize_t got = ::recv(socket_.get(), buffer_.data(), buffer_.size(), 0);
-        if (got < 0 && errno == EINTR) {
-            continue;
+    const int error = netlink_.each(request, [&](const NetlinkMessage& message) {
+        const auto socket = message.header<inet_diag_msg>();
+        if (ports.empty() ||
+            std::ranges::find(ports, ntohs(socket.id.idiag_sport)) != ports.end()) {
+            ++counts[socket.idiag_state % counts.size()];
         }
-        check(got, "read from sock_diag");
-        if (add_sockets({buffer_.data(), static_cast<size_t>(got)}, counts, ports)) {
-            return counts;
-        }
+    });
+    if (error != 0 && error != ENOENT) { // a kernel without the diagnosis of TCP
+        throw SystemError("read from sock_diag", error);
     }
+    return counts;
 }
 
 namespace {

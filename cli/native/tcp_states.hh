@@ -11,12 +11,12 @@
 
 #include "cli/native/allowance.hh"
 #include "cli/native/host_counters.hh"
-#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/base/fd.hh"
+#include "core/base/netlink.hh"
 
 #include <array>
 #include <cstdint>
+#include <linux/netlink.h>
 #include <utility>
 #include <vector>
 
@@ -45,23 +45,16 @@ using StateCounts = std::array<std::uint64_t, 16>;
 /// Local ports whose sockets count; none = those of all.
 using Ports = std::vector<std::uint16_t>;
 
-/// Adds the sockets of one datagram of a dump; true at the dump's end.
-bool add_sockets(Bytes datagram, StateCounts& counts, const Ports& ports = {});
-
 /// A netlink socket of the network namespace in which it was made.
 class SockDiag {
 public:
-    /// Throws SystemError.
-    SockDiag();
-
     /// Sockets of both families in the states of `mask` (bit s = state s): one walk over the
     /// kernel's table, which costs about 0.1 us for every socket in it and 0.8 us more for each one
-    /// counted.
+    /// counted. Throws SystemError.
     StateCounts count(std::uint32_t mask, const Ports& ports = {});
 
 private:
-    FileDescriptor socket_;
-    std::vector<std::uint8_t> buffer_;
+    Netlink netlink_{0, NETLINK_SOCK_DIAG};
 };
 
 /// As in the columns of the samples.
