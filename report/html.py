@@ -18,7 +18,7 @@ from report import tables, whole_file
 from report.clean import ENDS
 from report.figures import Drawn
 from report.percentiles import ABSOLUTE, SPREAD
-from report.rows import rows_of, runs_table, spoiled
+from report.rows import rows_of, runs_table, skip_reasons, spoiled
 from report.run import TRACE_KEYS, Json, Run, as_dict, as_list, over_laps
 from report.tables import micro, number, percent
 
@@ -317,7 +317,7 @@ def _queries(summary: Json) -> dict[str, Any]:
     return {
         "ends": ends,
         "end_rows": [*rows, ["read", number(read), ""]],
-        "skipped": [[name, number(count)] for name, count in summary["skipped"].items()],
+        "skipped": [[why, number(count)] for why, count in skip_reasons(summary)],
         "counts": rows_of(summary, "counts"),
     }
 

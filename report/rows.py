@@ -12,6 +12,21 @@ from report.tables import micro, number, percent
 
 # Parts of a summary that a run may not have, and what is null there then.
 _MEASURED = {"front": "queries", "resolver": "upstream_queries"}
+_SKIPPED = {  # reasons of controller.json and of records, of which the others are words already
+    "from": "before replay.from",
+    "notify": "NOTIFY",
+    "update": "UPDATE",
+    "no_ipv4_server": "over IPv4, where the server has no address",
+    "no_ipv6_server": "over IPv6, where the server has no address",
+    "source_prefix": "from skipped prefixes",
+    "source_unusable": "from sources that no answer can reach",
+    "sample": "from sources outside the sample",
+    "transport": "over QUIC or HTTPS",
+    "retransmit": "sent again by their clients",
+    "duration": "after replay.duration_s",
+    "oversize": "too long",
+    "no_address": "without an address for their source",
+}
 _NOTHING = ("0", "–", "0.00 %")
 _SPOILED = {
     "timing_error_us": "timing error",
@@ -142,8 +157,14 @@ def _answered(queries: Json) -> str:
     return percent(queries["answered"] / queries["read"] if queries["read"] else None)
 
 
+def skip_reasons(summary: Json) -> list[tuple[str, int]]:
+    """Why queries were skipped, in words, and how many."""
+    return [(_SKIPPED.get(why, why), count) for why, count in as_dict(summary.get("skipped")).items()]
+
+
 def _skipped(summary: Json) -> str:
-    why, count = _named(summary.get("skipped")), as_dict(summary.get("queries")).get("skipped")
+    why = ", ".join(f"{count:,} {words}" for words, count in skip_reasons(summary))
+    count = as_dict(summary.get("queries")).get("skipped")
     return number(count) + (f" ({why})" if why and count else "")
 
 

@@ -183,7 +183,7 @@ def test_the_table_at_the_end() -> None:
         "trace                          synthetic: profile root, seed 1",
         "read                           1,200",
         "answered                       1,196",
-        "skipped                        3 (update 2, transport 1)",
+        "skipped                        3 (2 UPDATE, 1 over QUIC or HTTPS)",
         "lost                           1",
         "rcodes                         NOERROR 1,190 (99.5 %), REFUSED 6 (0.5 %)",
         "timing error, |p50|            5.0 µs",
@@ -248,7 +248,7 @@ def test_a_zone_that_does_not_fit_and_transports_that_are_not_played_are_told(tm
     summary = read(folder / "summary.json")
     assert (summary["rcode"], summary["skipped"]) == ({"REFUSED": 40}, {"transport": 10})
     table_at_the_end = re.sub(" {2,}", "  ", done.stdout)
-    assert "skipped  10 (transport 10)\n" in table_at_the_end
+    assert "skipped  10 (10 over QUIC or HTTPS)\n" in table_at_the_end
     assert "rcodes  REFUSED 40 (100.0 %)\n" in table_at_the_end
     assert "warning  100.0 % of the answers are REFUSED: the zone may not fit the trace" in table_at_the_end
     assert "warning  10 queries over QUIC or HTTPS were not played" in table_at_the_end
