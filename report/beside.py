@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from report.conditions import conditions_that_differ
 from report.nested import leaves
 from report.rows import figures
 from report.run import Json, Run
@@ -20,24 +21,6 @@ def settings_that_differ(runs: Sequence[Run]) -> list[Json]:
     keys = list(dict.fromkeys(key for one in flat for key in one))
     differing = [key for key in keys if any(one.get(key) != flat[0].get(key) for one in flat)]
     return [{key: one.get(key) for key in differing} for one in flat]
-
-
-def conditions_that_differ(runs: Sequence[Run]) -> list[Json]:
-    """Of each run, what its servers ran with, as far as all runs say it and it is not the same in all."""
-    flat = [_conditions(run) for run in runs]
-    titles = [title for title in flat[0] if all(title in one for one in flat)]
-    differing = [title for title in titles if any(one[title] != flat[0][title] for one in flat)]
-    return [{title: one[title] for title in differing} for one in flat]
-
-
-def _conditions(run: Run) -> Json:
-    """With a server's name where there are several."""
-    several = len(run.conditions) > 1
-    return {
-        f"{name}: {title}" if several else title: value
-        for name, own in run.conditions.items()
-        for title, value in own.items()
-    }
 
 
 def labels_of(runs: Sequence[Run]) -> list[str]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from report import figures as drawing
 from report import html, several_plots, statistics, whole_file
+from report.conditions import conditions_that_differ
 from report.errors import ReportError
 from report.figures import Drawn
 from report.rows import Figure, figures
@@ -211,7 +212,12 @@ def write(folder: Path, pdf: bool = False) -> bool:
     drawing.write(folder / "plots", drawn, pdf)
     name = folder.resolve().name
     heading = {"name": name, "title": told.get("title") or name, "found": as_list(told.get("found"))}
-    html.write(folder / PAGE, html.series_page(**heading, **_page(variants, found, drawn)))
+    html.write(
+        folder / PAGE,
+        html.series_page(
+            **heading, conditions=_conditions(folder, variants), **_page(variants, found, drawn)
+        ),
+    )
     sys.stdout.write(f"{as_text(variants, found)}\nreport: {folder / PAGE}\n")
     return all(len(one.clean) == len(one.runs) for one in variants)
 
@@ -286,6 +292,18 @@ def _shown(variants: Sequence[T]) -> list[T]:
     last, most = len(variants) - 1, MOST_CURVES
     places = range(len(variants)) if len(variants) <= most else np.linspace(0, last, most).round().astype(int)
     return [variants[at] for at in places]
+
+
+def _conditions(folder: Path, variants: Sequence[Variant]) -> list[list[str]]:
+    """A row for each variant, a heading first: what its first clean run's servers ran with, where it differs.
+    Empty where nothing does.
+    """
+    clean = [(one.label, open_run(folder / one.clean[0]["run"])) for one in variants if one.clean]
+    differing = conditions_that_differ([run for _, run in clean]) if clean else [{}]
+    if not differing[0]:
+        return []
+    rows = [[label, *map(str, one.values())] for (label, _), one in zip(clean, differing, strict=True)]
+    return [["", *differing[0]], *rows]
 
 
 def _page(variants: Sequence[Variant], found: Sequence[Line], drawn: Sequence[Drawn]) -> Json:

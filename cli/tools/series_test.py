@@ -121,6 +121,7 @@ def test_a_series_that_is_interrupted_goes_on(tmp_path: Path) -> None:
         assert row["clean"] == "True"
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "What differs from kind nsd" in page and "<summary>kind bind</summary>" in page
+    assert 'data-label="connections as configured"' in page  # what the servers ran with
     assert page.count("<h1>Quickstart: a synthetic root-like trace</h1>") == 1
     again = command.run("report", str(folder), cwd=tmp_path)
     assert again.returncode == 0 and "kind bind against kind nsd:" in again.stdout
