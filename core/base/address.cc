@@ -7,13 +7,38 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <array>
+#include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace reprise {
+namespace {
+
+/// Strict dotted quad: four numbers up to 255 without leading zeros.
+bool parse_v4(std::string_view text, std::array<std::uint8_t, 16>& out) {
+    const char* at = text.begin();
+    for (size_t part = 0; part < 4; ++part) {
+        if (part > 0) {
+            if (at == text.end() || *at != '.') {
+                return false;
+            }
+            ++at;
+        }
+        const auto [end, error] = std::from_chars(at, text.end(), out.at(part));
+        if (error != std::errc{} || (*at == '0' && end - at > 1)) {
+            return false;
+        }
+        at = end;
+    }
+    return at == text.end();
+}
+
+} // namespace
 
 bool IpAddress::is_loopback() const {
     if (is_v4()) {
@@ -52,11 +77,15 @@ bool IpAddress::is_public() const {
 
 std::string IpAddress::text() const {
     std::array<char, INET6_ADDRSTRLEN> out{};
-    if (family == 0 ||
-        inet_ntop(is_v4() ? AF_INET : AF_INET6, bytes.data(), out.data(), out.size()) == nullptr) {
-        return "none";
+    if (!is_v4()) {
+        return is_v6() ? inet_ntop(AF_INET6, bytes.data(), out.data(), out.size()) : "none";
     }
-    return out.data();
+    char* at = out.data();
+    for (size_t part = 0; part < 4; ++part) {
+        at = std::to_chars(at, out.end(), bytes.at(part)).ptr;
+        *at++ = '.';
+    }
+    return {out.data(), at - 1};
 }
 
 IpAddress IpAddress::v4(const std::uint8_t* four) {
@@ -72,17 +101,19 @@ IpAddress IpAddress::v6(const std::uint8_t* sixteen) {
 }
 
 std::optional<IpAddress> IpAddress::parse(std::string_view text) {
-    const std::string copy(text);
-    IpAddress address;
-    if (inet_pton(AF_INET, copy.c_str(), address.bytes.data()) == 1) {
-        address.family = 4;
-        return address;
+    IpAddress address{
+        .bytes = {},
+        .family = static_cast<std::uint8_t>(text.find(':') == std::string_view::npos ? 4 : 6)};
+    std::array<char, INET6_ADDRSTRLEN> copy{};
+    if (address.is_v4()) {
+        return parse_v4(text, address.bytes) ? std::optional(address) : std::nullopt;
     }
-    if (inet_pton(AF_INET6, copy.c_str(), address.bytes.data()) == 1) {
-        address.family = 6;
-        return address;
+    if (text.size() >= copy.size()) {
+        return std::nullopt;
     }
-    return std::nullopt;
+    std::ranges::copy(text, copy.begin());
+    return inet_pton(AF_INET6, copy.data(), address.bytes.data()) == 1 ? std::optional(address)
+                                                                       : std::nullopt;
 }
 
 std::string Endpoint::text() const {

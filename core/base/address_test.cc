@@ -10,7 +10,8 @@ namespace reprise {
 namespace {
 
 TEST(IpAddress, TextSurvivesTheRoundTrip) {
-    for (const std::string text : {"192.0.2.1", "0.0.0.0", "2001:db8::1", "::", "fe80::a:0:0:1"}) {
+    for (const std::string text :
+         {"192.0.2.1", "0.0.0.0", "255.255.255.255", "2001:db8::1", "::", "fe80::a:0:0:1"}) {
         const auto address = IpAddress::parse(text);
         ASSERT_TRUE(address) << text;
         EXPECT_EQ(address->text(), text);
@@ -19,7 +20,9 @@ TEST(IpAddress, TextSurvivesTheRoundTrip) {
 
 TEST(IpAddress, RefusesWhatIsNoAddress) {
     for (const std::string text :
-         {"", "192.0.2", "192.0.2.256", "2001:db8:::1", "host", "::1%lo"}) {
+         {"", "192.0.2", "192.0.2.256", "1.2.3.4.5", "01.2.3.4", "1.2.3.4 ", "1..3.4", "1.2.3.",
+          "-1.2.3.4", "2001:db8:::1", "::g", "1:2", ":", "host", "::1%lo",
+          "0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000"}) {
         EXPECT_FALSE(IpAddress::parse(text)) << text;
     }
 }

@@ -60,6 +60,20 @@ private:
     std::vector<std::string_view> texts_;
 };
 
+struct FlagName {
+    std::string_view name;
+    std::uint16_t bit; ///< in the header's second word
+};
+
+/// In the header's order.
+inline constexpr std::array<FlagName, 7> kFlagNames{{{"aa", 0x0400},
+                                                     {"tc", 0x0200},
+                                                     {"rd", 0x0100},
+                                                     {"ra", 0x0080},
+                                                     {"z", 0x0040},
+                                                     {"ad", 0x0020},
+                                                     {"cd", 0x0010}}};
+
 const WordTable& type_words();   ///< A, AAAA, TYPE4711 (RFC 3597)
 const WordTable& class_words();  ///< IN, CH, HS, NONE, ANY, CLASS4711
 const WordTable& opcode_words(); ///< QUERY, IQUERY, STATUS, NOTIFY, UPDATE, DSO, 7

@@ -4,7 +4,6 @@
 
 #include "core/base/error.hh"
 #include "core/dns/message.hh"
-#include "core/trace/forms/text/message_columns.hh"
 #include "core/trace/reassembly/message.hh"
 #include "core/wire/query.hh"
 

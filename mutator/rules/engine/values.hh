@@ -7,7 +7,6 @@
 #include "core/wire/query.hh"
 #include "mutator/rules/engine/arguments.hh"
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -46,20 +45,7 @@ std::uint8_t opcode_value(const Arguments& arguments, std::string_view key,
 Transport transport_value(const Arguments& arguments, std::string_view key,
                           const std::string& text);
 
-/// Header flags by their bit in the flags word.
-struct FlagName {
-    std::string_view name;
-    std::uint16_t bit;
-};
-
-inline constexpr std::array<FlagName, 7> kFlagNames{{{"aa", 0x0400},
-                                                     {"tc", 0x0200},
-                                                     {"rd", 0x0100},
-                                                     {"ra", 0x0080},
-                                                     {"z", 0x0040},
-                                                     {"ad", 0x0020},
-                                                     {"cd", 0x0010}}};
-
+/// A header flag, as its bit in the flags word.
 std::uint16_t flag_value(const Arguments& arguments, std::string_view key, const std::string& text);
 
 } // namespace reprise::mutator

@@ -1,54 +1,28 @@
 #pragma once
-// The text form, version 1 (docs/formats.md): two lines of header, then a row of tab-separated
-// cells for each query, made for awk and spreadsheets. Exact: the columns stand for the message
-// where they make the same bytes again, else the cell `hex` has the whole message and the others
-// show what they can.
+// Queries as text (docs/formats.md). The text form, version 1: two lines of header, then a row of
+// tab-separated cells for each query, made for awk and spreadsheets. Exact: the columns stand for
+// the message where they make the same bytes again, else the cell `hex` has the whole message and
+// the others show what they can.
+//
+// LDplayer's fsdb and dnsperf's query files are read as dialects of it. Rows are yielded as they
+// come. A bad row ends the reading: trouble() names its line and column, what was expected, and how
+// many queries were good.
 
+#include "core/base/bytes.hh"
+#include "core/trace/capture/byte_stream.hh"
+#include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/query_encoder.hh"
-#include "core/trace/forms/text/message_columns.hh"
+#include "core/trace/reassembly/message.hh"
 #include "core/wire/query.hh"
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 
 namespace reprise::trace {
 
-enum class Column : std::uint8_t {
-    kTime,
-    kSource,
-    kPort,
-    kDestination,
-    kDport,
-    kTransport,
-    kConnection,
-    kId,
-    kFlags,
-    kOpcode,
-    kName,
-    kClass,
-    kType,
-    kEdns,
-    kDo,
-    kVersion,
-    kOptions,
-    kRtt,
-    kIdle,
-    kHex,
-};
-
-/// In the order of Column, in which they are written.
-inline constexpr std::array<std::string_view, 20> kColumnNames{
-    "time", "source",  "port",    "destination", "dport", "transport", "connection",
-    "id",   "flags",   "opcode",  "name",        "class", "type",      "edns",
-    "do",   "version", "options", "rtt",         "idle",  "hex"};
-
 inline constexpr std::string_view kTextMagic = "#reprise-text";
 inline constexpr unsigned kTextVersion = 1;
-inline constexpr std::string_view kCloseCell = "close"; ///< in column id
 
 /// The first two lines.
 void append_text_header(std::string& out);
@@ -56,13 +30,18 @@ void append_text_header(std::string& out);
 /// A query or a close, with the line's end. The message must have at least 12 bytes.
 void append_text_row(std::string& out, const Query& query);
 
-/// What column, one from kId to kOptions, says of a message.
-void append_message_cell(std::string& out, Column column, const MessageColumns& message);
-
-/// Queries as rows of the text form (text_form.hh).
+/// Queries as rows of the text form.
 std::unique_ptr<QueryEncoder> make_text_encoder();
 
-/// Why `cell` cannot stand in `column`: what it should be, and the nearest word where there is one.
-std::string explain_cell(Column column, std::string_view cell);
+bool looks_like_text(Bytes head);
+bool looks_like_fsdb(Bytes head);
+bool looks_like_dnsperf(Bytes head);
+
+std::unique_ptr<MessageSource> open_text(std::unique_ptr<ByteStream> stream,
+                                         const std::string& path, const ReaderOptions& options);
+std::unique_ptr<MessageSource> open_fsdb(std::unique_ptr<ByteStream> stream,
+                                         const std::string& path, const ReaderOptions& options);
+std::unique_ptr<MessageSource> open_dnsperf(std::unique_ptr<ByteStream> stream,
+                                            const std::string& path, const ReaderOptions& options);
 
 } // namespace reprise::trace
