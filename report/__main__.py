@@ -24,8 +24,8 @@ from report import (
     several_plots,
     whole_file,
 )
-from report.classify import Finding
-from report.compare import Pair, compare, gather
+from report.classify import Evidence, Finding
+from report.compare import Pair, compare
 from report.errors import Parser, ReportError
 from report.printable import printable
 from report.rows import runs_table
@@ -281,7 +281,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         first, *others = _sides(arguments, Path(scratch))
         zone = _zone(arguments, *(one.run for one in (*others, first)))
         page = differences.Page([one.answers.name for one in (first, *others)])
-        evidence = gather(first.answers, zone)
+        evidence = Evidence()
         results = []
         asked = again.Again()
         for other in others:

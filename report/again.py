@@ -52,8 +52,9 @@ class Again:
         asked = self._write(trace, runs[0])
         folders = [ask(run, trace) for run in runs]
         self.names = tuple(map(str, folders))
-        sides = [join(str(one), list(open_run(one).answer_paths)) for one in folders]
-        for was, now in pairs(*sides):
+        before, after = (join(str(one), list(open_run(one).answer_paths)) for one in folders)
+        left, right = pairs(before, after)
+        for was, now in zip(before.chosen(left), after.chosen(right), strict=True):
             if was.reply or now.reply:
                 equal = was.reply[2:] == now.reply[2:]
                 kind = ENCODING if equal else foremost(findings(was.reply, now.reply, zone, evidence)).kind

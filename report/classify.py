@@ -8,12 +8,12 @@ signature was refreshed).
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from report.rcodes import rcode_name
-from report.wire import FLAGS, Key, Message, Section
+from report.wire import FLAGS, Delegation, Key, Message, Section, last_labels, plain_name
 from report.zone import Zone
 
 NO_RECORDED = "no answer recorded"
@@ -88,20 +88,27 @@ def foremost(found: Sequence[Finding]) -> Finding:
 
 @dataclass
 class Evidence:
-    """What the recorded replies say taken together; filled by `learn` before anything is classified."""
+    """What the recorded replies say taken together; `complete` before anything is classified."""
 
-    ns_sets: dict[str, Counter[frozenset[str]]] = field(default_factory=dict)
+    ns_sets: defaultdict[str, Counter[frozenset[str]]] = field(default_factory=lambda: defaultdict(Counter))
     denied: set[str] = field(default_factory=set)
+    complete: bool = False
 
-    def learn(self, delegation: tuple[str, frozenset[str]] | None) -> None:
-        """Owner and NS set of a referral."""
-        if delegation is not None:
-            self.ns_sets.setdefault(delegation[0], Counter())[delegation[1]] += 1
+    _names: set[bytes] = field(default_factory=set)  # of those denied, as they stand in messages
 
-    def deny(self, qname: str, zone: Zone | None) -> None:
-        """The name of an authoritative NXDOMAIN."""
-        if zone is not None:
-            self.denied.add(zone.top(qname) or qname)
+    def learn(self, delegation: Delegation) -> None:
+        """A referral."""
+        owner, names = delegation
+        self.ns_sets[owner][names] += 1
+
+    def deny(self, reply: bytes, zone: Zone) -> None:
+        """An authoritative NXDOMAIN: what is one label below the origin does not exist."""
+        name = last_labels(reply, zone.depth)
+        if not name or name in self._names:
+            return
+        if top := zone.top(plain_name(name)):
+            self._names.add(name)
+        self.denied.add(top or plain_name(last_labels(reply)))
 
 
 def referral_owner(message: Message) -> str | None:
@@ -213,6 +220,8 @@ def _truncation(before: Message, after: Message) -> Finding:
 
 def _flags(before: Message, after: Message) -> Iterator[Finding]:
     """TC is truncation's; AA changes with what the data are, so only the server's own bits are policy."""
+    if before.flags == after.flags:
+        return
     for name in ("RD", "RA", "AD", "CD"):
         if before.flag(name) != after.flag(name):
             yield Finding(POLICY, f"{name} is {int(before.flag(name))} -> {int(after.flag(name))}")
@@ -225,9 +234,10 @@ def _flags(before: Message, after: Message) -> Iterator[Finding]:
 
 def _edns(before: Message, after: Message) -> Iterator[Finding]:
     was, now = before.edns, after.edns
+    if was == now:
+        return
     if was is None or now is None:
-        if was is not now:
-            yield Finding(POLICY, "EDNS is " + ("gone" if now is None else "new"))
+        yield Finding(POLICY, "EDNS is " + ("gone" if now is None else "new"))
         return
     if was.payload != now.payload:
         yield Finding(EDNS, f"size {was.payload} -> {now.payload}")
@@ -253,6 +263,8 @@ def _cut(before: Message, after: Message) -> Iterator[Finding]:
 def _sections(before: Message, after: Message, zone: Zone | None, evidence: Evidence) -> Iterator[Finding]:
     for name, was in before.sections.items():
         now = after.sections[name]
+        if was == now:
+            continue
         judge = _Judge(before, after, zone, evidence, name)
         for key in sorted(was.sets.keys() | now.sets.keys()):
             yield from judge.data(key, was, now)

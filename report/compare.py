@@ -1,19 +1,22 @@
 """Recorded answers against the replay's: pairs by sequence number, what is equal, and every difference by
 class.
 
-Replies that are equal but for their id are not parsed. The rest is parsed, compared and forgotten, so that
-memory grows with the index of the files only.
+Of replies that are equal but for their id no more is looked into than whether they refer. The rest is parsed,
+compared and forgotten, so that memory grows with the index of the files only.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from report.classify import (
     CLASSES,
@@ -30,7 +33,7 @@ from report.errors import ReportError
 from report.rafile import Answer, AnswerSet
 from report.rcodes import rcode_name
 from report.referrals import Referrals, drifting
-from report.wire import FLAGS, HEADER_BYTES, Message, delegation, header, parse, question
+from report.wire import FLAGS, HEADER_BYTES, Delegation, Message, delegation, header, parse
 from report.zone import Zone
 
 SCHEMA = 1
@@ -38,6 +41,7 @@ MAX_LISTED = 10_000
 MAX_TEXT = 160
 NXDOMAIN = 3
 Pair = tuple[Answer, Answer]
+Places = NDArray[np.intp]
 
 
 @dataclass
@@ -50,12 +54,8 @@ class Tally:
     compared: int = 0
     equal_bytes: int = 0
     parsed: int = 0
-    rcode_equal: int = 0
-    rcodes: Counter[str] = field(default_factory=Counter)
-    flags_equal: Counter[str] = field(default_factory=Counter)
-    sections_equal: Counter[str] = field(default_factory=Counter)
-    signatures_equal: int = 0
-    ttls_equal: int = 0
+    rcodes: Counter[tuple[int, int]] = field(default_factory=Counter)
+    differ: Counter[str] = field(default_factory=Counter)  # by what is not equal, of those parsed
     differing: int = 0
     classes: Counter[str] = field(default_factory=Counter)
     primary: Counter[str] = field(default_factory=Counter)
@@ -73,44 +73,89 @@ def compare(
     evidence: Evidence | None = None,
 ) -> dict[str, Any]:
     """compare.json, schema 1. Raises ReportError where the two are not of one trace or nothing can be
-    compared. `seen` is told each pair that differs, and how. `evidence`: that of `before`, if it is gathered.
+    compared. `seen` is told each pair that differs, and how. `evidence` of `before` is completed.
     """
-    evidence = evidence or gather(before, zone)
-    tally = Tally()
-    for pair in pairs(before, after):
-        if found := _judge(tally, pair, zone, evidence):
-            seen(pair, found)
+    tally, evidence = Tally(), evidence or Evidence()
+    with _without_collector():
+        left, right = _unequal(before, after, zone, evidence, tally)
+        for was, now in zip(before.chosen(left), after.chosen(right), strict=True):
+            if found := _judge(tally, (was, now), zone, evidence):
+                seen((was, now), found)
     _check(before, after, tally)
-    _add_equal(tally)
     return _as_json(before, after, zone, evidence, tally)
 
 
-def gather(before: AnswerSet, zone: Zone | None) -> Evidence:
-    """A first pass over the recorded replies: what referrals and denials they hold."""
-    evidence = Evidence()
-    for answer in before:
-        if len(answer.reply) < HEADER_BYTES:
-            continue
-        _, flags, _, answers, authority, _ = header(answer.reply)
-        if flags & 15 == NXDOMAIN and flags & FLAGS["AA"]:
-            if zone is None:
-                continue
-            with contextlib.suppress(ValueError):
-                evidence.deny(question(answer.reply), zone)
-        elif _may_refer(flags, answers, authority) and not flags & FLAGS["TC"]:
-            with contextlib.suppress(ValueError):
-                evidence.learn(delegation(answer.reply))
-    return evidence
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """The garbage collector would go through all messages that are kept, again and again, and finds nothing:
+    they hold no cycles.
+    """
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
-def _may_refer(flags: int, answers: int, authority: int) -> bool:
-    return not flags & (15 | FLAGS["AA"]) and not answers and authority > 0
-
-
-def pairs(before: AnswerSet, after: AnswerSet) -> Iterator[Pair]:
-    """By sequence number, ascending; those on one side only are counted by `_check`."""
+def pairs(before: AnswerSet, after: AnswerSet) -> tuple[Places, Places]:
+    """The positions of queries that both sides have, by sequence number, ascending."""
     _, left, right = np.intersect1d(before.seqs, after.seqs, assume_unique=True, return_indices=True)
-    yield from zip(before.chosen(left), after.chosen(right), strict=True)
+    return left, right
+
+
+def _unequal(
+    before: AnswerSet, after: AnswerSet, zone: Zone | None, evidence: Evidence, tally: Tally
+) -> tuple[Places, Places]:
+    """Counts the pairs with equal queries and replies, and returns the positions of the others; completes the
+    evidence by what the replies of `before` say.
+    """
+    left, right = pairs(before, after)
+    tally.pairs = len(left)
+    others, referrals = array("q"), Counter[tuple[Delegation, bool]]()
+    for at, (was, now) in enumerate(zip(before.chosen(left), after.chosen(right), strict=True)):
+        flags, rcode, referral = _glance(was.reply, zone, evidence)
+        if was.reply[2:] != now.reply[2:] or was.query[2:] != now.query[2:] or not was.reply:
+            others.append(at)
+            continue
+        tally.equal_bytes += 1
+        if rcode is not None:
+            tally.rcodes[rcode, rcode] += 1
+        if referral is not None:
+            referrals[referral, flags & FLAGS["TC"] != 0] += 1
+    for (referral, truncated), count in referrals.items():
+        tally.referrals.count_equal(*referral, truncated, zone, count)
+    tally.compared = tally.parsed = tally.equal_bytes
+    if not evidence.complete:
+        for answer in before.chosen(np.setdiff1d(np.arange(len(before.seqs)), left, assume_unique=True)):
+            _glance(answer.reply, zone, evidence)
+        evidence.complete = True
+    rest = np.frombuffer(others, np.int64)
+    return left[rest], right[rest]
+
+
+def _glance(reply: bytes, zone: Zone | None, evidence: Evidence) -> tuple[int, int | None, Delegation | None]:
+    """Flags, rcode and referral of a reply, of which only what these need is looked into; None for what it
+    has not, or what is damaged. Notes what referrals and denials say.
+    """
+    if len(reply) < HEADER_BYTES:
+        return 0, None, None
+    _, flags, _, answers, authority, _ = header(reply)
+    if answers + authority == 0:  # OPT may have more of the rcode
+        message = parse(reply)
+        return flags, message.rcode if message else None, None
+    rcode, referral = flags & 15, None
+    if rcode == NXDOMAIN and flags & FLAGS["AA"] and zone is not None and not evidence.complete:
+        evidence.deny(reply, zone)
+    elif not answers and not flags & (15 | FLAGS["AA"]):
+        try:
+            referral = delegation(reply)
+        except ValueError:
+            return flags, None, None
+        if referral is not None and not evidence.complete and not flags & FLAGS["TC"]:
+            evidence.learn(referral)
+    return flags, rcode, referral
 
 
 def _check(before: AnswerSet, after: AnswerSet, tally: Tally) -> None:
@@ -129,20 +174,15 @@ def _check(before: AnswerSet, after: AnswerSet, tally: Tally) -> None:
 
 
 def _judge(tally: Tally, pair: Pair, zone: Zone | None, evidence: Evidence) -> list[Finding]:
-    """The findings for a pair; none where it is equal in every byte, or is no pair."""
+    """The findings for a pair that is not equal in every byte; none where it is no pair."""
     was, now = pair
-    tally.pairs += 1
     if was.query[2:] != now.query[2:]:
         tally.other_query += 1
         return []
     if not was.reply and not now.reply:
         tally.neither += 1
         return []
-    if was.reply and now.reply:
-        tally.compared += 1
-        if was.reply[2:] == now.reply[2:]:
-            _count_equal(tally, was, zone)
-            return []
+    tally.compared += bool(was.reply and now.reply)
     before, after = parse(was.reply), parse(now.reply)
     if before is not None and after is not None:
         _count_parts(tally, before, after)
@@ -164,50 +204,19 @@ def findings(was: bytes, now: bytes, zone: Zone | None, evidence: Evidence) -> l
     return classify(before, after, zone, evidence)
 
 
-def _count_equal(tally: Tally, answer: Answer, zone: Zone | None) -> None:
-    """Most are not looked into; `_add_equal` adds what is true of all."""
-    tally.equal_bytes += 1
-    if len(answer.reply) < HEADER_BYTES:
-        return
-    _, flags, _, answers, authority, _ = header(answer.reply)
-    rcode = flags & 15
-    if _may_refer(flags, answers, authority):
-        try:
-            found = delegation(answer.reply)
-        except ValueError:
-            return
-        if found is not None:
-            tally.referrals.count_equal(*found, bool(flags & FLAGS["TC"]), zone)
-    elif not answers + authority:  # OPT may have more of the rcode
-        message = parse(answer.reply)
-        if message is None:
-            return
-        rcode = message.rcode
-    tally.rcodes[rcode_name(rcode)] += 1
-
-
-def _add_equal(tally: Tally) -> None:
-    """Equal bytes are equal in every part, also where they cannot be parsed."""
-    count = tally.equal_bytes
-    tally.parsed += count
-    tally.rcode_equal += count
-    tally.signatures_equal += count
-    tally.ttls_equal += count
-    tally.flags_equal.update(dict.fromkeys(FLAGS, count))
-    tally.sections_equal.update(dict.fromkeys(("answer", "authority", "additional"), count))
-
-
 def _count_parts(tally: Tally, before: Message, after: Message) -> None:
     tally.parsed += 1
-    tally.rcode_equal += before.rcode == after.rcode
-    names = (rcode_name(before.rcode), rcode_name(after.rcode))
-    tally.rcodes[names[0] if names[0] == names[1] else " -> ".join(names)] += 1
-    tally.flags_equal.update(name for name in FLAGS if before.flag(name) == after.flag(name))
-    both = [(name, part, after.sections[name]) for name, part in before.sections.items()]
-    tally.sections_equal.update(name for name, was, now in both if was.sets == now.sets)
-    tally.signatures_equal += all(was.signatures == now.signatures for _, was, now in both)
-    tally.ttls_equal += all(
-        was.ttls[key] == now.ttls[key] for _, was, now in both for key in was.ttls.keys() & now.ttls.keys()
+    tally.rcodes[before.rcode, after.rcode] += 1
+    if changed := before.flags ^ after.flags:
+        tally.differ.update(name for name, bit in FLAGS.items() if changed & bit)
+    both = [(name, was, after.sections[name]) for name, was in before.sections.items()]
+    tally.differ.update(name for name, was, now in both if was.sets != now.sets)
+    tally.differ["signatures"] += any(was.signatures != now.signatures for _, was, now in both)
+    tally.differ["TTLs"] += any(
+        was.ttls[key] != now.ttls[key]
+        for _, was, now in both
+        if was.ttls != now.ttls
+        for key in was.ttls.keys() & now.ttls.keys()
     )
 
 
@@ -216,9 +225,10 @@ def _note(
 ) -> None:
     tally.differing += 1
     kinds = {finding.kind for finding in found}
-    tally.classes.update(kinds)
+    for kind in kinds:
+        tally.classes[kind] += 1
     tally.primary[foremost(found).kind] += 1
-    for finding in set(found):
+    for finding in dict.fromkeys(found):
         tally.details.setdefault(finding.kind, Counter())[finding.detail] += 1
         if finding.kind not in tally.examples:
             tally.examples[finding.kind] = _example(answer, finding, before, after)
@@ -256,6 +266,13 @@ def describe(message: Message | None) -> str:
 def _as_json(
     before: AnswerSet, after: AnswerSet, zone: Zone | None, evidence: Evidence, tally: Tally
 ) -> dict[str, Any]:
+    def equal(part: str) -> dict[str, Any]:
+        return _share(tally.parsed - tally.differ[part], tally.parsed)
+
+    changed = sum(count for (was, now), count in tally.rcodes.items() if was != now)
+    rcodes = Counter(
+        {" -> ".join(map(rcode_name, dict.fromkeys(both))): count for both, count in tally.rcodes.items()}
+    )
     return {
         "schema": SCHEMA,
         "before": _side(before),
@@ -269,15 +286,12 @@ def _as_json(
         "compared": tally.compared,
         "equal_bytes": _share(tally.equal_bytes, tally.compared),
         "parsed": tally.parsed,
-        "rcode_equal": _share(tally.rcode_equal, tally.parsed),
-        "rcodes": dict(tally.rcodes.most_common()),
-        "flags_equal": {name: _share(tally.flags_equal[name], tally.parsed) for name in FLAGS},
-        "sections_equal": {
-            name: _share(tally.sections_equal[name], tally.parsed)
-            for name in ("answer", "authority", "additional")
-        },
-        "signatures_equal": _share(tally.signatures_equal, tally.parsed),
-        "ttls_equal": _share(tally.ttls_equal, tally.parsed),
+        "rcode_equal": _share(tally.parsed - changed, tally.parsed),
+        "rcodes": dict(rcodes.most_common()),
+        "flags_equal": {name: equal(name) for name in FLAGS},
+        "sections_equal": {name: equal(name) for name in ("answer", "authority", "additional")},
+        "signatures_equal": equal("signatures"),
+        "ttls_equal": equal("TTLs"),
         "referrals": {**tally.referrals.as_json(zone is not None), "owners_drifting": drifting(evidence)},
         "differing": tally.differing,
         "classes": [_class_row(tally, kind) for kind in CLASSES if tally.classes[kind]],

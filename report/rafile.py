@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from report.container import Frame, open_frame
+from report.container import Frame, open_frame, release
 
 HEADER_MAGIC = b"RPRAHDR1"
 FOOTER_MAGIC = b"RPRAEND1"
 RECORD = struct.Struct("<QqIIII")
+_SIZES = struct.Struct("<III")  # the end of it
 MAX_MESSAGE = 65535
 _BLOCK = 1 << 16
 
@@ -43,29 +44,27 @@ class RaFile:
     problem: str | None
     frame: Frame
 
-    def answer(self, position: int) -> Answer:
-        """The record at a position of the index."""
+    def answer(self, offset: int) -> Answer:
+        """The record that begins there."""
         data = self.frame.data
-        at = int(self.offsets[position])
-        seq, time_ns, source, query_size, reply_size, _ = RECORD.unpack_from(data, at)
-        at += RECORD.size
-        reply_at = at + query_size
-        return Answer(
-            seq, time_ns, source, bytes(data[at:reply_at]), bytes(data[reply_at : reply_at + reply_size])
-        )
+        seq, time_ns, source, query_size, reply_size, _ = RECORD.unpack_from(data, offset)
+        query_at = offset + RECORD.size
+        reply_at = query_at + query_size
+        both = bytes(data[query_at : reply_at + reply_size])
+        return Answer(seq, time_ns, source, both[:query_size], both[query_size:])
 
 
 @dataclass(frozen=True)
 class AnswerSet:
     """Several files (one a querier) as one sequence, in order of seq. A seq seen twice keeps its first
-    record.
+    record. `offsets` and `file_of`: where the records are.
     """
 
     name: str
     kind: str
     files: tuple[RaFile, ...]
     seqs: NDArray[np.uint64]
-    where: NDArray[np.int64]
+    offsets: NDArray[np.int64]
     file_of: NDArray[np.int32]
     duplicates: int
 
@@ -74,17 +73,22 @@ class AnswerSet:
         return [f"{file.path.name}: {file.problem}" for file in self.files if file.problem]
 
     def at(self, position: int) -> Answer:
-        return self.files[int(self.file_of[position])].answer(int(self.where[position]))
+        return self.files[int(self.file_of[position])].answer(int(self.offsets[position]))
 
     def __iter__(self) -> Iterator[Answer]:
         return self.chosen(np.arange(len(self.seqs)))
 
     def chosen(self, positions: NDArray[np.int64]) -> Iterator[Answer]:
-        """Those at some positions, a block at a time: numbers of numpy are slow one by one."""
+        """Those at some positions, a block at a time: numbers of numpy are slow one by one. The blocks before
+        need no memory.
+        """
+        read = [file.answer for file in self.files]
         for begin in range(0, len(positions), _BLOCK):
             block = positions[begin : begin + _BLOCK]
-            for file, where in zip(self.file_of[block].tolist(), self.where[block].tolist(), strict=True):
-                yield self.files[file].answer(where)
+            for file, offset in zip(self.file_of[block].tolist(), self.offsets[block].tolist(), strict=True):
+                yield read[file](offset)
+            for one in self.files:
+                release(one.frame.data)
 
 
 def read_ra(path: Path) -> RaFile:
@@ -103,7 +107,6 @@ def join(name: str, paths: list[Path]) -> AnswerSet:
     """Reads several files as one set; they must be of one kind, the first file's is taken."""
     files = tuple(read_ra(path) for path in sorted(paths))
     seqs = np.concatenate([file.seqs for file in files]) if files else np.zeros(0, np.uint64)
-    where = [np.arange(len(file.seqs), dtype=np.int64) for file in files]
     file_of = [np.full(len(file.seqs), number, np.int32) for number, file in enumerate(files)]
     unique, first = np.unique(seqs, return_index=True)
     return AnswerSet(
@@ -111,22 +114,24 @@ def join(name: str, paths: list[Path]) -> AnswerSet:
         kind=files[0].kind if files else "replay",
         files=files,
         seqs=unique,
-        where=np.concatenate(where)[first] if where else np.zeros(0, np.int64),
-        file_of=np.concatenate(file_of)[first] if file_of else np.zeros(0, np.int32),
+        offsets=np.concatenate([file.offsets for file in files])[first] if files else np.zeros(0, np.int64),
+        file_of=np.concatenate(file_of)[first] if files else np.zeros(0, np.int32),
         duplicates=len(seqs) - len(unique),
     )
 
 
 def _index(frame: Frame) -> tuple[NDArray[np.uint64], NDArray[np.int64], bool]:
     """Walks the records; stops at the first that does not fit, which in a file without footer is its end."""
-    seqs, offsets = array("Q"), array("q")
-    at = frame.start
-    while at + RECORD.size <= frame.end:
-        seq, _, _, query_size, reply_size, zero = RECORD.unpack_from(frame.data, at)
-        size = (RECORD.size + query_size + reply_size + 7) & ~7
-        if zero or query_size > MAX_MESSAGE or reply_size > MAX_MESSAGE or at + size > frame.end:
+    found, data, end = array("q"), frame.data, frame.end
+    at, fixed, sizes = frame.start, RECORD.size, RECORD.size - _SIZES.size
+    while at + fixed <= end:
+        query_size, reply_size, zero = _SIZES.unpack_from(data, at + sizes)
+        after = at + (fixed + query_size + reply_size + 7 & ~7)
+        if zero or query_size > MAX_MESSAGE or reply_size > MAX_MESSAGE or after > end:
             break
-        seqs.append(seq)
-        offsets.append(at)
-        at += size
-    return np.frombuffer(seqs, np.uint64), np.frombuffer(offsets, np.int64), at == frame.end or frame.cut_off
+        found.append(at)
+        at = after
+    offsets = np.frombuffer(found, np.int64)
+    seqs = np.frombuffer(data, np.uint64, len(data) // 8)[offsets // 8]
+    release(data)
+    return seqs, offsets, at == end or frame.cut_off

@@ -51,7 +51,10 @@ class Referrals:
             return
         served = zone.get(owner, "NS")
         if recorded == served:
-            self._unchanged(_example(seq, before, owner, recorded, replayed))
+            self.unchanged += 1
+            self.unchanged_same += recorded == replayed
+            if recorded != replayed and len(self.broken) < MAX_LISTED:
+                self.broken.append(_example(seq, before, owner, recorded, replayed))
         elif served:
             self.changed += 1
             self.changed_as_served += replayed == served
@@ -59,31 +62,26 @@ class Referrals:
         else:
             self.not_in_zone += 1
 
-    def count_equal(self, owner: str, held: frozenset[str], truncated: bool, zone: Zone | None) -> None:
-        """A referral that the replay answered with the same bytes."""
-        self.recorded += 1
+    def count_equal(
+        self, owner: str, held: frozenset[str], truncated: bool, zone: Zone | None, count: int
+    ) -> None:
+        """A referral that the replay answered with the same bytes, so many times."""
+        self.recorded += count
         if truncated:
-            self.truncated += 1
+            self.truncated += count
             return
-        self.same_ns_set += 1
+        self.same_ns_set += count
         if zone is None:
             return
         served = zone.get(owner, "NS")
         if held == served:
-            self.unchanged += 1
-            self.unchanged_same += 1
+            self.unchanged += count
+            self.unchanged_same += count
         elif served:
-            self.changed += 1
+            self.changed += count
             self.owners_changed.add(owner)
         else:
-            self.not_in_zone += 1
-
-    def _unchanged(self, example: dict[str, Any]) -> None:
-        self.unchanged += 1
-        if example["before"] == example["after"]:
-            self.unchanged_same += 1
-        elif len(self.broken) < MAX_LISTED:
-            self.broken.append(example)
+            self.not_in_zone += count
 
     def as_json(self, has_zone: bool) -> dict[str, Any]:
         compared = self.recorded - self.no_reply - self.truncated

@@ -6,11 +6,10 @@ trace has millions of replies, most of them like others: what was read last is k
 
 from __future__ import annotations
 
-import base64
 import functools
 import struct
-from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
 
 import dns.exception
 import dns.name
@@ -24,6 +23,7 @@ FLAGS = {"AA": 0x0400, "TC": 0x0200, "RD": 0x0100, "RA": 0x0080, "AD": 0x0020, "
 BEFORE_NAME = {"MX": 2, "SRV": 6}  # bytes before the name that may be compressed
 KEPT = 1 << 14  # messages, names, data
 Key = tuple[str, str]  # owner, type
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Section:
 
     sets: dict[Key, frozenset[str]]
     ttls: dict[Key, int]
-    signatures: dict[Key, frozenset[str]]
+    signatures: dict[Key, frozenset[bytes]]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Message:
     def flag(self, name: str) -> bool:
         return bool(self.flags & FLAGS[name])
 
-    @property
+    @functools.cached_property
     def sections(self) -> dict[str, Section]:
         return {"answer": self.answer, "authority": self.authority, "additional": self.additional}
 
@@ -77,7 +77,7 @@ def parse(data: bytes) -> Message | None:
     return _parse(bytes(2) + data[2:]) if len(data) >= 12 else None
 
 
-@functools.lru_cache(KEPT)
+@functools.lru_cache(64)  # who asks for a message asks again soon
 def _parse(data: bytes) -> Message | None:
     try:
         return _read(data)
@@ -97,8 +97,8 @@ class _Cursor:
     are none. dnspython reads the same; a name takes it twenty times as long, and a trace has millions.
     """
 
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at, self.end = data, 0, len(data)
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self.data, self.at, self.end = data, at, len(data)
         self.lowest = len(data)  # that a name points to
         self._names: dict[int, tuple[str, int]] = {}  # text and bytes, by where they begin
 
@@ -119,7 +119,13 @@ class _Cursor:
 
     def name(self) -> str:
         """In lower case, absolute: only ASCII has case (RFC 4343), other bytes are written as numbers."""
-        (text, _), self.at = self._name_at(self.at, self.end, 0)
+        at = self.at
+        if at + 1 < self.end and self.data[at] >= 192:  # as most owners are
+            known = self._names.get((self.data[at] & 63) << 8 | self.data[at + 1])
+            if known is not None:
+                self.at += 2
+                return known[0]
+        (text, _), self.at = self._name_at(at, self.end, 0)
         return text or "."
 
     def _name_at(self, at: int, end: int, depth: int) -> tuple[tuple[str, int], int]:
@@ -155,41 +161,56 @@ def _label(data: bytes) -> str:
     return dns.name.Name((data,)).to_text().lower()
 
 
-def question(data: bytes) -> str:
-    """The name that is asked for; "" where there is none. Raises ValueError where it is cut."""
-    cursor = _Cursor(data)
-    return cursor.name() if cursor.unpack(_HEADER)[2] else ""
+@functools.lru_cache(KEPT)
+def plain_name(data: bytes) -> str:
+    """A name without pointers. Raises ValueError where it is none."""
+    return _Cursor(data).name()
 
 
-# What stands behind the question means the same in many messages: beside its bytes it takes those from the
-# first byte of the question that a name points to (RFC 1035 section 4.1.4).
-Delegation = tuple[str, frozenset[str]] | None
-_lowest: dict[bytes, int] = {}
-_delegations: dict[tuple[int, bytes, bytes], Delegation] = {}
-_UNKNOWN: Delegation = ("", frozenset())
+@dataclass
+class _Known(Generic[_T]):
+    """What was read behind the questions of messages, which is the same in many: beside its bytes it takes
+    those from the first byte of the question that a name points to (RFC 1035 section 4.1.4).
+    """
+
+    _most: int
+    _found: dict[tuple[int, bytes, bytes], tuple[_T]] = field(default_factory=dict)
+    _lowest: dict[bytes, int] = field(default_factory=dict)
+
+    def get(self, data: bytes, begin: int, body: bytes) -> tuple[_T] | None:
+        low = min(self._lowest.get(body, begin), begin)
+        return self._found.get((begin, data[low:begin], body))
+
+    def keep(self, cursor: _Cursor, begin: int, body: bytes, value: _T) -> None:
+        if cursor.lowest < HEADER_BYTES:
+            return
+        if len(self._found) > self._most:
+            self._found.clear()
+            self._lowest.clear()
+        low = self._lowest[body] = min(self._lowest.get(body, begin), cursor.lowest)
+        self._found[begin, cursor.data[low:begin], body] = (value,)
 
 
-def delegation(data: bytes) -> Delegation:
+Delegation = tuple[str, frozenset[str]]
+_delegations = _Known[Delegation | None](1 << 16)
+
+
+def delegation(data: bytes) -> Delegation | None:
     """Owner and data of the only NS set in the authority section; None where there is none, or several. Other
     records are not looked into. Raises ValueError where the message is cut.
     """
-    begin = _end_of_question(data)
+    begin = end_of_question(data)
     body = data[4:12] + data[begin:]
-    low = min(_lowest.get(body, begin), begin)
-    if (told := _delegations.get((begin, data[low:begin], body), _UNKNOWN)) is not _UNKNOWN:
-        return told
+    if (told := _delegations.get(data, begin, body)) is not None:
+        return told[0]
     cursor = _Cursor(data)
-    found = _delegation(cursor)
-    if begin and cursor.lowest >= HEADER_BYTES:
-        if len(_delegations) > KEPT:
-            _delegations.clear()
-            _lowest.clear()
-        low = _lowest[body] = min(low, cursor.lowest)
-        _delegations[begin, data[low:begin], body] = found
+    found = _delegation(cursor, begin)
+    if begin:
+        _delegations.keep(cursor, begin, body, found)
     return found
 
 
-def _end_of_question(data: bytes) -> int:
+def end_of_question(data: bytes) -> int:
     """Where the only question ends; 0 where there is another number of them, or a name that is not plain."""
     at = HEADER_BYTES
     if data[4:6] != b"\0\1":
@@ -201,11 +222,22 @@ def _end_of_question(data: bytes) -> int:
     return at + 5 if at < HEADER_BYTES + _LONGEST and at + 5 <= len(data) else 0
 
 
-def _delegation(cursor: _Cursor) -> Delegation:
+def last_labels(data: bytes, count: int = _LONGEST) -> bytes:
+    """The end of the name in the only question, so many labels or all; b"" where there is none."""
+    end = end_of_question(data) - 4
+    places, at = [], HEADER_BYTES
+    while at < end:
+        places.append(at)
+        at += data[at] + 1
+    return data[places[max(0, len(places) - 1 - count)] : end] if places else b""
+
+
+def _delegation(cursor: _Cursor, begin: int) -> Delegation | None:
     _, _, questions, answers, authority, _ = cursor.unpack(_HEADER)
-    for _ in range(questions):
+    for _ in range(0 if begin else questions):
         cursor.name()
         cursor.unpack(_PAIR)
+    cursor.at = begin or cursor.at
     held: dict[str, set[str]] = {}
     for at in range(answers + authority):
         owner = cursor.name()
@@ -216,7 +248,13 @@ def _delegation(cursor: _Cursor) -> Delegation:
         elif end > cursor.end:
             raise ValueError("cut")
         cursor.at = end
-    return next((owner, frozenset(names)) for owner, names in held.items()) if len(held) == 1 else None
+    return _same(*held.keys(), frozenset(*held.values())) if len(held) == 1 else None
+
+
+@functools.lru_cache(KEPT)
+def _same(owner: str, names: frozenset[str]) -> Delegation:
+    """One value for all that are equal."""
+    return owner, names
 
 
 def header(data: bytes) -> tuple[int, ...]:
@@ -232,25 +270,38 @@ def _read(data: bytes) -> Message:
         name = cursor.name()
         kind, qclass = cursor.unpack(_PAIR)
         asked = asked if asked[0] else (name, _type(kind), qclass)
+    begin = cursor.at
+    body = data[4:12] + data[begin:]
+    if (told := _records.get(data, begin, body)) is not None:
+        return _message(flags, asked, told[0], len(data))
+    cursor = _Cursor(data, begin)
     edns: list[tuple[Edns, int]] = []
     answer, authority, additional = (_section(cursor, count, edns) for count in counts)
-    extended = edns[0][1] << 4 if edns else 0
-    return Message(
-        flags,
-        extended | flags & 15,
-        *asked,
-        answer,
-        authority,
-        additional,
-        edns[0][0] if edns else None,
-        len(data),
-    )
+    held = _Records(answer, authority, additional, *(edns[0] if edns else (None, 0)))
+    _records.keep(cursor, begin, body, held)
+    return _message(flags, asked, held, len(data))
+
+
+class _Records(NamedTuple):
+    answer: Section
+    authority: Section
+    additional: Section
+    edns: Edns | None
+    extended_rcode: int
+
+
+_records = _Known[_Records](1 << 15)
+
+
+def _message(flags: int, asked: tuple[str, str, int], held: _Records, size: int) -> Message:
+    *_, edns, extended = held
+    return Message(flags, extended << 4 | flags & 15, *asked, *held[:3], edns, size)
 
 
 def _section(cursor: _Cursor, count: int, edns: list[tuple[Edns, int]]) -> Section:
-    sets: dict[Key, set[str]] = defaultdict(set)
+    sets: dict[Key, frozenset[str]] = {}
     ttls: dict[Key, int] = {}
-    signatures: dict[Key, set[str]] = defaultdict(set)
+    signatures: dict[Key, frozenset[bytes]] = {}
     end = cursor.end
     for _ in range(count):
         owner = cursor.name()
@@ -261,20 +312,34 @@ def _section(cursor: _Cursor, count: int, edns: list[tuple[Edns, int]]) -> Secti
         if kind == dns.rdatatype.OPT:
             edns.append(_edns(rclass, ttl, cursor))
         elif kind == dns.rdatatype.RRSIG:
-            covered, value = _signature(cursor)
-            signatures[owner, covered].add(value)
+            covered, signature = _signature(cursor)
+            signatures[owner, covered] = signatures.get((owner, covered), frozenset()) | {signature}
         else:
-            key = (owner, _type(kind))
-            sets[key].add(_rdata(cursor, key[1]))
+            key = _key(owner, kind)
+            value = _single(_rdata(cursor, key[1]))
+            sets[key] = sets[key] | value if key in sets else value
             ttls[key] = min(ttl, ttls.get(key, ttl))
         if cursor.at != cursor.end:
             raise ValueError("more in a record than its type has")
         cursor.end = end
-    return Section(frozen(sets), ttls, frozen(signatures))
+    return Section(sets, ttls, signatures)
 
 
-def frozen(sets: dict[Key, set[str]]) -> dict[Key, frozenset[str]]:
+def frozen(sets: dict[Key, set[_T]]) -> dict[Key, frozenset[_T]]:
     return {key: frozenset(values) for key, values in sets.items()}
+
+
+# Messages that are kept share what many of them hold.
+
+
+@functools.lru_cache(1 << 16)
+def _key(owner: str, kind: int) -> Key:
+    return owner, _type(kind)
+
+
+@functools.lru_cache(1 << 16)
+def _single(value: str) -> frozenset[str]:
+    return frozenset((value,))
 
 
 @functools.cache
@@ -291,12 +356,12 @@ def _edns(payload: int, ttl: int, cursor: _Cursor) -> tuple[Edns, int]:
     return Edns(payload, ttl >> 16 & 255, bool(ttl & 0x8000), frozenset(options)), ttl >> 24
 
 
-def _signature(cursor: _Cursor) -> tuple[str, str]:
+def _signature(cursor: _Cursor) -> tuple[str, bytes]:
     """Covered type and the signature itself, which no two signings share."""
     (covered,) = cursor.unpack(_NUMBER)
     cursor.take(16)
     cursor.name()
-    return _type(covered), base64.b64encode(cursor.rest()).decode()
+    return _type(covered), cursor.rest()
 
 
 def _rdata(cursor: _Cursor, kind: str) -> str:

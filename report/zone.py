@@ -6,7 +6,6 @@ are refused.
 
 from __future__ import annotations
 
-import base64
 import functools
 import re
 from collections import defaultdict
@@ -39,7 +38,7 @@ class Zone:
 
     origin: str
     sets: dict[Key, frozenset[str]]
-    signatures: dict[Key, frozenset[str]]
+    signatures: dict[Key, frozenset[bytes]]
     names: frozenset[str]
 
     def get(self, owner: str, kind: str) -> frozenset[str]:
@@ -49,6 +48,11 @@ class Zone:
     def serial(self) -> int | None:
         soa = next(iter(self.get(self.origin, "SOA")), "")
         return int(soa.split()[2]) if len(soa.split()) > 2 else None
+
+    @functools.cached_property
+    def depth(self) -> int:
+        """How many labels a name has that is one below the origin."""
+        return len(dns.name.from_text(self.origin).labels)
 
     def contains(self, name: str) -> bool:
         return name == self.origin or name.endswith(self.origin if self.origin == "." else "." + self.origin)
@@ -63,6 +67,7 @@ class Zone:
                 return ancestor
         return None
 
+    @functools.lru_cache(maxsize=1 << 16)  # noqa: B019 - as above
     def top(self, name: str) -> str | None:
         """The name's ancestor one label below the origin; in the root zone the TLD."""
         if name == self.origin or not self.contains(name):
@@ -138,12 +143,12 @@ def parse_zone(text: str, origin: str | None = None) -> Zone:
         default_ttl=0,
     ).read()
     sets: dict[Key, set[str]] = defaultdict(set)
-    signatures: dict[Key, set[str]] = defaultdict(set)
+    signatures: dict[Key, set[bytes]] = defaultdict(set)
     for owner, data in records.read:
         kind = dns.rdatatype.to_text(data.rdtype)
         if isinstance(data, RRSIG):
             signed = dns.rdatatype.to_text(data.type_covered)
-            signatures[owner, signed].add(base64.b64encode(data.signature).decode())
+            signatures[owner, signed].add(data.signature)
         elif kind in COMPARABLE:
             sets[owner, kind].add(normal(data))
     apex = origin or next((owner for owner, kind in sets if kind == "SOA"), "")

@@ -23,7 +23,7 @@ def test_every_record_comes_back(tmp_path: Path) -> None:
     file = read_ra(write(tmp_path, "a.ra", ra_bytes(ANSWERS, kind="trace")))
     assert file.kind == "trace"
     assert file.problem is None
-    got = [file.answer(position) for position in range(len(file.seqs))]
+    got = [file.answer(offset) for offset in file.offsets.tolist()]
     assert [(answer.seq, answer.query, answer.reply) for answer in got] == ANSWERS
 
 
@@ -32,7 +32,7 @@ def test_the_example_is_read_byte_for_byte() -> None:
     file = read_ra(Path(__file__).parents[2] / "tests/records/example.ra")
     assert (file.problem, file.kind) == (None, "replay")
     query, reply = bytes(range(1, 14)), bytes(range(0xF0, 0xFC))
-    assert [file.answer(position) for position in range(2)] == [
+    assert [file.answer(offset) for offset in file.offsets.tolist()] == [
         Answer(0x0102030405060708, 0x1112131415161718, 0x21222324, query, reply),
         Answer(9, 0, 0xFFFFFFFF, query, b""),
     ]
@@ -43,7 +43,7 @@ def test_cut_at_every_byte_keeps_what_is_whole(tmp_path: Path) -> None:
     for size in range(len(whole)):
         file = read_ra(write(tmp_path, "a.ra", whole[:size]))
         assert file.cut_off
-        got = [file.answer(position) for position in range(len(file.seqs))]
+        got = [file.answer(offset) for offset in file.offsets.tolist()]
         assert [(answer.seq, answer.query, answer.reply) for answer in got] == ANSWERS[: len(got)]
 
 
