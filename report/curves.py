@@ -166,6 +166,14 @@ class Answers:
         response = Distribution.of(one for tally in tallies for one in tally.response.values())
         return cls(latency, response if response.count else latency, sum(tally.sent for tally in tallies))
 
+    @classmethod
+    def within(cls, tally: Tally, begin_ns: int, end_ns: int) -> Answers:
+        """Of the queries due in a time, from the bins of time slices."""
+        response = tally.response_slices.within(begin_ns, end_ns)
+        steps, counts = tally.due.steps()
+        held = (steps * tally.due.STEP_NS >= begin_ns) & (steps * tally.due.STEP_NS < end_ns)
+        return cls(response, response, int(counts[held].sum()))
+
     @property
     def asked(self) -> int:
         return max(self.sent, self.response.count)
@@ -199,9 +207,20 @@ def latency_cdf(answers: Mapping[str, Answers]) -> Drawn:
     return draw(Words("latency", "Latency", caption, "no answer was received"), paint)
 
 
-def slowest(answers: Mapping[str, Sequence[Answers]]) -> Drawn:
+def cold_parts(tally: Tally, cold_s: float) -> list[tuple[str, Answers]]:
+    """The answers while a cold cache filled, and the rest; none where the replay was not longer."""
+    cold_ns = int(cold_s * 1e9)
+    if not 0 < cold_ns < tally.span_ns or not tally.response_slices:
+        return []
+    return [
+        (f"first {cold_s:g} s", Answers.within(tally, 0, cold_ns)),
+        (f"after {cold_s:g} s", Answers.within(tally, cold_ns, tally.span_ns + 1)),
+    ]
+
+
+def slowest(answers: Mapping[str, Sequence[Answers]], part: str = "") -> Drawn:
     """The field's picture of the tail: what the slowest part of the queries waited at least. Of several
-    repeats the median and the range.
+    repeats the median and the range. `part`: of the replay.
     """
     held = {name: [one for one in repeats if one.response.count] for name, repeats in answers.items()}
     bands = [_tail(name, repeats) for name, repeats in held.items() if repeats]
@@ -223,7 +242,9 @@ def slowest(answers: Mapping[str, Sequence[Answers]]) -> Drawn:
         "What the slowest part of the queries sent waited at least, from when they were due by the trace; a "
         f"curve begins at the share that had no answer.{range_of(answers.values())}"
     )
-    return draw(Words("slowest", "Slowest answers", caption, "no answer was received"), paint)
+    name = "-".join(["slowest", *part.split()[:1]])
+    title = f"Slowest answers, {part}" if part else "Slowest answers"
+    return draw(Words(name, title, caption, "no answer was received"), paint)
 
 
 def range_of(repeats: Iterable[Sequence[object]]) -> str:

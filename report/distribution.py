@@ -66,6 +66,17 @@ class Distribution:
         self._parts = []
 
     @classmethod
+    def of_counts(cls, values: Values, counts: NDArray[np.int64]) -> Distribution:
+        """Of ascending values, and how often each is there."""
+        whole = cls()
+        if int(counts.sum()) <= EXACT:
+            whole.add(np.repeat(values, counts))
+            return whole
+        whole.count, whole._ends = int(counts.sum()), (int(values[0]), int(values[-1]))
+        whole._bins, whole._counts = summed((bins_of(values, FINE), counts))
+        return whole
+
+    @classmethod
     def of(cls, several: Iterable[Distribution]) -> Distribution:
         whole = cls()
         for one in several:
@@ -188,6 +199,15 @@ class Slices:
             for part, held in zip(np.split(values, starts[1:]), np.split(counts, starts[1:]), strict=True)
         ]
         return numbers, np.array(rows, np.int64).reshape(len(numbers), len(permille)).T
+
+    def within(self, begin_ns: int, end_ns: int) -> Distribution:
+        """Of the slices that begin in a time."""
+        if not self:
+            return Distribution()
+        size = end_ns - begin_ns
+        keys, counts = summed(*(self._periods(place, size, begin_ns) for place in sorted(self._held)))
+        bins = keys[keys < 2 * self._BINS] - self._BINS  # the first period
+        return Distribution.of_counts(middles(bins, COARSE), counts[: len(bins)])
 
     def _periods(self, place: int, size_ns: int, begin_ns: int) -> tuple[Values, NDArray[np.int64]]:
         """What is held together, by period and bin."""

@@ -32,6 +32,7 @@ def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
         *_kernel_memory(measured),
         *_connections(measured),
         *_resolvers(measured.run),
+        *_cold(measured),
     ]
 
 
@@ -93,6 +94,12 @@ def _latencies(tally: Tally) -> list[Drawn]:
         for name, one in tally.latency.items()
     }
     return [curves.latency_cdf(found), curves.slowest({name: [one] for name, one in found.items()})]
+
+
+def _cold(measured: Measured) -> list[Drawn]:
+    """Of a resolver that began with an empty cache."""
+    parts = curves.cold_parts(measured.tally, measured.run.cold_s)
+    return [curves.slowest({name: [one] for name, one in parts}, "cold cache")] if parts else []
 
 
 def _response_over_time(measured: Measured, summary: Json) -> list[Drawn]:

@@ -75,6 +75,13 @@ class Run:
         """What the controller knows of each distributor."""
         return [as_dict(one) for one in as_list(self.controller.get("children"))]
 
+    @property
+    def cold_s(self) -> float:
+        """For how long the cache of a resolver that began without one counts as cold; 0 where none did."""
+        emulated = as_dict(self.experiment.get("hierarchy"))
+        cold = emulated.get("cold_s") if self.resolvers and emulated.get("cache") == "cold" else 0
+        return float(cold) if isinstance(cold, int | float) else 0.0
+
     def processes(self, *roles: str) -> list[Json]:
         """The plan's processes, those of these roles or all, as the manifest has them."""
         listed = map(as_dict, as_list(self.manifest.get("processes")))

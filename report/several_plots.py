@@ -25,6 +25,7 @@ class Seen:
     """What plots of several runs need of one. CPU in % of one core, memory in MB; of the server."""
 
     tally: Tally
+    cold_s: float  # of Run
     cpu: Series
     memory: Series
     established: Series
@@ -36,6 +37,7 @@ class Seen:
         used = server.summed(server.process_series(run, "cpu_s"))
         return cls(
             tally=measured.tally,
+            cold_s=run.cold_s,
             cpu=curves.scaled(server.rate_of(used), 100),
             memory=curves.scaled(server.summed(server.memory_series(run)), 1 / MEGA),
             established=server.host_series(run, "tcp_established"),
@@ -57,6 +59,7 @@ def side_by_side(variants: Variants) -> list[Drawn]:
     return [
         curves.latency_cdf({name: Answers.of(*repeats) for name, repeats in tallies.items()}),
         curves.slowest(answers),
+        *_cold(variants),
         *_response(tallies),
         _unanswered(tallies),
         _sampled("cpu", "CPU of the server", "CPU [% of one core]", samples["cpu"], RATE),
@@ -66,6 +69,16 @@ def side_by_side(variants: Variants) -> list[Drawn]:
         _rates(tallies),
         _errors(tallies),
     ]
+
+
+def _cold(variants: Variants) -> list[Drawn]:
+    """The slowest answers while the caches of resolvers filled, and after that; of those that began cold."""
+    parts: dict[str, dict[str, list[Answers]]] = {}
+    for name, repeats in variants.items():
+        for one in repeats:
+            for part, answers in curves.cold_parts(one.tally, one.cold_s):
+                parts.setdefault(part, {}).setdefault(name, []).append(answers)
+    return [curves.slowest(answers, part) for part, answers in parts.items()]
 
 
 def _connections(name: str, title: str, samples: Mapping[str, Sequence[Series]]) -> list[Drawn]:

@@ -181,6 +181,7 @@ class Hierarchy:
     data_path: Annotated[Literal["tun", "nft"], doc("`tun`: reprise-proxy, or `nft`: nftables")] = "tun"
     instances: Annotated[Whole, span(1, 16, "meta-DNS-servers that share the zones, each on a host of its own")] = 1
     cache: Annotated[Literal["cold", "warm"], doc("`warm`: every question of the trace is asked once before the replay")] = "cold"
+    cold_s: Annotated[Number, span(0, 86400, "of a cold cache: the first seconds, which the plots of the slowest answers show apart from the rest; 0 = none")] = 60.0
     qname_minimisation: Annotated[Flag, doc("of the resolver (RFC 9156)")] = True
     validate: Annotated[Flag, doc("DNSSEC with the emulated root's key; without one nothing is validated")] = True
     expired_signatures: Annotated[Literal["refuse", "accept", "keep"], doc("zones whose signatures are not valid at the time of the run: `refuse` ends it before it begins, `accept` has the resolver take expired ones (BIND, unbound), `keep` changes nothing")] = "refuse"

@@ -84,6 +84,21 @@ def test_slices_are_distributions_of_their_time(monkeypatch: pytest.MonkeyPatch)
             assert band[at] == pytest.approx(true, rel=2.0 ** -(COARSE + 1))
 
 
+@pytest.mark.parametrize("exact", [1_000, 10_000])
+def test_slices_are_one_distribution_of_a_time(exact: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Slices, "_TOGETHER", 7)
+    monkeypatch.setattr(distribution, "EXACT", exact)
+    times, values = np.random.default_rng(3).integers(0, 3 * SECOND, 9_000), samples(9_000)
+    slices = Slices()
+    slices.add(times, values)
+    assert Slices().within(0, SECOND).count == slices.within(3 * SECOND, 4 * SECOND).count == 0
+    for begin, end in ((0, SECOND), (SECOND, 3 * SECOND)):
+        held, found = values[(times >= begin) & (times < end)], slices.within(begin, end)
+        assert found.count == len(held)
+        true = np.percentile(held, 90, method="inverted_cdf")
+        assert found.spread()["p90"] == pytest.approx(true / 1000, rel=2.0**-COARSE)
+
+
 def test_windows_have_the_records_of_all_files_in_the_traces_order(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

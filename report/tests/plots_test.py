@@ -169,6 +169,33 @@ def test_repeats_are_drawn_as_median_and_range(tmp_path: Path) -> None:
     assert not any("shade" in one.caption for one in alone)
 
 
+def test_a_cold_cache_is_shown_apart_from_the_rest(tmp_path: Path) -> None:
+    """The first 2 s have 50 ms, of which each tenth query has no answer, the rest 1 ms."""
+    queries = [
+        Query(
+            n, n * SECOND // 10, n * SECOND // 10, (50 if n < 20 else 1) * MS, status=2 if n in (3, 7) else 1
+        )
+        for n in range(60)
+    ]
+    seen = {}
+    for cache in ("cold", "warm"):
+        experiment = {**MANIFEST["experiment"], "hierarchy": {"cache": cache, "cold_s": 2.0}}
+        run = write_run(tmp_path / cache, queries, manifest={**MANIFEST, "experiment": experiment})
+        counted = '{"schema": 1, "queries": 1, "recursions": 1, "udp_queries": 1, "tcp_queries": 0}'
+        for name in ("resolver-server-before.json", "resolver-server.json"):
+            (run / name).write_text(counted)
+        measured = measure(open_run(run))
+        seen[cache] = Seen.of(measured)
+        names = {one.name for one in plots.draw_all(measured, summarize(measured))}
+        assert ("slowest-cold" in names) is (cache == "cold")
+    drawn = several_plots.side_by_side({name: [one] for name, one in seen.items()})
+    first, after = (axes_of(drawn, name) for name in ("slowest-first", "slowest-after"))
+    values = np.asarray(line_of(first, "cold").get_ydata())
+    assert values[np.isfinite(values)].tolist() == pytest.approx([50.0] * 18, rel=0.01)
+    assert np.asarray(line_of(after, "cold").get_ydata()).tolist() == pytest.approx([1.0] * 40, rel=0.01)
+    assert [one.get_label() for one in first.lines] == ["cold"]
+
+
 def test_the_slowest_queries_are_those_without_an_answer(tmp_path: Path) -> None:
     queries = [Query(n, n * MS, n * MS, (n + 1) * MS, status=2 if n < 10 else 1) for n in range(100)]
     answers = Answers.of(measure(open_run(write_run(tmp_path / "run", queries))).tally)
