@@ -57,7 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--resume",
         type=Path,
         metavar="DIR",
-        help="go on with a series of runs ([repeat], [sweep], [search]) that was ended, in its folder",
+        help="continue an interrupted series ([repeat], [sweep], [search]) in the folder DIR",
     )
     _experiment_command(commands, "plan", "print the plan of an experiment as JSON").add_argument(
         "--management",
@@ -71,7 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
     inventories.add_command(commands)
     _passed_on(commands, "report", "report on finished runs; several are compared", "RUN...")
     _passed_on(commands, "compare", "compare answers: a run and its trace, runs, or traces", "A [B...]")
-    _passed_on(commands, "check", "hold runs against limits, and against a baseline", "RUN [--baseline RUN]")
+    _passed_on(commands, "check", "check runs against limits, and against a baseline", "RUN [--baseline RUN]")
     _passed_on(commands, "export", "the records of runs as a table: CSV or Parquet", "RUN... --csv|--parquet")
     _passed_on(
         commands,
@@ -82,7 +82,7 @@ def build_parser() -> argparse.ArgumentParser:
     _passed_on(commands, "mutate", "change traces by rules, or into another form", "IN... -o OUT RULES...")
     _zones_commands(commands)
     doctor = commands.add_parser("doctor", help="what this machine can do, and how to fix what it cannot")
-    run_name.add_parent(doctor, "parent of the results, whose space is looked at")
+    run_name.add_parent(doctor, "parent of the results, checked for free space")
     if programs.INSTALLED:
         for name in needs.SOURCE_COMMANDS:  # known, but not in the help
             commands.add_parser(name, add_help=False, prefix_chars="\0").add_argument("arguments", nargs="*")

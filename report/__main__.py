@@ -86,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
     two.add_argument("--pdf", action="store_true", help="write the plots as PDF, too, beside SVG and PNG")
     two.set_defaults(run=_report)
     _add_export(commands.add_parser("export", help="write the records of runs as one table"))
-    _add_check(commands.add_parser("check", help="hold runs against limits and a baseline"))
+    _add_check(commands.add_parser("check", help="check runs against limits and a baseline"))
     _add_compare(
         commands.add_parser(
             "compare", help="compare answers: a run with its trace, or any of run, trace, .ra"

@@ -211,7 +211,7 @@ def _verdict(summary: Json) -> str:
     told = "; ".join(map(str, summary.get("server_faults" if clean else "unclean_because", [])))
     if not clean:
         return f"no: {told}"
-    return f"yes: testbed sound, server not: {told}" if told else "yes"
+    return f"yes, but of the server: {told}" if told else "yes"
 
 
 ROWS = (
@@ -318,7 +318,7 @@ ROWS = (
     Row("cpu_s.*", "CPU of the {}, s", number, "runs"),
     Row("peak_rss_bytes.*", "peak memory of the {}, MB", _megabytes, "runs"),
     Row("busy.*", "busy machine", str, "run"),
-    Row("", "spoiled by it", spoiled, "run"),
+    Row("", "figures affected", spoiled, "run"),
     Row("warnings.*", "warning", str, "run"),
     Row("trace_notes.*", "of the trace", str, "run"),
     Row("", "clean", _verdict, "run"),

@@ -199,7 +199,7 @@ def test_the_table_at_the_end() -> None:
         "clean                          no: a; b",
     ]
     deaf = table({**summary, "clean": True, "server_faults": ["it did not answer 63.0 % of the queries"]})
-    said = "yes: testbed sound, server not: it did not answer 63.0 % of the queries"
+    said = "yes, but of the server: it did not answer 63.0 % of the queries"
     assert deaf.splitlines()[-1].split(None, 1) == ["clean", said]
 
 

@@ -22,7 +22,7 @@ EXPERIMENT = Path(__file__).with_name("fire.toml")
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "fire",
-        help="send a trace to a server that runs already, without an experiment's file",
+        help="send a trace to a server that is already running; no experiment file needed",
         description="Replays a trace from this machine against a server that runs already, and reports as "
         "`reprise run` does. Queries keep the trace's times and transports unless told otherwise.",
     )

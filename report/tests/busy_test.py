@@ -51,9 +51,9 @@ def test_spoiled_figures_are_named(tmp_path: Path) -> None:
     run = open_run(run_of(tmp_path / "run", late=20 * MS))
     summary = summarize(measure(run))
     named = "timing error, rates, response time"
-    assert ("spoiled by it", named) in rows_of(summary, "run")
-    assert f"<li>spoiled by it: {named}</li>" in html.run_page(run, summary, [])
+    assert ("figures affected", named) in rows_of(summary, "run")
+    assert f"<li>figures affected: {named}</li>" in html.run_page(run, summary, [])
     every = {**summary, "busy_spoils": list(busy.ALL)}
     assert spoiled(every) == "timing error, rates, latency, response time, CPU per query"
     quiet = summarize(measure(open_run(run_of(tmp_path / "quiet"))))
-    assert spoiled(quiet) == "" and "spoiled by it" not in dict(rows_of(quiet, "run"))
+    assert spoiled(quiet) == "" and "figures affected" not in dict(rows_of(quiet, "run"))
