@@ -3,6 +3,7 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "core/base/flat_ids.hh"
 #include "core/base/numbers.hh"
 #include "core/base/prefix.hh"
 
@@ -85,9 +86,17 @@ std::optional<std::string> parse_path(const std::vector<std::string_view>& cells
 
 size_t family_index(const IpAddress& address) { return address.is_v4() ? 0 : 1; }
 
+FlatIds<18>::Key key_of(const IpAddress& address, std::uint8_t length) {
+    FlatIds<18>::Key key{};
+    std::ranges::copy(address.bytes, key.begin());
+    key[16] = address.family;
+    key[17] = length;
+    return key;
+}
+
 } // namespace
 
-RttTable::RttTable(std::istream& file, const std::string& name, const Path& missing) : slots_(64) {
+RttTable::RttTable(std::istream& file, const std::string& name, const Path& missing) {
     size_t number = 0;
     for (std::string line; std::getline(file, line);) {
         ++number;
@@ -114,9 +123,8 @@ RttTable::RttTable(std::istream& file, const std::string& name, const Path& miss
 
 const Path* RttTable::find(const IpAddress& address) const {
     for (const std::uint8_t length : lengths_.at(family_index(address)).order) {
-        const Slot& slot = slots_[slot_of(masked(address, length), length)];
-        if (slot.row != 0) {
-            return &rows_[slot.row - 1];
+        if (const auto row = ids_.find(key_of(masked(address, length), length))) {
+            return &rows_[*row];
         }
     }
     return fallback_ ? &*fallback_ : nullptr;
@@ -144,40 +152,17 @@ std::optional<std::string> RttTable::add(const Row& row) {
         return fmt::format("'{}' has bits behind its length; write {}/{}", row.prefix,
                            network.text(), length);
     }
-    Slot& slot = slots_[slot_of(network, length)];
-    if (slot.row != 0) {
-        return rows_[slot.row - 1] == row.path ? std::nullopt : std::optional(again());
-    }
     if (rows_.size() >= kMostRows) {
         return "the table has too many rows; use shorter prefixes";
     }
+    const auto [id, fresh] =
+        ids_.find_or_add(key_of(network, length), static_cast<std::uint32_t>(rows_.size()));
+    if (!fresh) {
+        return rows_[id] == row.path ? std::nullopt : std::optional(again());
+    }
     rows_.push_back(row.path);
-    slot = {.address = network, .length = length, .row = static_cast<std::uint32_t>(rows_.size())};
     note_length(network, length);
-    if (rows_.size() * 2 > slots_.size()) {
-        grow();
-    }
     return std::nullopt;
-}
-
-/// The slot of a prefix, or the free one where it would be.
-size_t RttTable::slot_of(const IpAddress& address, std::uint8_t length) const {
-    const size_t mask = slots_.size() - 1;
-    size_t at = address_hash(address, length) & mask;
-    while (slots_[at].row != 0 && (slots_[at].length != length || slots_[at].address != address)) {
-        at = (at + 1) & mask;
-    }
-    return at;
-}
-
-void RttTable::grow() {
-    std::vector<Slot> old(slots_.size() * 2);
-    old.swap(slots_);
-    for (const Slot& slot : old) {
-        if (slot.row != 0) {
-            slots_[slot_of(slot.address, slot.length)] = slot;
-        }
-    }
 }
 
 void RttTable::note_length(const IpAddress& address, std::uint8_t length) {

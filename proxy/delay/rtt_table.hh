@@ -7,6 +7,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
+#include "core/base/flat_ids.hh"
 #include "core/base/mix.hh"
 
 #include <array>
@@ -78,12 +79,6 @@ public:
     [[nodiscard]] size_t size() const { return rows_.size(); }
 
 private:
-    struct Slot {
-        IpAddress address;
-        std::uint8_t length = 0;
-        std::uint32_t row = 0; ///< in rows_, from 1; 0 where the slot is free
-    };
-
     /// Places in `order` for lengths of a family, longest first.
     struct Lengths {
         std::array<bool, 129> there{};
@@ -96,11 +91,9 @@ private:
     };
 
     [[nodiscard]] std::optional<std::string> add(const Row& row);
-    [[nodiscard]] size_t slot_of(const IpAddress& address, std::uint8_t length) const;
-    void grow();
     void note_length(const IpAddress& address, std::uint8_t length);
 
-    std::vector<Slot> slots_; ///< a power of two, at most half full
+    FlatIds<18> ids_; ///< of prefixes, into rows_
     std::vector<Path> rows_;
     std::array<Lengths, 2> lengths_; ///< IPv4, IPv6
     std::optional<Path> fallback_;

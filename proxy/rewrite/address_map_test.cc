@@ -1,17 +1,11 @@
 #include "core/base/error.hh"
 #include "proxy/rewrite/address_map.hh"
-#include "proxy/rewrite/flat_table.hh"
 #include "proxy/rewrite/rewrite.hh"
 #include "proxy/tun/path_mtu.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <map>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,29 +80,6 @@ TEST(AddressMapTest, NeighboursAreOneOfEachInstanceAndFamily) {
     EXPECT_EQ(neighbours(map, Side::kResolver, 1).size(), 3);
     EXPECT_EQ(neighbours(map, Side::kMeta, 1).size(), 3);
     EXPECT_TRUE(neighbours(map, Side::kNone, 1).empty());
-}
-
-TEST(FlatTableTest, FindsExactlyWhatWasPutIn) {
-    std::mt19937 random(3);
-    std::map<std::array<std::uint8_t, 4>, std::array<std::uint8_t, 4>> truth;
-    const auto draw = [&random] {
-        const auto low = static_cast<std::uint8_t>(random());
-        return std::array<std::uint8_t, 4>{192, 0, static_cast<std::uint8_t>(random() % 64), low};
-    };
-    for (int i = 0; i < 5'000; ++i) {
-        truth[draw()] = draw();
-    }
-    const FlatTable<4> table({truth.begin(), truth.end()});
-    for (int i = 0; i < 20'000; ++i) {
-        const auto key = draw();
-        const std::uint8_t* const found = table.find(key.data());
-        const auto wanted = truth.find(key);
-        ASSERT_EQ(found != nullptr, wanted != truth.end());
-        if (found != nullptr) {
-            ASSERT_TRUE(std::equal(found, found + 4, wanted->second.begin()));
-        }
-    }
-    EXPECT_EQ(FlatTable<16>().find(std::array<std::uint8_t, 16>{}.data()), nullptr);
 }
 
 } // namespace

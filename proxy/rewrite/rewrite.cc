@@ -5,20 +5,16 @@
 #include "core/base/error.hh"
 #include "core/wire/query.hh"
 #include "proxy/rewrite/address_map.hh"
-#include "proxy/rewrite/flat_table.hh"
 #include "proxy/rewrite/headers.hh"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <unordered_map>
-#include <utility>
-#include <vector>
 
 namespace reprise::proxy {
 
@@ -137,38 +133,20 @@ Outcome apply(Packet packet, const Headers& headers, const Routes& routes) {
     return outcome;
 }
 
-template <size_t Size> std::array<std::uint8_t, Size> raw(const IpAddress& address) {
-    std::array<std::uint8_t, Size> out{};
-    std::copy_n(address.bytes.begin(), Size, out.begin());
-    return out;
-}
-
 } // namespace
 
-/// Gathers pairs of addresses of both families.
-class Routes::Maker {
-public:
-    /// Does nothing where one of them is missing: such packets are unmapped.
-    void add(const IpAddress& from, const IpAddress& to) {
-        if (from.is_v4() && to.is_v4()) {
-            v4_.emplace_back(raw<4>(from), raw<4>(to));
-        } else if (from.is_v6() && to.is_v6()) {
-            v6_.emplace_back(raw<16>(from), raw<16>(to));
-        }
+/// Does nothing where one of them is missing: such packets are unmapped.
+void Routes::add(const IpAddress& from, const IpAddress& to) {
+    if (from.family == 0 || from.family != to.family) {
+        return;
     }
-
-    [[nodiscard]] Routes make(Side side) const {
-        Routes routes;
-        routes.side_ = side;
-        routes.v4_ = FlatTable<4>(v4_);
-        routes.v6_ = FlatTable<16>(v6_);
-        return routes;
+    const auto [id, fresh] = ids_.find_or_add(from, to_.size());
+    if (fresh) {
+        to_.push_back(to);
+    } else {
+        to_[id] = to;
     }
-
-private:
-    std::vector<std::pair<FlatTable<4>::Address, FlatTable<4>::Address>> v4_;
-    std::vector<std::pair<FlatTable<16>::Address, FlatTable<16>::Address>> v6_;
-};
+}
 
 Routes Routes::of_resolver(const AddressMap& map, unsigned number) {
     const Resolver* const resolver = map.resolver(number);
@@ -183,7 +161,8 @@ Routes Routes::of_resolver(const AddressMap& map, unsigned number) {
             by_slot.emplace(meta.slot, &meta);
         }
     }
-    Maker maker;
+    Routes routes;
+    routes.side_ = Side::kResolver;
     for (const Oqda& oqda : map.oqdas) {
         const auto meta = by_slot.find(oqda.slot);
         if (meta == by_slot.end()) {
@@ -191,16 +170,16 @@ Routes Routes::of_resolver(const AddressMap& map, unsigned number) {
                                     "resolver {}; let `reprise zones plan` write it again",
                                     oqda.address.text(), oqda.slot, number));
         }
-        maker.add(oqda.address, oqda.address.is_v4() ? meta->second->v4 : meta->second->v6);
+        routes.add(oqda.address, oqda.address.is_v4() ? meta->second->v4 : meta->second->v6);
     }
-    Routes routes = maker.make(Side::kResolver);
     routes.own_v4_ = resolver->v4;
     routes.own_v6_ = resolver->v6;
     return routes;
 }
 
 Routes Routes::of_meta(const AddressMap& map) {
-    Maker maker;
+    Routes routes;
+    routes.side_ = Side::kMeta;
     for (const MetaAddress& meta : map.metas) {
         const Resolver* const resolver = map.resolver(meta.resolver);
         if (resolver == nullptr) {
@@ -208,10 +187,10 @@ Routes Routes::of_meta(const AddressMap& map) {
                                     "does not name; let `reprise zones plan` write it again",
                                     meta.slot, meta.resolver));
         }
-        maker.add(meta.v4, resolver->v4);
-        maker.add(meta.v6, resolver->v6);
+        routes.add(meta.v4, resolver->v4);
+        routes.add(meta.v6, resolver->v6);
     }
-    return maker.make(Side::kMeta);
+    return routes;
 }
 
 Outcome rewrite(std::span<std::uint8_t> packet, const Routes& routes) {

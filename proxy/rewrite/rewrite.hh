@@ -29,13 +29,14 @@
 // as much.
 
 #include "core/base/address.hh"
+#include "core/base/address_ids.hh"
 #include "proxy/rewrite/address_map.hh"
-#include "proxy/rewrite/flat_table.hh"
 #include "proxy/rewrite/headers.hh"
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace reprise::proxy {
 
@@ -61,18 +62,19 @@ public:
 
     /// The new destination for the address at `key`, or null.
     [[nodiscard]] const std::uint8_t* find(const std::uint8_t* key, bool v6) const {
-        return v6 ? v6_.find(key) : v4_.find(key);
+        const auto id = ids_.find(key, v6);
+        return id ? to_[*id].bytes.data() : nullptr;
     }
 
     /// The resolver's address of a family, 0 for none. Side kResolver only.
     [[nodiscard]] const IpAddress& own(bool v6) const { return v6 ? own_v6_ : own_v4_; }
 
 private:
-    class Maker;
+    void add(const IpAddress& from, const IpAddress& to);
 
     Side side_ = Side::kNone;
-    FlatTable<4> v4_;
-    FlatTable<16> v6_;
+    AddressIds ids_;
+    std::vector<IpAddress> to_; ///< by id
     IpAddress own_v4_;
     IpAddress own_v6_;
 };

@@ -3,12 +3,12 @@
 // is believed here; zone cuts are not known yet.
 
 #include "core/base/address.hh"
+#include "core/base/address_ids.hh"
 #include "core/base/clock.hh"
 #include "core/base/flat_ids.hh"
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/reconstruct/strings.hh"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -25,8 +25,7 @@ using ServerId = std::uint32_t;
 class AddressTable {
 public:
     std::uint32_t add(const IpAddress& address) {
-        const auto [id, fresh] =
-            ids_.find_or_add(key_of(address), static_cast<std::uint32_t>(addresses_.size()));
+        const auto [id, fresh] = ids_.find_or_add(address, addresses_.size());
         if (fresh) {
             addresses_.push_back(address);
         }
@@ -34,7 +33,7 @@ public:
     }
 
     [[nodiscard]] std::optional<std::uint32_t> find(const IpAddress& address) const {
-        return ids_.find(key_of(address));
+        return ids_.find(address);
     }
 
     [[nodiscard]] const IpAddress& operator[](std::uint32_t id) const { return addresses_[id]; }
@@ -42,13 +41,7 @@ public:
     [[nodiscard]] const std::vector<IpAddress>& all() const { return addresses_; }
 
 private:
-    static FlatIds<17>::Key key_of(const IpAddress& address) {
-        FlatIds<17>::Key key;
-        *std::ranges::copy(address.bytes, key.begin()).out = address.family;
-        return key;
-    }
-
-    FlatIds<17> ids_;
+    AddressIds ids_;
     std::vector<IpAddress> addresses_;
 };
 

@@ -1,6 +1,7 @@
 // heavy, duplicate, collapse: rules that change how many queries there are.
 
 #include "core/base/address.hh"
+#include "core/base/address_ids.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/prefix.hh"
@@ -120,7 +121,7 @@ private:
     std::uint64_t number_of(const IpAddress& source);
 
     Settings settings_;
-    std::unordered_map<IpAddress, std::uint32_t> numbers_; ///< of sources, each family from 0
+    AddressIds numbers_; ///< of sources, each family from 0
     std::uint32_t sources4_ = 0;
     std::uint32_t sources6_ = 0;
     ConnectionChoices copied_;     ///< open connections with copies, unless `all`
@@ -136,14 +137,14 @@ private:
 
 std::uint64_t DuplicateRule::number_of(const IpAddress& source) {
     std::uint32_t& next = source.is_v4() ? sources4_ : sources6_;
-    const auto [entry, fresh] = numbers_.try_emplace(source, next);
+    const auto [number, fresh] = numbers_.find_or_add(source, next);
     if (fresh) {
         ++next;
         const AddressPool& pool = source.is_v4() ? settings_.pool4 : settings_.pool6;
         inside_prefix_ += pool.prefix().holds(source) ? 1U : 0U;
         shared_ += std::uint64_t{next} * (settings_.copies - 1) > pool.size() ? 1U : 0U;
     }
-    return entry->second;
+    return number;
 }
 
 bool DuplicateRule::is_copied(const Item& item) {
