@@ -1,11 +1,9 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
-#include "core/base/random.hh"
 #include "core/wire/query.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/selector.hh"
 #include "mutator/rules/rules_test_support.hh"
-#include "mutator/rules/source/source_addresses.hh"
 #include "mutator/test_support.hh"
 
 #include <gmock/gmock.h>
@@ -286,22 +284,6 @@ TEST(Remap, RefusesOddPrefixes) {
     EXPECT_THAT(complaint("remap", ""), HasSubstr("needs to="));
     EXPECT_THAT(complaint("remap", "10.0.0.0/8,11.0.0.0/8"), HasSubstr("one IPv4 and one IPv6"));
     EXPECT_THAT(complaint("remap", "10.0.0.1/8"), HasSubstr("is not a prefix"));
-}
-
-TEST(SourceNumbers, CountUpToTheirLimit) {
-    SourceNumbers numbers(5000);
-    Random random(3);
-    std::map<IpAddress, std::uint32_t> expected;
-    for (int i = 0; i < 50'000; ++i) {
-        IpAddress address{.bytes = {}, .family = 4};
-        address.bytes[3] = static_cast<std::uint8_t>(random.below(256));
-        address.bytes[1] = static_cast<std::uint8_t>(random.below(40));
-        const auto number = numbers.number_of(address);
-        const auto [known, fresh] =
-            expected.try_emplace(address, static_cast<std::uint32_t>(expected.size()));
-        ASSERT_EQ(number, known->second < 5000 ? std::optional(known->second) : std::nullopt);
-    }
-    EXPECT_EQ(numbers.size(), 5000U);
 }
 
 TEST(ConnectionChoices, ForgetTheOldest) {
