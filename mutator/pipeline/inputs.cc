@@ -7,8 +7,7 @@
 #include "core/trace/merge.hh"
 #include "core/trace/reader.hh"
 #include "mutator/output/output_file.hh"
-#include "mutator/pipeline/batch_job.hh"
-#include "mutator/rules/engine/rule.hh"
+#include "mutator/rules/engine/batch.hh"
 
 #include <fmt/format.h>
 

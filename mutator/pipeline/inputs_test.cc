@@ -2,7 +2,6 @@
 #include "core/base/error.hh"
 #include "core/base/random.hh"
 #include "core/trace/test_packets.hh"
-#include "mutator/pipeline/batch_job.hh"
 #include "mutator/pipeline/inputs.hh"
 #include "mutator/pipeline/mutate_test_support.hh"
 #include "mutator/pipeline/pipeline.hh"

@@ -4,10 +4,9 @@
 #include "core/base/clock.hh"
 #include "core/trace/reader.hh"
 #include "core/trace/test_packets.hh"
-#include "mutator/pipeline/batch_job.hh"
 #include "mutator/pipeline/inputs.hh"
 #include "mutator/pipeline/pipeline.hh"
-#include "mutator/rules/engine/rule.hh"
+#include "mutator/rules/engine/batch.hh"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,6 @@
 #include "mutator/pipeline/pipeline.hh"
 
 #include "mutator/output/output_file.hh"
-#include "mutator/pipeline/batch_job.hh"
 #include "mutator/pipeline/inputs.hh"
 
 #include <chrono>

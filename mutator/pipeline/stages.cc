@@ -3,7 +3,7 @@
 #include "core/base/error.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/query_encoder.hh"
-#include "mutator/pipeline/batch_job.hh"
+#include "mutator/pipeline/inputs.hh"
 #include "mutator/rules/engine/rule.hh"
 
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 #include "core/base/clock.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "mutator/output/output_file.hh"
-#include "mutator/pipeline/batch_job.hh"
+#include "mutator/pipeline/inputs.hh"
 #include "mutator/pipeline/pipeline.hh"
 #include "mutator/rules/engine/rule.hh"
 

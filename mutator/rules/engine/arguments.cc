@@ -64,10 +64,17 @@ std::optional<std::string> Arguments::get_text(std::string_view key) {
 std::optional<std::string> Arguments::get_word(std::string_view key,
                                                const std::vector<std::string>& words) {
     auto text = get_text(key);
-    if (text && std::ranges::find(words, *text) == words.end()) {
-        fail(key, fmt::format("\"{}\" is not known{}", *text, suggestion(*text, words)));
+    if (text) {
+        demand_word(key, *text, words);
     }
     return text;
+}
+
+void Arguments::demand_word(std::string_view key, const std::string& word,
+                            const std::vector<std::string>& words) const {
+    if (std::ranges::find(words, word) == words.end()) {
+        fail(key, fmt::format("\"{}\" is not known{}", word, suggestion(word, words)));
+    }
 }
 
 std::optional<bool> Arguments::get_switch(std::string_view key) {

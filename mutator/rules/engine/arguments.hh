@@ -62,6 +62,10 @@ public:
     std::optional<std::string> get_word(std::string_view key,
                                         const std::vector<std::string>& words);
 
+    /// Fails, with the nearest of `words`, where the word is none of them.
+    void demand_word(std::string_view key, const std::string& word,
+                     const std::vector<std::string>& words) const;
+
     std::optional<bool> get_switch(std::string_view key); ///< on, off, true, false
 
     /// A number within [low, high].

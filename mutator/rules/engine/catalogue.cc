@@ -119,8 +119,8 @@ void check_copies(const std::vector<Arguments>& rules) {
     }
 }
 
-} // namespace
-
+/// Throws RuleError, naming both places, where one rule leaves another without any effect: both
+/// for all queries and setting the same thing, or keeping and dropping the same queries.
 void refuse_contradictions(const std::vector<Arguments>& rules) {
     check_copies(rules);
     for (size_t second = 1; second < rules.size(); ++second) {
@@ -129,8 +129,6 @@ void refuse_contradictions(const std::vector<Arguments>& rules) {
         }
     }
 }
-
-namespace {
 
 std::vector<RuleKind> all_kinds() {
     std::vector<RuleKind> kinds{edns_kind(),      header_kind(),    name_kind(),  type_kind(),

@@ -12,10 +12,6 @@
 
 namespace reprise::mutator {
 
-/// Throws RuleError, naming both places, where one rule leaves another without any effect: both
-/// for all queries and setting the same thing, or keeping and dropping the same queries.
-void refuse_contradictions(const std::vector<Arguments>& rules);
-
 /// What all rules of a run share.
 struct RuleSettings {
     std::uint64_t seed = 1;      ///< of this rule: already mixed with its place in the list

@@ -8,28 +8,23 @@
 namespace reprise::mutator {
 
 void Rule::apply(Batch& batch) {
+    const size_t items = batch.items.size();
+    std::uint64_t changed = 0;
     place_ = 0;
-    for (Item& item : batch.items) {
+    for (size_t i = 0; i < items; ++i) {
+        Item& item = batch.items[i];
         const Outcome outcome = takes(item) ? change(item, batch) : leave(item);
-        changed_ += outcome == Outcome::kChanged && !item.is_close() ? 1U : 0U;
         if (outcome == Outcome::kDropped) {
             continue;
         }
-        if (&item != &batch.items[place_]) {
+        changed += outcome == Outcome::kChanged && !item.is_close() ? 1U : 0U;
+        if (place_ != i) {
             batch.items[place_] = item;
         }
         ++place_;
     }
     batch.items.resize(place_);
-}
-
-bool Rule::takes(const Item& item) {
-    const bool taken = selector_ && selector_->takes(item);
-    if (!item.is_close()) {
-        ++seen_;
-        matched_ += taken ? 1U : 0U;
-    }
-    return taken;
+    changed_ += changed;
 }
 
 std::uint64_t& Rule::count(const std::string& name) {

@@ -80,7 +80,14 @@ protected:
     [[nodiscard]] const Selector& selector() const { return *selector_; }
 
     /// Whether the selector takes the item; counts it. For rules with an apply() of their own.
-    bool takes(const Item& item);
+    bool takes(const Item& item) {
+        const bool taken = selector_ && selector_->takes(item);
+        if (!item.is_close()) {
+            ++seen_;
+            matched_ += taken ? 1U : 0U;
+        }
+        return taken;
+    }
 
     /// Where in the batch the item at work will be: items before it that stay.
     [[nodiscard]] size_t place() const { return place_; }

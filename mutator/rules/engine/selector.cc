@@ -193,10 +193,13 @@ Selector::Selector(Arguments& arguments, std::uint64_t seed, Closes closes, bool
     inverted_ = share_ > 0.5;
     stretch_ = 1 / (inverted_ ? 1 - share_ : share_);
     draw_next();
-    remembers_ = (closes == Closes::kAny || closes == Closes::kAll) && !same_for_connection();
+    takes_all_ = !filter_ && share_ >= 1;
+    same_for_connection_ =
+        (share_ >= 1 || share_ <= 0 || by_source_) && (!filter_ || filter_->same_for_connection());
+    remembers_ = (closes == Closes::kAny || closes == Closes::kAll) && !same_for_connection_;
 }
 
-bool Selector::takes(const Item& item) {
+bool Selector::chooses(const Item& item) {
     if (item.is_close() && closes_ == Closes::kNone) {
         return false;
     }
@@ -215,13 +218,8 @@ bool Selector::takes_with_connection(const Item& item) {
     return taken;
 }
 
-bool Selector::same_for_connection() const {
-    const bool whole = share_ >= 1 || share_ <= 0 || by_source_;
-    return whole && (!filter_ || filter_->same_for_connection());
-}
-
 bool Selector::passes(const Item& item) {
-    if (!among(only_, item.source.address)) {
+    if (!only_.empty() && !any_holds(only_, item.source.address)) {
         return false;
     }
     if (!filter_) {

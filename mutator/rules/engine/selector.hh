@@ -106,18 +106,27 @@ public:
     Selector(Arguments& arguments, std::uint64_t seed, Closes closes, bool by_source = false);
 
     /// Passes only queries of these sources, besides what the filter says.
-    void restrict_to(std::vector<Prefix> sources) { only_ = std::move(sources); }
+    void restrict_to(std::vector<Prefix> sources) {
+        only_ = std::move(sources);
+        takes_all_ = false;
+    }
 
     /// To be asked once for each query, in order, and each close.
-    bool takes(const Item& item);
+    bool takes(const Item& item) {
+        if (takes_all_) {
+            return closes_ != Closes::kNone || !item.is_close();
+        }
+        return chooses(item);
+    }
 
     /// Whether all queries of a connection and its close are taken alike: there is no share by
     /// query and no condition on the message or the time.
-    [[nodiscard]] bool same_for_connection() const;
+    [[nodiscard]] bool same_for_connection() const { return same_for_connection_; }
 
 private:
     bool takes_by_itself(const Item& item) { return passes(item) && in_share(item); }
 
+    bool chooses(const Item& item);
     bool takes_with_connection(const Item& item);
     bool passes(const Item& item);
     bool in_share(const Item& item);
@@ -127,6 +136,8 @@ private:
     std::optional<Filter> filter_; ///< none: everything passes
     std::vector<Prefix> only_;     ///< none: every source passes
     Closes closes_;
+    bool takes_all_ = false; ///< neither filter nor share
+    bool same_for_connection_ = true;
     bool remembers_ = false; ///< a close is taken by what was taken of its connection
     ConnectionChoices choices_;
     bool begun_ = false; ///< the filter knows the first query's time

@@ -63,13 +63,6 @@ std::vector<Weighted> get_mix(Arguments& arguments, std::string_view key) {
     return mix;
 }
 
-void one_of(const Arguments& arguments, std::string_view key, const std::string& word,
-            const std::vector<std::string>& words) {
-    if (std::ranges::find(words, word) == words.end()) {
-        arguments.fail(key, fmt::format("\"{}\" is not known{}", word, suggestion(word, words)));
-    }
-}
-
 std::vector<WireBytes> get_names(Arguments& arguments, std::string_view key, bool lower_case) {
     std::vector<WireBytes> names;
     for (const std::string& text : arguments.get_list(key)) {

@@ -25,10 +25,6 @@ struct Weighted {
 /// not there.
 std::vector<Weighted> get_mix(Arguments& arguments, std::string_view key);
 
-/// Fails, with the nearest of `words`, where the word is none of them.
-void one_of(const Arguments& arguments, std::string_view key, const std::string& word,
-            const std::vector<std::string>& words);
-
 /// Values as wire names; in lower case for ends_in() where `lower`.
 std::vector<WireBytes> get_names(Arguments& arguments, std::string_view key, bool lower = false);
 

@@ -80,16 +80,102 @@ public:
     }
 
 private:
-    void read_fields(Arguments& arguments);
-    void read_nsid(Arguments& arguments);
-    void read_cookies(Arguments& arguments);
-    void read_subnets(Arguments& arguments);
-    void read_padding(Arguments& arguments);
-    void check(const Arguments& arguments);
-    void want(std::uint16_t code, bool remove, Bytes value = {});
-    void fill(const IpAddress& source);
-    OptionChange& option(std::uint16_t code);
-    Edit edit(Item& item, const MessageLayout& layout, Batch& batch) override;
+    void read_fields(Arguments& arguments) {
+        if (const auto size = arguments.get_integer("size", 0, 65'535)) {
+            change_.udp_size = static_cast<std::uint16_t>(*size);
+        }
+        if (const auto version = arguments.get_integer("version", 0, 255)) {
+            change_.version = static_cast<std::uint8_t>(*version);
+        }
+        change_.dnssec_ok = arguments.get_switch("do");
+        adds_ = change_.udp_size || change_.version || change_.dnssec_ok.value_or(false) ||
+                set_.value_or(false);
+    }
+
+    void read_nsid(Arguments& arguments) {
+        if (const auto on = arguments.get_switch("nsid")) {
+            want(kOptionNsid, !*on);
+        }
+    }
+
+    void read_cookies(Arguments& arguments) {
+        const auto text = arguments.get_text("cookie");
+        if (!text) {
+            return;
+        }
+        random_cookie_ = *text == "random";
+        if (random_cookie_) {
+            cookie_.resize(kCookieSize);
+        } else if (*text != "off") {
+            cookie_ = read_cookie(arguments, *text);
+        }
+        want(kOptionCookie, cookie_.empty(), cookie_);
+    }
+
+    void read_subnets(Arguments& arguments) {
+        if (is_off(arguments, "ecs")) {
+            want(kOptionSubnet, true);
+            return;
+        }
+        for (const Prefix& prefix : get_prefixes(arguments, "ecs")) {
+            subnets_.push_back(subnet_option(prefix));
+        }
+        if (!subnets_.empty()) {
+            want(kOptionSubnet, false, subnets_.front());
+        }
+    }
+
+    void read_padding(Arguments& arguments) {
+        if (is_off(arguments, "padding")) {
+            want(kOptionPadding, true);
+        } else if (const auto block = arguments.get_integer("padding", 1, kMostBlock)) {
+            change_.padding_block = static_cast<size_t>(*block);
+            adds_ = true;
+        }
+    }
+
+    void check(const Arguments& arguments) {
+        const auto key = std::ranges::find_if(
+            kEdnsChanges, [&](const auto& name) { return arguments.has(name); });
+        if (key == kEdnsChanges.end() && !set_) {
+            arguments.fail_lacking("nothing to set; give set=on|off, or size=1232, do=on, ...");
+        }
+        if (key != kEdnsChanges.end() && set_ == false) {
+            arguments.fail(*key, "contradicts set=off, which leaves no OPT record to hold it");
+        }
+    }
+
+    void want(std::uint16_t code, bool remove, Bytes value = {}) {
+        change_.options.push_back({code, remove, value});
+        adds_ = adds_ || !remove;
+    }
+
+    /// The options that a source chooses: its cookie and its subnet never change.
+    void fill(const IpAddress& source) {
+        if (random_cookie_) {
+            const std::uint64_t cookie = source_key(source, cookie_key_);
+            std::memcpy(cookie_.data(), &cookie, kCookieSize); // where the option's value points
+        }
+        if (subnets_.size() > 1) {
+            const size_t draw = source_key(source, subnet_key_) % subnets_.size();
+            option(kOptionSubnet).value = subnets_[draw];
+        }
+    }
+
+    OptionChange& option(std::uint16_t code) {
+        return *std::ranges::find(change_.options, code, &OptionChange::code);
+    }
+
+    Edit edit(Item& item, const MessageLayout& layout, Batch& batch) override {
+        if (set_ == false) {
+            return remove_opt(batch, item.message, layout);
+        }
+        if (layout.whole && layout.opt == 0 && !adds_) {
+            return Edit::kUnchanged;
+        }
+        fill(item.source.address);
+        return editor_.apply(batch, item.message, layout, change_);
+    }
 
     std::optional<bool> set_;
     bool adds_ = false; ///< an OPT record to queries without
@@ -101,103 +187,6 @@ private:
     std::uint64_t subnet_key_;
     OptEditor editor_;
 };
-
-void EdnsRule::read_fields(Arguments& arguments) {
-    if (const auto size = arguments.get_integer("size", 0, 65'535)) {
-        change_.udp_size = static_cast<std::uint16_t>(*size);
-    }
-    if (const auto version = arguments.get_integer("version", 0, 255)) {
-        change_.version = static_cast<std::uint8_t>(*version);
-    }
-    change_.dnssec_ok = arguments.get_switch("do");
-    adds_ = change_.udp_size || change_.version || change_.dnssec_ok.value_or(false) ||
-            set_.value_or(false);
-}
-
-void EdnsRule::want(std::uint16_t code, bool remove, Bytes value) {
-    change_.options.push_back({code, remove, value});
-    adds_ = adds_ || !remove;
-}
-
-void EdnsRule::read_nsid(Arguments& arguments) {
-    if (const auto on = arguments.get_switch("nsid")) {
-        want(kOptionNsid, !*on);
-    }
-}
-
-void EdnsRule::read_cookies(Arguments& arguments) {
-    const auto text = arguments.get_text("cookie");
-    if (!text) {
-        return;
-    }
-    random_cookie_ = *text == "random";
-    if (random_cookie_) {
-        cookie_.resize(kCookieSize);
-    } else if (*text != "off") {
-        cookie_ = read_cookie(arguments, *text);
-    }
-    want(kOptionCookie, cookie_.empty(), cookie_);
-}
-
-void EdnsRule::read_subnets(Arguments& arguments) {
-    if (is_off(arguments, "ecs")) {
-        want(kOptionSubnet, true);
-        return;
-    }
-    for (const Prefix& prefix : get_prefixes(arguments, "ecs")) {
-        subnets_.push_back(subnet_option(prefix));
-    }
-    if (!subnets_.empty()) {
-        want(kOptionSubnet, false, subnets_.front());
-    }
-}
-
-void EdnsRule::read_padding(Arguments& arguments) {
-    if (is_off(arguments, "padding")) {
-        want(kOptionPadding, true);
-    } else if (const auto block = arguments.get_integer("padding", 1, kMostBlock)) {
-        change_.padding_block = static_cast<size_t>(*block);
-        adds_ = true;
-    }
-}
-
-void EdnsRule::check(const Arguments& arguments) {
-    const auto key =
-        std::ranges::find_if(kEdnsChanges, [&](const auto& name) { return arguments.has(name); });
-    if (key == kEdnsChanges.end() && !set_) {
-        arguments.fail_lacking("nothing to set; give set=on|off, or size=1232, do=on, ...");
-    }
-    if (key != kEdnsChanges.end() && set_ == false) {
-        arguments.fail(*key, "contradicts set=off, which leaves no OPT record to hold it");
-    }
-}
-
-OptionChange& EdnsRule::option(std::uint16_t code) {
-    return *std::ranges::find(change_.options, code, &OptionChange::code);
-}
-
-/// The options that a source chooses: its cookie and its subnet never change.
-void EdnsRule::fill(const IpAddress& source) {
-    if (random_cookie_) {
-        const std::uint64_t cookie = source_key(source, cookie_key_);
-        std::memcpy(cookie_.data(), &cookie, kCookieSize); // where the option's value points
-    }
-    if (subnets_.size() > 1) {
-        const size_t draw = source_key(source, subnet_key_) % subnets_.size();
-        option(kOptionSubnet).value = subnets_[draw];
-    }
-}
-
-Edit EdnsRule::edit(Item& item, const MessageLayout& layout, Batch& batch) {
-    if (set_ == false) {
-        return remove_opt(batch, item.message, layout);
-    }
-    if (layout.whole && layout.opt == 0 && !adds_) {
-        return Edit::kUnchanged;
-    }
-    fill(item.source.address);
-    return editor_.apply(batch, item.message, layout, change_);
-}
 
 } // namespace
 

@@ -94,12 +94,91 @@ public:
                    parse_name("ip6.arpa.").value_or(WireBytes{})} {}
 
 private:
-    Outcome change(Item& item, Batch& batch) override;
-    bool change_message(std::span<std::uint8_t> message);
-    bool change_options(std::span<std::uint8_t> options);
-    void change_subnet(std::span<std::uint8_t> option);
-    void look_at_name(Bytes name);
-    void tell_malformed();
+    Outcome change(Item& item, Batch& /*batch*/) override {
+        item.source.address = pan_.map(item.source.address);
+        if (destination_) {
+            item.destination.address = pan_.map(item.destination.address);
+        }
+        if (item.is_close() || change_message(item.message)) {
+            return Outcome::kChanged;
+        }
+        tell_malformed();
+        dropped_ += keep_malformed_ ? 0U : 1U;
+        return keep_malformed_ ? Outcome::kChanged : Outcome::kDropped;
+    }
+
+    // Client subnets may hide where this rule does not look: in OPT records at other places, in
+    // bytes that no count of the header covers, in whatever cannot be parsed. A server may find
+    // them there.
+    /// False where not all of the message is known to be free of addresses.
+    bool change_message(std::span<std::uint8_t> message) {
+        const MessageLayout layout = parse_layout(message);
+        if (!layout.whole) {
+            return false;
+        }
+        if (layout.asks) {
+            look_at_name(message.subspan(kDnsHeader, layout.name_end - kDnsHeader));
+        }
+        bool good = !layout.stray_opt && layout.end == message.size();
+        if (layout.opt != 0) {
+            const size_t begin = layout.opt + kOptSize;
+            good = change_options(message.subspan(begin, layout.opt_end - begin)) && good;
+        }
+        return good;
+    }
+
+    /// False where the options do not fill their record exactly; what can be found is changed.
+    bool change_options(std::span<std::uint8_t> options) {
+        bool exact = true;
+        while (options.size() >= 4) {
+            exact = load16(&options[2]) <= options.size() - 4;
+            const size_t size = std::min<size_t>(load16(&options[2]), options.size() - 4);
+            if (load16(&options[0]) == kOptionSubnet) {
+                change_subnet(options.subspan(4, size));
+            }
+            options = options.subspan(4 + size);
+        }
+        return exact && options.empty();
+    }
+
+    // Of the option's bits behind its source prefix length, and of all where the family is not
+    // known, nothing stays.
+    void change_subnet(std::span<std::uint8_t> option) {
+        const std::uint16_t family =
+            option.size() < kEcsFixed ? std::uint16_t{0} : load16(&option[0]);
+        const std::span<std::uint8_t> bytes = option.subspan(std::min(kEcsFixed, option.size()));
+        IpAddress address{.bytes = {},
+                          .family = family == 1   ? std::uint8_t{4}
+                                    : family == 2 ? std::uint8_t{6}
+                                                  : std::uint8_t{0}};
+        const size_t size = std::min(bytes.size(), address.size());
+        const size_t bits = size == 0 ? 0 : std::min<size_t>(option[2], size * 8);
+        std::copy_n(bytes.begin(), size, address.bytes.begin());
+        const IpAddress mapped = masked(pan_.map(masked(address, bits)), bits);
+        std::ranges::fill(bytes, std::uint8_t{0});
+        std::copy_n(mapped.bytes.begin(), size, bytes.begin());
+        const bool good = address.family != 0 && bytes.size() == (size_t{option[2]} + 7) / 8;
+        ++(good ? subnets_ : bad_subnets_);
+    }
+
+    void look_at_name(Bytes name) {
+        const bool reverse = std::ranges::any_of(
+            reverse_, [&](const WireBytes& suffix) { return ends_in(name, suffix); });
+        if (reverse && ++reverse_names_ == 1) {
+            spdlog::warn(
+                "event=names_not_anonymised note=\"names of reverse zones hold addresses and "
+                "stay as they are: --drop where.name=in-addr.arpa,ip6.arpa leaves them out\"");
+        }
+    }
+
+    void tell_malformed() {
+        if (++malformed_ == 1) {
+            spdlog::warn(
+                "event=anonymise_malformed action={} note=\"messages that cannot be parsed "
+                "whole may hold client subnets\"",
+                keep_malformed_ ? "keep" : "drop");
+        }
+    }
 
     CryptoPan pan_;
     bool destination_;
@@ -111,88 +190,6 @@ private:
     std::uint64_t& bad_subnets_ = rare_count("ecs_malformed");
     std::uint64_t& reverse_names_ = rare_count("reverse_names");
 };
-
-Rule::Outcome AnonymiseRule::change(Item& item, Batch& /*batch*/) {
-    item.source.address = pan_.map(item.source.address);
-    if (destination_) {
-        item.destination.address = pan_.map(item.destination.address);
-    }
-    if (item.is_close() || change_message(item.message)) {
-        return Outcome::kChanged;
-    }
-    tell_malformed();
-    dropped_ += keep_malformed_ ? 0U : 1U;
-    return keep_malformed_ ? Outcome::kChanged : Outcome::kDropped;
-}
-
-// Client subnets may hide where this rule does not look: in OPT records at other places, in bytes
-// that no count of the header covers, in whatever cannot be parsed. A server may find them there.
-/// False where not all of the message is known to be free of addresses.
-bool AnonymiseRule::change_message(std::span<std::uint8_t> message) {
-    const MessageLayout layout = parse_layout(message);
-    if (!layout.whole) {
-        return false;
-    }
-    if (layout.asks) {
-        look_at_name(message.subspan(kDnsHeader, layout.name_end - kDnsHeader));
-    }
-    bool good = !layout.stray_opt && layout.end == message.size();
-    if (layout.opt != 0) {
-        const size_t begin = layout.opt + kOptSize;
-        good = change_options(message.subspan(begin, layout.opt_end - begin)) && good;
-    }
-    return good;
-}
-
-void AnonymiseRule::tell_malformed() {
-    if (++malformed_ == 1) {
-        spdlog::warn("event=anonymise_malformed action={} note=\"messages that cannot be parsed "
-                     "whole may hold client subnets\"",
-                     keep_malformed_ ? "keep" : "drop");
-    }
-}
-
-/// False where the options do not fill their record exactly; what can be found is changed.
-bool AnonymiseRule::change_options(std::span<std::uint8_t> options) {
-    bool exact = true;
-    while (options.size() >= 4) {
-        exact = load16(&options[2]) <= options.size() - 4;
-        const size_t size = std::min<size_t>(load16(&options[2]), options.size() - 4);
-        if (load16(&options[0]) == kOptionSubnet) {
-            change_subnet(options.subspan(4, size));
-        }
-        options = options.subspan(4 + size);
-    }
-    return exact && options.empty();
-}
-
-// Of the option's bits behind its source prefix length, and of all where the family is not known,
-// nothing stays.
-void AnonymiseRule::change_subnet(std::span<std::uint8_t> option) {
-    const std::uint16_t family = option.size() < kEcsFixed ? std::uint16_t{0} : load16(&option[0]);
-    const std::span<std::uint8_t> bytes = option.subspan(std::min(kEcsFixed, option.size()));
-    IpAddress address{.bytes = {},
-                      .family = family == 1   ? std::uint8_t{4}
-                                : family == 2 ? std::uint8_t{6}
-                                              : std::uint8_t{0}};
-    const size_t size = std::min(bytes.size(), address.size());
-    const size_t bits = size == 0 ? 0 : std::min<size_t>(option[2], size * 8);
-    std::copy_n(bytes.begin(), size, address.bytes.begin());
-    const IpAddress mapped = masked(pan_.map(masked(address, bits)), bits);
-    std::ranges::fill(bytes, std::uint8_t{0});
-    std::copy_n(mapped.bytes.begin(), size, bytes.begin());
-    const bool good = address.family != 0 && bytes.size() == (size_t{option[2]} + 7) / 8;
-    ++(good ? subnets_ : bad_subnets_);
-}
-
-void AnonymiseRule::look_at_name(Bytes name) {
-    const bool reverse = std::ranges::any_of(
-        reverse_, [&](const WireBytes& suffix) { return ends_in(name, suffix); });
-    if (reverse && ++reverse_names_ == 1) {
-        spdlog::warn("event=names_not_anonymised note=\"names of reverse zones hold addresses and "
-                     "stay as they are: --drop where.name=in-addr.arpa,ip6.arpa leaves them out\"");
-    }
-}
 
 } // namespace
 

@@ -25,44 +25,41 @@ constexpr std::uint64_t kIdleUse = 0xc1a552;
 /// A mix of classes, or none.
 class ClassMix {
 public:
-    ClassMix(Arguments& arguments, std::string_view key, const char* unit, std::uint64_t seed);
+    ClassMix(Arguments& arguments, std::string_view key, const char* unit, std::uint64_t seed)
+        : choice_({1.0}), key_(seed) {
+        std::vector<double> weights;
+        for (const Weighted& entry : get_mix(arguments, key)) {
+            const auto value = parse_number<std::uint16_t>(entry.value).value_or(0);
+            if (value == 0) {
+                arguments.fail(key,
+                               fmt::format("\"{}\" is not a whole number of {} from 1 to 65535",
+                                           entry.value, unit));
+            }
+            classes_.push_back(value);
+            weights.push_back(entry.weight);
+        }
+        if (!weights.empty()) {
+            choice_ = StickyChoice(weights);
+        }
+    }
 
     [[nodiscard]] bool empty() const { return classes_.empty(); }
 
     /// Sets the source's class; whether it was another.
-    bool set(const Item& item, std::uint16_t& where) const;
+    bool set(const Item& item, std::uint16_t& where) const {
+        if (classes_.empty()) {
+            return false;
+        }
+        const std::uint16_t before = where;
+        where = classes_[choice_.draw(source_key(item.source.address, key_))];
+        return where != before;
+    }
 
 private:
     std::vector<std::uint16_t> classes_;
     StickyChoice choice_;
     std::uint64_t key_;
 };
-
-ClassMix::ClassMix(Arguments& arguments, std::string_view key, const char* unit, std::uint64_t seed)
-    : choice_({1.0}), key_(seed) {
-    std::vector<double> weights;
-    for (const Weighted& entry : get_mix(arguments, key)) {
-        const auto value = parse_number<std::uint16_t>(entry.value).value_or(0);
-        if (value == 0) {
-            arguments.fail(key, fmt::format("\"{}\" is not a whole number of {} from 1 to 65535",
-                                            entry.value, unit));
-        }
-        classes_.push_back(value);
-        weights.push_back(entry.weight);
-    }
-    if (!weights.empty()) {
-        choice_ = StickyChoice(weights);
-    }
-}
-
-bool ClassMix::set(const Item& item, std::uint16_t& where) const {
-    if (classes_.empty()) {
-        return false;
-    }
-    const std::uint16_t before = where;
-    where = classes_[choice_.draw(source_key(item.source.address, key_))];
-    return where != before;
-}
 
 class ClassRule : public Rule {
 public:

@@ -65,10 +65,43 @@ private:
 
 class RemapRule : public Rule {
 public:
-    RemapRule(Arguments& arguments, const RuleSettings& settings);
+    RemapRule(Arguments& arguments, const RuleSettings& settings)
+        : Rule(Selector(arguments, settings.seed, Closes::kAny, true)),
+          key_(mixed_seed(settings.seed, kSharedUse)) {
+        const auto prefixes = get_prefixes(arguments, "to");
+        if (prefixes.empty()) {
+            arguments.fail_lacking("needs to=, a prefix as 198.18.0.0/15, or one of each family");
+        }
+        for (const Prefix& prefix : prefixes) {
+            homes_.emplace_back(prefix);
+        }
+        if (homes_.size() > 2 || homes_.front().is_v4() == homes_.back().is_v4()) {
+            if (homes_.size() > 1) {
+                arguments.fail("to", "takes one prefix, or one IPv4 and one IPv6 prefix");
+            }
+        }
+    }
 
 private:
-    Outcome change(Item& item, Batch& batch) override;
+    // Where only the other family has a prefix, the source changes its family and takes the
+    // destination with it.
+    Outcome change(Item& item, Batch& /*batch*/) override {
+        const bool v4 = item.source.address.is_v4();
+        Home& home = homes_.front().is_v4() == v4 ? homes_.front() : homes_.back();
+        const size_t known = home.sources();
+        bool shared = false;
+        const IpAddress address = home.address_of(item.source.address, key_, shared);
+        sources_ += home.sources() - known;
+        const bool moves = home.is_v4() != v4;
+        if (item.destination.address.is_v4() != home.is_v4()) {
+            item.destination.address = trace::example_server(!home.is_v4());
+        }
+        if (!item.is_close()) {
+            shared_ += shared ? 1U : 0U;
+            family_changed_ += moves ? 1U : 0U;
+        }
+        return set(item.source.address, address);
+    }
 
     std::uint64_t key_;
     std::vector<Home> homes_; ///< one, or one of each family
@@ -76,43 +109,6 @@ private:
     std::uint64_t& shared_ = rare_count("shared");
     std::uint64_t& family_changed_ = rare_count("family_changed");
 };
-
-RemapRule::RemapRule(Arguments& arguments, const RuleSettings& settings)
-    : Rule(Selector(arguments, settings.seed, Closes::kAny, true)),
-      key_(mixed_seed(settings.seed, kSharedUse)) {
-    const auto prefixes = get_prefixes(arguments, "to");
-    if (prefixes.empty()) {
-        arguments.fail_lacking("needs to=, a prefix as 198.18.0.0/15, or one of each family");
-    }
-    for (const Prefix& prefix : prefixes) {
-        homes_.emplace_back(prefix);
-    }
-    if (homes_.size() > 2 || homes_.front().is_v4() == homes_.back().is_v4()) {
-        if (homes_.size() > 1) {
-            arguments.fail("to", "takes one prefix, or one IPv4 and one IPv6 prefix");
-        }
-    }
-}
-
-// Where only the other family has a prefix, the source changes its family and takes the destination
-// with it.
-Rule::Outcome RemapRule::change(Item& item, Batch& /*batch*/) {
-    const bool v4 = item.source.address.is_v4();
-    Home& home = homes_.front().is_v4() == v4 ? homes_.front() : homes_.back();
-    const size_t known = home.sources();
-    bool shared = false;
-    const IpAddress address = home.address_of(item.source.address, key_, shared);
-    sources_ += home.sources() - known;
-    const bool moves = home.is_v4() != v4;
-    if (item.destination.address.is_v4() != home.is_v4()) {
-        item.destination.address = trace::example_server(!home.is_v4());
-    }
-    if (!item.is_close()) {
-        shared_ += shared ? 1U : 0U;
-        family_changed_ += moves ? 1U : 0U;
-    }
-    return set(item.source.address, address);
-}
 
 } // namespace
 

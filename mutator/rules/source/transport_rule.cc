@@ -24,12 +24,6 @@ namespace {
 constexpr std::uint64_t kMixUse = 0x7a05;
 constexpr size_t kTransportCount = 6;
 
-/// What a rule can ask for: transports whose effect is seen in a replay.
-const std::vector<std::string>& words() {
-    static const std::vector<std::string> kWords{"udp", "tcp", "tls", "stateless-tcp"};
-    return kWords;
-}
-
 std::uint8_t bit_of(Transport transport) {
     return static_cast<std::uint8_t>(1U << static_cast<unsigned>(transport));
 }
@@ -39,19 +33,97 @@ bool has_connections(Transport transport) {
     return transport == Transport::kTcp || transport == Transport::kTls;
 }
 
+std::vector<Weighted> read_mix(Arguments& arguments) {
+    auto mix = get_mix(arguments, "to");
+    if (mix.empty()) {
+        arguments.fail_lacking("needs to=, one of udp, tcp, tls, stateless-tcp, or a mix as "
+                               "udp:90,tcp:10");
+    }
+    for (const Weighted& entry : mix) { // transports whose effect is seen in a replay
+        arguments.demand_word("to", entry.value, {"udp", "tcp", "tls", "stateless-tcp"});
+    }
+    return mix;
+}
+
 class TransportRule : public Rule {
 public:
-    TransportRule(Arguments& arguments, const RuleSettings& settings);
+    TransportRule(Arguments& arguments, const RuleSettings& settings)
+        : Rule(Selector(arguments, settings.seed, Closes::kBySource, true)), choice_({1.0}),
+          key_(mixed_seed(settings.seed, kMixUse)) {
+        std::vector<double> weights;
+        for (const Weighted& entry : read_mix(arguments)) {
+            targets_.push_back(transport_value(arguments, "to", entry.value));
+            weights.push_back(entry.weight);
+        }
+        choice_ = StickyChoice(weights);
+        for (size_t value = 0; value < kTransportCount; ++value) {
+            to_.at(value) =
+                &rare_count("to_" + std::string(transport_name(static_cast<Transport>(value))));
+        }
+        if (std::ranges::find(targets_, Transport::kStatelessTcp) != targets_.end()) {
+            spdlog::warn("event=stateless_tcp note=\"this is the clients' side; the server's is "
+                         "server.front of the experiment that replays the trace\"");
+        }
+    }
 
-    void apply(Batch& batch) override;
+    void apply(Batch& batch) override {
+        Rule::apply(batch);
+        for (; !extra_.empty(); extra_.pop_back()) {
+            const auto& [place, item] = extra_.back();
+            batch.items.insert(batch.items.begin() + static_cast<std::ptrdiff_t>(place), item);
+        }
+    }
 
 private:
-    Outcome change(Item& item, Batch& batch) override;
+    Outcome change(Item& item, Batch& /*batch*/) override {
+        return move(item, targets_[choice_.draw(source_key(item.source.address, key_))]);
+    }
 
     Outcome leave(Item& item) override { return move(item, item.transport); }
 
-    Outcome move(Item& item, Transport to);
-    Outcome move_close(Item& item, std::uint8_t choice);
+    // Connections are the trace's own. TLS takes over TCP's; a query that comes to TCP or leaves it
+    // has none any more, and the replay gives it its source's.
+    Outcome move(Item& item, Transport to) {
+        const bool same = to == item.transport;
+        const bool stays = same || (has_connections(to) && has_connections(item.transport));
+        if (item.is_close()) {
+            return move_close(item, stays ? bit_of(to) : std::uint8_t{0});
+        }
+        const std::uint64_t connection = item.connection;
+        if (!same) {
+            item.connection = stays ? connection : 0;
+            item.transport = to;
+            ++*to_.at(static_cast<size_t>(to));
+        }
+        if (!selector().same_for_connection()) {
+            choices_.add(item.source, connection,
+                         item.connection != 0 ? bit_of(to) : std::uint8_t{0});
+        }
+        return same ? Outcome::kSame : Outcome::kChanged;
+    }
+
+    // A close for each transport that the connection's queries are on now: usually one. `choice`
+    // are the transports where no query of it is known.
+    Outcome move_close(Item& item, std::uint8_t choice) {
+        if (!selector().same_for_connection()) {
+            choice = choices_.take(item.source, item.connection).value_or(choice);
+        }
+        bool kept = false;
+        for (size_t value = 0; value < kTransportCount; ++value) {
+            const auto transport = static_cast<Transport>(value);
+            if ((choice & bit_of(transport)) == 0) {
+                continue;
+            }
+            if (kept) {
+                extra_.emplace_back(place() + 1, item).second.transport = transport;
+            } else {
+                item.transport = transport;
+            }
+            kept = true;
+        }
+        closes_dropped_ += kept ? 0U : 1U;
+        return kept ? Outcome::kSame : Outcome::kDropped;
+    }
 
     std::vector<Transport> targets_;
     StickyChoice choice_;
@@ -61,92 +133,6 @@ private:
     std::uint64_t& closes_dropped_ = rare_count("closes_dropped");
     std::array<std::uint64_t*, kTransportCount> to_{}; ///< changed, by the new transport
 };
-
-std::vector<Weighted> read_mix(Arguments& arguments) {
-    auto mix = get_mix(arguments, "to");
-    if (mix.empty()) {
-        arguments.fail_lacking("needs to=, one of udp, tcp, tls, stateless-tcp, or a mix as "
-                               "udp:90,tcp:10");
-    }
-    for (const Weighted& entry : mix) {
-        one_of(arguments, "to", entry.value, words());
-    }
-    return mix;
-}
-
-TransportRule::TransportRule(Arguments& arguments, const RuleSettings& settings)
-    : Rule(Selector(arguments, settings.seed, Closes::kBySource, true)), choice_({1.0}),
-      key_(mixed_seed(settings.seed, kMixUse)) {
-    std::vector<double> weights;
-    for (const Weighted& entry : read_mix(arguments)) {
-        targets_.push_back(transport_value(arguments, "to", entry.value));
-        weights.push_back(entry.weight);
-    }
-    choice_ = StickyChoice(weights);
-    for (size_t value = 0; value < kTransportCount; ++value) {
-        to_.at(value) =
-            &rare_count("to_" + std::string(transport_name(static_cast<Transport>(value))));
-    }
-    if (std::ranges::find(targets_, Transport::kStatelessTcp) != targets_.end()) {
-        spdlog::warn("event=stateless_tcp note=\"this is the clients' side; the server's is "
-                     "server.front of the experiment that replays the trace\"");
-    }
-}
-
-void TransportRule::apply(Batch& batch) {
-    Rule::apply(batch);
-    for (; !extra_.empty(); extra_.pop_back()) {
-        const auto& [place, item] = extra_.back();
-        batch.items.insert(batch.items.begin() + static_cast<std::ptrdiff_t>(place), item);
-    }
-}
-
-Rule::Outcome TransportRule::change(Item& item, Batch& /*batch*/) {
-    return move(item, targets_[choice_.draw(source_key(item.source.address, key_))]);
-}
-
-// Connections are the trace's own. TLS takes over TCP's; a query that comes to TCP or leaves it has
-// none any more, and the replay gives it its source's.
-Rule::Outcome TransportRule::move(Item& item, Transport to) {
-    const bool same = to == item.transport;
-    const bool stays = same || (has_connections(to) && has_connections(item.transport));
-    if (item.is_close()) {
-        return move_close(item, stays ? bit_of(to) : std::uint8_t{0});
-    }
-    const std::uint64_t connection = item.connection;
-    if (!same) {
-        item.connection = stays ? connection : 0;
-        item.transport = to;
-        ++*to_.at(static_cast<size_t>(to));
-    }
-    if (!selector().same_for_connection()) {
-        choices_.add(item.source, connection, item.connection != 0 ? bit_of(to) : std::uint8_t{0});
-    }
-    return same ? Outcome::kSame : Outcome::kChanged;
-}
-
-// A close for each transport that the connection's queries are on now: usually one. `choice` are
-// the transports where no query of it is known.
-Rule::Outcome TransportRule::move_close(Item& item, std::uint8_t choice) {
-    if (!selector().same_for_connection()) {
-        choice = choices_.take(item.source, item.connection).value_or(choice);
-    }
-    bool kept = false;
-    for (size_t value = 0; value < kTransportCount; ++value) {
-        const auto transport = static_cast<Transport>(value);
-        if ((choice & bit_of(transport)) == 0) {
-            continue;
-        }
-        if (kept) {
-            extra_.emplace_back(place() + 1, item).second.transport = transport;
-        } else {
-            item.transport = transport;
-        }
-        kept = true;
-    }
-    closes_dropped_ += kept ? 0U : 1U;
-    return kept ? Outcome::kSame : Outcome::kDropped;
-}
 
 } // namespace
 

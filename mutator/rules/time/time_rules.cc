@@ -39,52 +39,46 @@ struct RatePoint {
 class RateProfile {
 public:
     /// At least one point, seconds not falling, rates not negative, the last above 0.
-    explicit RateProfile(std::vector<RatePoint> points);
+    explicit RateProfile(std::vector<RatePoint> points) : points_(std::move(points)) {
+        if (points_.front().seconds > 0) {
+            points_.insert(points_.begin(), RatePoint{.seconds = 0, .rate = points_.front().rate});
+        }
+    }
 
     /// The time in seconds at which `count` queries (not necessarily whole ones) are due: the
     /// inverse of the rate's integral. `count` must not fall from call to call.
-    double time_of(double count);
+    // With rate a at the piece's beginning and slope s, q queries take the x for which
+    // a x + s x^2 / 2 = q: x = 2 q / (a + sqrt(a^2 + 2 s q)), which also holds for s = 0.
+    double time_of(double count) {
+        for (; piece_ + 1 < points_.size() && before_ + piece_queries() < count; ++piece_) {
+            before_ += piece_queries();
+        }
+        const RatePoint& from = points_[piece_];
+        const double due = count - before_;
+        if (due <= 0) {
+            return from.seconds;
+        }
+        double slope = 0;
+        if (piece_ + 1 < points_.size()) {
+            slope = (points_[piece_ + 1].rate - from.rate) /
+                    (points_[piece_ + 1].seconds - from.seconds);
+        }
+        const double root = std::sqrt(std::max(0.0, from.rate * from.rate + 2 * slope * due));
+        return from.seconds + 2 * due / (from.rate + root);
+    }
 
 private:
     /// Of the piece between points piece_ and piece_ + 1.
-    [[nodiscard]] double piece_queries() const;
+    [[nodiscard]] double piece_queries() const {
+        const RatePoint& from = points_[piece_];
+        const RatePoint& to = points_[piece_ + 1];
+        return (to.seconds - from.seconds) * (from.rate + to.rate) / 2;
+    }
 
     std::vector<RatePoint> points_;
     size_t piece_ = 0;
     double before_ = 0; ///< queries due before the piece
 };
-
-RateProfile::RateProfile(std::vector<RatePoint> points) : points_(std::move(points)) {
-    if (points_.front().seconds > 0) {
-        points_.insert(points_.begin(), RatePoint{.seconds = 0, .rate = points_.front().rate});
-    }
-}
-
-double RateProfile::piece_queries() const {
-    const RatePoint& from = points_[piece_];
-    const RatePoint& to = points_[piece_ + 1];
-    return (to.seconds - from.seconds) * (from.rate + to.rate) / 2;
-}
-
-// With rate a at the piece's beginning and slope s, q queries take the x for which
-// a x + s x^2 / 2 = q: x = 2 q / (a + sqrt(a^2 + 2 s q)), which also holds for s = 0.
-double RateProfile::time_of(double count) {
-    for (; piece_ + 1 < points_.size() && before_ + piece_queries() < count; ++piece_) {
-        before_ += piece_queries();
-    }
-    const RatePoint& from = points_[piece_];
-    const double due = count - before_;
-    if (due <= 0) {
-        return from.seconds;
-    }
-    double slope = 0;
-    if (piece_ + 1 < points_.size()) {
-        slope =
-            (points_[piece_ + 1].rate - from.rate) / (points_[piece_ + 1].seconds - from.seconds);
-    }
-    const double root = std::sqrt(std::max(0.0, from.rate * from.rate + 2 * slope * due));
-    return from.seconds + 2 * due / (from.rate + root);
-}
 
 /// Puts queries whose times were changed back into order: holds them until nothing earlier can
 /// come. Equal times keep the order of put(). Memory: about 150 bytes and the message for each
@@ -92,11 +86,29 @@ double RateProfile::time_of(double count) {
 class Reorder {
 public:
     /// Copies the item; `time` is its new time.
-    void put(const Item& item, Nanoseconds time);
+    void put(const Item& item, Nanoseconds time) {
+        const std::uint32_t number = free_slot();
+        Slot& slot = slots_[number];
+        slot.bytes.assign(item.message.begin(), item.message.end());
+        slot.item = item;
+        slot.item.time = time;
+        slot.item.message = slot.bytes;
+        heap_.push_back({time, order_++, number});
+        std::ranges::push_heap(heap_, is_later);
+    }
 
     /// Appends what is due up to and including `until`, in order, with messages copied into the
     /// batch.
-    void release(Nanoseconds until, Batch& batch);
+    void release(Nanoseconds until, Batch& batch) {
+        while (!heap_.empty() && heap_.front().time <= until) {
+            std::ranges::pop_heap(heap_, is_later);
+            const std::uint32_t slot = heap_.back().slot;
+            heap_.pop_back();
+            batch.items.push_back(slots_[slot].item);
+            batch.items.back().message = batch.copy(slots_[slot].bytes);
+            free_.push_back(slot);
+        }
+    }
 
 private:
     struct Slot {
@@ -110,50 +122,25 @@ private:
         std::uint32_t slot;
     };
 
-    static bool is_later(const Entry& a, const Entry& b);
-    std::uint32_t free_slot();
+    static bool is_later(const Entry& a, const Entry& b) {
+        return a.time != b.time ? a.time > b.time : a.order > b.order;
+    }
+
+    std::uint32_t free_slot() {
+        if (free_.empty()) {
+            slots_.emplace_back();
+            return static_cast<std::uint32_t>(slots_.size() - 1);
+        }
+        const std::uint32_t slot = free_.back();
+        free_.pop_back();
+        return slot;
+    }
 
     std::vector<Entry> heap_; ///< the earliest on top
     std::vector<Slot> slots_;
     std::vector<std::uint32_t> free_;
     std::uint64_t order_ = 0;
 };
-
-bool Reorder::is_later(const Entry& a, const Entry& b) {
-    return a.time != b.time ? a.time > b.time : a.order > b.order;
-}
-
-std::uint32_t Reorder::free_slot() {
-    if (free_.empty()) {
-        slots_.emplace_back();
-        return static_cast<std::uint32_t>(slots_.size() - 1);
-    }
-    const std::uint32_t slot = free_.back();
-    free_.pop_back();
-    return slot;
-}
-
-void Reorder::put(const Item& item, Nanoseconds time) {
-    const std::uint32_t number = free_slot();
-    Slot& slot = slots_[number];
-    slot.bytes.assign(item.message.begin(), item.message.end());
-    slot.item = item;
-    slot.item.time = time;
-    slot.item.message = slot.bytes;
-    heap_.push_back({time, order_++, number});
-    std::ranges::push_heap(heap_, is_later);
-}
-
-void Reorder::release(Nanoseconds until, Batch& batch) {
-    while (!heap_.empty() && heap_.front().time <= until) {
-        std::ranges::pop_heap(heap_, is_later);
-        const std::uint32_t slot = heap_.back().slot;
-        heap_.pop_back();
-        batch.items.push_back(slots_[slot].item);
-        batch.items.back().message = batch.copy(slots_[slot].bytes);
-        free_.push_back(slot);
-    }
-}
 
 /// Moves by a shift: one that does not fit the trace is refused.
 Nanoseconds shifted(Nanoseconds time, Nanoseconds shift) {
@@ -175,8 +162,26 @@ public:
         : Rule(std::move(selector)), arrivals_(std::move(arrivals)) {}
 
 private:
-    Outcome change(Item& item, Batch& batch) override;
-    Nanoseconds next_time(const Item& item);
+    Outcome change(Item& item, Batch& /*batch*/) override {
+        if (!std::exchange(started_, true)) {
+            first_ = current_ = old_ = std::max<Nanoseconds>(item.time, 0);
+            next_ = added(first_, arrivals_(0));
+        }
+        current_ = next_time(item);
+        old_ = item.time;
+        return set(item.time, current_);
+    }
+
+    Nanoseconds next_time(const Item& item) {
+        if (item.is_close()) {
+            const Nanoseconds behind = std::max<Nanoseconds>(item.time - old_, 0);
+            return std::max(current_, std::min(added(current_, behind), next_));
+        }
+        const Nanoseconds time =
+            in_range(next_, "gap, poisson or profile", "give a smaller gap or a greater rate");
+        next_ = added(first_, arrivals_(++queries_));
+        return time;
+    }
 
     Arrivals arrivals_;
     std::uint64_t queries_ = 0;
@@ -186,27 +191,6 @@ private:
     Nanoseconds current_ = 0; ///< and as it is now
     bool started_ = false;
 };
-
-Nanoseconds ArrivalRule::next_time(const Item& item) {
-    if (item.is_close()) {
-        const Nanoseconds behind = std::max<Nanoseconds>(item.time - old_, 0);
-        return std::max(current_, std::min(added(current_, behind), next_));
-    }
-    const Nanoseconds time =
-        in_range(next_, "gap, poisson or profile", "give a smaller gap or a greater rate");
-    next_ = added(first_, arrivals_(++queries_));
-    return time;
-}
-
-Rule::Outcome ArrivalRule::change(Item& item, Batch& /*batch*/) {
-    if (!std::exchange(started_, true)) {
-        first_ = current_ = old_ = std::max<Nanoseconds>(item.time, 0);
-        next_ = added(first_, arrivals_(0));
-    }
-    current_ = next_time(item);
-    old_ = item.time;
-    return set(item.time, current_);
-}
 
 /// Divides the gap before every query taken by `factor`; gaps before others stay. So the order is
 /// kept whatever is taken, and the whole trace, or a span of it, runs faster or slower. The gap
@@ -271,12 +255,31 @@ public:
     DelayRule(Selector selector, Nanoseconds low, Nanoseconds high, std::uint64_t seed)
         : Rule(std::move(selector)), low_(low), high_(high), random_(seed) {}
 
-    void apply(Batch& batch) override;
+    void apply(Batch& batch) override {
+        incoming_.swap(batch.items);
+        for (const Item& item : incoming_) {
+            const Nanoseconds moved = delay(item);
+            const Nanoseconds time = low_ == high_
+                                         ? shifted(item.time, moved)
+                                         : added(std::max<Nanoseconds>(item.time, 0), moved);
+            changed_ += !item.is_close() && time != item.time ? 1U : 0U;
+            held_.put(item, time);
+            newest_ = std::max(newest_, item.time);
+            held_.release(newest_ + std::min<Nanoseconds>(low_, 0), batch);
+        }
+        incoming_.clear();
+    }
 
     void finish(Batch& batch) override { held_.release(kLastTime, batch); }
 
 private:
-    Nanoseconds delay(const Item& item);
+    Nanoseconds delay(const Item& item) {
+        if (takes(item)) {
+            const auto width = static_cast<std::uint64_t>(high_ - low_);
+            return low_ + static_cast<Nanoseconds>(random_.between(0, width));
+        }
+        return item.is_close() ? std::max<Nanoseconds>(high_, 0) : 0;
+    }
 
     Nanoseconds low_;
     Nanoseconds high_;
@@ -286,28 +289,6 @@ private:
     Nanoseconds newest_ = 0;     ///< old time
     std::uint64_t& changed_ = count("changed");
 };
-
-Nanoseconds DelayRule::delay(const Item& item) {
-    if (takes(item)) {
-        const auto width = static_cast<std::uint64_t>(high_ - low_);
-        return low_ + static_cast<Nanoseconds>(random_.between(0, width));
-    }
-    return item.is_close() ? std::max<Nanoseconds>(high_, 0) : 0;
-}
-
-void DelayRule::apply(Batch& batch) {
-    incoming_.swap(batch.items);
-    for (const Item& item : incoming_) {
-        const Nanoseconds moved = delay(item);
-        const Nanoseconds time = low_ == high_ ? shifted(item.time, moved)
-                                               : added(std::max<Nanoseconds>(item.time, 0), moved);
-        changed_ += !item.is_close() && time != item.time ? 1U : 0U;
-        held_.put(item, time);
-        newest_ = std::max(newest_, item.time);
-        held_.release(newest_ + std::min<Nanoseconds>(low_, 0), batch);
-    }
-    incoming_.clear();
-}
 
 // Those that set every query's time (gap, poisson, profile) take no share and no
 // filter: two clocks in one trace have no order.

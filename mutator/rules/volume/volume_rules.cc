@@ -45,7 +45,19 @@ public:
     }
 
 private:
-    void choose();
+    void choose() {
+        std::vector<std::pair<IpAddress, std::uint64_t>> all(counts_.begin(), counts_.end());
+        counts_.clear();
+        const auto busier = [](const auto& a, const auto& b) {
+            return a.second != b.second ? a.second > b.second : a.first < b.first;
+        };
+        const auto kept = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(top_, all.size()));
+        std::ranges::partial_sort(all, all.begin() + kept, busier);
+        for (auto one = all.begin(); one != all.begin() + kept; ++one) {
+            heavy_.insert(one->first);
+        }
+        chosen_ = true;
+    }
 
     // Closes go with their source; of a connection whose queries stay they stay, too.
     Outcome change(Item& item, Batch& /*batch*/) override {
@@ -66,20 +78,6 @@ private:
     bool chosen_ = false;
     std::uint64_t& dropped_ = count("dropped");
 };
-
-void HeavyRule::choose() {
-    std::vector<std::pair<IpAddress, std::uint64_t>> all(counts_.begin(), counts_.end());
-    counts_.clear();
-    const auto busier = [](const auto& a, const auto& b) {
-        return a.second != b.second ? a.second > b.second : a.first < b.first;
-    };
-    const auto kept = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(top_, all.size()));
-    std::ranges::partial_sort(all, all.begin() + kept, busier);
-    for (auto one = all.begin(); one != all.begin() + kept; ++one) {
-        heavy_.insert(one->first);
-    }
-    chosen_ = true;
-}
 
 std::unique_ptr<Rule> make_heavy(Arguments& arguments, const RuleSettings& settings) {
     const auto top = arguments.get_integer("top", 1, 1'000'000'000);
@@ -114,11 +112,74 @@ public:
         : PiecewiseRule(std::move(selector)), settings_(settings) {}
 
 private:
-    bool work(Item& item, Batch& batch) override;
-    bool is_copied(const Item& item);
-    void begin(Item& item, Batch& batch);
-    void copy(Item item, Batch& batch);
-    std::uint64_t number_of(const IpAddress& source);
+    bool work(Item& item, Batch& batch) override {
+        if (full(batch)) {
+            return false;
+        }
+        if (done_ == 0) {
+            begin(item, batch);
+        }
+        while (done_ < wanted_) {
+            if (full(batch)) {
+                return false;
+            }
+            copy(item, batch);
+        }
+        done_ = 0;
+        return true;
+    }
+
+    bool is_copied(const Item& item) {
+        const bool taken = takes(item);
+        if (settings_.all) {
+            return true;
+        }
+        if (item.is_close()) {
+            return copied_.take(item.source, item.connection).has_value();
+        }
+        if (taken) {
+            copied_.add(item.source, item.connection, 1);
+        }
+        return taken;
+    }
+
+    void begin(Item& item, Batch& batch) {
+        wanted_ = is_copied(item) ? settings_.copies : 1;
+        if (wanted_ > 1) {
+            first_copy_ = number_of(item.source.address) * (settings_.copies - 1);
+        }
+        if (item.connection > kMostConnection / settings_.copies) {
+            throw Error(
+                "rule duplicate: the trace's connections have too large numbers for so many "
+                "copies; give fewer copies=");
+        }
+        item.connection *= settings_.copies;
+        pass(item, batch);
+        done_ = 1;
+    }
+
+    /// The next one.
+    void copy(Item item, Batch& batch) {
+        const AddressPool& pool = item.source.address.is_v4() ? settings_.pool4 : settings_.pool6;
+        item.source.address = pool.at(first_copy_ + done_ - 1);
+        item.connection += item.connection == 0 ? 0U : done_;
+        item.message = batch.copy(item.message); // rules behind this one may edit each
+        put(item, batch);
+        added_ += item.is_close() ? 0U : 1U;
+        ++done_;
+    }
+
+    std::uint64_t number_of(const IpAddress& source) {
+        std::uint32_t& next = source.is_v4() ? sources4_ : sources6_;
+        const auto [number, fresh] = numbers_.find_or_add(source, next);
+        if (fresh) {
+            ++next;
+            const AddressPool& pool = source.is_v4() ? settings_.pool4 : settings_.pool6;
+            inside_prefix_ += pool.prefix().holds(source) ? 1U : 0U;
+            shared_ += std::uint64_t{next} * (settings_.copies - 1) > pool.size() ? 1U : 0U;
+        }
+        return number;
+    }
 
     Settings settings_;
     AddressIds numbers_; ///< of sources, each family from 0
@@ -134,74 +195,6 @@ private:
     /// Sources whose copies found no room of their own.
     std::uint64_t& shared_ = count("shared_addresses");
 };
-
-std::uint64_t DuplicateRule::number_of(const IpAddress& source) {
-    std::uint32_t& next = source.is_v4() ? sources4_ : sources6_;
-    const auto [number, fresh] = numbers_.find_or_add(source, next);
-    if (fresh) {
-        ++next;
-        const AddressPool& pool = source.is_v4() ? settings_.pool4 : settings_.pool6;
-        inside_prefix_ += pool.prefix().holds(source) ? 1U : 0U;
-        shared_ += std::uint64_t{next} * (settings_.copies - 1) > pool.size() ? 1U : 0U;
-    }
-    return number;
-}
-
-bool DuplicateRule::is_copied(const Item& item) {
-    const bool taken = takes(item);
-    if (settings_.all) {
-        return true;
-    }
-    if (item.is_close()) {
-        return copied_.take(item.source, item.connection).has_value();
-    }
-    if (taken) {
-        copied_.add(item.source, item.connection, 1);
-    }
-    return taken;
-}
-
-void DuplicateRule::begin(Item& item, Batch& batch) {
-    wanted_ = is_copied(item) ? settings_.copies : 1;
-    if (wanted_ > 1) {
-        first_copy_ = number_of(item.source.address) * (settings_.copies - 1);
-    }
-    if (item.connection > kMostConnection / settings_.copies) {
-        throw Error("rule duplicate: the trace's connections have too large numbers for so many "
-                    "copies; give fewer copies=");
-    }
-    item.connection *= settings_.copies;
-    pass(item, batch);
-    done_ = 1;
-}
-
-/// The next one.
-void DuplicateRule::copy(Item item, Batch& batch) {
-    const AddressPool& pool = item.source.address.is_v4() ? settings_.pool4 : settings_.pool6;
-    item.source.address = pool.at(first_copy_ + done_ - 1);
-    item.connection += item.connection == 0 ? 0U : done_;
-    item.message = batch.copy(item.message); // rules behind this one may edit each
-    put(item, batch);
-    added_ += item.is_close() ? 0U : 1U;
-    ++done_;
-}
-
-bool DuplicateRule::work(Item& item, Batch& batch) {
-    if (full(batch)) {
-        return false;
-    }
-    if (done_ == 0) {
-        begin(item, batch);
-    }
-    while (done_ < wanted_) {
-        if (full(batch)) {
-            return false;
-        }
-        copy(item, batch);
-    }
-    done_ = 0;
-    return true;
-}
 
 /// The one of `prefixes` of the family, or the default.
 AddressPool pool_of(const Arguments& arguments, const std::vector<Prefix>& prefixes, bool v4,
