@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,9 +60,7 @@ protected:
         kDropped, ///< leaves the batch; the rule counts it
     };
 
-    /// Without a selector no query is taken.
-    explicit Rule(std::optional<Selector> selector = std::nullopt)
-        : selector_(std::move(selector)) {}
+    explicit Rule(Selector selector = {}) : selector_(std::move(selector)) {}
 
     /// Changes an item that the selector took; may allocate in the batch.
     virtual Outcome change(Item& /*item*/, Batch& /*batch*/) { return Outcome::kSame; }
@@ -76,12 +73,11 @@ protected:
         return std::exchange(part, value) != value ? Outcome::kChanged : Outcome::kSame;
     }
 
-    /// Of a rule that has one.
-    [[nodiscard]] const Selector& selector() const { return *selector_; }
+    [[nodiscard]] const Selector& selector() const { return selector_; }
 
     /// Whether the selector takes the item; counts it. For rules with an apply() of their own.
     bool takes(const Item& item) {
-        const bool taken = selector_ && selector_->takes(item);
+        const bool taken = selector_.takes(item);
         if (!item.is_close()) {
             ++seen_;
             matched_ += taken ? 1U : 0U;
@@ -104,7 +100,7 @@ private:
         bool always = false;
     };
 
-    std::optional<Selector> selector_;
+    Selector selector_;
     std::map<std::string, Count> counts_;
     std::uint64_t& seen_ = count("seen");
     std::uint64_t& matched_ = count("matched");

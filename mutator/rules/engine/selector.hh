@@ -102,6 +102,9 @@ enum class Closes : std::uint8_t {
 /// with the same seed.
 class Selector {
 public:
+    /// Takes nothing.
+    Selector() : closes_(Closes::kNone), share_(0), random_(0) {}
+
     /// Takes the keys share, by and where.* from `arguments`. `by_source` is the default of by.
     Selector(Arguments& arguments, std::uint64_t seed, Closes closes, bool by_source = false);
 
