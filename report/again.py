@@ -33,14 +33,19 @@ class Again:
     answered again, "" where the answers agree.
     """
 
-    differing: dict[int, tuple[str, bytes]] = field(default_factory=dict)  # class and query
+    differing: dict[int, tuple[str, bytes]] = field(
+        default_factory=dict
+    )  # class and query, at most 10,000 each
+    kinds: Counter[str] = field(default_factory=Counter)  # how many differ
     now: dict[int, str] = field(default_factory=dict)
     names: tuple[str, ...] = ()
 
     def seen(self, pair: Pair, found: list[Finding]) -> None:
         """Notes a pair that differs."""
         if (kind := foremost(found).kind) != ENCODING:
-            self.differing[pair[0].seq] = kind, pair[0].query
+            self.kinds[kind] += 1
+            if self.kinds[kind] <= MAX_LISTED:
+                self.differing[pair[0].seq] = kind, pair[0].query
 
     def ask(
         self, runs: Sequence[Run], ask: Ask, scratch: Path, zone: Zone | None, evidence: Evidence
@@ -91,6 +96,7 @@ class Again:
         )
         return {
             "runs": list(self.names),
+            "left_out": self.kinds.total() - len(self.differing),
             "asked": kinds.total(),
             "differ": differ.total(),
             "agree": agree.total(),

@@ -55,5 +55,7 @@ def _own(run: Run) -> tuple[int, float]:
     facts = machine or as_dict(run.manifest.get("host"))
     there = None if machine is None else as_list(machine.get("hosts"))
     spent = [one.get("cpu_s") or 0.0 for one in run.processes() if there is None or one.get("host") in there]
+    if server.ran_before(run):  # it is none of the run's processes
+        spent.append(server.used_cpu(run) or 0.0)
     cores = facts.get("cores")
     return cores if isinstance(cores, int) else 0, sum(spent)

@@ -281,17 +281,24 @@ def again_text(again: Json, lines: int | None = None) -> str:
         [
             row["class"],
             *(number(row[key]) for key in ("asked", "differ", "agree")),
-            example_text(examples.get((row["class"], False)) or examples[row["class"], True]),
+            _example(examples, row["class"]),
         ]
         for row in rows[: lines and max(1, lines - 1)]
     ]
     heading = ["class of difference", "asked again", "differ again", "agree now", "for example"]
     counts = (number(again[key]) for key in ("asked", "differ", "agree", "unanswered"))
     said = "asked again: {} queries with different answers; {} differ again, {} agree now, {} had no answer"
-    parts = [f"{said.format(*counts)}\n{table([heading, *told], frozenset({1, 2, 3}))}"]
+    left = f"; {number(again['left_out'])} more were not asked" if again["left_out"] else ""
+    parts = [f"{said.format(*counts)}{left}\n{table([heading, *told], frozenset({1, 2, 3}))}"]
     if lines is None:
         parts.append("\n".join(f"{one['class']}: {example_text(one)}" for one in again["listed"]))
     return "\n\n".join(parts)
+
+
+def _example(examples: dict[tuple[str, bool], Json], kind: str) -> str:
+    """One that agrees now, where there is one; not each class has one among those listed."""
+    found = examples.get((kind, False)) or examples.get((kind, True))
+    return example_text(found) if found else ""
 
 
 def _classes(results: Sequence[Json], most: int) -> list[list[str]]:

@@ -30,24 +30,28 @@ class ByRoundTrip:
 
 def latencies(files: Sequence[RqFile]) -> ByRoundTrip:
     """Reads the records twice, in bounded memory."""
+    ids = np.zeros(0, np.uint32)
     least = np.full(0, np.inf)
     count = np.zeros(0, np.int64)
     for part in _answered(files):
-        more = int(part["source"].max()) + 1 - len(least)
-        if more > 0:
-            least, count = np.append(least, np.full(more, np.inf)), np.append(count, np.zeros(more, np.int64))
-        np.minimum.at(least, part["source"], part["latency_ns"] - part["connect_ns"])
-        np.add.at(count, part["source"], 1)
+        known, ids = ids, np.union1d(ids, part["source"])
+        held, least, count_of = least, np.full(len(ids), np.inf), count
+        count = np.zeros(len(ids), np.int64)
+        at = np.searchsorted(ids, known)
+        least[at], count[at] = held, count_of
+        at = np.searchsorted(ids, part["source"])
+        np.minimum.at(least, at, part["latency_ns"] - part["connect_ns"])
+        np.add.at(count, at, 1)
     places = np.searchsorted(_ENDS, least / 1e6, side="right") - 1
     places[count < FEWEST] = -1
-    held = [Distribution() for _ in _ENDS]
+    latency = [Distribution() for _ in _ENDS]
     left = 0
     for part in _answered(files):
-        classes = places[part["source"]]
+        classes = places[np.searchsorted(ids, part["source"])]
         left += int(np.count_nonzero(classes < 0))
         for place in np.unique(classes[classes >= 0]):
-            held[place].add(part["latency_ns"][classes == place])
-    return ByRoundTrip([(_named(at), one) for at, one in enumerate(held) if one.count], left)
+            latency[place].add(part["latency_ns"][classes == place])
+    return ByRoundTrip([(_named(at), one) for at, one in enumerate(latency) if one.count], left)
 
 
 def _answered(files: Sequence[RqFile]) -> Iterator[Records]:

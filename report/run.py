@@ -228,8 +228,12 @@ def _read_json(path: Path, problems: list[str]) -> Json | None:
 def _read_samples(path: Path, problems: list[str]) -> list[ServerSample]:
     if not path.exists():
         return []
-    with path.open(newline="", encoding="utf-8", errors="replace") as file:
-        rows = list(csv.DictReader(line for line in file if "\0" not in line))
+    try:
+        with path.open(newline="", encoding="utf-8", errors="replace") as file:
+            rows = list(csv.DictReader(line for line in file if "\0" not in line))
+    except csv.Error:
+        problems.append(f"{path.name} is damaged")
+        return []
     samples = [sample for row in rows if (sample := _sample(row)) is not None]
     if len(samples) + 1 < len(rows):  # a last line cut in the middle is what an ended sampler leaves
         problems.append(f"{len(rows) - len(samples)} lines of {path.name} are damaged")

@@ -123,11 +123,18 @@ def _summary(folder: Path) -> Json:
 
 
 def labels(made: Sequence[Json]) -> list[str]:
-    """Settings in short: keys by their last word where that tells them apart."""
+    """Settings in short: keys by their last word, paths by their last part, where that tells them apart."""
     keys = list(dict.fromkeys(key for one in made for key in one))
     last = Counter(key.rpartition(".")[2] for key in keys)
     short = {key: name if last[name := key.rpartition(".")[2]] == 1 else key for key in keys}
-    return [", ".join(f"{short[key]} {_value(value)}" for key, value in one.items()) or "all" for one in made]
+    for value_of in (_value, str):
+        found = [
+            ", ".join(f"{short[key]} {value_of(value)}" for key, value in one.items()) or "all"
+            for one in made
+        ]
+        if len(set(found)) == len({json.dumps(one, sort_keys=True) for one in made}):
+            break
+    return found
 
 
 def _value(value: object) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from report.run import Run, ServerSample, as_dict
 
+UPSTREAM = "upstream"  # the process under which a resolver's data path has counted
 _GAP_S = 1.0  # over the usual time between samples
 TCP_STATES = ("established", "syn_recv", "time_wait", "fin_wait", "close_wait", "other")
 
@@ -122,8 +123,12 @@ def memory_series(run: Run) -> list[Series]:
 
 
 def resolver_series(run: Run, column: str) -> list[Series]:
-    """What each resolver has counted, by its host."""
-    return [_series(run, name, samples, column) for name, samples in run.resolver_samples.items()]
+    """What each resolver, or with a column of that its data path, has counted, by its host."""
+    asked = column in ("udp_queries", "tcp_queries")
+    return [
+        _series(run, name, (one for one in samples if (one.process == UPSTREAM) is asked), column)
+        for name, samples in run.resolver_samples.items()
+    ]
 
 
 def summed(several: list[Series]) -> Series:

@@ -35,7 +35,8 @@ def number(value: object) -> str:
     if isinstance(value, int) or abs(value) >= 1_000:
         return f"{value:,.0f}"
     digits = 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3
-    return f"{value:,.{digits}f}".rstrip("0").rstrip(".")
+    text = f"{value:,.{digits}f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
 
 
 def percent(share: object, digits: int = 2) -> str:

@@ -69,7 +69,9 @@ def _check_keys(server: Server) -> None:
         )
     for key in _OURS:
         want(
-            getattr(server, key) == getattr(default, key) or server.kind not in ("address", "command"),
+            getattr(server, key) == getattr(default, key)
+            or server.kind not in ("address", "command")
+            or (server.front == "dnsdist" and key in ("processes", "tcp_idle_timeout_s")),
             f'server.{key} and server.kind = "{server.kind}" exclude each other',
             f"set that up in your server, and leave it out here (--set server.{key}=)",
         )

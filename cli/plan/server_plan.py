@@ -169,11 +169,16 @@ def copies(kinds: Collection[ServerKind], facts: Facts) -> tuple[File, ...]:
     )
 
 
+def program_of(kind: ServerKind, facts: Facts) -> str:
+    """The server's program, or the copy of it that is started."""
+    return f"{RUN}/{kind.program}" if kind.copied else facts.programs[kind.program]
+
+
 def command(
     kind: ServerKind, facts: Facts, config: str, user: str, processes: int, folder: str = ""
 ) -> tuple[str, ...]:
     """Starts a server, once its checker takes the configuration."""
-    program = f"{RUN}/{kind.program}" if kind.copied else facts.programs[kind.program]
+    program = program_of(kind, facts)
     argv = kind.argv(program, config, folder, processes, user)
     return kind.checked(privileges.server(argv, user, facts) if kind.stays_root else argv, config)
 
@@ -290,6 +295,7 @@ def conditions(process: str, host: str, config: str, facts: Facts, kind: str = "
         out=f"{RESULTS}/conditions-{process}.json",
         kind=kind,
         config=config,
+        program=program_of(KINDS[kind], facts) if kind else "",
     )
     ready = Ready("exit")
     return Process(

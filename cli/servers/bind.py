@@ -173,7 +173,7 @@ KIND = ServerKind(
     zone_checker=("named-checkzone", "-i", "none", "-k", "ignore"),
     refused=r"zone (?P<what>\S+?)/IN(?:/\S+)?: (?:loading from master file .+ failed: )?(?P<why>.+)$"
     r"(?=\n.*zone (?P=what)/IN\S*: not loaded due to errors\.$)",
-    shows='named -C | sed "/^};/q"; named-checkconf -px "$1"',  # without its own view of CH
+    shows='{program} -C | sed "/^};/q"; named-checkconf -px "$1" | sed -n "/^options {/,/^};/p"',
     conditions=(
         Condition(CONNECTIONS, "tcp-clients"),
         Condition(IDLE, "tcp-idle-timeout", 0.1),
@@ -182,7 +182,7 @@ KIND = ServerKind(
         Condition(RATE_LIMIT, "responses-per-second"),
         Condition("minimal answers", "minimal-responses"),
         Condition(MINIMISATION, "qname-minimization"),
-        Condition(CACHE, "max-cache-size"),
+        Condition(CACHE, "max-cache-size", 1e-6),
     ),
     authoritative=config,
     resolver=resolver,

@@ -16,12 +16,12 @@ from cli.servers.kinds import KINDS
 from report import whole_file
 
 
-def write(pid: int, out: Path, kind: str = "", config: str = "") -> None:
-    """Of the server with this process; with a kind also what it makes of its configuration."""
+def write(pid: int, out: Path, kind: str = "", config: str = "", program: str = "") -> None:
+    """Of the server with this process; with a kind also what its program makes of its configuration."""
     own = KINDS.get(kind)
     found: dict[str, int | float | str] = {**of_process(pid)}
     if own is not None and own.shows:
-        found |= of_settings(own.conditions, own.shown(config))
+        found |= of_settings(own.conditions, own.shown(config, program))
     try:
         whole_file.write(out, json.dumps({"schema": 1, **found}, indent=2) + "\n")
     except OSError as error:

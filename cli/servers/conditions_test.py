@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import resource
 import subprocess
@@ -12,9 +13,20 @@ import pytest
 
 from cli.errors import RepriseError
 from cli.experiment.schema import Hierarchy, Server
-from cli.servers import conditions
-from cli.servers.kind import CACHE, EDNS_SIZE, IDLE, MINIMISATION, RATE_LIMIT, UDP_SIZE, ResolverSite, Site
+from cli.servers import conditions, kind
+from cli.servers.kind import (
+    CACHE,
+    CONNECTIONS,
+    EDNS_SIZE,
+    IDLE,
+    MINIMISATION,
+    RATE_LIMIT,
+    UDP_SIZE,
+    ResolverSite,
+    Site,
+)
 from cli.servers.kinds import KINDS
+from tests.bed import wait_for
 
 THREADS = "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start(); time.sleep(60)"
 SERVER = Server(kind="nsd", edns_size=1400, tcp_idle_timeout_s=7.0, rrl=9)
@@ -78,6 +90,39 @@ def test_authoritative_servers_show_what_they_were_given_and_what_users_add(
     assert (told[IDLE], told[UDP_SIZE]) == (7, 1400)
     assert told.get(RATE_LIMIT, 9) == 9
     assert shown(kind, own.authoritative(SERVER, site(tmp_path, more)), tmp_path)[IDLE] == 11
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "title", "value"),
+    [
+        ("pdns", "tcp-idle-timeout=10\n# tcp-idle-timeout=3 was too short\n", IDLE, 10),
+        ("pdns-recursor", "max-tcp-clients=1000\n# max-tcp-clients=5\n", CONNECTIONS, 1000),
+        ("bind", "options { max-cache-size 256m; };\n", CACHE, 268.435456),
+        ("bind", "options { edns-udp-size 1400; };\nserver 192.0.2.1 { edns-udp-size 512; };\n",
+         EDNS_SIZE, 1400),
+    ],
+)  # fmt: skip
+def test_comments_and_other_blocks_are_no_settings(
+    kind: str, text: str, title: str, value: float, tmp_path: Path
+) -> None:
+    assert shown(kind, text, tmp_path)[title] == value
+
+
+def test_defaults_are_those_of_the_program_that_is_started(tmp_path: Path) -> None:
+    (tmp_path / "named").write_text("#!/bin/sh\nprintf 'options {\\n\\ttcp-clients 77;\\n};\\n'\n")
+    (tmp_path / "named").chmod(0o755)
+    (tmp_path / "named.conf").write_text("options { };\n")
+    own = KINDS["bind"]
+    said = own.shown(str(tmp_path / "named.conf"), str(tmp_path / "named"))
+    assert conditions.of_settings(own.conditions, said) == {CONNECTIONS: 77}
+
+
+def test_a_server_that_does_not_say_in_time_leaves_nobody_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kind, "_SHOWS_S", 0.2)
+    own = dataclasses.replace(KINDS["nsd"], shows="sleep 54.321; true")
+    assert own.shown("") == ""
+    looked = ["pgrep", "-f", "^sleep 54.321$"]
+    wait_for(lambda: subprocess.run(looked, check=False, capture_output=True).stdout == b"", "its end")
 
 
 @pytest.mark.parametrize("kind", ["bind", "unbound", "pdns-recursor"])

@@ -5,7 +5,10 @@ Uses Python's own library alone: the bootstrap reads it.
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import signal
 import socket
 import subprocess
 from collections.abc import Callable
@@ -139,7 +142,8 @@ class ServerKind:
     expired ones.
 
     `shows`: a line of shell that prints what the server makes of its configuration "$1", what is given after
-    the defaults; `conditions`: what is read of it, the last value of each key ({keys} in the line).
+    the defaults; `conditions`: what is read of it, the last value of each key ({keys} in the line,
+    as {program} is the server's).
     """
 
     title: str
@@ -183,15 +187,20 @@ class ServerKind:
         given = {"config": config, "configs": configs, "folder": folder, "processes": processes, "user": user}
         return (program, *(word.format(**given) for word in words))
 
-    def shown(self, config: str) -> str:
-        """What the server makes of a configuration; "" where it does not say."""
+    def shown(self, config: str, program: str = "") -> str:
+        """What the server, by itself that of this machine, makes of a configuration; "" where it does not
+        say.
+        """
         keys = " ".join(one.key for one in self.conditions)
-        argv = ["sh", "-c", self.shows.replace("{keys}", keys), "sh", config]
-        try:
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=_SHOWS_S, check=False)
-        except subprocess.TimeoutExpired:
-            return ""
-        return done.stdout
+        line = self.shows.replace("{keys}", keys).replace("{program}", shlex.quote(program or self.program))
+        with subprocess.Popen(
+            ["sh", "-c", line, "sh", config], stdout=subprocess.PIPE, text=True, start_new_session=True
+        ) as child:
+            try:
+                return child.communicate(timeout=_SHOWS_S)[0]
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, signal.SIGKILL)
+                return ""
 
     def says(self, program: str = "") -> str:
         """The first line that a program, by itself that of this machine, says of its version; "" where there

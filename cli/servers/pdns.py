@@ -73,7 +73,7 @@ KIND = ServerKind(
     over_tls=False,
     rate_limits=False,
     zone_checker=("named-checkzone", "-i", "none", "-k", "ignore"),
-    shows='pdns_server --config=default; cat "$1"',
+    shows='{program} --config=default; grep -v "^[[:space:]]*#" "$1"',
     conditions=(
         Condition(CONNECTIONS, "max-tcp-connections"),
         Condition(IDLE, "tcp-idle-timeout"),

@@ -10,6 +10,7 @@ that is not the replay's: the counts may wait until it asks nobody any more.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import itertools
 import json
@@ -19,6 +20,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +29,14 @@ from cli.errors import RepriseError
 from cli.servers.kinds import KINDS
 from cli.servers.nftables import NAT, counters
 from report import whole_file
+from report.server import UPSTREAM
 
 _PATIENCE_S = 5.0  # with a proxy that writes its statistics each second
 _IDLE_S = 60.0  # a resolver tries a name server that does not answer for so long
 _MOST_NAMED = 100  # unmapped addresses
 _EACH_S = 1.0
-_COLUMNS = ("queries", "recursions", "under_way", "udp_queries", "tcp_queries")
+_OWN, _ASKED = ("queries", "recursions", "under_way"), ("udp_queries", "tcp_queries")
+_UNREAD = (OSError, ValueError, KeyError, StopIteration, HTTPException, RepriseError)
 
 
 def when_idle(read: Callable[[Path], dict[str, int]], folder: Path) -> dict[str, int]:
@@ -65,13 +69,14 @@ def of_proxy(folder: Path, prefix: str, patience_s: float = _PATIENCE_S) -> dict
         "unmapped_packets": sum(one["packets"].get("unmapped", 0) for one in found),
         "lost_packets": sum(one["packets"].get("lost", 0) for one in found),
         "unmapped": dict(names.most_common(_MOST_NAMED)),
+        "counted_until_ns": max((one["counted_until_ns"] for one in found), default=asked),
     }
 
 
-def of_nftables() -> dict[str, Any]:
-    """What the host's ruleset has counted."""
+def of_nftables(named: bool = True) -> dict[str, Any]:
+    """What the host's ruleset has counted; `named`: with the addresses that no zone is served at."""
     counted = counters(_nft("counters", "table", "inet", NAT), NAT)
-    names = {**_counted("unmapped4"), **_counted("unmapped6")}
+    names = {**_counted("unmapped4"), **_counted("unmapped6")} if named else {}
     return {
         "udp_queries": counted["udp_queries"],
         "tcp_connections": counted["tcp_connections"],
@@ -79,6 +84,7 @@ def of_nftables() -> dict[str, Any]:
         "unmapped_packets": counted["unmapped"],
         "lost_packets": 0,
         "unmapped": dict(Counter(names).most_common(_MOST_NAMED)),
+        "counted_until_ns": time.monotonic_ns(),
     }
 
 
@@ -109,6 +115,7 @@ def write(
     try:
         own = when_idle(read, folder) if idle else read(folder)
         path = of_proxy(proxies, prefix) if proxies else of_nftables()
+        del path["counted_until_ns"]
     except (OSError, ValueError, KeyError, StopIteration) as error:
         what = f"cannot read what {kind} has counted: {type(error).__name__}: {error}"
         raise RepriseError(what, "see its log") from None
@@ -119,8 +126,9 @@ def write(
 
 
 def watch(kind: str, folder: Path, out: Path, proxies: Path | None = None, prefix: str = "") -> None:
-    """Writes the same each second until it is ended, in the form of the sampler. A second in which the
-    resolver does not say in time what it has counted has no line.
+    """Writes the same each second until it is ended, in the form of the sampler: a line of the resolver, and
+    one of the process `upstream` with the time until which its data path has counted. A second in which one
+    does not say in time what it has counted has no such line.
     """
     read = KINDS[kind].counted
     assert read is not None, "it is a resolver"
@@ -128,15 +136,18 @@ def watch(kind: str, folder: Path, out: Path, proxies: Path | None = None, prefi
     begun = time.monotonic()
     with out.open("x", encoding="utf-8", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
-        lines.writerow(("time_real_ns", "time_mono_ns", "process", *_COLUMNS))
+        lines.writerow(("time_real_ns", "time_mono_ns", "process", *_OWN, *_ASKED))
         for turn in itertools.count():
-            try:
-                counted = {**read(folder), **(of_proxy(proxies, prefix, 0.0) if proxies else of_nftables())}
-                row = [counted[column] for column in _COLUMNS]
-                lines.writerow((time.time_ns(), time.monotonic_ns(), out.stem, *row))
-                file.flush()
-            except (OSError, ValueError, KeyError, StopIteration, RepriseError):
-                pass
+            with contextlib.suppress(*_UNREAD):
+                own = read(folder)
+                row = (own[column] for column in _OWN)
+                lines.writerow((time.time_ns(), time.monotonic_ns(), out.stem, *row, *("" for _ in _ASKED)))
+            with contextlib.suppress(*_UNREAD):
+                path = of_proxy(proxies, prefix, 0.0) if proxies else of_nftables(named=False)
+                until = path["counted_until_ns"]
+                real = time.time_ns() - time.monotonic_ns() + until
+                lines.writerow((real, until, UPSTREAM, *("" for _ in _OWN), *(path[one] for one in _ASKED)))
+            file.flush()
             if turn == 0:
                 sys.stderr.write("watching\n")
             time.sleep(max(0.0, begun + (turn + 1) * _EACH_S - time.monotonic()))

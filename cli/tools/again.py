@@ -20,6 +20,7 @@ _CHOICE = (
     *("from", "until", "limit", "loop", "duration_s", "speed", "fast"),
     *("sample_sources", "skip_sources", "collapse_retransmits", "ports"),
 )
+_REACHED = ("kind", "addresses", "port", "allow_public")  # what is said of a server that runs already
 
 
 def play(run: Run, trace: Path) -> Path:
@@ -39,9 +40,15 @@ def play(run: Run, trace: Path) -> Path:
 
 def changed(tables: Json, trace: Path, zone: Path | None) -> Experiment:
     """The experiment of a run with another trace, which is played whole; `zone`: the one it served."""
-    kept = {key: value for key, value in tables.items() if key not in _OTHERS}
+    server, emulated = tables["server"], tables.get("hierarchy")
+    if server["kind"] == "address":  # nothing is sampled of it, and older versions took more keys
+        server = {key: one for key, one in server.items() if key in _REACHED}
+    if emulated and emulated.get("form") == "coloured":  # of older versions
+        emulated = {**emulated, "form": "colored"}
+    own = {"server": server, "hierarchy": emulated}
+    over_tls = experiments.of({**tables, **own}).over_tls
+    kept = {key: value for key, value in {**tables, **own}.items() if key not in _OTHERS}
     replay = {key: one for key, one in kept["replay"].items() if key not in _CHOICE}
-    server, over_tls = kept["server"], experiments.of(tables).over_tls
     return experiments.of(
         {
             **kept,

@@ -27,6 +27,27 @@ def test_servers_stay_and_the_choice_of_queries_goes() -> None:
     assert (replay.until, replay.speed, replay.rate) == ("", 1, 1000)
 
 
+def test_runs_of_older_versions_are_asked_again() -> None:
+    """What is left out of a server that runs already was not heeded then, or is of a process that is gone."""
+    of_hierarchy = ["server.kind=hierarchy", "server.root_like=", "hierarchy.synth.zones=9", "synth.names=x"]
+    given = experiments.load(QUICKSTART, of_hierarchy)
+    tables = json.loads(json.dumps(experiments.as_dict(given)))
+    tables["hierarchy"]["form"] = "coloured"
+    made = changed(tables, Path("/queries.tsv"), None)
+    assert made.hierarchy is not None and made.hierarchy.form == "colored"
+    own = ["server.kind=address", "server.root_like=", 'server.addresses=["127.0.0.1"]', "server.pid=1"]
+    given = experiments.load(QUICKSTART, [*own, "server.edns_size="])
+    tables = json.loads(json.dumps(experiments.as_dict(given)))
+    tables["server"] |= {"processes": 4, "edns_size": 1232}
+    server = changed(tables, Path("/queries.tsv"), None).server
+    assert (server.kind, server.addresses, server.pid, server.processes) == (
+        "address",
+        ("127.0.0.1",),
+        None,
+        1,
+    )
+
+
 def test_what_rules_sent_over_tls_finds_it_served() -> None:
     rule = 'mutate.rule=[{kind = "transport", to = "tls"}]'
     given = experiments.load(QUICKSTART, [rule])

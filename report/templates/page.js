@@ -36,7 +36,7 @@ function valueAt(place, { scale, first, last, low, high }) {
 // A value with the label of its axis, such as "memory: 45.1 MB".
 function told(axis, value) {
   const [, label, unit] = /^(.*?)(?: \[(.*)\])?$/.exec(axis.label);
-  const shown = axis.places?.[Math.round(value)] ?? Number(value.toPrecision(4)).toLocaleString("en");
+  const shown = axis.places?.[Math.round(value)] ?? value.toLocaleString("en", { maximumSignificantDigits: 4 });
   return `${label || "value"}: ${shown}${unit ? ` ${unit}` : ""}`;
 }
 

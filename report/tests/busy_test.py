@@ -24,9 +24,12 @@ def samples(host_cpu: float, steal: float) -> str:
     return "\n".join(lines) + "\n"
 
 
-def run_of(folder: Path, late: int = 0, host_cpu: float = 0.3, steal: float = 0.0) -> Path:
+def run_of(folder: Path, late: int = 0, host_cpu: float = 0.3, steal: float = 0.0, kind: str = "nsd") -> Path:
     queries = [Query(n, n * 50 * MS, n * 50 * MS + late, MS) for n in range(120)]
-    manifest = {**MANIFEST, "host": {"cores": 2}}
+    experiment = {**MANIFEST["experiment"], "server": {"kind": kind}}
+    manifest = {**MANIFEST, "host": {"cores": 2}, "experiment": experiment}
+    if kind == "address":  # the server is none of the run's processes
+        manifest["processes"] = [one for one in MANIFEST["processes"] if one["role"] != "server"]
     return write_run(folder, queries, manifest=manifest, server=samples(host_cpu, steal))
 
 
@@ -35,6 +38,7 @@ def test_each_reason_has_the_figures_that_it_spoils(tmp_path: Path) -> None:
     cases = {
         "quiet": ({}, [], []),
         "foreign": ({"host_cpu": 1.8}, ["other programs used 1.5 of 2 cores"], every),
+        "of the user's server": ({"host_cpu": 0.55, "kind": "address"}, [], []),
         "steal": ({"steal": 0.2}, ["the hypervisor gave 10.0 % of the processor time to others"], every),
         "late": (
             {"late": 20 * MS},

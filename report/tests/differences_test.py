@@ -9,6 +9,7 @@ from pathlib import Path
 import dns.message
 import pytest
 
+from report import again
 from report.__main__ import main
 from report.classify import NO_REPLAYED, UNEXPLAINED, Evidence
 from report.differences import alone, answer_text, class_named
@@ -176,6 +177,24 @@ def test_what_differs_is_asked_again(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert re.search(r"\nunexplained +2 +1 +1 +#3 www.example.com. A: agrees now\n", short)
     assert main([*words, "--all"], ask) == 0
     assert "\nno answer in replay: #4 www.example.com. A: no answer\n" in capsys.readouterr().out
+
+
+def test_of_very_many_differences_some_are_asked_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each class, and those listed need not have one of each."""
+    monkeypatch.setattr(again, "MAX_LISTED", 2)
+    plain, glued = reply(COM), reply([*COM, GLUE])
+    first = run_of(tmp_path / "a", *[plain] * 5)
+    second = run_of(tmp_path / "b", glued, glued, glued, glued, None)
+
+    def ask(run: Run, _trace: Path) -> Path:
+        return run_of(tmp_path / f"again-{run.folder.name}", *[plain] * 3)
+
+    assert main(["compare", str(first), str(second), "--again"], ask) == 0
+    said = capsys.readouterr().out
+    assert "0 differ again, 3 agree now, 0 had no answer; 2 more were not asked\n" in said
+    assert re.search(r"\nno answer in replay +1 +0 +1 *\n", said)
 
 
 def test_only_two_runs_are_asked_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -111,6 +112,30 @@ def test_clients_are_told_apart_by_their_round_trips(tmp_path: Path) -> None:
     )
     plain = measure(open_run(write_run(tmp_path / "plain", queries)))
     assert "latency-rtt" not in {one.name for one in drawn_of(plain)}
+
+
+def test_round_trips_need_no_memory_for_sources_of_a_damaged_record(tmp_path: Path) -> None:
+    queries = [Query(n, n * MS, n * MS, 20 * MS, source=(1 << 28) - 1 if n == 5 else 3) for n in range(10)]
+    measured = measure(open_run(write_run(tmp_path / "run", queries)))
+    tracemalloc.start()
+    found = round_trips.latencies(measured.files)
+    assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    tracemalloc.stop()
+    assert [(name, one.count) for name, one in found.classes] == [("20–30", 9)] and found.left_out == 1
+
+
+def test_labels_of_users_are_no_formulas(tmp_path: Path) -> None:
+    """A shell's command line between two dollars."""
+    name = 'printf "listen $1\\nzone $2\\n"'
+    drawn = several_plots.side_by_side({name: repeats(tmp_path, (1,))})
+    assert "\\nzone $2" in axes_of(drawn, "memory").get_legend_handles_labels()[1][0]
+
+
+def test_variants_are_told_apart_by_their_whole_paths() -> None:
+    made = [{"server.binary": "/opt/old/nsd"}, {"server.binary": "/opt/new/nsd"}]
+    assert series.labels(made) == ["binary /opt/old/nsd", "binary /opt/new/nsd"]
+    assert series.labels([{"trace": "/a/x.pcap"}, {"trace": "/a/y.pcap"}]) == ["trace x.pcap", "trace y.pcap"]
+    assert series.labels([made[0], made[0]]) == ["binary nsd", "binary nsd"]
 
 
 def test_samples_hold_until_the_next_one_and_counts_have_whole_ticks(tmp_path: Path) -> None:
