@@ -98,7 +98,8 @@ def asked_each_second(result: Result) -> list[int]:
     """What the resolver had asked upstream, from before the replay on."""
     assert result.folder is not None
     with (result.folder / "resolver-server.csv").open(encoding="utf-8") as file:
-        asked = [int(row["udp_queries"]) + int(row["tcp_queries"]) for row in csv.DictReader(file)]
+        rows = [row for row in csv.DictReader(file) if row["process"] == "upstream"]
+    asked = [int(row["udp_queries"]) + int(row["tcp_queries"]) for row in rows]
     assert asked == sorted(asked)
     return asked
 
