@@ -459,7 +459,8 @@ def _watchers(experiment: Experiment, facts: Facts) -> list[Process]:
             out=f"{RESULTS}/resolver-{host}.csv",
         )
         ready = Ready("log", text="watching")
-        found.append(Process(f"watch-{host}", "count", host, argv, facts.module_env, ready=ready))
+        stop = Stop("SIGTERM", 15.0)  # it reads once more
+        found.append(Process(f"watch-{host}", "count", host, argv, facts.module_env, ready=ready, stop=stop))
     return [*found, *((server_plan.capture(experiment, facts),) if experiment.sample.capture else ())]
 
 

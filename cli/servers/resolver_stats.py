@@ -17,6 +17,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -126,13 +127,14 @@ def write(
 
 
 def watch(kind: str, folder: Path, out: Path, proxies: Path | None = None, prefix: str = "") -> None:
-    """Writes the same each second until it is ended, in the form of the sampler: a line of the resolver, and
-    one of the process `upstream` with the time until which its data path has counted. A second in which one
-    does not say in time what it has counted has no such line.
+    """Writes the same each second, and when it is ended, in the form of the sampler: a line of the resolver,
+    and one of the process `upstream` with the time until which its data path has counted. A second in which
+    one does not say in time what it has counted has no such line.
     """
     read = KINDS[kind].counted
     assert read is not None, "it is a resolver"
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
     begun = time.monotonic()
     with out.open("x", encoding="utf-8", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
@@ -150,4 +152,6 @@ def watch(kind: str, folder: Path, out: Path, proxies: Path | None = None, prefi
             file.flush()
             if turn == 0:
                 sys.stderr.write("watching\n")
-            time.sleep(max(0.0, begun + (turn + 1) * _EACH_S - time.monotonic()))
+            if ended.is_set():  # while this was read, or it was the last one
+                break
+            ended.wait(max(0.0, begun + (turn + 1) * _EACH_S - time.monotonic()))
