@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import get_args
 
@@ -60,13 +59,19 @@ def test_a_line_that_a_server_does_not_know_is_named(desk: Path, kind: str) -> N
 
 
 def test_another_build_of_a_server_is_started_and_named(desk: Path) -> None:
-    shutil.copy(programs.packaged("nsd"), desk / "other-nsd")
+    own = (
+        f'#!/bin/sh\n[ "$1" != -v ] || exec echo "NSD version 4.6.99"\nexec {programs.packaged("nsd")} "$@"\n'
+    )
+    (desk / "other-nsd").write_text(own, encoding="ascii")
+    (desk / "other-nsd").chmod(0o755)
     ended = run(desk, f"server.binary={desk / 'other-nsd'}")
     assert ended.summary()["clean"]
     (folder,) = ended.results
     plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
     (server,) = (one for one in plan["processes"] if one["id"] == "server")
     assert str(desk / "other-nsd") in server["argv"]
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["versions"]["nsd"] == "NSD version 4.6.99"
     (desk / "no-server").write_text("", encoding="ascii")
     refused = reprise(desk, "run", "good.toml", "--set", f"server.binary={desk / 'no-server'}")
     assert "no program" in refused.errors

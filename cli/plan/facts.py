@@ -17,7 +17,7 @@ from cli import VERSION, call, linux, programs
 from cli.errors import RepriseError, UsageError, read_told
 from cli.experiment import tables
 from cli.experiment.experiment import as_dict
-from cli.experiment.schema import Experiment
+from cli.experiment.schema import Experiment, Server
 from cli.plan import delay, privileges
 from cli.plan.planned import Facts
 from cli.servers import command, running, started
@@ -90,10 +90,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         user_group=pwd.getpwnam(user).pw_gid if user else 0,
         process=running.process(server),
         zone_cache=str(programs.cache() / "zones"),
-        versions={
-            kind: KINDS[kind].version(server.binary or "" if kind == server.kind else "")
-            for kind in kinds(experiment)
-        },
+        versions={kind: KINDS[kind].version(_binary(server, kind)) for kind in kinds(experiment)},
     )
 
 
@@ -243,7 +240,13 @@ def host() -> dict[str, Any]:
 def versions(experiment: Experiment) -> dict[str, str]:
     """Versions of Reprise, Python and the servers, as they name themselves."""
     found = {"reprise": VERSION, "python": platform.python_version()}
-    return {**found, **{kind: KINDS[kind].says() for kind in kinds(experiment)}}
+    server = experiment.server
+    return {**found, **{kind: KINDS[kind].says(_binary(server, kind)) for kind in kinds(experiment)}}
+
+
+def _binary(server: Server, kind: str) -> str:
+    """The user's own build of a kind of server, "" where there is none."""
+    return str(server.binary or "") if kind == server.kind else ""
 
 
 def kinds(experiment: Experiment) -> list[str]:
