@@ -1,6 +1,7 @@
 // reprise-sampler: samples the host it runs in (its network namespace and /proc) into a CSV file
 // until SIGTERM, SIGINT or SIGQUIT, on an absolute schedule, and once more at the end.
 #include "cli/native/sampler.hh"
+#include "cli/native/tcp_states.hh"
 #include "core/base/clock.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"

@@ -289,13 +289,14 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
 
 def conditions(process: str, host: str, config: str, facts: Facts, kind: str = "", pid: int = 0) -> Process:
     """Writes down what a server runs with, once it is ready; `pid`: of one that is no process of the plan."""
+    own = KINDS.get(kind)
     argv = facts.call(
         "cli.servers.conditions.write",
         pid=pid or f"@pid:{process}@",
         out=f"{RESULTS}/conditions-{process}.json",
         kind=kind,
         config=config,
-        program=program_of(KINDS[kind], facts) if kind else "",
+        program=program_of(own, facts) if own and own.shows else "",
     )
     ready = Ready("exit")
     return Process(
