@@ -15,6 +15,8 @@ from cli.servers.kind import Condition
 from cli.servers.kinds import KINDS
 from report import whole_file
 
+_OF_STATUS = re.compile(r"^Threads:\s+(\d+)$.*^Cpus_allowed_list:\s+(\S+)$", re.MULTILINE | re.DOTALL)
+
 
 def write(pid: int, out: Path, kind: str = "", config: str = "", program: str = "") -> None:
     """Of the server with this process; with a kind also what its program makes of its configuration."""
@@ -40,13 +42,9 @@ def of_process(pid: int) -> dict[str, int]:
             status, limits = (proc / "status").read_text(), (proc / "limits").read_text()
         except OSError:
             continue
-        rows.append(
-            (
-                _number(r"^Max open files\s+(\d+)", limits),
-                _number(r"^Threads:\s+(\d+)", status),
-                _cores(re.findall(r"^Cpus_allowed_list:\s+(\S+)", status, re.MULTILINE)[0]),
-            )
-        )
+        if found := _OF_STATUS.search(status):
+            open_files = re.search(r"^Max open files\s+(\d+)", limits, re.MULTILINE)  # it is never unlimited
+            rows.append((int(open_files[1]) if open_files else 0, int(found[1]), _cores(found[2])))
     if not rows:
         return {}
     descriptors, threads, cores = zip(*rows, strict=True)
@@ -56,12 +54,6 @@ def of_process(pid: int) -> dict[str, int]:
         "processes": len(rows),
         "threads": sum(threads),
     }
-
-
-def _number(pattern: str, text: str) -> int:
-    """2^63 - 1, which no process reaches, where there is no limit."""
-    found = re.search(pattern, text, re.MULTILINE)
-    return int(found[1]) if found else 2**63 - 1
 
 
 def _cores(listed: str) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -65,11 +64,6 @@ def test_a_server_that_has_ended_has_none(tmp_path: Path) -> None:
         assert conditions.of_process(child.pid) == {}
     with pytest.raises(RepriseError, match="cannot write"):
         conditions.write(child.pid, tmp_path / "no" / "folder.json")
-
-
-def test_no_limit_is_a_large_number() -> None:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert conditions.of_process(1).get("descriptors of a process", soft) > 0
 
 
 @pytest.mark.parametrize(
