@@ -35,7 +35,7 @@ MOST_PARTS = 600
 LEVEL, RATE = "steps-post", "steps-pre"  # a sample holds until the next one, or for the time since the last
 _STEPS: dict[str, Literal["pre", "post"]] = {LEVEL: "post", RATE: "pre"}
 Floats = NDArray[np.floating[Any]]
-Group = tuple[str, Sequence[tuple[str, Distribution]]]  # boxes by the names of their places, under a name
+Group = tuple[str, Sequence[tuple[str, Percentiles]]]  # boxes by the names of their places, under a name
 
 
 @dataclass(frozen=True)
@@ -259,9 +259,16 @@ def _tail(label: str, repeats: Sequence[Answers]) -> Band:
     return Band.of(label, shares * 100, [one.slowest(shares) for one in repeats])
 
 
-def boxes(words: Words, label: str, groups: Sequence[Group], size: Size = NORMAL) -> Drawn:
-    """Latencies as quartiles with whiskers at the percentiles 5 and 95; the groups' boxes of one place stand
-    beside each other, under its name.
+def boxes(
+    words: Words,
+    label: str,
+    groups: Sequence[Group],
+    size: Size = NORMAL,
+    value: str = "latency [ms]",
+    scale: float = 1e-3,
+) -> Drawn:
+    """Percentiles, times `scale`, as quartiles with whiskers at the percentiles 5 and 95; the groups' boxes
+    of one place stand beside each other, under its name.
     """
     places = list(dict.fromkeys(place for _, held in groups for place, _ in held))
     width = 0.8 / max(len(groups), 1)
@@ -269,8 +276,8 @@ def boxes(words: Words, label: str, groups: Sequence[Group], size: Size = NORMAL
     def paint(axes: Axes) -> bool:
         ends = []
         for number, (name, held) in enumerate(groups):
-            known = [(places.index(place), one.spread()) for place, one in held if one.count]
-            stats = [_box(spread) for _, spread in known]
+            known = [(places.index(place), one) for place, one in held if one.get("count")]
+            stats = [_box(spread, scale) for _, spread in known]
             ends += [one[end] for one in stats for end in ("whislo", "whishi")]
             drawn = axes.bxp(
                 stats,
@@ -283,20 +290,22 @@ def boxes(words: Words, label: str, groups: Sequence[Group], size: Size = NORMAL
                 medianprops={"color": f"C{number}", "linewidth": 2, "linestyle": "-"},
                 whiskerprops={"linestyle": "-"},
             )
+            title = name or value.partition(" [")[0]
             for artist in (one for part in drawn.values() for one in part):
-                artist.set_label(f"_{name or 'latency'}")
+                artist.set_label(f"_{title}")
             for box in drawn["boxes"][:1]:
-                box.set_label(name or "latency")
-        if ends and max(ends) > 20 * min(ends):
+                box.set_label(title)
+        low, high = min(ends, default=0), max(ends, default=0)
+        if low > 0 and high > 20 * low:
             axes.set_yscale("log")
-        else:
+        elif low >= 0:
             axes.set_ylim(bottom=0)
         axes.set_xticks(range(len(places)), places)
         if sum(map(len, places)) > 10 * size[0]:
             axes.tick_params(axis="x", labelrotation=20)
         axes.grid(visible=False, axis="x")
         axes.set_xlabel(label)
-        axes.set_ylabel("latency [ms]")
+        axes.set_ylabel(value)
         plain_axis(axes, "y")
         legend_above(axes)
         return bool(ends)
@@ -304,6 +313,7 @@ def boxes(words: Words, label: str, groups: Sequence[Group], size: Size = NORMAL
     return draw(words, paint, size)
 
 
-def _box(spread: Percentiles) -> dict[str, float]:
+def _box(spread: Percentiles, scale: float) -> dict[str, float]:
+    """No box touches 0, which an axis of powers does not have."""
     names = {"whislo": "p5", "q1": "q1", "med": "median", "q3": "q3", "whishi": "p95"}
-    return {name: max(float(spread[key] or 0), 1e-3) / 1000 for name, key in names.items()}
+    return {name: (float(spread[key] or 0) or 1e-3) * scale for name, key in names.items()}

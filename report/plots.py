@@ -142,6 +142,7 @@ def _by_round_trip(measured: Measured) -> list[Drawn]:
     found = round_trips.latencies(measured.files)
     if len(found.classes) < 2:
         return []
+    held = [(place, one.spread()) for place, one in found.classes]
     left = f" {found.left_out:,} answers of clients with fewer are left out." if found.left_out else ""
     caption = (
         "Latency by the client's round trip, the least time in which it had an answer, its handshake not "
@@ -149,7 +150,7 @@ def _by_round_trip(measured: Measured) -> list[Drawn]:
         f"the percentiles 5 and 95.{left}"
     )
     words = Words("latency-rtt", "Latency by round trip", caption, "")
-    return [curves.boxes(words, "round trip of the client [ms]", [("", found.classes)], WIDE)]
+    return [curves.boxes(words, "round trip of the client [ms]", [("", held)], WIDE)]
 
 
 def _unanswered(tally: Tally) -> Drawn:

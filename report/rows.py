@@ -314,6 +314,8 @@ ROWS = (
     Row("cpu_us_per_query.front", "CPU of the front per query, µs", number, "runs?"),
     Row("peak_rss_bytes.server", "peak memory of the server, MB", _megabytes, "runs"),
     Row("peak_rss_bytes.front", "peak memory of the front, MB", _megabytes, "runs?"),
+    Row("server_memory.process", "memory in use, server, MB", _megabytes, "runs?"),
+    Row("server_memory.kernel", "memory in use, kernel, MB more", _megabytes, "runs?"),
     Row("cpu_us_per_query.*", "CPU of the {} per query, µs", number, "runs"),
     Row("cpu_s.*", "CPU of the {}, s", number, "runs"),
     Row("peak_rss_bytes.*", "peak memory of the {}, MB", _megabytes, "runs"),

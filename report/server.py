@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from report.run import Run, ServerSample, as_dict
@@ -225,6 +225,38 @@ def peak_memory(run: Run, role: str = "server") -> int | None:
             sums[sample.time_mono_ns] = sums.get(sample.time_mono_ns, 0.0) + memory
         peaks += [max(sums.values())] if sums else []
     return int(sum(peaks)) if peaks else None
+
+
+def memory_in_use(run: Run, end_ns: int) -> dict[str, int | None]:
+    """The part `server_memory` of summary.json: medians of the second half of a replay of so many ns."""
+    process = _settled(summed(memory_series(run)), end_ns)
+    buffers, objects = (
+        _growth_settled(run, names, end_ns) for names in (("tcp_mem_bytes", "udp_mem_bytes"), ("slab_bytes",))
+    )
+    kernel = None if buffers is None or objects is None else buffers + objects
+    whole = None if process is None or kernel is None else process + kernel
+    found = {
+        "process": process,
+        "socket_buffers": buffers,
+        "kernel_objects": objects,
+        "kernel": kernel,
+        "all": whole,
+    }
+    return {name: None if value is None else int(value) for name, value in found.items()}
+
+
+def _settled(series: Series, end_ns: int) -> float | None:
+    """The median of the second half of the replay."""
+    held = [value for time, value in series.points if end_ns / 2 <= time * 1e9 <= end_ns]
+    return statistics.median(held) if held else None
+
+
+def _growth_settled(run: Run, columns: Sequence[str], end_ns: int) -> float | None:
+    """The same of what columns of the host together have grown by since the last sample before the replay."""
+    series = summed([host_series(run, name) for name in columns])
+    settled = _settled(series, end_ns)
+    before = [value for time, value in series.points if time <= 0]
+    return max(0.0, settled - before[-1]) if settled is not None and before else None
 
 
 def _samples_of(run: Run, role: str) -> list[list[ServerSample]]:

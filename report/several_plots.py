@@ -265,7 +265,9 @@ def boxes_of(axis: Axis | None, variants: Sequence[tuple[str, Sequence[Seen]]]) 
     """
     if len(variants) < 2:
         return []
-    held = [(name, Answers.of(*(one.tally for one in repeats)).latency) for name, repeats in variants]
+    held = [
+        (name, Answers.of(*(one.tally for one in repeats)).latency.spread()) for name, repeats in variants
+    ]
     groups: list[curves.Group] = [("", held)]
     if axis is not None:
         groups = [(label, [(plain(place), held[at][1]) for place, at in line]) for label, line in axis.lines]

@@ -119,6 +119,7 @@ def summarize(measured: Measured) -> Json:
         "trace_notes": _trace_notes(run),
         **_cpu(measured),
         "peak_rss_bytes": _memory(measured),
+        "server_memory": server.memory_in_use(run, found.span_ns),
         "hosts": per_host.summarize(run, found),
         "leaked_packets": _number(run.manifest.get("leaked_packets"), 0),
     }

@@ -46,8 +46,8 @@ def _check_zones(experiment: Experiment, emulated: Hierarchy) -> None:
         "use `reprise zones resign` for other folders",
     )
     want(
-        server.zone is None and server.root_like is None and server.origin is None and not server.addresses,
-        'server.zone, root_like, origin and addresses are not for server.kind = "hierarchy"',
+        not any((server.zone, server.root_like, server.wildcard, server.origin, server.addresses)),
+        'server.zone, root_like, wildcard, origin and addresses are not for server.kind = "hierarchy"',
         "its zones are hierarchy.zones",
     )
 

@@ -32,6 +32,13 @@ class RootLike:
     zsk_bits: Annotated[Whole, span(1_024, 4_096, "size of the key that signs the zone")] = 2048
 
 
+@dataclass(frozen=True, config=CONFIG)
+class Wildcard:
+    """a zone made on the spot in which every name has an answer: its apex and `*` have A, AAAA and TXT records"""
+
+    origin: Annotated[Text, doc("name of the zone")] = "example.com."
+
+
 Authoritative = Literal["nsd", "bind", "knot", "pdns"]
 AUTHORITATIVE = ", ".join(f'"{name}"' for name in get_args(Authoritative)[:-1]) + f' or "{get_args(Authoritative)[-1]}"'
 
@@ -46,7 +53,7 @@ class Server:
 
     kind: Annotated[Literal[Authoritative, "command", "address", "hierarchy"], doc("`command`: a server of yours that `server.command` starts; `address`: a server of yours that is running already, on this machine's loopback or, for runs on many hosts, at any address that the clients reach; `hierarchy`: a resolver with `[hierarchy]` behind it")] = "nsd"
     command: Annotated[Text | None, doc('command line of a `command` server, split into words as a shell does it, without a shell. The program is one of the system\'s or has its whole path, and stays in the foreground; `{port}`, `{zone}` (the zone\'s file) and `{address}` have to be in it, `{address6}` (without it, queries over IPv6 are skipped), `{origin}` and `{folder}` (where it may write) can be. It runs as `nobody`, and may bind ports below 1024. On this machine only')] = None
-    zone: Annotated[Path | None, doc("zone file, plain or compressed; wins over `[server.root_like]`")] = None
+    zone: Annotated[Path | None, doc("zone file, plain or compressed; wins over `[server.root_like]` and `[server.wildcard]`")] = None
     origin: Annotated[Text | None, doc("the zone's origin (the owner of its SOA if not given)")] = None
     addresses: Annotated[Texts, doc("where an `address` server listens")] = ()
     pid: Annotated[Whole | None, span(1, 4_194_304, "number of the first process of an `address` server on this machine: CPU, memory and connections of it and of those below it are sampled")] = None
@@ -65,6 +72,7 @@ class Server:
     binary: Annotated[Path | None, doc("program to start in place of the packaged one, of the same kind: another build or release; on this machine only")] = None
     ready_s: Annotated[Number, span(1, 86_400, "the server must answer within this time")] = 60.0
     root_like: RootLike | None = None
+    wildcard: Wildcard | None = None
 
 
 @dataclass(frozen=True, config=CONFIG)

@@ -22,11 +22,8 @@ _OURS = (  # what we write into the configuration of a server
 
 
 def check_server(server: Server) -> None:
-    want(
-        server.origin is None or bool(re.fullmatch(r"[\w.\\*/-]{1,1000}", server.origin, re.ASCII)),
-        f"server.origin = {server.origin!r} is not a domain name",
-        "give the zone's name, such as example.org.",
-    )
+    _check_origin("server.origin", server.origin)
+    _check_origin("server.wildcard.origin", server.wildcard.origin if server.wildcard else None)
     _check_keys(server)
     if server.kind == "hierarchy":
         return
@@ -34,9 +31,14 @@ def check_server(server: Server) -> None:
         _check_command(server.command)
     if server.kind != "address":
         want(
-            server.zone is not None or server.root_like is not None,
+            any(one is not None for one in (server.zone, server.root_like, server.wildcard)),
             "the server has no zone",
-            "set server.zone = FILE or add a [server.root_like] table",
+            "set server.zone = FILE or add a [server.root_like] or [server.wildcard] table",
+        )
+        want(
+            server.root_like is None or server.wildcard is None,
+            "server.root_like and server.wildcard exclude each other",
+            "leave one of them out",
         )
         want(
             not server.addresses,
@@ -55,6 +57,14 @@ def check_server(server: Server) -> None:
         len({one.version for one in found}) == len(found),
         "server.addresses has two of the same family",
         "name one IPv4 and one IPv6 address at most",
+    )
+
+
+def _check_origin(key: str, origin: str | None) -> None:
+    want(
+        origin is None or bool(re.fullmatch(r"[\w.\\*/-]{1,1000}", origin, re.ASCII)),
+        f"{key} = {origin!r} is not a domain name",
+        "give the zone's name, such as example.org.",
     )
 
 

@@ -79,7 +79,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         python=sys.executable,
         source_root=str(programs.ROOT),
         programs=found,
-        origin=server.origin or (_origin(zone) if zone is not None else "."),
+        origin=server.origin or (_origin(zone) if zone is not None else _made_origin(server)),
         config_lines=_lines_of(experiment),
         front_lines=_front_lines(experiment),
         users={
@@ -92,6 +92,11 @@ def gather(experiment: Experiment, run: str) -> Facts:
         zone_cache=str(programs.cache() / "zones"),
         versions={kind: KINDS[kind].version(_binary(server, kind)) for kind in kinds(experiment)},
     )
+
+
+def _made_origin(server: Server) -> str:
+    """The origin of a zone that is made for the run."""
+    return "." if server.wildcard is None else server.wildcard.origin.rstrip(".").lower() + "."
 
 
 def _origin(zone: Path) -> str:

@@ -21,6 +21,7 @@ from cli.experiment.schema import (
     Server,
     Tls,
     Topology,
+    Wildcard,
 )
 from cli.plan import mutation, network, planned, replay_options
 from cli.plan.plan import as_json, make
@@ -238,6 +239,15 @@ def test_queriers_share_the_cores_unless_told() -> None:
 def test_a_trace_wins_over_synth_and_a_zone_over_root_like() -> None:
     both = dataclasses.replace(ZONED, synth={"seed": 1}, server=Server(zone="/z", root_like=RootLike()))
     assert [step.id for step in make(both, FACTS).prepare] == ["unpack", "checkzone", "certificates"]
+
+
+def test_a_wildcard_zone_is_made_and_checked() -> None:
+    asked = dataclasses.replace(ZONED, server=Server(wildcard=Wildcard()), replay=Replay(answers=True))
+    steps = make(asked, dataclasses.replace(FACTS, origin="example.com.")).prepare
+    assert [step.id for step in steps] == ["zone", "keep", "checkzone", "certificates"]
+    assert steps[0].argv[-3:] == (
+        "cli.zones.wildcard.write", "target=@run@/zone", "origin=example.com."
+    )  # fmt: skip
 
 
 def test_synth_keys_become_options() -> None:

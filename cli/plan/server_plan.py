@@ -101,6 +101,9 @@ def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
         cache = {"cache": facts.zone_cache} if facts.zone_cache else {}
         argv = facts.call("cli.zones.rootzone.write", target=zone, **asdict(like), **cache)
         steps.append(Step("zone", "making and signing the zone", argv, facts.module_env))
+    elif server.wildcard is not None:
+        argv = facts.call("cli.zones.wildcard.write", target=zone, origin=facts.origin)
+        steps.append(Step("zone", "making the zone", argv, facts.module_env))
     if server.zone is None and experiment.replay.answers:  # which the zone explains
         argv = facts.call("cli.zones.server_zone.keep", zone=zone, target=f"{RESULTS}/zone.gz")
         steps.append(Step("keep", "keeping the zone", argv, facts.module_env))

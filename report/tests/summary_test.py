@@ -19,6 +19,7 @@ from report.summary import measure, summarize
 from report.tests.writers import (
     MANIFEST,
     START,
+    START_REAL,
     Query,
     controller_json,
     records,
@@ -476,3 +477,16 @@ def test_every_counter_has_a_row_without_being_named(tmp_path: Path) -> None:
         assert (compared[title], page[title]) == ("7", "7")
     assert ("new counter", "7") in rows_of(summary, "runs")
     assert ("new counter", "7") in rows_of(summary, "counts")
+
+
+def test_memory_in_use_is_that_of_the_second_half_and_the_kernels_is_its_growth(tmp_path: Path) -> None:
+    """Buffers and objects are counted from the last sample before the replay; the sample after it is not."""
+    lines = ["time_real_ns,time_mono_ns,process,pss_bytes,tcp_mem_bytes,udp_mem_bytes,slab_bytes\n"]
+    for second, memory in ((-1, 5), (0, 10), (1, 20), (2, 30), (3, 40), (4, 50), (9, 900)):
+        at = second * 1_000_000_000
+        lines.append(f"{START_REAL + at},{START + at},nsd,{memory},{memory},1,{memory * 2}\n")
+    queries = [Query(seq=at, due=at * 1_000_000_000) for at in range(5)]
+    found = summary_of(write_run(tmp_path / "a", queries, server="".join(lines)))["server_memory"]
+    assert found == {"process": 40, "socket_buffers": 30, "kernel_objects": 60, "kernel": 90, "all": 130}
+    none = summary_of(write_run(tmp_path / "b", queries))["server_memory"]
+    assert set(none.values()) == {None}
