@@ -4,10 +4,9 @@
 #include "core/base/error.hh"
 #include "querier/network/network.hh"
 #include "querier/network/replay_options.hh"
-#include "querier/packet/packet_transport.hh"
-#include "querier/sockets/transport.hh"
-#include "querier/udp/addresses_transport.hh"
-#include "querier/udp/ports_transport.hh"
+#include "querier/packet/packet_carrier.hh"
+#include "querier/sockets/carrier.hh"
+#include "querier/udp/udp_carriers.hh"
 
 #include <memory>
 #include <time.h> // NOLINT(modernize-deprecated-headers): clock_nanosleep is POSIX
@@ -18,8 +17,7 @@ namespace {
 /// Between two looks for replies in source mode packet, where queries wait for them.
 constexpr Nanoseconds kEagerPoll = 100 * kMicrosecond;
 
-std::unique_ptr<UdpTransport> packet_transport(const UdpWish& wish, const UdpParts& parts,
-                                               const Clock& clock) {
+std::unique_ptr<Carrier> packet_carrier(const CarrierWish& wish, const CarrierParts& parts) {
     if (wish.number != 0) {
         throw Error("source mode packet sends no copies to peers; hedge in another source mode");
     }
@@ -28,21 +26,20 @@ std::unique_ptr<UdpTransport> packet_transport(const UdpWish& wish, const UdpPar
     if (options.fast || options.dependent) {
         packet.poll_gap = kEagerPoll; // replies let queries go
     }
-    return std::make_unique<PacketTransport>(packet, parts.queries, wish.servers, parts.statistics,
-                                             parts.events, clock);
+    return std::make_unique<PacketCarrier>(packet, wish.servers, parts);
 }
 
 } // namespace
 
-std::unique_ptr<UdpTransport> KernelNetwork::udp_transport(const UdpWish& wish,
-                                                           const UdpParts& parts) {
+std::unique_ptr<Carrier> KernelNetwork::udp_carrier(const CarrierWish& wish,
+                                                    const CarrierParts& parts) {
     switch (wish.options.source_mode) {
     case SourceMode::kPorts:
-        return std::make_unique<PortsTransport>(poller_, clock_, wish, parts);
+        return std::make_unique<PortsCarrier>(poller_, wish, parts);
     case SourceMode::kPacket:
-        return packet_transport(wish, parts, clock_);
+        return packet_carrier(wish, parts);
     default:
-        return std::make_unique<AddressesTransport>(poller_, clock_, wish, parts);
+        return std::make_unique<AddressesCarrier>(poller_, wish, parts);
     }
 }
 

@@ -19,8 +19,8 @@ public:
 
     [[nodiscard]] const Clock& clock() const override { return clock_; }
 
-    std::unique_ptr<UdpTransport> udp_transport(const UdpWish& wish,
-                                                const UdpParts& parts) override;
+    std::unique_ptr<Carrier> udp_carrier(const CarrierWish& wish,
+                                         const CarrierParts& parts) override;
 
     OpenedSocket connect(const Endpoint& server, const std::optional<IpAddress>& source,
                          bool kernel_stamps) override {

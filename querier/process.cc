@@ -16,7 +16,7 @@
 #include "querier/network/network.hh"
 #include "querier/network/replay_options.hh"
 #include "querier/replayer.hh"
-#include "querier/results/statistics.hh"
+#include "querier/results/results.hh"
 #include "querier/sockets/poller.hh"
 
 #include <fmt/format.h>
@@ -134,8 +134,8 @@ void Process::say_hello() {
 void Process::loop_once() {
     const Nanoseconds now = clock_.now();
     if (replayer_) {
-        replayer_->send_due();
-        replayer_->poll();
+        replayer_->sender().send_due();
+        replayer_->carriers().poll();
         replayer_->expire(now);
     }
     take_in();
@@ -157,8 +157,8 @@ void Process::loop_once() {
 void Process::nap(Nanoseconds now, Nanoseconds wake) {
     network_.sleep_until(wake);
     const Nanoseconds awake = clock_.now();
-    replayer_->woke(now, wake, awake);
-    replayer_->send_due();
+    replayer_->sender().waiter().woke(now, wake, awake);
+    replayer_->sender().send_due();
     if (awake - looked_ > kLongestUnseen) {
         look_and_handle(awake, awake);
     }
@@ -167,7 +167,7 @@ void Process::nap(Nanoseconds now, Nanoseconds wake) {
 void Process::wait_and_handle(Nanoseconds now, Nanoseconds wake) {
     if (replayer_ && wake > now && wake - now < kLongestNap && replayer_->may_nap()) {
         nap(now, wake);
-    } else if (replayer_ && wake > now && replayer_->take_pause()) {
+    } else if (replayer_ && wake > now && replayer_->sender().take_pause()) {
         network_.sleep_until(now + kPause);
         const Nanoseconds awake = clock_.now();
         look_and_handle(awake, awake);
@@ -181,17 +181,17 @@ void Process::look_and_handle(Nanoseconds now, Nanoseconds wake) {
     looked_ = clock_.now();
     if (replayer_) {
         if (network_.timer_fired()) {
-            replayer_->woke(now, wake, looked_);
+            replayer_->sender().waiter().woke(now, wake, looked_);
         } else if (wake > now) {
-            replayer_->woke_by_event();
+            replayer_->sender().waiter().no_lesson();
         }
-        replayer_->send_due();
+        replayer_->sender().send_due();
     }
     if (replayer_ && !events.empty()) {
         replayer_->begin_batch(clock_.pair());
     }
     if (handle_events(events) && replayer_) {
-        replayer_->read_until(network_.timer_fired() ? std::max(now, wake) : now);
+        replayer_->carriers().events_read(network_.timer_fired() ? std::max(now, wake) : now);
     }
 }
 
@@ -202,9 +202,9 @@ bool Process::handle_events(std::span<const epoll_event> events) {
         if (tag.kind == EventKind::kControl) {
             receive();
         } else {
-            all = replayer_->handle(tag, event.events) && all;
+            all = replayer_->carriers().handle(tag, event.events) && all;
             if (!replay_.fast) {
-                replayer_->send_due(); // receiving must never delay sending
+                replayer_->sender().send_due(); // receiving must never delay sending
             }
         }
     }
@@ -231,12 +231,12 @@ void Process::receive() {
     }
 }
 
-bool Process::taking_in() const { return replayer_ && replayer_->backlog().busy(); }
+bool Process::taking_in() const { return replayer_ && replayer_->outbox().backlog().busy(); }
 
 void Process::take_in() {
     for (int n = 0; n < kFramesAtOnce && !done_; ++n) {
         if (taking_in()) {
-            if (const std::string error = replayer_->backlog().step(); !error.empty()) {
+            if (const std::string error = replayer_->outbox().backlog().step(); !error.empty()) {
                 stop(error, true);
             }
             continue;
@@ -320,7 +320,7 @@ void Process::on_start(const wire::Start& start) {
     open_results(start);
     results_.flush(expected());
     replayer_->begin_batch(clock_.pair());
-    replayer_->start(start.start_mono_ns());
+    replayer_->outbox().start(start.start_mono_ns());
 }
 
 void Process::open_results(const wire::Start& start) {
@@ -339,7 +339,7 @@ void Process::on_block(wire::Block& block) {
         stop("the distributor sent queries before Setup", true);
         return;
     }
-    replayer_->backlog().begin(std::move(*block.mutable_records()));
+    replayer_->outbox().backlog().begin(std::move(*block.mutable_records()));
 }
 
 void Process::check_parent(Nanoseconds now) {
@@ -361,7 +361,7 @@ void Process::check_parent(Nanoseconds now) {
 // Reporting and the end
 
 void Process::return_credit(bool at_once) {
-    credit_ += replayer_->take_departed();
+    credit_ += replayer_->outbox().take_departed();
     const bool enough =
         credit_.records >= kCreditBatch.records || credit_.bytes >= kCreditBatch.bytes;
     if (!credit_.none() && (at_once || enough)) {
@@ -377,11 +377,11 @@ void Process::report(Nanoseconds now) {
     if (!replayer_) {
         return;
     }
-    return_credit(time || replayer_->idle());
+    return_credit(time || replayer_->outbox().idle());
     if (time) {
         wire::Frame frame;
         set_counts(*frame.mutable_status()->mutable_counts(), replayer_->statistics());
-        frame.mutable_status()->set_lag_ns(replayer_->lag(now));
+        frame.mutable_status()->set_lag_ns(replayer_->outbox().lag(now));
         link_.send(frame);
     }
     keep_records(now, time);
@@ -390,7 +390,8 @@ void Process::report(Nanoseconds now) {
 void Process::keep_records(Nanoseconds now, bool time) {
     const bool worth_it =
         results_.unflushed() >= kFlushRecords || (time && results_.unflushed() > 0);
-    if (worth_it && (replayer_->quiet(now, kFlushTime) || now - flushed_ >= kFlushAtLeast)) {
+    if (worth_it &&
+        (replayer_->outbox().quiet(now, kFlushTime) || now - flushed_ >= kFlushAtLeast)) {
         flushed_ = now;
         results_.flush(expected());
     }
@@ -410,8 +411,8 @@ void Process::check_end() {
     }
     if (!results_.failure().empty()) {
         stop(results_.failure(), true);
-    } else if (!replayer_->trouble().empty()) {
-        stop(replayer_->trouble(), true);
+    } else if (!replayer_->sender().trouble().empty()) {
+        stop(replayer_->sender().trouble(), true);
     } else if (trace_ended_ && results_.is_open() && replayer_->settled() && !taking_in()) {
         done_ = true;
     }
@@ -449,7 +450,7 @@ void Process::stop(const std::string& because, bool tell_parent) {
         if (!results_.is_open() && results_.failure().empty()) {
             open_results({});
         }
-        replayer_->abort();
+        replayer_->sender().abort();
     }
 }
 
@@ -457,7 +458,7 @@ void Process::finish() {
     wire::Frame frame;
     wire::QuerierReport& report = *frame.mutable_finished()->add_reports();
     if (replayer_) {
-        replayer_->count_drops();
+        replayer_->carriers().count_drops();
         because_ = because_.empty() ? reason_at_end() : because_;
         finish_results();
         set_counts(*report.mutable_counts(), replayer_->statistics());

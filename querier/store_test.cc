@@ -7,12 +7,10 @@
 #include "core/wire/result_file.hh"
 #include "querier/network/replay_options.hh"
 #include "querier/options.hh"
-#include "querier/results/statistics.hh"
-#include "querier/schedule/links.hh"
+#include "querier/results/results.hh"
 #include "querier/schedule/matcher.hh"
-#include "querier/schedule/message_store.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/descriptors.hh"
+#include "querier/sockets/carrier.hh"
 #include "querier/sockets/poller.hh"
 #include "querier/sockets/stamps.hh"
 #include "querier/testing/messages.hh"
@@ -179,21 +177,21 @@ TEST(StampClock, SeesStepsButNotDrift) {
     EXPECT_EQ(stamps.steps(), 1U);
 }
 
-TEST(Descriptors, KeepAReserve) {
-    Descriptors descriptors(Descriptors::kReserve + 2);
-    EXPECT_TRUE(descriptors.take());
-    EXPECT_TRUE(descriptors.take());
-    EXPECT_FALSE(descriptors.take());
-    descriptors.give_back();
-    EXPECT_TRUE(descriptors.take());
+TEST(Resources, KeepAReserveOfDescriptors) {
+    Resources resources(Resources::kReserve + 2);
+    EXPECT_TRUE(resources.take_descriptor());
+    EXPECT_TRUE(resources.take_descriptor());
+    EXPECT_FALSE(resources.take_descriptor());
+    resources.give_back_descriptor();
+    EXPECT_TRUE(resources.take_descriptor());
 }
 
 TEST(EventTag, SurvivesPacking) {
     const EventTag tag{
-        .kind = EventKind::kTcp, .peer = 9, .place = 0xfedcba98, .generation = 0x1234567};
+        .kind = EventKind::kCarrier, .carrier = 41, .place = 0xfedcba98, .generation = 0x1234567};
     const EventTag back = EventTag::unpack(tag.pack());
-    EXPECT_EQ(back.kind, EventKind::kTcp);
-    EXPECT_EQ(back.peer, 9);
+    EXPECT_EQ(back.kind, EventKind::kCarrier);
+    EXPECT_EQ(back.carrier, 41);
     EXPECT_EQ(back.place, 0xfedcba98);
     EXPECT_EQ(back.generation, 0x234567U);
 }

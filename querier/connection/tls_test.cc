@@ -4,7 +4,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
 #include "querier/connection/tls_connection.hh"
-#include "querier/network/connection_options.hh"
+#include "querier/network/replay_options.hh"
 #include "querier/testing/tls_server.hh"
 
 #include <gtest/gtest.h>

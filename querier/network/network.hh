@@ -6,13 +6,15 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "querier/network/replay_options.hh"
-#include "querier/network/tcp_socket.hh"
-#include "querier/results/statistics.hh"
+#include "querier/results/results.hh"
+#include "querier/schedule/matcher.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/descriptors.hh"
-#include "querier/sockets/transport.hh"
+#include "querier/sockets/carrier.hh"
+#include "querier/sockets/socket.hh"
+#include "querier/sockets/stamps.hh"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,20 +22,28 @@
 
 namespace reprise::querier {
 
-/// Which UDP transport is wanted.
-struct UdpWish {
+class Network;
+
+/// Which local address a query leaves from; nothing = there is none for it.
+using SourceOf = std::function<std::optional<IpAddress>(const PendingQuery&)>;
+
+/// Which carrier is wanted.
+struct CarrierWish {
     const ReplayOptions& options;
     Servers servers;         ///< the server under test, or a peer
     SourceOf source;         ///< empty: from the host's own address
-    std::uint8_t number = 0; ///< of this transport among the replay's
+    std::uint8_t number = 0; ///< of this carrier among the replay's, for its events
 };
 
-/// What a UDP transport works with; all must outlive it.
-struct UdpParts {
-    Descriptors& descriptors;
+/// What carriers work with; all must outlive them.
+struct CarrierParts {
+    Network& network;
+    Resources& resources;
     PendingQueries& queries;
+    Matcher& matcher;
+    const StampClock& stamps;
     Statistics& statistics;
-    TransportEvents& events;
+    CarrierEvents& events;
 };
 
 class Network {
@@ -45,9 +55,9 @@ public:
 
     [[nodiscard]] virtual const Clock& clock() const = 0;
 
-    /// Throws Error where it cannot be opened.
-    virtual std::unique_ptr<UdpTransport> udp_transport(const UdpWish& wish,
-                                                        const UdpParts& parts) = 0;
+    /// The carrier of the source mode. Throws Error where it cannot be opened.
+    virtual std::unique_ptr<Carrier> udp_carrier(const CarrierWish& wish,
+                                                 const CarrierParts& parts) = 0;
 
     /// Begins to connect, from `source` or from the host's own address.
     virtual OpenedSocket connect(const Endpoint& server, const std::optional<IpAddress>& source,

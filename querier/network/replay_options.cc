@@ -5,16 +5,17 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/numbers.hh"
+#include "core/base/prefix.hh"
 #include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/settings.hh"
-#include "querier/network/connection_options.hh"
 #include "querier/schedule/waiter.hh"
 
 #include <fmt/format.h>
 #include <openssl/prov_ssl.h>
 
 #include <cmath>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -56,6 +57,12 @@ WaiterOptions waiter_options(const Settings& settings) {
 }
 
 } // namespace
+
+std::optional<IpAddress> source_address(const Prefix& prefix, std::uint64_t index) {
+    const std::uint64_t host = index + 1;
+    const bool last = prefix.address.is_v4() && host + 1 == std::uint64_t{1} << prefix.free_bits();
+    return host == 0 || last ? std::nullopt : prefix.host(host);
+}
 
 ReplayOptions replay_options(const wire::Options& options) {
     Settings settings;

@@ -3,12 +3,13 @@
 #include "core/base/clock.hh"
 #include "core/base/prefix.hh"
 #include "core/wire/credit.hh"
-#include "querier/network/connection_options.hh"
 #include "querier/schedule/waiter.hh"
-#include "querier/sockets/transport.hh"
+#include "querier/sockets/carrier.hh"
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace reprise::wire {
@@ -16,6 +17,27 @@ class Options;
 }
 
 namespace reprise::querier {
+
+/// How queries travel by TLS (RFC 7858).
+struct TlsOptions {
+    std::uint16_t port = 853;
+    int lowest_version = 0;  ///< as OpenSSL numbers them; 0 = TLS 1.2
+    int highest_version = 0; ///< 0 = the highest there is
+    bool verify = true;      ///< the server's certificate
+    std::string authorities; ///< PEM, trusted for it; empty = the system's
+    std::string name;        ///< of the server; empty = no SNI, and its address is verified
+    std::string groups{};    ///< for the key exchange, as OpenSSL lists them; empty = its own
+    bool resume = false;     ///< use the source's last session
+    bool early_data = false; ///< and send the queries that wait with it
+};
+
+/// How queries travel by TCP and TLS.
+struct ConnectionOptions {
+    Nanoseconds idle_timeout = 20 * kSecond;
+    std::uint32_t queries_per_connection = 0; ///< 0 = no limit
+    bool server_closes = false;               ///< we never close first
+    std::optional<TlsOptions> tls;            ///< nothing: TLS queries fail
+};
 
 /// Where a query's source address comes from (design: source modes).
 enum class SourceMode : std::uint8_t {
@@ -25,12 +47,16 @@ enum class SourceMode : std::uint8_t {
     kPacket,    ///< the trace's address and port, past the sockets
 };
 
+/// Address number `index` of a host's prefix, from 0, leaving out the first (the network's own) and
+/// in IPv4 the last (broadcast); nothing where the prefix has no more.
+std::optional<IpAddress> source_address(const Prefix& prefix, std::uint64_t index);
+
 /// What a replay is asked to do, from wire::Options, checked.
 struct ReplayOptions {
     Servers servers;
     Nanoseconds timeout = 5 * kSecond;
-    ConnectionOptions connection; ///< its timeout is set from `timeout`
-    bool tcp_fallback = false;    ///< after a truncated answer over UDP
+    ConnectionOptions connection;
+    bool tcp_fallback = false; ///< after a truncated answer over UDP
     size_t in_flight = 262144;
     Nanoseconds max_lateness = kSecond; ///< 0 = never give up
     Nanoseconds late = 0;               ///< sent so long after its time: counted; 0 = never

@@ -9,7 +9,7 @@
 #include "querier/packet/packet_sender.hh"
 #include "querier/packet/route.hh"
 #include "querier/packet/xdp_receiver.hh"
-#include "querier/sockets/transport.hh"
+#include "querier/sockets/carrier.hh"
 
 #include <fmt/format.h>
 

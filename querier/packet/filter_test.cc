@@ -4,7 +4,7 @@
 #include "core/base/fd.hh"
 #include "core/trace/test_packets.hh"
 #include "querier/packet/frame_ring.hh"
-#include "querier/sockets/transport.hh"
+#include "querier/sockets/carrier.hh"
 
 #include <gtest/gtest.h>
 

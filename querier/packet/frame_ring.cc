@@ -4,7 +4,7 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "querier/packet/route.hh"
-#include "querier/sockets/transport.hh"
+#include "querier/sockets/carrier.hh"
 
 #include <algorithm>
 #include <arpa/inet.h>

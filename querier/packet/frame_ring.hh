@@ -5,7 +5,7 @@
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
 #include "querier/packet/route.hh"
-#include "querier/sockets/transport.hh"
+#include "querier/sockets/carrier.hh"
 
 #include <cstddef>
 #include <cstdint>

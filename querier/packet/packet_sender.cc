@@ -4,7 +4,7 @@
 #include "querier/packet/frame.hh"
 #include "querier/packet/route.hh"
 #include "querier/packet/xsk_sender.hh"
-#include "querier/sockets/transport.hh"
+#include "querier/sockets/carrier.hh"
 
 #include <fmt/format.h>
 

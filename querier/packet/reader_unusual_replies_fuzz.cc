@@ -4,7 +4,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "querier/packet/unusual_replies.hh"
-#include "querier/sockets/transport.hh"
+#include "querier/sockets/carrier.hh"
 
 #include <algorithm>
 #include <cstddef>

@@ -7,7 +7,7 @@
 #include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/tally.hh"
 #include "querier/packet/frame_ring.hh"
-#include "querier/sockets/transport.hh"
+#include "querier/sockets/carrier.hh"
 
 #include <cstddef>
 #include <cstdint>

@@ -2,7 +2,7 @@
 #include "core/base/clock.hh"
 #include "core/trace/test_packets.hh"
 #include "querier/packet/unusual_replies.hh"
-#include "querier/sockets/transport.hh"
+#include "querier/sockets/carrier.hh"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include "core/base/fd.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
-#include "querier/sockets/transport.hh"
+#include "querier/sockets/carrier.hh"
 
 #include <atomic>
 #include <cstddef>

@@ -2,7 +2,6 @@
 
 #include "core/base/clock.hh"
 #include "core/wire/result_file.hh"
-#include "querier/schedule/links.hh"
 #include "querier/schedule/pending_queries.hh"
 
 #include <cstddef>
@@ -87,11 +86,11 @@ std::uint32_t Hedges::split() {
     }
     const std::uint32_t pair = new_pair();
     queries_[original].pair = queries_[copy].pair = pair;
-    queries_[copy].peer = peer;
+    queries_[copy].carrier = peer;
     queries_[copy].record.send = 0;
     pairs_[pair].record = queries_[original].record;
     pairs_[pair].row.sequence = queries_[original].record.sequence;
-    pairs_[pair].row.peer = queries_[copy].peer;
+    pairs_[pair].row.peer = peer;
     pairs_[pair].row.sent[0] = queries_[original].record.send;
     return copy;
 }
@@ -101,13 +100,14 @@ void Hedges::cancel(std::uint32_t copy) {
     pair.cancelled = true;
     --pair.open;
     queries_[copy].pair = kNone;
+    queries_.give_back(copy);
 }
 
 bool Hedges::settle(std::uint32_t index, Status status) {
     PendingQuery& pending = queries_[index];
     const std::uint32_t number = pending.pair;
     Pair& pair = pairs_[number];
-    const size_t which = pending.peer == 0 ? 0 : 1;
+    const size_t which = pending.copy ? 1 : 0;
     pair.row.sent[which] = pending.record.send;
     pair.row.received[which] = status == Status::kAnswered ? pending.record.receive : 0;
     --pair.open;

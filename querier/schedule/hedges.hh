@@ -9,7 +9,6 @@
 #include "core/base/clock.hh"
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
-#include "querier/schedule/links.hh"
 #include "querier/schedule/pending_queries.hh"
 
 #include <array>
@@ -72,11 +71,11 @@ public:
     /// When the next query is to be hedged; max() = none.
     [[nodiscard]] Nanoseconds next() const;
 
-    /// Makes the copy of the query whose turn it is; it has its peer's number and is not sent yet.
+    /// Makes the copy of the query whose turn it is; it has its peer's carrier and is not sent yet.
     /// kNone where there is no place left or no peer of its address family.
     std::uint32_t split();
 
-    /// The copy was not sent: the original goes on alone.
+    /// The copy was not sent and ends here: the original goes on alone.
     void cancel(std::uint32_t copy);
 
     /// One of a pair has left its peer with this status and its record filled in. True: with it the

@@ -3,7 +3,6 @@
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
 #include "querier/schedule/hedges.hh"
-#include "querier/schedule/links.hh"
 #include "querier/schedule/pending_queries.hh"
 #include "querier/testing/messages.hh"
 
@@ -143,7 +142,6 @@ TEST_F(HedgesTest, ACopyThatWasNotSentLeavesNoTrace) {
     const std::uint32_t original = sent(1000);
     const std::uint32_t copy = split(1100);
     hedges_.cancel(copy);
-    queries_.give_back(copy);
     EXPECT_TRUE(time_out(original));
     EXPECT_EQ(ended_.marks & kMarkHedged, 0);
     EXPECT_TRUE(rows().empty());
@@ -166,13 +164,13 @@ TEST_F(HedgesTest, PeersOfTheQuerysFamilyTakeTurns) {
     for (int n = 0; n < 3; ++n) {
         const std::uint32_t original = sent(1000);
         const std::uint32_t copy = split(1100);
-        peers.push_back(queries_[copy].peer);
+        peers.push_back(queries_[copy].carrier);
         time_out(original);
         time_out(copy);
     }
     EXPECT_EQ(peers, (std::vector<std::uint8_t>{1, 3, 1}));
     sent(1000, 6);
-    EXPECT_EQ(queries_[split(1100)].peer, 2);
+    EXPECT_EQ(queries_[split(1100)].carrier, 2);
 }
 
 TEST_F(HedgesTest, WithoutAPeerOrAPlaceTheOriginalGoesOnAlone) {

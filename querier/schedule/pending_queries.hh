@@ -8,24 +8,112 @@
 #include "core/base/clock.hh"
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
-#include "querier/schedule/links.hh"
-#include "querier/schedule/message_store.hh"
-#include "querier/sockets/transport.hh"
+#include "querier/sockets/carrier.hh"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <optional>
+#include <memory>
 #include <vector>
 
 namespace reprise::querier {
+
+// Doubly linked lists threaded through elements that live in an indexable store, so that a query
+// can be in several orders at once (by key, by timeout, by connection) and leave each in constant
+// time without an allocation.
+
+/// "No element", for indices into stores.
+inline constexpr std::uint32_t kNone = 0xffffffff;
+
+struct Links {
+    std::uint32_t previous = kNone;
+    std::uint32_t next = kNone;
+};
+
+/// `Member` is the Links of the element type this list runs through. The list owns nothing; an
+/// element must be in at most one list of the same member.
+template <auto Member> class IndexList {
+public:
+    [[nodiscard]] bool empty() const { return head_ == kNone; }
+
+    /// First element, or kNone.
+    [[nodiscard]] std::uint32_t front() const { return head_; }
+
+    void push_back(auto& store, std::uint32_t index) {
+        store[index].*Member = {.previous = tail_, .next = kNone};
+        if (tail_ == kNone) {
+            head_ = index;
+        } else {
+            (store[tail_].*Member).next = index;
+        }
+        tail_ = index;
+    }
+
+    void remove(auto& store, std::uint32_t index) {
+        const Links links = store[index].*Member;
+        if (links.previous == kNone) {
+            head_ = links.next;
+        } else {
+            (store[links.previous].*Member).next = links.next;
+        }
+        if (links.next == kNone) {
+            tail_ = links.previous;
+        } else {
+            (store[links.next].*Member).previous = links.previous;
+        }
+        store[index].*Member = {};
+    }
+
+    /// Element after `index`, or kNone.
+    static std::uint32_t after(const auto& store, std::uint32_t index) {
+        return (store[index].*Member).next;
+    }
+
+private:
+    std::uint32_t head_ = kNone;
+    std::uint32_t tail_ = kNone;
+};
+
+// Keeps the bytes of DNS messages while their queries wait. Usual ones lie in pieces of 64 bytes to
+// 1 KiB, in powers of two, cut from chunks that are never given back: steady state allocates
+// nothing, and a message costs at most twice its size. Larger ones have memory of their own while
+// they are kept, so that a size that is seen no more holds none.
+
+class MessageStore {
+public:
+    /// A copy of `message` (at most 65,535 bytes), owned by the store until forget().
+    const std::uint8_t* keep(Bytes message);
+
+    /// Gives the bytes back; `size` as it was kept.
+    void forget(const std::uint8_t* message, size_t size);
+
+    /// Bytes of the messages kept, as their pieces are.
+    [[nodiscard]] size_t used() const { return used_; }
+
+    /// Bytes in chunks, used or not.
+    [[nodiscard]] size_t reserved() const { return chunks_.size() * kChunk; }
+
+private:
+    static constexpr size_t kChunk = 64UL << 10U;
+    static constexpr size_t kSmallest = 64;
+    static constexpr size_t kClasses = 5; ///< 64 B, 128 B, ... 1 KiB
+    static constexpr size_t kLargest = kSmallest << (kClasses - 1);
+
+    static size_t class_of(size_t size);
+    static size_t piece_of(size_t size);
+    void refill(size_t size_class);
+
+    std::array<std::vector<std::uint8_t*>, kClasses> free_;
+    std::vector<std::unique_ptr<std::uint8_t[]>> chunks_;
+    size_t used_ = 0;
+};
 
 /// A query on its way. `record` is what will be written when it ends and is filled in as things
 /// happen.
 struct PendingQuery {
     RqRecord record;
     /// record.query_size bytes: in the MessageStore, or borrowed from the block the query came in
-    /// until the next flush of the transport, and null from then on.
+    /// until the next flush of its carrier, and null from then on.
     const std::uint8_t* message = nullptr;
     Endpoint source;            ///< as in the trace
     std::uint64_t traced = 0;   ///< TCP connection in the trace; 0 = none
@@ -35,22 +123,24 @@ struct PendingQuery {
     Links by_key;               ///< Matcher: same (owner, id, question)
     Links by_id;                ///< Matcher: same (owner, id)
     Links by_deadline;
-    Links on_connection; ///< TCP: waiting to be written, or written
+    Links on_connection; ///< waiting to be written, or written
     Links by_hedge;
-    std::uint32_t place = kNone;         ///< index of the socket or connection in its transport
-    std::uint32_t pair = kNone;          ///< of a hedged query (see hedges.hh)
-    std::uint16_t id = 0;                ///< the message's own
-    std::uint16_t idle_class = 0;        ///< as Query's
-    std::uint16_t wire_id = 0;           ///< id as sent; differs from the message's where rewritten
-    Transport carrier = Transport::kUdp; ///< what it travels by now
-    std::uint8_t peer = 0;               ///< UDP: whom it goes to, by number; 0 = the server itself
-    bool kept = false;                   ///< the message lies in the MessageStore
-    bool watched = false;                ///< it will be hedged (see hedges.hh)
-    bool waited = false;                 ///< it was held back by the source's query before
-    bool in_flight = false;              ///< in the order of deadlines
-    bool keyed = false;                  ///< known to the Matcher
-    bool written = false;                ///< handed to the kernel at least once
-    bool flying = false;                 ///< TCP: on its connection's list of written queries
+    std::uint32_t place = kNone;  ///< of the socket or connection in its carrier
+    std::uint32_t pair = kNone;   ///< of a hedged query (see hedges.hh)
+    std::uint16_t id = 0;         ///< the message's own
+    std::uint16_t idle_class = 0; ///< as Query's
+    std::uint16_t wire_id = 0;    ///< id as sent; differs from the message's where rewritten
+    Transport transport = Transport::kUdp; ///< what it travels by now
+    std::uint8_t carrier = 0;              ///< its carrier, by number (see carriers.hh)
+    bool copy = false;                     ///< of a hedged query, for a peer
+    bool kept = false;                     ///< the message lies in the MessageStore
+    bool watched = false;                  ///< it will be hedged
+    bool waited = false;                   ///< it was held back by the source's query before
+    bool in_flight = false;                ///< in the order of deadlines
+    bool staged = false;                   ///< it leaves with the next flush
+    bool keyed = false;                    ///< known to the Matcher
+    bool written = false;                  ///< handed to the kernel at least once
+    bool flying = false;                   ///< TCP: on its connection's list of written queries
 
     [[nodiscard]] Bytes bytes() const { return {message, record.query_size}; }
 
@@ -62,9 +152,6 @@ inline void note_call(PendingQuery& pending, const SendCall& call) {
     pending.record.send = call.before;
     pending.record.marks |= call.unsure() ? kMarkUnsure : std::uint16_t{0};
 }
-
-/// Which local address a query leaves from; nothing = there is none for it.
-using SourceOf = std::function<std::optional<IpAddress>(const PendingQuery&)>;
 
 class PendingQueries {
 public:

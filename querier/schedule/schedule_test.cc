@@ -1,5 +1,5 @@
 #include "core/base/clock.hh"
-#include "querier/schedule/schedule.hh"
+#include "querier/schedule/backlog.hh"
 
 #include <gtest/gtest.h>
 

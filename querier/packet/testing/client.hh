@@ -1,5 +1,5 @@
 #pragma once
-// The client's side of a PacketBed: a packet transport and what it reports.
+// The client's side of a PacketBed: a packet carrier and what it reports.
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
@@ -7,13 +7,14 @@
 #include "core/base/error.hh"
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
-#include "querier/packet/packet_transport.hh"
+#include "querier/kernel_network.hh"
+#include "querier/packet/packet_carrier.hh"
 #include "querier/packet/testing/bed.hh"
-#include "querier/results/statistics.hh"
+#include "querier/results/results.hh"
+#include "querier/schedule/matcher.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/owner.hh"
+#include "querier/sockets/carrier.hh"
 #include "querier/sockets/stamps.hh"
-#include "querier/sockets/transport.hh"
 #include "querier/testing/messages.hh"
 
 #include <fmt/format.h>
@@ -43,8 +44,8 @@ inline Endpoint source_number(std::uint32_t n, std::uint8_t family) {
             .port = static_cast<std::uint16_t>(1024 + n * 7 % 60000)};
 }
 
-/// Keeps what the transport reports.
-class Heard final : public TransportEvents {
+/// Keeps what the carrier reports.
+class Heard final : public CarrierEvents {
 public:
     struct Message {
         Owner owner = 0;
@@ -69,8 +70,6 @@ public:
         refused.push_back(result);
     }
 
-    void on_written(std::uint32_t /*pending*/) override {}
-
     void on_failed(std::uint32_t /*pending*/, Status /*status*/) override {}
 
     std::vector<Message> replies;
@@ -79,16 +78,23 @@ public:
     Nanoseconds last_sent = 0;
 };
 
-/// A transport and what it needs.
+/// A carrier and what it needs.
 class Client {
 public:
     explicit Client(const PacketOptions& options, const Servers& servers = PacketBed::servers())
-        : transport(options, queries_, servers, statistics, heard, clock_) {}
+        : carrier(options, servers,
+                  {.network = network_,
+                   .resources = resources_,
+                   .queries = queries_,
+                   .matcher = matcher_,
+                   .stamps = stamps_,
+                   .statistics = statistics,
+                   .events = heard}) {}
 
     SendResult stage(const Endpoint& source, const std::vector<std::uint8_t>& message) {
         Query query = make_query(0, 0, message);
         query.source = source;
-        return transport.stage(queries_.take(query));
+        return carrier.submit(queries_.take(query));
     }
 
     /// Sends a query from each of `count` sources; the server is never more than a batch behind, as
@@ -96,20 +102,17 @@ public:
     void send(PacketBed& bed, std::uint32_t count, std::uint8_t family) {
         for (std::uint32_t n = 0; n < count; ++n) {
             const auto message = make_message(static_cast<std::uint16_t>(n), "a.example.");
-            ASSERT_EQ(stage(source_number(n, family), message), SendResult::kDone);
+            ASSERT_EQ(stage(source_number(n, family), message), SendResult::kStaged);
             if (n % 32 == 31 || n + 1 == count) {
                 const size_t before = bed.count();
                 const size_t staged = n % 32 + 1;
-                transport.flush();
+                carrier.flush();
                 ASSERT_TRUE(wait([&] { return bed.count() >= before + staged; }));
             }
         }
     }
 
-    void poll() {
-        stamps_.sample(realtime_pair());
-        transport.poll(stamps_);
-    }
+    void poll() { carrier.poll(); }
 
     /// Polls until `count` replies came.
     bool await_replies(size_t count) {
@@ -134,15 +137,17 @@ public:
     Statistics statistics;
 
 private:
+    KernelNetwork network_;
+    Resources resources_{1024};
     PendingQueries queries_{8192};
-    SystemClock clock_;
+    Matcher matcher_{queries_, 8192, kSecond};
     StampClock stamps_;
 
 public:
-    PacketTransport transport;
+    PacketCarrier carrier;
 };
 
-/// A child that holds a transport until it is killed.
+/// A child that holds a carrier until it is killed.
 class Holder {
 public:
     Holder() {

@@ -5,9 +5,9 @@
 #include "core/base/error.hh"
 #include "core/wire/query.hh"
 #include "querier/network/network.hh"
-#include "querier/network/tcp_socket.hh"
+#include "querier/sockets/carrier.hh"
 #include "querier/sockets/poller.hh"
-#include "querier/sockets/transport.hh"
+#include "querier/sockets/socket.hh"
 #include "querier/testing/simulation/server.hh"
 #include "querier/testing/simulation/sockets.hh"
 #include "querier/testing/simulation/timeline.hh"
@@ -46,8 +46,8 @@ std::uint32_t events_of(const Flow& flow) {
 
 // Events
 
-std::unique_ptr<UdpTransport> SimulatedNetwork::udp_transport(const UdpWish& wish,
-                                                              const UdpParts& parts) {
+std::unique_ptr<Carrier> SimulatedNetwork::udp_carrier(const CarrierWish& wish,
+                                                       const CarrierParts& parts) {
     return simulated_udp(*this, wish, parts);
 }
 
@@ -80,7 +80,7 @@ std::span<const epoll_event> SimulatedNetwork::wait(Nanoseconds now, Nanoseconds
             {.events = EPOLLIN, .data = {.u64 = EventTag{.kind = EventKind::kControl}.pack()}});
     }
     for (const std::uint8_t number : std::exchange(udp_ready_, {})) {
-        const EventTag tag{.kind = EventKind::kUdp, .peer = number};
+        const EventTag tag{.kind = EventKind::kCarrier, .carrier = number};
         events_.push_back({.events = EPOLLIN, .data = {.u64 = tag.pack()}});
     }
     for (const FlowPtr& flow : std::exchange(raised_, {})) {

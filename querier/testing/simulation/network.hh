@@ -5,8 +5,8 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "querier/network/network.hh"
+#include "querier/sockets/carrier.hh"
 #include "querier/sockets/poller.hh"
-#include "querier/sockets/transport.hh"
 #include "querier/testing/simulation/server.hh"
 #include "querier/testing/simulation/timeline.hh"
 #include "querier/testing/tls_server.hh"
@@ -82,8 +82,8 @@ public:
 
     [[nodiscard]] const Clock& clock() const override { return timeline_; }
 
-    std::unique_ptr<UdpTransport> udp_transport(const UdpWish& wish,
-                                                const UdpParts& parts) override;
+    std::unique_ptr<Carrier> udp_carrier(const CarrierWish& wish,
+                                         const CarrierParts& parts) override;
     OpenedSocket connect(const Endpoint& server, const std::optional<IpAddress>& source,
                          bool kernel_stamps) override;
     std::span<const epoll_event> wait(Nanoseconds now, Nanoseconds wake) override;

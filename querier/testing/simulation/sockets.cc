@@ -4,14 +4,13 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "querier/network/network.hh"
-#include "querier/network/tcp_socket.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/owner.hh"
+#include "querier/sockets/carrier.hh"
 #include "querier/sockets/poller.hh"
+#include "querier/sockets/socket.hh"
 #include "querier/sockets/stamps.hh"
-#include "querier/sockets/transport.hh"
-#include "querier/sockets/udp_socket.hh"
 #include "querier/testing/simulation/network.hh"
+#include "querier/udp/udp_socket.hh"
 
 #include <algorithm>
 #include <cerrno>
@@ -27,13 +26,14 @@
 namespace reprise::querier::testing {
 namespace {
 
-class SimulatedUdp final : public UdpTransport {
+class SimulatedUdp final : public Carrier {
 public:
-    SimulatedUdp(SimulatedNetwork& network, const UdpWish& wish, const UdpParts& parts)
+    SimulatedUdp(SimulatedNetwork& network, const CarrierWish& wish, const CarrierParts& parts)
         : network_(network), servers_(wish.servers), source_(wish.source), number_(wish.number),
-          queries_(parts.queries), statistics_(parts.statistics), events_(parts.events) {}
+          queries_(parts.queries), stamps_(parts.stamps), statistics_(parts.statistics),
+          events_(parts.events) {}
 
-    SendResult stage(std::uint32_t index) override {
+    SendResult submit(std::uint32_t index) override {
         PendingQuery& pending = queries_[index];
         if (!servers_.of(pending.family())) {
             return SendResult::kFailed;
@@ -46,9 +46,8 @@ public:
         }
         pending.owner =
             owner_of((std::uint64_t{pending.record.source} << 8U) | number_, kOwnerSocket);
-        pending.place = pending.record.source;
         staged_.push_back(index);
-        return SendResult::kDone;
+        return SendResult::kStaged;
     }
 
     void flush() override {
@@ -69,7 +68,7 @@ public:
         }
     }
 
-    bool receive(const EventTag& /*tag*/, const StampClock& stamps) override {
+    bool handle(const EventTag& /*tag*/, std::uint32_t /*events*/) override {
         while (!inbox_.empty()) {
             Datagram one = std::move(inbox_.front());
             inbox_.pop_front();
@@ -79,16 +78,10 @@ public:
             }
             events_.on_reply(one.owner, {.bytes = one.bytes,
                                          .size = one.bytes.size(),
-                                         .received = stamps.convert(one.stamp)});
+                                         .received = stamps_.convert(one.stamp)});
         }
         return true;
     }
-
-    void release(std::uint32_t /*place*/) override {}
-
-    bool evict_idle() override { return false; }
-
-    void count_drops() override {}
 
 private:
     struct Datagram {
@@ -108,8 +101,9 @@ private:
     SourceOf source_;
     std::uint8_t number_;
     PendingQueries& queries_;
+    const StampClock& stamps_;
     Statistics& statistics_;
-    TransportEvents& events_;
+    CarrierEvents& events_;
     std::vector<std::uint32_t> staged_;
     std::deque<Datagram> inbox_;
 };
@@ -180,8 +174,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<UdpTransport> simulated_udp(SimulatedNetwork& network, const UdpWish& wish,
-                                            const UdpParts& parts) {
+std::unique_ptr<Carrier> simulated_udp(SimulatedNetwork& network, const CarrierWish& wish,
+                                       const CarrierParts& parts) {
     return std::make_unique<SimulatedUdp>(network, wish, parts);
 }
 

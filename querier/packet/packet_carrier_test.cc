@@ -4,15 +4,14 @@
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
 #include "core/testing/netns.hh"
-#include "querier/packet/packet_transport.hh"
+#include "querier/packet/packet_carrier.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
 #include "querier/packet/testing/bed.hh"
 #include "querier/packet/testing/client.hh"
 #include "querier/packet/xdp_receiver.hh"
-#include "querier/results/statistics.hh"
-#include "querier/sockets/owner.hh"
-#include "querier/sockets/transport.hh"
+#include "querier/results/results.hh"
+#include "querier/sockets/carrier.hh"
 #include "querier/testing/messages.hh"
 
 #include <gmock/gmock.h>
@@ -51,7 +50,7 @@ PacketBed::Answer sized(size_t size) {
     };
 }
 
-class PacketTransportTest : public ::testing::Test {
+class PacketCarrierTest : public ::testing::Test {
 protected:
     void SetUp() override {
         if (const std::string why = reprise::testing::enter_network_namespace(); !why.empty()) {
@@ -60,7 +59,7 @@ protected:
     }
 
     static bool has_xdp(const Client& client) {
-        return std::string(client.transport.kind()) == "xdp";
+        return std::string(client.carrier.kind()) == "xdp";
     }
 
     static void expect_all_sources(PacketBed& bed, const Client& client, std::uint32_t count) {
@@ -110,7 +109,7 @@ std::uint64_t unreachables_sent() {
            counter("/proc/net/snmp6", "Icmp6OutDestUnreachs");
 }
 
-TEST_F(PacketTransportTest, SendsFromTheTracesOwnAddressesAndPorts) {
+TEST_F(PacketCarrierTest, SendsFromTheTracesOwnAddressesAndPorts) {
     PacketBed bed(echo);
     Client client(kQuick);
     client.send(bed, 1000, 4);
@@ -124,7 +123,7 @@ TEST_F(PacketTransportTest, SendsFromTheTracesOwnAddressesAndPorts) {
     EXPECT_EQ(client.heard.replies[5].bytes, echo(make_message(5, "a.example.")));
 }
 
-TEST_F(PacketTransportTest, DoesTheSameWithoutXdp) {
+TEST_F(PacketCarrierTest, DoesTheSameWithoutXdp) {
     PacketBed bed(echo);
     run("ip -6 route add blackhole default");
     const std::uint64_t before = unreachables_sent();
@@ -139,7 +138,7 @@ TEST_F(PacketTransportTest, DoesTheSameWithoutXdp) {
     run("ip -6 route del blackhole default");
 }
 
-TEST_F(PacketTransportTest, StampsLieBetweenSendingAndFetching) {
+TEST_F(PacketCarrierTest, StampsLieBetweenSendingAndFetching) {
     PacketBed bed(echo);
     for (const auto& options : {kQuick, kWhole}) {
         Client client(options);
@@ -150,7 +149,7 @@ TEST_F(PacketTransportTest, StampsLieBetweenSendingAndFetching) {
     }
 }
 
-TEST_F(PacketTransportTest, HandsOverTheBeginningOfLongReplies) {
+TEST_F(PacketCarrierTest, HandsOverTheBeginningOfLongReplies) {
     PacketBed bed(sized(1200));
     Client client(kQuick);
     if (!has_xdp(client)) {
@@ -165,7 +164,7 @@ TEST_F(PacketTransportTest, HandsOverTheBeginningOfLongReplies) {
 }
 
 /// However long the name is; or the answers could not be told apart.
-TEST_F(PacketTransportTest, HandsOverTheWholeQuestion) {
+TEST_F(PacketCarrierTest, HandsOverTheWholeQuestion) {
     PacketBed bed(echo);
     Client client(kQuick);
     const std::string label(55, 'x');
@@ -177,9 +176,9 @@ TEST_F(PacketTransportTest, HandsOverTheWholeQuestion) {
         }
         messages.push_back(make_message(n, name));
         ASSERT_EQ(client.stage(source_number(n, n % 2 == 0 ? 4 : 6), messages.back()),
-                  SendResult::kDone);
+                  SendResult::kStaged);
     }
-    client.transport.flush();
+    client.carrier.flush();
     ASSERT_TRUE(client.await_replies(messages.size()));
     for (const auto& reply : client.heard.replies) {
         const auto whole = echo(messages.at(reply.bytes[1]));
@@ -188,7 +187,7 @@ TEST_F(PacketTransportTest, HandsOverTheWholeQuestion) {
     }
 }
 
-TEST_F(PacketTransportTest, HandsOverShortReplies) {
+TEST_F(PacketCarrierTest, HandsOverShortReplies) {
     std::atomic<size_t> size = 12;
     PacketBed bed([&](Bytes query) { return sized(size++)(query); });
     Client client(kQuick);
@@ -203,7 +202,7 @@ TEST_F(PacketTransportTest, HandsOverShortReplies) {
     }
 }
 
-TEST_F(PacketTransportTest, PutsFragmentedRepliesTogether) {
+TEST_F(PacketCarrierTest, PutsFragmentedRepliesTogether) {
     PacketBed bed(sized(4096));
     for (const auto& options : {kQuick, kWhole}) {
         Client client(options);
@@ -218,7 +217,7 @@ TEST_F(PacketTransportTest, PutsFragmentedRepliesTogether) {
     }
 }
 
-TEST_F(PacketTransportTest, CountsTooShortMessagesAsUnmatchedOrHandsThemOver) {
+TEST_F(PacketCarrierTest, CountsTooShortMessagesAsUnmatchedOrHandsThemOver) {
     PacketBed bed(sized(5));
     Client client(kQuick);
     client.send(bed, 3, 4);
@@ -226,22 +225,22 @@ TEST_F(PacketTransportTest, CountsTooShortMessagesAsUnmatchedOrHandsThemOver) {
     EXPECT_EQ(client.heard.replies[0].size, 5U);
 }
 
-TEST_F(PacketTransportTest, CountsUnreachablePorts) {
+TEST_F(PacketCarrierTest, CountsUnreachablePorts) {
     PacketBed bed(echo);
     const Servers elsewhere{.v4 = Endpoint{.address = PacketBed::server_of(4).address, .port = 54},
                             .v6 = Endpoint{.address = PacketBed::server_of(6).address, .port = 54}};
     Client client(kQuick, elsewhere);
     const auto message = make_message(1, "a.example.");
-    ASSERT_EQ(client.stage(source_number(1, 4), message), SendResult::kDone);
-    ASSERT_EQ(client.stage(source_number(1, 6), message), SendResult::kDone);
-    client.transport.flush();
+    ASSERT_EQ(client.stage(source_number(1, 4), message), SendResult::kStaged);
+    ASSERT_EQ(client.stage(source_number(1, 6), message), SendResult::kStaged);
+    client.carrier.flush();
     EXPECT_TRUE(client.wait([&] {
         client.poll();
         return client.statistics.unreachable == 2;
     })) << client.statistics.unreachable;
 }
 
-TEST_F(PacketTransportTest, CountsRepliesThatFoundNoRoom) {
+TEST_F(PacketCarrierTest, CountsRepliesThatFoundNoRoom) {
     PacketBed bed(echo);
     Client client({.in_flight = 1});
     if (!has_xdp(client)) {
@@ -255,33 +254,33 @@ TEST_F(PacketTransportTest, CountsRepliesThatFoundNoRoom) {
     EXPECT_GT(client.statistics.receive_overflows, 0U);
 }
 
-TEST_F(PacketTransportTest, WakesOnlyWhileThereIsSomethingToFetch) {
+TEST_F(PacketCarrierTest, WakesOnlyWhileThereIsSomethingToFetch) {
     PacketBed bed(echo);
     Client client(kQuick);
     const Nanoseconds now = SteadyClock::now();
-    EXPECT_GT(client.transport.next_wake(now), now + kPatience);
+    EXPECT_GT(client.carrier.next_wake(now), now + kPatience);
     client.send(bed, 1, 4);
     ASSERT_TRUE(client.await_replies(1));
-    EXPECT_LE(client.transport.next_wake(now), SteadyClock::now() + kQuick.poll_gap);
-    client.transport.release(0);
-    EXPECT_GT(client.transport.next_wake(now), SteadyClock::now() + kQuick.poll_gap);
+    EXPECT_LE(client.carrier.next_wake(now), SteadyClock::now() + kQuick.poll_gap);
+    client.carrier.release(0);
+    EXPECT_GT(client.carrier.next_wake(now), SteadyClock::now() + kQuick.poll_gap);
 }
 
-TEST_F(PacketTransportTest, RefusesWhatNoFrameCarries) {
+TEST_F(PacketCarrierTest, RefusesWhatNoFrameCarries) {
     PacketBed bed(echo);
     Client client(kQuick);
     EXPECT_EQ(client.stage(source_number(1, 4), std::vector<std::uint8_t>(1472)),
-              SendResult::kDone);
+              SendResult::kStaged);
     EXPECT_EQ(client.stage(source_number(1, 4), std::vector<std::uint8_t>(1473)),
               SendResult::kOversize);
     EXPECT_EQ(client.stage(source_number(1, 6), std::vector<std::uint8_t>(1453)),
               SendResult::kOversize);
-    client.transport.flush();
+    client.carrier.flush();
     EXPECT_EQ(client.heard.sent.size(), 1U);
 }
 
 /// Both senders: frames of the larger MTU do not fit into the chunks of an XDP socket.
-class SenderTest : public PacketTransportTest, public ::testing::WithParamInterface<int> {
+class SenderTest : public PacketCarrierTest, public ::testing::WithParamInterface<int> {
 protected:
     static std::string mtu() { return "ip link set data mtu " + std::to_string(GetParam()); }
 
@@ -290,9 +289,9 @@ protected:
         client.heard.refused.clear();
         for (std::uint32_t n = 0; n < count; ++n) {
             const auto message = make_message(static_cast<std::uint16_t>(n), "a.example.");
-            ASSERT_EQ(client.stage(source_number(n, 4), message), SendResult::kDone);
+            ASSERT_EQ(client.stage(source_number(n, 4), message), SendResult::kStaged);
         }
-        client.transport.flush();
+        client.carrier.flush();
         EXPECT_EQ(client.heard.refused, std::vector(count, SendResult::kFailed));
     }
 };
@@ -335,7 +334,7 @@ template <typename Body> std::string error_of(Body body) {
     }
 }
 
-TEST_F(PacketTransportTest, LeavesNoProgramBehindWhenKilled) {
+TEST_F(PacketCarrierTest, LeavesNoProgramBehindWhenKilled) {
     PacketBed bed(echo);
     const PacketRoute route = find_packet_route(PacketBed::server_of(4).address, kPatience);
     Holder holder;
@@ -351,7 +350,7 @@ TEST_F(PacketTransportTest, LeavesNoProgramBehindWhenKilled) {
     EXPECT_TRUE(client.await_replies(10));
 }
 
-TEST_F(PacketTransportTest, RefusesASecondQuerierOfTheHost) {
+TEST_F(PacketCarrierTest, RefusesASecondQuerierOfTheHost) {
     PacketBed bed(echo);
     Holder holder;
     ASSERT_TRUE(holder.ready());
@@ -373,7 +372,7 @@ FileDescriptor foreign_program() {
         bpf_prog_load(BPF_PROG_TYPE_XDP, "leftover", "GPL", lines.data(), lines.size(), nullptr));
 }
 
-TEST_F(PacketTransportTest, NamesAnXdpProgramOfSomebodyElse) {
+TEST_F(PacketCarrierTest, NamesAnXdpProgramOfSomebodyElse) {
     PacketBed bed(echo);
     const PacketRoute route = find_packet_route(PacketBed::server_of(4).address, kPatience);
     const FileDescriptor program = foreign_program();
@@ -389,7 +388,7 @@ TEST_F(PacketTransportTest, NamesAnXdpProgramOfSomebodyElse) {
     EXPECT_EQ(error_of([] { const Client client(kQuick); }), "");
 }
 
-TEST_F(PacketTransportTest, ExplainsRoutesItCannotUse) {
+TEST_F(PacketCarrierTest, ExplainsRoutesItCannotUse) {
     PacketBed bed(echo);
     const auto error = [](const char* server) {
         return error_of([&] {
@@ -404,7 +403,7 @@ TEST_F(PacketTransportTest, ExplainsRoutesItCannotUse) {
     EXPECT_EQ(error("198.19.1.2:53"), "");
 }
 
-TEST_F(PacketTransportTest, RefusesToRunWhereRepliesWouldBeForwarded) {
+TEST_F(PacketCarrierTest, RefusesToRunWhereRepliesWouldBeForwarded) {
     PacketBed bed(echo);
     run("sysctl -qw net/ipv4/conf/data/forwarding=1");
     const std::string error = error_of([] { const Client client(kQuick); });

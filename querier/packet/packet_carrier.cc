@@ -1,4 +1,4 @@
-#include "querier/packet/packet_transport.hh"
+#include "querier/packet/packet_carrier.hh"
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
@@ -7,6 +7,7 @@
 #include "core/base/fd.hh"
 #include "core/base/log.hh"
 #include "core/base/name_lock.hh"
+#include "querier/network/network.hh"
 #include "querier/packet/frame.hh"
 #include "querier/packet/frame_ring.hh"
 #include "querier/packet/packet_sender.hh"
@@ -14,12 +15,9 @@
 #include "querier/packet/route.hh"
 #include "querier/packet/unusual_replies.hh"
 #include "querier/packet/xdp_receiver.hh"
-#include "querier/results/statistics.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/owner.hh"
-#include "querier/sockets/stamps.hh"
-#include "querier/sockets/transport.hh"
-#include "querier/sockets/udp_socket.hh"
+#include "querier/sockets/carrier.hh"
+#include "querier/sockets/socket.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -66,11 +64,10 @@ FileDescriptor claim(const PacketRoute& route) {
 
 // Set-up
 
-PacketTransport::PacketTransport(const PacketOptions& options, PendingQueries& queries,
-                                 const Servers& servers, Statistics& statistics,
-                                 TransportEvents& events, const Clock& clock)
-    : options_(options), servers_(servers), queries_(queries), statistics_(statistics),
-      events_(events), clock_(clock), unusual_(servers) {
+PacketCarrier::PacketCarrier(const PacketOptions& options, const Servers& servers,
+                             const CarrierParts& parts)
+    : options_(options), servers_(servers), queries_(parts.queries), statistics_(parts.statistics),
+      events_(parts.events), clock_(parts.network.clock()), unusual_(servers) {
     open_lane(v4_, servers.v4);
     open_lane(v6_, servers.v6);
     const std::string why = load_xdp();
@@ -83,8 +80,7 @@ PacketTransport::PacketTransport(const PacketOptions& options, PendingQueries& q
     }
 }
 
-void PacketTransport::open_lane(std::unique_ptr<Lane>& lane,
-                                const std::optional<Endpoint>& server) {
+void PacketCarrier::open_lane(std::unique_ptr<Lane>& lane, const std::optional<Endpoint>& server) {
     if (!server) {
         return;
     }
@@ -93,7 +89,7 @@ void PacketTransport::open_lane(std::unique_ptr<Lane>& lane,
     lane = std::make_unique<Lane>(Lane{.frames = frames, .out = &open_interface(std::move(route))});
 }
 
-PacketTransport::Interface& PacketTransport::open_interface(PacketRoute route) {
+PacketCarrier::Interface& PacketCarrier::open_interface(PacketRoute route) {
     for (const auto& known : interfaces_) {
         if (known->route.interface == route.interface) {
             return *known;
@@ -111,7 +107,7 @@ PacketTransport::Interface& PacketTransport::open_interface(PacketRoute route) {
     return *interfaces_.back();
 }
 
-void PacketTransport::refuse_foreign_program(const PacketRoute& route) const {
+void PacketCarrier::refuse_foreign_program(const PacketRoute& route) const {
     const XdpProgram found = find_xdp_program(route);
     if (found.id != 0) {
         throw Error(fmt::format("interface {0} has a foreign XDP program, {1} (id {2}), "
@@ -121,7 +117,7 @@ void PacketTransport::refuse_foreign_program(const PacketRoute& route) const {
     }
 }
 
-std::string PacketTransport::load_xdp() {
+std::string PacketCarrier::load_xdp() {
     for (const auto& interface : interfaces_) {
         refuse_foreign_program(interface->route);
     }
@@ -142,7 +138,7 @@ std::string PacketTransport::load_xdp() {
     }
 }
 
-void PacketTransport::open_rings() {
+void PacketCarrier::open_rings() {
     const size_t frames = xdp_ ? kOddFrames : std::min(options_.in_flight, kMostRingFrames);
     for (const auto& interface : interfaces_) {
         rings_.emplace_back(interface->route, servers_, frames);
@@ -151,7 +147,7 @@ void PacketTransport::open_rings() {
 
 // Sending
 
-SendResult PacketTransport::stage(std::uint32_t index) {
+SendResult PacketCarrier::submit(std::uint32_t index) {
     PendingQuery& pending = queries_[index];
     const Lane* lane = (pending.family() == 4 ? v4_ : v6_).get();
     if (lane == nullptr) {
@@ -169,18 +165,17 @@ SendResult PacketTransport::stage(std::uint32_t index) {
     out.queries[out.sender->staged()] = index;
     out.sender->commit(lane->frames.write(room, pending.source, query, next_id_++));
     pending.owner = owner_of(pending.source);
-    pending.place = 0;
     ++in_flight_;
-    return SendResult::kDone;
+    return SendResult::kStaged;
 }
 
-void PacketTransport::flush() {
+void PacketCarrier::flush() {
     for (const auto& interface : interfaces_) {
         flush(*interface);
     }
 }
 
-void PacketTransport::flush(Interface& interface) {
+void PacketCarrier::flush(Interface& interface) {
     const size_t count = interface.sender->staged();
     if (count == 0) {
         return;
@@ -193,7 +188,7 @@ void PacketTransport::flush(Interface& interface) {
     interface.sender->clear();
 }
 
-size_t PacketTransport::send_some(Interface& interface, size_t first, Nanoseconds& now) {
+size_t PacketCarrier::send_some(Interface& interface, size_t first, Nanoseconds& now) {
     const int taken = interface.sender->send(first);
     const Nanoseconds before = std::exchange(now, clock_.now());
     if (taken < 0) {
@@ -206,7 +201,7 @@ size_t PacketTransport::send_some(Interface& interface, size_t first, Nanosecond
     return count;
 }
 
-size_t PacketTransport::refuse(const Interface& interface, size_t first, int error) {
+size_t PacketCarrier::refuse(const Interface& interface, size_t first, int error) {
     const bool wait = no_buffer(error) && has_carrier(interface.route);
     // What waits for buffers waits together; what never leaves is found out one by one.
     const size_t count = wait ? interface.sender->staged() - first : 1;
@@ -214,7 +209,6 @@ size_t PacketTransport::refuse(const Interface& interface, size_t first, int err
                               : error == EMSGSIZE ? SendResult::kOversize
                                                   : SendResult::kFailed;
     for (size_t i = first; i < first + count; ++i) {
-        --in_flight_;
         events_.on_refused(interface.queries[i], result);
     }
     return count;
@@ -222,14 +216,14 @@ size_t PacketTransport::refuse(const Interface& interface, size_t first, int err
 
 // Receiving
 
-Nanoseconds PacketTransport::next_wake(Nanoseconds now) const {
+Nanoseconds PacketCarrier::next_wake(Nanoseconds now) const {
     if (!used_) {
         return std::numeric_limits<Nanoseconds>::max();
     }
     return more_ ? now : polled_ + (in_flight_ > 0 ? options_.poll_gap : kIdleGap);
 }
 
-bool PacketTransport::poll(const StampClock& /*stamps*/) {
+bool PacketCarrier::poll() {
     polled_ = clock_.now();
     more_ = drain_xdp() == kMostRecords;
     for (FrameRing& ring : rings_) {
@@ -242,14 +236,14 @@ bool PacketTransport::poll(const StampClock& /*stamps*/) {
     return !more_;
 }
 
-size_t PacketTransport::drain_xdp() {
+size_t PacketCarrier::drain_xdp() {
     if (!xdp_) {
         return 0;
     }
     return xdp_->drain(kMostRecords, [this](const PacketRecord& record) { take_record(record); });
 }
 
-void PacketTransport::take_record(const PacketRecord& record) {
+void PacketCarrier::take_record(const PacketRecord& record) {
     const Endpoint local{.address = record.family == 4 ? IpAddress::v4(record.address)
                                                        : IpAddress::v6(record.address),
                          .port = record.port};
@@ -264,7 +258,7 @@ void PacketTransport::take_record(const PacketRecord& record) {
                                        .received = static_cast<Nanoseconds>(record.time)});
 }
 
-size_t PacketTransport::drain(FrameRing& ring) {
+size_t PacketCarrier::drain(FrameRing& ring) {
     FrameRing::Frame frame = ring.front();
     if (frame.bytes.empty()) {
         return 0;
@@ -279,7 +273,7 @@ size_t PacketTransport::drain(FrameRing& ring) {
     return count;
 }
 
-void PacketTransport::take_odd(const FrameRing::Frame& frame) {
+void PacketCarrier::take_odd(const FrameRing::Frame& frame) {
     const UnusualReplies::Result result = unusual_.read(frame, stamps_.convert(frame.time));
     switch (result.kind) {
     case UnusualReplies::Kind::kMessage:
@@ -296,7 +290,7 @@ void PacketTransport::take_odd(const FrameRing::Frame& frame) {
     }
 }
 
-void PacketTransport::count_drops() {
+void PacketCarrier::count_drops() {
     for (FrameRing& ring : rings_) {
         statistics_.receive_overflows += ring.take_drops();
     }

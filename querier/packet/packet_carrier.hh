@@ -13,6 +13,7 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
+#include "querier/network/network.hh"
 #include "querier/packet/frame.hh"
 #include "querier/packet/frame_ring.hh"
 #include "querier/packet/packet_sender.hh"
@@ -20,10 +21,10 @@
 #include "querier/packet/route.hh"
 #include "querier/packet/unusual_replies.hh"
 #include "querier/packet/xdp_receiver.hh"
-#include "querier/results/statistics.hh"
+#include "querier/results/results.hh"
 #include "querier/schedule/pending_queries.hh"
+#include "querier/sockets/carrier.hh"
 #include "querier/sockets/stamps.hh"
-#include "querier/sockets/transport.hh"
 
 #include <array>
 #include <cstddef>
@@ -46,28 +47,21 @@ struct PacketOptions {
     Nanoseconds patience = 3 * kSecond;
 };
 
-class PacketTransport final : public UdpTransport {
+class PacketCarrier final : public Carrier {
 public:
     /// Throws Error or SystemError where this host, user or network cannot.
-    PacketTransport(const PacketOptions& options, PendingQueries& queries, const Servers& servers,
-                    Statistics& statistics, TransportEvents& events, const Clock& clock);
+    PacketCarrier(const PacketOptions& options, const Servers& servers, const CarrierParts& parts);
 
-    SendResult stage(std::uint32_t pending) override;
+    SendResult submit(std::uint32_t pending) override;
     void flush() override;
 
-    /// It registers no descriptors.
-    bool receive(const EventTag& /*tag*/, const StampClock& /*stamps*/) override { return true; }
+    void release(std::uint32_t /*pending*/) override { --in_flight_; }
 
-    void release(std::uint32_t /*place*/) override { --in_flight_; }
-
-    bool evict_idle() override { return false; }
-
-    /// When poll() is wanted at the latest.
     [[nodiscard]] Nanoseconds next_wake(Nanoseconds now) const override;
 
-    /// Hands over the replies that came, a bounded number at a time. Cheap where there are none.
-    /// To be called before timeouts are looked for.
-    bool poll(const StampClock& stamps) override;
+    /// Hands over the replies that came, a bounded number at a time. To be called before timeouts
+    /// are looked for.
+    bool poll() override;
 
     void count_drops() override;
 
@@ -110,7 +104,7 @@ private:
     Servers servers_;
     PendingQueries& queries_;
     Statistics& statistics_;
-    TransportEvents& events_;
+    CarrierEvents& events_;
     const Clock& clock_;
 
     std::vector<std::unique_ptr<Interface>> interfaces_;

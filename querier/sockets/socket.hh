@@ -1,20 +1,37 @@
 #pragma once
-// A TCP connection as the connection transport sees it, and the kernel's.
+// Calls of the kernel's sockets, and a TCP connection as carriers see it.
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "querier/sockets/carrier.hh"
 #include "querier/sockets/poller.hh"
-#include "querier/sockets/transport.hh"
 
 #include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 namespace reprise::querier {
+
+/// Sets an integer option; false where the kernel refuses.
+bool set_option(int fd, int level, int name, int value);
+
+/// No buffer now, as opposed to never.
+bool no_buffer(int error);
+
+/// What came with bytes besides them.
+struct Ancillary {
+    Nanoseconds stamp = 0;       ///< kernel's, CLOCK_REALTIME; 0 = none
+    std::uint32_t overflows = 0; ///< datagrams the kernel dropped on this socket so far
+    bool has_overflows = false;
+    IpAddress local; ///< address it was sent to, where asked for
+};
+
+Ancillary read_ancillary(const msghdr& message);
 
 /// What one read brought.
 struct SocketRead {

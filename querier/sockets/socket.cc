@@ -1,16 +1,17 @@
-#include "querier/network/tcp_socket.hh"
+#include "querier/sockets/socket.hh"
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
+#include "querier/sockets/carrier.hh"
 #include "querier/sockets/poller.hh"
-#include "querier/sockets/transport.hh"
-#include "querier/sockets/udp_socket.hh"
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <ctime>
 #include <memory>
 #include <netinet/in.h>
@@ -24,6 +25,35 @@
 #include <utility>
 
 namespace reprise::querier {
+
+bool set_option(int fd, int level, int name, int value) {
+    return setsockopt(fd, level, name, &value, sizeof value) == 0;
+}
+
+bool no_buffer(int error) { return error == EAGAIN || error == ENOBUFS || error == ENOMEM; }
+
+Ancillary read_ancillary(const msghdr& message) {
+    Ancillary out;
+    auto& header = const_cast<msghdr&>(message); // CMSG_NXTHDR only reads
+    for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr;
+         part = CMSG_NXTHDR(&header, part)) {
+        const unsigned char* const data = CMSG_DATA(part);
+        if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_TIMESTAMPNS) {
+            timespec time{};
+            std::memcpy(&time, data, sizeof time);
+            out.stamp = time.tv_sec * kSecond + time.tv_nsec;
+        } else if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SO_RXQ_OVFL) {
+            std::memcpy(&out.overflows, data, sizeof out.overflows);
+            out.has_overflows = true;
+        } else if (part->cmsg_level == IPPROTO_IP && part->cmsg_type == IP_PKTINFO) {
+            out.local = IpAddress::v4(data + offsetof(in_pktinfo, ipi_addr));
+        } else if (part->cmsg_level == IPPROTO_IPV6 && part->cmsg_type == IPV6_PKTINFO) {
+            out.local = IpAddress::v6(data + offsetof(in6_pktinfo, ipi6_addr));
+        }
+    }
+    return out;
+}
+
 namespace {
 
 int bind_source(int fd, const IpAddress& source) {

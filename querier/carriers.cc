@@ -1,0 +1,130 @@
+#include "querier/carriers.hh"
+
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/wire/query.hh"
+#include "querier/connection/connection_carrier.hh"
+#include "querier/network/network.hh"
+#include "querier/network/replay_options.hh"
+#include "querier/schedule/pending_queries.hh"
+#include "querier/sockets/carrier.hh"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace reprise::querier {
+namespace {
+
+/// A socket that holds data for longer is not waited for: it is being flooded.
+constexpr Nanoseconds kLongestUnread = kSecond;
+
+/// Nothing where the host's own address is meant.
+SourceOf source_of(const ReplayOptions& options) {
+    switch (options.source_mode) {
+    case SourceMode::kAddresses:
+    case SourceMode::kPacket: // for TCP and TLS, which need the host's stack
+        return [](const PendingQuery& pending) { return std::optional(pending.source.address); };
+    case SourceMode::kMapped:
+        return
+            [prefixes = options.prefixes](const PendingQuery& pending) -> std::optional<IpAddress> {
+                const auto prefix = std::ranges::find(
+                    prefixes, pending.family(), [](const auto& one) { return one.address.family; });
+                return prefix == prefixes.end() ? std::nullopt
+                                                : source_address(*prefix, pending.record.source);
+            };
+    default:
+        return {};
+    }
+}
+
+} // namespace
+
+Carriers::Carriers(const ReplayOptions& options, const CarrierParts& parts)
+    : clock_(parts.network.clock()), queries_(parts.queries) {
+    by_transport_.fill(kMost);
+    CarrierWish wish{.options = options, .servers = options.servers, .source = source_of(options)};
+    add(parts.network.udp_carrier(wish, parts), {Transport::kUdp});
+    if (options.hedge_after > 0) {
+        for (const Endpoint& peer : options.peers) {
+            wish.servers = {};
+            (peer.address.is_v4() ? wish.servers.v4 : wish.servers.v6) = peer;
+            wish.number = static_cast<std::uint8_t>(carriers_.size());
+            add(parts.network.udp_carrier(wish, parts), {});
+        }
+    }
+    wish.servers = options.servers;
+    wish.number = static_cast<std::uint8_t>(carriers_.size());
+    add(std::make_unique<ConnectionCarrier>(wish, parts),
+        {Transport::kTcp, Transport::kTls, Transport::kStatelessTcp});
+}
+
+void Carriers::add(std::unique_ptr<Carrier> carrier, std::initializer_list<Transport> transports) {
+    for (const Transport transport : transports) {
+        by_transport_.at(static_cast<size_t>(transport)) =
+            static_cast<std::uint8_t>(carriers_.size());
+    }
+    carriers_.push_back(std::move(carrier));
+}
+
+SendResult Carriers::submit(std::uint32_t index) {
+    PendingQuery& pending = queries_[index];
+    if (!pending.copy) {
+        pending.carrier = by_transport_.at(static_cast<size_t>(pending.transport));
+    }
+    if (pending.carrier == kMost) {
+        return SendResult::kFailed;
+    }
+    Carrier& carrier = *carriers_[pending.carrier];
+    const SendResult result = carrier.submit(index);
+    const auto evict = [](const auto& one) { return one->evict(); };
+    return result == SendResult::kNoRoom && std::ranges::any_of(carriers_, evict)
+               ? carrier.submit(index)
+               : result;
+}
+
+void Carriers::flush() {
+    for (const auto& one : carriers_) {
+        one->flush();
+    }
+}
+
+void Carriers::poll() {
+    const Nanoseconds before = clock_.now();
+    bool all = true;
+    for (const auto& one : carriers_) {
+        all = one->poll() && all;
+    }
+    polled_ = all ? before : polled_;
+}
+
+Nanoseconds Carriers::read_until(Nanoseconds now) const {
+    return std::max(std::min({now, events_read_, polled_}), now - kLongestUnread);
+}
+
+void Carriers::tidy(Nanoseconds now) {
+    for (const auto& one : carriers_) {
+        one->tidy(now);
+    }
+}
+
+Nanoseconds Carriers::next_wake(Nanoseconds now) const {
+    Nanoseconds wake = std::numeric_limits<Nanoseconds>::max();
+    for (const auto& one : carriers_) {
+        wake = std::min(wake, one->next_wake(now));
+    }
+    return wake;
+}
+
+void Carriers::count_drops() {
+    for (const auto& one : carriers_) {
+        one->count_drops();
+    }
+}
+
+} // namespace reprise::querier

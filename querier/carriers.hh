@@ -1,0 +1,72 @@
+#pragma once
+#include "core/base/clock.hh"
+#include "core/base/limits.hh"
+#include "core/wire/query.hh"
+#include "querier/network/network.hh"
+#include "querier/network/replay_options.hh"
+#include "querier/schedule/pending_queries.hh"
+#include "querier/sockets/carrier.hh"
+#include "querier/sockets/poller.hh"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <vector>
+
+namespace reprise::querier {
+
+/// The carriers of a replay, and which of them a query takes. Number 0 is UDP to the server, 1 to
+/// kMostPeers are UDP to the peers of hedged queries.
+class Carriers {
+public:
+    static constexpr size_t kMost = kMostPeers + 2;
+
+    /// Throws Error where one cannot be opened.
+    Carriers(const ReplayOptions& options, const CarrierParts& parts);
+
+    /// The carrier of queries that travel so; null where there is none.
+    Carrier* of(Transport transport) {
+        const std::uint8_t number = by_transport_.at(static_cast<size_t>(transport));
+        return number == kMost ? nullptr : carriers_[number].get();
+    }
+
+    Carrier& operator[](std::uint8_t number) { return *carriers_[number]; }
+
+    /// Hands the query to its carrier (see Carrier::submit), once more where it lacks a descriptor
+    /// that an idle socket has.
+    SendResult submit(std::uint32_t pending);
+
+    void flush();
+
+    /// Handles one event of the poller. False: there may be more to handle.
+    bool handle(const EventTag& tag, std::uint32_t events) {
+        return carriers_[tag.carrier]->handle(tag, events);
+    }
+
+    /// Takes what came where no event tells of it.
+    void poll();
+
+    /// Everything that came before `time` was read, as far as events show.
+    void events_read(Nanoseconds time) { events_read_ = time; }
+
+    /// What came before was read; a socket that holds data for long is not waited for.
+    [[nodiscard]] Nanoseconds read_until(Nanoseconds now) const;
+
+    void tidy(Nanoseconds now);
+    [[nodiscard]] Nanoseconds next_wake(Nanoseconds now) const;
+    void count_drops();
+
+private:
+    void add(std::unique_ptr<Carrier> carrier, std::initializer_list<Transport> transports);
+
+    const Clock& clock_;
+    PendingQueries& queries_;
+    std::vector<std::unique_ptr<Carrier>> carriers_;
+    std::array<std::uint8_t, 6> by_transport_{};
+    Nanoseconds events_read_ = 0;
+    Nanoseconds polled_ = 0;
+};
+
+} // namespace reprise::querier

@@ -1,0 +1,396 @@
+#include "querier/connection/connection_carrier.hh"
+
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/base/log.hh"
+#include "core/wire/query.hh"
+#include "core/wire/result_file.hh"
+#include "querier/connection/connection.hh"
+#include "querier/connection/tls_connection.hh"
+#include "querier/network/network.hh"
+#include "querier/network/replay_options.hh"
+#include "querier/results/results.hh"
+#include "querier/schedule/pending_queries.hh"
+#include "querier/sockets/carrier.hh"
+#include "querier/sockets/poller.hh"
+#include "querier/sockets/socket.hh"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <sys/epoll.h>
+#include <utility>
+
+namespace reprise::querier {
+namespace {
+
+constexpr size_t kMostRead = 65536;
+/// Connections closed in one turn: a close takes microseconds, and sending waits for it.
+constexpr unsigned kMostCloses = 32;
+/// Bytes of queries that no server takes, together, before idle connections are closed.
+constexpr size_t kMostOwedTogether = 64UL << 20U;
+
+/// Trace connections, TLS and shared connections never meet under one key.
+constexpr std::uint64_t kTraceKey = std::uint64_t{1} << 63U;
+constexpr std::uint64_t kTlsKey = std::uint64_t{1} << 62U;
+constexpr std::uint64_t kSingleKey = std::uint64_t{1} << 61U;
+
+std::uint64_t key_of(std::uint64_t traced, std::uint32_t source, Transport transport) {
+    const std::uint64_t base = traced != 0 ? kTraceKey | traced : source;
+    return base | (transport == Transport::kTls            ? kTlsKey
+                   : transport == Transport::kStatelessTcp ? kSingleKey
+                                                           : 0U);
+}
+
+Servers on_port(Servers servers, std::uint16_t port) {
+    for (auto* server : {&servers.v4, &servers.v6}) {
+        if (*server) {
+            (*server)->port = port;
+        }
+    }
+    return servers;
+}
+
+} // namespace
+
+void IdleConnections::add(Places& places, std::uint32_t place, Nanoseconds now) {
+    ConnectionPlace& one = places[place];
+    if (!std::exchange(one.is_idle, true)) {
+        one.idle_since = now;
+        lists_[one.idle_limit].push_back(places, place);
+    }
+}
+
+void IdleConnections::remove(Places& places, std::uint32_t place) {
+    if (std::exchange(places[place].is_idle, false)) {
+        const auto list = lists_.find(places[place].idle_limit);
+        list->second.remove(places, place);
+        if (list->second.empty()) {
+            lists_.erase(list); // a trace may have any number of limits
+        }
+    }
+}
+
+ConnectionCarrier::ConnectionCarrier(const CarrierWish& wish, const CarrierParts& parts)
+    : tools_{.parts = parts, .tls = {}, .buffer = std::vector<std::uint8_t>(kMostRead)},
+      queries_(parts.queries), statistics_(parts.statistics), clock_(parts.network.clock()),
+      servers_(wish.servers), options_(wish.options.connection), source_(wish.source),
+      number_(wish.number), timeout_(wish.options.timeout), kernel_stamps_(!wish.options.fast) {
+    if (options_.tls) {
+        tls_servers_ = on_port(servers_, options_.tls->port);
+        tools_.tls = std::make_unique<TlsClient>(*options_.tls);
+    }
+}
+
+// Opening
+
+const std::optional<Endpoint>& ConnectionCarrier::server_of(const PendingQuery& pending) const {
+    return (pending.transport == Transport::kTls ? tls_servers_ : servers_).of(pending.family());
+}
+
+std::uint32_t ConnectionCarrier::connection_for(std::uint32_t index, SendResult& result) {
+    PendingQuery& pending = queries_[index];
+    const auto known =
+        by_key_.find(key_of(pending.traced, pending.record.source, pending.transport));
+    if (known != by_key_.end()) {
+        statistics_.reused_queries += (pending.record.marks & kMarkReused) == 0 ? 1U : 0U;
+        pending.record.marks |= kMarkReused;
+        return known->second;
+    }
+    const auto& server = server_of(pending);
+    const std::optional<IpAddress> source = source_ ? source_(pending) : std::nullopt;
+    if (!server || (source_ && !source)) {
+        result = server ? SendResult::kNoAddress : SendResult::kNoConnection;
+        return kNone;
+    }
+    if (!tools_.parts.resources.take_descriptor()) {
+        result = SendResult::kNoRoom;
+        return kNone;
+    }
+    OpenedSocket opened = tools_.parts.network.connect(*server, source, kernel_stamps_);
+    if (opened.error != 0) {
+        tools_.parts.resources.give_back_descriptor();
+        result = opened.not_ours ? SendResult::kNoAddress : refused(opened.error, *server);
+        return kNone;
+    }
+    pending.record.marks |= kMarkOpened;
+    if (pending.record.send == 0) {
+        note_call(pending, opened.call); // the first action for this query
+    }
+    return adopt(std::move(opened), index);
+}
+
+/// The kernel did not even begin to connect.
+SendResult ConnectionCarrier::refused(int error, const Endpoint& server) {
+    if (error == EMFILE || error == ENFILE) {
+        return SendResult::kNoRoom;
+    }
+    ++statistics_.connections_failed;
+    const bool no_port = error == EADDRNOTAVAIL || error == EADDRINUSE;
+    statistics_.failures.add(no_port ? "no free port" : std::strerror(error));
+    if (no_port && !std::exchange(warned_ports_, true)) {
+        spdlog::warn("event=no_free_port server={} hint=\"all local ports of an address are in use "
+                     "to this server; use source mode mapped or addresses, more client hosts, or "
+                     "a wider net.ipv4.ip_local_port_range\"",
+                     server.text());
+    } else if (!no_port && !std::exchange(warned_, true)) {
+        spdlog::warn("event=connect_failed server={} because={}", server.text(),
+                     log_value(std::strerror(error)));
+    }
+    return SendResult::kNoConnection;
+}
+
+std::uint32_t ConnectionCarrier::adopt(OpenedSocket opened, std::uint32_t index) {
+    if (free_.empty()) {
+        free_.push_back(static_cast<std::uint32_t>(places_.size()));
+        places_.emplace_back();
+    }
+    const std::uint32_t at = free_.back();
+    free_.pop_back();
+    const PendingQuery& pending = queries_[index];
+    const std::uint32_t number = ++last_number_;
+    ConnectionPlace& place = places_[at];
+    place = {
+        .connection = std::make_unique<Connection>(
+            tools_, std::move(opened.socket),
+            ConnectionOrigin{.number = number,
+                             .source = pending.record.source,
+                             .opener = index,
+                             .server = server_of(pending).value_or(Endpoint{}),
+                             .secure = pending.transport == Transport::kTls,
+                             .syn = opened.call.before,
+                             .tag = {.kind = EventKind::kCarrier,
+                                     .carrier = number_,
+                                     .place = at,
+                                     .generation = number}}),
+        .key = key_of(pending.traced, pending.record.source, pending.transport),
+        .most = pending.transport == Transport::kStatelessTcp ? 1 : options_.queries_per_connection,
+        .idle_limit =
+            pending.idle_class == 0 ? options_.idle_timeout : pending.idle_class * kSecond};
+    by_key_[place.key] = at;
+    ++statistics_.connections_opened;
+    statistics_.peak_open = std::max(statistics_.peak_open, ++statistics_.open_now);
+    return at;
+}
+
+SendResult ConnectionCarrier::submit(std::uint32_t index) {
+    queries_.keep(index);
+    SendResult result = SendResult::kTaken;
+    const std::uint32_t at = connection_for(index, result);
+    if (at == kNone) {
+        return result;
+    }
+    ConnectionPlace& place = places_[at];
+    queries_[index].place = at;
+    queries_[index].record.connection = place.connection->origin().number;
+    place.connection->queue().enqueue(queries_, index);
+    if (++place.used == place.most) { // the next query takes another
+        by_key_.erase(place.key);
+        place.ending = Ending::kUsedUp;
+    }
+    idle_.remove(places_, at);
+    if (place.connection->established()) {
+        place.connection->write();
+        if (place.connection->loss()) {
+            lose(at);
+        } else if (place.connection->over()) {
+            end_soon(at);
+        }
+    }
+    return result;
+}
+
+bool ConnectionCarrier::handle(const EventTag& tag, std::uint32_t events) {
+    Connection* const connection = places_[tag.place].connection.get();
+    bool all = true;
+    if (connection != nullptr && (connection->origin().number & 0xffffffU) == tag.generation) {
+        all = connection->handle(events);
+        if (connection->loss()) {
+            lose(tag.place);
+        } else if (connection->over()) {
+            end_soon(tag.place);
+        }
+    }
+    settle();
+    return all;
+}
+
+// Ends of queries
+
+void ConnectionCarrier::release(std::uint32_t index) {
+    const std::uint32_t place = std::exchange(queries_[index].place, kNone);
+    if (place != kNone) {
+        places_[place].connection->forget(index);
+        end_when_idle(place);
+    }
+}
+
+bool ConnectionCarrier::expire(std::uint32_t index, Nanoseconds now) {
+    const std::uint32_t place = queries_[index].place;
+    if (place == kNone) {
+        return false;
+    }
+    Connection& connection = *places_[place].connection;
+    connection.expire(queries_[index], now, timeout_);
+    if (connection.loss() && !connection.established()) {
+        lose(place);
+        return true;
+    }
+    if (connection.loss()) {
+        end_soon(place);
+    }
+    return false;
+}
+
+// Closing
+
+void ConnectionCarrier::end_soon(std::uint32_t place) {
+    if (!std::exchange(places_[place].over, true)) {
+        over_.push_back(place);
+    }
+}
+
+/// Where the connection has nothing to do it may go.
+void ConnectionCarrier::end_when_idle(std::uint32_t place) {
+    if (!places_[place].connection->queue().idle()) {
+        return;
+    }
+    if (places_[place].ending == Ending::kOpen || options_.server_closes) {
+        idle_.add(places_, place, clock_.now());
+    } else {
+        end_soon(place);
+    }
+}
+
+/// Closes what was found to be over while somebody was working on it.
+void ConnectionCarrier::settle() {
+    while (!over_.empty()) {
+        const std::uint32_t at = over_.back();
+        over_.pop_back();
+        ConnectionPlace& place = places_[at];
+        if (!std::exchange(place.over, false)) {
+            continue; // lost meanwhile, perhaps followed by another
+        }
+        if (place.connection->over()) {
+            place.connection->handle(EPOLLHUP);
+            if (place.connection->loss()) {
+                lose(at);
+            }
+        } else if (place.connection->queue().idle()) {
+            ++(place.ending == Ending::kUsedUp ? statistics_.closed_used_up
+                                               : statistics_.closed_by_trace);
+            close_in_order(at);
+        }
+    }
+}
+
+/// The trace's client closes its connection.
+void ConnectionCarrier::prepare(const Query& query) {
+    const auto found = by_key_.find(key_of(query.connection, 0, query.transport));
+    if (!query.is_close() || options_.server_closes || found == by_key_.end()) {
+        return;
+    }
+    const std::uint32_t place = found->second;
+    by_key_.erase(found);
+    places_[place].ending = Ending::kByTrace;
+    if (places_[place].connection->queue().idle()) {
+        idle_.remove(places_, place);
+        end_soon(place);
+        settle();
+    }
+}
+
+void ConnectionCarrier::close_in_order(std::uint32_t place) {
+    places_[place].connection->say_goodbye();
+    close(place);
+}
+
+void ConnectionCarrier::close(std::uint32_t place) {
+    idle_.remove(places_, place);
+    if (const auto known = by_key_.find(places_[place].key);
+        known != by_key_.end() && known->second == place) {
+        by_key_.erase(known);
+    }
+    places_[place] = {};
+    tools_.parts.resources.give_back_descriptor();
+    free_.push_back(place);
+    --statistics_.open_now;
+}
+
+/// The connection is gone. The reason counts where queries suffered from it.
+void ConnectionCarrier::lose(std::uint32_t place) {
+    Connection& connection = *places_[place].connection;
+    const bool established = connection.established();
+    const auto [reason, by_server] = *connection.loss();
+    statistics_.closed_by_server += established && by_server ? 1U : 0U;
+    statistics_.connections_failed += established ? 0U : 1U;
+    if (!connection.queue().idle()) {
+        statistics_.failures.add(reason);
+        if (!std::exchange(warned_, true)) {
+            spdlog::warn("event=connection_failed because={} note=\"the first one; all are "
+                         "counted by reason\"",
+                         log_value(reason));
+        }
+    }
+    const ConnectionQueue::Loss loss = connection.queue().lose(queries_, established);
+    close(place);
+    for (const std::uint32_t pending : loss.failed) {
+        queries_[pending].place = kNone;
+        tools_.parts.events.on_failed(pending, Status::kConnectionFailed);
+    }
+    bool possible = true; // what one of them cannot do the others cannot either
+    for (const std::uint32_t pending : loss.retry) {
+        tools_.parts.matcher.remove(pending);
+        queries_[pending].place = kNone;
+        queries_[pending].record.marks &=
+            static_cast<std::uint16_t>(~(kMarkEarlyData | kMarkResumed));
+        statistics_.retried += queries_[pending].flying ? 1U : 0U;
+        possible = possible && submit(pending) == SendResult::kTaken;
+        if (!possible) {
+            tools_.parts.events.on_failed(pending, Status::kConnectionFailed);
+        }
+    }
+}
+
+void ConnectionCarrier::tidy(Nanoseconds now) {
+    settle();
+    for (unsigned i = 0; i < kMostCloses && next_wake(now) <= now; ++i) {
+        ++statistics_.closed_idle;
+        close_in_order(idle_.next(places_));
+    }
+    // Those of a server that reads nothing hold on to what they owe it.
+    for (unsigned i = 0; i < kMostCloses && tools_.parts.resources.owed > kMostOwedTogether; ++i) {
+        if (!evict()) {
+            return;
+        }
+    }
+}
+
+Nanoseconds ConnectionCarrier::next_wake(Nanoseconds /*now*/) const {
+    if (!over_.empty()) {
+        return 0;
+    }
+    const std::uint32_t next = options_.server_closes ? kNone : idle_.next(places_);
+    return next == kNone ? std::numeric_limits<Nanoseconds>::max()
+                         : IdleConnections::end_of(places_[next]);
+}
+
+bool ConnectionCarrier::evict() {
+    const std::uint32_t longest = options_.server_closes ? kNone : idle_.longest(places_);
+    if (longest == kNone) {
+        return false;
+    }
+    ++statistics_.connections_evicted;
+    close_in_order(longest);
+    return true;
+}
+
+} // namespace reprise::querier

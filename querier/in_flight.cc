@@ -1,0 +1,297 @@
+#include "querier/in_flight.hh"
+
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/dns/message.hh"
+#include "core/wire/query.hh"
+#include "core/wire/result_file.hh"
+#include "querier/carriers.hh"
+#include "querier/outbox.hh"
+#include "querier/results/results.hh"
+#include "querier/schedule/hedges.hh"
+#include "querier/schedule/matcher.hh"
+#include "querier/schedule/pending_queries.hh"
+#include "querier/sockets/carrier.hh"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace reprise::querier {
+namespace {
+
+/// Between two looks at the schedule, so that a dead server's timeouts do not delay sending.
+constexpr int kExpireBurst = 64;
+/// Copies sent in one turn.
+constexpr int kHedgesAtOnce = 32;
+/// Longer than any queue of an interface takes to empty; else half the lateness allowed.
+constexpr Nanoseconds kFullPatience = 500 * kMillisecond;
+
+void fill_answer(PendingQuery& pending, const Reply& reply, const ReplayParts& parts) {
+    if (pending.id != pending.wire_id) {
+        store16(reply.bytes.data(), pending.id);
+    }
+    RqRecord& record = pending.record;
+    record.receive = reply.received;
+    if (record.receive < record.send) { // a step of the clock that nobody saw
+        record.receive = parts.clock.now();
+        record.marks |= kMarkClockStep;
+    }
+    record.latency = record.receive - record.send;
+    record.reply_size = static_cast<std::uint32_t>(reply.size);
+    record.rcode = full_rcode(reply.bytes);
+    record.flags = parse_header(reply.bytes).value_or(DnsHeader{}).flags;
+    if (parts.stamps.stepped()) {
+        record.marks |= kMarkClockStep;
+    }
+}
+
+} // namespace
+
+InFlight::InFlight(const ReplayParts& parts)
+    : parts_(parts), options_(parts.options), queries_(parts.queries),
+      statistics_(parts.statistics) {
+    if (options_.hedge_after > 0) {
+        std::vector<std::uint8_t> families;
+        for (const Endpoint& peer : options_.peers) {
+            families.push_back(peer.address.family);
+        }
+        hedges_.emplace(queries_, options_.hedge_after, std::move(families));
+    }
+}
+
+// The way there
+
+SendResult InFlight::hand_over(std::uint32_t index, Nanoseconds now) {
+    PendingQuery& pending = queries_[index];
+    pending.deadline = now + options_.timeout;
+    pending.in_flight = true;
+    deadlines_.push_back(queries_, index);
+    ++count_;
+    const SendResult result = parts_.carriers.submit(index);
+    if (result == SendResult::kStaged) {
+        pending.staged = true;
+    } else if (result != SendResult::kTaken) {
+        land(index);
+    }
+    return result;
+}
+
+void InFlight::land(std::uint32_t index) {
+    PendingQuery& pending = queries_[index];
+    if (std::exchange(pending.in_flight, false)) {
+        deadlines_.remove(queries_, index);
+        --count_;
+        ++landings_;
+    }
+}
+
+SendResult InFlight::submit(std::uint32_t index, Nanoseconds now) {
+    const SendResult result = hand_over(index, now);
+    return result == SendResult::kStaged || result == SendResult::kTaken
+               ? result
+               : take_back(index, result, now);
+}
+
+/// The query was not sent: it ends unless it can be tried again. What waits for a network that
+/// takes nothing must not hold up what goes elsewhere.
+SendResult InFlight::take_back(std::uint32_t index, SendResult result, Nanoseconds now) {
+    const PendingQuery& pending = queries_[index];
+    if (result == SendResult::kBusy) {
+        Nanoseconds& since = full_since(pending);
+        since = since == 0 ? now : since;
+        const Nanoseconds most =
+            options_.max_lateness > 0 ? options_.max_lateness / 2 : kFullPatience;
+        result = now - since > most ? SendResult::kFailed : result;
+    }
+    if (result == SendResult::kOversize) {
+        skip(index, SkipReason::kOversize);
+    } else if (result == SendResult::kNoAddress) {
+        skip(index, SkipReason::kNoAddress);
+    } else if (result == SendResult::kFailed || result == SendResult::kNoConnection) {
+        if (!std::exchange(warned_, true)) {
+            spdlog::warn("event=send_failed seq={} transport={} family={} note=\"the first one; "
+                         "later ones are only counted\"",
+                         pending.record.sequence, transport_name(pending.transport),
+                         pending.family());
+        }
+        finish(index, result == SendResult::kNoConnection ? Status::kConnectionFailed
+                                                          : Status::kSendFailed);
+    }
+    return result;
+}
+
+void InFlight::on_sent(std::uint32_t index, const SendCall& call) {
+    PendingQuery& pending = queries_[index];
+    parts_.matcher.add(index);
+    if (pending.record.send == 0) {
+        note_call(pending, call);
+    }
+    if (std::exchange(pending.staged, false)) {
+        pending.deadline = call.before + options_.timeout;
+    }
+    full_since(pending) = 0;
+    if (std::exchange(pending.written, true)) {
+        return;
+    }
+    if (pending.copy) {
+        ++statistics_.hedged;
+        return;
+    }
+    const RqRecord& record = pending.record;
+    ++statistics_.sent;
+    statistics_.send_unsure += (record.marks & kMarkUnsure) != 0 ? 1U : 0U;
+    if (options_.late > 0 && !options_.fast && !pending.waited &&
+        record.send - record.due > options_.late) {
+        ++statistics_.sent_late;
+    }
+    queries_.let_go(index);
+    if (hedges_ && pending.transport == Transport::kUdp) {
+        hedges_->watch(index);
+    }
+}
+
+void InFlight::on_refused(std::uint32_t index, SendResult result) {
+    PendingQuery& pending = queries_[index];
+    parts_.carriers[pending.carrier].release(index);
+    land(index);
+    pending.place = kNone;
+    pending.staged = false;
+    if (pending.copy) {
+        hedges_->cancel(index);
+    } else if (take_back(index, result, parts_.clock.now()) == SendResult::kBusy) {
+        parts_.outbox.refuse(index);
+    }
+}
+
+// Hedging
+
+void InFlight::hedge(Nanoseconds now) {
+    for (int n = 0; hedges_ && n < kHedgesAtOnce && hedges_->next() <= now; ++n) {
+        const std::uint32_t copy = hedges_->split();
+        if (copy == kNone) {
+            continue;
+        }
+        if (hand_over(copy, now) == SendResult::kStaged) {
+            parts_.carriers[queries_[copy].carrier].flush();
+        } else {
+            hedges_->cancel(copy);
+        }
+    }
+}
+
+// Answers
+
+void InFlight::on_reply(Owner owner, const Reply& reply) {
+    Matcher::Match match = parts_.matcher.match(owner, reply.bytes, reply.size, now_);
+    while (match.kind == Matcher::Kind::kAnswer &&
+           reply.received > queries_[match.pending].deadline) {
+        finish(match.pending, Status::kTimedOut); // it timed out before the reply came
+        match = parts_.matcher.match(owner, reply.bytes, reply.size, now_);
+    }
+    switch (match.kind) {
+    case Matcher::Kind::kAnswer:
+        if (!fall_back(match.pending, reply)) {
+            PendingQuery& pending = queries_[match.pending];
+            pending.record.marks |= match.trailing ? kMarkTrailing : std::uint16_t{0};
+            fill_answer(pending, reply, parts_);
+            finish(match.pending, Status::kAnswered, reply.bytes);
+        }
+        return;
+    case Matcher::Kind::kLate:
+        ++statistics_.late;
+        return;
+    case Matcher::Kind::kDuplicate:
+        ++statistics_.duplicate_answers;
+        return;
+    case Matcher::Kind::kUnmatched:
+        ++statistics_.unmatched;
+        return;
+    case Matcher::Kind::kMalformed:
+        ++statistics_.malformed;
+        return;
+    }
+}
+
+/// A truncated answer: the query goes out again over TCP, with a timeout of its own. Not from here:
+/// a carrier is at work.
+bool InFlight::fall_back(std::uint32_t index, const Reply& reply) {
+    PendingQuery& pending = queries_[index];
+    if (!options_.tcp_fallback || pending.transport != Transport::kUdp ||
+        !parse_header(reply.bytes).value_or(DnsHeader{}).truncated()) {
+        return false;
+    }
+    leave(index, true);
+    pending.transport = Transport::kTcp;
+    pending.place = kNone;
+    pending.waited = true; // its lateness is the server's
+    pending.record.marks |= kMarkFallback;
+    ++statistics_.tcp_fallbacks;
+    parts_.outbox.hold(index);
+    return true;
+}
+
+// Ends
+
+void InFlight::on_failed(std::uint32_t pending, Status status) { finish(pending, status); }
+
+void InFlight::skip(std::uint32_t index, SkipReason reason) {
+    queries_[index].record.reason = reason;
+    finish(index, Status::kSkipped);
+}
+
+void InFlight::expire(Nanoseconds now) {
+    now_ = now;
+    const Nanoseconds read = parts_.carriers.read_until(now);
+    for (int n = 0; n < kExpireBurst; ++n) {
+        const std::uint32_t index = deadlines_.front();
+        if (index == kNone || queries_[index].deadline > read) {
+            return;
+        }
+        if (!parts_.carriers[queries_[index].carrier].expire(index, now)) {
+            finish(index, Status::kTimedOut);
+        }
+    }
+}
+
+Nanoseconds InFlight::next_wake() const {
+    const Nanoseconds hedge = hedges_ ? hedges_->next() : std::numeric_limits<Nanoseconds>::max();
+    return deadlines_.empty() ? hedge : std::min(hedge, queries_[deadlines_.front()].deadline);
+}
+
+/// The query leaves its carrier.
+void InFlight::leave(std::uint32_t index, bool answered) {
+    if (queries_[index].in_flight) {
+        parts_.carriers[queries_[index].carrier].release(index);
+    }
+    land(index);
+    parts_.matcher.end(index, answered, now_);
+    if (hedges_) {
+        hedges_->unwatch(index);
+    }
+}
+
+void InFlight::finish(std::uint32_t index, Status status, Bytes reply) {
+    leave(index, status == Status::kAnswered);
+    PendingQuery& pending = queries_[index];
+    if (pending.pair == kNone || hedges_->settle(index, status)) {
+        pending.record.status = status;
+        pending.record.send = pending.written ? pending.record.send : 0;
+        statistics_.reply_bytes += pending.record.reply_size;
+        statistics_.count_end(status);
+        parts_.results.write(pending, reply, parts_.stamps.to_realtime(pending.record.receive));
+        parts_.outbox.end_of(pending.record.source);
+    }
+    queries_.give_back(index);
+    for (HedgeRow row; hedges_ && hedges_->take_row(row);) {
+        statistics_.hedges_won += row.won ? 1 : 0;
+        parts_.results.write_hedge(row);
+    }
+}
+
+} // namespace reprise::querier

@@ -1,0 +1,191 @@
+#pragma once
+// What the ways to send queries and the replay owe each other.
+
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/base/servers.hh" // IWYU pragma: export
+#include "core/wire/query.hh"
+#include "core/wire/result_file.hh"
+#include "querier/sockets/poller.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+
+namespace reprise::querier {
+
+/// What became of handing a query to a carrier.
+enum class SendResult : std::uint8_t {
+    kStaged,       ///< it leaves with the next flush()
+    kTaken,        ///< the carrier sends it as soon as it can
+    kBusy,         ///< the kernel's buffers are full: again in a moment
+    kNoRoom,       ///< no descriptor: again when an idle socket was closed
+    kFailed,       ///< it will never be sent
+    kNoConnection, ///< the same, for want of a connection
+    kOversize,     ///< larger than the carrier can take
+    kNoAddress     ///< no source address for it on this host
+};
+
+/// Who a reply came to: socket or connection and local address, as one number. Part of the
+/// Matcher's keys; 0 = nobody.
+using Owner = std::uint64_t;
+
+/// What kind of thing an Owner stands for; its low 16 bits.
+inline constexpr std::uint16_t kOwnerSocket = 1;     ///< one socket of a source (mode ports)
+inline constexpr std::uint16_t kOwnerConnection = 2; ///< a TCP connection
+inline constexpr std::uint16_t kOwnerAddress = 3;    ///< a local address (other modes)
+
+/// A numbered socket or connection; numbers are never used again.
+constexpr Owner owner_of(std::uint64_t number, std::uint16_t kind) {
+    return (number << 16U) | kind;
+}
+
+/// A local address and port. Exact for IPv4; a 48-bit hash for IPv6, where two addresses with the
+/// same hash would also need the same id and question to be confused.
+inline Owner owner_of(const Endpoint& local) {
+    if (local.address.is_v4()) {
+        std::uint32_t address = 0;
+        std::memcpy(&address, local.address.bytes.data(), sizeof address);
+        return owner_of((std::uint64_t{address} << 16U) | local.port, kOwnerAddress);
+    }
+    std::uint64_t high = 0;
+    std::uint64_t low = 0;
+    std::memcpy(&high, local.address.bytes.data(), sizeof high);
+    std::memcpy(&low, local.address.bytes.data() + sizeof high, sizeof low);
+    std::uint64_t hash = (high ^ 0x9e3779b97f4a7c15U) * 0xbf58476d1ce4e5b9U;
+    hash = (hash ^ (hash >> 29U) ^ low ^ local.port) * 0x94d049bb133111ebU;
+    return owner_of(hash ^ (hash >> 32U), kOwnerAddress);
+}
+
+/// A DNS message that came back. The bytes may be changed and are lent for the call.
+struct Reply {
+    std::span<std::uint8_t> bytes; ///< the message, or its beginning where `size` is larger
+    size_t size = 0;               ///< of the whole message
+    Nanoseconds received = 0;      ///< CLOCK_MONOTONIC
+};
+
+/// A query left within the system call that began at `before` and ended at `after`
+/// (CLOCK_MONOTONIC). Where the process lost its processor in that call, nobody knows when.
+struct SendCall {
+    Nanoseconds before = 0;
+    Nanoseconds after = 0;
+
+    [[nodiscard]] bool unsure() const { return after - before > 50 * kMicrosecond; }
+};
+
+/// Most messages of one system call, so that its beginning tells when each of them left.
+inline constexpr size_t kMostInCall = 16;
+
+/// What all carriers take of this process together.
+class Resources {
+public:
+    /// Descriptors for files, timers and the parent.
+    static constexpr size_t kReserve = 64;
+
+    /// `descriptors`: the process's limit.
+    explicit Resources(size_t descriptors)
+        : descriptors_(descriptors > kReserve ? descriptors - kReserve : 1) {}
+
+    /// For one socket; false when no descriptor is left.
+    bool take_descriptor() {
+        if (descriptors_ == 0) {
+            return false;
+        }
+        --descriptors_;
+        return true;
+    }
+
+    void give_back_descriptor() { ++descriptors_; }
+
+    /// Connections that are not yet ready for queries: their next step should not wait.
+    size_t opening = 0;
+    /// Bytes of queries that the kernel has not taken; they outlive queries that time out.
+    size_t owed = 0;
+
+private:
+    size_t descriptors_; ///< that may still be opened
+};
+
+/// Called by carriers from within their own calls.
+class CarrierEvents {
+public:
+    CarrierEvents() = default;
+    CarrierEvents(const CarrierEvents&) = delete;
+    CarrierEvents& operator=(const CarrierEvents&) = delete;
+    virtual ~CarrierEvents() = default;
+
+    virtual void on_reply(Owner owner, const Reply& reply) = 0;
+
+    /// The query was handed to the kernel; its owner and wire_id are final. Once more where the
+    /// carrier had to send it again.
+    virtual void on_sent(std::uint32_t pending, const SendCall& call) = 0;
+
+    /// The kernel did not take the staged query.
+    virtual void on_refused(std::uint32_t pending, SendResult result) = 0;
+
+    /// The carrier has forgotten the query, which has no answer and will not be tried again.
+    virtual void on_failed(std::uint32_t pending, Status status) = 0;
+};
+
+/// A way to send queries and to receive the answers. Queries are named by their place among the
+/// PendingQueries. A carrier implements what it needs; what it leaves out does nothing.
+class Carrier {
+public:
+    Carrier() = default;
+    Carrier(const Carrier&) = delete;
+    Carrier& operator=(const Carrier&) = delete;
+    virtual ~Carrier() = default;
+
+    /// Most queries between two flushes.
+    static constexpr size_t kMostStaged = 64;
+
+    /// Opens what the query, which comes next, will need. A close, once the trace has come to it:
+    /// closes what stands for the trace's connection.
+    virtual void prepare(const Query& /*query*/) {}
+
+    /// Goes the query's way as far as that sends nothing.
+    virtual void rehearse(std::uint32_t /*pending*/) {}
+
+    /// On kStaged and kTaken the carrier has the query until release() or on_failed(). Of a taken
+    /// query on_failed() may come before this returns, so it must not be touched afterwards. On
+    /// everything else the query has not changed. A carrier that needs the message for longer than
+    /// until the next flush() has it kept (PendingQueries::keep).
+    virtual SendResult submit(std::uint32_t pending) = 0;
+
+    /// Hands over what is staged: on_sent or on_refused once for every query, those of one source
+    /// in the order they were staged.
+    virtual void flush() {}
+
+    /// An event of one of its descriptors, which it registers under its number. False: there may
+    /// be more to read.
+    virtual bool handle(const EventTag& /*tag*/, std::uint32_t /*events*/) { return true; }
+
+    /// Takes what came since the last call and no event tells of; cheap when nothing did. False:
+    /// there may be more.
+    virtual bool poll() { return true; }
+
+    /// The query has ended or was refused.
+    virtual void release(std::uint32_t /*pending*/) {}
+
+    /// The query's time is up. True where all queries of its connection, and so this one, have
+    /// failed with it (on_failed).
+    virtual bool expire(std::uint32_t /*pending*/, Nanoseconds /*now*/) { return false; }
+
+    /// Closes what is done with or was idle for too long; bounded.
+    virtual void tidy(Nanoseconds /*now*/) {}
+
+    /// Closes the least recently used socket no query waits on; false where there is none.
+    virtual bool evict() { return false; }
+
+    /// When poll() or tidy() has something to do at the latest (CLOCK_MONOTONIC).
+    [[nodiscard]] virtual Nanoseconds next_wake(Nanoseconds /*now*/) const {
+        return std::numeric_limits<Nanoseconds>::max();
+    }
+
+    /// Counts what the kernel dropped and no answer has told of. At the end of the replay.
+    virtual void count_drops() {}
+};
+
+} // namespace reprise::querier

@@ -1,0 +1,391 @@
+#include "querier/udp/udp_carriers.hh"
+
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
+#include "core/wire/query.hh"
+#include "querier/network/network.hh"
+#include "querier/schedule/pending_queries.hh"
+#include "querier/sockets/carrier.hh"
+#include "querier/sockets/poller.hh"
+#include "querier/sockets/socket.hh"
+#include "querier/udp/udp_socket.hh"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <linux/errqueue.h>
+#include <memory>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <utility>
+
+namespace reprise::querier {
+namespace {
+
+constexpr int kPortReceiveBuffer = 4 << 20;
+/// All sources share it: 25,000 answers of ordinary size.
+constexpr int kSharedReceiveBuffer = 32 << 20;
+constexpr unsigned kMostErrors = 64;
+/// An empty send with these flags looks up its route and its neighbor, and no packet leaves: bit 4
+/// is the kernel's MSG_PROBE, which the C library has under another name.
+constexpr int kSendNothing = MSG_CONFIRM | MSG_PROXY | MSG_NOSIGNAL;
+
+/// No descriptor or port left.
+bool out_of_room(int error) {
+    return error == EMFILE || error == ENFILE || error == EAGAIN || error == EADDRINUSE ||
+           error == EADDRNOTAVAIL;
+}
+
+template <typename Info>
+void put_info(msghdr& header, void* control, int level, int type, const Info& info) {
+    header.msg_control = control;
+    header.msg_controllen = CMSG_SPACE(sizeof info);
+    cmsghdr* const part = CMSG_FIRSTHDR(&header);
+    part->cmsg_level = level;
+    part->cmsg_type = type;
+    part->cmsg_len = CMSG_LEN(sizeof info);
+    std::memcpy(CMSG_DATA(part), &info, sizeof info);
+}
+
+/// Whether a message of the error queue tells of an ICMP error. This host's own ones, e.g. of a
+/// query too large for one packet, are in it as well.
+bool tells_of_icmp(msghdr& header) {
+    for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr;
+         part = CMSG_NXTHDR(&header, part)) {
+        if ((part->cmsg_level == IPPROTO_IP && part->cmsg_type == IP_RECVERR) ||
+            (part->cmsg_level == IPPROTO_IPV6 && part->cmsg_type == IPV6_RECVERR)) {
+            sock_extended_err error{};
+            std::memcpy(&error, CMSG_DATA(part), sizeof error);
+            return error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6;
+        }
+    }
+    return false;
+}
+
+} // namespace
+
+// Mode ports
+
+PortsCarrier::PortsCarrier(Poller& poller, const CarrierWish& wish, const CarrierParts& parts)
+    : poller_(poller), clock_(parts.network.clock()), resources_(parts.resources),
+      queries_(parts.queries), servers_(wish.servers), statistics_(parts.statistics),
+      number_(wish.number), out_(parts, true), in_(parts, false) {
+    staged_.reserve(kMostStaged);
+}
+
+SendResult PortsCarrier::open(FileDescriptor& fd, std::uint8_t family) {
+    const auto& server = servers_.of(family);
+    if (!server) {
+        return SendResult::kFailed;
+    }
+    sockaddr_storage address{};
+    const socklen_t size = server->to_sockaddr(address);
+    int error = 0;
+    fd = udp_socket(address.ss_family, kPortReceiveBuffer, error);
+    if (fd.valid() && ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) < 0) {
+        error = errno;
+    }
+    if (error == 0) {
+        return SendResult::kStaged;
+    }
+    return out_of_room(error) ? SendResult::kNoRoom : SendResult::kFailed;
+}
+
+std::uint32_t PortsCarrier::adopt(FileDescriptor fd, std::uint32_t source) {
+    if (free_.empty()) {
+        free_.push_back(static_cast<std::uint32_t>(sockets_.size()));
+        sockets_.emplace_back();
+    }
+    const std::uint32_t place = free_.back();
+    free_.pop_back();
+    Socket& socket = sockets_[place];
+    const std::uint32_t generation = socket.generation + 1;
+    poller_.add(fd.get(), EPOLLIN,
+                {.kind = EventKind::kCarrier,
+                 .carrier = number_,
+                 .place = place,
+                 .generation = generation});
+    socket = {.fd = std::move(fd),
+              .source = source,
+              .generation = generation,
+              .owner = owner_of((++last_owner_ << 8U) | number_, kOwnerSocket),
+              .in_flight = 0,
+              .drops = {},
+              .idle = {}};
+    idle_.push_back(sockets_, place);
+    by_source_[source] = place;
+    return place;
+}
+
+std::uint32_t PortsCarrier::socket_for(std::uint32_t source, std::uint8_t family,
+                                       SendResult& result) {
+    if (const auto known = by_source_.find(source); known != by_source_.end()) {
+        return known->second;
+    }
+    if (!resources_.take_descriptor()) {
+        result = SendResult::kNoRoom;
+        return kNone;
+    }
+    FileDescriptor fd;
+    result = open(fd, family);
+    if (result != SendResult::kStaged) {
+        resources_.give_back_descriptor();
+        return kNone;
+    }
+    return adopt(std::move(fd), source);
+}
+
+void PortsCarrier::release(std::uint32_t pending) {
+    const std::uint32_t place = queries_[pending].place;
+    if (--sockets_[place].in_flight == 0) {
+        idle_.push_back(sockets_, place);
+    }
+}
+
+bool PortsCarrier::evict() {
+    const std::uint32_t place = idle_.front();
+    if (place == kNone) {
+        return false;
+    }
+    Socket& socket = sockets_[place];
+    idle_.remove(sockets_, place);
+    by_source_.erase(socket.source);
+    statistics_.receive_overflows += socket.drops.last_look(socket.fd.get());
+    socket.fd.reset();
+    resources_.give_back_descriptor();
+    free_.push_back(place);
+    ++statistics_.sockets_evicted;
+    return true;
+}
+
+void PortsCarrier::prepare(const Query& query) {
+    SendResult result = SendResult::kStaged;
+    socket_for(query.source_id, query.source.address.family, result);
+}
+
+void PortsCarrier::rehearse(std::uint32_t index) {
+    const PendingQuery& pending = queries_[index];
+    SendResult result = SendResult::kStaged;
+    const std::uint32_t place = socket_for(pending.record.source, pending.family(), result);
+    if (place != kNone && sockets_[place].in_flight == 0) {
+        ::send(sockets_[place].fd.get(), nullptr, 0, kSendNothing);
+    }
+}
+
+SendResult PortsCarrier::submit(std::uint32_t index) {
+    PendingQuery& pending = queries_[index];
+    if (pending.record.query_size > kLargestDatagram) {
+        return SendResult::kOversize;
+    }
+    SendResult result = SendResult::kStaged;
+    const std::uint32_t place = socket_for(pending.record.source, pending.family(), result);
+    if (place == kNone) {
+        return result;
+    }
+    Socket& socket = sockets_[place];
+    pending.owner = socket.owner;
+    pending.place = place;
+    if (socket.in_flight++ == 0) {
+        idle_.remove(sockets_, place);
+    }
+    staged_.push_back(
+        {.place = place, .pending = index, .order = static_cast<std::uint32_t>(staged_.size())});
+    return SendResult::kStaged;
+}
+
+void PortsCarrier::flush() {
+    if (staged_.size() > 1) {
+        // One system call for what one socket has to send; a source's order stays.
+        std::ranges::sort(staged_, {},
+                          [](const Staged& one) { return std::pair(one.place, one.order); });
+    }
+    bool memory = true;
+    Nanoseconds now = clock_.now();
+    for (auto one = staged_.begin(); one != staged_.end();) {
+        const std::uint32_t place = one->place;
+        for (; one != staged_.end() && one->place == place; ++one) {
+            out_.add(one->pending);
+        }
+        if (memory) {
+            memory = out_.send(sockets_[place].fd.get(), now);
+        } else {
+            out_.refuse(ENOBUFS);
+        }
+    }
+    staged_.clear();
+}
+
+bool PortsCarrier::handle(const EventTag& tag, std::uint32_t /*events*/) {
+    Socket& socket = sockets_[tag.place];
+    if ((socket.generation & 0xffffffU) != tag.generation || !socket.fd.valid()) {
+        return true;
+    }
+    const int count = in_.take(socket.fd.get(), socket.drops,
+                               [&](const auto&, const auto&) { return socket.owner; });
+    if (count < 0 && is_icmp(errno)) {
+        ++statistics_.unreachable; // the query it belongs to times out like any other
+        return false;
+    }
+    return count < static_cast<int>(ReceiveBatch::kSize);
+}
+
+void PortsCarrier::count_drops() {
+    for (Socket& socket : sockets_) {
+        if (socket.fd.valid()) {
+            statistics_.receive_overflows += socket.drops.last_look(socket.fd.get());
+        }
+    }
+}
+
+// Modes addresses and mapped
+
+AddressesCarrier::AddressesCarrier(Poller& poller, const CarrierWish& wish,
+                                   const CarrierParts& parts)
+    : poller_(poller), clock_(parts.network.clock()), queries_(parts.queries),
+      statistics_(parts.statistics), source_(wish.source), number_(wish.number), in_(parts, true) {
+    for (const std::uint8_t family : {std::uint8_t{4}, std::uint8_t{6}}) {
+        if (const auto& server = wish.servers.of(family); server) {
+            parts.resources.take_descriptor();
+            auto& one = families_[family == 6 ? 1 : 0] = std::make_unique<Family>(parts);
+            open(*one, *server);
+        }
+    }
+}
+
+void AddressesCarrier::open(Family& family, const Endpoint& server) {
+    family.server_size = server.to_sockaddr(family.server);
+    int error = 0;
+    family.fd = udp_socket(family.server.ss_family, kSharedReceiveBuffer, error);
+    check(family.fd.valid() ? 0 : -1, "socket for source addresses");
+    const int fd = family.fd.get();
+    const bool v6 = server.address.is_v6();
+    const int level = v6 ? IPPROTO_IPV6 : IPPROTO_IP;
+    set_option(fd, level, v6 ? IPV6_RECVPKTINFO : IP_PKTINFO, 1);
+    set_option(fd, level, v6 ? IPV6_RECVERR : IP_RECVERR, 1);
+    // For hosts without a local route of the sources; needs CAP_NET_ADMIN.
+    set_option(fd, level, v6 ? IPV6_TRANSPARENT : IP_TRANSPARENT, 1);
+    if (v6) {
+        set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+    } else {
+        may_fragment(fd, false);
+    }
+    sockaddr_storage any{};
+    any.ss_family = family.server.ss_family;
+    check(::bind(fd, reinterpret_cast<const sockaddr*>(&any), family.server_size), "bind");
+    socklen_t size = sizeof any;
+    check(::getsockname(fd, reinterpret_cast<sockaddr*>(&any), &size), "getsockname");
+    family.port = Endpoint::from_sockaddr(any).port;
+    poller_.add(fd, EPOLLIN,
+                {.kind = EventKind::kCarrier, .carrier = number_, .place = v6 ? 1U : 0U});
+}
+
+void AddressesCarrier::Family::direct(msghdr& header, Control& control, const IpAddress& source) {
+    header.msg_name = &server;
+    header.msg_namelen = server_size;
+    if (source.is_v4()) {
+        in_pktinfo info{};
+        std::memcpy(&info.ipi_spec_dst, source.bytes.data(), sizeof info.ipi_spec_dst);
+        put_info(header, &control, IPPROTO_IP, IP_PKTINFO, info);
+    } else {
+        in6_pktinfo info{};
+        std::memcpy(&info.ipi6_addr, source.bytes.data(), sizeof info.ipi6_addr);
+        put_info(header, &control, IPPROTO_IPV6, IPV6_PKTINFO, info);
+    }
+}
+
+void AddressesCarrier::rehearse(std::uint32_t index) {
+    const PendingQuery& pending = queries_[index];
+    const auto source = source_(pending);
+    Family* const family = families_[place_of(pending)].get();
+    if (family != nullptr && source) {
+        msghdr header{};
+        iovec nothing{};
+        header.msg_iov = &nothing;
+        header.msg_iovlen = 1;
+        Control control{};
+        family->direct(header, control, *source);
+        ::sendmsg(family->fd.get(), &header, kSendNothing);
+    }
+}
+
+SendResult AddressesCarrier::submit(std::uint32_t index) {
+    PendingQuery& pending = queries_[index];
+    const size_t place = place_of(pending);
+    if (!families_[place]) {
+        return SendResult::kFailed;
+    }
+    if (pending.record.query_size > kLargestDatagram) {
+        return SendResult::kOversize;
+    }
+    Family& family = *families_[place];
+    const auto source = source_(pending);
+    if (!source) {
+        return SendResult::kNoAddress;
+    }
+    pending.owner = owner_of({.address = *source, .port = family.port});
+    Control& control = family.controls[family.out.size()];
+    family.direct(family.out.add(index), control, *source);
+    return SendResult::kStaged;
+}
+
+void AddressesCarrier::flush() {
+    for (auto& family : families_) {
+        if (family && family->out.size() > 0) {
+            Nanoseconds now = clock_.now();
+            family->out.send(family->fd.get(), now);
+        }
+    }
+}
+
+bool AddressesCarrier::handle(const EventTag& tag, std::uint32_t /*events*/) {
+    Family& family = *families_[tag.place & 1U];
+    const Endpoint server = Endpoint::from_sockaddr(family.server);
+    const int count = in_.take(
+        family.fd.get(), family.drops, [&](const Ancillary& with, const sockaddr_storage& sender) {
+            // Anybody may send to these addresses; only the server's words count.
+            return Endpoint::from_sockaddr(sender) == server
+                       ? owner_of({.address = with.local, .port = family.port})
+                       : Owner{0};
+        });
+    if (count <= 0) {
+        drain_errors(family);
+        return false;
+    }
+    return count < static_cast<int>(ReceiveBatch::kSize);
+}
+
+/// ICMP errors wait in a queue of their own and keep the socket ready until they are taken.
+void AddressesCarrier::drain_errors(const Family& family) {
+    for (unsigned n = 0; n < kMostErrors; ++n) {
+        std::uint8_t byte = 0;
+        iovec vector{.iov_base = &byte, .iov_len = 1};
+        msghdr header{};
+        header.msg_iov = &vector;
+        header.msg_iovlen = 1;
+        alignas(cmsghdr) std::array<std::uint8_t, 512> control{};
+        header.msg_control = control.data();
+        header.msg_controllen = control.size();
+        if (::recvmsg(family.fd.get(), &header, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
+            return;
+        }
+        // The query it belongs to times out like any other.
+        statistics_.unreachable += tells_of_icmp(header) ? 1U : 0U;
+    }
+}
+
+void AddressesCarrier::count_drops() {
+    for (auto& family : families_) {
+        if (family) {
+            statistics_.receive_overflows += family->drops.last_look(family->fd.get());
+        }
+    }
+}
+
+} // namespace reprise::querier

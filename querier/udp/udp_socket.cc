@@ -1,0 +1,177 @@
+#include "querier/udp/udp_socket.hh"
+
+#include "core/base/clock.hh"
+#include "core/base/fd.hh"
+#include "querier/network/network.hh"
+#include "querier/schedule/pending_queries.hh"
+#include "querier/sockets/carrier.hh"
+#include "querier/sockets/socket.hh"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <utility>
+
+namespace reprise::querier {
+namespace {
+
+/// Twice as many bytes are meant. A neighbor that does not answer holds up to 208 KiB of packets
+/// (net.ipv4.neigh.default.unres_qlen_bytes), which must not be all that a socket may send.
+constexpr int kSendBuffer = 240 << 10;
+/// Pending ICMP errors fail a send that has nothing to do with them, each at most once.
+constexpr unsigned kSendTries = 4;
+
+void set_buffer(int fd, int forced, int plain, int size) {
+    if (!set_option(fd, SOL_SOCKET, forced, size)) {
+        set_option(fd, SOL_SOCKET, plain, size);
+    }
+}
+
+SendResult refusal(int error) {
+    if (error == EMSGSIZE) {
+        return SendResult::kOversize;
+    }
+    return no_buffer(error) ? SendResult::kBusy : SendResult::kFailed;
+}
+
+/// Larger than the link's packets: this one only may go in fragments.
+int send_in_fragments(int fd, mmsghdr& message) {
+    may_fragment(fd, true);
+    const int sent = ::sendmmsg(fd, &message, 1, MSG_NOSIGNAL);
+    const int error = errno;
+    may_fragment(fd, false);
+    errno = error;
+    return sent;
+}
+
+} // namespace
+
+FileDescriptor udp_socket(int family, int receive_buffer, int& error) {
+    FileDescriptor fd(::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    error = fd.valid() ? 0 : errno;
+    if (fd.valid()) {
+        // What the kernel refuses here costs precision or buffer, never correctness.
+        set_option(fd.get(), SOL_SOCKET, SO_TIMESTAMPNS, 1);
+        set_option(fd.get(), SOL_SOCKET, SO_RXQ_OVFL, 1);
+        set_buffer(fd.get(), SO_RCVBUFFORCE, SO_RCVBUF, receive_buffer);
+        set_buffer(fd.get(), SO_SNDBUFFORCE, SO_SNDBUF, kSendBuffer);
+    }
+    return fd;
+}
+
+bool is_icmp(int error) {
+    return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH ||
+           error == EPROTO || error == ENOPROTOOPT || error == EHOSTDOWN;
+}
+
+void may_fragment(int fd, bool may) {
+    set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, may ? IP_PMTUDISC_WANT : IP_PMTUDISC_DO);
+}
+
+std::uint32_t SocketDrops::last_look(int fd) {
+    std::array<std::uint32_t, SK_MEMINFO_VARS> memory{};
+    socklen_t size = sizeof memory;
+    if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory.data(), &size) < 0 || size < sizeof memory) {
+        return 0;
+    }
+    return advance(memory[SK_MEMINFO_DROPS]);
+}
+
+// Sending
+
+SendBatch::SendBatch(const CarrierParts& parts, bool connected)
+    : clock_(parts.network.clock()), queries_(parts.queries), statistics_(parts.statistics),
+      events_(parts.events), connected_(connected) {
+    for (size_t i = 0; i < messages_.size(); ++i) {
+        messages_[i].msg_hdr.msg_iov = &vectors_[i];
+        messages_[i].msg_hdr.msg_iovlen = 1;
+    }
+}
+
+msghdr& SendBatch::add(std::uint32_t pending) {
+    const PendingQuery& query = queries_[pending];
+    pending_[count_] = pending;
+    vectors_[count_] = {.iov_base = const_cast<std::uint8_t*>(query.message),
+                        .iov_len = query.record.query_size};
+    return messages_[count_++].msg_hdr;
+}
+
+bool SendBatch::send(int fd, Nanoseconds& now) {
+    int error = 0;
+    for (size_t first = 0; first < count_;) {
+        first += send_some(fd, first, now, error);
+    }
+    count_ = 0;
+    return !no_buffer(error) || error == EAGAIN; // a full buffer is the socket's own
+}
+
+int SendBatch::call(int fd, size_t first) {
+    const size_t count = std::min(count_ - first, kMostInCall);
+    if (count == 1 && connected_) {
+        const iovec& only = vectors_[first];
+        return ::send(fd, only.iov_base, only.iov_len, MSG_NOSIGNAL) < 0 ? -1 : 1;
+    }
+    return ::sendmmsg(fd, &messages_[first], static_cast<unsigned>(count), MSG_NOSIGNAL);
+}
+
+size_t SendBatch::send_some(int fd, size_t first, Nanoseconds& now, int& error) {
+    unsigned tries = 0;
+    int sent = call(fd, first);
+    while (sent < 0 && is_icmp(errno) && ++tries < kSendTries) {
+        sent = call(fd, first); // an earlier query's error, maybe; then this attempt is our own
+    }
+    if (sent < 0 && errno == EMSGSIZE && !connected_) {
+        sent = send_in_fragments(fd, messages_[first]);
+    }
+    error = sent < 0 ? errno : 0;
+    const SendCall call{.before = std::exchange(now, clock_.now()), .after = now};
+    if (sent < 0) {
+        // What waits for buffers waits together, in its order; else each for itself.
+        const size_t count = no_buffer(error) ? count_ - first : 1;
+        refuse(first, count, error);
+        return count;
+    }
+    statistics_.unreachable += connected_ ? tries : 0U;
+    for (size_t i = first; i < first + static_cast<size_t>(sent); ++i) {
+        events_.on_sent(pending_[i], call);
+    }
+    return static_cast<size_t>(sent);
+}
+
+void SendBatch::refuse(size_t first, size_t count, int error) {
+    for (size_t i = first; i < first + count; ++i) {
+        events_.on_refused(pending_[i], refusal(error));
+    }
+}
+
+// Receiving
+
+ReceiveBatch::ReceiveBatch(const CarrierParts& parts, bool peers)
+    : stamps_(parts.stamps), statistics_(parts.statistics), events_(parts.events),
+      with_peers_(peers), buffers_(kSize * kStride), controls_(kSize), peers_(kSize),
+      vectors_(kSize), messages_(kSize) {
+    for (size_t i = 0; i < kSize; ++i) {
+        vectors_[i] = {.iov_base = &buffers_[i * kStride], .iov_len = kBufferSize};
+        msghdr& header = messages_[i].msg_hdr;
+        header.msg_iov = &vectors_[i];
+        header.msg_iovlen = 1;
+        header.msg_name = peers ? &peers_[i] : nullptr;
+        header.msg_control = &controls_[i];
+    }
+}
+
+int ReceiveBatch::receive(int fd) {
+    for (mmsghdr& message : messages_) {
+        message.msg_hdr.msg_controllen = sizeof(Control);
+        message.msg_hdr.msg_namelen = with_peers_ ? sizeof(sockaddr_storage) : 0;
+    }
+    return ::recvmmsg(fd, messages_.data(), kSize, MSG_DONTWAIT, nullptr);
+}
+
+} // namespace reprise::querier
