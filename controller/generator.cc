@@ -55,21 +55,14 @@ std::optional<Question> Question::parse(std::string_view text) {
     if (!name || !type) {
         return std::nullopt;
     }
-    Question question{.wire = *name, .text = std::string(text)};
-    append16(question.wire, *type);
-    append16(question.wire, 1);
-    return question;
+    return Question{.name = *name, .type = *type, .text = std::string(text)};
 }
 
 Generator::Generator(const Question& question, std::uint32_t sources, const Endpoint& server,
                      double rate, bool recursion_desired)
     : text_(question.text), sources_(sources), server_(server), rate_(rate) {
-    constexpr std::uint16_t kRecursionDesired = 0x0100;
-    const std::uint16_t flags = recursion_desired ? kRecursionDesired : 0;
-    for (const std::uint16_t word : std::array<std::uint16_t, 6>{0, flags, 1, 0, 0, 0}) {
-        append16(message_, word);
-    }
-    message_.insert(message_.end(), question.wire.begin(), question.wire.end());
+    const std::string labels(question.name.begin(), question.name.end() - 1);
+    build_query(message_, {.type = question.type, .recursion_desired = recursion_desired}, labels);
 }
 
 void Generator::next(trace::Message& message) {

@@ -3,6 +3,7 @@
 // the replay itself can do at most is measured with it, without a trace's own cost.
 
 #include "core/base/address.hh"
+#include "core/dns/message.hh"
 #include "core/trace/reader.hh"
 
 #include <cstdint>
@@ -17,7 +18,8 @@ inline constexpr std::uint32_t kMostGenerated = 16'000'000; ///< sources that fi
 
 /// What to ask: "NAME" (type A) or "NAME/TYPE", the type by its name or as a number ("TYPE65").
 struct Question {
-    std::vector<std::uint8_t> wire; ///< name, type and class IN
+    WireBytes name;
+    std::uint16_t type = 0;
     std::string text;
 
     static std::optional<Question> parse(std::string_view text);

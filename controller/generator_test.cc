@@ -61,10 +61,8 @@ TEST(Generator, SourcesSpreadOverThePrefix) {
 
 TEST(Question, TypesByNameAndNumber) {
     const auto type = [](const char* text) {
-        const Question one = question(text);
-        return one.wire.empty()
-                   ? -1
-                   : one.wire[one.wire.size() - 4] * 256 + one.wire[one.wire.size() - 3];
+        const auto one = Question::parse(text);
+        return one ? one->type : -1;
     };
     EXPECT_EQ(type("example.com"), 1);
     EXPECT_EQ(type("example.com./soa"), 6);

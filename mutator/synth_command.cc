@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -198,14 +197,6 @@ trace::OutputForm output_form(const SynthOptions& options, const std::string& ou
     return other ? trace::form_of(output) : trace::OutputForm::kPcap;
 }
 
-std::unique_ptr<SynthSink> open_sink(const SynthOptions& options, const std::string& output) {
-    const trace::OutputForm form = output_form(options, output);
-    if (form == trace::OutputForm::kPcap) {
-        return std::make_unique<PacketSink>(output);
-    }
-    return std::make_unique<QuerySink>(output, trace::make_encoder(form));
-}
-
 void log_synth(const SynthCounts& counts, const SynthSink& sink, double seconds) {
     spdlog::info("work=synth queries={} tcp_queries={} connections={} ipv6_queries={} "
                  "junk_queries={} packets={} bytes={} trace_s={:.6f} elapsed_s={:.2f}",
@@ -255,14 +246,14 @@ int run_synth(const SynthOptions& options, const std::string& output) {
         fmt::print("{}\n", extent_of(plan).line());
         return 0;
     }
-    const auto sink = open_sink(options, output);
-    Synthesizer synthesizer(plan, std::move(tlds), *sink);
+    SynthSink sink(output, output_form(options, output));
+    Synthesizer synthesizer(plan, std::move(tlds), sink);
     Progress progress("synth", check_interrupt);
     while (synthesizer.step()) {
         progress.tick(synthesizer.counts().queries, synthesizer.progress());
     }
     synthesizer.finish();
-    log_synth(synthesizer.counts(), *sink, progress.elapsed_s());
+    log_synth(synthesizer.counts(), sink, progress.elapsed_s());
     return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
+#include "core/dns/message.hh"
 #include "core/trace/reader.hh"
 #include "core/wire/query.hh"
 #include "mutator/synth/query_names.hh"
@@ -65,7 +66,7 @@ inline QueryName wire_name(std::string_view text) {
 inline std::vector<std::uint8_t> query_bytes(std::uint16_t id, std::string_view name,
                                              std::uint16_t type = 1) {
     std::vector<std::uint8_t> out;
-    build_query(out, {.id = id, .type = type}, wire_name(name));
+    build_query(out, {.id = id, .type = type}, wire_name(name).bytes());
     return out;
 }
 

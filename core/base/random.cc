@@ -82,6 +82,26 @@ WeightedChoice::WeightedChoice(const std::vector<double>& weights) {
     }
 }
 
+// Of bursty arrivals' gaps, the short ones: with p of them of mean g/2p and the others of mean
+// g/2(1-p), the mean is g and the squared coefficient of variation 1/2p(1-p) - 1.
+Arrivals::Arrivals(Arrival kind, double rate, double cv)
+    : kind_(kind), rate_(rate), short_share_((1 + std::sqrt((cv * cv - 1) / (cv * cv + 1))) / 2) {}
+
+// Evenly spaced ones are computed from their number, so that no rounding adds up.
+double Arrivals::next(Random& random) {
+    const std::uint64_t number = number_++;
+    const double gap = 1e9 / rate_;
+    if (kind_ == Arrival::kFixed) {
+        offset_ = static_cast<double>(number) * 1e9 / rate_;
+    } else if (number > 0 && kind_ == Arrival::kPoisson) {
+        offset_ += random.exponential(gap);
+    } else if (number > 0) {
+        const double part = random.chance(short_share_) ? short_share_ : 1 - short_share_;
+        offset_ += random.exponential(gap / (2 * part));
+    }
+    return offset_;
+}
+
 std::vector<double> zipf_weights(size_t count, double exponent, double shift) {
     std::vector<double> weights(count);
     for (size_t i = 0; i < count; ++i) {

@@ -69,6 +69,30 @@ private:
     std::vector<Slot> slots_;
 };
 
+enum class Arrival : std::uint8_t { kPoisson, kFixed, kBursty };
+
+/// When made-up queries come: as a Poisson process, evenly spaced, or bursty: then a gap is drawn
+/// from one of two exponential distributions whose queries make up half of the time each (balanced
+/// means), which gives gaps any standard deviation above their mean.
+class Arrivals {
+public:
+    /// `rate` is in queries/s. `cv`, of bursty ones: standard deviation of the gaps over their
+    /// mean, from 1.
+    Arrivals(Arrival kind, double rate, double cv = 1);
+
+    /// Nanoseconds from the first one, which draws nothing, to the next.
+    double next(Random& random);
+
+    [[nodiscard]] Arrival kind() const { return kind_; }
+
+private:
+    Arrival kind_;
+    double rate_;
+    double short_share_; ///< bursty: of the gaps, the short ones
+    double offset_ = 0;  ///< of the latest
+    std::uint64_t number_ = 0;
+};
+
 /// Zipf weights of `count` ranks: rank r (from 1) weighs (r + shift)^-exponent (with a shift it is
 /// Mandelbrot's form). Not normalised.
 std::vector<double> zipf_weights(size_t count, double exponent, double shift = 0);

@@ -310,6 +310,27 @@ std::string_view name_error_text(NameError error) {
     return "is good";
 }
 
+void build_query(std::vector<std::uint8_t>& out, const QueryShape& shape, std::string_view labels) {
+    constexpr size_t kQuestionTail = 5; // root label, type, class
+    constexpr size_t kOpt = 11;
+    const size_t question = kDnsHeaderSize + labels.size() + kQuestionTail;
+    out.assign(question + (shape.edns ? kOpt : 0), 0);
+    store16(out.data(), shape.id);
+    out[2] = shape.recursion_desired ? 1 : 0;
+    out[3] = shape.checking_disabled ? 0x10 : 0;
+    out[5] = 1; // one question
+    out[11] = shape.edns ? 1 : 0;
+    std::ranges::copy(labels, out.begin() + kDnsHeaderSize);
+    store16(out.data() + question - 4, shape.type);
+    store16(out.data() + question - 2, 1);
+    if (shape.edns) {
+        std::uint8_t* const opt = out.data() + question;
+        store16(opt + 1, kTypeOpt);
+        store16(opt + 3, shape.edns_size);
+        opt[7] = shape.dnssec_ok ? 0x80 : 0; // first bit of the flags (RFC 3225)
+    }
+}
+
 std::uint16_t full_rcode(Bytes reply) {
     const auto header = parse_header(reply);
     if (!header) {

@@ -111,6 +111,21 @@ using WireBytes = std::vector<std::uint8_t>;
 /// The same, or nothing.
 std::optional<WireBytes> parse_name(std::string_view text);
 
+/// What a query asks besides its name.
+struct QueryShape {
+    std::uint16_t id = 0;
+    std::uint16_t type = 0;
+    bool recursion_desired = false;
+    bool checking_disabled = false;
+    bool edns = false;
+    bool dnssec_ok = false;
+    std::uint16_t edns_size = 0;
+};
+
+/// Replaces `out` by a query of class IN for a name, in wire form without the root label; with an
+/// empty OPT record where asked.
+void build_query(std::vector<std::uint8_t>& out, const QueryShape& shape, std::string_view labels);
+
 /// Whether two wire names are the same without regard to ASCII case (RFC 4343).
 bool same_name(Bytes a, Bytes b);
 

@@ -3,6 +3,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -20,6 +21,10 @@ enum class Transport : std::uint8_t {
     kHttps = 4,
     kStatelessTcp = 5,
 };
+
+inline constexpr std::array kTransports{Transport::kUdp,   Transport::kTcp,
+                                        Transport::kTls,   Transport::kQuic,
+                                        Transport::kHttps, Transport::kStatelessTcp};
 
 constexpr std::string_view transport_name(Transport transport) {
     switch (transport) {

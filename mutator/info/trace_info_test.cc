@@ -38,7 +38,7 @@ TraceFigures small_trace() {
     add(30'000'000, query_bytes(5, "e"), 9);
     std::vector<std::uint8_t> edns;
     build_query(edns, {.id = 6, .type = 43, .edns = true, .dnssec_ok = true, .edns_size = 4096},
-                wire_name("f"));
+                wire_name("f").bytes());
     add(kSecond, edns);
     info.finish();
     return info.figures();

@@ -12,8 +12,8 @@
 #include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
+#include "core/wire/query.hh"
 #include "mutator/output/output_file.hh"
-#include "mutator/output/pcap_writer.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -25,6 +25,8 @@
 
 namespace reprise::mutator {
 namespace {
+
+constexpr size_t kFullBuffer = 256UL << 10U;
 
 struct Kept {
     std::uint64_t queries = 0; ///< whole ones, over UDP
@@ -40,8 +42,9 @@ std::uint32_t missing_of(const trace::Packet& packet) {
 
 class Reducer {
 public:
-    explicit Reducer(const ReduceOptions& options)
-        : ports_(options.ports), writer_(options.output) {}
+    explicit Reducer(const ReduceOptions& options) : ports_(options.ports), file_(options.output) {
+        encoder_.begin(out_);
+    }
 
     void add(const trace::Packet& packet) {
         trace::Message message;
@@ -51,14 +54,22 @@ public:
             break;
         case trace::Sorted::kAssembler:
             ++kept_.packets;
-            writer_.write(packet.time, trace::network_layer(packet), missing_of(packet));
+            trace::append_packet(out_, packet.time, trace::network_layer(packet),
+                                 missing_of(packet));
             break;
         case trace::Sorted::kNothing:
             break;
         }
+        if (out_.size() >= kFullBuffer) {
+            file_.write(out_);
+            out_.clear();
+        }
     }
 
-    void finish() { writer_.finish(); }
+    void finish() {
+        file_.write(out_);
+        file_.finish();
+    }
 
     [[nodiscard]] const Kept& kept() const { return kept_; }
 
@@ -77,14 +88,19 @@ private:
             return;
         }
         ++kept_.queries;
-        trace::build_udp(datagram_, message.source, message.destination, message.bytes);
-        writer_.write(message.time, datagram_);
+        Query query;
+        query.trace_time = message.time;
+        query.source = message.source;
+        query.destination = message.destination;
+        query.message = message.bytes;
+        encoder_.encode(query, out_);
     }
 
     trace::DnsPorts ports_;
     trace::Tally tally_;
-    PcapWriter writer_;
-    std::vector<std::uint8_t> datagram_;
+    OutputFile file_;
+    std::string out_; ///< not written yet
+    trace::PcapEncoder encoder_;
     Kept kept_;
 };
 

@@ -43,7 +43,7 @@ SynthOptions parsed(std::vector<std::string> words) {
 class ProfilesTest : public ::testing::Test {
 protected:
     SynthCounts make(const SynthOptions& options) {
-        PacketSink sink(path_);
+        SynthSink sink(path_, trace::OutputForm::kPcap);
         Synthesizer synthesizer(check_options(options), kTlds, sink);
         while (synthesizer.step()) {
         }

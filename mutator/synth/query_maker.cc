@@ -1,6 +1,7 @@
 #include "mutator/synth/query_maker.hh"
 
 #include "core/base/random.hh"
+#include "core/dns/message.hh"
 #include "mutator/synth/clients.hh"
 #include "mutator/synth/name_list.hh"
 #include "mutator/synth/query_names.hh"
@@ -114,7 +115,7 @@ bool QueryMaker::make(const ClientHabit& habit, Random& random, std::vector<std:
     shape.type = mix_[types_.draw(random)].value;
     shape.recursion_desired = random.chance(rd_share_);
     const bool junk = make_name(shape.type, random, name_);
-    build_query(out, shape, name_);
+    build_query(out, shape, name_.bytes());
     return junk;
 }
 

@@ -1,6 +1,5 @@
 #include "mutator/synth/query_names.hh"
 
-#include "core/base/bytes.hh"
 #include "core/base/random.hh"
 #include "core/dns/words.hh"
 
@@ -37,16 +36,6 @@ constexpr double kProbeShare = 0.5; ///< of junk
 
 template <typename Table> std::string_view pick(const Table& table, Random& random) {
     return table[random.below(table.size())];
-}
-
-constexpr size_t kHeader = 12;
-constexpr size_t kQuestionTail = 5; ///< root label, type, class
-constexpr size_t kOpt = 11;
-
-void fill_opt(std::uint8_t* at, const QueryShape& shape) {
-    store16(at + 1, 41);
-    store16(at + 3, shape.edns_size);
-    at[7] = shape.dnssec_ok ? 0x80 : 0; // first bit of the flags (RFC 3225)
 }
 
 } // namespace
@@ -144,25 +133,6 @@ void NameMaker::make_junk(std::uint16_t type, Random& random, QueryName& out) {
         out.add(pick(kMachines, random));
     }
     out.add(pick(leaked_, random));
-}
-
-void build_query(std::vector<std::uint8_t>& out, const QueryShape& shape, const QueryName& name) {
-    const std::string_view labels = name.bytes();
-    const size_t question = kHeader + labels.size() + kQuestionTail;
-    out.assign(question + (shape.edns ? kOpt : 0), 0);
-    store16(out.data(), shape.id);
-    out[2] = shape.recursion_desired ? 1 : 0;
-    out[3] = shape.checking_disabled ? 0x10 : 0;
-    out[5] = 1; // one question
-    out[11] = shape.edns ? 1 : 0;
-    if (!labels.empty()) {
-        std::memcpy(out.data() + kHeader, labels.data(), labels.size());
-    }
-    store16(out.data() + question - 4, shape.type);
-    store16(out.data() + question - 2, 1);
-    if (shape.edns) {
-        fill_opt(out.data() + question, shape);
-    }
 }
 
 } // namespace reprise::mutator

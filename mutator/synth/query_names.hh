@@ -1,5 +1,5 @@
 #pragma once
-// Names that a root server is asked for, and the queries around them.
+// Names that a root server is asked for.
 
 #include "core/base/random.hh"
 
@@ -58,20 +58,5 @@ private:
     std::vector<std::string_view> leaked_; ///< local TLDs that are not delegated
     std::string scratch_;
 };
-
-/// What a query asks besides its name.
-struct QueryShape {
-    std::uint16_t id = 0;
-    std::uint16_t type = 0;
-    bool recursion_desired = false;
-    bool checking_disabled = false;
-    bool edns = false;
-    bool dnssec_ok = false;
-    std::uint16_t edns_size = 0;
-};
-
-/// Replaces `out` by a DNS query of class IN (RFC 1035), with an empty OPT record (RFC 6891) where
-/// asked.
-void build_query(std::vector<std::uint8_t>& out, const QueryShape& shape, const QueryName& name);
 
 } // namespace reprise::mutator

@@ -21,7 +21,7 @@ namespace {
 /// The name of a query made for it, in presentation form.
 std::string text_of(const QueryName& name) {
     std::vector<std::uint8_t> message;
-    build_query(message, {.type = 1}, name);
+    build_query(message, {.type = 1}, name.bytes());
     const auto question = parse_question(message);
     return question ? name_text(question->name) : "unreadable";
 }
@@ -40,7 +40,7 @@ TEST(Query, HeaderQuestionAndOpt) {
                  .edns = true,
                  .dnssec_ok = true,
                  .edns_size = 1232},
-                wire_name("www.example"));
+                wire_name("www.example").bytes());
     const auto header = parse_header(message);
     ASSERT_TRUE(header);
     EXPECT_EQ(header->id, 0x1234);
@@ -58,7 +58,7 @@ TEST(Query, HeaderQuestionAndOpt) {
 
 TEST(Query, WithoutEdnsAndAtTheRoot) {
     std::vector<std::uint8_t> message;
-    build_query(message, {.id = 1, .type = 2}, QueryName());
+    build_query(message, {.id = 1, .type = 2}, {});
     EXPECT_EQ(message.size(), 17U);
     EXPECT_FALSE(parse_edns(message));
     EXPECT_EQ(name_text(parse_question(message)->name), ".");

@@ -32,13 +32,6 @@ std::uint64_t draw_geometric(double mean, Random& random) {
     return count;
 }
 
-/// Of bursty arrivals' gaps, the short ones: with p of them of mean g/2p and the others of mean
-/// g/2(1-p), the mean is g and the squared coefficient of variation 1/2p(1-p) - 1.
-double short_gaps(double cv) {
-    const double square = cv * cv;
-    return (1 + std::sqrt((square - 1) / (square + 1))) / 2;
-}
-
 } // namespace
 
 Synthesizer::Synthesizer(const SynthPlan& plan, std::vector<std::string> tlds, SynthSink& sink)
@@ -46,30 +39,13 @@ Synthesizer::Synthesizer(const SynthPlan& plan, std::vector<std::string> tlds, S
       queries_(make_query_maker(plan, std::move(tlds))), sink_(sink),
       start_(static_cast<Nanoseconds>(std::floor(plan.options.start_s)) * kSecond +
              std::llround((plan.options.start_s - std::floor(plan.options.start_s)) * 1e9)),
-      short_share_(short_gaps(plan.options.gap_cv)) {}
-
-// Evenly spaced arrivals are computed from their number, so that no rounding adds up.
-double Synthesizer::next_arrival() {
-    if (plan_.options.arrival == Arrival::kFixed) {
-        return static_cast<double>(counts_.queries) * 1e9 / plan_.options.rate_qps;
-    }
-    return counts_.queries == 0 ? 0 : offset_ + next_gap();
-}
-
-double Synthesizer::next_gap() {
-    const double gap = 1e9 / plan_.options.rate_qps;
-    if (plan_.options.arrival == Arrival::kPoisson) {
-        return random_.exponential(gap);
-    }
-    const double part = random_.chance(short_share_) ? short_share_ : 1 - short_share_;
-    return random_.exponential(gap / (2 * part));
-}
+      arrivals_(plan.options.arrival, plan.options.rate_qps, plan.options.gap_cv) {}
 
 bool Synthesizer::step() {
     if (counts_.queries >= plan_.most_queries) {
         return false;
     }
-    offset_ = next_arrival();
+    offset_ = arrivals_.next(random_);
     if (offset_ >= plan_.duration_ns) {
         return false;
     }
@@ -113,7 +89,7 @@ void Synthesizer::send_udp(Nanoseconds time) {
 void Synthesizer::send_tcp(Nanoseconds time) {
     TcpFlow& flow = flow_ ? *flow_ : open_connection(time);
     make_message(clients_.habit(flow_client_));
-    flow.send(time, message_, sink_);
+    flow.send(time, message_);
     ++counts_.tcp_queries;
     if (--flow_left_ == 0) {
         close(time);
@@ -124,12 +100,12 @@ TcpFlow& Synthesizer::open_connection(Nanoseconds time) {
     flow_client_ = clients_.draw(random_);
     flow_left_ = draw_geometric(plan_.options.tcp_queries, random_);
     const Endpoint client = free_endpoint(flow_client_, time);
-    sink_.open(++counts_.connections);
-    return flow_.emplace(time, client, server_for(flow_client_), random_, sink_);
+    return flow_.emplace(time, ++counts_.connections, client, server_for(flow_client_), random_,
+                         sink_);
 }
 
 void Synthesizer::close(Nanoseconds time) {
-    busy_[flow_->client()] = flow_->close(time, sink_);
+    busy_[flow_->client()] = flow_->close(time);
     flow_.reset();
 }
 

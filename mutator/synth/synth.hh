@@ -1,15 +1,12 @@
 #pragma once
 // Synthesis of a trace.
 //
-// Arrivals are a Poisson process, evenly spaced, or bursty: then a gap is drawn from one of two
-// exponential distributions whose queries make up half of the time each (balanced means), which
-// gives gaps any standard deviation above their mean. Each arrival is a query of a client drawn by
-// activity; with probability tcp_share it travels by TCP. A TCP arrival opens a connection (the SYN
-// is at the arrival, the query follows a round trip later) or, while the newest connection still
-// has queries to send, goes on that one, so the share stays exact and connections carry tcp_queries
-// in the mean. One random stream feeds everything in order of arrival: the same options and seed
-// give the same bytes on every machine. Memory does not grow with the trace: only TCP packets of
-// the next round trips wait.
+// Each arrival (Arrivals) is a query of a client drawn by activity; with probability tcp_share it
+// travels by TCP. A TCP arrival opens a connection (the SYN is at the arrival, the query follows a
+// round trip later) or, while the newest connection still has queries to send, goes on that one, so
+// the share stays exact and connections carry tcp_queries in the mean. One random stream feeds
+// everything in order of arrival: the same options and seed give the same bytes on every machine.
+// Memory does not grow with the trace: only TCP packets of the next round trips wait.
 
 #include "core/base/clock.hh"
 #include "core/base/random.hh"
@@ -56,8 +53,6 @@ public:
     [[nodiscard]] double progress() const;
 
 private:
-    double next_arrival();
-    double next_gap();
     void make_message(const ClientHabit& habit);
     void send_udp(Nanoseconds time);
     void send_tcp(Nanoseconds time);
@@ -79,8 +74,8 @@ private:
     std::uint32_t flow_client_ = 0;
     std::uint64_t flow_left_ = 0;
     Nanoseconds start_ = 0;
-    double offset_ = 0;      ///< of the last arrival from the start, ns
-    double short_share_ = 1; ///< bursty: of the gaps, the short ones
+    Arrivals arrivals_;
+    double offset_ = 0; ///< of the last arrival from the start, ns
     SynthCounts counts_;
     std::vector<std::uint8_t> message_;
 };

@@ -49,7 +49,7 @@ TEST(SynthData, RootIsLikeTheRealMinute) {
     SynthOptions options = profile_options("root");
     options.queries = real.all.queries;
     {
-        PacketSink sink(temporary.file("root.pcap"));
+        SynthSink sink(temporary.file("root.pcap"), trace::OutputForm::kPcap);
         Synthesizer synthesizer(check_options(options), {"com", "net", "org", "arpa", "de", "uk"},
                                 sink);
         while (synthesizer.step()) {

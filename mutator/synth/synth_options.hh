@@ -3,6 +3,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/prefix.hh"
+#include "core/base/random.hh"
 
 #include <cstdint>
 #include <optional>
@@ -11,8 +12,6 @@
 #include <vector>
 
 namespace reprise::mutator {
-
-enum class Arrival : std::uint8_t { kPoisson, kFixed, kBursty };
 
 /// Where names come from: root-like by few rules, root-like by the figures of a real minute, one
 /// name a query below a domain, a list.

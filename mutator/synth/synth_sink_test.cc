@@ -48,12 +48,12 @@ TEST(SynthSink, FormsHoldTheSame) {
     options.tcp_share = 0.3;
     options.tcp_queries = 3;
     options.ipv6_share = 0.2;
-    PacketSink packets(folder.file("a.pcap"));
+    SynthSink packets(folder.file("a.pcap"), trace::OutputForm::kPcap);
     make(packets, options);
     const auto expected = rows(folder.file("a.pcap"));
     for (const auto& [form, name] : {std::pair(trace::OutputForm::kText, "a.tsv"),
                                      std::pair(trace::OutputForm::kStream, "a.rps")}) {
-        QuerySink queries(folder.file(name), trace::make_encoder(form));
+        SynthSink queries(folder.file(name), form);
         make(queries, options);
         EXPECT_EQ(queries.records(), expected.size());
         EXPECT_EQ(rows(folder.file(name)), expected) << name;

@@ -25,7 +25,7 @@ const std::vector<std::string> kTlds{"com", "net", "org", "arpa", "xn--p1ai", "m
 class SynthTest : public ::testing::Test {
 protected:
     SynthCounts make(const SynthOptions& options) {
-        PacketSink sink(path_);
+        SynthSink sink(path_, trace::OutputForm::kPcap);
         Synthesizer synthesizer(check_options(options), kTlds, sink);
         while (synthesizer.step()) {
         }

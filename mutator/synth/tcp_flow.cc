@@ -5,14 +5,19 @@
 #include "core/base/clock.hh"
 #include "core/base/random.hh"
 #include "core/trace/forms/pcap/pcap_encoder.hh"
+#include "mutator/synth/synth_sink.hh"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <utility>
-#include <vector>
 
 namespace reprise::mutator {
 namespace {
+
+using trace::kTcpAck;
+using trace::kTcpFin;
+using trace::kTcpPush;
+using trace::kTcpSyn;
 
 constexpr Nanoseconds kServerDelay = 20 * kMicrosecond;
 constexpr Nanoseconds kPacketGap = 1 * kMicrosecond;
@@ -23,53 +28,38 @@ Nanoseconds draw_round_trip(Random& random) {
 
 } // namespace
 
-void PacketQueue::put(Nanoseconds time, const trace::TcpPacket& segment) {
-    std::vector<std::uint8_t> packet;
-    trace::build_tcp(packet, segment);
-    heap_.push({time, order_++, std::move(packet)});
-}
-
-TcpFlow::TcpFlow(Nanoseconds time, const Endpoint& client, const Endpoint& server, Random& random,
-                 SegmentSink& segments)
-    : client_(client), server_(server), round_trip_(draw_round_trip(random)),
-      client_next_(static_cast<std::uint32_t>(random.bits())),
-      server_next_(static_cast<std::uint32_t>(random.bits())) {
-    from_client(time, trace::kTcpSyn, {}, segments);
-    from_server(time + kServerDelay, trace::kTcpSyn | trace::kTcpAck, segments);
+TcpFlow::TcpFlow(Nanoseconds time, std::uint64_t number, const Endpoint& client,
+                 const Endpoint& server, Random& random, SynthSink& sink)
+    : sink_(&sink), number_(number), round_trip_(draw_round_trip(random)),
+      tcp_{.ends = {client, server},
+           .next = {static_cast<std::uint32_t>(random.bits()),
+                    static_cast<std::uint32_t>(random.bits())}} {
+    put(time, kClient, kTcpSyn);
+    put(time + kServerDelay, kServer, kTcpSyn | kTcpAck);
     last_ = time + kServerDelay + round_trip_;
-    from_client(last_, trace::kTcpAck, {}, segments);
+    put(last_, kClient, kTcpAck);
 }
 
-void TcpFlow::send(Nanoseconds time, Bytes message, SegmentSink& segments) {
+void TcpFlow::send(Nanoseconds time, Bytes message) {
     last_ = std::max(time, last_ + kPacketGap);
     payload_.clear();
     append16(payload_, message.size());
     payload_.insert(payload_.end(), message.begin(), message.end());
-    from_client(last_, trace::kTcpPush | trace::kTcpAck, payload_, segments);
-    from_server(last_ + kServerDelay, trace::kTcpAck, segments);
+    put(last_, kClient, kTcpPush | kTcpAck, payload_);
+    put(last_ + kServerDelay, kServer, kTcpAck);
 }
 
-Nanoseconds TcpFlow::close(Nanoseconds time, SegmentSink& segments) {
+Nanoseconds TcpFlow::close(Nanoseconds time) {
     const Nanoseconds fin = std::max(time, last_ + kServerDelay + round_trip_);
-    from_client(fin, trace::kTcpFin | trace::kTcpAck, {}, segments);
-    from_server(fin + kServerDelay, trace::kTcpFin | trace::kTcpAck, segments);
+    put(fin, kClient, kTcpFin | kTcpAck);
+    put(fin + kServerDelay, kServer, kTcpFin | kTcpAck);
     const Nanoseconds end = fin + kServerDelay + round_trip_;
-    from_client(end, trace::kTcpAck, {}, segments);
+    put(end, kClient, kTcpAck);
     return end;
 }
 
-void TcpFlow::from_client(Nanoseconds time, std::uint8_t flags, Bytes payload,
-                          SegmentSink& segments) {
-    const bool acknowledges = (flags & trace::kTcpAck) != 0;
-    segments.put(time,
-                 {client_, server_, client_next_, acknowledges ? server_next_ : 0, flags, payload});
-    client_next_ += static_cast<std::uint32_t>(payload.size());
-    client_next_ += (flags & (trace::kTcpSyn | trace::kTcpFin)) != 0 ? 1U : 0U;
-}
-
-void TcpFlow::from_server(Nanoseconds time, std::uint8_t flags, SegmentSink& segments) {
-    segments.put(time, {server_, client_, server_next_, client_next_, flags, {}});
-    server_next_ += (flags & (trace::kTcpSyn | trace::kTcpFin)) != 0 ? 1U : 0U;
+void TcpFlow::put(Nanoseconds time, size_t from, unsigned flags, Bytes payload) {
+    sink_->segment(time, number_, tcp_.segment(from, static_cast<std::uint8_t>(flags), payload));
 }
 
 } // namespace reprise::mutator

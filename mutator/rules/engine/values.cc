@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -23,9 +22,6 @@
 
 namespace reprise::mutator {
 namespace {
-
-constexpr std::array kTransports{Transport::kUdp,  Transport::kTcp,   Transport::kTls,
-                                 Transport::kQuic, Transport::kHttps, Transport::kStatelessTcp};
 
 // "udp:90"; the last colon, as values may hold some.
 Weighted weighted(const Arguments& arguments, std::string_view key, const std::string& text) {

@@ -1,6 +1,7 @@
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 #include "mutator/rules/message/message_layout.hh"
+#include "mutator/rules/rules_test_support.hh"
 #include "mutator/rules/testing/messages.hh"
 
 #include <gmock/gmock.h>
@@ -20,7 +21,6 @@ using testing::changed;
 using ::testing::HasSubstr;
 using testing::MessageMaker;
 using testing::Octets;
-using testing::refusal;
 using testing::shown;
 
 Octets with_options(std::string_view options) {
@@ -97,7 +97,7 @@ TEST(EdnsRule, SubnetsOfBothFamilies) {
 }
 
 TEST(EdnsRule, SubnetsAreDrawnBySource) {
-    const auto rule = testing::make_rule("edns", "ecs=192.0.2.0/24,198.51.100.0/24,203.0.113.0/24");
+    const auto rule = make_rule("edns", "ecs=192.0.2.0/24,198.51.100.0/24,203.0.113.0/24");
     const auto out = testing::run(*rule, std::vector<Octets>(3000, kPlain), 100, 300);
     std::map<Octets, int> times;
     for (size_t i = 0; i < out.size(); ++i) {
@@ -109,12 +109,12 @@ TEST(EdnsRule, SubnetsAreDrawnBySource) {
 }
 
 TEST(EdnsRule, CookiesAreOneASource) {
-    const auto rule = testing::make_rule("edns", "cookie=random");
+    const auto rule = make_rule("edns", "cookie=random");
     const auto out = testing::run(*rule, std::vector<Octets>(600, kPlain), 7, 200);
     std::set<Octets> cookies(out.begin(), out.end());
     EXPECT_EQ(cookies.size(), 200U);
     EXPECT_EQ(out[5], out[205]);
-    const auto other = testing::make_rule("edns", "cookie=random", 2);
+    const auto other = make_rule("edns", "cookie=random", 2);
     EXPECT_NE(testing::run(*other, {kPlain})[0], out[0]);
 }
 
@@ -146,7 +146,7 @@ TEST(EdnsRule, PaddingOfEverySize) {
 
 TEST(EdnsRule, SignaturesStayLastAndAreCounted) {
     const Octets message = MessageMaker().question("www.example.com.").tsig().bytes();
-    const auto rule = testing::make_rule("edns", "on");
+    const auto rule = make_rule("edns", "on");
     const Octets made = testing::run(*rule, {message}).at(0);
     EXPECT_EQ(made, MessageMaker().question("www.example.com.").opt(1232).tsig().bytes());
     EXPECT_EQ(rule->counts().at("signed"), 1U);
@@ -168,7 +168,7 @@ TEST(EdnsRule, PinnedMessagesAreKept) {
     maker.question("a.").opt().record(3, std::string_view("\1b\0", 3), 1, "addr");
     const Octets message = maker.record(3, "\xc0\x1e", 1, "addr").bytes();
     for (const char* value : {"off", "nsid=on"}) {
-        const auto rule = testing::make_rule("edns", value);
+        const auto rule = make_rule("edns", value);
         EXPECT_EQ(testing::run(*rule, {message}).at(0), message);
         EXPECT_EQ(rule->counts().at("compressed"), 1U);
     }
@@ -179,12 +179,12 @@ TEST(EdnsRule, MalformedMessagesAreKeptOrDropped) {
     Octets cut = with_options("");
     cut.pop_back();
     const Octets bad_option = with_options("\xfd\xe9");
-    const auto rule = testing::make_rule("edns", "nsid=on");
+    const auto rule = make_rule("edns", "nsid=on");
     EXPECT_EQ(testing::run(*rule, {cut, bad_option, {1, 2, 3}}),
               (std::vector<Octets>{cut, bad_option, {1, 2, 3}}));
     EXPECT_EQ(rule->counts(),
               (RuleCounts{{"seen", 3}, {"matched", 3}, {"changed", 0}, {"malformed", 3}}));
-    const auto dropper = testing::make_rule("edns", "nsid=on", 1, true);
+    const auto dropper = make_rule("edns", "nsid=on", 1, true);
     EXPECT_EQ(testing::run(*dropper, {cut, kPlain, bad_option, kPlain}).size(), 2U);
     EXPECT_EQ(dropper->counts().at("dropped"), 2U);
     EXPECT_NE(changed("edns", "size=512", bad_option), bad_option) << "needs no options";
@@ -192,28 +192,28 @@ TEST(EdnsRule, MalformedMessagesAreKeptOrDropped) {
 
 TEST(EdnsRule, MessagesNeverGrowTooLong) {
     const Octets message = MessageMaker().question("a.").raw(std::string(65'510, 'x')).bytes();
-    const auto rule = testing::make_rule("edns", "on");
+    const auto rule = make_rule("edns", "on");
     EXPECT_EQ(testing::run(*rule, {message}).at(0), message);
     EXPECT_EQ(rule->counts().at("too_long"), 1U);
 }
 
 TEST(EdnsRule, RefusesWhatContradicts) {
-    EXPECT_THAT(refusal("edns", "set=off,size=1232"), HasSubstr("contradicts set=off"));
-    EXPECT_THAT(refusal("edns", "share=50"), HasSubstr("nothing to set"));
-    EXPECT_THAT(refusal("edns", "size=65536"), HasSubstr("0 to 65535"));
-    EXPECT_THAT(refusal("edns", "version=256"), HasSubstr("version"));
-    EXPECT_THAT(refusal("edns", "cookie=abc"), HasSubstr("cookie"));
-    EXPECT_THAT(refusal("edns", "cookie=00010203040506xx"), HasSubstr("cookie"));
-    EXPECT_THAT(refusal("edns", "ecs=192.0.2.0/33"), HasSubstr("ecs"));
-    EXPECT_THAT(refusal("edns", "ecs=off,192.0.2.0/24"), HasSubstr("off"));
-    EXPECT_THAT(refusal("edns", "padding=0"), HasSubstr("padding"));
-    EXPECT_THAT(refusal("edns", "maybe"), HasSubstr("on"));
-    EXPECT_THAT(refusal("edns", "verzion=1"), HasSubstr("did you mean version"));
-    EXPECT_EQ(refusal("edns", "cookie=00010203040506070001020304050607"), "");
+    EXPECT_THAT(complaint("edns", "set=off,size=1232"), HasSubstr("contradicts set=off"));
+    EXPECT_THAT(complaint("edns", "share=50"), HasSubstr("nothing to set"));
+    EXPECT_THAT(complaint("edns", "size=65536"), HasSubstr("0 to 65535"));
+    EXPECT_THAT(complaint("edns", "version=256"), HasSubstr("version"));
+    EXPECT_THAT(complaint("edns", "cookie=abc"), HasSubstr("cookie"));
+    EXPECT_THAT(complaint("edns", "cookie=00010203040506xx"), HasSubstr("cookie"));
+    EXPECT_THAT(complaint("edns", "ecs=192.0.2.0/33"), HasSubstr("ecs"));
+    EXPECT_THAT(complaint("edns", "ecs=off,192.0.2.0/24"), HasSubstr("off"));
+    EXPECT_THAT(complaint("edns", "padding=0"), HasSubstr("padding"));
+    EXPECT_THAT(complaint("edns", "maybe"), HasSubstr("on"));
+    EXPECT_THAT(complaint("edns", "verzion=1"), HasSubstr("did you mean version"));
+    EXPECT_EQ(complaint("edns", "cookie=00010203040506070001020304050607"), "");
 }
 
 TEST(EdnsRule, SharesAreExact) {
-    const auto rule = testing::make_rule("edns", "do=on,share=30");
+    const auto rule = make_rule("edns", "do=on,share=30");
     const auto out = testing::run(*rule, std::vector<Octets>(10'000, kPlain));
     size_t with = 0;
     for (const Octets& message : out) {

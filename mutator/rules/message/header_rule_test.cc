@@ -1,4 +1,5 @@
 #include "mutator/rules/engine/rule.hh"
+#include "mutator/rules/rules_test_support.hh"
 #include "mutator/rules/testing/messages.hh"
 
 #include <gmock/gmock.h>
@@ -14,7 +15,6 @@ namespace {
 using ::testing::HasSubstr;
 using testing::MessageMaker;
 using testing::Octets;
-using testing::refusal;
 
 std::uint16_t flags(const std::string& value, std::uint16_t before) {
     const Octets made =
@@ -37,7 +37,7 @@ TEST(HeaderRule, SetsTheOpcode) {
 }
 
 TEST(HeaderRule, NeedsNoMoreThanAHeader) {
-    const auto rule = testing::make_rule("header", "rd");
+    const auto rule = make_rule("header", "rd");
     const Octets bare(12, 0);
     Octets announced = bare;
     announced[5] = 1;
@@ -50,7 +50,7 @@ TEST(HeaderRule, NeedsNoMoreThanAHeader) {
 }
 
 TEST(HeaderRule, CountsWhatIsChangedAndSigned) {
-    const auto rule = testing::make_rule("header", "cd");
+    const auto rule = make_rule("header", "cd");
     const Octets done = MessageMaker(0x0010).question("a.").bytes();
     const Octets signed_one = MessageMaker(0).question("a.").tsig().bytes();
     testing::run(*rule, {done, signed_one, testing::plain()});
@@ -59,13 +59,13 @@ TEST(HeaderRule, CountsWhatIsChangedAndSigned) {
 }
 
 TEST(HeaderRule, RefusesWhatContradicts) {
-    EXPECT_THAT(refusal("header", "rd,-rd"), HasSubstr("rd is there twice"));
-    EXPECT_THAT(refusal("header", "set=cd,cd=off"), HasSubstr("cd is there twice"));
-    EXPECT_THAT(refusal("header", "rx"), HasSubstr("rx"));
-    EXPECT_THAT(refusal("header", "opcode=NOTIFI"), HasSubstr("NOTIFY"));
-    EXPECT_THAT(refusal("header", "opcode=16"), HasSubstr("16"));
-    EXPECT_THAT(refusal("header", "opcod=1"), HasSubstr("opcode"));
-    EXPECT_THAT(refusal("header", "share=10"), HasSubstr("nothing to set"));
+    EXPECT_THAT(complaint("header", "rd,-rd"), HasSubstr("rd is there twice"));
+    EXPECT_THAT(complaint("header", "set=cd,cd=off"), HasSubstr("cd is there twice"));
+    EXPECT_THAT(complaint("header", "rx"), HasSubstr("rx"));
+    EXPECT_THAT(complaint("header", "opcode=NOTIFI"), HasSubstr("NOTIFY"));
+    EXPECT_THAT(complaint("header", "opcode=16"), HasSubstr("16"));
+    EXPECT_THAT(complaint("header", "opcod=1"), HasSubstr("opcode"));
+    EXPECT_THAT(complaint("header", "share=10"), HasSubstr("nothing to set"));
 }
 
 } // namespace

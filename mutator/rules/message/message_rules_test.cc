@@ -4,6 +4,7 @@
 #include "core/dns/message.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/message/message_layout.hh"
+#include "mutator/rules/rules_test_support.hh"
 #include "mutator/rules/testing/messages.hh"
 
 #include <gtest/gtest.h>
@@ -74,7 +75,7 @@ TEST(MessageRules, DrawnMessagesAreWellFormed) {
 
 TEST(MessageRules, WellFormedStaysWellFormed) {
     for (const auto& [kind, value] : all_rules()) {
-        const auto rule = testing::make_rule(kind, value);
+        const auto rule = make_rule(kind, value);
         const auto out = testing::run(*rule, messages());
         ASSERT_EQ(out.size(), messages().size());
         for (size_t i = 0; i < out.size(); ++i) {
@@ -89,7 +90,7 @@ TEST(MessageRules, WellFormedStaysWellFormed) {
 
 TEST(MessageRules, CountsAddUp) {
     for (const auto& [kind, value] : all_rules()) {
-        const auto rule = testing::make_rule(kind, value);
+        const auto rule = make_rule(kind, value);
         const auto out = testing::run(*rule, messages());
         size_t differ = 0;
         for (size_t i = 0; i < out.size(); ++i) {
@@ -105,8 +106,8 @@ TEST(MessageRules, CountsAddUp) {
 
 TEST(MessageRules, Idempotent) {
     for (const auto& [kind, value] : idempotent()) {
-        const auto once = testing::run(*testing::make_rule(kind, value), messages());
-        const auto rule = testing::make_rule(kind, value);
+        const auto once = testing::run(*make_rule(kind, value), messages());
+        const auto rule = make_rule(kind, value);
         EXPECT_EQ(testing::run(*rule, once), once) << kind << ' ' << value;
         EXPECT_EQ(rule->counts().at("changed"), 0U);
     }
@@ -114,9 +115,9 @@ TEST(MessageRules, Idempotent) {
 
 TEST(MessageRules, TheSameInEveryRunHoweverBatchesAreCut) {
     for (const auto& [kind, value] : all_rules()) {
-        const auto whole = testing::run(*testing::make_rule(kind, value), messages());
+        const auto whole = testing::run(*make_rule(kind, value), messages());
         for (const size_t cut : {1UL, 100UL, 4096UL}) {
-            EXPECT_EQ(testing::run(*testing::make_rule(kind, value), messages(), cut), whole)
+            EXPECT_EQ(testing::run(*make_rule(kind, value), messages(), cut), whole)
                 << kind << ' ' << value;
         }
     }
@@ -128,8 +129,8 @@ TEST(MessageRules, SeedsMatterWhereChanceDoes) {
                                                                {"type", "A,AAAA,by=source"},
                                                                {"edns", "cookie=random"},
                                                                {"name", "prefix=x,share=37"}}) {
-        EXPECT_NE(testing::run(*testing::make_rule(kind, value, 1), messages()),
-                  testing::run(*testing::make_rule(kind, value, 2), messages()));
+        EXPECT_NE(testing::run(*make_rule(kind, value, 1), messages()),
+                  testing::run(*make_rule(kind, value, 2), messages()));
     }
 }
 
@@ -140,14 +141,14 @@ TEST(MessageRules, OffUndoesOn) {
             bare.push_back(message);
         }
     }
-    const auto on = testing::run(
-        *testing::make_rule("edns", "size=1400,do=on,nsid=on,cookie=random,padding=128"), bare);
-    EXPECT_EQ(testing::run(*testing::make_rule("edns", "off"), on), bare);
+    const auto on =
+        testing::run(*make_rule("edns", "size=1400,do=on,nsid=on,cookie=random,padding=128"), bare);
+    EXPECT_EQ(testing::run(*make_rule("edns", "off"), on), bare);
 }
 
 TEST(MessageRules, ClosesPassUnseen) {
     for (const auto& [kind, value] : all_rules()) {
-        const auto rule = testing::make_rule(kind, value);
+        const auto rule = make_rule(kind, value);
         Batch batch;
         batch.items.resize(3);
         rule->apply(batch);

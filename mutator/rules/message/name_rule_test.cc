@@ -1,5 +1,6 @@
 #include "core/dns/message.hh"
 #include "mutator/rules/engine/rule.hh"
+#include "mutator/rules/rules_test_support.hh"
 #include "mutator/rules/testing/messages.hh"
 
 #include <gmock/gmock.h>
@@ -18,7 +19,6 @@ using ::testing::HasSubstr;
 using testing::MessageMaker;
 using testing::Octets;
 using testing::plain;
-using testing::refusal;
 using testing::shown;
 
 std::string name(const std::string& value, const std::string& before) {
@@ -66,7 +66,7 @@ TEST(NameRule, Case) {
 }
 
 TEST(NameRule, RandomCase) {
-    const auto rule = testing::make_rule("name", "case=0x20");
+    const auto rule = make_rule("name", "case=0x20");
     const std::string longest = longest_name();
     const auto out = testing::run(*rule, std::vector<Octets>(200, plain(longest)));
     const Octets before = plain(longest);
@@ -86,7 +86,7 @@ TEST(NameRule, RandomCase) {
 }
 
 TEST(NameRule, UniqueCountsWhatItChanged) {
-    const auto rule = testing::make_rule("name", "unique=q");
+    const auto rule = make_rule("name", "unique=q");
     const auto out = testing::run(*rule, {plain("a."), plain(longest_name()), plain("."), plain()});
     EXPECT_EQ(shown(out[0]), "q00000000.a. 1");
     EXPECT_EQ(out[1], plain(longest_name()));
@@ -96,7 +96,7 @@ TEST(NameRule, UniqueCountsWhatItChanged) {
 }
 
 TEST(NameRule, UniqueNamesAreUnique) {
-    const auto rule = testing::make_rule("name", "unique=longer");
+    const auto rule = make_rule("name", "unique=longer");
     const auto out = testing::run(*rule, std::vector<Octets>(5000, plain(".")), 999);
     EXPECT_EQ(std::set<Octets>(out.begin(), out.end()).size(), out.size());
 }
@@ -114,7 +114,7 @@ TEST(NameRule, WhatIsBehindTheNameStays) {
     before.question("a.", 28).record(3, std::string_view("\1x\0", 3), 16, "\4text").opt().tsig();
     MessageMaker after;
     after.question("b.a.", 28).record(3, std::string_view("\1x\0", 3), 16, "\4text").opt().tsig();
-    const auto rule = testing::make_rule("name", "prefix=b");
+    const auto rule = make_rule("name", "prefix=b");
     EXPECT_EQ(testing::run(*rule, {before.bytes()}).at(0), after.bytes());
     EXPECT_EQ(rule->counts().at("signed"), 1U);
 }
@@ -122,7 +122,7 @@ TEST(NameRule, WhatIsBehindTheNameStays) {
 TEST(NameRule, CompressedMessagesOnlyChangeCase) {
     const Octets message = MessageMaker().question("a.").record(1, "\xc0\x0c", 1, "addr").bytes();
     for (const char* value : {"prefix=b", "fixed=b", "suffix=c", "zone=a,b", "unique=q"}) {
-        const auto rule = testing::make_rule("name", value);
+        const auto rule = make_rule("name", value);
         EXPECT_EQ(testing::run(*rule, {message}).at(0), message) << value;
         EXPECT_EQ(rule->counts().at("compressed"), 1U) << value;
     }
@@ -138,7 +138,7 @@ TEST(NameRule, MalformedAndUnasked) {
     Octets cut = plain();
     cut.pop_back();
     for (const char* value : {"prefix=b", "case=upper", "zone=.,test", "unique=q"}) {
-        const auto rule = testing::make_rule("name", value, 1, true);
+        const auto rule = make_rule("name", value, 1, true);
         EXPECT_EQ(testing::run(*rule, {none, cut}), std::vector<Octets>{none}) << value;
         EXPECT_EQ(rule->counts(), (RuleCounts{{"seen", 2},
                                               {"matched", 2},
@@ -157,18 +157,18 @@ TEST(NameRule, CaseNeedsTheQuestionOnly) {
 }
 
 TEST(NameRule, RefusesWhatContradicts) {
-    EXPECT_THAT(refusal("name", "share=10"), HasSubstr("give one of"));
-    EXPECT_THAT(refusal("name", "prefix=a,suffix=b"), HasSubstr("contradicts prefix"));
-    EXPECT_THAT(refusal("name", "prefix=a..b"), HasSubstr("not a name"));
-    EXPECT_THAT(refusal("name", "prefix=" + std::string(64, 'x')), HasSubstr("not a name"));
-    EXPECT_EQ(refusal("name", "prefix=" + std::string(63, 'x')), "");
-    EXPECT_THAT(refusal("name", "prefix=."), HasSubstr("prefix"));
-    EXPECT_THAT(refusal("name", "unique=a.b"), HasSubstr("without a dot"));
-    EXPECT_THAT(refusal("name", "unique=" + std::string(48, 'x')), HasSubstr("at most 47"));
-    EXPECT_EQ(refusal("name", "unique=" + std::string(47, 'x')), "");
-    EXPECT_THAT(refusal("name", "zone=a"), HasSubstr("FROM,TO"));
-    EXPECT_THAT(refusal("name", "case=uper"), HasSubstr("upper"));
-    EXPECT_THAT(refusal("name", "sufix=a"), HasSubstr("suffix"));
+    EXPECT_THAT(complaint("name", "share=10"), HasSubstr("give one of"));
+    EXPECT_THAT(complaint("name", "prefix=a,suffix=b"), HasSubstr("contradicts prefix"));
+    EXPECT_THAT(complaint("name", "prefix=a..b"), HasSubstr("not a name"));
+    EXPECT_THAT(complaint("name", "prefix=" + std::string(64, 'x')), HasSubstr("not a name"));
+    EXPECT_EQ(complaint("name", "prefix=" + std::string(63, 'x')), "");
+    EXPECT_THAT(complaint("name", "prefix=."), HasSubstr("prefix"));
+    EXPECT_THAT(complaint("name", "unique=a.b"), HasSubstr("without a dot"));
+    EXPECT_THAT(complaint("name", "unique=" + std::string(48, 'x')), HasSubstr("at most 47"));
+    EXPECT_EQ(complaint("name", "unique=" + std::string(47, 'x')), "");
+    EXPECT_THAT(complaint("name", "zone=a"), HasSubstr("FROM,TO"));
+    EXPECT_THAT(complaint("name", "case=uper"), HasSubstr("upper"));
+    EXPECT_THAT(complaint("name", "sufix=a"), HasSubstr("suffix"));
 }
 
 } // namespace

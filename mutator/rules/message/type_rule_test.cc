@@ -1,6 +1,7 @@
 #include "core/dns/message.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/message/weighted_picker.hh"
+#include "mutator/rules/rules_test_support.hh"
 #include "mutator/rules/testing/messages.hh"
 
 #include <gmock/gmock.h>
@@ -19,11 +20,10 @@ namespace {
 using ::testing::HasSubstr;
 using testing::MessageMaker;
 using testing::Octets;
-using testing::refusal;
 
 std::vector<std::uint16_t> types(const std::string& value, size_t count,
                                  std::uint32_t sources = 16) {
-    const auto rule = testing::make_rule("type", value);
+    const auto rule = make_rule("type", value);
     std::vector<std::uint16_t> out;
     for (const Octets& message :
          testing::run(*rule, std::vector<Octets>(count, testing::plain()), 1000, sources)) {
@@ -74,7 +74,7 @@ TEST(TypeRule, NeedsAQuestionOnly) {
     Octets cut = testing::plain();
     cut[11] = 1;                                // a record that is not there
     const Octets none = MessageMaker().bytes(); // asks nothing
-    const auto rule = testing::make_rule("type", "MX");
+    const auto rule = make_rule("type", "MX");
     const auto out = testing::run(*rule, {cut, none, Octets(12, 1)});
     EXPECT_EQ(testing::shown(out[0]), "www.example.com. 15");
     EXPECT_EQ(out[1], none);
@@ -85,10 +85,10 @@ TEST(TypeRule, NeedsAQuestionOnly) {
 }
 
 TEST(TypeRule, RefusesWhatIsNoType) {
-    EXPECT_THAT(refusal("type", "AAAB"), HasSubstr("AAAA"));
-    EXPECT_THAT(refusal("type", "A:50,AAAA:x"), HasSubstr("weight"));
-    EXPECT_THAT(refusal("type", "A:0"), HasSubstr("weights"));
-    EXPECT_THAT(refusal("type", "share=10"), HasSubstr("no type"));
+    EXPECT_THAT(complaint("type", "AAAB"), HasSubstr("AAAA"));
+    EXPECT_THAT(complaint("type", "A:50,AAAA:x"), HasSubstr("weight"));
+    EXPECT_THAT(complaint("type", "A:0"), HasSubstr("weights"));
+    EXPECT_THAT(complaint("type", "share=10"), HasSubstr("no type"));
 }
 
 TEST(WeightedPicker, KeepsToItsWeights) {

@@ -5,9 +5,8 @@
 #include "core/base/clock.hh"
 #include "core/base/random.hh"
 #include "core/dns/message.hh"
-#include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/rule.hh"
+#include "mutator/rules/rules_test_support.hh"
 
 #include <fmt/format.h>
 
@@ -76,22 +75,6 @@ MessageMaker& MessageMaker::raw(std::string_view bytes) {
 
 Octets plain(std::string_view name, std::uint16_t type) {
     return MessageMaker().question(name, type).bytes();
-}
-
-std::unique_ptr<Rule> make_rule(const std::string& kind, const std::string& value,
-                                std::uint64_t seed, bool drop_malformed) {
-    RuleSet rules{.seed = seed, .drop_malformed = drop_malformed, .rules = {}};
-    rules.rules.push_back(parse_rule_option(kind, value));
-    return std::move(make_rules(rules).front());
-}
-
-std::string refusal(const std::string& kind, const std::string& value) {
-    try {
-        make_rule(kind, value);
-    } catch (const RuleError& error) {
-        return error.what();
-    }
-    return {};
 }
 
 IpAddress source_of(std::uint32_t number) {

@@ -48,13 +48,6 @@ private:
 /// A query for an A record, without EDNS.
 Octets plain(std::string_view name = "www.example.com.", std::uint16_t type = 1);
 
-/// A rule as from the command line: run_rule("edns", "size=1232").
-std::unique_ptr<Rule> make_rule(const std::string& kind, const std::string& value,
-                                std::uint64_t seed = 1, bool drop_malformed = false);
-
-/// What making the rule throws; empty where nothing.
-std::string refusal(const std::string& kind, const std::string& value);
-
 IpAddress source_of(std::uint32_t number);
 
 /// Messages through a rule in batches of `cut`; source number i modulo `sources` asks for i.

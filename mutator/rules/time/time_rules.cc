@@ -150,7 +150,7 @@ Nanoseconds shifted(Nanoseconds time, Nanoseconds shift) {
 }
 
 /// Gives nanoseconds from the first query to query number 0, 1, 2, ...; they never fall.
-using Arrivals = std::function<double(std::uint64_t number)>;
+using ArrivalOf = std::function<double(std::uint64_t number)>;
 
 /// Sets the time of every query from its number alone. The first query keeps its time. The close of
 /// a connection keeps its place in the order: it comes as long after the item before it as it did,
@@ -158,7 +158,7 @@ using Arrivals = std::function<double(std::uint64_t number)>;
 class ArrivalRule : public Rule {
 public:
     /// The selector takes everything.
-    ArrivalRule(Selector selector, Arrivals arrivals)
+    ArrivalRule(Selector selector, ArrivalOf arrivals)
         : Rule(std::move(selector)), arrivals_(std::move(arrivals)) {}
 
 private:
@@ -183,7 +183,7 @@ private:
         return time;
     }
 
-    Arrivals arrivals_;
+    ArrivalOf arrivals_;
     std::uint64_t queries_ = 0;
     Nanoseconds first_ = 0;
     Nanoseconds next_ = 0;    ///< of the next query
@@ -357,13 +357,11 @@ std::unique_ptr<Rule> make_gap(Arguments& arguments, const RuleSettings& setting
 
 std::unique_ptr<Rule> make_poisson(Arguments& arguments, const RuleSettings& settings) {
     Selector selector = need_all(arguments, settings.seed);
-    const double gap = 1e9 / need_number(arguments, "rate", 1e-3, kMostRate);
+    const double rate = need_number(arguments, "rate", 1e-3, kMostRate);
     return std::make_unique<ArrivalRule>(
         std::move(selector),
-        [gap, random = Random(settings.seed), offset = 0.0](std::uint64_t number) mutable {
-            offset += number == 0 ? 0 : random.exponential(gap);
-            return offset;
-        });
+        [arrivals = Arrivals(Arrival::kPoisson, rate), random = Random(settings.seed)](
+            std::uint64_t /*number*/) mutable { return arrivals.next(random); });
 }
 
 std::optional<double> number_of(std::string_view text) {

@@ -22,10 +22,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace reprise::mutator {
 namespace {
@@ -37,36 +36,56 @@ constexpr std::uint64_t kPoolUse = 4;                    ///< of the seed
 constexpr std::string_view kAttackers = "100.64.0.0/10"; ///< shared address space (RFC 6598)
 constexpr size_t kLongestSuffix = 255 - 1 - kLabel;      ///< leaves room for the random label
 
-/// Mixes an attack into the trace: generated queries, merged by time. It ends with the trace at the
+Nanoseconds seconds_of(Arguments& arguments, std::string_view key, std::string_view fallback) {
+    const auto value = parse_seconds(arguments.get_text(key).value_or(std::string(fallback)));
+    if (!value) {
+        arguments.fail(key, "must be seconds with at most 9 decimals, like 30 or 0.5");
+    }
+    return *value;
+}
+
+Arrivals arrivals_of(Arguments& arguments) {
+    if (!arguments.takes_all()) {
+        arguments.fail({}, "adds queries and takes no share and no where; leave them out");
+    }
+    const auto rate = arguments.get_number("rate", 1e-3, 1e8);
+    if (!rate || !arguments.has("for")) {
+        arguments.fail({}, "needs rate= in queries/s and for= in seconds");
+    }
+    const bool poisson = arguments.get_switch("poisson").value_or(true);
+    return {poisson ? Arrival::kPoisson : Arrival::kFixed, *rate};
+}
+
+AddressPool attackers(Arguments& arguments, std::uint64_t seed) {
+    const auto prefixes = get_prefixes(arguments, "prefix");
+    const Prefix prefix = prefixes.empty() ? known_prefix(kAttackers) : prefixes.front();
+    if (prefixes.size() > 1 || prefix.free_bits() < 2) {
+        arguments.fail("prefix", "needs one prefix, with at least 2 bits left free");
+    }
+    return {prefix, mixed_seed(seed, kPoolUse)};
+}
+
+/// Mixes an attack into the trace: queries made up, merged by time. It ends with the trace at the
 /// latest.
 class AttackRule : public PiecewiseRule {
 public:
-    struct Settings {
-        double rate = 1000; ///< queries/s
-        Nanoseconds at = 0; ///< from the first query
-        Nanoseconds length = 0;
-        bool poisson = true;
-        std::uint64_t sources = 1;
-        AddressPool pool;
-        WireBytes name;    ///< the suffix, or the whole name
-        bool fixed = true; ///< no random label before the name
-        std::uint16_t type = 1;
-        Transport transport = Transport::kUdp;
-        bool recursion_desired = false;
-        std::uint64_t seed = 1;
-    };
-
-    explicit AttackRule(const Settings& settings);
+    AttackRule(Arguments& arguments, const RuleSettings& settings);
 
 private:
     bool work(Item& item, Batch& batch) override;
+    std::string read_name(Arguments& arguments);
     void start(const Item& first);
-    void advance();
     bool add_until(Nanoseconds time, Batch& batch);
     Item make(Batch& batch);
-    void write_message(std::span<std::uint8_t> out);
 
-    Settings settings_;
+    Arrivals arrivals_;
+    AddressPool pool_;
+    Nanoseconds at_;     ///< from the first query
+    Nanoseconds length_; ///< of the attack
+    std::uint64_t sources_;
+    bool fixed_ = true; ///< no random label before the name
+    Transport transport_ = Transport::kUdp;
+    std::vector<std::uint8_t> query_; ///< without id and random label
     Random random_;
     Endpoint destination_; ///< of the trace's first query of the attack's family, or documentation
     bool found_destination_ = false;
@@ -76,65 +95,78 @@ private:
     std::uint64_t& number_ = count("added");
 };
 
-AttackRule::AttackRule(const Settings& settings)
-    : settings_(settings), random_(settings.seed),
-      destination_{trace::example_server(!settings.pool.prefix().address.is_v4()), kDnsPort} {}
+AttackRule::AttackRule(Arguments& arguments, const RuleSettings& settings)
+    : arrivals_(arrivals_of(arguments)), pool_(attackers(arguments, settings.seed)),
+      at_(seconds_of(arguments, "at", "0")), length_(seconds_of(arguments, "for", "")),
+      sources_(arguments.get_integer("sources", 1, 1'000'000'000).value_or(1000)),
+      random_(settings.seed),
+      destination_{trace::example_server(!pool_.prefix().address.is_v4()), kDnsPort} {
+    if (sources_ > pool_.size()) {
+        arguments.fail("sources", fmt::format("has {} addresses, but prefix has room for {}",
+                                              sources_, pool_.size()));
+    }
+    const std::string labels = read_name(arguments);
+    QueryShape shape{.type = 1};
+    if (const auto type = arguments.get_text("type")) {
+        shape.type = type_value(arguments, "type", *type);
+    }
+    if (const auto transport = arguments.get_text("transport")) {
+        transport_ = transport_value(arguments, "transport", *transport);
+    }
+    shape.recursion_desired = arguments.get_switch("rd").value_or(false);
+    build_query(query_, shape, labels);
+}
+
+/// The name's labels, with room for a random one before them unless it is fixed.
+std::string AttackRule::read_name(Arguments& arguments) {
+    fixed_ = arguments.has("fixed");
+    const auto names = get_names(arguments, fixed_ ? "fixed" : "name");
+    if (names.size() != 1 || (fixed_ && arguments.has("name"))) {
+        arguments.fail({}, "needs either name=SUFFIX, for random names below it, or fixed=NAME");
+    }
+    const WireBytes& name = names.front();
+    if (!fixed_ && name.size() > kLongestSuffix) {
+        arguments.fail("name", "is too long for a label before it; give at most 242 bytes");
+    }
+    std::string labels = fixed_ ? "" : static_cast<char>(kLabel) + std::string(kLabel, ' ');
+    labels.append(name.begin(), name.end() - 1);
+    return labels;
+}
 
 void AttackRule::start(const Item& first) {
     started_ = true;
-    first_ = added(std::max<Nanoseconds>(first.time, 0), settings_.at);
-    if (settings_.poisson) {
-        advance();
+    first_ = added(std::max<Nanoseconds>(first.time, 0), at_);
+    offset_ = arrivals_.next(random_);
+    if (arrivals_.kind() == Arrival::kPoisson) { // it begins with a gap
+        offset_ = arrivals_.next(random_);
     }
-}
-
-// Evenly spaced ones are computed from their number, so that no rounding adds up.
-void AttackRule::advance() {
-    offset_ = settings_.poisson ? offset_ + random_.exponential(1e9 / settings_.rate)
-                                : static_cast<double>(number_) * 1e9 / settings_.rate;
-}
-
-void AttackRule::write_message(std::span<std::uint8_t> out) {
-    store16(&out[0], static_cast<unsigned>(random_.below(65'536)));
-    store16(&out[2], settings_.recursion_desired ? 0x0100U : 0U);
-    store16(&out[4], 1);
-    std::ranges::fill(out.subspan(6, 6), std::uint8_t{0});
-    size_t at = kDnsHeaderSize;
-    if (!settings_.fixed) {
-        out[at] = kLabel;
-        for (size_t i = 1; i <= kLabel; ++i) {
-            out[at + i] = static_cast<std::uint8_t>(kCharacters[random_.below(kCharacters.size())]);
-        }
-        at += kLabel + 1;
-    }
-    std::ranges::copy(settings_.name, out.subspan(at).begin());
-    at += settings_.name.size();
-    store16(&out[at], settings_.type);
-    store16(&out[at + 2], 1);
 }
 
 Item AttackRule::make(Batch& batch) {
     Item item;
     item.time = added(first_, offset_);
-    item.source = {settings_.pool.at(random_.below(settings_.sources)),
+    item.source = {pool_.at(random_.below(sources_)),
                    static_cast<std::uint16_t>(random_.between(kLowestPort, 65'535))};
     item.destination = destination_;
-    item.transport = settings_.transport;
-    const size_t label = settings_.fixed ? 0 : kLabel + 1;
-    item.message = batch.allocate(kDnsHeaderSize + label + settings_.name.size() + 4);
-    write_message(item.message);
+    item.transport = transport_;
+    item.message = batch.copy(query_);
+    store16(item.message.data(), static_cast<unsigned>(random_.below(65'536)));
+    for (size_t i = 1; !fixed_ && i <= kLabel; ++i) {
+        item.message[kDnsHeaderSize + i] =
+            static_cast<std::uint8_t>(kCharacters[random_.below(kCharacters.size())]);
+    }
     return item;
 }
 
 /// False where the batch is full before.
 bool AttackRule::add_until(Nanoseconds time, Batch& batch) {
-    while (offset_ < static_cast<double>(settings_.length) && added(first_, offset_) <= time) {
+    while (offset_ < static_cast<double>(length_) && added(first_, offset_) <= time) {
         if (full(batch)) {
             return false;
         }
         put(make(batch), batch);
         ++number_;
-        advance();
+        offset_ = arrivals_.next(random_);
     }
     return !full(batch);
 }
@@ -155,70 +187,6 @@ bool AttackRule::work(Item& item, Batch& batch) {
     return true;
 }
 
-Nanoseconds seconds_of(Arguments& arguments, std::string_view key, std::string_view fallback) {
-    const auto value = parse_seconds(arguments.get_text(key).value_or(std::string(fallback)));
-    if (!value) {
-        arguments.fail(key, "must be seconds with at most 9 decimals, like 30 or 0.5");
-    }
-    return *value;
-}
-
-void read_attack_name(Arguments& arguments, AttackRule::Settings& chosen) {
-    chosen.fixed = arguments.has("fixed");
-    const auto key = std::string_view(chosen.fixed ? "fixed" : "name");
-    const auto names = get_names(arguments, key);
-    if (names.size() != 1 || (chosen.fixed && arguments.has("name"))) {
-        arguments.fail({}, "needs either name=SUFFIX, for random names below it, or fixed=NAME");
-    }
-    chosen.name = names.front();
-    if (!chosen.fixed && chosen.name.size() > kLongestSuffix) {
-        arguments.fail("name", "is too long for a label before it; give at most 242 bytes");
-    }
-}
-
-AddressPool attackers(Arguments& arguments, std::uint64_t seed) {
-    const auto prefixes = get_prefixes(arguments, "prefix");
-    const Prefix prefix = prefixes.empty() ? known_prefix(kAttackers) : prefixes.front();
-    if (prefixes.size() > 1 || prefix.free_bits() < 2) {
-        arguments.fail("prefix", "needs one prefix, with at least 2 bits left free");
-    }
-    return {prefix, mixed_seed(seed, kPoolUse)};
-}
-
-void read_attack_content(Arguments& arguments, AttackRule::Settings& chosen) {
-    read_attack_name(arguments, chosen);
-    if (const auto type = arguments.get_text("type")) {
-        chosen.type = type_value(arguments, "type", *type);
-    }
-    if (const auto transport = arguments.get_text("transport")) {
-        chosen.transport = transport_value(arguments, "transport", *transport);
-    }
-    chosen.recursion_desired = arguments.get_switch("rd").value_or(false);
-}
-
-std::unique_ptr<Rule> make_attack(Arguments& arguments, const RuleSettings& settings) {
-    if (!arguments.takes_all()) {
-        arguments.fail({}, "adds queries and takes no share and no where; leave them out");
-    }
-    const auto rate = arguments.get_number("rate", 1e-3, 1e8);
-    if (!rate || !arguments.has("for")) {
-        arguments.fail({}, "needs rate= in queries/s and for= in seconds");
-    }
-    AttackRule::Settings chosen{.pool = attackers(arguments, settings.seed), .name = {}};
-    chosen.rate = *rate;
-    chosen.at = seconds_of(arguments, "at", "0");
-    chosen.length = seconds_of(arguments, "for", "");
-    chosen.poisson = arguments.get_switch("poisson").value_or(true);
-    chosen.seed = settings.seed;
-    chosen.sources = arguments.get_integer("sources", 1, 1'000'000'000).value_or(1000);
-    if (chosen.sources > chosen.pool.size()) {
-        arguments.fail("sources", fmt::format("has {} addresses, but prefix has room for {}",
-                                              chosen.sources, chosen.pool.size()));
-    }
-    read_attack_content(arguments, chosen);
-    return std::make_unique<AttackRule>(chosen);
-}
-
 } // namespace
 
 RuleKind attack_kind() {
@@ -229,7 +197,7 @@ RuleKind attack_kind() {
             "mixes in rate= queries/s from at= seconds (0) for= seconds, at most to the trace's "
             "end: sources= (1000) out of prefix= (100.64.0.0/10), name=SUFFIX for random names "
             "below it or fixed=NAME, type= (A), transport= (udp), rd=on, poisson=off (on)",
-        .make = make_attack,
+        .make = make<AttackRule>,
         .effect = Effect::kSources};
 }
 

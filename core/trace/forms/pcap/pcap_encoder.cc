@@ -34,6 +34,28 @@ constexpr size_t kMssOption = 4;
 constexpr size_t kMaxLength = 65'535;
 constexpr std::uint16_t kWindow = 65'535;
 
+/// At the beginning of the file.
+struct PcapFileHeader {
+    std::uint32_t magic = 0xa1b23c4d;
+    std::uint16_t major = 2;
+    std::uint16_t minor = 4;
+    std::int32_t zone = 0;
+    std::uint32_t accuracy = 0;
+    std::uint32_t snap_length = 262'144;
+    std::uint32_t link_type = 101;
+};
+
+/// Before each packet.
+struct PcapPacketHeader {
+    std::uint32_t seconds;
+    std::uint32_t nanoseconds;
+    std::uint32_t captured; ///< bytes that follow
+    std::uint32_t size;     ///< bytes of the whole packet
+};
+
+/// Whether a capture has a place for it: times are 32-bit seconds, to the year 2106.
+bool is_pcap_time(Nanoseconds time) { return time >= 0 && time / kSecond <= 0xffffffff; }
+
 Bytes address_bytes(const IpAddress& address) { return {address.bytes.data(), address.size()}; }
 
 void fill_ipv4(std::uint8_t* at, size_t total, std::uint8_t protocol) {
@@ -115,6 +137,19 @@ void fill_tcp(std::uint8_t* at, const TcpPacket& segment, size_t header) {
 
 } // namespace
 
+void append_packet(std::string& out, Nanoseconds time, Bytes packet, std::uint32_t missing) {
+    if (!is_pcap_time(time)) {
+        throw Error(fmt::format("a packet at {} ns lies outside a capture's years 1970 to 2106; "
+                                "change the times",
+                                time));
+    }
+    const auto size = static_cast<std::uint32_t>(packet.size());
+    append_raw(out,
+               PcapPacketHeader{static_cast<std::uint32_t>(time / kSecond),
+                                static_cast<std::uint32_t>(time % kSecond), size, size + missing});
+    out.append(reinterpret_cast<const char*>(packet.data()), packet.size());
+}
+
 void build_udp(std::vector<std::uint8_t>& out, const Endpoint& from, const Endpoint& to,
                Bytes payload) {
     const size_t at =
@@ -138,6 +173,19 @@ void build_tcp(std::vector<std::uint8_t>& out, const TcpPacket& segment) {
     finish_ip(out, from);
 }
 
+TcpPacket TcpEnds::segment(size_t from, std::uint8_t flags, Bytes payload) {
+    std::uint32_t& sequence = next.at(from);
+    const TcpPacket made{.from = ends.at(from),
+                         .to = ends.at(1 - from),
+                         .sequence = sequence,
+                         .acknowledgement = (flags & kTcpAck) != 0 ? next.at(1 - from) : 0,
+                         .flags = flags,
+                         .payload = payload};
+    sequence += static_cast<std::uint32_t>(payload.size());
+    sequence += (flags & (kTcpSyn | kTcpFin)) != 0 ? 1U : 0U;
+    return made;
+}
+
 namespace {
 
 bool over_connection(const Query& query) {
@@ -154,7 +202,7 @@ void check_fits(const Query& query) {
                                 "write .tsv or .rps, or change both ends",
                                 query.source.text(), query.destination.text()));
     }
-    if (query.trace_time < 0 || query.trace_time / kSecond > kLastPcapSecond) {
+    if (!is_pcap_time(query.trace_time)) {
         throw Error(fmt::format("a query at {} ns lies outside a capture's years 1970 to 2106; "
                                 "shift the times or write .tsv or .rps",
                                 query.trace_time));
@@ -169,13 +217,6 @@ size_t PcapEncoder::EndsHash::operator()(const Ends& ends) const noexcept {
 }
 
 void PcapEncoder::begin(std::string& out) { append_raw(out, PcapFileHeader{}); }
-
-void PcapEncoder::put(Nanoseconds time, std::string& out) {
-    const auto size = static_cast<std::uint32_t>(packet_.size());
-    append_raw(out, PcapPacketHeader{static_cast<std::uint32_t>(time / kSecond),
-                                     static_cast<std::uint32_t>(time % kSecond), size, size});
-    out.append(reinterpret_cast<const char*>(packet_.data()), packet_.size());
-}
 
 void PcapEncoder::note_classes(const Query& query) {
     if (!classes_noted_ && (query.rtt_class != 0 || query.idle_class != 0)) {
@@ -194,24 +235,14 @@ void PcapEncoder::encode(const Query& query, std::string& out) {
         leave_close_out(query.connection);
     } else {
         build_udp(packet_, query.source, query.destination, query.message);
-        put(query.trace_time, out);
+        append_packet(out, query.trace_time, packet_);
     }
 }
 
-/// A SYN or FIN takes a sequence number.
 void PcapEncoder::segment(Connection& connection, size_t from, std::uint8_t flags, Bytes payload,
                           Nanoseconds time, std::string& out) {
-    const bool acknowledges = (flags & kTcpAck) != 0;
-    std::uint32_t& next = connection.next.at(from);
-    build_tcp(packet_, {.from = connection.ends.at(from),
-                        .to = connection.ends.at(1 - from),
-                        .sequence = next,
-                        .acknowledgement = acknowledges ? connection.next.at(1 - from) : 0,
-                        .flags = flags,
-                        .payload = payload});
-    next += static_cast<std::uint32_t>(payload.size());
-    next += (flags & (kTcpSyn | kTcpFin)) != 0 ? 1U : 0U;
-    put(time, out);
+    build_tcp(packet_, connection.tcp.segment(from, flags, payload));
+    append_packet(out, time, packet_);
 }
 
 void PcapEncoder::encode_stream(const Query& query, std::string& out) {
@@ -247,13 +278,13 @@ PcapEncoder::Connection& PcapEncoder::open(const Query& query, const Ends& ends,
     displace(ends);
     if (open_.size() == most_) {
         ++forgotten_;
-        displace(open_.front().ends);
+        displace(open_.front().tcp.ends);
     }
     const std::uint64_t first = mix_bits(opened_++ + kGoldenStep);
-    open_.push_back(
-        {.ends = ends,
-         .id = query.connection,
-         .next = {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(first >> 32U)}});
+    open_.push_back({.tcp = {.ends = ends,
+                             .next = {static_cast<std::uint32_t>(first),
+                                      static_cast<std::uint32_t>(first >> 32U)}},
+                     .id = query.connection});
     index_[ends] = std::prev(open_.end());
     Connection& connection = open_.back();
     segment(connection, client, kTcpSyn, {}, query.trace_time, out);

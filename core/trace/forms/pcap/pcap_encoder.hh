@@ -29,29 +29,9 @@
 
 namespace reprise::trace {
 
-// What a capture file is made of: pcap with nanosecond times and raw IP packets (LINKTYPE_RAW).
-
-/// Times are 32-bit seconds: to the year 2106.
-inline constexpr Nanoseconds kLastPcapSecond = 0xffffffff;
-
-/// At the beginning of the file.
-struct PcapFileHeader {
-    std::uint32_t magic = 0xa1b23c4d;
-    std::uint16_t major = 2;
-    std::uint16_t minor = 4;
-    std::int32_t zone = 0;
-    std::uint32_t accuracy = 0;
-    std::uint32_t snap_length = 262'144;
-    std::uint32_t link_type = 101;
-};
-
-/// Before each packet.
-struct PcapPacketHeader {
-    std::uint32_t seconds;
-    std::uint32_t nanoseconds;
-    std::uint32_t captured; ///< bytes that follow
-    std::uint32_t size;     ///< bytes of the whole packet
-};
+/// Appends an IP packet, of which the last `missing` bytes were not captured, behind its header.
+/// Throws Error for times that a capture has no place for.
+void append_packet(std::string& out, Nanoseconds time, Bytes packet, std::uint32_t missing = 0);
 
 // IP packets from nothing: UDP datagrams and TCP segments over IPv4 and IPv6 with right checksums,
 // no link header.
@@ -79,6 +59,15 @@ inline constexpr size_t kMaxPayload = 65'535 - 20 - 24;
 void build_udp(std::vector<std::uint8_t>& out, const Endpoint& from, const Endpoint& to,
                Bytes payload);
 void build_tcp(std::vector<std::uint8_t>& out, const TcpPacket& segment);
+
+/// Both ends of a TCP connection, with the sequence number of each end's next byte.
+struct TcpEnds {
+    std::array<Endpoint, 2> ends;
+    std::array<std::uint32_t, 2> next{};
+
+    /// The next segment of end `from`. A SYN or FIN takes a sequence number.
+    TcpPacket segment(size_t from, std::uint8_t flags, Bytes payload = {});
+};
 
 class PcapEncoder final : public QueryEncoder {
 public:
@@ -109,14 +98,12 @@ private:
     };
 
     struct Connection {
-        Ends ends;
-        std::uint64_t id = 0;                ///< the trace's
-        std::array<std::uint32_t, 2> next{}; ///< sequence numbers of each end's next byte
+        TcpEnds tcp;
+        std::uint64_t id = 0; ///< the trace's
     };
 
     using List = std::list<Connection>; ///< longest unused first
 
-    void put(Nanoseconds time, std::string& out);
     void segment(Connection& connection, size_t from, std::uint8_t flags, Bytes payload,
                  Nanoseconds time, std::string& out);
     void encode_stream(const Query& query, std::string& out);

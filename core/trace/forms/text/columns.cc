@@ -120,10 +120,6 @@ struct Address {
 };
 
 struct TransportWord {
-    static constexpr std::array kTransports{Transport::kUdp,   Transport::kTcp,
-                                            Transport::kTls,   Transport::kQuic,
-                                            Transport::kHttps, Transport::kStatelessTcp};
-
     static bool parse(std::string_view cell, Transport& out) {
         const auto* const found = std::ranges::find_if(
             kTransports, [&](Transport t) { return same_word(transport_name(t), cell); });
