@@ -8,11 +8,15 @@
 
 #include <xxhash.h>
 
+#include <bit>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace reprise::trace {
+namespace {
 
+/// Equal for a query and its retransmits; nothing for what cannot be one.
 std::optional<std::uint64_t> retransmit_key(Transport transport, const Endpoint& source,
                                             Bytes message) {
     if (transport != Transport::kUdp) {
@@ -29,25 +33,32 @@ std::optional<std::uint64_t> retransmit_key(Transport transport, const Endpoint&
     return XXH3_64bits_withSeed(question->raw.data(), question->raw.size(), sender);
 }
 
-void Retransmits::forget(Nanoseconds now) {
-    while (!order_.empty() && (order_.front().first <= now - timeout_ || order_.size() > most_)) {
-        kept_.erase(order_.front().second);
-        order_.pop_front();
-    }
-}
+} // namespace
 
 bool Retransmits::repeats(Nanoseconds time, Transport transport, const Endpoint& source,
                           Bytes message) {
-    const auto key = retransmit_key(transport, source, message);
-    if (!key) {
+    const auto hash = retransmit_key(transport, source, message);
+    if (!hash) {
         return false;
     }
-    forget(time);
-    if (!kept_.insert(*key).second) {
+    if (time - since_ >= timeout_ || young_.times.size() >= most_ / 2) {
+        old_ = std::exchange(young_, {});
+        since_ = time;
+    }
+    const auto key = std::bit_cast<Keys::Key>(*hash);
+    if (const auto before = old_.keys.find(key); before && time - old_.times[*before] < timeout_) {
         return true;
     }
-    order_.emplace_back(time, *key);
-    forget(time);
+    const auto [number, fresh] =
+        young_.keys.find_or_add(key, static_cast<std::uint32_t>(young_.times.size()));
+    if (fresh) {
+        young_.times.push_back(time);
+        return false;
+    }
+    if (time - young_.times[number] < timeout_) {
+        return true;
+    }
+    young_.times[number] = time;
     return false;
 }
 

@@ -1,4 +1,4 @@
-// Rate over time, retransmits, handshakes.
+// Rate over time, handshakes.
 #include "core/base/clock.hh"
 #include "core/trace/reassembly/handshake.hh"
 #include "mutator/info/info_figures.hh"
@@ -52,31 +52,6 @@ TEST(RateBins, HoldAnyTimes) {
     bins.add(std::numeric_limits<Nanoseconds>::max());
     EXPECT_LE(bins.queries().size(), RateBins::kMost);
     EXPECT_EQ(std::accumulate(bins.queries().begin(), bins.queries().end(), std::uint64_t{0}), 65U);
-}
-
-TEST(Retransmits, AreOfTheSameSourcePortIdAndQuestionWithinFiveSeconds) {
-    RetransmitCounter counter;
-    const auto first = query_bytes(1, "a");
-    const auto other_id = query_bytes(2, "a");
-    const auto other_name = query_bytes(1, "b");
-    counter.add(message_of(kStart, first));
-    counter.add(message_of(kStart + 1, first, 40'001));
-    counter.add(message_of(kStart + 2, other_id));
-    counter.add(message_of(kStart + 3, other_name));
-    counter.add(message_of(kStart + 4, first, 40'000, 7)); // over TCP
-    EXPECT_EQ(counter.count(), 0U);
-    counter.add(message_of(kStart + 5 * kSecond, first));
-    EXPECT_EQ(counter.count(), 1U);
-    counter.add(message_of(kStart + 5 * kSecond + 1, first)); // of the first query, too late
-    EXPECT_EQ(counter.count(), 1U);
-}
-
-TEST(Retransmits, NeedAQuestion) {
-    RetransmitCounter counter;
-    const std::vector<std::uint8_t> header(12);
-    counter.add(message_of(kStart, header));
-    counter.add(message_of(kStart, header));
-    EXPECT_EQ(counter.count(), 0U);
 }
 
 TEST(Handshakes, TellWhereTheCaptureWasMade) {

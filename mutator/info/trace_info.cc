@@ -121,7 +121,9 @@ void TraceInfo::add_query(const trace::Message& message) {
         figures_.recursion_desired += (header->flags & 0x0100U) != 0 ? 1U : 0U;
     }
     add_question(message);
-    figures_.retransmits.add(message);
+    figures_.retransmits +=
+        retransmits_.repeats(message.time, message.transport, message.source, message.bytes) ? 1U
+                                                                                             : 0U;
     if (const auto edns = parse_edns(message.bytes)) {
         ++figures_.edns;
         figures_.dnssec_ok += edns->dnssec_ok ? 1U : 0U;

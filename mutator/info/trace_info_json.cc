@@ -90,9 +90,9 @@ Json names_json(const TraceFigures& f) {
 }
 
 Json retransmits_json(const TraceFigures& f) {
-    return {{"queries", f.retransmits.count()},
-            {"share", share(f.retransmits.count(), f.all.queries)},
-            {"window_s", RetransmitCounter::kWindow / kSecond}};
+    return {{"queries", f.retransmits},
+            {"share", share(f.retransmits, f.all.queries)},
+            {"window_s", kRetransmitTime / kSecond}};
 }
 
 Json sources_json(const TraceFigures& f) {

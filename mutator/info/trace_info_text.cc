@@ -121,13 +121,12 @@ void add_sources(Lines& lines, const TraceFigures& f) {
                                     "{:.1f} %; Zipf exponent {:.3f}",
                                     100 * f.skew.busiest_1_percent, 100 * f.skew.busiest_10_percent,
                                     f.skew.zipf));
-    if (f.retransmits.count() > 0) {
+    if (f.retransmits > 0) {
         lines.add("retransmits",
                   fmt::format("{} UDP queries ({:.1f} %) repeat one of the same source, port, id "
                               "and question within {} s",
-                              grouped(f.retransmits.count()),
-                              percent(f.retransmits.count(), f.all.queries),
-                              RetransmitCounter::kWindow / kSecond));
+                              grouped(f.retransmits), percent(f.retransmits, f.all.queries),
+                              kRetransmitTime / kSecond));
     }
 }
 

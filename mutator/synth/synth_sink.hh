@@ -39,7 +39,7 @@ public:
     /// Packets or records, and bytes, written.
     [[nodiscard]] std::uint64_t records() const { return records_; }
 
-    [[nodiscard]] std::uint64_t bytes() const { return file_.bytes() + out_.size(); }
+    [[nodiscard]] std::uint64_t bytes() const { return file_.bytes(); }
 
 private:
     struct Waiting {

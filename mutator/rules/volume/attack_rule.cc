@@ -44,7 +44,7 @@ Nanoseconds seconds_of(Arguments& arguments, std::string_view key, std::string_v
     return *value;
 }
 
-Arrivals arrivals_of(Arguments& arguments) {
+double rate_of(Arguments& arguments) {
     if (!arguments.takes_all()) {
         arguments.fail({}, "adds queries and takes no share and no where; leave them out");
     }
@@ -52,8 +52,7 @@ Arrivals arrivals_of(Arguments& arguments) {
     if (!rate || !arguments.has("for")) {
         arguments.fail({}, "needs rate= in queries/s and for= in seconds");
     }
-    const bool poisson = arguments.get_switch("poisson").value_or(true);
-    return {poisson ? Arrival::kPoisson : Arrival::kFixed, *rate};
+    return *rate;
 }
 
 AddressPool attackers(Arguments& arguments, std::uint64_t seed) {
@@ -78,10 +77,11 @@ private:
     bool add_until(Nanoseconds time, Batch& batch);
     Item make(Batch& batch);
 
-    Arrivals arrivals_;
+    double rate_; ///< queries/s
     AddressPool pool_;
     Nanoseconds at_;     ///< from the first query
     Nanoseconds length_; ///< of the attack
+    Arrivals arrivals_;
     std::uint64_t sources_;
     bool fixed_ = true; ///< no random label before the name
     Transport transport_ = Transport::kUdp;
@@ -96,8 +96,11 @@ private:
 };
 
 AttackRule::AttackRule(Arguments& arguments, const RuleSettings& settings)
-    : arrivals_(arrivals_of(arguments)), pool_(attackers(arguments, settings.seed)),
+    : rate_(rate_of(arguments)), pool_(attackers(arguments, settings.seed)),
       at_(seconds_of(arguments, "at", "0")), length_(seconds_of(arguments, "for", "")),
+      arrivals_(arguments.get_switch("poisson").value_or(true) ? Arrival::kPoisson
+                                                               : Arrival::kFixed,
+                rate_),
       sources_(arguments.get_integer("sources", 1, 1'000'000'000).value_or(1000)),
       random_(settings.seed),
       destination_{trace::example_server(!pool_.prefix().address.is_v4()), kDnsPort} {

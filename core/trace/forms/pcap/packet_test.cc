@@ -1,6 +1,7 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/checksum.hh"
+#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/trace/forms/pcap/pcap_encoder.hh"
 
@@ -8,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 // NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
@@ -86,6 +88,16 @@ TEST(Packet, PayloadHasALimit) {
     const std::vector<std::uint8_t> more(most.size() + 1);
     EXPECT_THROW(build_udp(packet, endpoint("198.18.0.1", 1), endpoint("192.0.2.53", 53), more),
                  Error);
+}
+
+TEST(Packet, HasAPlaceInACapture) {
+    std::string out;
+    append_packet(out, 3 * kSecond + 7, kPayload, 2);
+    EXPECT_EQ(out.substr(0, 16), std::string("\3\0\0\0\7\0\0\0\5\0\0\0\7\0\0\0", 16));
+    EXPECT_EQ(out.size(), 16U + 5);
+    append_packet(out, 0xffffffff * kSecond + 999'999'999, kPayload);
+    EXPECT_THROW(append_packet(out, -1, kPayload), Error);
+    EXPECT_THROW(append_packet(out, 0x100000000 * kSecond, kPayload), Error);
 }
 
 } // namespace
