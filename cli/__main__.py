@@ -21,7 +21,19 @@ from cli.errors import (
     tell,
 )
 from cli.experiment import tables
-from cli.tools import bench, debian, fire, fuzz, inventories, needs, package, spread, trace_info, trace_names
+from cli.tools import (
+    bench,
+    debian,
+    fire,
+    fuzz,
+    inventories,
+    needs,
+    package,
+    papers,
+    spread,
+    trace_info,
+    trace_names,
+)
 from cli.zones import build as zones_build
 from cli.zones import options as zones_options
 from cli.zones import signing, world
@@ -69,6 +81,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     fire.add_command(commands)
     inventories.add_command(commands)
+    papers.add_command(commands)
     _passed_on(commands, "report", "report on finished runs; several are compared", "RUN...")
     _passed_on(commands, "compare", "compare answers: a run and its trace, runs, or traces", "A [B...]")
     _passed_on(commands, "check", "check runs against limits, and against a baseline", "RUN [--baseline RUN]")
@@ -182,6 +195,7 @@ def run_command(options: argparse.Namespace) -> int:
         "fire": fire.command_fire,
         "fuzz": fuzz.command_fuzz,
         "inventory": inventories.command_inventory,
+        "papers": _papers,
     }
     return others[options.command](options)
 
@@ -207,6 +221,14 @@ def _experiment(options: argparse.Namespace) -> int:
     if any(one is not None for one in (options.resume, experiment.repeat, experiment.sweep)):
         return series.command_series(options, experiment, once)
     return once(options)
+
+
+def _papers(options: argparse.Namespace) -> int:
+    if options.step == "list":
+        return papers.command_list(options)
+    from cli.tools import papers_run  # noqa: PLC0415
+
+    return papers_run.command_run(options) if options.step == "run" else papers_run.command_report(options)
 
 
 def _package(options: argparse.Namespace) -> int:

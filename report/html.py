@@ -112,6 +112,11 @@ def answers_page(**values: Any) -> str:
     return pages.get_template("answers.html.j2").render(version="", commit="", **values)
 
 
+def papers_page(**values: Any) -> str:
+    """The page of `reprise papers`; `values` are those of its template."""
+    return environment().get_template("papers.html.j2").render(version="", commit="", **values)
+
+
 def series_page(**values: Any) -> str:
     """The page of a series of runs; `values` are those of its template."""
     return environment().get_template("series.html.j2").render(version="", commit="", **values)

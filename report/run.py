@@ -90,12 +90,11 @@ class Run:
     @property
     def trace(self) -> Path | None:
         """The trace replayed, as named; a synthesized one lies in the run's folder, renamed since."""
-        named = self.experiment.get("trace") or self.controller.get("trace")
-        if not named:
+        named = self.experiment.get("trace")
+        made = self.controller.get("trace")
+        if not named and not made:
             return None
-        path = Path(str(named))
-        own = path.parent.name.removesuffix(".partial") == self.name
-        return self.folder / path.name if own else path
+        return Path(str(named)) if named else self.folder / Path(str(made)).name
 
     @property
     def source(self) -> str | None:

@@ -280,6 +280,12 @@ def _runs(one: Variant) -> str:
     return str(count) if len(one.clean) == count else f"{count}, {count - len(one.clean)} not clean"
 
 
+def plots(folder: Path) -> list[Drawn]:
+    """Those of its page. Raises ReportError where it is no series."""
+    variants = read(folder)
+    return _drawn(folder, variants, _main(lines(variants)))
+
+
 def _drawn(folder: Path, variants: Sequence[Variant], main: Sequence[Line]) -> list[Drawn]:
     seen = [
         (one.label, [Seen.of(measure(open_run(folder / summary["run"]))) for summary in one.clean])

@@ -269,6 +269,7 @@ class Experiment:
     sweep: Annotated[dict[str, Any] | None, doc("lists of values for keys of the experiment (`replay.rate = [1000, 2000]`), of which each combination is a variant; with `mode = \"list\"` the first values of all are one, the second ones the next")] = None
     expect: Annotated[dict[str, Any] | None, doc("limits for figures of `summary.json`, such as `latency_us.p99 = \"<= 10 ms\"`, see [series.md](series.md#limits)")] = None
     search: Search | None = None
+    paper: Annotated[dict[str, Any] | None, doc("of the experiments in `experiments/papers`: what `reprise papers` has to know, see [papers.md](papers.md)")] = None
 
     @property
     def own_server(self) -> bool:

@@ -22,8 +22,16 @@ _OURS = (  # what we write into the configuration of a server
 
 
 def check_server(server: Server) -> None:
-    _check_origin("server.origin", server.origin)
-    _check_origin("server.wildcard.origin", server.wildcard.origin if server.wildcard else None)
+    want(
+        server.origin is None or _is_name(server.origin),
+        f"server.origin = {server.origin!r} is not a domain name",
+        "give the zone's name, such as example.org.",
+    )
+    want(
+        server.wildcard is None or _is_name(server.wildcard.origin),
+        f"server.wildcard.origin = {server.wildcard and server.wildcard.origin!r} is not a domain name",
+        "give the zone's name, such as example.org.",
+    )
     _check_keys(server)
     if server.kind == "hierarchy":
         return
@@ -60,12 +68,8 @@ def check_server(server: Server) -> None:
     )
 
 
-def _check_origin(key: str, origin: str | None) -> None:
-    want(
-        origin is None or bool(re.fullmatch(r"[\w.\\*/-]{1,1000}", origin, re.ASCII)),
-        f"{key} = {origin!r} is not a domain name",
-        "give the zone's name, such as example.org.",
-    )
+def _is_name(origin: str) -> bool:
+    return re.fullmatch(r"[\w.\\*/-]{1,1000}", origin, re.ASCII) is not None
 
 
 def _check_keys(server: Server) -> None:

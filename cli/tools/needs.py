@@ -113,6 +113,7 @@ def of(arguments: Sequence[str]) -> Needs:
     return {
         "run": lambda: _experiment(rest),
         "plan": lambda: _experiment(rest),
+        "papers": lambda: _papers(rest),
         "fire": lambda: Needs(("base",), (RUN_PYTHON,), REPLAY),
         "bench": lambda: _bench(rest),
         "test": lambda: Needs(  # which builds what it checks
@@ -154,6 +155,33 @@ def _experiment(arguments: Sequence[str]) -> Needs:
     if any(one.partition("=")[0] == "--inventory" for one in arguments):
         return Needs(("base", "run", "hosts"), (RUN_PYTHON, HOSTS_PYTHON), REPLAY)
     return _replay(_variants(experiment))
+
+
+def _papers(rest: Sequence[str]) -> Needs:
+    """Of the studies whose figures are to be run, with what is set for all of them."""
+    parser = _Parser(add_help=False)
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--set", action="append", default=[])
+    for option in ("-o", "--output", "--traces"):
+        parser.add_argument(option)
+    for option in ("--full", "--resume"):
+        parser.add_argument(option, action="store_true")
+    try:
+        options = parser.parse_intermixed_args(rest)
+        step, *figures = options.words or [""]
+        found = [
+            table
+            for path in sorted((programs.ROOT / "experiments/papers").glob("*.toml"))
+            for table in [tables.read(path)]
+            if {"all", path.stem, *tables.get(table, "paper.figures", {})} & set(figures)
+        ]
+        for setting, table in itertools.product(options.set, found):
+            tables.lay_over(table, setting)
+    except RepriseError:
+        return Needs()
+    if step != "run":
+        return _needs((), "reprise-mutator")
+    return _replay(variant for table in found for variant in _variants(table))
 
 
 def _of_runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:

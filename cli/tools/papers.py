@@ -1,0 +1,125 @@
+"""`reprise papers`: the experiments of the published papers. This is the command and its list of figures;
+papers_run.py runs them, and report/papers says what was measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from cli import programs, run_name
+from cli.errors import UsageError
+from cli.servers import started
+from report.papers import book
+from report.papers.book import Study
+from report.tables import table
+
+MOST_MINUTES = 90  # of all figures in the quick profile
+_TUN = Path("/dev/net/tun")
+_ENDS = (".xz", ".gz", ".bz2", ".zst", ".lz4", ".pcap", ".pcapng", ".rps", ".tsv", ".txt", ".cbor", ".dnstap")
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command, its steps and their options."""
+    parser = commands.add_parser(
+        "papers", help="run the experiments of the published papers, and what of them holds"
+    )
+    steps = parser.add_subparsers(dest="step", required=True, metavar="STEP")
+    listing = steps.add_parser("list", help="the figures, their minutes, and what they lack here")
+    running = steps.add_parser("run", help="run figures, and report")
+    running.add_argument(
+        "figures", nargs="+", metavar="FIGURE", help="such as ldplayer-8; `all` for each of them"
+    )
+    running.add_argument("--full", action="store_true", help="as published, not in the quick profile")
+    running.add_argument("--resume", action="store_true", help="go on with the figure's latest runs")
+    running.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the experiments, too"
+    )
+    reporting = steps.add_parser("report", help="write the page again, from what has been run")
+    for one in (listing, running):
+        one.add_argument(
+            "--traces",
+            type=Path,
+            metavar="DIR",
+            help="folder with the papers' traces by their names, such as B-Root-16.pcap.xz; those that "
+            "are not there are synthesized",
+        )
+    for one in (running, reporting):
+        run_name.add_parent(one)
+
+
+def command_list(options: argparse.Namespace) -> int:
+    """Prints the figures."""
+    sys.stdout.write(listed(book.studies(), options.traces) + "\n")
+    return 0
+
+
+def listed(studies: Sequence[Study], traces: Path | None) -> str:
+    """A row for each figure, and the sum of their minutes."""
+    rows = [["figure", "", "minutes", "trace", "runs here"]]
+    for study in studies:
+        lacking = ", ".join(missing(study))
+        for figure in study.figures:
+            rows.append(
+                [
+                    figure.name,
+                    figure.title,
+                    f"{figure.minutes:g}",
+                    _played(study, traces),
+                    f"no: {lacking}" if lacking else "yes",
+                ]
+            )
+    minutes = sum(figure.minutes for study in studies for figure in study.figures)
+    told = f"{minutes:g} minutes in all, at most {MOST_MINUTES}; what one study has is run together"
+    return f"{table(rows, frozenset({2}))}\n{told}"
+
+
+def missing(study: Study) -> Iterator[str]:
+    """What the study needs and this machine has not."""
+    if study.traces:
+        return
+    tables = study.tables
+    if os.geteuid() != 0 and tables.get("sample", {}).get("capture"):
+        yield "root, for the capture"
+    if tables.get("rtt") is not None and not _TUN.exists():
+        yield f"{_TUN}, for the delay line"
+    for name in started.packaged_programs(tables):
+        if programs.find(name) is None:
+            yield f"{name} (apt-get install {programs.package_of(name)})"
+
+
+def named(study: Study) -> list[str]:
+    """The published traces that stand for themselves where they are there."""
+    own = [study.told["trace"]] if "trace" in study.told else []
+    return own or [name for name in study.traces if not name.startswith("syn-")]
+
+
+def _played(study: Study, traces: Path | None) -> str:
+    names = named(study)
+    here = [name for name in names if trace_of(name, traces)]
+    return ", ".join(here) or "synthetic"
+
+
+def trace_of(name: str, traces: Path | None) -> Path | None:
+    """The file of a trace with this name, whatever its form and compression."""
+    return next((one for one in files(traces) if stem(one) == name), None)
+
+
+def files(traces: Path | None) -> list[Path]:
+    """The traces of a folder, by their endings."""
+    if traces is None:
+        return []
+    if not traces.is_dir():
+        raise UsageError(f"no folder {traces}", "give --traces the folder that holds the papers' traces")
+    return sorted(one for one in traces.iterdir() if one.suffix in _ENDS)
+
+
+def stem(path: Path) -> str:
+    """The name of a trace without its endings."""
+    name = path.name
+    while (end := Path(name).suffix) in _ENDS:
+        name = name.removesuffix(end)
+    return name

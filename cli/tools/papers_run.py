@@ -1,0 +1,201 @@
+"""Runs the studies of experiments/papers, each as any series is (cli/tools/series.py), or counts traces."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from cli import programs, run_name
+from cli.errors import EXIT_FAILED, RepriseError, UsageError, complain
+from cli.executor import run as executor
+from cli.experiment import experiment as experiments
+from cli.experiment.schema import Repeat
+from cli.plan import facts, replay_options
+from cli.progress import Progress
+from cli.tools import papers, series
+from report import whole_file
+from report.errors import ReportError
+from report.papers import book, found, page
+from report.papers.book import FULL, QUICK, Study
+
+_PARENT = "papers"  # folder of all studies, below that of results
+
+
+@dataclass
+class Session:
+    """A study while it is run: its folder, and study.json, which the report reads."""
+
+    study: Study
+    folder: Path
+    told: dict[str, Any]
+    began_s: float = field(default_factory=time.monotonic)
+
+    def note(self) -> None:
+        """Writes what is known; time adds up over what goes on with --resume."""
+        now = time.monotonic()
+        self.told["seconds"] = round(self.told["seconds"] + now - self.began_s, 1)
+        self.began_s = now
+        whole_file.write(self.folder / found.FILE, json.dumps(self.told, indent=2) + "\n")
+
+
+def command_run(options: argparse.Namespace) -> int:
+    """Runs the figures that are named; 0 when all is clean."""
+    studies = book.studies()
+    try:
+        wanted = studies if "all" in options.figures else [book.find(one, studies) for one in options.figures]
+    except ReportError as error:
+        raise UsageError(error.what, error.hint) from None
+    return run([one for one in studies if one in wanted], studies, options)
+
+
+def command_report(options: argparse.Namespace) -> int:
+    """Writes the page anew."""
+    report(book.studies(), options.output)
+    return 0
+
+
+def run(wanted: Sequence[Study], studies: Sequence[Study], options: argparse.Namespace) -> int:
+    """Each study in turn; 0 when all is clean. One that ends early ends the command, and the report has what
+    it left.
+    """
+    parent, status, warnings = _parent(options.output), 0, []
+    try:
+        for study in wanted:
+            session = _begun(study, parent, options)
+            warnings += session.told["warnings"]
+            try:
+                status |= _traces(session, options) if study.traces else _series(session)
+            except RepriseError as error:
+                hint = f"go on with: reprise papers run {study.figures[0].name} --resume"
+                before = "" if "--resume" in error.hint else f"{error.hint}, then "
+                raise RepriseError(error.what, before + hint) from None
+            finally:
+                session.note()
+    finally:
+        report(studies, options.output)
+        for warning in dict.fromkeys(warnings):
+            complain(f"reprise: warning: {warning}")
+    return status
+
+
+def report(studies: Sequence[Study], output: Path) -> None:
+    """Writes the page of all figures."""
+    try:
+        page.write(studies, _parent(output))
+    except ReportError as error:
+        raise RepriseError(error.what, error.hint, error.status) from None
+
+
+def _parent(output: Path) -> Path:
+    folder = output / _PARENT
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _begun(study: Study, parent: Path, options: argparse.Namespace) -> Session:
+    """A study's new folder, or with --resume its latest."""
+    folder = found.newest(study, parent) if options.resume else None
+    if folder is not None:
+        return Session(study, folder, json.loads((folder / found.FILE).read_text(encoding="utf-8")))
+    profile = FULL if options.full else QUICK
+    here = {name: papers.trace_of(name, options.traces) for name in papers.named(study)}
+    trace = None if study.traces else next(filter(None, here.values()), None)
+    real = [*study.told.get("with_trace", ()), f"trace={trace.absolute()}"] if trace else []
+    settings = [*study.settings(profile), *real, *options.set]
+    words = [word for one in options.set for word in ("--set", one)] + (["--full"] if options.full else [])
+    words += ["--traces", str(options.traces)] if options.traces else []
+    figures = ", ".join(one.name for one in study.figures)
+    told = {
+        "schema": 1,
+        "study": study.name,
+        "profile": profile,
+        "real": trace is not None,
+        "settings": settings,
+        "command": shlex.join(["reprise", "papers", "run", study.figures[0].name, *words]),
+        "machine": facts.host(),
+        "warnings": [
+            f"{figures}: {name} is not in {options.traces or 'a folder of --traces'}; it is synthesized"
+            for name, path in here.items()
+            if path is None
+        ],
+        "seconds": 0.0,
+    }
+    made = Session(study, parent / run_name.new(study.name), told)
+    if not study.traces:
+        experiment = experiments.load(study.path, settings)  # or what is wrong, before there is a folder
+        variants = series.variants(experiment, study.path.parent)
+        made.folder.mkdir()
+        rounds = (experiment.repeat or Repeat()).n
+        series.note(made.folder, experiment, variants, series.order(len(variants), rounds))
+    made.folder.mkdir(exist_ok=True)
+    made.note()
+    return made
+
+
+def _series(session: Session) -> int:
+    settings = session.told["settings"]
+    options = argparse.Namespace(
+        experiment=session.study.path,
+        set=settings,
+        output=session.folder.parent,
+        resume=session.folder,
+        no_deploy=False,
+    )
+    return series.command_series(
+        options, experiments.load(session.study.path, settings), executor.command_run
+    )
+
+
+def _traces(session: Session, options: argparse.Namespace) -> int:
+    """Counts each trace, the real one where it is there; 0 when all could be."""
+    study, progress, failed = session.study, Progress(), 0
+    real = {papers.stem(one): one for one in papers.files(options.traces)}
+    for name in dict.fromkeys((*study.traces, *real)):
+        target = session.folder / f"{name}.json"
+        if target.is_file():
+            continue
+        progress.begin(f"trace {name}{'' if name in real else ', synthetic'}")
+        if not (_counted(real[name], target) if name in real else _made(session, name, target)):
+            complain(f"reprise: warning: {real.get(name, name)} was not read whole")
+            failed = EXIT_FAILED
+        session.note()
+    progress.over()
+    return failed
+
+
+def _counted(trace: str | Path, target: Path, given: IO[bytes] | None = None) -> bool:
+    """Whether a trace, `-` for what is given, could be read whole."""
+    argv = [programs.own("reprise-mutator"), "info", str(trace), "--json-file", str(target)]
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
+        return subprocess.run(argv, stdin=given, stdout=nowhere, stderr=nowhere, check=False).returncode == 0
+
+
+def _made(session: Session, name: str, target: Path) -> bool:
+    """Makes a trace and counts it on its way, so that no length of it needs room on the disk."""
+    mutator, table = (
+        programs.own("reprise-mutator"),
+        session.study.trace_options(name, session.told["profile"]),
+    )
+    if table["profile"] == "recursive":
+        names = session.folder / "names.txt"
+        names.write_text("".join(f"name{number}.example.com\n" for number in range(10_000)), encoding="ascii")
+        table = {**table, "names": str(names)}
+    making = [mutator, "synth", *replay_options.synth(table), "--to", "stream", "-o", "-"]
+    with subprocess.Popen(making, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as maker:
+        counted = _counted("-", target, maker.stdout)
+        assert maker.stdout is not None
+        maker.stdout.close()
+        said = maker.communicate()[1].decode(errors="replace")
+    if maker.returncode and not target.is_file():
+        raise RepriseError(
+            said.strip().splitlines()[-1].partition(": error: ")[2], "correct the study's options"
+        )
+    return counted and maker.returncode == 0

@@ -1,0 +1,155 @@
+"""When queries arrived at the server, by the capture there and not by our own records.
+
+A query is known by its name, which no other query of the trace has. Its due time is the announced start plus
+its place in the trace. What was due in the warm-up, or in a second in which the hypervisor took time, is left
+out. Times are compared by the clocks of the server's host and of the controller's: on one machine they are
+the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from report import server
+from report.distribution import Distribution, Values
+from report.errors import ReportError
+from report.figures import cdf_points
+from report.run import Json, Run
+from report.sources import find_program, reading_arguments, trace_of
+
+CAPTURE = "capture.pcap"
+_CHANGED = "trace.rps"  # by the experiment's rules
+_SECOND = 1_000_000_000
+_SHARES = (5, 25, 50, 75, 95)  # percentiles at which gaps are compared
+_DIGITS = 9  # of a time behind its point
+
+
+def of(run: Run, warmup_ns: int) -> Json:
+    """The part `arrival` of papers.json; empty where nothing was captured. Raises ReportError where the trace
+    does not tell its queries apart.
+    """
+    if not (run.folder / CAPTURE).is_file():
+        return {}
+    changed = run.folder / _CHANGED
+    played = changed if changed.is_file() else trace_of(run)
+    trace, came = (_named(path, run) for path in (played, run.folder / CAPTURE))
+    start = run.told("start")
+    due, arrived, missing = matched(trace, came, start["trace_first_ns"], start["real_ns"])
+    span = int(due.max(initial=0)) // _SECOND
+    seconds = np.arange(-(-warmup_ns // _SECOND), span)
+    stolen = _stolen(server.steal_spans(run) or [], span + 1)
+    clean = seconds[~stolen[seconds]]
+    counted = np.isin(due // _SECOND, clean)
+    error = Distribution()
+    error.add((arrived - due)[counted])
+    return {
+        "error_us": error.spread(),
+        **_gaps(np.sort(due), np.sort(arrived), clean),
+        "rate": _rates(due, arrived, clean),
+        "missing": missing,
+        "seconds": len(clean),
+        "steal_seconds": int(len(seconds) - len(clean)),
+    }
+
+
+def matched(
+    trace: tuple[Values, Values], came: tuple[Values, Values], first_ns: int, start_ns: int
+) -> tuple[Values, Values, int]:
+    """Of each query that came, when it was due and when it arrived, in ns from the start; and how many did
+    not come. Both sides are times and names, as numbers.
+    """
+    names, order = np.unique(trace[1], return_index=True)
+    if len(names) < len(trace[1]):
+        raise ReportError(
+            "queries of the trace have the same names",
+            'give each its own: [[mutate.rule]] name, unique = "q"',
+        )
+    seen, places = np.unique(came[1], return_index=True)  # the first arrival of each
+    both, ours, theirs = np.intersect1d(names, seen, assume_unique=True, return_indices=True)
+    due = trace[0][order[ours]] - first_ns
+    return due, came[0][places[theirs]] - start_ns, len(names) - len(both)
+
+
+def _named(path: Path, run: Run) -> tuple[Values, Values]:
+    """The times of a trace's queries, and numbers that stand for their names."""
+    argv = [str(find_program(None)), "mutate", str(path), "--to", "text", "-o", "-", *reading_arguments(run)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as mutator:
+        assert mutator.stdout is not None
+        both = np.fromiter(itertools.chain.from_iterable(_rows(mutator.stdout)), np.int64)
+    if not len(both):
+        raise ReportError(f"{path} has no query", "look at it with `reprise trace info`")
+    return both[::2], both[1::2]
+
+
+def _rows(lines: Iterator[bytes]) -> Iterator[tuple[int, int]]:
+    next(lines, b"")
+    columns = next(lines, b"").rstrip(b"\n").split(b"\t")
+    if b"time" not in columns or b"name" not in columns:
+        return
+    at, named = columns.index(b"time"), columns.index(b"name")
+    for line in lines:
+        cells = line.split(b"\t", named + 1)
+        whole, _, rest = cells[at].partition(b".")
+        yield int(whole + rest.ljust(_DIGITS, b"0")), hash(cells[named].lower())
+
+
+def _stolen(spans: list[tuple[int, int]], seconds: int) -> NDArray[np.bool_]:
+    """Of each second, whether time was taken from the machine in it."""
+    found = np.zeros(seconds, np.bool_)
+    for begin, end in spans:
+        found[max(0, begin // _SECOND) : max(0, -(-end // _SECOND))] = True
+    return found
+
+
+def _gaps(due: Values, arrived: Values, clean: Values) -> Json:
+    """Gaps that begin in seconds that count: of the trace and of the arrivals, and how far percentiles of
+    these are from those, as shares.
+    """
+    both = [
+        np.diff(times)[np.isin(times[:-1] // _SECOND, clean)] if len(times) else times
+        for times in (due, arrived)
+    ]
+    if not all(map(len, both)):
+        return {}
+    held = [Distribution(), Distribution()]
+    for one, gaps in zip(held, both, strict=True):
+        one.add(gaps)
+    theirs, ours = (np.percentile(gaps, _SHARES) for gaps in both)
+    off = np.abs(ours / np.maximum(theirs, 1) - 1)
+    return {
+        "trace_gap_us": held[0].spread(),
+        "gap_us": held[1].spread(),
+        "gap_off": {"median": float(off[2]), "all": float(off.max()), "upper": float(off[2:].max())},
+        "curves": {name: _curve(one) for name, one in zip(("trace", "arrivals"), held, strict=True)},
+    }
+
+
+def _curve(gaps: Distribution) -> Json:
+    x, y = cdf_points(gaps)
+    return {"x": (x / 1e6).tolist(), "y": y.tolist()}
+
+
+def _rates(due: Values, arrived: Values, clean: Values) -> Json:
+    """Of whole seconds, how many are near the trace's rate; `differences` of all, in order of size."""
+    if not len(clean):
+        return {}
+    counts = [
+        np.bincount(np.maximum(times, 0) // _SECOND, minlength=int(clean.max()) + 1)
+        for times in (due, arrived)
+    ]
+    wanted, came = (one[clean] for one in counts)
+    asked = wanted > 0
+    off = (came[asked] - wanted[asked]) / wanted[asked]
+    if not len(off):
+        return {}
+    return {
+        "within_0_1_percent": float(np.mean(np.abs(off) <= 0.001)),
+        "over_2_percent": float(np.mean(np.abs(off) > 0.02)),
+        "differences": np.sort(off).tolist(),
+    }

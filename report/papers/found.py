@@ -1,0 +1,226 @@
+"""What a study has measured so far, and what that says of each published value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from report import series, statistics
+from report.papers import measured
+from report.papers.book import FULL, QUICK, Row, Study, published
+from report.run import Json, as_dict, as_list
+from report.tables import number
+
+FILE = "study.json"  # beside series.json
+HOLDS, DIFFERS, NOT_HERE, NOT_YET, TOLD = "holds", "differs", "not testable here", "not run yet", "–"
+_STEADY = (  # the figure whose slope says whether a measure was steady, by how the measure's path begins
+    ("arrival", "sent"),
+    ("load.sent", "sent"),
+    ("load.query", "sent"),
+    ("load.response", "sent"),
+    ("load.server_cpu", "server_cpu"),
+    ("cpu_us", "server_cpu"),
+    ("latency", "response_median"),
+    ("server_memory", "server_memory"),
+    ("state.time_wait", "time_wait"),
+    ("state", "established"),
+)
+_SPOILS = (  # the part of a summary that a busy machine spoils with it
+    ("arrival.rate", "rate_error"),
+    ("arrival", "timing_error_us"),
+    ("load.response", "rate_error"),
+    ("load", "cpu_us_per_query"),
+    ("cpu_us", "cpu_us_per_query"),
+    ("latency", "latency_us"),
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """`told` is study.json, `runs` the figures of clean runs by the labels of their variants, whose
+    `settings` are those of the sweep. `unclean` says which were not clean.
+    """
+
+    study: Study
+    folder: Path | None = None
+    told: Json = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
+    settings: Mapping[str, Json] = field(default_factory=dict)
+    runs: Mapping[str, Sequence[Json]] = field(default_factory=dict)
+    unclean: tuple[str, ...] = ()
+
+    @property
+    def profile(self) -> str:
+        return str(self.told.get("profile") or QUICK)
+
+    @property
+    def differs(self) -> list[str]:
+        """From the paper, in words."""
+        return list(map(str, self.study.told.get("differs", ())))
+
+    @property
+    def warnings(self) -> list[str]:
+        return [*map(str, as_list(self.told.get("warnings"))), *self.unclean]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A row of the report in words; `state` is one of the constants above."""
+
+    row: Row
+    state: str
+    published: str
+    measured: str = "–"
+    interval: str = "–"
+    steady: str = "–"
+    verdict: str = ""
+
+    def cells(self) -> list[str]:
+        words = (self.row.what, f"beside {self.row.over}" if self.row.over else "")
+        what = f"{self.row.variant}: {', '.join(filter(None, words))}"
+        return [what, self.published, self.measured, self.interval, self.steady, self.verdict or self.state]
+
+
+def newest(study: Study, parent: Path) -> Path | None:
+    """The latest folder that the study has made there."""
+    made = [
+        one.parent for one in parent.glob(f"{study.name}-*/{FILE}") if _read(one).get("study") == study.name
+    ]
+    return max(made, key=lambda one: one.name, default=None)
+
+
+def read(study: Study, parent: Path) -> Found:
+    """What the study's latest folder holds; without one nothing has been run."""
+    folder = newest(study, parent)
+    if folder is None:
+        return Found(study, labels=tuple(study.traces or study.labels(QUICK)))
+    told = _read(folder / FILE)
+    if study.traces:
+        held = {one.stem: [_read(one)] for one in sorted(folder.glob("*.json")) if one.name != FILE}
+        labels = dict.fromkeys((*study.traces, *held))
+        return Found(study, folder, told, tuple(labels), {}, held)
+    made = _read(folder / series.FILE)
+    variants = as_list(made.get("variants"))
+    labels_of = study.labels(str(told.get("profile")), bool(told.get("real")))
+    names = labels_of if len(labels_of) == len(variants) else series.labels(variants)
+    runs: dict[str, list[Json]] = {name: [] for name in names}
+    unclean = []
+    for one in as_list(made.get("runs")):
+        if one["folder"]:
+            figures = measured.figures_of(folder / one["folder"])
+            if problem := value_at(figures, "arrival.problem"):
+                unclean.append(f"{one['folder']}: arrivals are not known: {problem}")
+            if figures.get("clean"):
+                runs[names[one["variant"]]].append(figures)
+            else:
+                unclean.append(
+                    f"{one['folder']} is not clean and not counted: {figures['unclean_because'][0]}"
+                )
+    return Found(
+        study, folder, told, tuple(names), dict(zip(names, variants, strict=True)), runs, tuple(unclean)
+    )
+
+
+def _read(path: Path) -> Json:
+    try:
+        return as_dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def judge(found: Found) -> list[Judged]:
+    """Every published value of the study's figures; of traces without one what they hold."""
+    rows = [_judge(row, found) for row in published(found.study, list(found.labels))]
+    named = {one.row.variant for one in rows}
+    first = [one.row for one in rows if one.row.variant == rows[0].row.variant] if found.study.traces else []
+    more = [name for name in found.labels if name not in named]
+    return rows + [_judge(_without_value(row, name), found) for name in more for row in _measures(first)]
+
+
+def _measures(rows: Sequence[Row]) -> list[Row]:
+    return list({row.measure: row for row in rows}.values())
+
+
+def _without_value(row: Row, variant: str) -> Row:
+    return Row(**{**row.__dict__, "variant": variant, "value": None, "tolerance": None, "only": "told"})
+
+
+def _judge(row: Row, found: Found) -> Judged:
+    wanted, names = _shown(row.value, row.unit), {row.variant, *filter(None, [row.over])}
+    if not names <= set(found.labels) or (row.only == FULL and found.profile != FULL):
+        full = found.study.traces or names <= set(found.study.labels(FULL))
+        where = "in the full profile only" if full and found.profile == QUICK else "not in these runs"
+        return Judged(row, NOT_HERE, wanted, verdict=f"{NOT_HERE}: {where}")
+    if not all(found.runs.get(name) for name in names):
+        return Judged(row, NOT_YET, wanted)
+    values, runs = _values(row, found), found.runs[row.variant]
+    if not values:
+        return Judged(row, NOT_HERE, wanted, verdict=f"{NOT_HERE}: not measured")
+    spread = statistics.spread(values)
+    interval = f"{number(spread.low)} to {number(spread.high)}" if len(values) > 1 else "one trial"
+    name = f" ({value_at(runs[0], row.name)})" if row.name else ""
+    state, verdict = _verdict(row, spread.median, runs)
+    shown = _shown(spread.median, row.unit) + name
+    return Judged(row, state, wanted, shown, interval, _steady(row, runs), verdict)
+
+
+def _shown(value: float | None, unit: str) -> str:
+    if value is None:
+        return "–"
+    return f"{number(int(value) if value == int(value) else value)} {unit}".rstrip()
+
+
+def _values(row: Row, found: Found) -> list[float]:
+    """One for each run, or for each pair of runs that it is set beside."""
+    own, others = (
+        [
+            value * row.scale
+            for one in found.runs.get(name, ())
+            if (value := value_at(one, row.measure)) is not None
+        ]
+        for name in (row.variant, row.over)
+    )
+    if row.per:
+        own = [value / found.settings[row.variant][row.per] for value in own]
+    if not row.over:
+        return own
+    pairs = list(zip(own, others, strict=False))
+    if row.relation == "minus":
+        return [one - other for one, other in pairs]
+    ratios = [one / other for one, other in pairs if other]
+    return ratios if row.relation == "times" else [100 * (one - 1) for one in ratios]
+
+
+def value_at(figures: Json, path: str) -> Any:
+    found: Any = figures
+    for key in path.split("."):
+        found = as_dict(found).get(key)
+    return found
+
+
+def _verdict(row: Row, value: float, runs: Sequence[Json]) -> tuple[str, str]:
+    if row.value is None or row.tolerance is None or row.only == "told":
+        return TOLD, TOLD
+    above, below = value <= row.value + row.tolerance, value >= row.value - row.tolerance
+    if (above or row.bound == "at least") and (below or row.bound == "at most"):
+        return HOLDS, HOLDS
+    part = _first(_SPOILS, row.measure)
+    busy = [one["busy"][0] for one in runs if part in as_list(one.get("busy_spoils"))]
+    if busy:
+        return DIFFERS, f"{DIFFERS} because the machine was busy: {busy[0]}"
+    return DIFFERS, f"{DIFFERS} because {row.because}" if row.because else f"{DIFFERS}; nothing here says why"
+
+
+def _steady(row: Row, runs: Sequence[Json]) -> str:
+    key = _first(_STEADY, row.measure)
+    told = [value_at(one, f"steady.{key}.steady") for one in runs]
+    if all(one is None for one in told):
+        return "–"
+    return "yes" if all(told) else "no" if False in told else "not clear"
+
+
+def _first(table: Sequence[tuple[str, str]], path: str) -> str | None:
+    return next((name for begin, name in table if path.startswith(begin)), None)

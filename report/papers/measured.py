@@ -1,0 +1,163 @@
+"""papers.json of a run: figures that the papers have and summary.json lacks. It is made once for each run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from report import server, whole_file
+from report.errors import ReportError
+from report.papers import arrivals
+from report.records import NEVER, Window, windows
+from report.rqfile import MARK_OPENED
+from report.run import Json, Run, as_dict, open_run
+from report.server import Series
+from report.summary import Measured, measure
+
+FILE = "papers.json"
+_SCHEMA = 1
+_PUBLISHED_RATE = 37_037  # queries/s of B-Root-16
+_TIME_WAIT_S = 60
+_PART_S = 2
+Values = NDArray[np.float64]
+
+
+def figures_of(folder: Path) -> Json:
+    """Those of summary.json and papers.json together."""
+    known = _read(folder / FILE)
+    if known.get("schema") != _SCHEMA:
+        known = of(measure(open_run(folder)), _read(folder / "summary.json"))
+        whole_file.write(folder / FILE, json.dumps(known) + "\n")
+    return {**_read(folder / "summary.json"), **known}
+
+
+def _read(path: Path) -> Json:
+    try:
+        return as_dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def of(measured: Measured, summary: Json) -> Json:
+    return {
+        "schema": _SCHEMA,
+        "arrival": _arrivals(measured),
+        "load": _load(measured, summary),
+        "state": _state(measured),
+    }
+
+
+def _arrivals(measured: Measured) -> Json:
+    """`problem` says why there are none."""
+    try:
+        return arrivals.of(measured.run, measured.warmup_ns)
+    except ReportError as error:
+        return {"problem": str(error)}
+
+
+def _load(measured: Measured, summary: Json) -> Json:
+    """What server and clients had to do. Shares are of 1; `sent_flatness` is half the distance between the
+    5th and the 95th percentile of the rate in parts of 2 s, as a share of its median.
+    """
+    run, tally = measured.run, measured.tally
+    begin, end = measured.warmup_ns / 1e9, tally.last_ns / 1e9
+    cores = as_dict(run.manifest.get("host")).get("cores") or 1
+    used = server.rate_of(server.summed(server.process_series(run, "cpu_s")))
+    sent_per_s = _in_parts(measured, begin, end)
+    query_mbps, response_mbps = (
+        _between(server.rate_of(server.host_series(run, name)), begin, end) * 8e-6
+        for name in ("rx_bytes", "tx_bytes")
+    )
+    cost, answered = summary["cpu_us_per_query"], max(1, summary["queries"]["answered"])
+    rate = tally.sent / max(tally.span_ns / 1e9, 1e-9)
+    return {
+        "sent_per_s": _spread(sent_per_s),
+        "sent_flatness": _flatness(sent_per_s),
+        "query_mbps": _spread(query_mbps),
+        "response_mbps": _spread(response_mbps),
+        "response_mbps_scaled": float(np.median(response_mbps)) * _PUBLISHED_RATE / rate
+        if len(response_mbps)
+        else None,
+        "server_cpu_share": _spread(_between(used, begin, end) / cores),
+        "client_us_per_query": sum(cost.get(role) or 0.0 for role in ("controller", "querier")),
+        "busiest": _busiest(measured, end),
+        "truncated_share": summary["truncated"] / answered,
+        "fallback_share": summary["tcp_fallbacks"] / max(1, summary["queries"]["sent"]),
+    }
+
+
+def _in_parts(measured: Measured, begin_s: float, end_s: float) -> Values:
+    """Queries a second in whole parts of the time."""
+    parts = measured.tally.sends.per(int(_PART_S * 1e9), int(end_s / _PART_S))[int(-(-begin_s // _PART_S)) :]
+    return np.asarray(parts / _PART_S)
+
+
+def _between(series: Series, begin_s: float, end_s: float) -> Values:
+    return np.array([value for time, value in series.points if begin_s < time <= end_s], np.float64)
+
+
+def _spread(values: Values) -> Json:
+    """As boxes show it; empty without values."""
+    if not len(values):
+        return {}
+    names = {"min": 0, "p5": 5, "q1": 25, "median": 50, "q3": 75, "p95": 95, "max": 100}
+    return {"count": len(values), **{name: float(np.percentile(values, at)) for name, at in names.items()}}
+
+
+def _flatness(values: Values) -> float | None:
+    low, middle, high = np.percentile(values, (5, 50, 95)) if len(values) else (0.0, 0.0, 0.0)
+    return float((high - low) / 2 / middle) if middle else None
+
+
+def _busiest(measured: Measured, span_s: float) -> Json:
+    """The program of the clients and the controller that used most of a core."""
+    used = {f"querier {one.querier}": one.statistics.get("cpu_s") or 0.0 for one in measured.files}
+    used["controller"] = measured.run.controller.get("cpu_s") or 0.0
+    name = max(used, key=lambda one: used[one])
+    return {"name": name, "share": used[name] / max(span_s, 1e-9)}
+
+
+def _state(measured: Measured) -> Json:
+    """Connections in the second half of the replay, at the server."""
+    run, half_s, end_s = measured.run, measured.tally.span_ns / 2e9, measured.tally.span_ns / 1e9
+    established, waiting = (server.host_series(run, f"tcp_{name}") for name in ("established", "time_wait"))
+    standing, closing = (_between(one, half_s, end_s) for one in (established, waiting))
+    if not standing.any():
+        return {}
+    both = standing + closing
+    return {
+        "established": float(np.median(standing)),
+        "time_wait": float(np.median(closing)),
+        "connections": float(np.median(both)),
+        "established_share": float(np.median(standing / np.maximum(both, 1))),
+        "time_wait_of_closed": _of_closed(measured, established, waiting, half_s, end_s),
+        "queries_per_rtt": _per_rtt(run, measured.tally.sent, end_s, float(np.median(standing))),
+    }
+
+
+def _of_closed(
+    measured: Measured, established: Series, waiting: Series, begin_s: float, end_s: float
+) -> float | None:
+    """TIME-WAIT over what had closed in the minute before: what was opened and is no more established."""
+    opened = np.sort(np.concatenate([_opened(one) for one in windows(measured.files)]))
+    times, standing = np.array(established.points, np.float64).T
+    closed = np.searchsorted(opened, times * 1e9) - standing
+    before = np.interp(times - _TIME_WAIT_S, times, closed)
+    held = (times > max(begin_s, _TIME_WAIT_S)) & (times <= end_s) & (closed > before)
+    ratios = np.array(waiting.points, np.float64)[held, 1] / (closed - before)[held]
+    return float(np.median(ratios)) if len(ratios) else None
+
+
+def _opened(window: Window) -> NDArray[np.int64]:
+    """When connections were opened, in ns from the start."""
+    return np.asarray(window.sent[(window.marks & MARK_OPENED != 0) & (window.sent != NEVER)])
+
+
+def _per_rtt(run: Run, sent: int, span_s: float, standing: float) -> float | None:
+    rtt_ms = as_dict(run.experiment.get("rtt")).get("rtt_ms")
+    if not rtt_ms or not standing or not span_s:
+        return None
+    return float(sent / span_s / standing * rtt_ms / 1000)

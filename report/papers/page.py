@@ -1,0 +1,109 @@
+"""The report of all figures: a table for each in the terminal, and a page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from report import figures, html
+from report.figures import Drawn
+from report.papers import plots
+from report.papers.book import Figure, Study
+from report.papers.found import DIFFERS, HOLDS, NOT_HERE, NOT_YET, Found, Judged, judge, read
+from report.run import as_dict
+from report.tables import number, table
+
+PAGE = "report.html"
+HEADING = ["", "published", "measured", "interval", "steady", "verdict"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What the page says of a figure."""
+
+    figure: Figure
+    found: Found
+    rows: tuple[Judged, ...]
+    facts: tuple[tuple[str, str], ...]
+    drawn: tuple[Drawn, ...]
+
+    @property
+    def cells(self) -> list[list[str]]:
+        return [one.cells() for one in self.rows]
+
+    def as_text(self) -> str:
+        """For the terminal."""
+        told = [f"{name}: {text}" for name, text in self.facts]
+        warned = [f"warning: {one}" for one in self.found.warnings]
+        head = f"{self.figure.name}: {self.figure.title}"
+        return "\n".join([head, *told, *warned, table([HEADING, *self.cells], frozenset())])
+
+
+def write(studies: Iterable[Study], parent: Path) -> None:
+    """Writes the page into the folder of all studies and each one's plots into its own; prints the tables."""
+    parts = [part for study in studies for part in _parts(read(study, parent))]
+    for part in parts:
+        if part.found.folder is not None:
+            figures.write(part.found.folder / "plots", part.drawn, pdf=True)
+    rows = (one for part in parts for one in part.rows)
+    html.write(parent / PAGE, html.papers_page(heading=HEADING, parts=parts, counts=counts(rows)))
+    texts = (part.as_text() for part in parts if part.found.folder is not None)
+    print(*texts, f"report: {parent / PAGE}", sep="\n\n")
+
+
+def _parts(found: Found) -> list[Part]:
+    """The figures of a study."""
+    judged, parts = judge(found), []
+    for figure in found.study.figures:
+        rows = tuple(one for one in judged if one.row.figure == figure.name)
+        told = tuple(facts(figure, found, rows[0].row.section if rows else ""))
+        parts.append(Part(figure, found, rows, told, tuple(plots.of(figure, found))))
+    return parts
+
+
+def facts(figure: Figure, found: Found, section: str) -> list[tuple[str, str]]:
+    """Where it was published; command, machine and minutes."""
+    told = found.told
+    if found.folder is None:
+        return [
+            ("command", f"reprise papers run {figure.name}"),
+            ("minutes", f"{figure.minutes:g} (quick profile)"),
+        ]
+    runs = sum(map(len, found.runs.values()))
+    machine = as_dict(told.get("machine"))
+    memory = number((machine.get("memory_bytes") or 0) / 1e9)
+    share = figure.minutes / sum(one.minutes for one in found.study.figures)
+    minutes = number((told.get("seconds") or 0) / 60 * share)
+    return [
+        ("published", section),
+        ("command", str(told.get("command"))),
+        ("profile", found.profile),
+        ("trials", f"{runs} clean, of {len(found.labels)} {'traces' if found.study.traces else 'variants'}"),
+        (
+            "machine",
+            f"{machine.get('cpu')}, {machine.get('cores')} cores, {memory} GB, Linux {machine.get('kernel')}",
+        ),
+        ("minutes", f"{minutes} (stated for the quick profile: {figure.minutes:g})"),
+        ("results", found.folder.name),
+        *_left_out(found),
+    ]
+
+
+def _left_out(found: Found) -> list[tuple[str, str]]:
+    """Seconds in which the hypervisor took time, where a capture tells arrivals."""
+    arrivals = [as_dict(one.get("arrival")) for runs in found.runs.values() for one in runs]
+    stolen = [one["steal_seconds"] for one in arrivals if "steal_seconds" in one]
+    if not stolen:
+        return []
+    whole = sum(one["seconds"] for one in arrivals if "seconds" in one)
+    missing = sum(one["missing"] for one in arrivals if "missing" in one)
+    told = f"{sum(stolen)} with steal, of {sum(stolen) + whole} after the first 20 of each run"
+    return [("seconds left out", told), ("not in the capture", f"{number(missing)} queries")]
+
+
+def counts(rows: Iterable[Judged]) -> list[tuple[str, int]]:
+    """How many rows hold, differ, and cannot or could not yet be told."""
+    found = Counter(one.state for one in rows)
+    return [(name, found[name]) for name in (HOLDS, DIFFERS, NOT_HERE, NOT_YET)]

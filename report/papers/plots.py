@@ -1,0 +1,127 @@
+"""Plots of figures as the papers have them. Those of any series (latency boxes, memory and so on) are that
+page's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from report import curves, series
+from report.figures import WIDE, Drawn, Words, draw, legend_above, plain_axis
+from report.papers.book import Figure
+from report.papers.found import Found, value_at
+from report.percentiles import Percentiles
+
+_MIDDLE = "Boxes are quartiles with the median, whiskers the percentiles 5 and 95; of the first clean trial."
+
+
+@dataclass(frozen=True)
+class _Boxes:
+    """Boxes by variant; `label` of the axis, values times `scale`."""
+
+    title: str
+    measure: str
+    label: str
+    scale: float
+    caption: str
+
+
+_BOXES = {
+    "arrival-error": _Boxes(
+        "Arrival less due time",
+        "arrival.error_us",
+        "arrival error [ms]",
+        1e-3,
+        f"By the capture at the server. {_MIDDLE} The extremes are in the table.",
+    ),
+    "response-bandwidth": _Boxes(
+        "Bandwidth of the responses",
+        "load.response_mbps",
+        "responses [Mb/s]",
+        1,
+        f"Of each second, at the server's interface. {_MIDDLE}",
+    ),
+    "server-cpu": _Boxes(
+        "CPU of the server",
+        "load.server_cpu_share",
+        "CPU [% of all cores]",
+        100,
+        f"Of each second, of the server's processes. {_MIDDLE}",
+    ),
+}
+
+
+def of(figure: Figure, found: Found) -> list[Drawn]:
+    """Those that the figure names, with names of their own on the page."""
+    if not any(found.runs.values()):
+        return []
+    drawn = {one.name: one for one in _all(figure.plots, found)}
+    return [replace(drawn[name], name=f"{figure.name}-{name}") for name in figure.plots if name in drawn]
+
+
+def _all(names: Sequence[str], found: Found) -> Iterator[Drawn]:
+    first = {label: runs[0] for label, runs in found.runs.items() if runs}
+    for name in names:
+        if name in _BOXES:
+            yield _boxes(
+                name,
+                _BOXES[name],
+                {label: value_at(one, _BOXES[name].measure) for label, one in first.items()},
+            )
+        elif name == "arrival-gaps":
+            yield _gaps({label: value_at(one, "arrival.curves") for label, one in first.items()})
+        elif name == "arrival-rate":
+            yield _rates({label: value_at(one, "arrival.rate.differences") for label, one in first.items()})
+    if found.folder is not None and {*names} - {*_BOXES, "arrival-gaps", "arrival-rate"}:
+        yield from series.plots(found.folder)
+
+
+def _boxes(name: str, words: _Boxes, spreads: Mapping[str, Percentiles | None]) -> Drawn:
+    held = [(label, one) for label, one in spreads.items() if one]
+    said = Words(name, words.title, words.caption, "nothing was measured")
+    return curves.boxes(said, "", [("", held)], WIDE, words.label, words.scale)
+
+
+def _gaps(held: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]] | None]) -> Drawn:
+    def paint(axes: Axes) -> bool:
+        for number, (label, curve) in enumerate((label, one) for label, one in held.items() if one):
+            for side, style in (("trace", "--"), ("arrivals", "-")):
+                x, y = (np.array(curve[side][key]) for key in ("x", "y"))
+                name = label if side == "arrivals" else f"{label}, trace"
+                axes.plot(np.maximum(x, 1e-4), y, style, color=f"C{number}", label=name)
+        axes.set_xscale("log")
+        curves.share_axis(axes, "gap between queries [ms]")
+        legend_above(axes)
+        return any(held.values())
+
+    caption = (
+        "Share of the gaps that are at most so long: of the trace (dashed), and in the server's capture."
+    )
+    return draw(Words("arrival-gaps", "Gaps between queries", caption, "nothing was captured"), paint, WIDE)
+
+
+def _rates(held: Mapping[str, Sequence[float] | None]) -> Drawn:
+    def paint(axes: Axes) -> bool:
+        for label, off in held.items():
+            if off:
+                axes.plot(
+                    np.array(off) * 100,
+                    np.arange(1, len(off) + 1) / len(off),
+                    label=label,
+                    drawstyle="steps-post",
+                )
+        axes.set_xlabel("rate at the server less the trace's [%]")
+        axes.set_ylabel("share of seconds")
+        axes.set_ylim(0, 1.02)
+        plain_axis(axes, "xy")
+        legend_above(axes)
+        return any(held.values())
+
+    caption = (
+        "How far the number of queries in each second is from the trace's, by the capture at the server."
+    )
+    return draw(Words("arrival-rate", "Rate of each second", caption, "nothing was captured"), paint, WIDE)

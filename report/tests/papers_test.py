@@ -1,0 +1,248 @@
+"""Published values beside measured ones: arrivals by a capture, verdicts, and the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from report.errors import ReportError
+from report.papers import arrivals, book, found, measured, page
+from report.papers.book import Row, Study
+from report.papers.found import DIFFERS, HOLDS, NOT_HERE, NOT_YET, TOLD, Found
+from report.run import Json, open_run
+from report.summary import measure, summarize
+from report.tests.writers import MANIFEST, START_REAL, TRACE_FIRST, Query, server_csv, write_run
+
+SECOND = 1_000_000_000
+MS = 1_000_000
+
+
+def run_with_capture(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, errors: Sequence[int], steal_at: int | None = None
+) -> Path:
+    """A run of a query each 10 ms; the capture has each so late, and one of them twice."""
+    due = np.arange(len(errors)) * 10 * MS
+    names = np.arange(len(errors))
+    came = np.append(START_REAL + due + np.array(errors), START_REAL + 60 * SECOND)
+    sides = {"trace.pcap": (TRACE_FIRST + due, names), "capture.pcap": (came, np.append(names, 0))}
+    monkeypatch.setattr(arrivals, "_named", lambda path, run: sides[path.name])
+    seconds = len(errors) // 100
+    queries = [Query(seq=at, due=int(time), sent=int(time)) for at, time in enumerate(due)]
+    write_run(folder, queries, server=server_csv(seconds + 1, steal_at), manifest={**MANIFEST, "warmup_s": 1})
+    for name in sides:
+        (folder / name).touch()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["experiment"]["trace"] = str(folder / "trace.pcap")
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def test_arrivals_are_those_of_the_capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the queries are 1 ms late, those of the warm-up 5 ms; two come in the next second."""
+    late = [5 * MS] * 100 + [0, 1 * MS] * 150
+    late[298] = late[299] = 30 * MS
+    made = arrivals.of(open_run(run_with_capture(tmp_path, monkeypatch, late)), SECOND)
+    error = made["error_us"]
+    assert (error["q1"], error["median"], error["q3"], error["max"]) == (0, 1000, 1000, 30_000)
+    assert (made["missing"], made["seconds"], made["steal_seconds"]) == (0, 2, 0)
+    assert made["trace_gap_us"]["median"] == 10_000
+    assert made["gap_off"]["median"] == pytest.approx(0.1)
+    assert made["rate"]["over_2_percent"] == 0
+    assert made["rate"]["within_0_1_percent"] == 0.5
+    assert sorted(made["curves"]) == ["arrivals", "trace"]
+
+
+def test_seconds_with_steal_are_left_out_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    late = [0] * 300 + [500 * MS] * 10 + [0] * 190
+    made = arrivals.of(open_run(run_with_capture(tmp_path, monkeypatch, late, steal_at=4)), SECOND)
+    assert made["error_us"]["max"] == 0
+    assert (made["seconds"], made["steal_seconds"]) == (2, 1)
+
+
+def test_queries_with_the_same_name_are_no_proof() -> None:
+    times, names = np.arange(3), np.array([1, 2, 2])
+    with pytest.raises(ReportError, match="the same names"):
+        arrivals.matched((times, names), (times, names), 0, 0)
+
+
+def test_a_query_that_did_not_come_is_counted() -> None:
+    times = np.array([10, 20, 30])
+    due, came, missing = arrivals.matched(
+        (times, np.array([7, 8, 9])), (np.array([125, 111]), np.array([9, 7])), 10, 100
+    )
+    assert (due.tolist(), came.tolist(), missing) == ([0, 20], [11, 25], 1)
+
+
+def test_names_are_read_of_the_text_form() -> None:
+    lines = [b"#reprise-text 1\n", b"time\tsource\tname\ttype\n", b"5.25\t::1\tAb.\tA\n", b"6\t::1\tab.\tA\n"]
+    (one, name), (other, same) = arrivals._rows(iter(lines))
+    assert (one, other, name == same) == (5_250_000_000, 6_000_000_000, True)
+
+
+def test_figures_beyond_the_summary_are_made_once(tmp_path: Path) -> None:
+    queries = [Query(seq=at, due=at * 10 * MS, sent=at * 10 * MS) for at in range(1000)]
+    folder = write_run(tmp_path / "run", queries, server=server_csv(11))
+    summary = summarize(measure(open_run(folder)))
+    (folder / "summary.json").write_text(json.dumps(summary))
+    figures = measured.figures_of(folder)
+    assert figures["load"]["sent_per_s"]["median"] == 100
+    assert figures["load"]["sent_flatness"] == 0
+    assert figures["load"]["response_mbps"]["median"] == pytest.approx(900 * 8e-6)
+    assert figures["load"]["server_cpu_share"]["median"] == pytest.approx(0.25)
+    assert figures["state"]["established"] == 3
+    assert figures["arrival"] == {}
+    (folder / measured.FILE).write_text(json.dumps({"schema": 1, "load": "kept"}))
+    assert measured.figures_of(folder)["load"] == "kept"
+
+
+# --- verdicts ---------------------------------------------------------------------------------------------
+
+STUDY = """
+title = "A study"
+[paper]
+labels = ["one", "two"]
+full_labels = ["one", "two", "three"]
+differs = ["It is smaller."]
+[paper.figures]
+x-1 = { title = "The figure", minutes = 2 }
+"""
+
+
+def study_with(folder: Path, rows: str) -> Study:
+    (folder / "x-1.toml").write_text(STUDY)
+    (folder / "published.toml").write_text(f'[x-1]\nsection = "3.1"\nunit = "ms"\nrows = [\n{rows}\n]\n')
+    return book.find("x-1", book.studies(folder))
+
+
+def judged(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    row: str,
+    runs: Mapping[str, Sequence[Json]],
+    profile: str = "quick",
+) -> found.Judged:
+    """The first row of a study with these runs."""
+    study = study_with(folder, f'{{ what = "w", measure = "a.b", {row} }}')
+    rows = book.published(study, study.labels(profile), folder)
+    monkeypatch.setattr(found, "published", lambda *_: rows)
+    told = {"profile": profile}
+    settings = {"one": {"rtt": 10}, "two": {"rtt": 20}}
+    return found.judge(Found(study, folder, told, tuple(study.labels(profile)), settings, runs))[0]
+
+
+def runs_of(*values: float, **more: Any) -> list[Json]:
+    return [{"a": {"b": value}, **more} for value in values]
+
+
+ONE = "one trial"
+BUSY = {"busy": ["other programs used 1.7 of 2 cores"], "busy_spoils": ["timing_error_us"]}
+
+
+@pytest.mark.parametrize(
+    ("row", "runs", "state", "shown"),
+    [
+        ("value = 5, tolerance = 1", {"one": runs_of(4, 5.5, 9)}, HOLDS, ("5 ms", "5.5 ms", "4 to 9")),
+        ("value = 5, tolerance = 1", {"one": runs_of(6.5)}, DIFFERS, ("5 ms", "6.5 ms", ONE)),
+        ('value = 5, tolerance = 1, bound = "at least"', {"one": runs_of(90)}, HOLDS, ("5 ms", "90 ms", ONE)),
+        ('value = 5, tolerance = 1, bound = "at least"', {"one": runs_of(3)}, DIFFERS, ("5 ms", "3 ms", ONE)),
+        ('value = 5, tolerance = 1, bound = "at most"', {"one": runs_of(3)}, HOLDS, ("5 ms", "3 ms", ONE)),
+        ('value = 2, tolerance = 0, per = "rtt"', {"one": runs_of(20)}, HOLDS, ("2 ms", "2 ms", ONE)),
+        ("value = 5, tolerance = 0, scale = 100", {"one": runs_of(0.05)}, HOLDS, ("5 ms", "5 ms", ONE)),
+        (
+            'value = 50, tolerance = 1, over = "two"',
+            {"one": runs_of(15), "two": runs_of(10)},
+            HOLDS,
+            ("50 ms", "50 ms", ONE),
+        ),
+        (
+            'value = 1.5, tolerance = 0, over = "two", relation = "times"',
+            {"one": runs_of(15), "two": runs_of(10)},
+            HOLDS,
+            ("1.5 ms", "1.5 ms", ONE),
+        ),
+        (
+            'value = 5, tolerance = 0, over = "two", relation = "minus"',
+            {"one": runs_of(15, 16), "two": runs_of(10, 11)},
+            HOLDS,
+            ("5 ms", "5 ms", "5 to 5"),
+        ),
+        ("value = 5, tolerance = 1", {}, NOT_YET, ("5 ms", "–", "–")),
+        ('value = 5, tolerance = 1, over = "two"', {"one": runs_of(1)}, NOT_YET, ("5 ms", "–", "–")),
+        ("value = 5, tolerance = 1", {"one": [{}]}, NOT_HERE, ("5 ms", "–", "–")),
+        ('value = 5, tolerance = 1, only = "full"', {"one": runs_of(5)}, NOT_HERE, ("5 ms", "–", "–")),
+        ('value = 5, tolerance = 1, in = ["three"]', {"one": runs_of(5)}, NOT_HERE, ("5 ms", "–", "–")),
+        ('only = "told"', {"one": runs_of(5)}, TOLD, ("–", "5 ms", ONE)),
+    ],
+)  # fmt: skip
+def test_a_row_is_judged_by_the_median_of_the_trials(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    row: str,
+    runs: Mapping[str, Sequence[Json]],
+    state: str,
+    shown: tuple[str, str, str],
+) -> None:
+    one = judged(tmp_path, monkeypatch, row, runs)
+    assert (one.state, (one.published, one.measured, one.interval)) == (state, shown)
+
+
+@pytest.mark.parametrize(
+    ("measure", "more", "verdict"),
+    [
+        (
+            "arrival.error_us.q1",
+            BUSY,
+            "differs because the machine was busy: other programs used 1.7 of 2 cores",
+        ),
+        ("latency_us.median", BUSY, "differs because it is another server"),
+        ("arrival.error_us.q1", {}, "differs because it is another server"),
+    ],
+)
+def test_what_a_busy_machine_spoils_is_its_own(measure: str, more: Json, verdict: str) -> None:
+    row = Row("x-1", "w", measure, "", "", 0, 1, "one", "", 1, "more", "", "", "", "", "it is another server")
+    assert found._verdict(row, 9, runs_of(9, **more)) == (DIFFERS, verdict)
+
+
+def test_a_difference_without_a_reason_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = judged(tmp_path, monkeypatch, "value = 5, tolerance = 1", {"one": runs_of(9)})
+    assert one.verdict == "differs; nothing here says why"
+
+
+def test_a_figure_is_steady_where_all_trials_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = Row("x-1", "w", "latency_us.median", "", "", 0, 1, "one", "", 1, "more", "", "", "", "", "")
+    for told, word in (
+        ([True, True], "yes"),
+        ([True, False], "no"),
+        ([True, None], "not clear"),
+        ([None], "–"),
+    ):
+        runs = [{"steady": {"response_median": {"steady": one}}} for one in told]
+        assert found._steady(row, runs) == word
+
+
+def test_rows_of_several_variants_may_have_values_of_their_own(tmp_path: Path) -> None:
+    study = study_with(
+        tmp_path, '{ what = "w", measure = "m", value = [1, 2], tolerance = 1, in = ["one", "two"] }'
+    )
+    rows = book.published(study, ["one", "two"], tmp_path)
+    assert [(row.variant, row.value, row.tolerance) for row in rows] == [("one", 1, 1), ("two", 2, 1)]
+
+
+def test_an_unknown_figure_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    study = study_with(tmp_path, "")
+    with pytest.raises(ReportError, match="use one of x-1"):
+        book.find("x-2", [study])
+
+
+def test_the_page_says_what_has_not_been_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page.write(book.studies(), tmp_path)
+    text = (tmp_path / page.PAGE).read_text(encoding="utf-8")
+    assert "reprise papers run ldplayer-6" in text
+    assert "not run yet" in text
+    assert "http://" not in text.replace("http://www.w3.org", "")
+    assert capsys.readouterr().out == f"report: {tmp_path / page.PAGE}\n"
