@@ -118,8 +118,10 @@ def test_the_report_s_table_stands_beside_ours(tmp_path: Path) -> None:
     assert "+267 %" in table["title"]
     rows = {tuple(row[:2]): row[2:] for row in table["rows"]}
     assert rows["report", "total (fig. 6)"] == ["116.0", "172.0", "426.0", "+48 %", "+267 %"]
-    assert rows["report", "server user (fig. 5)"] == ["98.0", "100.0", "316.0", "+2 %", "+222 %"]
+    assert rows["report", "server process (fig. 5)"] == ["98.0", "100.0", "316.0", "+2 %", "+222 %"]
     assert rows["rates-bind-5000, bpf", "total"] == ["31.0", "33.0", "64.0", "+6 %", "+106 %"]
+    parts = [rows["rates-bind-5000, bpf", name][:3] for name in ("kernel", "server process")]
+    assert [sum(map(float, both)) for both in zip(*parts, strict=True)] == [31.0, 33.0, 64.0]
 
 
 def test_a_server_that_used_no_tick_has_no_share_of_user_time() -> None:

@@ -15,7 +15,8 @@ from report.run import Json, as_dict, as_list
 from report.tables import number
 
 FILE = "study.json"  # beside series.json
-HOLDS, DIFFERS, NOT_HERE, NOT_YET, TOLD = "holds", "differs", "not testable here", "not run yet", "–"
+HOLDS, DIFFERS, NOT_HERE, NOT_YET = "holds", "differs", "not testable here", "not run yet"
+TOLD = "no figure published"
 _STEADY = (  # the figure whose slope says whether a measure was steady, by how the measure's path begins
     ("arrival", "sent"),
     ("load.sent", "sent"),
@@ -149,7 +150,7 @@ def _without_value(row: Row, variant: str) -> Row:
 
 
 def _judge(row: Row, found: Found) -> Judged:
-    wanted, names = _shown(row.value, row.unit), {row.variant, *filter(None, [row.over])}
+    wanted, names = _published(row), {row.variant, *filter(None, [row.over])}
     if not names <= set(found.labels) or (row.only == FULL and found.profile != FULL):
         full = found.study.traces or names <= set(found.study.labels(FULL))
         where = "in the full profile only" if full and found.profile == QUICK else "not in these runs"
@@ -167,9 +168,14 @@ def _judge(row: Row, found: Found) -> Judged:
     return Judged(row, state, wanted, shown, interval, _steady(row, runs), verdict)
 
 
-def _shown(value: float | None, unit: str) -> str:
-    if value is None:
+def _published(row: Row) -> str:
+    if row.value is None or row.only == "told":
         return "–"
+    within = f" ± {_shown(row.tolerance, '')}" if row.tolerance else ""
+    return f"{row.bound} {_shown(row.value, '')}{within} {row.unit}".strip()
+
+
+def _shown(value: float, unit: str) -> str:
     return f"{number(int(value) if value == int(value) else value)} {unit}".rstrip()
 
 

@@ -84,7 +84,7 @@ def _load(measured: Measured, summary: Json) -> Json:
         "server_cpu_share": _spread(_between(used, begin, end) / cores),
         "client_us_per_query": sum(cost.get(role) or 0.0 for role in ("controller", "querier")),
         "busiest": _busiest(measured, end),
-        "truncated_share": summary["truncated"] / answered,
+        "truncated_share": sum(summary["truncated_by_transport"].values()) / answered,
         "fallback_share": summary["tcp_fallbacks"] / max(1, summary["queries"]["sent"]),
     }
 

@@ -139,25 +139,25 @@ def runs_of(*values: float, **more: Any) -> list[Json]:
     return [{"a": {"b": value}, **more} for value in values]
 
 
-ONE = "one trial"
+ONE, LEAST, MOST = "one trial", "at least 5 ± 1 ms", "at most 5 ± 1 ms"
 BUSY = {"busy": ["other programs used 1.7 of 2 cores"], "busy_spoils": ["timing_error_us"]}
 
 
 @pytest.mark.parametrize(
     ("row", "runs", "state", "shown"),
     [
-        ("value = 5, tolerance = 1", {"one": runs_of(4, 5.5, 9)}, HOLDS, ("5 ms", "5.5 ms", "4 to 9")),
-        ("value = 5, tolerance = 1", {"one": runs_of(6.5)}, DIFFERS, ("5 ms", "6.5 ms", ONE)),
-        ('value = 5, tolerance = 1, bound = "at least"', {"one": runs_of(90)}, HOLDS, ("5 ms", "90 ms", ONE)),
-        ('value = 5, tolerance = 1, bound = "at least"', {"one": runs_of(3)}, DIFFERS, ("5 ms", "3 ms", ONE)),
-        ('value = 5, tolerance = 1, bound = "at most"', {"one": runs_of(3)}, HOLDS, ("5 ms", "3 ms", ONE)),
+        ("value = 5, tolerance = 1", {"one": runs_of(4, 5.5, 9)}, HOLDS, ("5 ± 1 ms", "5.5 ms", "4 to 9")),
+        ("value = 5, tolerance = 1", {"one": runs_of(6.5)}, DIFFERS, ("5 ± 1 ms", "6.5 ms", ONE)),
+        ('value = 5, tolerance = 1, bound = "at least"', {"one": runs_of(90)}, HOLDS, (LEAST, "90 ms", ONE)),
+        ('value = 5, tolerance = 1, bound = "at least"', {"one": runs_of(3)}, DIFFERS, (LEAST, "3 ms", ONE)),
+        ('value = 5, tolerance = 1, bound = "at most"', {"one": runs_of(3)}, HOLDS, (MOST, "3 ms", ONE)),
         ('value = 2, tolerance = 0, per = "rtt"', {"one": runs_of(20)}, HOLDS, ("2 ms", "2 ms", ONE)),
         ("value = 5, tolerance = 0, scale = 100", {"one": runs_of(0.05)}, HOLDS, ("5 ms", "5 ms", ONE)),
         (
             'value = 50, tolerance = 1, over = "two"',
             {"one": runs_of(15), "two": runs_of(10)},
             HOLDS,
-            ("50 ms", "50 ms", ONE),
+            ("50 ± 1 ms", "50 ms", ONE),
         ),
         (
             'value = 1.5, tolerance = 0, over = "two", relation = "times"',
@@ -171,11 +171,11 @@ BUSY = {"busy": ["other programs used 1.7 of 2 cores"], "busy_spoils": ["timing_
             HOLDS,
             ("5 ms", "5 ms", "5 to 5"),
         ),
-        ("value = 5, tolerance = 1", {}, NOT_YET, ("5 ms", "–", "–")),
-        ('value = 5, tolerance = 1, over = "two"', {"one": runs_of(1)}, NOT_YET, ("5 ms", "–", "–")),
-        ("value = 5, tolerance = 1", {"one": [{}]}, NOT_HERE, ("5 ms", "–", "–")),
-        ('value = 5, tolerance = 1, only = "full"', {"one": runs_of(5)}, NOT_HERE, ("5 ms", "–", "–")),
-        ('value = 5, tolerance = 1, in = ["three"]', {"one": runs_of(5)}, NOT_HERE, ("5 ms", "–", "–")),
+        ("value = 5, tolerance = 1", {}, NOT_YET, ("5 ± 1 ms", "–", "–")),
+        ('value = 5, tolerance = 1, over = "two"', {"one": runs_of(1)}, NOT_YET, ("5 ± 1 ms", "–", "–")),
+        ("value = 5, tolerance = 1", {"one": [{}]}, NOT_HERE, ("5 ± 1 ms", "–", "–")),
+        ('value = 5, tolerance = 1, only = "full"', {"one": runs_of(5)}, NOT_HERE, ("5 ± 1 ms", "–", "–")),
+        ('value = 5, tolerance = 1, in = ["three"]', {"one": runs_of(5)}, NOT_HERE, ("5 ± 1 ms", "–", "–")),
         ('only = "told"', {"one": runs_of(5)}, TOLD, ("–", "5 ms", ONE)),
     ],
 )  # fmt: skip
