@@ -108,8 +108,8 @@ def _begun(study: Study, parent: Path, options: argparse.Namespace) -> Session:
     profile = FULL if options.full else QUICK
     here = {name: papers.trace_of(name, options.traces) for name in papers.named(study)}
     trace = None if study.traces else next(filter(None, here.values()), None)
-    real = [*study.told.get("with_trace", ()), f"trace={trace.absolute()}"] if trace else []
-    settings = [*study.settings(profile), *real, *options.set]
+    real = [f"trace={trace.absolute()}"] if trace else []
+    settings = [*study.settings(profile, bool(real)), *real, *options.set]
     words = [word for one in options.set for word in ("--set", one)] + (["--full"] if options.full else [])
     words += ["--traces", str(options.traces)] if options.traces else []
     figures = ", ".join(one.name for one in study.figures)

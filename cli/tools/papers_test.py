@@ -32,8 +32,8 @@ def test_the_quick_profile_takes_ninety_minutes_at_most() -> None:
 @pytest.mark.parametrize("profile", [QUICK, FULL])
 @pytest.mark.parametrize("study", REPLAYED, ids=NAMES)
 def test_a_study_has_a_label_for_each_variant(study: Study, profile: str) -> None:
-    for settings, real in (([], False), (study.told.get("with_trace", []), True)):
-        asked = [*study.settings(profile), *settings]
+    for real in (False, True):
+        asked = study.settings(profile, real)
         experiment = experiments.load(study.path, asked)
         assert len(study.labels(profile, real)) == len(series.variants(experiment, study.path.parent))
         for variant in series.variants(experiment, study.path.parent):

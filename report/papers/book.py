@@ -56,9 +56,11 @@ class Study:
         """By name the options of traces that are made and counted; a study that has some replays nothing."""
         return as_dict(self.told.get("traces"))
 
-    def settings(self, profile: str) -> list[str]:
-        """What the profile sets, as `--set` takes it."""
-        return list(self.told.get("full", ())) if profile == FULL else []
+    def settings(self, profile: str, real: bool = False) -> list[str]:
+        """What the profile sets, as `--set` takes it; `real`: where a trace of the papers is played."""
+        keys = ("full",) if profile == FULL else ()
+        keys += (("with_trace",) if profile == FULL else ("with_trace", "quick_trace")) if real else ()
+        return [one for key in keys for one in self.told.get(key, ())]
 
     def trace_options(self, name: str, profile: str) -> Json:
         less = as_dict(as_dict(self.told.get("quick")).get(name)) if profile == QUICK else {}
