@@ -7,12 +7,16 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/netlink.hh"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <array>
 #include <cstdint>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
 #include <netinet/in.h>
 #include <string>
 #include <sys/socket.h>
@@ -81,6 +85,54 @@ TEST(SockDiag, CountsTheSocketsOfSomePorts) {
     SockDiag diag;
     EXPECT_EQ(diag.count(1U << kEstablished, {one.port})[kEstablished], 1); // not the client's end
     EXPECT_EQ(diag.count(1U << kEstablished, {other.port, one.port})[kEstablished], 2);
+}
+
+/// A part of the answer to the first request: one connection, or without one the end.
+void answer(const FileDescriptor& kernel, std::uint16_t type, std::uint16_t flags) {
+    struct {
+        nlmsghdr head;
+        inet_diag_msg socket;
+    } part{};
+
+    part.head.nlmsg_len = type == NLMSG_DONE ? sizeof part.head : sizeof part;
+    part.head.nlmsg_type = type;
+    part.head.nlmsg_flags = flags;
+    part.head.nlmsg_seq = 1;
+    part.socket.idiag_state = kEstablished;
+    check(::send(kernel.get(), &part, part.head.nlmsg_len, 0), "send");
+}
+
+/// A socket whose other end has answered; where it was broken off the end is missing.
+Netlink answered(std::uint16_t flags, bool whole) {
+    std::array<int, 2> pair{};
+    check(::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair.data()), "socketpair");
+    static std::vector<FileDescriptor> kernels; // open for as long as somebody reads
+    const FileDescriptor& kernel = kernels.emplace_back(pair[1]);
+    answer(kernel, TCPDIAG_GETSOCK, flags);
+    if (whole) {
+        answer(kernel, NLMSG_DONE, flags);
+    }
+    return Netlink(FileDescriptor(pair[0]));
+}
+
+TEST(SockDiag, MakesADumpAgainThatWasBrokenOffOrInterrupted) {
+    unsigned opened = 0;
+    SockDiag diag([&opened] {
+        ++opened;
+        return answered(opened == 2 ? NLM_F_DUMP_INTR : 0, opened > 1);
+    });
+    EXPECT_EQ(diag.count(0x1fff)[kEstablished], 1);
+    EXPECT_EQ(opened, 3U);
+}
+
+TEST(SockDiag, GivesUpAfterThree) {
+    unsigned opened = 0;
+    SockDiag diag([&opened] {
+        ++opened;
+        return answered(0, false);
+    });
+    EXPECT_THROW(diag.count(0x1fff), SystemError);
+    EXPECT_EQ(opened, 4U);
 }
 
 TEST(TcpStates, TheKernelsNumbersStandForManySockets) {

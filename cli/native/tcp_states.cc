@@ -19,18 +19,23 @@ StateCounts SockDiag::count(std::uint32_t mask, const Ports& ports) {
     inet_diag_req wanted{}; // the older of the two requests: only that one asks for both families
     wanted.idiag_states = mask;
     NetlinkRequest request(TCPDIAG_GETSOCK, NLM_F_DUMP, wanted);
-    StateCounts counts{};
-    const int error = netlink_.each(request, [&](const NetlinkMessage& message) {
-        const auto socket = message.header<inet_diag_msg>();
-        if (ports.empty() ||
-            std::ranges::find(ports, ntohs(socket.id.idiag_sport)) != ports.end()) {
-            ++counts[socket.idiag_state % counts.size()];
+    for (int again = 3;; --again) {
+        StateCounts counts{};
+        const int error = netlink_.each(request, [&](const NetlinkMessage& message) {
+            const auto socket = message.header<inet_diag_msg>();
+            if (ports.empty() ||
+                std::ranges::find(ports, ntohs(socket.id.idiag_sport)) != ports.end()) {
+                ++counts[socket.idiag_state % counts.size()];
+            }
+        });
+        if (error == 0 || error == ENOENT) { // a kernel without the diagnosis of TCP
+            return counts;
         }
-    });
-    if (error != 0 && error != ENOENT) { // a kernel without the diagnosis of TCP
-        throw SystemError("read from sock_diag", error);
+        if (again == 0) {
+            throw SystemError("read from sock_diag", error);
+        }
+        netlink_ = open_();
     }
-    return counts;
 }
 
 namespace {

@@ -15,6 +15,7 @@
 #include <optional>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <utility>
 
 namespace reprise {
 namespace {
@@ -72,15 +73,16 @@ Bytes NetlinkMessage::attribute(size_t header, std::uint16_t type) const {
 }
 
 Netlink::Netlink(unsigned groups, int protocol)
-    : socket_(
-          check(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol), "open a netlink socket")),
-      buffer_(kLargestMessage) {
+    : Netlink(FileDescriptor(check(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol),
+                                   "open a netlink socket"))) {
     sockaddr_nl own{};
     own.nl_family = AF_NETLINK;
     own.nl_groups = groups;
     check(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own),
           "bind a netlink socket");
 }
+
+Netlink::Netlink(FileDescriptor socket) : socket_(std::move(socket)), buffer_(kLargestMessage) {}
 
 std::optional<NetlinkMessage> Netlink::ask(NetlinkRequest& request, int& error) {
     const Bytes question = request.numbered(++asked_);
@@ -106,6 +108,7 @@ int Netlink::each(NetlinkRequest& request, const std::function<void(const Netlin
     if (::send(socket_.get(), question.data(), question.size(), 0) < 0) {
         return errno;
     }
+    bool interrupted = false;
     // The kernel makes further parts while one is read, so none has to be waited for.
     for (Cursor cursor(receive_bytes()); cursor.left() != 0;) {
         const size_t begin = cursor.position();
@@ -118,8 +121,9 @@ int Netlink::each(NetlinkRequest& request, const std::function<void(const Netlin
         if (head.nlmsg_seq == asked_ && head.nlmsg_type == NLMSG_ERROR) {
             return -message.header<int>();
         }
+        interrupted = interrupted || (head.nlmsg_flags & NLM_F_DUMP_INTR) != 0;
         if (head.nlmsg_seq == asked_ && head.nlmsg_type == NLMSG_DONE) {
-            return 0;
+            return interrupted ? EINTR : 0;
         }
         if (head.nlmsg_seq == asked_) {
             take(message);

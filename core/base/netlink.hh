@@ -87,12 +87,16 @@ public:
     /// Hears of changes in `groups` (bit n - 1: group n). Throws SystemError.
     explicit Netlink(unsigned groups = 0, int protocol = NETLINK_ROUTE);
 
+    /// Over a socket that is open.
+    explicit Netlink(FileDescriptor socket);
+
     /// The kernel's one answer, or nothing with its errno in `error`. An acknowledgement alone is
     /// an answer without attributes.
     std::optional<NetlinkMessage> ask(NetlinkRequest& request, int& error);
 
     /// Every object that a request with NLM_F_DUMP finds, each good within its call only. Returns
-    /// 0, or the errno.
+    /// 0, or the errno: EINTR where the kernel's table changed meanwhile. Where it breaks off
+    /// (ENOBUFS) the socket takes no other dump.
     int each(NetlinkRequest& request, const std::function<void(const NetlinkMessage&)>& take);
 
     /// The next message that waits; nothing, with errno, where none does.
