@@ -12,7 +12,8 @@
 #include "core/base/error.hh"
 #include "core/base/log.hh"
 #include "core/tree/fanout.hh"
-#include "core/tree/link.hh"
+#include "core/tree/host.hh"
+#include "core/tree/kernel_host.hh"
 #include "core/wire/counts.hh"
 #include "core/wire/credit.hh"
 #include "core/wire/record.hh"
@@ -56,8 +57,9 @@ constexpr Nanoseconds kStep = 10 * kMillisecond;
 
 Nanoseconds seconds(double value) { return static_cast<Nanoseconds>(value * 1e9); }
 
-/// What the queriers are asked to do. Throws UsageError where the file of tls.ca cannot be read.
-wire::Options replay_options(const Options& options, const Servers& servers) {
+} // namespace
+
+wire::Options querier_setup(const Options& options, const Servers& servers) {
     wire::Options out;
     out.set_server_v4(servers.v4 ? servers.v4->text() : "");
     out.set_server_v6(servers.v6 ? servers.v6->text() : "");
@@ -71,29 +73,33 @@ wire::Options replay_options(const Options& options, const Servers& servers) {
     return out;
 }
 
-} // namespace
+int run_controller(const Options& options) {
+    tree::KernelHost host(options.tls);
+    const Servers servers = parse_servers(options.servers, options.server_port);
+    wire::Options setup = querier_setup(options, servers); // from files opened before the trace
+    ReadAhead feed(std::make_unique<TraceFeed>(options, servers));
+    return Controller(options, host, std::move(setup), feed).run();
+}
 
-Controller::Controller(const Options& options)
-    : options_(options), servers_(parse_servers(options.servers, options.server_port)),
-      setup_(replay_options(options_, servers_)),
-      feed_(std::make_unique<TraceFeed>(options_, servers_)),
-      report_file_(options.results + "/controller.json", kReportRoom), tls_(options.tls),
-      fanout_(loop_, options.run,
+Controller::Controller(const Options& options, tree::Host& host, wire::Options setup,
+                       ReadAhead& feed)
+    : options_(options), host_(host), setup_(std::move(setup)), feed_(feed),
+      report_file_(options.results + "/controller.json", kReportRoom),
+      fanout_(host, options.run,
               {.ready = [this] { on_ready(); },
-               .credit = [this](const Credit&) { pump_.again_in(0); },
+               .credit = [this](const Credit&) { pump_->again_in(0); },
                .abort = [this](const std::string& because) { abort(because); },
                .lost = [this](const tree::Child& child) { on_lost(child); },
                .over = [this] { on_over(); }},
               "the controller"),
-      pump_(tree::Watch::timer(loop_, [this] { pump(); })),
-      progress_(tree::Watch::every(loop_, kSecond, [this] { progress(); })),
-      interrupt_(tree::Watch::on_signal(loop_, SIGINT, [this] { abort("interrupted"); })),
-      terminate_(tree::Watch::on_signal(loop_, SIGTERM, [this] { abort("terminated"); })),
-      quit_(tree::Watch::on_signal(loop_, SIGQUIT, [this] { abort("terminated"); })) {}
+      pump_(host.timer(0, [this] { pump(); })),
+      progress_(host.timer(kSecond, [this] { progress(); })) {
+    host.on_stop([this](const std::string& because) { abort(because); });
+}
 
 int Controller::run() {
-    pump_.again_in(0);
-    loop_.run();
+    pump_->again_in(0);
+    host_.run();
     return finish();
 }
 
@@ -114,16 +120,15 @@ void Controller::open() {
         phase_ = Phase::kConnect;
         connect();
     } else if (ended_) {
-        loop_.stop();
+        host_.stop();
     } else {
-        pump_.again_in(kShortWait);
+        pump_->again_in(kShortWait);
     }
 }
 
 void Controller::connect() {
     for (const Peer& peer : parse_peers(options_.distributors)) {
-        fanout_.add(peer.name, peer.endpoint.text(),
-                    tree::Link::connect(loop_, tls_, peer.endpoint));
+        fanout_.add(peer.name, peer.endpoint.text(), host_.connect(peer.endpoint));
     }
 }
 
@@ -132,7 +137,7 @@ void Controller::on_ready() {
     spdlog::info("event=ready hosts={} queriers={} credit={}", fanout_.children().size(),
                  fanout_.queriers(), fanout_.credit().records);
     phase_ = Phase::kFill;
-    pump_.again_in(0);
+    pump_->again_in(0);
 }
 
 void Controller::pump() {
@@ -150,7 +155,7 @@ void Controller::pump() {
 
 /// Stages the first window in slices, so that heartbeats go on.
 void Controller::fill() {
-    const Nanoseconds until = loop_.clock().now() + kSlice;
+    const Nanoseconds until = host_.clock().now() + kSlice;
     const Nanoseconds last = seconds(options_.replay.window_s);
     const Credit room = room_to_fill();
     while (read_next() && held_.due() <= last &&
@@ -162,12 +167,12 @@ void Controller::fill() {
         }
         ++staged_count_;
         took_held();
-        if (staged_count_ % 64 == 0 && loop_.clock().now() > until) {
-            return pump_.again_in(0);
+        if (staged_count_ % 64 == 0 && host_.clock().now() > until) {
+            return pump_->again_in(0);
         }
     }
     if (!holding_ && !ended_) {
-        return pump_.again_in(kShortWait);
+        return pump_->again_in(kShortWait);
     }
     start();
 }
@@ -198,14 +203,14 @@ void Controller::start() {
     // Several round trips and some time for the hosts to take in the first window.
     const Nanoseconds lead = kLead + 8 * fanout_.longest_round_trip() + take_in_time();
     give_staged();
-    const ClockPair now = loop_.clock().pair();
+    const ClockPair now = host_.clock().pair();
     outcome_.start.mono = now.monotonic + lead;
     outcome_.start.real = now.realtime + lead;
     fanout_.start(outcome_.start.mono, outcome_.start.real, outcome_.start.trace_first);
     spdlog::info("event=start start_real_ns={} trace_first_ns={} prefilled={}", outcome_.start.real,
                  outcome_.start.trace_first, staged_count_);
     phase_ = Phase::kRun;
-    pump_.again_in(0);
+    pump_->again_in(0);
 }
 
 void Controller::give_staged() {
@@ -228,16 +233,16 @@ Nanoseconds Controller::time_left(Nanoseconds now) const {
 }
 
 void Controller::hand_out() {
-    Nanoseconds now = loop_.clock().now();
+    Nanoseconds now = host_.clock().now();
     if (time_left(now) <= 0) {
         outcome_.cut_off = true;
         return at_end();
     }
     const Nanoseconds until = now + kSlice;
     while (phase_ == Phase::kRun && hand_out_some(now)) {
-        now = loop_.clock().now();
+        now = host_.clock().now();
         if (now > until) {
-            pump_.again_in(0);
+            pump_->again_in(0);
             break;
         }
     }
@@ -250,21 +255,21 @@ void Controller::hand_out() {
 /// Hands out a few queries and closes. False: something must be waited for; pump() is called again.
 bool Controller::hand_out_some(Nanoseconds now) {
     if (fanout_.unsent() > kMostUnsent) {
-        pump_.again_in(kStep);
+        pump_->again_in(kStep);
         return false;
     }
     const Nanoseconds reach = now - outcome_.start.mono + seconds(options_.replay.window_s);
     for (unsigned i = 0; i < kTurn; ++i) {
         if (!read_next()) {
-            pump_.again_in(kShortWait);
+            pump_->again_in(kShortWait);
             return false;
         }
         if (held_.due() > reach) {
-            pump_.again_in(kStep);
+            pump_->again_in(kStep);
             return false;
         }
         if (!fanout_.offer(held_)) {
-            pump_.again_in(std::max<Nanoseconds>(time_left(now), 0)); // or earlier: on_credit
+            pump_->again_in(std::max<Nanoseconds>(time_left(now), 0)); // or earlier: on_credit
             return false;
         }
         handed_ += held_.is_close() ? 0U : 1U;
@@ -287,7 +292,7 @@ void Controller::abort(const std::string& because) {
     spdlog::error("event=abort because=\"{}\"", because);
     fanout_.abort(because);
     if (phase_ < Phase::kRun || fanout_.over()) {
-        loop_.stop();
+        host_.stop();
     }
     phase_ = Phase::kOver;
 }
@@ -301,7 +306,7 @@ void Controller::on_lost(const tree::Child& child) {
         abort(what + "; is the distributor started, and its certificate of this run?");
     } else {
         outcome_.because.push_back(what);
-        pump_.again_in(0); // its queries no longer wait for its credit
+        pump_->again_in(0); // its queries no longer wait for its credit
     }
 }
 
@@ -311,7 +316,7 @@ void Controller::on_over() {
         outcome_.because.emplace_back("every host was lost before the trace ended");
     }
     phase_ = Phase::kOver;
-    loop_.stop();
+    host_.stop();
 }
 
 void Controller::progress() {
@@ -321,7 +326,7 @@ void Controller::progress() {
     const wire::Status status = fanout_.status();
     const Counts counts = read_counts(status.counts());
     const FeedState feed = feed_.state();
-    const Nanoseconds now = loop_.clock().now();
+    const Nanoseconds now = host_.clock().now();
     rate_.count(counts.sent, now - outcome_.start.mono - status.age_ns());
     fmt::print("progress read={} sent={} answered={} timed_out={} failed={} rate={:.0f} lag_us={} "
                "elapsed_s={:.1f} left_s={}\n",
@@ -346,7 +351,7 @@ int Controller::finish() {
     }
     outcome_.duration = outcome_.start.mono == 0
                             ? 0
-                            : std::max<Nanoseconds>(0, loop_.clock().now() - outcome_.start.mono);
+                            : std::max<Nanoseconds>(0, host_.clock().now() - outcome_.start.mono);
     const Report report = compile_report(options_, feed, fanout_, outcome_, handed_);
     report_file_.write(report.json + "\n");
     for (const std::string& warning : report.warnings) {

@@ -12,9 +12,12 @@
 #include "controller/read_ahead.hh"
 #include "core/base/whole_file.hh"
 #include "core/tree/fanout.hh"
+#include "core/tree/host.hh"
 #include "core/tree/staging.hh"
 #include "core/wire/replay.pb.h"
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -38,11 +41,18 @@ struct Outcome {
     Nanoseconds duration = 0;
 };
 
+/// What queriers are asked to do. Throws UsageError where the file of tls.ca cannot be read.
+wire::Options querier_setup(const Options& options, const Servers& servers);
+
+/// Plays the trace; returns the exit status, 0 clean or 1.
+int run_controller(const Options& options);
+
 class Controller {
 public:
-    explicit Controller(const Options& options);
+    /// `host` and `feed` must outlive it. `setup`: what the queriers are asked to do.
+    Controller(const Options& options, tree::Host& host, wire::Options setup, ReadAhead& feed);
 
-    /// Runs to the end; returns the exit status, 0 clean or 1.
+    /// Runs to the end; returns the exit status.
     int run();
 
 private:
@@ -70,18 +80,13 @@ private:
     int finish();
 
     Options options_;
-    Servers servers_;
-    wire::Options setup_; ///< of queriers; from files that are opened before the trace
-    ReadAhead feed_;
+    tree::Host& host_;
+    wire::Options setup_;
+    ReadAhead& feed_;
     ReservedFile report_file_;
-    tree::EventLoop loop_;
-    tree::TlsContext tls_;
     tree::Fanout fanout_;
-    tree::Watch pump_;
-    tree::Watch progress_;
-    tree::Watch interrupt_;
-    tree::Watch terminate_;
-    tree::Watch quit_;
+    std::unique_ptr<tree::Timer> pump_;
+    std::unique_ptr<tree::Timer> progress_;
     Phase phase_ = Phase::kOpen;
     Outcome outcome_;
 

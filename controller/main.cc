@@ -52,7 +52,7 @@ int body(int argc, char** argv) {
         throw reprise::UsageError(options.results +
                                   " holds the results of a run; give --results another folder");
     }
-    return reprise::controller::Controller(options).run();
+    return reprise::controller::run_controller(options);
 }
 
 } // namespace

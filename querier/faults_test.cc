@@ -367,22 +367,6 @@ TEST_F(FaultsTest, AParentThatIsGoneStopsTheQuerier) {
     EXPECT_EQ(content.records.size(), 1U);
 }
 
-TEST_F(FaultsTest, APauseOfItsOwnIsNoSilenceOfTheParent) {
-    const UdpServer server([](Bytes query) { return std::vector<Message>{make_reply(query)}; });
-    Parent parent(results_.path());
-    add(0, Transport::kUdp, 0, 1);
-    add(4 * kSecond, Transport::kUdp, 0, 2);
-    begin(parent);
-    parent.end_of_trace();
-    ASSERT_TRUE(parent.pump_until([&] { return parent.counts().answered == 1; }));
-    parent.stop_process();
-    const Nanoseconds until = SteadyClock::now() + 2500 * kMillisecond;
-    parent.pump_until([&] { return SteadyClock::now() > until; });
-    parent.continue_process();
-    EXPECT_EQ(parent.finish(), 0);
-    EXPECT_EQ(parent.final_counts().answered, 2U);
-}
-
 TEST_F(FaultsTest, AFullDiskEndsTheRunWithReadableRecords) {
     const UdpServer server([](Bytes query) { return std::vector<Message>{make_reply(query)}; });
     Parent parent(results_.path(), {.file_size = 100'000});

@@ -3,7 +3,9 @@
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/log.hh"
-#include "querier/distributor.hh"
+#include "core/tree/distributor.hh"
+#include "core/tree/kernel_host.hh"
+#include "core/tree/tls.hh"
 #include "querier/options.hh"
 #include "querier/process.hh"
 
@@ -16,8 +18,8 @@
 namespace {
 
 using reprise::Command;
-using reprise::querier::DistributorOptions;
 using reprise::querier::QueryOptions;
+using reprise::tree::DistributorOptions;
 
 /// What both subcommands take; the distributor hands it on to its queriers.
 struct Common {
@@ -44,6 +46,7 @@ struct Commands {
     Common common;
     QueryOptions query;
     DistributorOptions distributor;
+    reprise::tree::TlsFiles tls;
     std::string listen;
     std::string cpus;
     bool check = false;
@@ -53,11 +56,9 @@ struct Commands {
         Command command = app.add_subcommand("distribute", "Runs the queriers of this host");
         common.add_to(command);
         command.add_option("--listen", listen, "ADDR:PORT for the controller").required();
-        command.add_option("--cert", distributor.tls.certificate, "This host's certificate, PEM")
-            .required();
-        command.add_option("--key", distributor.tls.key, "Its key, PEM").required();
-        command.add_option("--ca", distributor.tls.authority, "The run's authority, PEM")
-            .required();
+        command.add_option("--cert", tls.certificate, "This host's certificate, PEM").required();
+        command.add_option("--key", tls.key, "Its key, PEM").required();
+        command.add_option("--ca", tls.authority, "The run's authority, PEM").required();
         command.add_option("--queriers", distributor.queriers,
                            "Querier processes; 0 = one a processor, or none with --feed");
         command.add_option("--cpus", cpus,
@@ -107,7 +108,11 @@ struct Commands {
         if (!cpus.empty()) {
             distributor.cpus = reprise::querier::parse_cpus(cpus);
         }
-        return check ? 0 : reprise::querier::run_distributor(distributor);
+        if (check) {
+            return 0;
+        }
+        reprise::tree::KernelHost host(tls);
+        return reprise::tree::Distributor(distributor, host).run();
     }
 };
 

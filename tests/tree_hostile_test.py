@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import threading
 import time
@@ -98,55 +97,6 @@ def test_strangers_change_nothing(bed: Bed, trace: Path) -> None:
     assert queries["answered"] == queries["read"] == accounted(queries)
     assert distributor.wait() == 0
     assert distributor.text().count("event=refused ") <= 20
-
-
-def test_a_distributor_told_to_end_leaves_the_others_working(bed: Bed, trace: Path) -> None:
-    bed.start_server()
-    first = bed.start_distributor(1, queriers=1)
-    second = bed.start_distributor(2, queriers=1)
-    controller = bed.start_controller(trace, clients=(1, 2))
-    wait_for_answers(controller)
-    first.process.send_signal(signal.SIGTERM)
-    assert controller.wait() == 1
-    assert second.wait() == 0, second.text()
-    queries = bed.account()["queries"]
-    assert accounted(queries) == queries["read"]
-    assert queries["lost"] > 0
-    assert any("terminated" in reason for reason in bed.account()["because"])
-
-
-def test_a_killed_querier_under_load_does_not_stop_the_rest(bed: Bed, tmp_path: Path) -> None:
-    """Far more queries than credits: what the dead querier held must come back as credit."""
-    options = (
-        "--rate",
-        "200000",
-        "--duration",
-        "2.5",
-        "--clients",
-        "2000",
-        "--tcp-share",
-        "0",
-        "--seed",
-        "2",
-    )
-    many = synth(tmp_path / "many.pcap", *options)
-    bed.start_server()
-    distributor = bed.start_distributor(1, queriers=2)
-    controller = bed.start_controller(many, extra=("--max-lateness-s", "600", "--timeout-s", "1"))
-    wait_for(lambda: "event=start" in controller.text(), "the start")
-    os.kill(bed.queriers(distributor)[0], signal.SIGKILL)
-    assert controller.wait(limit_s=120) == 1
-    queries = bed.account()["queries"]
-    assert accounted(queries) == queries["read"]
-    assert queries["lost"] > 0
-    assert "event=trace_end" in controller.text()
-
-
-def test_a_lost_child_before_the_start_ends_the_distributor(bed: Bed) -> None:
-    distributor = bed.start_distributor(1, queriers=1, feeds=(f"client2={network.control_address(1)}:9",))
-    assert distributor.wait() == 1
-    assert "client2" in distributor.text()
-    assert "Connection refused" in distributor.text()
 
 
 def test_a_pipe_that_pauses_does_not_stop_the_run(bed: Bed, trace: Path) -> None:

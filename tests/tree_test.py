@@ -1,9 +1,11 @@
-"""The replay tree with real programs between real hosts, and its faults: nothing is lost from the count."""
+"""The replay tree with real programs between real hosts, and its faults: nothing is lost from the count.
+
+What only needs time and messages is played in tests/scenario/tree.
+"""
 
 from __future__ import annotations
 
 import os
-import re
 import signal
 import time
 from pathlib import Path
@@ -33,13 +35,6 @@ def long_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """60 s of 200 q/s, to be cut short by a fault."""
     options = ("--rate", "200", "--duration", "60", "--clients", "300", "--seed", "7")
     return synth(tmp_path_factory.mktemp("trace") / "long.pcap", *options)
-
-
-@pytest.fixture(scope="module")
-def steady_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """6 s of a query each 2 ms."""
-    options = ("--rate", "500", "--arrival", "fixed", "--duration", "6", "--clients", "300")
-    return synth(tmp_path_factory.mktemp("trace") / "steady.pcap", *options)
 
 
 def test_one_host_answers_everything(bed: Bed, trace: Path) -> None:
@@ -147,90 +142,6 @@ def test_a_killed_controller_stops_the_queriers_with_whole_files(bed: Bed, long_
         assert not file.statistics["clean"]
 
 
-def test_a_controller_that_stood_still_is_named_as_the_cause(bed: Bed, long_trace: Path) -> None:
-    bed.start_server()
-    distributor = bed.start_distributor(1)
-    controller = bed.start_controller(long_trace)
-    wait_for_answers(controller)
-    controller.process.send_signal(signal.SIGSTOP)
-    assert distributor.wait() == 1
-    controller.process.send_signal(signal.SIGCONT)
-    assert controller.wait() == 1
-    account = bed.account()
-    assert re.fullmatch(
-        r"the controller stood still for \d\.\d s \(stopped, or without processor time\), "
-        r"and host client1 \(198\.18\.1\.2:\d+\) gave up",
-        account["because"][0],
-    )
-    assert "TLS" not in controller.text()
-
-
-def test_a_distributor_that_stood_still_is_named_as_the_cause(bed: Bed, long_trace: Path) -> None:
-    bed.start_server()
-    distributor = bed.start_distributor(1, queriers=1)
-    controller = bed.start_controller(long_trace)
-    wait_for_answers(controller)
-    (querier,) = bed.queriers(distributor)
-    distributor.process.send_signal(signal.SIGSTOP)
-    wait_for(lambda: has_ended(querier), "the end of the querier")
-    distributor.process.send_signal(signal.SIGCONT)
-    assert controller.wait() == 1
-    assert bed.account()["because"][0] == "client1: the distributor was silent for 1.8 s"
-    assert "the parent" not in distributor.text()
-
-
-def test_the_live_rate_is_that_of_the_trace(bed: Bed, steady_trace: Path) -> None:
-    bed.start_server()
-    bed.start_distributor(1)
-    controller = bed.start_controller(steady_trace)
-    assert controller.wait() == 0, controller.text()
-    shown = [int(rate) for rate in re.findall(r"^progress .*rate=(\d+) ", controller.text(), re.MULTILINE)]
-    assert len(shown) >= 4
-    low, high = _rates_of_a_second(bed)  # 500 and 500, unless the machine was too busy for that
-    assert all(low * 0.9 <= rate <= high * 1.1 for rate in shown[1:-1]), (shown, low, high)
-
-
-def _rates_of_a_second(bed: Bed) -> tuple[float, float]:
-    """The lowest and the highest rate of a second of the replay, by the records."""
-    sent = np.sort(np.concatenate([np.asarray(file.records["send_ns"]) for file in bed.records()]))
-    begins = np.arange(0, sent[-1] - 1_100_000_000, 50_000_000)
-    counts = [
-        (np.searchsorted(sent, begins + length) - np.searchsorted(sent, begins)) * 1e9 / length
-        for length in (900_000_000, 1_000_000_000, 1_100_000_000)
-    ]
-    return float(np.min(counts)), float(np.max(counts))
-
-
-def test_a_silent_cut_of_the_control_link_is_noticed_by_both_ends(bed: Bed, long_trace: Path) -> None:
-    bed.start_server()
-    distributor = bed.start_distributor(1)
-    controller = bed.start_controller(long_trace)
-    wait_for_answers(controller)
-    bed.ip("controller", "link", "set", "dev", "control1", "down")
-    assert distributor.wait(limit_s=30) == 1
-    assert "nothing heard from the parent" in distributor.text()
-    assert controller.wait(limit_s=30) == 1
-    account = bed.account()
-    assert any("nothing heard for 5 s" in reason for reason in account["because"])
-    assert accounted(account["queries"]) == account["queries"]["read"]
-    assert all(file.problem is None for file in bed.records())
-
-
-def test_interrupting_the_controller_ends_in_order(bed: Bed, long_trace: Path) -> None:
-    bed.start_server()
-    distributor = bed.start_distributor(1)
-    controller = bed.start_controller(long_trace)
-    wait_for_answers(controller)
-    controller.process.send_signal(signal.SIGINT)
-    assert controller.wait() == 1
-    distributor.wait()
-    account = bed.account()
-    assert "interrupted" in account["because"]
-    assert accounted(account["queries"]) == account["queries"]["read"]
-    assert account["queries"]["lost"] == 0
-    assert account["queries"]["skipped"] > 0
-
-
 def test_a_stopped_server_times_out_and_late_answers_are_counted(bed: Bed, long_trace: Path) -> None:
     server = bed.start_server()
     bed.start_distributor(1)
@@ -269,13 +180,6 @@ def test_strangers_are_refused(bed: Bed, trace: Path) -> None:
     assert "client1" in stranger.text()
     assert distributor.process.poll() is None, "it keeps listening for its own controller"
     wait_for(lambda: "event=refused" in distributor.text(), "refused")
-
-
-def test_a_distributor_of_another_run_is_refused(bed: Bed, trace: Path) -> None:
-    bed.start_distributor(1, run="yesterday")
-    controller = bed.start_controller(trace)
-    assert controller.wait() == 1
-    assert "another run" in controller.text()
 
 
 def test_no_distributor_is_a_clear_error(bed: Bed, trace: Path) -> None:

@@ -1,5 +1,5 @@
 #pragma once
-// Signals in processes without an event loop of libevent (for those: core/tree/event_loop.hh).
+// Signals in processes without an event loop of libevent (for those: core/tree/kernel_host.hh).
 
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"

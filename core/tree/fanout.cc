@@ -4,9 +4,7 @@
 #include "core/base/clock.hh"
 #include "core/tree/assignment.hh"
 #include "core/tree/block_frame.hh"
-#include "core/tree/event_loop.hh"
-#include "core/tree/host_facts.hh"
-#include "core/tree/link.hh"
+#include "core/tree/host.hh"
 #include "core/wire/counts.hh"
 #include "core/wire/credit.hh"
 #include "core/wire/frame.hh"
@@ -44,6 +42,12 @@ std::string refusal(const wire::Hello& hello, const std::string& run) {
     return hello.queriers() == 0 ? "has no queriers" : "";
 }
 
+/// Whether two hosts share one CLOCK_MONOTONIC.
+bool same_clock(const wire::Hello& a, const wire::Hello& b) {
+    return !a.boot_id().empty() && a.boot_id() == b.boot_id() &&
+           a.time_namespace() == b.time_namespace();
+}
+
 /// A pause after which children have given up, or nearly: they heard the last heartbeat a moment
 /// after it was sent.
 constexpr Nanoseconds kLongPause = kParentSilence - kHeartbeat / 2;
@@ -55,12 +59,10 @@ constexpr std::uint32_t kMostKnown = 1U << 26U;
 
 } // namespace
 
-Fanout::Fanout(const EventLoop& loop, std::string run, Events events, std::string own_name)
-    : clock_(loop.clock()), run_(std::move(run)), own_name_(std::move(own_name)),
-      events_(std::move(events)),
-      heartbeat_(Watch::every(loop, kHeartbeat, [this] { heartbeat(); })) {
-    describe_host(own_);
-}
+Fanout::Fanout(Host& host, std::string run, Events events, std::string own_name)
+    : clock_(host.clock()), run_(std::move(run)), own_name_(std::move(own_name)),
+      events_(std::move(events)), own_(host.facts()),
+      heartbeat_(host.timer(kHeartbeat, [this] { heartbeat(); })) {}
 
 Child& Fanout::add(std::string name, std::string address, std::unique_ptr<Link> link) {
     Child& child = *children_.emplace_back(std::make_unique<Child>());
@@ -68,7 +70,6 @@ Child& Fanout::add(std::string name, std::string address, std::unique_ptr<Link> 
     child.address = std::move(address);
     child.link = std::move(link);
     child.link->set_handler({
-        .up = nullptr,
         .frame = [this, &child](wire::Frame& frame) { on_frame(child, frame); },
         .down =
             [this, &child](const std::string& reason) {

@@ -15,8 +15,7 @@
 #include "core/tree/assignment.hh"
 #include "core/tree/block_frame.hh"
 #include "core/tree/clock_offset.hh"
-#include "core/tree/event_loop.hh"
-#include "core/tree/link.hh"
+#include "core/tree/host.hh"
 #include "core/wire/credit.hh"
 #include "core/wire/record.hh"
 
@@ -74,8 +73,7 @@ public:
     };
 
     /// `own_name`: this program, in reasons.
-    Fanout(const EventLoop& loop, std::string run, Events events,
-           std::string own_name = "the parent");
+    Fanout(Host& host, std::string run, Events events, std::string own_name = "the parent");
 
     /// Adds a child before the loop runs. `address` is for messages.
     Child& add(std::string name, std::string address, std::unique_ptr<Link> link);
@@ -150,7 +148,7 @@ private:
     /// Child by source id, plus 1; 0: not yet known. Two bytes a source instead of a hash a query.
     std::vector<std::uint16_t> known_;
     wire::Hello own_;
-    Watch heartbeat_;
+    std::unique_ptr<Timer> heartbeat_;
     Credit dropped_;                  ///< given to children that are over, since the last flush
     Nanoseconds beat_ = clock_.now(); ///< the last heartbeat
     Nanoseconds pause_ = 0;           ///< of this process, the last one

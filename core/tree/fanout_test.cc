@@ -1,11 +1,11 @@
 // A parent with real links over socket pairs; the children are played by the test in the same loop.
+// What whole trees do is in tests/scenario/tree.
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
-#include "core/tree/event_loop.hh"
 #include "core/tree/fanout.hh"
-#include "core/tree/host_facts.hh"
-#include "core/tree/link.hh"
+#include "core/tree/host.hh"
+#include "core/tree/kernel_host.hh"
 #include "core/wire/credit.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/query.hh"
@@ -42,7 +42,6 @@ struct FakeChild {
     std::vector<std::uint64_t> sequences;
     wire::Start start;
     bool ended = false;
-    std::string aborted;
 
     void on_frame(wire::Frame& frame) {
         if (frame.has_probe()) {
@@ -66,20 +65,17 @@ struct FakeChild {
         } else if (frame.has_end()) {
             ended = true;
             announced = frame.end().queries();
-        } else if (frame.has_abort()) {
-            aborted = frame.abort().because();
         }
     }
 
-    void hello(const std::string& run, std::uint64_t credit, std::uint32_t protocol,
-               std::uint64_t bytes = kHostBytes) {
+    void hello(std::uint64_t credit, std::uint64_t bytes = kHostBytes) {
         wire::Frame frame;
-        frame.mutable_hello()->set_protocol(protocol);
-        frame.mutable_hello()->set_run(run);
+        *frame.mutable_hello() = KernelHost().facts();
+        frame.mutable_hello()->set_protocol(kProtocolVersion);
+        frame.mutable_hello()->set_run("run1");
         frame.mutable_hello()->set_queriers(1);
         frame.mutable_hello()->set_credit(credit);
         frame.mutable_hello()->set_credit_bytes(bytes);
-        describe_host(*frame.mutable_hello());
         link->send(frame);
     }
 
@@ -92,11 +88,10 @@ protected:
     FakeChild& add_child(const std::string& name) {
         std::array<int, 2> pair{};
         EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
-        fanout_.add(name, "test", Link::local(loop_, FileDescriptor(pair[0])));
+        fanout_.add(name, "test", host_.local(FileDescriptor(pair[0])));
         FakeChild& child = *children_.emplace_back(std::make_unique<FakeChild>());
-        child.link = Link::local(loop_, FileDescriptor(pair[1]));
-        child.link->set_handler({.up = nullptr,
-                                 .frame = [&child](wire::Frame& f) { child.on_frame(f); },
+        child.link = host_.local(FileDescriptor(pair[1]));
+        child.link->set_handler({.frame = [&child](wire::Frame& f) { child.on_frame(f); },
                                  .down = [](const std::string&) {}});
         return child;
     }
@@ -104,13 +99,13 @@ protected:
     /// Runs the loop until `done` holds, at most five seconds.
     bool run_until(const std::function<bool()>& done) {
         const Nanoseconds limit = SteadyClock::now() + 5 * kSecond;
-        Watch check = Watch::every(loop_, kMillisecond, [&] {
+        const auto check = host_.timer(kMillisecond, [&] {
             if (done() || SteadyClock::now() > limit) {
-                loop_.stop();
+                host_.stop();
             }
         });
         if (!done()) {
-            loop_.run();
+            host_.run();
         }
         return done();
     }
@@ -141,23 +136,22 @@ protected:
 
     std::string record_;
 
-    EventLoop loop_;
+    KernelHost host_;
     bool ready_ = false;
-    bool over_ = false;
     Credit returned_;
     std::string lost_;
-    Fanout fanout_{loop_,
+    Fanout fanout_{host_,
                    "run1",
                    {.ready = [this] { ready_ = true; },
                     .credit = [this](const Credit& credit) { returned_ += credit; },
                     .abort = nullptr,
                     .lost = [this](const Child& child) { lost_ = child.lost_because; },
-                    .over = [this] { over_ = true; }}};
+                    .over = nullptr}};
     std::vector<std::unique_ptr<FakeChild>> children_;
 };
 
 TEST_F(FanoutTest, ChildrenOfOneHostShareItsClock) {
-    add_child("a").hello("run1", 10, kProtocolVersion);
+    add_child("a").hello(10);
     ASSERT_TRUE(run_until([&] { return ready_; }));
     EXPECT_TRUE(fanout_.children()[0]->same_clock);
     EXPECT_EQ(fanout_.children()[0]->clock.count(), kProbes);
@@ -168,7 +162,7 @@ TEST_F(FanoutTest, ChildrenOfOneHostShareItsClock) {
 }
 
 TEST_F(FanoutTest, NothingGoesBeyondTheCredit) {
-    add_child("a").hello("run1", 10, kProtocolVersion);
+    add_child("a").hello(10);
     ASSERT_TRUE(run_until([&] { return ready_; }));
     for (std::uint64_t i = 0; i < 10; ++i) {
         ASSERT_TRUE(fanout_.offer(query(i, 1)));
@@ -188,26 +182,8 @@ TEST_F(FanoutTest, NothingGoesBeyondTheCredit) {
     EXPECT_TRUE(std::ranges::is_sorted(children_[0]->sequences));
 }
 
-TEST_F(FanoutTest, ALostChildKeepsItsQueriesAndOthersGoOn) {
-    add_child("a").hello("run1", 1000, kProtocolVersion);
-    add_child("b").hello("run1", 1000, kProtocolVersion);
-    ASSERT_TRUE(run_until([&] { return ready_; }));
-    children_[0]->link->close();
-    ASSERT_TRUE(run_until([&] { return !lost_.empty(); }));
-    EXPECT_FALSE(over_);
-    for (std::uint8_t i = 0; i < 100; ++i) {
-        EXPECT_TRUE(fanout_.offer(query(i, i)));
-    }
-    fanout_.end();
-    ASSERT_TRUE(run_until([&] { return children_[1]->ended; }));
-    const auto& all = fanout_.children();
-    EXPECT_GT(all[0]->assigned, 20U);
-    EXPECT_EQ(all[0]->assigned + all[1]->assigned, 100U);
-    EXPECT_EQ(children_[1]->received, all[1]->assigned);
-}
-
 TEST_F(FanoutTest, AClosingTakesCreditButIsNoQuery) {
-    add_child("a").hello("run1", 3, kProtocolVersion);
+    add_child("a").hello(3);
     ASSERT_TRUE(run_until([&] { return ready_; }));
     EXPECT_TRUE(fanout_.offer(query(0, 1)));
     EXPECT_TRUE(fanout_.offer(close(1)));
@@ -225,8 +201,8 @@ TEST_F(FanoutTest, AClosingTakesCreditButIsNoQuery) {
 }
 
 TEST_F(FanoutTest, AClosingGoesToTheChildOfItsSource) {
-    add_child("a").hello("run1", 1000, kProtocolVersion);
-    add_child("b").hello("run1", 1000, kProtocolVersion);
+    add_child("a").hello(1000);
+    add_child("b").hello(1000);
     ASSERT_TRUE(run_until([&] { return ready_; }));
     for (std::uint8_t i = 0; i < 100; ++i) {
         give(i, i);
@@ -241,7 +217,7 @@ TEST_F(FanoutTest, AClosingGoesToTheChildOfItsSource) {
 }
 
 TEST_F(FanoutTest, ClosingsForALostChildAreNotLostQueries) {
-    add_child("a").hello("run1", 1000, kProtocolVersion);
+    add_child("a").hello(1000);
     ASSERT_TRUE(run_until([&] { return ready_; }));
     give(0, 1);
     fanout_.give(close(1)); // both are in the block that is never sent
@@ -259,7 +235,7 @@ TEST_F(FanoutTest, ClosingsForALostChildAreNotLostQueries) {
 /// Of 64 KiB: few fill the bytes, long before the records are used up.
 TEST_F(FanoutTest, LargeMessagesTakeTheirBytes) {
     const std::vector<std::uint8_t> message(65'535, 1);
-    add_child("a").hello("run1", 1000, kProtocolVersion, kLeastBytes);
+    add_child("a").hello(1000, kLeastBytes);
     ASSERT_TRUE(run_until([&] { return ready_; }));
     FakeChild& child = *children_[0];
     Credit given;
@@ -284,7 +260,7 @@ TEST_F(FanoutTest, LargeMessagesTakeTheirBytes) {
 /// fits into the least window.
 TEST_F(FanoutTest, LargeMessagesBeyondTheCreditWait) {
     const std::vector<std::uint8_t> message(65'535, 1);
-    add_child("a").hello("run1", 1000, kProtocolVersion, kLeastBytes);
+    add_child("a").hello(1000, kLeastBytes);
     ASSERT_TRUE(run_until([&] { return ready_; }));
     FakeChild& child = *children_[0];
     for (std::uint64_t n = 0; n < 100; ++n) {
@@ -302,33 +278,6 @@ TEST_F(FanoutTest, LargeMessagesBeyondTheCreditWait) {
     ASSERT_TRUE(run_until([&] { return returned_.records == 100; }));
     EXPECT_EQ(returned_.bytes, 100 * record_.size());
     EXPECT_EQ(child.received, 100U);
-}
-
-TEST_F(FanoutTest, AChildThatTakesLessThanABlockIsRefused) {
-    add_child("a").hello("run1", 10, kProtocolVersion, kLeastBytes - 1);
-    ASSERT_TRUE(run_until([&] { return !lost_.empty(); }));
-    EXPECT_EQ(lost_, "takes 1048575 bytes at once, which is less than a block");
-    EXPECT_FALSE(ready_);
-}
-
-TEST_F(FanoutTest, PeersOfAnotherRunOrVersionAreRefused) {
-    add_child("a").hello("run2", 10, kProtocolVersion);
-    ASSERT_TRUE(run_until([&] { return !lost_.empty(); }));
-    EXPECT_EQ(lost_, "belongs to another run");
-    lost_.clear();
-    add_child("b").hello("run1", 10, kProtocolVersion + 1);
-    ASSERT_TRUE(run_until([&] { return !lost_.empty(); }));
-    EXPECT_NE(lost_.find("protocol version"), std::string::npos);
-    EXPECT_FALSE(ready_);
-    EXPECT_TRUE(over_);
-}
-
-TEST_F(FanoutTest, AbortReachesTheChildren) {
-    add_child("a").hello("run1", 10, kProtocolVersion);
-    ASSERT_TRUE(run_until([&] { return ready_; }));
-    fanout_.abort("enough");
-    ASSERT_TRUE(run_until([&] { return !children_[0]->aborted.empty(); }));
-    EXPECT_EQ(children_[0]->aborted, "enough");
 }
 
 } // namespace

@@ -2,8 +2,7 @@
 // is refused or ends, and exactly one end.
 #include "core/base/fd.hh"
 #include "core/tree/block_frame.hh"
-#include "core/tree/event_loop.hh"
-#include "core/tree/link.hh"
+#include "core/tree/kernel_host.hh"
 #include "core/wire/replay.pb.h"
 
 #include <event2/event.h>
@@ -30,15 +29,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
     if (size > kMost) {
         return 0;
     }
-    static const reprise::tree::EventLoop loop;
+    static reprise::tree::KernelHost host;
     std::array<int, 2> pair{};
     require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) == 0);
-    const auto link = reprise::tree::Link::local(loop, reprise::FileDescriptor(pair[0]));
+    const auto link = host.local(reprise::FileDescriptor(pair[0]));
     int ends = 0;
     size_t bytes = 0;
     link->set_handler(
-        {.up = {},
-         .frame =
+        {.frame =
              [&](reprise::wire::Frame& frame) {
                  require(frame.body_case() != reprise::wire::Frame::BODY_NOT_SET);
                  bytes += 4;
@@ -55,9 +53,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
         require(send(peer.get(), data, size, 0) == static_cast<ssize_t>(size));
     }
     while (link->open()) {
-        event_base_loop(loop.base(), EVLOOP_ONCE);
+        event_base_loop(host.base(), EVLOOP_ONCE);
     }
-    event_base_loop(loop.base(), EVLOOP_NONBLOCK); // frees what libevent has put off
+    event_base_loop(host.base(), EVLOOP_NONBLOCK); // frees what libevent has put off
     require(ends == 1 && bytes <= size);
     return 0;
 }

@@ -18,6 +18,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -43,6 +44,15 @@ std::uint32_t events_of(const Flow& flow) {
 }
 
 } // namespace
+
+/// Nothing happens any more once the querier and this are gone.
+void SimulatedNetwork::in(Nanoseconds delay, std::function<void()> action) {
+    timeline_.in(delay, [alive = std::weak_ptr(alive_), action = std::move(action)] {
+        if (!alive.expired()) {
+            action();
+        }
+    });
+}
 
 // Events
 
@@ -73,7 +83,7 @@ void SimulatedNetwork::guard_against_spinning() {
 
 std::span<const epoll_event> SimulatedNetwork::wait(Nanoseconds now, Nanoseconds wake) {
     guard_against_spinning();
-    timeline_.run(std::max(now, wake), [this] { return ready(); });
+    timeline_.run(clock_.back(std::max(now, wake)), [this] { return ready(); });
     events_.clear();
     if (parent_ready_ && parent_ready_()) {
         events_.push_back(
@@ -93,10 +103,10 @@ std::span<const epoll_event> SimulatedNetwork::wait(Nanoseconds now, Nanoseconds
 }
 
 void SimulatedNetwork::sleep_until(Nanoseconds time) {
-    timeline_.run(time, [] { return false; });
+    timeline_.run(clock_.back(time), [] { return false; });
 }
 
-void SimulatedNetwork::stall() { sleep_until(timeline_.now() + std::exchange(stall_, 0)); }
+void SimulatedNetwork::stall() { sleep_until(clock_.now() + std::exchange(stall_, 0)); }
 
 // UDP
 
@@ -107,10 +117,10 @@ void SimulatedNetwork::send_datagram(const std::string& source, const Endpoint& 
     }
     const auto back = [this, reply](const std::vector<std::uint8_t>& answer) {
         if (!cut_) {
-            timeline_.in(one_way_, [reply, answer] { reply(answer); });
+            in(one_way_, [reply, answer] { reply(answer); });
         }
     };
-    timeline_.in(one_way_, [=, this] {
+    in(one_way_, [=, this] {
         const std::string address = server.address.text();
         timeline_.note("udp {} > {}: {}", source, address, describe(bytes));
         const Rule rule = rules_.take(question_name(bytes), Transport::kUdp, address);
@@ -122,7 +132,7 @@ void SimulatedNetwork::send_datagram(const std::string& source, const Endpoint& 
         if (answer.empty()) {
             return;
         }
-        timeline_.in(rule.after, [=, this] {
+        in(rule.after, [=, this] {
             for (int n = rule.action == Action::kTwice ? 0 : 1; n < 2; ++n) {
                 timeline_.note("udp {} < {}: {}", source, address, describe(answer));
                 back(answer);
@@ -141,8 +151,8 @@ OpenedSocket SimulatedNetwork::connect(const Endpoint& server,
     flow->source = source ? source->text() : "host";
     flow->server = server;
     flows_.push_back(flow);
-    const Nanoseconds now = timeline_.now();
-    auto arrive = [this, flow] { timeline_.in(one_way_, [this, flow] { begin(flow); }); };
+    const Nanoseconds now = clock_.now();
+    auto arrive = [this, flow] { in(one_way_, [this, flow] { begin(flow); }); };
     if (cut_) {
         flow->unanswered = now;
         held_.emplace_back(arrive);
@@ -157,13 +167,13 @@ OpenedSocket SimulatedNetwork::connect(const Endpoint& server,
 
 void SimulatedNetwork::deliver(const FlowPtr& flow, std::vector<std::uint8_t> bytes) {
     auto arrive = [this, flow, bytes = std::move(bytes)] {
-        timeline_.in(one_way_, [this, flow, bytes] {
+        in(one_way_, [this, flow, bytes] {
             flow->heard.insert(flow->heard.end(), bytes.begin(), bytes.end());
             serve(flow);
         });
     };
     if (cut_) {
-        flow->unanswered = flow->unanswered == 0 ? timeline_.now() : flow->unanswered;
+        flow->unanswered = flow->unanswered == 0 ? clock_.now() : flow->unanswered;
         held_.emplace_back(arrive);
     } else {
         arrive();
@@ -175,7 +185,7 @@ void SimulatedNetwork::client_closed(const FlowPtr& flow) {
     if (cut_ || flow->broken) {
         return;
     }
-    timeline_.in(one_way_, [this, flow] {
+    in(one_way_, [this, flow] {
         if (!flow->server_done || flow->fin) {
             timeline_.note("tcp {} > FIN", flow->number);
         }
@@ -201,7 +211,7 @@ void SimulatedNetwork::begin(const FlowPtr& flow) {
         flow->tls = tls_.accept();
     }
     flow->reads_not = rule.action == Action::kReadNot;
-    timeline_.in(rule.after + one_way_, [this, flow] {
+    in(rule.after + one_way_, [this, flow] {
         flow->connected = true;
         flow->unanswered = 0;
         raise(flow);
@@ -255,7 +265,7 @@ void SimulatedNetwork::serve_message(const FlowPtr& flow, std::vector<std::uint8
     const Transport transport = flow->tls ? Transport::kTls : Transport::kTcp;
     timeline_.note("{} {} > {}", transport_name(transport), flow->number, describe(message));
     const Rule rule = rules_.take(question_name(message), transport, flow->server.address.text());
-    timeline_.in(rule.after, [this, flow, message, action = rule.action] {
+    in(rule.after, [this, flow, message, action = rule.action] {
         if (!flow->server_done) {
             say(flow, answer_to(message, action), action);
         }
@@ -288,7 +298,7 @@ void SimulatedNetwork::say(const FlowPtr& flow, std::vector<std::uint8_t> messag
 
 void SimulatedNetwork::send_bytes(const FlowPtr& flow, std::vector<std::uint8_t> bytes) {
     auto arrive = [this, flow, bytes = std::move(bytes)] {
-        timeline_.in(one_way_, [this, flow, bytes] {
+        in(one_way_, [this, flow, bytes] {
             flow->inbox.insert(flow->inbox.end(), bytes.begin(), bytes.end());
             raise(flow);
         });
@@ -303,7 +313,7 @@ void SimulatedNetwork::send_bytes(const FlowPtr& flow, std::vector<std::uint8_t>
 void SimulatedNetwork::finish(const FlowPtr& flow) {
     timeline_.note("tcp {} < FIN", flow->number);
     flow->server_done = true;
-    timeline_.in(one_way_, [this, flow] {
+    in(one_way_, [this, flow] {
         flow->fin = true;
         raise(flow);
     });
@@ -312,7 +322,7 @@ void SimulatedNetwork::finish(const FlowPtr& flow) {
 void SimulatedNetwork::reset(const FlowPtr& flow, int error) {
     timeline_.note("tcp {} < RST", flow->number);
     flow->server_done = true;
-    timeline_.in(one_way_, [this, flow, error] {
+    in(one_way_, [this, flow, error] {
         flow->broken = true;
         flow->error = error;
         flow->inbox.clear();

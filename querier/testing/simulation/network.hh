@@ -54,8 +54,9 @@ using FlowPtr = std::shared_ptr<Flow>;
 
 class SimulatedNetwork final : public Network {
 public:
-    SimulatedNetwork(Timeline& timeline, Rules& rules, MemoryTlsServer& tls)
-        : timeline_(timeline), rules_(rules), tls_(tls) {}
+    /// `offset`: of the host's clock.
+    SimulatedNetwork(Timeline& timeline, Rules& rules, MemoryTlsServer& tls, Nanoseconds offset = 0)
+        : timeline_(timeline), clock_(timeline, offset), rules_(rules), tls_(tls) {}
 
     // What a scenario sets
 
@@ -80,7 +81,7 @@ public:
 
     // Network
 
-    [[nodiscard]] const Clock& clock() const override { return timeline_; }
+    [[nodiscard]] const Clock& clock() const override { return clock_; }
 
     std::unique_ptr<Carrier> udp_carrier(const CarrierWish& wish,
                                          const CarrierParts& parts) override;
@@ -110,6 +111,7 @@ public:
     void raise_udp(std::uint8_t number) { udp_ready_.insert(number); }
 
 private:
+    void in(Nanoseconds delay, std::function<void()> action);
     void begin(const FlowPtr& flow);
     void serve(const FlowPtr& flow);
     void serve_message(const FlowPtr& flow, std::vector<std::uint8_t> message);
@@ -121,7 +123,9 @@ private:
     [[nodiscard]] bool ready() const;
     void guard_against_spinning();
 
+    std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
     Timeline& timeline_;
+    HostClock clock_;
     Rules& rules_;
     MemoryTlsServer& tls_;
     Nanoseconds one_way_ = 5 * kMillisecond;

@@ -16,136 +16,30 @@
 #include "querier/testing/simulation/parent.hh"
 #include "querier/testing/simulation/server.hh"
 #include "querier/testing/simulation/timeline.hh"
+#include "querier/testing/simulation/words.hh"
 #include "querier/testing/tls_server.hh"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
 #include <exception>
 #include <fstream>
-#include <iterator>
 #include <map>
-#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 namespace reprise::querier::testing {
 namespace {
 
-using Words = std::deque<std::string>;
-
-constexpr std::string_view kDivider = "---";
 constexpr std::uint16_t kTypeA = 1;
-
-Words words_of(const std::string& line) {
-    std::istringstream in(line);
-    return {std::istream_iterator<std::string>(in), {}};
-}
-
-std::string take(Words& words) {
-    if (words.empty()) {
-        throw Error("a word is missing");
-    }
-    std::string word = std::move(words.front());
-    words.pop_front();
-    return word;
-}
-
-/// The word behind `key`, which may stand anywhere.
-std::string take_after(Words& words, std::string_view key, const std::string& otherwise) {
-    const auto found = std::ranges::find(words, key);
-    if (found == words.end()) {
-        return otherwise;
-    }
-    if (std::next(found) == words.end()) {
-        throw Error(fmt::format("{} needs a value", key));
-    }
-    std::string value = *std::next(found);
-    words.erase(found, std::next(found, 2));
-    return value;
-}
-
-/// What was read, which must have been well formed.
-template <typename T> T parsed(std::optional<T> value, const std::string& text) {
-    if (!value) {
-        throw Error(fmt::format("{} has the wrong form", text));
-    }
-    return *value;
-}
-
-std::uint64_t number(const std::string& text) {
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size()) {
-        throw Error(fmt::format("{} is no number", text));
-    }
-    return value;
-}
-
-/// "20ms", "1.5s", "3us".
-Nanoseconds duration(const std::string& text) {
-    size_t used = 0;
-    const double value = std::stod(text, &used);
-    const std::map<std::string, Nanoseconds> units{
-        {"us", kMicrosecond}, {"ms", kMillisecond}, {"s", kSecond}};
-    const auto unit = units.find(text.substr(used));
-    if (unit == units.end()) {
-        throw Error(fmt::format("{} is no time: us, ms or s", text));
-    }
-    return static_cast<Nanoseconds>(value * static_cast<double>(unit->second));
-}
-
-Transport transport(const std::string& name) {
-    for (const Transport one : {Transport::kUdp, Transport::kTcp, Transport::kTls, Transport::kQuic,
-                                Transport::kHttps, Transport::kStatelessTcp}) {
-        if (transport_name(one) == name) {
-            return one;
-        }
-    }
-    throw Error(fmt::format("{} is no transport", name));
-}
-
-bool is_transport(const std::string& word) {
-    constexpr std::array kNames{"udp", "tcp", "tls", "quic", "https", "stateless-tcp"};
-    return std::ranges::find(kNames, word) != kNames.end();
-}
-
-constexpr std::array<std::pair<std::string_view, Action>, 15> kActions{{
-    {"answer", Action::kAnswer},
-    {"truncate", Action::kTruncate},
-    {"servfail", Action::kServfail},
-    {"drop", Action::kDrop},
-    {"twice", Action::kTwice},
-    {"garbage", Action::kGarbage},
-    {"stranger", Action::kStranger},
-    {"trail", Action::kTrail},
-    {"close", Action::kClose},
-    {"hang-up", Action::kHangUp},
-    {"reset", Action::kReset},
-    {"refuse", Action::kRefuse},
-    {"ignore", Action::kIgnore},
-    {"read-nothing", Action::kReadNot},
-    {"bad-length", Action::kBadLength},
-}};
-
-Action action(const std::string& word) {
-    const auto* const found =
-        std::ranges::find(kActions, word, &std::pair<std::string_view, Action>::first);
-    if (found == kActions.end()) {
-        throw Error(fmt::format("a server cannot {}", word));
-    }
-    return found->second;
-}
 
 class Player {
 public:
@@ -180,7 +74,7 @@ public:
         } else if (word == "show-credit") {
             parent_.show_credit();
         } else if (word == "server") {
-            add_rule(words);
+            rules_.add(rule_of(words));
         } else if (word == "query" || word == "close") {
             add_query(words, word == "close");
         } else if (word == "at") {
@@ -209,25 +103,6 @@ public:
 private:
     void set(const std::string& key, const std::string& value) {
         (*options_.mutable_settings())[key] = value;
-    }
-
-    /// [udp|tcp|tls] [NAME] ACTION [at ADDRESS] [after TIME] [times N]
-    void add_rule(Words& words) {
-        Rule rule;
-        rule.name = "*";
-        rule.after = duration(take_after(words, "after", "0s"));
-        rule.address = take_after(words, "at", "");
-        if (const std::string times = take_after(words, "times", ""); !times.empty()) {
-            rule.times = number(times);
-        }
-        if (!words.empty() && is_transport(words.front())) {
-            rule.transport = transport(take(words));
-        }
-        if (words.size() == 2) {
-            rule.name = take(words);
-        }
-        rule.action = action(take(words));
-        rules_.add(rule);
     }
 
     /// TIME SOURCE [TRANSPORT] NAME [id N] [connection N] [idle N] [size N] [copies N]
@@ -352,33 +227,7 @@ private:
     std::vector<Query> queries_;
 };
 
-bool says_nothing(const std::string& line) {
-    const size_t first = line.find_first_not_of(" \t");
-    return first == std::string::npos || line[first] == '#';
-}
-
 } // namespace
-
-Scenario read_scenario(const std::string& path) {
-    std::ifstream in(path);
-    if (!in) {
-        throw SystemError("open " + path);
-    }
-    Scenario scenario;
-    bool divided = false;
-    for (std::string line; std::getline(in, line);) {
-        if (divided) {
-            scenario.expected.push_back(line);
-            continue;
-        }
-        scenario.head += line + "\n";
-        divided = line == kDivider;
-        if (!divided && !says_nothing(line)) {
-            scenario.script.push_back(line);
-        }
-    }
-    return scenario;
-}
 
 std::vector<std::string> play(const Scenario& scenario) {
     Player player;

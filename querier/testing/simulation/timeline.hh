@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -39,17 +40,34 @@ public:
         coming_.emplace(now_ + delay, std::move(action));
     }
 
+    /// Whoever runs() from now on waits in there, and somebody else lets things happen.
+    void give_to(std::function<void(Nanoseconds limit, const std::function<bool()>& enough)> wait) {
+        wait_ = std::move(wait);
+    }
+
     /// Lets happen what comes until `limit`, and stops as soon as `enough`. It is `limit` then, or
     /// the time of what was enough.
     template <typename Enough> void run(Nanoseconds limit, const Enough& enough) {
+        if (wait_) {
+            return wait_(limit, enough);
+        }
         while (!enough() && !coming_.empty() && coming_.begin()->first <= limit) {
-            const auto next = coming_.extract(coming_.begin());
-            now_ = std::max(now_, next.key());
-            next.mapped()();
+            step(limit);
         }
         if (!enough()) {
             now_ = std::max(now_, limit);
         }
+    }
+
+    /// Lets the next thing happen that comes until `limit`; where there is none it is `limit` then.
+    void step(Nanoseconds limit) {
+        if (coming_.empty() || coming_.begin()->first > limit) {
+            now_ = std::max(now_, limit);
+            return;
+        }
+        const auto next = coming_.extract(coming_.begin());
+        now_ = std::max(now_, next.key());
+        next.mapped()();
     }
 
     [[nodiscard]] bool empty() const { return coming_.empty(); }
@@ -69,7 +87,30 @@ private:
     Nanoseconds now_ = kStart - kSecond;
     Nanoseconds stepped_ = 0;
     std::multimap<Nanoseconds, std::function<void()>> coming_;
+    std::function<void(Nanoseconds, const std::function<bool()>&)> wait_;
     std::vector<std::string> transcript_;
+};
+
+/// What a host's clock says, whose CLOCK_MONOTONIC is `offset` later than the timeline.
+class HostClock final : public Clock {
+public:
+    HostClock(const Timeline& timeline, Nanoseconds offset)
+        : timeline_(timeline), offset_(offset) {}
+
+    [[nodiscard]] Nanoseconds now() const override { return timeline_.now() + offset_; }
+
+    [[nodiscard]] ClockPair pair() const override {
+        return {.monotonic = now(), .realtime = timeline_.pair().realtime};
+    }
+
+    /// The timeline's time.
+    [[nodiscard]] Nanoseconds back(Nanoseconds time) const {
+        return time == std::numeric_limits<Nanoseconds>::max() ? time : time - offset_;
+    }
+
+private:
+    const Timeline& timeline_;
+    Nanoseconds offset_;
 };
 
 } // namespace reprise::querier::testing

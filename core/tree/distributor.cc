@@ -1,4 +1,4 @@
-#include "querier/distributor.hh"
+#include "core/tree/distributor.hh"
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
@@ -6,10 +6,8 @@
 #include "core/base/error.hh"
 #include "core/base/log.hh"
 #include "core/tree/block_frame.hh"
-#include "core/tree/event_loop.hh"
 #include "core/tree/fanout.hh"
-#include "core/tree/host_facts.hh"
-#include "core/tree/link.hh"
+#include "core/tree/host.hh"
 #include "core/wire/credit.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/record.hh"
@@ -31,18 +29,15 @@
 #include <utility>
 #include <vector>
 
-namespace reprise::querier {
+namespace reprise::tree {
 namespace {
 
 constexpr Nanoseconds kReapPatience = kSecond; ///< for all lost queriers together
 /// For those that have reported: closing 20,000 connections takes the kernel a while.
 constexpr Nanoseconds kExitPatience = 30 * kSecond;
-constexpr size_t kMostNewcomers = 512;
-constexpr size_t kMostOfAddress = 256;
 constexpr std::uint64_t kMostRefusalsTold = 20;
 constexpr Credit kCreditPortion{.records = 4096, .bytes = 5UL << 20U};
-constexpr Nanoseconds kHandshakeTime = 5 * kSecond;
-constexpr Nanoseconds kLongPause = kSecond;     ///< of this process, between two ticks
+constexpr Nanoseconds kStandstill = kSecond;    ///< of this process, between two ticks
 constexpr Nanoseconds kFarewell = 10 * kSecond; ///< for the parent to take Finished
 
 Bytes bytes_of(const std::string& text) {
@@ -66,7 +61,22 @@ std::pair<std::string, Endpoint> parse_feed(const std::string& text) {
     return {named ? text.substr(0, equals) : "", *endpoint};
 }
 
-wire::QuerierReport report_of_lost(const tree::Child& child, const std::string& ending) {
+std::vector<std::string> querier_arguments(const DistributorOptions& options, unsigned index) {
+    std::vector<std::string> list{"reprise-querier", "query",
+                                  "--control-fd",    std::to_string(kControlFd),
+                                  "--run-id",        options.run,
+                                  "--name",          options.name,
+                                  "--index",         std::to_string(index),
+                                  "--results",       options.results};
+    if (!options.cpus.empty()) {
+        list.emplace_back("--cpu");
+        list.push_back(std::to_string(options.cpus[index % options.cpus.size()]));
+    }
+    list.insert(list.end(), options.querier_arguments.begin(), options.querier_arguments.end());
+    return list;
+}
+
+wire::QuerierReport report_of_lost(const Child& child, const std::string& ending) {
     wire::QuerierReport out;
     out.set_clean(false);
     out.set_lost(true);
@@ -78,34 +88,28 @@ wire::QuerierReport report_of_lost(const tree::Child& child, const std::string& 
 
 } // namespace
 
-int run_distributor(const DistributorOptions& options) { return Distributor(options).run(); }
-
-Distributor::Distributor(const DistributorOptions& options)
-    : options_(options), tls_(options.tls),
-      fanout_(loop_, options.run,
-              {.ready = [this] { on_children_ready(); },
+Distributor::Distributor(DistributorOptions options, Host& host)
+    : options_(std::move(options)), host_(host),
+      fanout_(host, options_.run,
+              {.ready = [this] { listen(); },
                .credit = [this](const Credit& credit) { return_credit(credit); },
                .abort = [this](const std::string& because) { tell_parent_abort(because); },
-               .lost = [this](const tree::Child& child) { on_lost(child); },
+               .lost = [this](const Child& child) { on_lost(child); },
                .over = [this] { on_over(); }},
               "the distributor"),
-      tick_(tree::Watch::every(loop_, kMillisecond * 200, [this] { tick(); })),
-      flush_(tree::Watch::timer(loop_, [this] { fanout_.flush(); })),
-      farewell_(tree::Watch::timer(loop_,
-                                   [this] {
-                                       note_unclean("the parent did not take the final report");
-                                       loop_.stop();
-                                   })),
-      interrupt_(tree::Watch::on_signal(loop_, SIGINT, [this] { stop("interrupted"); })),
-      terminate_(tree::Watch::on_signal(loop_, SIGTERM, [this] { stop("terminated"); })),
-      quit_(tree::Watch::on_signal(loop_, SIGQUIT, [this] { stop("terminated"); })) {
-    options_.queriers = default_queriers(options);
+      tick_(host.timer(kMillisecond * 200, [this] { tick(); })),
+      flush_(host.timer(0, [this] { fanout_.flush(); })), farewell_(host.timer(0, [this] {
+          note_unclean("the parent did not take the final report");
+          host_.stop();
+      })) {
+    host.on_stop([this](const std::string& because) { stop(because); });
+    options_.queriers = default_queriers(options_);
 }
 
 int Distributor::run() {
     start_queriers();
     feed_others();
-    loop_.run();
+    host_.run();
     return finish();
 }
 
@@ -130,85 +134,52 @@ void Distributor::return_credit(const Credit& credit) {
 
 void Distributor::start_queriers() {
     for (unsigned i = 0; i < options_.queriers; ++i) {
-        QuerierProcess process = start_querier(options_, i);
-        pids_.push_back(process.pid);
-        fanout_.add(fmt::format("{}/{}", options_.name, i), fmt::format("pid {}", process.pid),
-                    tree::Link::local(loop_, std::move(process.control)));
+        Host::Child child = host_.start(querier_arguments(options_, i));
+        pids_.push_back(child.pid);
+        fanout_.add(fmt::format("{}/{}", options_.name, i), fmt::format("pid {}", child.pid),
+                    std::move(child.link));
     }
 }
 
 void Distributor::feed_others() {
     for (const std::string& text : options_.feeds) {
         const auto [name, endpoint] = parse_feed(text);
-        fanout_.add(name, endpoint.text(), tree::Link::connect(loop_, tls_, endpoint));
+        fanout_.add(name, endpoint.text(), host_.connect(endpoint));
     }
-}
-
-void Distributor::on_children_ready() {
-    listened_ = true;
-    listen();
-    spdlog::info("event=listening endpoint={} queriers={}", options_.listen.text(),
-                 fanout_.queriers());
 }
 
 /// Until there is a parent; nobody else has business here.
 void Distributor::listen() {
-    listener_ = std::make_unique<tree::Listener>(
-        loop_, options_.listen, [this](FileDescriptor socket, const Endpoint& peer) {
-            on_accept(std::move(socket), peer);
-        });
+    listener_ = host_.listen(
+        options_.listen,
+        {.accepted = [this](std::unique_ptr<Link> parent) { welcome(std::move(parent)); },
+         .refused = [this](const std::string& peer,
+                           const std::string& because) { note_refusal(peer, because); }});
     options_.listen = listener_->endpoint();
-}
-
-/// A peer becomes the parent only when TLS has verified it; until then it is one of a few newcomers
-/// with little time.
-void Distributor::on_accept(FileDescriptor socket, const Endpoint& peer) {
-    make_room(peer.address);
-    newcomers_.push_back({.address = peer.address,
-                          .since = loop_.clock().now(),
-                          .link = tree::Link::accept(loop_, tls_, std::move(socket))});
-    tree::Link* const link = newcomers_.back().link.get();
-    link->set_handler({
-        .up = [this, link] { welcome(*link); },
-        .frame = [link](wire::Frame&) { link->close(); },
-        .down = [this, peer](const std::string& reason) { note_refusal(peer.text(), reason); },
-    });
-}
-
-/// The oldest newcomer makes room: of the new one's address where that has its share, else of the
-/// address that has most. So a parent, which needs a few milliseconds, is not the one that goes,
-/// unless strangers come from more addresses than there is room for.
-void Distributor::make_room(const IpAddress& address) {
-    std::unordered_map<IpAddress, size_t> held;
-    for (const Newcomer& one : newcomers_) {
-        ++held[one.address];
+    if (!std::exchange(listened_, true)) {
+        spdlog::info("event=listening endpoint={} queriers={}", options_.listen.text(),
+                     fanout_.queriers());
     }
-    const bool full = newcomers_.size() >= kMostNewcomers;
-    if (!full && held[address] < kMostOfAddress) {
-        return;
-    }
-    const IpAddress from = held[address] >= kMostOfAddress
-                               ? address
-                               : std::ranges::max_element(held, {}, [](const auto& entry) {
-                                     return entry.second;
-                                 })->first;
-    const auto oldest = std::ranges::find(newcomers_, from, &Newcomer::address);
-    note_refusal(from.text(), "made room for another one");
-    oldest->link->close();
-    gone_.push_back(std::move(oldest->link));
-    newcomers_.erase(oldest);
 }
 
-void Distributor::welcome(tree::Link& link) {
-    const auto found = std::ranges::find_if(
-        newcomers_, [&](const Newcomer& one) { return one.link.get() == &link; });
-    parent_ = std::move(found->link);
-    newcomers_.erase(found);
+void Distributor::welcome(std::unique_ptr<Link> parent) {
     listener_.reset();
-    for (Newcomer& other : newcomers_) {
-        other.link->close();
-    }
-    greet();
+    parent_ = std::move(parent);
+    parent_->set_handler({
+        .frame = [this](wire::Frame& frame) { on_parent_frame(frame); },
+        .down = [this](const std::string& reason) { on_parent_down(reason); },
+        .block = [this](const BlockView& block) { on_block(block.records); },
+    });
+    wire::Frame frame;
+    wire::Hello& hello = *frame.mutable_hello();
+    hello = host_.facts();
+    hello.set_protocol(kProtocolVersion);
+    hello.set_run(options_.run);
+    hello.set_name(options_.name);
+    hello.set_queriers(fanout_.queriers());
+    hello.set_credit(window().records);
+    hello.set_credit_bytes(window().bytes);
+    parent_->send(frame);
 }
 
 /// It is not ours: another one may come.
@@ -233,10 +204,10 @@ void Distributor::note_refusal(const std::string& peer, const std::string& becau
 
 /// A local querier that is lost is ended for good, so that nothing waits for it. Before the start
 /// no run is possible without it.
-void Distributor::on_lost(const tree::Child& child) {
+void Distributor::on_lost(const Child& child) {
     for (size_t i = 0; i < pids_.size(); ++i) {
         if (fanout_.children()[i].get() == &child) {
-            kill(pids_[i], SIGKILL);
+            host_.signal(pids_[i], SIGKILL);
         }
     }
     if (!listened_) {
@@ -244,33 +215,18 @@ void Distributor::on_lost(const tree::Child& child) {
     }
 }
 
-void Distributor::greet() {
-    parent_->set_handler({
-        .up = nullptr,
-        .frame = [this](wire::Frame& frame) { on_parent_frame(frame); },
-        .down = [this](const std::string& reason) { on_parent_down(reason); },
-        .block = [this](const tree::BlockView& block) { on_block(block.records); },
-    });
-    wire::Frame frame;
-    wire::Hello& hello = *frame.mutable_hello();
-    hello.set_protocol(kProtocolVersion);
-    hello.set_run(options_.run);
-    hello.set_name(options_.name);
-    hello.set_queriers(fanout_.queriers());
-    hello.set_credit(window().records);
-    hello.set_credit_bytes(window().bytes);
-    tree::describe_host(hello);
-    parent_->send(frame);
-}
-
 void Distributor::on_parent_frame(wire::Frame& frame) {
     switch (frame.body_case()) {
     case wire::Frame::kSetup:
-        return on_setup(frame.setup());
+        if (frame.setup().protocol() != kProtocolVersion || frame.setup().run() != options_.run) {
+            return refuse_parent("parent of another run or protocol version");
+        }
+        set_up_ = true;
+        return fanout_.setup(frame.setup().options());
     case wire::Frame::kProbe: {
         wire::Frame reply;
         reply.mutable_reply()->set_sent_mono_ns(frame.probe().sent_mono_ns());
-        reply.mutable_reply()->set_child_mono_ns(loop_.clock().now());
+        reply.mutable_reply()->set_child_mono_ns(host_.clock().now());
         return parent_->send(reply);
     }
     case wire::Frame::kBlock:
@@ -278,7 +234,6 @@ void Distributor::on_parent_frame(wire::Frame& frame) {
     case wire::Frame::kStart:
         return on_start(frame.start());
     case wire::Frame::kEnd:
-        ended_ = true;
         return fanout_.end();
     case wire::Frame::kAbort:
         return stop(frame.abort().because());
@@ -287,18 +242,10 @@ void Distributor::on_parent_frame(wire::Frame& frame) {
     }
 }
 
-void Distributor::on_setup(const wire::Setup& setup) {
-    if (setup.protocol() != kProtocolVersion || setup.run() != options_.run) {
-        return refuse_parent("parent of another run or protocol version");
-    }
-    set_up_ = true;
-    fanout_.setup(setup.options());
-}
-
 void Distributor::on_block(Bytes records) {
     if (started_) {
         give(records);
-        flush_.again_in(0); // once for all blocks that are there
+        flush_->again_in(0); // once for all blocks that are there
     } else {
         staged_.add(records);
     }
@@ -357,9 +304,9 @@ void Distributor::stop(const std::string& because) {
     note_unclean(because);
     if (!set_up_) {
         for (const pid_t pid : pids_) {
-            kill(pid, SIGTERM);
+            host_.signal(pid, SIGTERM);
         }
-        loop_.stop();
+        host_.stop();
         return;
     }
     fanout_.abort(because);
@@ -367,14 +314,10 @@ void Distributor::stop(const std::string& because) {
 
 void Distributor::tick() {
     gone_.clear();
-    const Nanoseconds now = loop_.clock().now();
-    std::erase_if(newcomers_, [&](const Newcomer& one) {
-        return !one.link->open() || now - one.since > kHandshakeTime;
-    });
-    const bool paused = now - std::exchange(ticked_, now) > kLongPause;
+    const Nanoseconds now = host_.clock().now();
+    const bool paused = now - std::exchange(ticked_, now) > kStandstill;
     const bool silent = !paused && // what the parent said meanwhile is still to be read
-                        parent_ && parent_->open() &&
-                        now - parent_->last_heard() > tree::kParentSilence;
+                        parent_ && parent_->open() && now - parent_->last_heard() > kParentSilence;
     if (silent && !set_up_) {
         refuse_parent("nothing heard for 1.8 s");
     } else if (silent) {
@@ -394,7 +337,7 @@ void Distributor::tick() {
 void Distributor::on_over() {
     if (!listened_) {
         unclean_ = "a child was lost before the start";
-        loop_.stop();
+        host_.stop();
         return;
     }
     if (parent_ && parent_->open()) {
@@ -403,25 +346,23 @@ void Distributor::on_over() {
         parent_->send(frame);
         // Closing now could reset the link over unread probes and lose Finished on its way: the
         // parent closes.
-        parent_->set_handler({.up = nullptr,
-                              .frame = [](wire::Frame&) {},
-                              .down = [this](const std::string&) { loop_.stop(); }});
-        farewell_.again_in(kFarewell);
+        parent_->set_handler(
+            {.frame = [](wire::Frame&) {}, .down = [this](const std::string&) { host_.stop(); }});
+        farewell_->again_in(kFarewell);
     } else {
         std::ignore = compile_reports(); // for unclean_
-        loop_.stop();
+        host_.stop();
     }
 }
 
 wire::Finished Distributor::compile_reports() {
     wire::Finished finished;
-    const Nanoseconds until = loop_.clock().now() + kReapPatience;
+    const Nanoseconds until = host_.clock().now() + kReapPatience;
     for (size_t i = 0; i < fanout_.children().size(); ++i) {
-        tree::Child& child = *fanout_.children()[i];
+        Child& child = *fanout_.children()[i];
         const bool local = i < pids_.size();
-        const std::string ending = local && child.lost
-                                       ? reap(std::exchange(pids_[i], -1), until, loop_.clock())
-                                       : std::string();
+        const std::string ending =
+            local && child.lost ? host_.reap(std::exchange(pids_[i], -1), until) : std::string();
         for (wire::QuerierReport& report : child.reports) {
             wire::QuerierReport& out = *finished.add_reports();
             out = report;
@@ -450,12 +391,11 @@ void Distributor::note_unclean(const std::string& because) {
 }
 
 int Distributor::finish() {
-    const Nanoseconds now = loop_.clock().now();
+    const Nanoseconds now = host_.clock().now();
     for (size_t i = 0; i < pids_.size(); ++i) {
         if (pids_[i] > 0) {
             const bool reported = !fanout_.children()[i]->reports.empty();
-            note_unclean(
-                reap(pids_[i], now + (reported ? kExitPatience : kReapPatience), loop_.clock()));
+            note_unclean(host_.reap(pids_[i], now + (reported ? kExitPatience : kReapPatience)));
         }
     }
     if (refused_ > 0) {
@@ -468,4 +408,4 @@ int Distributor::finish() {
     return 1;
 }
 
-} // namespace reprise::querier
+} // namespace reprise::tree
