@@ -66,10 +66,11 @@ def run(wanted: Sequence[Study], studies: Sequence[Study], options: argparse.Nam
     """Each study in turn; 0 when all is clean. One that ends early ends the command, and the report has what
     it left.
     """
+    told = [_asked(study, options) for study in wanted]  # or what is wrong, before there is a folder
     parent, status, warnings = _parent(options.output), 0, []
     try:
-        for study in wanted:
-            session = _begun(study, parent, options)
+        for study, asked in zip(wanted, told, strict=True):
+            session = _begun(study, parent, asked, options.resume)
             warnings += session.told["warnings"]
             try:
                 status |= _traces(session, options) if study.traces else _series(session)
@@ -100,20 +101,19 @@ def _parent(output: Path) -> Path:
     return folder
 
 
-def _begun(study: Study, parent: Path, options: argparse.Namespace) -> Session:
-    """A study's new folder, or with --resume its latest."""
-    folder = found.newest(study, parent) if options.resume else None
-    if folder is not None:
-        return Session(study, folder, json.loads((folder / found.FILE).read_text(encoding="utf-8")))
+def _asked(study: Study, options: argparse.Namespace) -> dict[str, Any]:
+    """study.json of a study that has not begun, whose experiment is looked at."""
     profile = FULL if options.full else QUICK
     here = {name: papers.trace_of(name, options.traces) for name in papers.named(study)}
     trace = None if study.traces else next(filter(None, here.values()), None)
     real = [f"trace={trace.absolute()}"] if trace else []
     settings = [*study.settings(profile, bool(real)), *real, *options.set]
+    if not study.traces:
+        experiments.load(study.path, settings)
     words = [word for one in options.set for word in ("--set", one)] + (["--full"] if options.full else [])
     words += ["--traces", str(options.traces)] if options.traces else []
     figures = ", ".join(one.name for one in study.figures)
-    told = {
+    return {
         "schema": 1,
         "study": study.name,
         "profile": profile,
@@ -128,14 +128,20 @@ def _begun(study: Study, parent: Path, options: argparse.Namespace) -> Session:
         ],
         "seconds": 0.0,
     }
-    made = Session(study, parent / run_name.new(study.name), told)
+
+
+def _begun(study: Study, parent: Path, asked: dict[str, Any], resume: bool) -> Session:
+    """A study's new folder, or to resume its latest."""
+    folder = found.newest(study, parent) if resume else None
+    if folder is not None:
+        return Session(study, folder, json.loads((folder / found.FILE).read_text(encoding="utf-8")))
+    made = Session(study, parent / run_name.new(study.name), asked)
+    made.folder.mkdir()
     if not study.traces:
-        experiment = experiments.load(study.path, settings)  # or what is wrong, before there is a folder
+        experiment = experiments.load(study.path, asked["settings"])
         variants = series.variants(experiment, study.path.parent)
-        made.folder.mkdir()
-        rounds = (experiment.repeat or Repeat()).n
-        series.note(made.folder, experiment, variants, series.order(len(variants), rounds))
-    made.folder.mkdir(exist_ok=True)
+        runs = series.order(len(variants), (experiment.repeat or Repeat()).n)
+        series.note(made.folder, experiment, variants, runs)
     made.note()
     return made
 

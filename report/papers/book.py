@@ -58,8 +58,8 @@ class Study:
 
     def settings(self, profile: str, real: bool = False) -> list[str]:
         """What the profile sets, as `--set` takes it; `real`: where a trace of the papers is played."""
-        keys = ("full",) if profile == FULL else ()
-        keys += (("with_trace",) if profile == FULL else ("with_trace", "quick_trace")) if real else ()
+        keys = [*(["full"] if profile == FULL else []), *(["with_trace"] if real else [])]
+        keys += ["quick_trace"] if real and profile == QUICK else []
         return [one for key in keys for one in self.told.get(key, ())]
 
     def trace_options(self, name: str, profile: str) -> Json:
