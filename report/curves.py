@@ -314,6 +314,5 @@ def boxes(
 
 
 def _box(spread: Percentiles, scale: float) -> dict[str, float]:
-    """No box touches 0, which an axis of powers does not have."""
     names = {"whislo": "p5", "q1": "q1", "med": "median", "q3": "q3", "whishi": "p95"}
-    return {name: (float(spread[key] or 0) or 1e-3) * scale for name, key in names.items()}
+    return {name: float(spread[key] or 0) * scale for name, key in names.items()}

@@ -49,6 +49,15 @@ def test_trials_and_warm_up_are_those_that_were_published(study: Study) -> None:
     assert quick.sample.warmup_s == full.sample.warmup_s == 20
 
 
+@pytest.mark.parametrize("study", REPLAYED, ids=NAMES)
+def test_a_study_takes_the_minutes_that_it_states(study: Study) -> None:
+    """Each run with 8 s to begin and to end."""
+    one = experiments.load(study.path, [])
+    runs = len(series.variants(one, study.path.parent)) * (one.repeat.n if one.repeat else 1)
+    seconds = one.replay.duration_s or (one.synth or {})["duration"]
+    assert runs * (seconds + 8) / 60 <= sum(figure.minutes for figure in study.figures)
+
+
 @pytest.mark.parametrize("study", STUDIES, ids=lambda one: one.name)
 def test_published_rows_are_of_variants_that_there_are(study: Study) -> None:
     known = set(study.traces)

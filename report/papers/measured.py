@@ -46,7 +46,7 @@ def of(measured: Measured, summary: Json) -> Json:
         "schema": _SCHEMA,
         "arrival": _arrivals(measured),
         "load": _load(measured, summary),
-        "state": _state(measured),
+        "state": _state(measured, summary),
     }
 
 
@@ -120,18 +120,19 @@ def _busiest(measured: Measured, span_s: float) -> Json:
     return {"name": name, "share": used[name] / max(span_s, 1e-9)}
 
 
-def _state(measured: Measured) -> Json:
+def _state(measured: Measured, summary: Json) -> Json:
     """Connections in the second half of the replay, at the server."""
     run, half_s, end_s = measured.run, measured.tally.span_ns / 2e9, measured.tally.span_ns / 1e9
     established, waiting = (server.host_series(run, f"tcp_{name}") for name in ("established", "time_wait"))
     standing, closing = (_between(one, half_s, end_s) for one in (established, waiting))
     if not standing.any():
         return {}
-    both = standing + closing
+    both, memory = standing + closing, summary["server_memory"]["all"]
     return {
         "established": float(np.median(standing)),
         "time_wait": float(np.median(closing)),
         "connections": float(np.median(both)),
+        "bytes_per_connection": memory / float(np.median(both)) if memory else None,
         "established_share": float(np.median(standing / np.maximum(both, 1))),
         "time_wait_of_closed": _of_closed(measured, established, waiting, half_s, end_s),
         "queries_per_rtt": _per_rtt(run, measured.tally.sent, end_s, float(np.median(standing))),
