@@ -246,3 +246,56 @@ def test_the_page_says_what_has_not_been_run(tmp_path: Path, capsys: pytest.Capt
     assert "not run yet" in text
     assert "http://" not in text.replace("http://www.w3.org", "")
     assert capsys.readouterr().out == f"report: {tmp_path / page.PAGE}\n"
+
+
+def test_a_half_finished_study_reports_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One variant has been, one was not clean, and a third has not begun; the page says so, with a plot."""
+    (tmp_path / "x-1.toml").write_text(
+        STUDY.replace('["one", "two"]\nfull', '["one", "two", "three"]\nfull').replace(
+            "minutes = 2", 'minutes = 2, plots = ["server-cpu", "latency-boxes"]'
+        )
+    )
+    (tmp_path / "published.toml").write_text(
+        '[x-1]\nsection = "3.1"\nunit = "ms"\nscale = 1e-3\n'
+        'rows = [{ what = "latency", measure = "latency_us.median", value = 0.5, tolerance = 0.1 }]\n'
+    )
+    (study,) = book.studies(tmp_path)
+    monkeypatch.setattr(found, "published", lambda one, labels: book.published(one, labels, tmp_path))
+    folder, runs = tmp_path / "x-1-20261125T080000Z-0000", []
+    for at, name in enumerate(("good", "bad")):
+        queries = [Query(seq=n, due=n * 10 * MS, sent=n * 10 * MS) for n in range(500)]
+        made = write_run(folder / name, queries, server=server_csv(6))
+        if name == "bad":
+            (made / "controller.json").unlink()
+        (made / "summary.json").write_text(json.dumps(summarize(measure(open_run(made)))))
+        runs.append({"variant": at, "round": 0, "folder": name})
+    runs.append({"variant": 2, "round": 0, "folder": ""})
+    variants = [{"replay.transport": one} for one in ("trace", "udp", "tcp")]
+    told = {"schema": 1, "name": "x-1", "title": "", "found": [], "variants": variants, "runs": runs}
+    (folder / "series.json").write_text(json.dumps(told))
+    warnings = ["x-1: T is not in a folder of --traces; it is synthesized"]
+    told = {
+        "schema": 1,
+        "study": "x-1",
+        "profile": "quick",
+        "command": "C",
+        "warnings": warnings,
+        "seconds": 90,
+    }
+    (folder / found.FILE).write_text(json.dumps(told))
+    states = [one.state for one in found.judge(found.read(study, tmp_path))]
+    assert states == [HOLDS, NOT_YET, NOT_YET]
+    page.write([study], tmp_path)
+    text = (tmp_path / page.PAGE).read_text(encoding="utf-8")
+    for words in (
+        *warnings,
+        "bad is not clean and not counted",
+        "1.5 (stated",
+        "x-1-latency-boxes",
+        "x-1-server-cpu",
+    ):
+        assert words in text
+    assert (folder / "plots/x-1-server-cpu.pdf").is_file()
+    assert "one: latency    0.5 ± 0.1 ms  0.5 ms" in capsys.readouterr().out
