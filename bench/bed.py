@@ -5,7 +5,6 @@ The client's side runs on core 0, the server's side and the controller, which is
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -13,8 +12,9 @@ from bench import veth
 from bench.readings import Log
 from cli import linux, programs
 from cli.plan import network
+from cli.process import Process
 from tests import bed as beds
-from tests.bed import BareBed, Program
+from tests.bed import BareBed
 
 CLIENT_CORE = 0
 SERVER_CORE = 1
@@ -26,30 +26,24 @@ SERVER6 = network.SERVICE_V6
 _LISTEN_QUEUE = 65_535
 
 
-class Measured(Program):
+class Measured(Process):
     """A program whose use of the processor is written to the readings at its end."""
-
-    @property
-    def log(self) -> Log:
-        """The readings of its folder."""
-        return Log(self.folder / "readings.jsonl")
 
     def reap(self) -> int:
         """Its exit status."""
-        pid = self.process.pid
-        if self.process.returncode is None:
-            self.log.ended(self.name, pid)
-            _, status, usage = os.wait4(pid, 0)
-            self.log.reaped(self.name, pid, status, usage)
-            self.process.returncode = os.waitstatus_to_exitcode(status)
-        return self.process.returncode
+        if self.exit is None:
+            readings = Log(self.log.with_name("readings.jsonl"))
+            self.has_ended(None)
+            readings.ended(self.name, self.pid)
+            super().reap()
+            assert self.exit is not None and self.usage is not None
+            readings.reaped(self.name, self.pid, self.exit, self.usage)
+        return super().reap()
 
 
-def spawn(folder: Path, name: str, core: int, argv: list[str]) -> Measured:
+def start(folder: Path, name: str, core: int, argv: list[str]) -> Measured:
     """Starts a program pinned to a core, its output in the folder."""
-    program = beds.spawn(Measured, folder, name, argv, core)
-    assert isinstance(program, Measured)
-    return program
+    return beds.start(Measured, folder, name, argv, core)
 
 
 class MeasuredBed(BareBed):
@@ -103,7 +97,7 @@ class Bed(MeasuredBed, beds.Bed):
         self.threads["napi-client"] = self.receive_apart(CLIENT, CLIENT_IF, CLIENT_CORE)
         self.threads["napi-server"] = self.receive_apart(network.SERVER, SERVER_IF, SERVER_CORE)
 
-    def start_sink(self, after_taps: bool = False) -> Program:
+    def start_sink(self, after_taps: bool = False) -> Process:
         """The server: answers in the kernel."""
         argv = [programs.own("reprise-sink"), "udp", SERVER_IF, *(["--tc"] if after_taps else [])]
         return self.start(network.SERVER, argv, "sink", SERVER_CORE).until("event=attached")

@@ -21,7 +21,7 @@ from cli.errors import UsageError
 from cli.plan import network
 from cli.tools import bench
 from tests import command
-from tests.bed import children_of, has_ended, wait_for
+from tests.bed import below, has_ended, wait_for
 
 
 def kernel_threads_are_visible() -> bool:
@@ -153,7 +153,7 @@ def test_an_interrupted_bench_ends_and_leaves_no_process(tmp_path: Path) -> None
     argv = [sys.executable, "-m", "cli", "bench", "timing", "--quick", "--repeats", "3", "-o", str(tmp_path)]
     with subprocess.Popen(argv, cwd=programs.ROOT, stderr=subprocess.PIPE, text=True) as process:
         wait_for(lambda: bool(list(tmp_path.glob("*.partial/runs/001*/capture.pcap"))), "a capture")
-        children = children_of(process.pid)
+        children = below(process.pid)
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 1
         assert process.stderr is not None

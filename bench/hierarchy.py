@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import hierarchy_path, traces, udp
-from bench.bed import CLIENT_CORE, SERVER_CORE, MeasuredBed, spawn
+from bench.bed import CLIENT_CORE, SERVER_CORE, MeasuredBed, start
 from bench.session import Session, Step, make, run, want_rows
 from cli import programs
 from cli.errors import RepriseError, complain
 from cli.plan.network import Host, Network, Route
-from tests.bed import Program
+from cli.process import Process
 
 _ROWS = ("plan", "server", *hierarchy_path.ROWS)
 _HOST = "meta"
@@ -93,7 +93,7 @@ def _measure_size(session: Session, size: Size, repeat: int) -> None:
     folder.mkdir(parents=True)
     out = folder / "plan"
     argv = [sys.executable, "-m", "cli", "zones", "plan", str(world), "-o", str(out), "--form", size.form]
-    program = spawn(folder, "plan", CLIENT_CORE, argv)
+    program = start(folder, "plan", CLIENT_CORE, argv)
     if program.wait(_LIMIT_S) != 0:
         raise RepriseError(f"planning failed: {program.last_line()}", f"see {folder}")
     session.note(folder, row="plan", tool=size.tool, repeat=repeat, argv=[argv], zones=size.zones)
@@ -127,18 +127,18 @@ def _measure_server(session: Session, size: Size, repeat: int, plan: Path) -> No
         runs = _QUICK_QUERIES if session.options.quick else _QUERIES
         for place, target in zip(("first", "last"), _ends(plan, size.form), strict=True):
             (folder / f"{place}.txt").write_text(f"{target.zone} SOA\n", encoding="utf-8")
-            bed.log.threads(named.process.pid, f"before-{place}", named.name)
+            bed.log.threads(named.pid, f"before-{place}", named.name)
             argv = [programs.packaged("dnsperf"), "-s", target.destination, "-a", target.source]
             argv += ["-d", str(folder / f"{place}.txt"), "-c", "1", "-T", "1", "-q", "20", "-n", str(runs)]
             client = bed.start(_HOST, argv, f"dnsperf-{place}", CLIENT_CORE)
             if client.wait(_LIMIT_S) != 0:
                 raise RepriseError(f"dnsperf failed: {client.last_line()}", f"see {folder}")
-            bed.log.threads(named.process.pid, f"after-{place}", named.name)
+            bed.log.threads(named.pid, f"after-{place}", named.name)
         named.stop()
     session.note(folder, row="server", tool=size.tool, repeat=repeat, zones=size.zones)
 
 
-def start_named(bed: MeasuredBed, plan: Path) -> Program:
+def start_named(bed: MeasuredBed, plan: Path) -> Process:
     """The server with its views, ready; the log has the times of every step."""
     copy = bed.folder / "named"  # Debian's AppArmor profile keeps /usr/sbin/named out of our folders
     shutil.copy(programs.packaged("named"), copy)
@@ -150,9 +150,9 @@ def start_named(bed: MeasuredBed, plan: Path) -> Program:
     return named
 
 
-def _keep_status(program: Program, folder: Path) -> None:
+def _keep_status(program: Process, folder: Path) -> None:
     """The kernel's word on the memory, now that all zones are loaded."""
-    text = Path(f"/proc/{program.process.pid}/status").read_text(encoding="ascii")
+    text = Path(f"/proc/{program.pid}/status").read_text(encoding="ascii")
     (folder / "status.txt").write_text(text, encoding="ascii")
 
 

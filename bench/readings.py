@@ -6,7 +6,6 @@ Nothing is computed here: what a reading means is for recompute.py to say.
 from __future__ import annotations
 
 import json
-import os
 import resource
 import time
 from collections.abc import Sequence
@@ -71,14 +70,14 @@ class Log:
             text = Path(f"/proc/{pid}/{kind}").read_text(encoding="ascii").strip()
             self.add("end", who, kind, pid=pid, text=text)
 
-    def reaped(self, who: str, pid: int, status: int, usage: resource.struct_rusage) -> None:
+    def reaped(self, who: str, pid: int, exit: int, usage: resource.struct_rusage) -> None:
         """What wait4 says: the process with all its threads and all children that it waited for."""
         self.add(
             "end",
             who,
             "rusage",
             pid=pid,
-            exit=os.waitstatus_to_exitcode(status),
+            exit=exit,
             user_s=usage.ru_utime,
             system_s=usage.ru_stime,
             peak_kb=usage.ru_maxrss,

@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.bed import CLIENT_CORE, SERVER_CORE, SERVER_IF, Bed, spawn
+from bench.bed import CLIENT_CORE, SERVER_CORE, SERVER_IF, Bed, start
 from bench.sinks import UDP, Sink
 from bench.tools import Tool
 from cli import linux, programs
 from cli.errors import RepriseError, UsageError, complain, one_line, want
 from cli.plan import facts, network
+from cli.process import Process
 from report import whole_file
 from tests.bed import Capture
 
@@ -124,12 +125,12 @@ def opened(options: Options) -> Iterator[Session]:
     session.write()
     # Where the server is what is measured, its core is left to it.
     core = CLIENT_CORE if options.bench == "stateless" else SERVER_CORE
-    watch = _start_watch(session.folder / "watch.txt", core)
+    argv = [sys.executable, "-m", "bench.watch", str(session.folder / "watch.txt")]
+    watch = Process.started(argv, session.folder / "watch.log", bound=True, core=core)
     try:
         yield session
     finally:
-        watch.terminate()
-        watch.wait()
+        watch.stop()
     session.folder.rename(session.final)
 
 
@@ -182,7 +183,7 @@ def alone(session: Session, row: str, name: str, argv: list[str], repeat: int, *
     folder = session.next_folder(row, name)
     folder.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    program = spawn(folder, name, CLIENT_CORE, argv)
+    program = start(folder, name, CLIENT_CORE, argv)
     if program.wait(_LIMIT_S) != 0:
         raise RepriseError(f"{name} failed: {program.last_line()}", f"see {folder}")
     more["wall_s"] = time.monotonic() - began
@@ -237,8 +238,3 @@ def recomputed(folder: Path) -> dict[str, Any]:
     (folder / "recomputed.json").write_text(done.stdout, encoding="utf-8")
     value: dict[str, Any] = json.loads(done.stdout)
     return value
-
-
-def _start_watch(path: Path, core: int) -> subprocess.Popen[bytes]:
-    argv = [sys.executable, "-m", "bench.watch", str(path)]
-    return linux.start_bound(argv, core=core)

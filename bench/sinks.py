@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.bed import SERVER, SERVER6, SERVER_CORE, Bed
 from cli import programs
 from cli.plan import certificates, network
-from tests.bed import Program
+from cli.process import Process
 
 NAME = "server.reprise.test"
 TLS_PORT = 853
@@ -22,7 +22,7 @@ class UdpSink:
     filter: str = "udp dst port 53"
     snap: int = 192  # bytes of a packet: enough for the question
 
-    def start(self, bed: Bed, captured: bool) -> Program:
+    def start(self, bed: Bed, captured: bool) -> Process:
         """Where packets are captured the sink answers behind the taps."""
         return bed.start_sink(after_taps=captured)
 
@@ -37,7 +37,7 @@ class TcpSink:
     filter: str = f"tcp port 53 or tcp port {TLS_PORT}"
     snap: int = 65_535
 
-    def start(self, bed: Bed, captured: bool) -> Program:
+    def start(self, bed: Bed, captured: bool) -> Process:
         """Where packets are captured the secrets of TLS are kept for tshark."""
         argv = [programs.own("reprise-sink"), "tcp", "--delay-ms", str(self.delay_ms)]
         if self.identity:

@@ -33,11 +33,11 @@ from bench.stateless_bed import (
     served,
     zone,
 )
-from bench.tools import Reprise, argv_of
+from bench.tools import Reprise
 from cli import programs
 from cli.errors import complain
 from cli.plan import network
-from tests.bed import Program
+from cli.process import Process
 
 PARTS = ("rates", "sizes", "memory", "flood")
 SERVERS: tuple[Kind, ...] = ("bind", "nsd")
@@ -158,7 +158,7 @@ def _run(session: Session, case: Case, repeat: int, zone_file: Path) -> None:
         bed.read("after")
         if flood:
             flood.stop(signal.SIGINT)
-            argvs.append(argv_of(flood))
+            argvs.append([*flood.argv])
         argvs += command_lines(bed)
         bed.stop_measured()
     session.note(
@@ -174,7 +174,7 @@ def _run(session: Session, case: Case, repeat: int, zone_file: Path) -> None:
     )
 
 
-def _start_flood(bed: ServedBed, rate: int) -> Program:
+def _start_flood(bed: ServedBed, rate: int) -> Process:
     """SYNs from addresses whose way back leads to the client's host, which drops the SYN/ACKs."""
     bed.ip(network.SERVER, "route", "add", "default", "via", _client_address())
     for thread in bed.threads.values():  # as the softirq of a network card, before all processes

@@ -13,13 +13,13 @@ from typing import Literal
 
 from bench import veth
 from bench.bed import CLIENT, CLIENT_IF, SERVER_CORE, SERVER_IF, Bed
-from bench.tools import argv_of
 from cli import programs
 from cli.errors import RepriseError
 from cli.experiment.schema import Server
 from cli.plan import network
+from cli.process import Process
 from cli.servers import bind, nsd
-from tests.bed import Program, children_of
+from tests.bed import below
 
 EDNS_SIZE = 4096  # of the queries, and the most that the servers send over UDP
 NAMES = 200  # of each size of reply
@@ -96,7 +96,7 @@ class ServedBed(Bed):
 
     def __init__(self, folder: Path, source_mode: str = "addresses") -> None:
         super().__init__(folder, source_mode, napi=False)
-        self.measured: dict[str, Program] = {}
+        self.measured: dict[str, Process] = {}
         # As on a wire, and without segmentation, which needs the offload; the receiver verifies them.
         veth.set_offloads(self.hosts.of(CLIENT), CLIENT_IF, {veth.SEND_CHECKSUMS: False})
 
@@ -135,12 +135,12 @@ class ServedBed(Bed):
         """Ends the front, which writes its statistics, and the server."""
         for program in reversed(self.measured.values()):
             if (status := program.stop()) != 0:
-                raise RepriseError(f"{program.name} ended with status {status}", f"see {program.errors}")
+                raise RepriseError(f"{program.name} ended with status {status}", f"see {program.log}")
 
     def read(self, when: str) -> None:
         """Readings of the server, the front, the core and both hosts' counters of TCP as well."""
         for who, program in self.measured.items():
-            self.log.processes(tree_of(program.process.pid), when, who)
+            self.log.processes([program.pid, *below(program.pid)], when, who)
         self.log.thread(when, "ksoftirqd", _ksoftirqd(SERVER_CORE))
         self.log.file(when, "machine", "cpu", Path("/proc/stat"))
         for who, host in (("client", CLIENT), ("server", network.SERVER)):
@@ -148,11 +148,6 @@ class ServedBed(Bed):
                 for kind in ("snmp", "netstat"):
                     self.log.file(when, who, kind, Path("/proc/thread-self/net") / kind)
         super().read(when)
-
-
-def tree_of(pid: int) -> list[int]:
-    """A process with all its descendants."""
-    return [pid, *(one for child in children_of(pid) for one in tree_of(child))]
 
 
 def served(folder: Path, server: Kind, zone_file: Path, way: Way, source_mode: str) -> ServedBed:
@@ -172,7 +167,7 @@ def served(folder: Path, server: Kind, zone_file: Path, way: Way, source_mode: s
 
 def command_lines(bed: ServedBed) -> list[list[str]]:
     """Of server and front."""
-    return [argv_of(program) for program in bed.measured.values()]
+    return [[*program.argv] for program in bed.measured.values()]
 
 
 def _ksoftirqd(core: int) -> int:

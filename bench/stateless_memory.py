@@ -107,14 +107,14 @@ def _keep_statistics(bed: ServedBed, waiting: int) -> None:
         time.sleep(0.1)
     else:
         raise RepriseError(
-            f"the front does not hold {waiting} queries", f"see {path} and {bed.measured['front'].errors}"
+            f"the front does not hold {waiting} queries", f"see {path} and {bed.measured['front'].log}"
         )
     shutil.copy(path, bed.folder / "front-during.json")
 
 
 def _read_maps(bed: ServedBed) -> None:
     """What the kernel says of each BPF map of the front: its size, and the memory that it takes."""
-    folder = Path(f"/proc/{bed.measured['front'].process.pid}/fdinfo")
+    folder = Path(f"/proc/{bed.measured['front'].pid}/fdinfo")
     for path in folder.iterdir():
         text = path.read_text(encoding="ascii")
         if "map_type:" in text:

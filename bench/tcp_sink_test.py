@@ -22,7 +22,7 @@ from bench.sinks import NAME
 from cli import programs
 from cli.executor import sockdiag
 from cli.plan import certificates
-from tests.bed import children_of, has_ended, wait_for
+from tests.bed import below, has_ended, wait_for
 
 QUERY = struct.pack("!HHHHHH", 7, 0x0110, 1, 0, 0, 0) + b"\x01a\x00" + struct.pack("!HH", 1, 1)
 ASKED = struct.pack("!H", len(QUERY)) + QUERY
@@ -257,7 +257,7 @@ def test_a_sink_whose_process_ends_says_so() -> None:
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         process.stderr.readline()
-        children = children_of(process.pid)
+        children = below(process.pid)
         assert len(children) == 2
         os.kill(children[0], signal.SIGKILL)
         assert process.wait(10) == 1
@@ -270,7 +270,7 @@ def test_a_killed_sink_leaves_no_process() -> None:
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         process.stderr.readline()
-        children = children_of(process.pid)
+        children = below(process.pid)
         process.kill()
     wait_for(lambda: all(map(has_ended, children)), "their end")
 

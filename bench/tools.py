@@ -13,7 +13,7 @@ from typing import Protocol
 from bench.bed import CLIENT, CLIENT_CORE, SERVER, SERVER_CORE, Bed
 from cli import programs
 from cli.errors import RepriseError
-from tests import bed as beds
+from cli.process import Process
 
 _LIMIT_S = 180.0
 _NO_BPF = "--bounding-set=-bpf,-sys_admin,-perfmon"
@@ -71,8 +71,8 @@ class Tree:
     """A started controller with its distributor."""
 
     bed: Bed
-    distributor: beds.Program
-    controller: beds.Program
+    distributor: Process
+    controller: Process
 
     def finish(self) -> list[list[str]]:
         """Waits for its end; the records go, the controller's account stays."""
@@ -88,7 +88,7 @@ class Tree:
         for file in ("controller.json", "sources.csv"):
             (results / file).rename(folder / file)
         shutil.rmtree(results)
-        return [argv_of(self.distributor), argv_of(self.controller)]
+        return [[*self.distributor.argv], [*self.controller.argv]]
 
 
 @dataclass(frozen=True)
@@ -120,10 +120,3 @@ class Tool(Protocol):
 
     def run(self, bed: Bed) -> list[list[str]]:
         """Runs it to its end in a bed; returns its command lines."""
-
-
-def argv_of(program: beds.Program) -> list[str]:
-    """Its command line."""
-    words = program.process.args
-    assert isinstance(words, list)
-    return [str(word) for word in words]

@@ -7,13 +7,11 @@ import os
 import platform
 import pwd
 import signal
-import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
-from cli.errors import RepriseError, interrupts_held
+from cli.errors import RepriseError
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
@@ -85,34 +83,6 @@ def forbid_links(target: str) -> None:
 def die_with_parent(number: int) -> None:
     """Asks the kernel to send signal `number` to this process when the thread that forked it ends."""
     _check(_libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(number), 0, 0, 0), "prctl PR_SET_PDEATHSIG")
-
-
-def start_bound(
-    argv: Sequence[str],
-    *,
-    stdout: IO[bytes] | int | None = None,
-    stderr: IO[bytes] | int | None = None,
-    end_by: int = signal.SIGKILL,
-    core: int = -1,
-) -> subprocess.Popen[bytes]:
-    """Starts a program without input that gets the signal `end_by` when this process ends; on one core where
-    told. Only for single-threaded use: the program is bound to the thread.
-    """
-    with interrupts_held() as mask:
-
-        def prepare() -> None:
-            die_with_parent(end_by)
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            if core >= 0:
-                os.sched_setaffinity(0, {core})
-
-        return subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            preexec_fn=prepare,  # noqa: PLW1509 - there is one thread
-        )
 
 
 @contextmanager
@@ -188,11 +158,11 @@ def setpriv(program: str, user: str, group: str, kept: tuple[str, ...]) -> tuple
     )
 
 
-def bound(program: str) -> tuple[str, ...]:
-    """The words before a command so that it is killed when the process that starts it ends in any way.
+def bound(program: str, by: str = "KILL") -> tuple[str, ...]:
+    """The words before a command so that it gets a signal when the process that starts it ends in any way.
     They come after those that change its user. `program` is the path of setpriv.
     """
-    return (program, "--pdeathsig", "KILL", "--")
+    return (program, "--pdeathsig", by, "--")
 
 
 def system() -> tuple[str, bool]:

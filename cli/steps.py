@@ -13,13 +13,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import ClassVar
 
-from cli.errors import SIGNALS
+from cli.errors import RepriseError, interrupts_held
+from cli.process import Process
 from cli.progress import Progress, seconds_in_words
 from report.printable import printable
 
@@ -58,72 +58,55 @@ class Running:
     def __init__(self, job: Job) -> None:
         if self._stopped.is_set():
             raise KeyboardInterrupt
-        self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
-        self._reader = Path(f"/proc/self/fd/{self._log.fileno()}").open(encoding="utf-8", errors="replace")  # noqa: SIM115
-        self._title, self._last, self._begin_s = job.title, "", time.monotonic()
-        self._patience_s = job.patience_s
-        self._only_itself = job.only_itself
-        with _starting() as interruptions:
-            self._process = subprocess.Popen(
-                list(job.argv),
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **job.env},
-                cwd=job.cwd,
-                process_group=0,
-                pass_fds=job.held,
-            )
-            self._all.add(self)
-        if interruptions:
+        self._job, self._last, self._begin_s = job, "", time.monotonic()
+        self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        argv = (*(("env", "-C", str(job.cwd)) if job.cwd else ()), *job.argv)
+        log, env = Path(f"/proc/self/fd/{self._said.fileno()}"), {**os.environ, **job.env}
+        try:
+            with interrupts_held():  # until it is known
+                self._process = Process.started(argv, log, env=env, held=job.held)
+                self._all.add(self)
+        except KeyboardInterrupt:
             self.stop()
-            signal.raise_signal(interruptions[0])
+            raise
 
     def watch(self, progress: Progress | None = None) -> Done:
         """Shows how far it is until it ends; an interruption ends it first and then goes on."""
         try:
-            while not self._ended():
+            while not self._process.has_ended(_TICK_S):
                 if progress:
-                    progress.show(f"{self._title}: {self._last}" if self._last else self._title)
+                    self._show(progress)
         except BaseException:
             if progress:
                 progress.finish()
             self.stop()
             raise
         self._all.discard(self)
-        if progress and self._process.returncode == 0:
+        status = self._process.reap()
+        if progress and status == 0:
             passed = seconds_in_words(time.monotonic() - self._begin_s)
-            progress.end(f"{self._title}: done in {passed}")
+            progress.end(f"{self._job.title}: done in {passed}")
         elif progress:
             progress.finish()
-        return Done(self._process.args, self._process.returncode, self._output())
+        with self._said:
+            self._said.seek(0)
+            return Done(self._job.argv, status, self._said.read().removesuffix("\n"))
 
-    def _ended(self) -> bool:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_TICK_S)
-        ended = self._process.returncode is not None
-        lines = reversed(self._reader.read().splitlines())  # clang counts the warnings it does not show
+    def _show(self, progress: Progress) -> None:
+        lines = reversed(self._said.read().splitlines())  # clang counts the warnings it does not show
         self._last = next((one for one in lines if one and not one.endswith(" generated.")), self._last)
-        return ended
-
-    def _output(self) -> str:
-        self._reader.seek(0)
-        text = self._reader.read()
-        self._reader.close()
-        self._log.close()
-        return text.removesuffix("\n")
+        progress.show(f"{self._job.title}: {self._last}" if self._last else self._job.title)
 
     def stop(self) -> None:
-        """Asks it to end as ctrl-C does, and waits: an installation that is cut off would need repair."""
-        if self._process.poll() is not None:
-            return
-        with _undisturbed(), contextlib.suppress(ProcessLookupError):
-            interrupt = os.kill if self._only_itself else os.killpg
-            interrupt(self._process.pid, signal.SIGINT)
-            try:
-                self._process.wait(self._patience_s)
-            except subprocess.TimeoutExpired:
-                os.killpg(self._process.pid, signal.SIGKILL)
+        """Asks it to end as ctrl-C does, and waits: an installation that is cut off would need repair. A
+        second ctrl-C does not cut off what the first one began.
+        """
+        pid = self._process.pid
+        with interrupts_held(), contextlib.suppress(ProcessLookupError):
+            if not self._process.has_ended():
+                (os.kill if self._job.only_itself else os.killpg)(pid, signal.SIGINT)
+            if not self._process.has_ended(self._job.patience_s):
+                os.killpg(pid, signal.SIGKILL)
 
     @classmethod
     def stop_all(cls) -> None:
@@ -133,44 +116,12 @@ class Running:
             one.stop()
 
 
-def _undisturbed() -> contextlib.AbstractContextManager[None]:
-    """A second ctrl-C does not cut off what the first one began."""
-    return _handling(SIGNALS, signal.SIG_IGN)
-
-
-@contextlib.contextmanager
-def _starting() -> Iterator[list[int]]:
-    """An interruption waits until what is being started is known; those that came are listed. What starts
-    can be interrupted, even where we ignore that as a shell's background job.
-    """
-    came: list[int] = []
-    heeded = [number for number in SIGNALS if callable(signal.getsignal(number))]
-    ignored = (signal.SIGINT,) if signal.getsignal(signal.SIGINT) == signal.SIG_IGN else ()
-    with _handling(heeded, lambda number, _: came.append(number)), _handling(ignored, lambda _, __: None):
-        yield came
-
-
-@contextlib.contextmanager
-def _handling(
-    numbers: Sequence[signal.Signals], handler: signal.Handlers | Callable[[int, FrameType | None], None]
-) -> Iterator[None]:
-    """Signals are the main thread's matter; in others nothing changes."""
-    if threading.current_thread() is not threading.main_thread():
-        numbers = ()
-    before = [signal.signal(number, handler) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, earlier in zip(numbers, before, strict=True):
-            signal.signal(number, earlier)
-
-
 def run(job: Job, progress: Progress | None = None) -> Done:
     """Runs a program to its end, as a step where its progress is to be shown."""
     try:
         running = Running(job)
-    except OSError as error:
-        return Done(job.argv, 127, f"cannot start {job.argv[0]}: {error.strerror}")
+    except RepriseError as error:
+        return Done(job.argv, 127, error.what)
     return running.watch(progress)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -17,20 +16,21 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from cli import linux, programs
 from cli.errors import RepriseError, one_line
 from cli.executor import netns
 from cli.experiment.schema import Server
 from cli.plan import certificates, network
+from cli.process import Process
 from cli.servers import nsd
 from cli.servers.kind import Service, Site
 from cli.servers.kinds import KINDS
 from report.rqfile import RqFile, read_rq
 
+AnyProcess = TypeVar("AnyProcess", bound=Process)
 PORT = 4853
 READY_S = 30.0
 ZONE = """$ORIGIN .
@@ -62,89 +62,21 @@ def has_ended(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] in "ZX"
 
 
-def children_of(pid: int) -> list[int]:
-    """Process ids of its children."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+def below(pid: int) -> list[int]:
+    """Process ids of all descendants, parents first; of one that has ended there are none."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    except OSError:
+        return []
+    return [found for child in children for found in (int(child), *below(int(child)))]
 
 
-# --- programs ---------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Program:
-    """A started process; its output and errors are files in a folder."""
-
-    name: str
-    process: subprocess.Popen[bytes]
-    folder: Path
-
-    @property
-    def output(self) -> Path:
-        return self.folder / f"{self.name}.out"
-
-    @property
-    def errors(self) -> Path:
-        return self.folder / f"{self.name}.err"
-
-    def text(self) -> str:
-        """What it has written so far, the errors last."""
-        return "".join(
-            one.read_text(encoding="utf-8", errors="replace") for one in (self.output, self.errors)
-        )
-
-    def last_line(self) -> str:
-        """For messages."""
-        lines = self.text().splitlines()
-        return one_line(lines[-1]) if lines else "no message"
-
-    def until(self, text: str, limit_s: float = READY_S) -> Self:
-        """Waits for a text in what it writes; fails where it ends without it."""
-        wait_for(lambda: text in self.text() or self.has_ended(), f"{self.name} saying {text}", limit_s)
-        if text not in self.text():
-            raise RepriseError(f"{self.name} ended: {self.last_line()}", f"see {self.errors}")
-        return self
-
-    def has_ended(self, limit_s: float = 0.0) -> bool:
-        """Waits for its end up to the limit; the process is not reaped."""
-        if self.process.returncode is not None:
-            return True
-        descriptor = os.pidfd_open(self.process.pid)
-        try:
-            return bool(select.select([descriptor], [], [], limit_s)[0])
-        finally:
-            os.close(descriptor)
-
-    def wait(self, limit_s: float = 60.0) -> int:
-        """Its exit status; where it does not end in time it is killed, and that is an error."""
-        if not self.has_ended(limit_s):
-            self.kill()
-            raise RepriseError(f"{self.name} did not end in {limit_s:.0f} s", f"see {self.errors}")
-        return self.reap()
-
-    def reap(self) -> int:
-        """The exit status of a process that has ended."""
-        return self.process.wait()
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        """Asks it to end; its exit status."""
-        if not self.has_ended():
-            self.process.send_signal(number)
-        return self.wait()
-
-    def kill(self) -> None:
-        """Ends it by force where it still runs."""
-        if not self.has_ended():
-            self.process.kill()
-        self.process.wait()
-
-
-def spawn(kind: type[Program], folder: Path, name: str, argv: list[str], core: int = -1) -> Program:
-    """Starts a program in the network that we are in, on one core where told; it dies with this process."""
-
-    out, errors = folder / f"{name}.out", folder / f"{name}.err"
-    with out.open("wb") as output, errors.open("wb") as error:
-        process = linux.start_bound(argv, stdout=output, stderr=error, core=core)
-    return kind(name, process, folder)
+def start(kind: type[AnyProcess], folder: Path, name: str, argv: list[str], core: int = -1) -> AnyProcess:
+    """Starts a program in the network that we are in, its output and errors in files of the folder. It dies
+    with this process.
+    """
+    log, output = folder / f"{name}.err", folder / f"{name}.out"
+    return kind.started(argv, log, name=name, output=output, bound=True, core=core)
 
 
 # --- hosts ------------------------------------------------------------------------------------------------
@@ -153,11 +85,11 @@ def spawn(kind: type[Program], folder: Path, name: str, argv: list[str], core: i
 class BareBed:
     """The hosts of a network and the programs started on them; all ends with close(), or the `with` block."""
 
-    program: type[Program] = Program
+    program: type[Process] = Process
 
     def __init__(self, folder: Path, wanted: network.Network) -> None:
         self.folder = folder
-        self.started: list[Program] = []
+        self.started: list[Process] = []
         self.hosts = netns.build(wanted)
 
     def __enter__(self) -> Self:
@@ -176,13 +108,13 @@ class BareBed:
         """Runs the body in the host's network."""
         return linux.inside(self.hosts.of(host))
 
-    def start(self, host: str, argv: list[str], name: str = "", core: int = -1) -> Program:
+    def start(self, host: str, argv: list[str], name: str = "", core: int = -1) -> Process:
         """Starts a program on a host; a second one of a name has a number behind it."""
         name = name or Path(argv[0]).name
         if any(one.name == name for one in self.started):
             name = f"{name}-{len(self.started)}"
         with self.inside(host):
-            self.started.append(spawn(self.program, self.folder, name, argv, core))
+            self.started.append(start(self.program, self.folder, name, argv, core))
         return self.started[-1]
 
     def output(self, host: str, *argv: str, check: bool = False) -> str:
@@ -194,16 +126,16 @@ class BareBed:
     def ip(self, host: str, *words: str) -> None:
         self.output(host, programs.packaged("ip"), *words, check=True)
 
-    def start_nsd(self, host: str, config: Path, name: str = "") -> Program:
+    def start_nsd(self, host: str, config: Path, name: str = "") -> Process:
         """A real NSD; it is not waited for."""
         return self.start(host, [programs.packaged("nsd"), "-d", "-c", str(config)], name)
 
-    def start_named(self, host: str, config: Path, *options: str, name: str = "", ready: str = "") -> Program:
+    def start_named(self, host: str, config: Path, *options: str, name: str = "", ready: str = "") -> Process:
         """A real BIND with one thread, once it serves."""
         argv = [programs.packaged("named"), "-g", "-n", "1", *options, "-c", str(config)]
         return self.start(host, argv, name).until(ready or " running\n", 120)
 
-    def start_dns_server(self, host: str, *served: str, wrap: tuple[str, ...] = ()) -> Program:
+    def start_dns_server(self, host: str, *served: str, wrap: tuple[str, ...] = ()) -> Process:
         """dns_server.py, which does what real servers cannot be told to do."""
         argv = [*wrap, sys.executable, str(_DNS_SERVER), *served]
         return self.start(host, argv, "dns_server").until("responding")
@@ -236,7 +168,7 @@ class Capture:
         """Ends it when it has written all that came so far; by itself it would not wait for that. Where it
         leaves packets out (-Q), all is written when no more is for longer than it takes to fetch them.
         """
-        if self.program.process.returncode is not None:
+        if self.program.exit is not None:
             return
         answers, written, since = 0, "", time.monotonic()
 
@@ -250,10 +182,10 @@ class Capture:
                 written, since = counts[-1][0], time.monotonic()
             if written == counts[-1][1] or time.monotonic() > since + _FETCHED_S:
                 return True
-            self.program.process.send_signal(signal.SIGUSR1)
+            self.program.send(signal.SIGUSR1)
             return False
 
-        self.program.process.send_signal(signal.SIGUSR1)
+        self.program.send(signal.SIGUSR1)
         wait_for(whole, "tcpdump writing what it captured")
         self.program.stop(signal.SIGINT)
 
@@ -327,7 +259,7 @@ class Bed(BareBed):
 
     def start_server(
         self, service: Service | None = None, zone: Path | None = None, **settings: Any
-    ) -> Program:
+    ) -> Process:
         """A real NSD at the service addresses."""
         site = self.site(service, zone)
         config = self.folder / "nsd.conf"
@@ -348,7 +280,7 @@ class Bed(BareBed):
         extra: tuple[str, ...] = (),
         wrap: tuple[str, ...] = (),
         core: int = -1,
-    ) -> Program:
+    ) -> Process:
         name = network.client(index)
         folder = tls or self.folder / "tls"
         argv = [*wrap, programs.own("reprise-querier"), "distribute", "--run-id", run or self.run_id]
@@ -375,7 +307,7 @@ class Bed(BareBed):
         extra: tuple[str, ...] = (),
         tls: Path | None = None,
         core: int = -1,
-    ) -> Program:
+    ) -> Process:
         argv = [programs.own("reprise-controller"), *([str(trace)] if trace else []), "--run-id", self.run_id]
         for index in clients:
             argv += ["--distributor", f"{network.client(index)}={network.control_address(index)}:{PORT}"]
@@ -392,9 +324,9 @@ class Bed(BareBed):
     def records(self) -> list[RqFile]:
         return [read_rq(path) for path in sorted(self.results.glob("queries-*.rq"))]
 
-    def queriers(self, distributor: Program) -> list[int]:
+    def queriers(self, distributor: Process) -> list[int]:
         """Process ids of a distributor's queriers."""
-        return children_of(distributor.process.pid)
+        return below(distributor.pid)
 
 
 def _tls(folder: Path, name: str) -> list[str]:
@@ -402,14 +334,14 @@ def _tls(folder: Path, name: str) -> list[str]:
     return [word for option, file in files.items() for word in (option, str(folder / file))]
 
 
-def progress(controller: Program) -> Counter[str]:
+def progress(controller: Process) -> Counter[str]:
     """The controller's latest line about the queries."""
     lines = [line for line in controller.text().splitlines() if line.startswith("progress")]
     last = lines[-1] if lines else ""
     return Counter({key: int(value) for key, value in re.findall(r"(\w+)=(\d+)\b", last)})
 
 
-def wait_for_answers(controller: Program) -> None:
+def wait_for_answers(controller: Process) -> None:
     """Until the controller's progress lines report answers: the replay is in its middle."""
     wait_for(lambda: progress(controller)["answered"] > 0, "answers in the progress lines")
 

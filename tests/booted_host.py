@@ -8,15 +8,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from cli import linux, programs
+from cli import programs
 from cli.hosts import changes
+from cli.process import Process
 from tests.ssh import Ssh
 
 _TARGET = "host.target"
@@ -63,12 +62,11 @@ def booted(name: str, netns: int | None, ssh: Ssh, address: str) -> Iterator[Non
     words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", _START, "sh", str(root)]
     words += [" ".join(map(str, groups)), *_nspawn(name, netns, folder)]
     try:
-        with (folder / "console").open("wb") as console:
-            host = linux.start_bound(words, stdout=console, stderr=console)
+        host = Process.started(words, folder / "console", bound=True)
         try:
             yield
         finally:
-            _end(host)
+            host.stop(limit_s=_PATIENCE_S)  # systemd there shuts down
     finally:
         for group in groups:
             for path, _, _ in os.walk(group, topdown=False):
@@ -110,12 +108,3 @@ def _make_groups(name: str) -> list[Path]:
     except OSError as error:
         pytest.skip(f"no control group can be made here: {error}")
     return made
-
-
-def _end(host: subprocess.Popen[bytes]) -> None:
-    host.send_signal(signal.SIGTERM)  # systemd there shuts down
-    try:
-        host.wait(_PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        host.kill()
-        host.wait()

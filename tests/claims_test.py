@@ -162,7 +162,7 @@ def test_a_distributors_key_commands_nobody(bed: Bed, trace: Path) -> None:
     assert second.wait() == 1
     wait_for(lambda: "event=refused" in first.text(), "the refusal")
     assert "purpose" in first.text() or "certificate" in first.text()
-    assert first.process.poll() is None
+    assert not first.has_ended()
     bed.start_server()
     controller = bed.start_controller(trace, extra=("--speed", "8"))
     assert controller.wait() == 0, controller.text()

@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import gc
 import os
-import select
 import signal
 import subprocess
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any, NoReturn
 from unittest import mock
 
 from matplotlib.figure import Figure
 
 from cli import linux, programs
 from cli.__main__ import main
+from cli.process import Process
 from report import __main__ as _report  # noqa: F401 - imported before the fork, not in each command
 
-__all__ = ["LIMIT_S", "SAVING", "Command", "run", "save_blank", "save_for_ever", "start"]
+__all__ = ["LIMIT_S", "SAVING", "run", "save_blank", "save_for_ever", "start"]
 
 Save = Callable[..., None]
 
@@ -35,52 +34,22 @@ SAVING = "saving a plot"
 _CRASHED = 70  # as nothing else in the command ends
 
 
-@dataclass
-class Command:
-    """A command that has been started."""
-
-    pid: int
-    returncode: int | None = None
-
-    def poll(self) -> int | None:
-        """Its exit status, negative after a signal; None while it runs."""
-        if self.returncode is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.returncode = os.waitstatus_to_exitcode(status)
-        return self.returncode
-
-    def wait(self, limit_s: float = LIMIT_S) -> int:
-        """Waits for its end; fails after the bound."""
-        if self.poll() is None:
-            descriptor = os.pidfd_open(self.pid)
-            try:
-                select.select([descriptor], [], [], limit_s)
-            finally:
-                os.close(descriptor)
-        status = self.poll()
-        assert status is not None, f"the command did not end in {limit_s} s"
-        return status
-
-    def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
-
-
 def start(
     *arguments: str,
     cwd: Path,
-    stdout: IO[Any],
-    stderr: IO[Any],
+    log: Path,
+    output: Path | None = None,
     environment: Mapping[str, str] | None = None,
     save: Save | None = None,
-) -> Command:
-    """Starts a command in a session of its own without input; it dies with the test. `save` stands in for
-    Figure.savefig.
+) -> Process:
+    """Starts a command in a session of its own without input; it dies with the test. Its output goes to the
+    log like its errors, or to a file of its own. `save` stands in for Figure.savefig.
     """
+    output = output or log
     pid = os.fork()
     if pid == 0:
         try:
-            _become_process(cwd, stdout.fileno(), stderr.fileno())
+            _become_process(cwd, output, log)
             os.environ.update({"PYTHONPATH": str(programs.ROOT), **(environment or {})})
             mock.patch.object(Figure, "savefig", save or save_blank).start()
             _end(main(list(arguments)))
@@ -90,27 +59,19 @@ def start(
             traceback.print_exc()
         finally:
             _end(_CRASHED)
-    return Command(pid)
+    return Process("reprise", pid, log, output, arguments)
 
 
 def run(*arguments: str, cwd: Path, limit_s: float = LIMIT_S) -> subprocess.CompletedProcess[str]:
     """A command from its beginning to its end."""
-    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-        command = start(*arguments, cwd=cwd, stdout=stdout, stderr=stderr)
-        try:
-            status = command.wait(limit_s)
-        finally:
-            if command.poll() is None:
-                command.kill()
-                command.wait()
-        said = []
-        for one in (stdout, stderr):
-            one.seek(0)
-            said.append(one.read().decode("utf-8", "replace"))
+    with tempfile.TemporaryDirectory() as folder:
+        command = start(*arguments, cwd=cwd, log=Path(folder, "errors"), output=Path(folder, "output"))
+        status = command.wait(limit_s)
+        said = [one.read_text(encoding="utf-8", errors="replace") for one in (command.output, command.log)]
     return subprocess.CompletedProcess(arguments, status, *said)
 
 
-def _become_process(cwd: Path, stdout: int, stderr: int) -> None:
+def _become_process(cwd: Path, output: Path, log: Path) -> None:
     """What exec() would have done: a fresh session, its own streams, signals as a shell leaves them."""
     gc.freeze()  # files of the test are not closed by us
     os.setsid()
@@ -119,9 +80,10 @@ def _become_process(cwd: Path, stdout: int, stderr: int) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
-    null = os.open(os.devnull, os.O_RDONLY)
-    for descriptor, target in ((null, 0), (stdout, 1), (stderr, 2)):
-        os.dup2(descriptor, target)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for path, target in ((output, 1), (log, 2)):
+        os.dup2(os.open(path, flags, 0o644), target)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115

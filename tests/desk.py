@@ -14,8 +14,9 @@ from typing import Any
 from unittest import mock
 
 from cli import progress
+from cli.process import Process
 from tests import command
-from tests.bed import ZONE, wait_for
+from tests.bed import ZONE, below, wait_for
 
 LIMIT_S = 60.0
 ANSWERED = r"sent \d+, answered [1-9]"  # the progress of a replay, which may begin with no answer at all
@@ -69,19 +70,23 @@ class Running:
     """A command that has been started in a process group of its own."""
 
     folder: Path
-    process: command.Command
+    process: Process
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
 
     def errors(self) -> str:
-        return (self.folder / "stderr").read_text(encoding="utf-8", errors="replace")
+        return self.process.log.read_text(encoding="utf-8", errors="replace")
 
     def reaches(self, pattern: str) -> None:
         """Waits until its standard error matches the pattern."""
         said = re.compile(pattern)
-        wait_for(lambda: bool(said.search(self.errors())) or self.process.poll() is not None, pattern)
+        wait_for(lambda: bool(said.search(self.errors())) or self.process.has_ended(), pattern)
         assert said.search(self.errors()), self.errors()
 
-    def end(self) -> Ended:
-        status = self.process.wait(LIMIT_S)
+    def end(self, limit_s: float = LIMIT_S) -> Ended:
+        status = self.process.wait(limit_s)
         output = (self.folder / "stdout").read_text(encoding="utf-8")
         folder = self.folder / "results"
         results = tuple(sorted(folder.iterdir())) if folder.is_dir() else ()
@@ -89,7 +94,7 @@ class Running:
 
     def offspring(self, word: str) -> list[int]:
         """Processes below the command whose command line has the word, the oldest first."""
-        return [pid for pid in below(self.process.pid) if word in words_of(pid)]
+        return [pid for pid in below(self.pid) if word in words_of(pid)]
 
 
 def words_of(pid: int) -> str:
@@ -99,26 +104,19 @@ def words_of(pid: int) -> str:
         return ""
 
 
-def below(pid: int) -> list[int]:
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    except OSError:
-        return []
-    return [found for child in children for found in (int(child), *below(int(child)))]
-
-
 @contextmanager
 def started(folder: Path, *arguments: str, **more: Any) -> Iterator[Running]:
     """Every line of the progress is seen: the first may say that nothing was answered yet."""
     often = mock.patch.object(progress, "Progress", partial(progress.Progress, quiet_s=0))
-    with often, (folder / "stdout").open("wb") as output, (folder / "stderr").open("wb") as errors:
-        process = command.start(*arguments, cwd=folder, **{"stdout": output, "stderr": errors, **more})
+    files = {"output": folder / "stdout", "log": folder / "stderr"}
+    for one in files.values():
+        one.write_bytes(b"")
+    with often:
+        process = command.start(*arguments, cwd=folder, **{**files, **more})
     try:
         yield Running(folder, process)
     finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
+        process.kill()
 
 
 def reprise(folder: Path, *arguments: str, **more: Any) -> Ended:

@@ -25,8 +25,8 @@ import pytest
 from cli import linux
 from cli.executor import sandbox
 from report.rqfile import read_rq
-from tests.bed import has_ended, wait_for
-from tests.desk import ANSWERED, ENDS, Ended, Running, below, furnish, reprise, run, started
+from tests.bed import below, has_ended, wait_for
+from tests.desk import ANSWERED, ENDS, Ended, Running, furnish, reprise, run, started
 from tests.small_disk import fill, small_disk
 from tests.udp_faults_test import steady
 
@@ -65,9 +65,9 @@ def place(tmp_path: Path, even: Path) -> Path:
 def find(running: Running, victim: str) -> int | None:
     """The oldest process of that part. The command's only child is the keeper, and init is the keeper's."""
     if victim == "command":
-        return running.process.pid
+        return running.pid
     if victim in ("keeper", "init"):
-        found = below(running.process.pid)[:2]
+        found = below(running.pid)[:2]
         at = 0 if victim == "keeper" else 1
         return found[at] if len(found) > at else None
     return next(iter(running.offspring(VICTIMS.get(victim, BIND))), None)
@@ -75,10 +75,10 @@ def find(running: Running, victim: str) -> int | None:
 
 def kill(running: Running, victim: str, after_s: float) -> float | None:
     """SIGKILL so long after the process was there; the moment, or None where it had ended already."""
-    wait_for(lambda: find(running, victim) is not None or running.process.poll() is not None, victim)
+    wait_for(lambda: find(running, victim) is not None or running.process.has_ended(), victim)
     time.sleep(after_s)
     pid = find(running, victim)
-    if pid is None or running.process.poll() is not None:
+    if pid is None or running.process.has_ended():
         return None
     moment = time.monotonic()
     os.kill(pid, signal.SIGKILL)
@@ -125,7 +125,7 @@ def check_records(folder: Path, moment: float) -> None:
 def check_kill(desk: Path, victim: str, after_s: float) -> None:
     with started(desk, "run", "good.toml") as running:
         moment = kill(running, victim, after_s)
-        others = below(running.process.pid)
+        others = below(running.pid)
         ended = running.end()
         wait_for(lambda: all(map(has_ended, others)), "the end of all")
     if moment is None:
@@ -176,7 +176,7 @@ def test_three_ctrl_c_before_the_replay_leave_nothing(place: Path) -> None:
     with started(place, "run", "good.toml") as running:
         running.reaches("making the network")
         for _ in range(3):
-            os.kill(running.process.pid, signal.SIGINT)
+            os.kill(running.pid, signal.SIGINT)
             time.sleep(0.01)
         ended = running.end()
     assert "nothing had been replayed, run it again" in ended.line()
@@ -322,7 +322,7 @@ def test_a_fault_has_its_line_and_costs_no_more(place: Path, name: str) -> None:
     with small_disk(place / "results", cell.disk) if cell.disk else nullcontext():
         with started(place, "run", "good.toml", *settings) as running:
             running.reaches("replaying")
-            others = below(running.process.pid)
+            others = below(running.pid)
             with cell.fault(running):
                 moment = time.monotonic()
                 ended = running.end()

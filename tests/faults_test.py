@@ -139,7 +139,7 @@ def test_a_server_that_stops_answering_costs_timeouts_and_is_told(desk: Path) ->
 def test_ctrl_c_before_the_first_query_leaves_nothing(desk: Path, phase: str) -> None:
     with started(desk, "run", "good.toml") as running:
         running.reaches(phase)
-        os.killpg(running.process.pid, signal.SIGINT)
+        os.killpg(running.pid, signal.SIGINT)
         ended = running.end()
     assert "the run was interrupted" in ended.line()
     assert all((folder / "summary.json").is_file() for folder in ended.results)
@@ -149,7 +149,7 @@ def test_ctrl_c_before_the_first_query_leaves_nothing(desk: Path, phase: str) ->
 def test_an_interrupted_report_leaves_a_partial_folder(desk: Path) -> None:
     with started(desk, "run", "good.toml", save=command.save_for_ever) as running:
         running.reaches(command.SAVING)
-        os.killpg(running.process.pid, signal.SIGINT)
+        os.killpg(running.pid, signal.SIGINT)
         ended = running.end()
     (folder,) = ended.results
     assert "interrupted while the report was written" in ended.line()
@@ -178,6 +178,5 @@ def test_a_run_goes_on_without_output_streams(desk: Path) -> None:
 
 
 def test_a_full_output_is_one_line(desk: Path) -> None:
-    with Path("/dev/full").open("wb") as full:
-        ended = reprise(desk, "plan", "good.toml", stdout=full)
+    ended = reprise(desk, "plan", "good.toml", output=Path("/dev/full"))
     assert "cannot write the output: No space left on device" in ended.line()

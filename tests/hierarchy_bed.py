@@ -9,9 +9,9 @@ from typing import Any
 
 import dns.message
 
+from cli.process import Process
 from report.rafile import join
 from tests import command
-from tests.command import Command
 
 ROOT, TLD, SLD, BIG = "198.41.0.4", "192.5.6.30", "203.0.114.1", "big.example.com."
 MANY, RECORDS = "many.example.com.", 150  # addresses, and other types
@@ -146,19 +146,18 @@ def _toml(value: object) -> str:
     return str(value) if isinstance(value, Path) else json.dumps(value)
 
 
-def start(folder: Path, settings: list[str]) -> Command:
+def start(folder: Path, settings: list[str]) -> Process:
     """`reprise run` in a process of its own; what it says is in the folder's file `said`."""
     experiment = folder / "hierarchy.toml"
     experiment.write_text('name = "h"\n[server]\nkind = "hierarchy"\n', encoding="ascii")
     words = ["run", str(experiment), "-o", str(folder / "results")]
     words += [word for setting in settings for word in ("--set", setting)]
-    with (folder / "said").open("wb") as said:
-        return command.start(*words, cwd=folder, stdout=said, stderr=said)
+    return command.start(*words, cwd=folder, log=folder / "said")
 
 
-def finish(folder: Path, process: Command) -> Result:
+def finish(folder: Path, process: Process) -> Result:
     """Waits for the end of a run."""
-    status = process.wait()
+    status = process.wait(command.LIMIT_S)
     said = (folder / "said").read_text(encoding="utf-8", errors="replace")
     runs = [one for one in (folder / "results").glob("h-*") if not one.name.endswith(".partial")]
     return Result(status, said, runs[0] if runs else None)

@@ -22,8 +22,8 @@ from cli.zones import signer
 from cli.zones import world as cli_world
 from cli.zones.world_model import Settings
 from tests import command, packets
-from tests.bed import wait_for
-from tests.desk import below, words_of
+from tests.bed import below, wait_for
+from tests.desk import words_of
 from tests.hierarchy_bed import (
     BIG,
     MANY,

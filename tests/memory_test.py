@@ -70,7 +70,7 @@ class Peaks(threading.Thread):
 
 
 def processes_of(bed: Bed, play: Play) -> dict[str, int]:
-    pids = {"controller": play.controller.process.pid, "distributor": play.distributor.process.pid}
+    pids = {"controller": play.controller.pid, "distributor": play.distributor.pid}
     return pids | {f"querier {n}": pid for n, pid in enumerate(bed.queriers(play.distributor))}
 
 

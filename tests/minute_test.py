@@ -69,7 +69,7 @@ def kill(victim: str, running: Running) -> None:
 
 
 def interrupt(running: Running) -> None:
-    os.kill(running.process.pid, signal.SIGINT)
+    os.kill(running.pid, signal.SIGINT)
 
 
 def stop(victim: str, seconds: float, running: Running) -> None:

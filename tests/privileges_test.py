@@ -15,8 +15,7 @@ import pytest
 
 from cli import linux, programs
 from cli.plan import privileges
-from tests.bed import wait_for
-from tests.desk import below
+from tests.bed import below, wait_for
 from tests.hierarchy_bed import Ask, finish, play, settings_of, start, write_trace, write_world
 
 pytestmark = [pytest.mark.netns, pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up root")]
@@ -75,7 +74,7 @@ def test_every_process_has_the_rights_it_needs_and_no_more(
     found: list[Status] = []
 
     def playing() -> bool:
-        assert command.poll() is None, (tmp_path / "said").read_text()
+        assert not command.has_ended(), (tmp_path / "said").read_text()
         found[:] = [one for pid in below(command.pid) if (one := status(pid))]
         played = "sent " in (tmp_path / "said").read_text()
         return played and bool(of("reprise-controller", found)) and len(of("reprise-querier", found)) >= 2

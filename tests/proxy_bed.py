@@ -12,7 +12,8 @@ from typing import Any
 
 from cli import programs
 from cli.plan.network import Address, Host, Link, Network, Route, Sysctl, sysctls
-from tests.bed import BareBed, Program
+from cli.process import Process
+from tests.bed import BareBed
 
 RESOLVER, META = "resolver", "meta"
 OWN4, OWN6 = "198.19.254.1", "fd00:198:19:fe::1"
@@ -105,17 +106,17 @@ class ProxyBed(BareBed):
         stats: Path | None = None,
         tun: str = TUN,
         wrap: tuple[str, ...] = (),
-    ) -> Program:
+    ) -> Process:
         """The host's proxy, once it reads."""
         argv = [*wrap, programs.own("reprise-proxy"), host, "--tun", tun, "--map", str(self.map)]
         argv += ["--stats", str(stats or self.stats_file(host)), *extra]
         return self.start(host, argv, f"proxy-{host}").until("event=ready")
 
-    def start_both(self) -> tuple[Program, Program]:
+    def start_both(self) -> tuple[Process, Process]:
         self.start_responder()
         return self.start_proxy(RESOLVER), self.start_proxy(META)
 
-    def start_responder(self) -> Program:
+    def start_responder(self) -> Process:
         """A server at all meta addresses that answers with the slot that was asked."""
         slots = [(address, slot) for family in (META4, META6) for slot, address in family.items()]
         words = [word for address, slot in slots for word in (f"{address}:53", f"text={slot}")]
@@ -130,7 +131,7 @@ class ProxyBed(BareBed):
         loaded: dict[str, Any] = json.loads(self.stats_file(host).read_text())
         return loaded
 
-    def finish(self, program: Program, host: str) -> dict[str, Any]:
+    def finish(self, program: Process, host: str) -> dict[str, Any]:
         """Ends a proxy in order; its last statistics."""
         assert program.stop() == 0, program.text()
         return self.statistics(host)

@@ -330,7 +330,7 @@ def test_every_packet_goes_by_the_kernel_where_asked(bed: ProxyBed) -> None:
 def test_root_is_given_up(open_bed: ProxyBed) -> None:
     resolver = open_bed.start_proxy(RESOLVER, "--user", "nobody")
     open_bed.dig(UNMAPPED4, "a.example.", "+time=1")
-    status = Path(f"/proc/{resolver.process.pid}/status").read_text()
+    status = Path(f"/proc/{resolver.pid}/status").read_text()
     assert "Uid:\t65534\t65534\t65534\t65534" in status
     assert "CapEff:\t0000000000001000" in status  # CAP_NET_ADMIN
     assert "CapBnd:\t0000000000001000" in status
@@ -341,7 +341,7 @@ def test_root_is_given_up(open_bed: ProxyBed) -> None:
 def test_the_proxy_makes_a_missing_device_and_runs_first_where_asked(bed: ProxyBed) -> None:
     program = bed.start_proxy(RESOLVER, "--realtime", tun="made0")
     assert "made0" in bed.output(RESOLVER, "ip", "-br", "link", "show", "up")
-    assert os.sched_getscheduler(program.process.pid) & 0xFF == os.SCHED_FIFO
+    assert os.sched_getscheduler(program.pid) & 0xFF == os.SCHED_FIFO
     assert program.stop() == 0
     assert "made0" not in bed.output(RESOLVER, "ip", "-br", "link")
 
@@ -362,11 +362,11 @@ def test_a_changed_map_is_read_on_request(bed: ProxyBed) -> None:
     resolver, _ = bed.start_both()
     good = bed.map.read_text()
     bed.map.write_text(good.replace(f"oqda\t{ROOT_A4}\t1", f"oqda\t{ROOT_A4}\t2"))
-    resolver.process.send_signal(signal.SIGHUP)
+    resolver.send(signal.SIGHUP)
     resolver.until("event=reloaded")
     assert bed.dig(ROOT_A4, "a.example.") == '"2"'
     bed.map.write_text(good + "oqda\tnonsense\t1\n")
-    resolver.process.send_signal(signal.SIGHUP)
+    resolver.send(signal.SIGHUP)
     resolver.until("event=not_reloaded")
     assert bed.dig(ROOT_A4, "a.example.") == '"2"'
 
@@ -382,7 +382,7 @@ def test_addresses_of_a_new_map_take_the_short_cut_too(bed: ProxyBed) -> None:
     resolver = bed.start_proxy(RESOLVER)
     assert "no servers" in bed.dig(ROOT_B4, "a.example.", "+time=1")
     bed.map.write_text(whole)
-    resolver.process.send_signal(signal.SIGHUP)
+    resolver.send(signal.SIGHUP)
     resolver.until("event=reloaded")
     wait_for(lambda: goes_past_the_kernel(bed, ROOT_B4), "the short cut")
 
@@ -408,9 +408,9 @@ def test_statistics_that_cannot_be_written_end_no_run(bed: ProxyBed) -> None:
 
 def test_drops_of_before_and_a_device_that_vanishes_make_no_count(bed: ProxyBed) -> None:
     first = bed.start_proxy(RESOLVER)
-    first.process.send_signal(signal.SIGSTOP)
+    first.send(signal.SIGSTOP)
     send(bed, ROOT_A4, 12_000, QUERY)
-    first.process.send_signal(signal.SIGCONT)
+    first.send(signal.SIGCONT)
     wait_for(lambda: bed.statistics(RESOLVER)["packets"]["unread"] > 0, "drops")
     assert bed.finish(first, RESOLVER)["packets"]["unread"] > 0
     second = bed.start_proxy(RESOLVER)

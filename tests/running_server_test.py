@@ -13,10 +13,11 @@ import pytest
 
 from cli.experiment.schema import Server
 from cli.plan import network
+from cli.process import Process
 from cli.servers import nsd, running
 from cli.servers.kind import Site
 from report.run import open_run
-from tests.bed import ZONE, BareBed, Program
+from tests.bed import ZONE, BareBed
 from tests.desk import QUERIES, SLOWLY, run, started
 
 pytestmark = pytest.mark.netns
@@ -43,7 +44,7 @@ class Served:
     """A folder with an experiment, and the NSD that it asks."""
 
     folder: Path
-    server: Program
+    server: Process
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def served(desk: Path) -> Iterator[Served]:
 
 
 def test_a_running_server_is_sampled(served: Served) -> None:
-    pid = served.server.process.pid
+    pid = served.server.pid
     much = ("replay.transport=tcp", "replay.rate=2000", "replay.loop=10")
     ended = run(served.folder, f"server.pid={pid}", *much, experiment="watched.toml")
     summary = ended.summary()

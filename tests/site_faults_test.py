@@ -123,8 +123,8 @@ def test_a_host_that_goes_away_while_results_are_copied(hosts: Testbed, tmp_path
     argv = ("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "results")
     started = hosts.start(*argv, cwd=tmp_path, log=log)
     cut = hosts.folder / "state/load2/cut"
-    wait_for(lambda: cut.exists() or started.poll() is not None, "results to be copied", 120)
-    assert started.poll() is None, log.read_text()
+    wait_for(lambda: cut.exists() or started.has_ended(), "results to be copied", 120)
+    assert not started.has_ended(), log.read_text()
     link = f"to{hosts.names.index('load2') + 1}"
     hosts.bed.ip(OPERATOR, "link", "set", link, "down")
     assert started.wait(120) == 1
@@ -166,13 +166,12 @@ def test_a_server_that_dies_is_told_by_the_playbooks_after_they_have_torn_down(
     records = hosts.folder / "state/load1/runs"
     wait_for(
         lambda: (
-            any(one.stat().st_size > 10_000 for one in records.glob("*/queries-*.rq*"))
-            or started.poll() is not None
+            any(one.stat().st_size > 10_000 for one in records.glob("*/queries-*.rq*")) or started.has_ended()
         ),
         "records",
         120,
     )
-    assert started.poll() is None, log.read_text()
+    assert not started.has_ended(), log.read_text()
     hosts.kill("dns", "nsd.conf")
     assert started.wait(120) != 0
     assert "the run failed or was not clean, see above" in log.read_text()

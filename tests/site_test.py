@@ -19,6 +19,7 @@ from cli import programs
 from cli.errors import UsageError
 from cli.experiment import experiment as experiments
 from cli.hosts import inventory
+from cli.process import Process
 from tests.bed import ZONE, synth, wait_for
 from tests.testbed_hosts import Testbed, opened
 
@@ -65,14 +66,14 @@ def states(hosts: Testbed) -> dict[str, str]:
     return {name: hosts.state(name) for name in hosts.names}
 
 
-def begun(hosts: Testbed, folder: Path, *words: str) -> subprocess.Popen[bytes]:
+def begun(hosts: Testbed, folder: Path, *words: str) -> Process:
     """A run in the middle of its replay."""
     log = folder / "log"
     started = hosts.start(
         "run", "site.toml", "--set", "synth.duration=60", "-o", "far", *words, cwd=folder, log=log
     )
-    wait_for(lambda: b" answered " in log.read_bytes() or started.poll() is not None, "answers", 90)
-    assert started.poll() is None, log.read_text()
+    wait_for(lambda: " answered " in started.text() or started.has_ended(), "answers", 90)
+    assert not started.has_ended(), log.read_text()
     return started
 
 
@@ -140,7 +141,7 @@ def test_a_second_run_is_refused_and_an_interrupted_one_leaves_nothing(
     second = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), cwd=tmp_path)
     assert second.returncode == 1
     assert re.search(r"error: boss: in use by run site-\S+; wait for it to finish", second.stderr)
-    first.send_signal(signal.SIGINT)
+    first.send(signal.SIGINT)
     assert first.wait(60) == 1
     assert "the run was interrupted; results up to here are kept" in (tmp_path / "log").read_text()
     assert states(hosts) == before
@@ -170,7 +171,6 @@ def test_an_operator_who_is_gone_leaves_nothing_on_the_hosts(hosts: Testbed, tmp
     before = states(hosts)
     first = begun(hosts, tmp_path, "--inventory", str(hosts.inventory))
     first.kill()
-    first.wait()
     for name in hosts.names:
         wait_for(lambda name=name: "./undo/" not in hosts.state(name), f"{name} to be as before", 60)  # type: ignore[misc]
         hosts.on(name, "rm -r /var/lib/reprise/runs/*")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from cli import linux, programs
+from cli import programs
+from cli.process import Process
 
 
 class Ssh:
@@ -53,12 +53,9 @@ class Ssh:
         config = self.folder / name
         config.write_text(self.server_config(addresses, self.folder))
         Path("/run/sshd").mkdir(exist_ok=True)
-        with linux.inside(netns):
-            daemon = subprocess.Popen(
-                [*wrap, programs.packaged("sshd"), "-D", "-f", config, "-E", self.folder / f"{name}.log"]
-            )
+        argv = [*wrap, programs.packaged("sshd"), "-D", "-e", "-f", str(config)]
+        daemon = Process.started(argv, self.folder / f"{name}.log", netns=netns)
         try:
             yield
         finally:
-            daemon.send_signal(signal.SIGTERM)
-            daemon.wait(10)
+            daemon.stop(limit_s=10)

@@ -23,10 +23,11 @@ import pytest
 from bench.veth import NO_OFFLOADS, set_offloads
 from cli import programs
 from cli.plan.network import Address, Host, Link, Network, Route, sysctls, whole
+from cli.process import Process
 from cli.servers import named_lines
 from cli.servers.kinds import KINDS
 from tests import packets, stateless_zones
-from tests.bed import BareBed, Program, wait_for
+from tests.bed import BareBed, wait_for
 from tests.packets import Packet
 from tests.stateless_zones import CHANGED, KEY, SECRET, ZONE
 
@@ -102,7 +103,7 @@ class StatelessBed(BareBed):
             ports = Path("/proc/sys/net/ipv4/ip_local_port_range")
             ports.write_text(f"{OWN_PORTS.stop} 65535", encoding="ascii")
         self.front = front
-        self.process: Program | None = None  # of the front
+        self.process: Process | None = None  # of the front
         self.before_front: tuple[str, ...] = ()  # words that start it
 
     # --- servers
@@ -114,7 +115,7 @@ class StatelessBed(BareBed):
         self.nsd.until("nsd started")
         self._change_once()
 
-    def serve_bind(self, zones: Mapping[str, Path]) -> Program:
+    def serve_bind(self, zones: Mapping[str, Path]) -> Process:
         folder = self.folder / BIND
         folder.mkdir(exist_ok=True)
         config = self.folder / "named.conf"
@@ -126,7 +127,7 @@ class StatelessBed(BareBed):
         self.started.remove(self.bind)
         self.bind = self.serve_bind(self.zones)
 
-    def serve_nsd(self, zones: Mapping[str, Path]) -> Program:
+    def serve_nsd(self, zones: Mapping[str, Path]) -> Process:
         """It is not waited for."""
         folder = self.folder / NSD
         folder.mkdir(exist_ok=True)

@@ -154,8 +154,7 @@ def test_the_real_minute_goes_by_each_front(
     for front in ("kernel", *FRONTS):
         shutil.rmtree(tmp_path / "results", ignore_errors=True)
         with started(tmp_path, "run", "minute.toml", "--set", f"server.front={front}") as running:
-            running.process.wait(_MINUTE_LIMIT_S)
-            ended = running.end()
+            ended = running.end(_MINUTE_LIMIT_S)
         assert ended.status == 0, ended.errors + ended.output
         found[front] = ended.summary()
         told = found[front]["front"]

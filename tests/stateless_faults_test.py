@@ -215,7 +215,7 @@ def test_a_server_killed_with_queries_in_flight(bed: FaultyBed, kind: str) -> No
     what = KINDS[kind]()
     true = truth(bed, BIND, what)
     old = bed.bind
-    old.process.send_signal(signal.SIGSTOP)
+    old.send(signal.SIGSTOP)
     meanwhile = [(0.3, old.kill), (0.8, bed.restart_bind)]
     seen = carry_out(bed, BIND, 4, [what] * 10, meanwhile=meanwhile)
     fates = Counter(fate(true, one) for one in seen)

@@ -19,10 +19,11 @@ from bench.veth import NO_OFFLOADS, set_offloads
 from cli import programs
 from cli.experiment.schema import Server
 from cli.plan.network import Address, Host, Link, Network, Route, sysctls
+from cli.process import Process
 from cli.servers import bind, nsd
 from cli.servers.kind import Site
 from cli.servers.kinds import KINDS
-from tests.bed import BareBed, Program, children_of, wait_for
+from tests.bed import BareBed, below, wait_for
 
 CLIENT, SERVER = "client", "server"
 CLIENT_IF, SERVER_IF = "data0", "data1"
@@ -83,7 +84,7 @@ class ReferenceBed(BareBed):
         for host, interface in ((CLIENT, CLIENT_IF), (SERVER, SERVER_IF)):
             set_offloads(self.hosts.of(host), interface, NO_OFFLOADS)
 
-    def start_nsd_server(self, port: int = 53, minimal: bool = True) -> Program:
+    def start_nsd_server(self, port: int = 53, minimal: bool = True) -> Process:
         """NSD with zone transfers."""
         wanted, site = self._server("nsd", port, minimal)
         transfers = "    provide-xfr: 0.0.0.0/0 NOKEY\n    provide-xfr: ::0/0 NOKEY\n"
@@ -91,7 +92,7 @@ class ReferenceBed(BareBed):
         config.write_text(nsd.config(wanted, site) + transfers, encoding="ascii")
         return self.start_nsd(SERVER, config, "server").until("nsd started")
 
-    def start_bind_server(self) -> Program:
+    def start_bind_server(self) -> Process:
         """BIND with zone transfers, a key, and records in the zone's order."""
         text = bind.config(*self._server("bind", 53, True))
         text = text.replace("allow-transfer { none; };", "allow-transfer { any; };")
@@ -115,7 +116,7 @@ class ReferenceBed(BareBed):
         )
         return Server(kind=kind, zone=str(zone), port=port, minimal_responses=minimal), site
 
-    def start_front(self, *options: str, front: str = "reference", ready: str = "event=ready") -> Program:
+    def start_front(self, *options: str, front: str = "reference", ready: str = "event=ready") -> Process:
         """A front at the server's interface, once it serves."""
         argv = [programs.own("reprise-proxy"), "stateless", "--front", front, "--interface", SERVER_IF]
         argv += ["--stats", str(self.stats), *options]
@@ -125,7 +126,7 @@ class ReferenceBed(BareBed):
         loaded: dict[str, Any] = json.loads(self.stats.read_text())
         return loaded
 
-    def finish(self, front: Program) -> dict[str, Any]:
+    def finish(self, front: Process) -> dict[str, Any]:
         """Ends a front in order; its last statistics."""
         assert front.stop() == 0, front.text()
         return self.statistics()
@@ -191,7 +192,7 @@ def until_counted(bed: ReferenceBed, what: str, least: int = 1) -> None:
     wait_for(lambda: bed.statistics()[what] >= least, f"{what} of {least}", 5)
 
 
-def server_of(bed: ReferenceBed) -> Program:
+def server_of(bed: ReferenceBed) -> Process:
     return next(one for one in bed.started if one.name == "server")
 
 
@@ -223,8 +224,8 @@ def forged(source: str, destination: str, port: int = 4000, data: bytes = b"") -
 class Stopped:
     """A server that does nothing inside the block."""
 
-    def __init__(self, server: Program) -> None:
-        self.ids = [server.process.pid, *_processes_below(server.process.pid)]
+    def __init__(self, server: Process) -> None:
+        self.ids = [server.pid, *below(server.pid)]
 
     def __enter__(self) -> None:
         for pid in self.ids:
@@ -233,10 +234,6 @@ class Stopped:
     def __exit__(self, *_: object) -> None:
         for pid in reversed(self.ids):
             os.kill(pid, signal.SIGCONT)
-
-
-def _processes_below(pid: int) -> list[int]:
-    return [one for child in children_of(pid) for one in (child, *_processes_below(child))]
 
 
 def nft(bed: ReferenceBed, *words: str) -> None:

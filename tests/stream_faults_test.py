@@ -317,7 +317,7 @@ def held(bed: Bed, play: Play, connections: int) -> int:
     """The queriers' memory once so many connections are open."""
 
     def all_open() -> bool:
-        assert play.controller.process.poll() is None, play.controller.text()
+        assert not play.controller.has_ended(), play.controller.text()
         return established(bed) == connections
 
     wait_for(all_open, f"{connections} connections", 120)

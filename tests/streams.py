@@ -17,12 +17,13 @@ from cryptography.hazmat.primitives import serialization
 from cli import linux, programs
 from cli.experiment.schema import Server
 from cli.plan import certificates, network
+from cli.process import Process
 from cli.servers import bind
 from cli.servers.kind import Service
 from report.rqfile import Records, Status
 from tests import bed as beds
 from tests import packets
-from tests.bed import Bed, Program, accounted
+from tests.bed import Bed, accounted
 from tests.dns_server import messages
 from tests.packets import ACK, FIN, RST, SYN, TCP, Packet
 
@@ -89,18 +90,18 @@ def _service(tls: Certified | None, port: int) -> Service | None:
     return Service(port, str(tls.key), str(tls.certificate)) if tls else None
 
 
-def start_nsd(bed: Bed, tls: Certified | None = None, tls_port: int = TLS_PORT, **settings: Any) -> Program:
+def start_nsd(bed: Bed, tls: Certified | None = None, tls_port: int = TLS_PORT, **settings: Any) -> Process:
     return bed.start_server(_service(tls, tls_port), **settings)
 
 
-def start_bind(bed: Bed, tls: Certified | None = None, **settings: Any) -> Program:
+def start_bind(bed: Bed, tls: Certified | None = None, **settings: Any) -> Process:
     config = bed.folder / "named.conf"
     site = bed.site(_service(tls, TLS_PORT))
     config.write_text(bind.config(Server(kind="bind", **settings), site), encoding="ascii")
     return bed.start_named(network.SERVER, config)
 
 
-def start_unbound(bed: Bed, tls: Certified, **settings: Any) -> Program:
+def start_unbound(bed: Bed, tls: Certified, **settings: Any) -> Process:
     assert not settings
     site = bed.site()
     listen = "".join(f"  interface: {one}@{port}\n" for one in site.addresses for port in (53, TLS_PORT))
@@ -135,7 +136,7 @@ remote-control:
     return server.until("start of service")
 
 
-def misbehave(bed: Bed, behavior: str, port: int = 53) -> Program:
+def misbehave(bed: Bed, behavior: str, port: int = 53) -> Process:
     """The test server at the service address."""
     return bed.start_dns_server(network.SERVER, f"{network.SERVICE_V4}:{port}", behavior)
 

@@ -113,7 +113,6 @@ def test_a_service_ends_with_its_operator(hosts: Testbed, tmp_path: Path) -> Non
     first = begun(hosts, tmp_path, "--inventory", str(hosts.inventory))
     assert the_unit(hosts)
     first.kill()
-    first.wait()
     wait_for(lambda: units(hosts) == [], "the end of the unit", 60)
     for name in hosts.names:
         wait_for(lambda name=name: "./undo/" not in hosts.state(name), f"{name} to be as before", 60)  # type: ignore[misc]

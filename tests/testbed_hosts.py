@@ -15,6 +15,7 @@ from pathlib import Path
 from cli import programs
 from cli.hosts import changes
 from cli.plan.network import Host, Link, Network, Route, sysctls
+from cli.process import Process
 from tests.bed import BareBed, wait_for
 from tests.booted_host import booted
 from tests.ssh import Ssh
@@ -35,23 +36,17 @@ class Testbed:
     names: tuple[str, ...]
     folder: Path
 
-    def start(self, *words: str, cwd: Path, log: Path) -> subprocess.Popen[bytes]:
+    def start(self, *words: str, cwd: Path, log: Path) -> Process:
         """The `reprise` command on the operator's host; what it says goes into a file."""
         return self.start_python("cli", *words, cwd=cwd, log=log)
 
-    def start_python(self, *words: str, cwd: Path, log: Path) -> subprocess.Popen[bytes]:
+    def start_python(self, *words: str, cwd: Path, log: Path) -> Process:
         """A module of Python there."""
         python = str(programs.ROOT / ".venv/bin/python")
         places = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(self.folder)}
-        with self.bed.inside(OPERATOR), log.open("wb") as file:
-            return subprocess.Popen(
-                [python, "-P", "-m", *words],
-                env={"PYTHONPATH": str(programs.ROOT), "PWD": str(cwd), **places},
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-            )
+        env = {"PYTHONPATH": str(programs.ROOT), "PWD": str(cwd), **places}
+        argv = ["env", "-C", str(cwd), python, "-P", "-m", *words]
+        return Process.started(argv, log, env=env, netns=self.bed.hosts.of(OPERATOR))
 
     def run(self, *words: str, cwd: Path, limit_s: float = 300) -> subprocess.CompletedProcess[str]:
         """The same, to its end."""
@@ -59,9 +54,8 @@ class Testbed:
 
     def run_python(self, *words: str, cwd: Path, limit_s: float = 300) -> subprocess.CompletedProcess[str]:
         """The same of a module."""
-        log = cwd / "run.log"
-        status = self.start_python(*words, cwd=cwd, log=log).wait(limit_s)
-        return subprocess.CompletedProcess(words, status, "", log.read_text())
+        process = self.start_python(*words, cwd=cwd, log=cwd / "run.log")
+        return subprocess.CompletedProcess(words, process.wait(limit_s), "", process.text())
 
     def on(self, host: str, *words: str) -> str:
         """Standard output of a command on a host, over a connection of its own."""

@@ -11,9 +11,10 @@ import pytest
 
 from cli import programs
 from cli.plan import network
+from cli.process import Process
 from report.rqfile import TRANSPORTS
 from tests import command, packets
-from tests.bed import Bed, MakeBed, Program, synth
+from tests.bed import Bed, MakeBed, synth
 from tests.streams import (
     MARK_EARLY_DATA,
     MARK_OPENED,
@@ -45,7 +46,7 @@ ALERT, HANDSHAKE, DATA, CHANGE_CIPHER = 21, 22, 23, 20  # types of records
 LARGEST_RECORD = 1_200  # of ours, with what goes before the first query
 CLOSE_NOTIFY_SIZE = 19  # TLS 1.3, encrypted: two bytes, the type, the tag
 VERSIONS = {"1.2": "0x0303", "1.3": "0x0304"}
-STARTS: dict[str, Callable[[Bed, Certified], Program]] = {
+STARTS: dict[str, Callable[[Bed, Certified], Process]] = {
     "nsd": start_nsd,
     "bind": start_bind,
     "unbound": start_unbound,
@@ -285,7 +286,7 @@ def test_a_source_resumes_its_session(
 # --- early data -------------------------------------------------------------------------------------------
 
 
-def early_server(bed: Bed, certified: Certified, behavior: str) -> Program:
+def early_server(bed: Bed, certified: Certified, behavior: str) -> Process:
     endpoint = f"{network.SERVICE_V4}:{TLS_PORT}"
     argument = f"{behavior},{certified.certificate},{certified.key}"
     return bed.start_dns_server(network.SERVER, endpoint, f"early-data={argument}")

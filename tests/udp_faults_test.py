@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from cli.plan import network
+from cli.process import Process
 from report.rqfile import Records, Status, read_rq
 from tests import packets
-from tests.bed import Bed, MakeBed, Program, accounted, wait_for, wait_for_answers
+from tests.bed import Bed, MakeBed, accounted, below, wait_for, wait_for_answers
 from tests.small_disk import small_disk
 
 pytestmark = pytest.mark.netns
@@ -60,7 +61,7 @@ class Replay:
     def in_its_middle(self) -> float:
         """Waits until answers come; the time, to be compared with due times."""
         wait_for_answers(self.controller)
-        assert self.controller.process.poll() is None, self.controller.text()
+        assert not self.controller.has_ended(), self.controller.text()
         return time.monotonic()
 
     def ends(self) -> dict[str, int]:
@@ -73,8 +74,8 @@ class Replay:
     def cut(self) -> tuple[float, dict[str, int]]:
         """Ends the replay, whose trace is longer than any test lasts; when it was told, and the account."""
         told = time.monotonic()
-        assert self.controller.process.poll() is None, self.controller.text()
-        self.controller.process.send_signal(signal.SIGINT)
+        assert not self.controller.has_ended(), self.controller.text()
+        self.controller.send(signal.SIGINT)
         assert self.controller.wait() == 1, self.controller.text()
         account = self.bed.account()
         assert all("interrupted" in reason for reason in account["because"]), account
@@ -104,14 +105,8 @@ def pause(seconds: float) -> float:
     return time.monotonic()
 
 
-def offspring(pid: int) -> list[int]:
-    """A process and all below it."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    return [pid, *(found for child in children for found in offspring(int(child)))]
-
-
-def signal_all(program: Program, number: signal.Signals) -> None:
-    for pid in offspring(program.process.pid):
+def signal_all(program: Process, number: signal.Signals) -> None:
+    for pid in (program.pid, *below(program.pid)):
         os.kill(pid, number)
 
 

@@ -20,6 +20,7 @@ import pytest
 
 from cli import programs
 from cli.experiment.schema import Hierarchy, Server
+from cli.process import Process
 from cli.servers import meta_servers
 from cli.servers.kind import ResolverSite
 from cli.servers.kinds import KINDS
@@ -28,7 +29,7 @@ from cli.zones import world
 from cli.zones.world_model import Settings, enclosing, parent_of
 from tests import bed as beds
 from tests import worlds
-from tests.bed import Program, wait_for
+from tests.bed import wait_for
 from tests.proxy_bed import META, OWN4, OWN6, RESOLVER, ProxyBed
 
 pytestmark = pytest.mark.netns
@@ -55,7 +56,7 @@ class Walk:
     planned: worlds.Planned
     names: Names
 
-    def start_resolver(self, kind: str, edns_size: int = 4096, extra: str = "") -> Program:
+    def start_resolver(self, kind: str, edns_size: int = 4096, extra: str = "") -> Process:
         """With an empty cache. `extra` are lines of its configuration."""
         folder = self.bed.folder / f"{kind}-{len(self.bed.started)}"
         folder.mkdir()

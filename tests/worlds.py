@@ -30,6 +30,7 @@ import dns.rdatatype
 from cli import programs
 from cli.executor import netns
 from cli.plan import network
+from cli.process import Process
 from cli.servers import meta_servers
 from cli.servers.kinds import KINDS
 from cli.servers.meta_servers import MetaSite
@@ -37,7 +38,7 @@ from cli.servers.nftables import Pair
 from cli.zones import world, zone_plan
 from cli.zones import zones as planned_zones
 from cli.zones.world_model import Settings, is_below, lineage, parent_of
-from tests.bed import BareBed, Program
+from tests.bed import BareBed
 
 TRUTH = ("198.18.128.1", "fd00:198:18::1")
 _WINDOW = 40  # questions on their way in one UDP socket
@@ -235,7 +236,7 @@ def start_bind(
     assert not bad, bad[:3]
 
 
-def start_nsd(ground: Ground, host: str, number: int, slot: Slot, zones: str) -> Program:
+def start_nsd(ground: Ground, host: str, number: int, slot: Slot, zones: str) -> Process:
     """An nsd as experiments start it, with these zones; it is not waited for."""
     folder = ground.folder / f"{host}-{number}"
     folder.mkdir()

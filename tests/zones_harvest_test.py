@@ -162,7 +162,7 @@ def test_a_resolver_that_does_not_start_leaves_no_capture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programs, "copied", lambda _name, _folder: "/bin/false")
-    with pytest.raises(RepriseError, match="named does not start"), Resolver(tmp_path):
+    with pytest.raises(RepriseError, match="named ended: "), Resolver(tmp_path):
         pass
     assert not list(tmp_path.glob("upstream-*"))
 

@@ -8,13 +8,12 @@ lines, and whatever needs a decision ("is it there already?") is a shell's.
 from __future__ import annotations
 
 import shlex
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from cli import linux
 from cli.errors import RepriseError
 from cli.executor import processes
+from cli.process import Process
 
 _PATIENCE_S = 120.0  # for one command: ten thousand addresses are added in one
 
@@ -49,20 +48,9 @@ def _shown(argv: Sequence[str], log: Path) -> str:
 
 
 def _run(argv: Sequence[str], netns: int | None, env: Mapping[str, str], log: Path) -> int:
-    with linux.inside(netns), log.open("ab") as file:
-        try:
-            done = subprocess.run(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                env=dict(env),
-                timeout=_PATIENCE_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            what = f"{_shown(argv, log)} took over {_PATIENCE_S:g} s"
-            raise RepriseError(what, "try again when the machine has less to do") from None
-        except OSError as error:
-            raise RepriseError(f"cannot run {argv[0]}: {error}", "run ./reprise, which installs it") from None
-    return done.returncode
+    tool = Process.started(argv, log, env=env, netns=netns)
+    if not tool.has_ended(_PATIENCE_S):
+        tool.kill()
+        what = f"{_shown(argv, log)} took over {_PATIENCE_S:g} s"
+        raise RepriseError(what, "try again when the machine has less to do")
+    return tool.reap()

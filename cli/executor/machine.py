@@ -148,11 +148,8 @@ class LocalMachine:
         argv = [self.fill(text).replace("@turn@", str(turn)) for text in what.argv]
         launch = Launch(ident, what.role, what.host, argv, self._env(what.env), log)
         netns_of_host = self._hosts.of(what.host)
-        if ident != self._plan.main:
-            child = processes.start(launch, None, netns_of_host)
-        else:
-            with self._output.open("wb") as output:
-                child = processes.start(launch, output.fileno(), netns_of_host)
+        output = self._output if ident == self._plan.main else None
+        child = processes.start(launch, output, netns_of_host)
         child.turn = turn
         self.children[child.pid] = child
         return child

@@ -1,19 +1,16 @@
 """Starting processes in network namespaces and collecting what they used.
 
-Children are started by posix_spawn in sessions of their own (the terminal's signals do not reach them) and
-reaped with wait4, which also gives CPU time and peak memory of everything they waited for.
+They are reaped with wait4, which also gives CPU time and peak memory of everything they waited for.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cli import linux
-from cli.errors import RepriseError
+from cli.process import Process
 
 _FLOOR_MARGIN = 1 << 20  # bytes; the executor's memory at the fork is known this well
 
@@ -68,42 +65,15 @@ class Child:
             os.kill(self.pid, number)
 
 
-def spawn(
-    argv: Sequence[str], env: Mapping[str, str], log: Path, stdout: int | None, netns: int | None
-) -> int:
-    """Starts a program with no input and its standard error in `log`; returns its process number.
-
-    Standard output goes to the descriptor `stdout`, or to the log as well. The network namespace is that
-    behind `netns`, or the current one.
-    """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    actions: list[tuple[object, ...]] = [
-        (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 2, str(log), flags, 0o644),
-        (os.POSIX_SPAWN_DUP2, 2 if stdout is None else stdout, 1),
-    ]
-    try:
-        with linux.inside(netns):
-            return os.posix_spawnp(
-                argv[0],
-                list(argv),
-                dict(env),
-                file_actions=actions,
-                setsid=True,
-                setsigdef=list(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}),
-            )
-    except OSError as error:
-        raise RepriseError(
-            f"cannot start {argv[0]}: {error.strerror}", "run ./reprise, which installs and builds"
-        ) from None
-
-
-def start(launch: Launch, stdout: int | None, netns: int | None) -> Child:
-    """Like `spawn`, with the child's book-keeping."""
-    begin = launch.log.stat().st_size if launch.log.exists() else 0
-    pid = spawn(launch.argv, launch.env, launch.log, stdout, netns)
+def start(launch: Launch, output: Path | None, netns: int | None) -> Child:
+    """Starts a program; see Process. The network namespace is that behind `netns`, or the current one."""
+    begun = Process.started(launch.argv, launch.log, output=output, env=launch.env, netns=netns)
     floor = peak_rss_bytes(os.getpid()) + _FLOOR_MARGIN
-    return Child(launch.id, launch.role, launch.host, pid, launch.log, floor_rss_bytes=floor, log_begin=begin)
+    return Child(
+        *(launch.id, launch.role, launch.host, begun.pid, launch.log),
+        floor_rss_bytes=floor,
+        log_begin=begun.begin,
+    )
 
 
 def peak_rss_bytes(pid: int) -> int:

@@ -7,19 +7,18 @@ may be one of the hosts'.
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from cli.errors import RepriseError, UsageError, one_line
+from cli.errors import RepriseError, UsageError
 from cli.executor.machine import Text
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
 from cli.hosts import changes
-from cli.hosts.inventory import Placement, Target
+from cli.hosts.inventory import Placement, Target, passed_on
 from cli.zones import directives
 
 _READER = TypeAdapter(Experiment)
@@ -84,21 +83,7 @@ def _listed(target: Target) -> set[str]:
 
 def _copy(target: Target, path: Path, checksum: str) -> None:
     pack = ["tar", "-C", str(path.parent), "--dereference", "-cf", "-", "--", path.name]
-    with (
-        subprocess.Popen(pack, stdout=subprocess.PIPE) as here,
-        subprocess.Popen(
-            target.python("changes", "take", checksum),
-            stdin=here.stdout,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        ) as there,
-    ):
-        assert here.stdout is not None
-        assert there.stderr is not None
-        here.stdout.close()
-        complaint = one_line(there.stderr.read().decode("utf-8", "replace"))
-        if there.wait() != 0 or here.wait() != 0:
-            raise RepriseError(
-                f"cannot copy {path} to {target.name}: {complaint or 'tar failed'}",
-                f"check free space in {changes.STATE}",
-            )
+    complaint = passed_on(pack, target.python("changes", "take", checksum))
+    if complaint is not None:
+        what = f"cannot copy {path} to {target.name}: {complaint or 'tar failed'}"
+        raise RepriseError(what, f"check free space in {changes.STATE}")

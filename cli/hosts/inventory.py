@@ -14,7 +14,6 @@ import ipaddress
 import json
 import os
 import re
-import resource
 import shlex
 import subprocess
 import sys
@@ -77,38 +76,26 @@ class Target:
 
     def python(self, module: str, *words: str) -> list[str]:
         """The command line that runs a module of this package on it. Who is not root may not have sbin. Hosts
-        have programs at the same places: REPRISE_PROGRAMS is for runs on this machine alone.
+        have programs at the same places: REPRISE_PROGRAMS is for runs on this machine alone. What a host says
+        can fill no larger file here than MOST_SAID: ssh ends at the limit.
         """
+        limit = () if self.local else ("prlimit", f"--fsize={MOST_SAID}", "--")
         python = f"{self.root}/.venv/bin/python"
         places = ("-u", "REPRISE_PROGRAMS", f"PYTHONPATH={self.root}", f"PATH={programs.SEARCH_PATH}")
-        return self.command("env", *places, python, "-P", "-m", f"cli.hosts.{module}", *words)
+        return [*limit, *self.command("env", *places, python, "-P", "-m", f"cli.hosts.{module}", *words)]
 
     def ask(self, form: Any, module: str, *words: str, given: bytes = b"") -> Any:
         """What a module of this package prints there as JSON, of the type `form`; `given` is its input."""
-        with (
-            tempfile.TemporaryFile() as asked,
-            tempfile.TemporaryFile() as said,
-            tempfile.TemporaryFile() as errors,
-        ):
-            asked.write(given)
-            asked.seek(0)
-            with subprocess.Popen(
-                self.python(module, *words), stdin=asked, stdout=said, stderr=errors
-            ) as process:
-                self.limit(process)
+        with tempfile.TemporaryFile() as said:
+            done = subprocess.run(
+                self.python(module, *words), input=given, stdout=said, stderr=subprocess.PIPE, check=False
+            )
             said.seek(0)
-            errors.seek(0)
             try:
                 value = json.loads(said.read())
             except (ValueError, RecursionError):
-                raise unreachable(self, last_line(errors.read())) from None
+                raise unreachable(self, last_line(done.stderr)) from None
         return checked(self.name, value, form)
-
-    def limit(self, ssh: subprocess.Popen[bytes]) -> None:
-        """Limits the size of the files that a host's output can fill here: ssh ends at the limit."""
-        if not self.local:
-            with contextlib.suppress(ProcessLookupError):
-                resource.prlimit(ssh.pid, resource.RLIMIT_FSIZE, (MOST_SAID, MOST_SAID))
 
     def _becomes(self) -> bool:
         return str(self.variables.get("ansible_become", "no")).lower() in ("true", "yes", "1")
@@ -261,6 +248,28 @@ def checked(name: str, value: Any, form: Any) -> Any:
 @functools.cache
 def _adapter(form: Any) -> TypeAdapter[Any]:
     return TypeAdapter(form)
+
+
+def passed_on(source: list[str], to: list[str], given: bytes = b"", head: bytes = b"") -> str | None:
+    """Runs two programs: what one writes, given its input, is the other's input, with `head` before it. None
+    where both did well, or else the last that they said.
+    """
+    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as errors:
+        asked.write(given)
+        asked.seek(0)
+        status = 1
+        with subprocess.Popen(
+            to, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors
+        ) as receiver:
+            assert receiver.stdin is not None
+            with contextlib.suppress(OSError), receiver.stdin as pipe:  # its status says what is wrong
+                pipe.write(head)
+                pipe.flush()
+                status = subprocess.run(
+                    source, stdin=asked, stdout=pipe, stderr=errors, check=False
+                ).returncode
+        errors.seek(0)
+        return last_line(errors.read()) if status or receiver.returncode else None
 
 
 def last_line(text: bytes) -> str:

@@ -48,7 +48,6 @@ class Agent:
             stderr=self._errors,
             start_new_session=True,  # ctrl-C is for us, and it ends when we say so
         )
-        target.limit(self._process)
         self._rest = b""
         self._lock = threading.RLock()
         self._ended = threading.Event()

@@ -103,7 +103,6 @@ class Results:
                 stdout=subprocess.PIPE,
                 stderr=errors,
             ) as there:
-                self._target.limit(there)
                 assert there.stdout is not None
                 try:
                     files.receive(there.stdout, self._to, names)

@@ -11,17 +11,13 @@ import dataclasses
 import fnmatch
 import json
 import re
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
-from typing import IO
 
 from cli.errors import RepriseError
 from cli.executor.machine import Text
 from cli.hosts import files
-from cli.hosts.inventory import Target, last_line
+from cli.hosts.inventory import Target, passed_on
 from cli.plan.planned import RESULTS, RUN, Plan
 
 _NAMED = re.compile(r"@(?:run|results)@(?:/[^\s\"'\\,;:=]*)?")
@@ -103,35 +99,9 @@ def wanted(
 def send(plan: Plan, home: Target, to: Target, hosts: Iterable[str]) -> None:
     """Copies what the steps have made on `home` and the hosts need, with owners by their names."""
     listed = wanted(plan, hosts, home.ask(_MADE, "changes", "made", plan.run))
-    with tempfile.TemporaryFile() as names, tempfile.TemporaryFile() as errors:
-        names.write(b"".join(name.encode("utf-8", "surrogateescape") + b"\0" for name, _, _ in listed))
-        names.seek(0)
-        with (
-            subprocess.Popen(
-                home.python("changes", "send", plan.run), stdin=names, stdout=subprocess.PIPE, stderr=errors
-            ) as there,
-            subprocess.Popen(
-                to.python("changes", "put", plan.run), stdin=subprocess.PIPE, stderr=errors
-            ) as here,
-        ):
-            home.limit(there)
-            to.limit(here)
-            assert there.stdout is not None
-            assert here.stdin is not None
-            _pass_on(listed, there.stdout, here.stdin)
-            there.stdout.close()
-            if here.wait() != 0 or there.wait() != 0:
-                errors.seek(0)
-                raise RepriseError(
-                    f"cannot copy prepared files from {home.name} to {to.name}: {last_line(errors.read())}",
-                    "check that both have enough free memory",
-                )
-
-
-def _pass_on(listed: list[tuple[str, int, str]], source: IO[bytes], to: IO[bytes]) -> None:
-    try:
-        to.write(json.dumps(listed).encode() + b"\n")
-        shutil.copyfileobj(source, to)
-        to.close()
-    except OSError:
-        return  # its status says so
+    names = b"".join(name.encode("utf-8", "surrogateescape") + b"\0" for name, _, _ in listed)
+    head = json.dumps(listed).encode() + b"\n"
+    there, here = home.python("changes", "send", plan.run), to.python("changes", "put", plan.run)
+    if (complaint := passed_on(there, here, names, head)) is not None:
+        what = f"cannot copy prepared files from {home.name} to {to.name}: {complaint}"
+        raise RepriseError(what, "check that both have enough free memory")

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cli import linux
+from cli import linux, programs
 from cli.errors import SIGNALS
 
 _STARTED = b"nsd started"
@@ -23,12 +23,9 @@ _PATIENCE_S = 5.0
 
 
 def _start(nsd: str, config: str) -> subprocess.Popen[bytes]:
-    return linux.start_bound(
-        [nsd, "-d", "-c", config],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        end_by=signal.SIGTERM,
-    )
+    argv = [*linux.bound(programs.packaged("setpriv"), "TERM"), nsd, "-d", "-c", config]
+    null = subprocess.DEVNULL
+    return subprocess.Popen(argv, stdin=null, stdout=null, stderr=subprocess.PIPE)
 
 
 def _pass_on(children: list[subprocess.Popen[bytes]], nsd: str, configs: list[str]) -> None:

@@ -18,7 +18,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -38,7 +37,9 @@ from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
 from cli.executor import machine, netns
 from cli.plan import network, privileges
 from cli.plan.planned import Folder
+from cli.process import Process
 from cli.progress import Progress
+from cli.servers import kinds
 from cli.tools.zones_compare import Record, denial, differing, normalized, records
 from cli.zones import zone_plan, zonefile
 from cli.zones.zone_plan import AddressMap
@@ -213,9 +214,8 @@ def _meta_server(folder: Path, found: AddressMap) -> Iterator[int]:
     host = hosts.of(_HOST)
     assert host is not None
     batch = (folder / "plan" / "meta-1.ip").read_text(encoding="ascii")
-    log = folder / "named.log"
     try:
-        with linux.inside(host), log.open("wb") as output:
+        with linux.inside(host):
             ip = programs.packaged("ip")
             subprocess.run([ip, "-batch", "-"], input=batch, text=True, check=True, capture_output=True)
             argv = [
@@ -230,26 +230,15 @@ def _meta_server(folder: Path, found: AddressMap) -> Iterator[int]:
                 "-c",
                 f"{folder}/plan/named-1.conf",
             ]
-            server = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-            )
+            server = Process.started(argv, folder / "named.log", name="named")
         try:
-            _await_ready(server, log)
+            server.until("all zones loaded", _READY_S, kinds.REASON)
             yield host
         finally:
-            server.send_signal(signal.SIGTERM)
-            server.wait()
+            server.send(signal.SIGTERM)
+            server.reap()
     finally:
         os.close(host)
-
-
-def _await_ready(server: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + _READY_S
-    while b"all zones loaded" not in log.read_bytes():
-        if server.poll() is not None or time.monotonic() > end:
-            last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
-            raise RepriseError(f"named does not serve the zones: {''.join(last)}", "see `reprise doctor`")
-        time.sleep(0.05)
 
 
 # --- asking -----------------------------------------------------------------------------------------------

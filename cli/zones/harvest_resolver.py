@@ -6,21 +6,21 @@ user without any capability. It gets its capture as an open file, since the fold
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
 from cli import linux, programs
 from cli.errors import RepriseError
+from cli.process import Process
 from cli.servers import kinds, named_lines
 
 CAPTURE = "upstream-{}.dnstap"  # by the number of the run
@@ -43,7 +43,7 @@ class Resolver:
         self._made = Path(tempfile.mkdtemp(prefix="reprise-harvest-", dir="/var/tmp"))
         self._user = _user()
         self._file = -1
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
         self.port = _free_port()
 
     def __enter__(self) -> Self:
@@ -68,16 +68,10 @@ class Resolver:
             os.fchown(self._file, self._user.pw_uid, self._user.pw_gid)
             rights = _rights(self._user)
         log = self._output / "named.log"
-        with log.open("wb") as output:
-            self._process = subprocess.Popen(
-                [*rights, *bound, named, "-g", "-c", str(config)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                pass_fds=(self._file,),
-            )
-        self._await_ready(self._process, log)
+        log.unlink(missing_ok=True)
+        argv = [*rights, *bound, named, "-g", "-c", str(config)]
+        self._process = Process.started(argv, log, name="named", held=(self._file,))
+        self._process.until(" running\n", _READY_S, kinds.REASON)
 
     def __exit__(self, *_: object) -> None:
         try:
@@ -104,7 +98,7 @@ class Resolver:
 
     def ended(self) -> bool:
         """Whether it has ended by itself."""
-        return self._process is not None and self._process.poll() is not None
+        return self._process is not None and self._process.has_ended()
 
     def size(self) -> int:
         """Size of the capture so far, in bytes."""
@@ -112,14 +106,9 @@ class Resolver:
 
     def stop(self) -> bool:
         """Ends it in order; whether its capture is whole."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-            try:
-                self._process.wait(_END_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        return self._process is not None and self._process.returncode == 0
+        with contextlib.suppress(RepriseError):  # it was killed
+            return self._process is not None and self._process.stop(limit_s=_END_S) == 0
+        return False
 
     def _config(self) -> str:
         """Queries carry DO, as BIND's always do. Without QNAME minimization (RFC 9156), because the names in
@@ -145,15 +134,6 @@ class Resolver:
 }};
 controls {{ }};
 {servers}"""
-
-    def _await_ready(self, process: subprocess.Popen[bytes], log: Path) -> None:
-        end = time.monotonic() + _READY_S
-        while b" running\n" not in log.read_bytes():
-            if process.poll() is not None or time.monotonic() > end:
-                said = log.read_text(encoding="utf-8", errors="replace").strip()
-                why = kinds.reason(said) or said.rpartition("\n")[2]
-                raise RepriseError(f"named does not start: {why}", f"see {log}")
-            time.sleep(0.05)
 
 
 def _user() -> pwd.struct_passwd | None:
