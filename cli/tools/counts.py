@@ -44,39 +44,22 @@ def junit(text: str) -> Counts:
     """Counts of a JUnit file, with the reason of every failure and skip and the time of every test."""
     total = Counts()
     for case in ElementTree.fromstring(text).iter("testcase"):
-        skip = case.find("skipped")
-        times = (Timed(float(case.get("time") or 0), _name(case)),)
-        if _failed_behind_a_skip(case) or _has_failed(case):
-            total += Counts(failed=1, times=times, failures=(_failure(case),))
-        elif skip is not None or case.get("status") in ("notrun", "disabled"):
+        name, group = case.get("name") or "", case.get("classname") or ""
+        name = name if group in ("", name) else f"{group}: {name}"  # the module's for pytest
+        times = (Timed(float(case.get("time") or 0), name),)
+        output, status = case.findtext("system-out") or "", case.get("status")
+        found = [one for kind in ("failure", "error") if (one := case.find(kind)) is not None]
+        # GoogleTest: to ctest a program that failed or crashed is skipped when one of its tests is.
+        crashed = "[  SKIPPED ]" in output and "[  PASSED  ]" not in output
+        if found or status == "fail" or "[  FAILED  ]" in output or crashed:
+            said = " ".join((found[0].get("message") or "").split()) if found else ""
+            total += Counts(failed=1, times=times, failures=(f"{name}: {said}"[:_LINE].removesuffix(": "),))
+        elif (skip := case.find("skipped")) is not None or status in ("notrun", "disabled"):
             reason = (skip.get("message") if skip is not None else None) or "no reason given"
             total += Counts(skipped=1, notes=(f"{case.get('name')}: {' '.join(reason.split())}",))
         else:
             total += Counts(passed=1, times=times)
     return total
-
-
-def _has_failed(case: ElementTree.Element) -> bool:
-    return case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail"
-
-
-def _failure(case: ElementTree.Element) -> str:
-    """The test's name, and the first words of what it says."""
-    found = next((one for kind in ("failure", "error") if (one := case.find(kind)) is not None), None)
-    said = " ".join((found.get("message") or "").split()) if found is not None else ""
-    return f"{_name(case)}: {said}"[:_LINE].removesuffix(": ")
-
-
-def _failed_behind_a_skip(case: ElementTree.Element) -> bool:
-    """A GoogleTest program that failed or crashed; to ctest it is skipped when one of its tests is."""
-    output = case.findtext("system-out") or ""
-    return "[  FAILED  ]" in output or ("[  SKIPPED ]" in output and "[  PASSED  ]" not in output)
-
-
-def _name(case: ElementTree.Element) -> str:
-    """pytest's class name is the module, ctest's the test's own name again."""
-    name, group = case.get("name") or "", case.get("classname") or ""
-    return name if group in ("", name) else f"{group}: {name}"
 
 
 def longest(times: Iterable[Timed], most: int = 10) -> list[str]:

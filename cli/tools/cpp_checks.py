@@ -1,4 +1,4 @@
-"""The checks of the C++ code that take long: unit tests by ctest, clang-tidy and headers alone by ninja.
+"""The checks of the C++ code that take long: unit tests by ctest, clang-tidy by ninja.
 
 The preset `tidy` has every file read by clang-tidy as it is compiled, and compiles every header alone. So
 ninja knows what has passed in this folder and did not change since, and ccache what has in others. Files that
@@ -137,36 +137,22 @@ def affected(names: Iterable[str], root: Path = programs.ROOT) -> set[str]:
     return found
 
 
-def _looked_at(targets: dict[str, str], slow: bool, what: str) -> Counts:
-    """Builds the targets of files that changed, or all."""
-    known = None if slow else changed()
-    chosen = set(targets) & affected(known[0]) if known else set(targets)
-    remark = f"{what}: {len(chosen)} of {len(targets)} files" + (
-        f" changed since {known[1]}" if known else ""
-    )
-    begin = time.monotonic()
-    words = ("ninja", "-C", str(_BUILD), "-k", "0", *sorted(targets[one] for one in chosen))
-    counts = tool(*_NICE, *words, title=what) if chosen else Counts(passed=1)
-    failures = (what,) if counts.failed else ()
-    times = (Timed(time.monotonic() - begin, what),)
-    return counts + Counts(remarks=(remark,), failures=failures, times=times)
-
-
 def clang_tidy(slow: bool) -> Counts:
-    """Translation units as clang-tidy reads them; those of tests are left to the slow suite."""
+    """Builds what changed, or all: translation units, which clang-tidy reads, those of tests only in the slow
+    suite; and every header alone, as it includes what it uses.
+    """
     if not configured(_PRESET):
         return Counts(failed=1)
     commands = json.loads((_BUILD / "compile_commands.json").read_text(encoding="utf-8"))
     units = [one["file"] for one in commands if not one["file"].startswith(str(programs.ROOT / "build"))]
-    ours = {os.path.relpath(one, programs.ROOT): f"{one}^" for one in units}
-    return _looked_at(
-        {one: ours[one] for one in ours if slow or not _TEST_FILE.search(one)}, slow, "clang-tidy"
-    )
-
-
-def headers(slow: bool) -> Counts:
-    """Every header is compiled alone: it includes what it uses."""
-    if not configured(_PRESET):
-        return Counts(failed=1)
+    targets = {os.path.relpath(one, programs.ROOT): f"{one}^" for one in units}
+    targets = {one: target for one, target in targets.items() if slow or not _TEST_FILE.search(one)}
     listed = run("ninja", "-C", str(_BUILD), "-t", "targets", "all").stdout
-    return _looked_at({name: target for target, name in _HEADER_OBJECT.findall(listed)}, slow, "headers")
+    targets |= {name: target for target, name in _HEADER_OBJECT.findall(listed)}
+    known = None if slow else changed()
+    chosen = sorted(
+        targets[one] for one in targets.keys() & (affected(known[0]) if known else targets.keys())
+    )
+    remark = f"{len(chosen)} of {len(targets)} files" + (f" changed since {known[1]}" if known else "")
+    words = (*_NICE, "ninja", "-C", str(_BUILD), "-k", "0", *chosen)
+    return (tool(*words, title="clang-tidy") if chosen else Counts(passed=1)) + Counts(remarks=(remark,))

@@ -12,7 +12,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from cli.tools import building, cpp_checks, packages
 from cli.tools.building import Release
 from cli.tools.checking import Check, files, together, tool
 from cli.tools.counts import Counts, Timed, longest
-from cli.tools.cpp_checks import clang_tidy, ctest, ctest_programs, gtest, headers
+from cli.tools.cpp_checks import clang_tidy, ctest, ctest_programs, gtest, reported
 
 _DATA_SKIP = re.compile(  # the reasons to skip that CI accepts: data that are not there, and a container
     r"shared data|\w+_data_test:|kernel threads are not visible in this PID namespace$"
@@ -30,6 +30,7 @@ _DATA_SKIP = re.compile(  # the reasons to skip that CI accepts: data that are n
 _AT_ONCE = max(3, os.cpu_count() or 1)  # Python tests, which wait more than they compute
 _GTEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
 _PYTEST = re.compile(r"^def (test_\w+)\(", re.MULTILINE)
+_PYTHON = (sys.executable, "-m")
 _MOST = 50  # failures that are named at the end
 _CPP = (".cc", ".hh")
 # Words of the field, names, and parts of "\\n" and "\\t" with what follows, that codespell takes for slips.
@@ -44,20 +45,23 @@ def command_test(
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if listing:
         cases, functions = tests()
-        parts = {"checks": [one.name for one in single_checks(False)], "C++ test programs": ctest_programs()}
+        known = [one.name for one in (*linters(), *compiled(True), *beside(False))]
+        parts = {"checks": known, "C++ test programs": ctest_programs()}
         for title, names in {**parts, "C++ tests": cases, "Python tests": functions}.items():
             sys.stdout.write("".join(f"{line}\n" for line in (f"{title}:", *(f"  {one}" for one in names))))
         return 0
     if name is not None:
-        return _finish(_carried_out(check) for check in chosen(name, slow))
-    return _finish(_all(linters(), changed_checks() if only_changed else checks(slow)))
+        return _finish(map(_carried_out, chosen(name, slow)))
+    if only_changed:
+        return _finish(_all(linters(), changed_checks(), []))
+    return _finish(_all(linters(), compiled(slow), beside(slow)))
 
 
-def _all(cheap: Sequence[Check], dear: Sequence[Check]) -> Iterable[Counts]:
-    """What costs little comes first, several at once."""
+def _all(cheap: Sequence[Check], dear: Sequence[Check], last: Sequence[Check]) -> Iterator[Counts]:
+    """What costs little comes first, several at once, and what can be done beside each other last."""
     yield from together([partial(_carried_out, check) for check in cheap])
-    for check in dear:
-        yield _carried_out(check)
+    yield from map(_carried_out, dear)
+    yield from together([partial(_carried_out, check) for check in last])
 
 
 def _carried_out(check: Check) -> Counts:
@@ -100,29 +104,29 @@ def linters() -> list[Check]:
         Check("clang-format", lambda: tool("clang-format-19", "--dry-run", "--Werror", *cpp)),
         Check("ruff", lambda: tool(f"{python}/ruff", "check", ".")),
         Check("ruff format", lambda: tool(f"{python}/ruff", "format", "--check", ".")),
-        Check("mypy", lambda: tool(sys.executable, "-m", "mypy")),
+        Check("mypy", lambda: tool(*_PYTHON, "mypy")),
         Check("shellcheck", lambda: tool("shellcheck", *scripts)),
         Check("codespell", lambda: tool("codespell", "-L", _DNS_WORDS, *words)),
     ]
 
 
-def checks(slow: bool) -> list[Check]:
-    """What builds, in the order of its price."""
-    return [
-        Check("ctest asan", partial(ctest, "asan", slow)),
-        *(slow_checks() if slow else []),
-        Check("programs", release),
-        Check("pytest, clang-tidy and headers beside it", partial(pytest_and_tidy, slow)),
-    ]
-
-
-def slow_checks() -> list[Check]:
-    """What the long suite adds before the Python tests; slow ones of these come with the others."""
-    return [
+def compiled(slow: bool) -> list[Check]:
+    """C++ tests by ctest, those of the long suite too, and then the programs that the Python tests start."""
+    asan, tsan = partial(ctest, "asan", slow), partial(ctest, "tsan", slow=True)
+    longer = [
         Check("ctest dev", partial(ctest, "dev", slow=True)),
-        Check("ctest tsan, the reader's thread", partial(ctest, "tsan", slow=True, only=["controller_test"])),
-        Check("ctest tsan, mutate's threads", partial(ctest, "tsan", slow=True, only=["mutator_pipe_test"])),
+        Check("ctest tsan, the reader's thread", partial(tsan, only=["controller_test"])),
+        Check("ctest tsan, mutate's threads", partial(tsan, only=["mutator_pipe_test"])),
     ]
+    return [Check("ctest asan", asan), *(longer if slow else []), Check("programs", release)]
+
+
+def beside(slow: bool) -> list[Check]:
+    """clang-tidy computes while the Python tests, also those with real namespaces, mostly wait; it is niced,
+    so it does not disturb them. pyproject.toml leaves out slow ones.
+    """
+    words = (*(("-m", "") if slow else ()), "-n", str(_AT_ONCE), "--dist", "worksteal")
+    return [Check("pytest", partial(_pytest, words)), Check("clang-tidy", partial(clang_tidy, slow))]
 
 
 def release() -> Counts:
@@ -139,19 +143,9 @@ def release() -> Counts:
     return Counts(passed=1)
 
 
-def pytest_and_tidy(slow: bool) -> Counts:
-    """clang-tidy computes while the Python tests mostly wait; it is niced, so it does not disturb them."""
-    beside = [lambda: _pytest(*_whole(slow)), lambda: clang_tidy(slow) + headers(slow)]
-    return sum(together(beside), Counts())
-
-
-def _whole(slow: bool) -> tuple[str, ...]:
-    """For all Python tests, also those with real namespaces; pyproject.toml leaves out slow ones."""
-    return (*(("-m", "") if slow else ()), "-n", str(_AT_ONCE), "--dist", "worksteal")
-
-
-def _pytest(*arguments: str) -> Counts:
-    return cpp_checks.reported(sys.executable, "-m", "pytest", "-q", *arguments, report="--junit-xml={}")
+def _pytest(words: tuple[str, ...]) -> Counts:
+    built = release()
+    return built if built.failed else reported(*_PYTHON, "pytest", "-q", *words, report="--junit-xml={}")
 
 
 def changed_checks() -> list[Check]:
@@ -165,25 +159,12 @@ def changed_checks() -> list[Check]:
     linked = cpp_checks.to_be_linked()
     return [
         *([Check("ctest asan", partial(ctest, "asan", slow=False, only=linked))] if linked else []),
-        *([Check("Python tests", partial(_python_tests, (*python, "-m", "not slow")))] if python else []),
+        *([Check("Python tests", partial(_pytest, tuple(python)))] if python else []),
         Check("clang-tidy", partial(clang_tidy, False)),
-        Check("headers", partial(headers, False)),
     ]
 
 
 # --- by name ----------------------------------------------------------------------------------------------
-
-
-def single_checks(slow: bool) -> list[Check]:
-    """Everything that can be asked for by its name alone."""
-    looked = [
-        Check("clang-tidy", partial(clang_tidy, slow)),
-        Check("headers", partial(headers, slow)),
-        Check("ctest asan", partial(ctest, "asan", slow)),
-        Check("programs", release),
-        Check("pytest", partial(_python_tests, _whole(slow))),
-    ]
-    return [*linters(), *looked, *slow_checks()]
 
 
 def tests() -> tuple[list[str], list[str]]:
@@ -209,7 +190,8 @@ def chosen(name: str, slow: bool) -> list[Check]:
     """The checks that a name means: checks, whole names of tests or parts of them. It is a usage error when
     there are none.
     """
-    if checks := [one for one in single_checks(slow) if one.name.lower() == name.lower()]:
+    known = (*linters(), *compiled(True), *beside(slow))
+    if checks := [one for one in known if one.name.lower() == name.lower()]:
         return checks
     cases, functions = tests()
     plain = name.split("[", 1)[0]
@@ -224,9 +206,4 @@ def chosen(name: str, slow: bool) -> list[Check]:
     )  # by itself, with parameters
     found = [Check(one, partial(ctest, "asan", slow=True, only=[one])) for one in built]
     found += [Check("C++ tests", partial(gtest, forms))] if cpp else []
-    return found + ([Check("Python tests", partial(_python_tests, ("-m", "", *python)))] if python else [])
-
-
-def _python_tests(arguments: tuple[str, ...]) -> Counts:
-    built = release()
-    return built if built.failed else _pytest(*arguments)
+    return found + ([Check("Python tests", partial(_pytest, ("-m", "", *python)))] if python else [])

@@ -34,7 +34,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, ...]]:
     monkeypatch.setattr(selftest, "ctest_programs", lambda: {"core_test": "", "proxy_test": ""})
     monkeypatch.setattr(selftest, "ctest", lambda *_, only, **__: note("ctest", *only))
     monkeypatch.setattr(selftest, "gtest", lambda forms: note("gtest", *forms.split(":")[::3]))
-    monkeypatch.setattr(selftest, "_python_tests", lambda words: note("pytest", *words[2:]))
+    monkeypatch.setattr(selftest, "_pytest", lambda words: note("pytest", *words[2:]))
     return ran
 
 
