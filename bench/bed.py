@@ -30,7 +30,7 @@ class Measured(Process):
     """A program whose use of the processor is written to the readings at its end."""
 
     def reap(self) -> int:
-        """Its exit status."""
+        """The exit status, once it has ended."""
         if self.exit is None:
             readings = Log(self.log.with_name("readings.jsonl"))
             self.has_ended(None)

@@ -57,7 +57,6 @@ def size(options: Options) -> Size:
 
 
 def closed_loop(transport: str, in_flight: int, *more: str) -> tuple[str, ...]:
-    """The controller's options."""
     return ("--transport", transport, "--fast", "--in-flight", str(in_flight), *more)
 
 
@@ -66,8 +65,6 @@ def closed_loop(transport: str, in_flight: int, *more: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Tcp:
-    """Rows of `bench tcp`."""
-
     session: Session
     how: Size
     plain: TcpSink = field(default_factory=TcpSink)
@@ -206,7 +203,6 @@ class Tls:
         return proof_steps(self.session, "tls", self.trust(), self.identity)
 
     def floor(self, row: str, connections: int, sources: int, *more: str) -> Step:
-        """OpenSSL's own cost."""
         words = ("--port", str(TLS_PORT), "--ca", str(self.identity.authority), "--name", NAME, *more)
         return self.step(row, "openssl", floor(connections, _TLS_IN_FLIGHT, sources, words, name="openssl"))
 

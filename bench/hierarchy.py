@@ -40,7 +40,7 @@ class Size:
 
     @property
     def tool(self) -> str:
-        """In the table."""
+        """Its name in the table."""
         return f"{self.form}-{self.zones}"
 
 

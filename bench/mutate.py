@@ -39,7 +39,7 @@ class Change:
 
     @property
     def name(self) -> str:
-        """In the table."""
+        """Its name in the table."""
         return "reprise" if self.jobs == 1 else f"reprise-jobs-{self.jobs}"
 
 

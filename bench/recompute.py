@@ -46,7 +46,6 @@ class Run(dict[str, Any]):
         return self[name]
 
     def value(self, formula: str) -> Any:
-        """Of a formula."""
         return eval(formula, vars(raw), self)
 
 
@@ -67,7 +66,7 @@ def runs_of(top: pathlib.Path, info: dict[str, Any], spans: raw.Spans) -> Groups
 
 
 def shown(run: Run) -> dict[str, Any]:
-    """By unit."""
+    """The value in words, by its unit."""
     if "shown" not in run:
         run["shown"] = {unit: run.value(formula) for where, unit, formula in SHOWN if run.is_for(where)}
     found: dict[str, Any] = run["shown"]
@@ -79,7 +78,6 @@ def entry(row: str, tool: str, unit: str, values: list[float]) -> dict[str, Any]
 
 
 def figures(groups: Groups) -> Shown:
-    """What is shown."""
     return [
         entry(*key, unit, [value for run in runs if (value := shown(run)[unit]) is not None])
         for key, runs in groups.items()
@@ -283,7 +281,6 @@ def recompute(top: pathlib.Path) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Prints the JSON object."""
     if len(sys.argv) != 2:
         sys.stderr.write("usage: recompute.py RESULT-FOLDER\n")
         return 2

@@ -36,7 +36,6 @@ _QUESTION = ("dns.id", "dns.qry.name", "dns.qry.type")
 
 
 def load(path: pathlib.Path) -> Any:
-    """A JSON file."""
     return json.loads(path.read_text())
 
 
@@ -355,7 +354,7 @@ class Readings(list[Reading]):
         return int(self.gain(value, "link", "ip"))
 
     def seconds(self, who: str, kind: str) -> float:
-        """Between both readings."""
+        """Seconds of processor time between two readings."""
         return float(self.gain(lambda row: row["mono_ns"], who, kind) / NS)
 
     def busy(self) -> float:
@@ -401,7 +400,6 @@ class Readings(list[Reading]):
 
 
 def readings(folder: pathlib.Path) -> Readings:
-    """Of a run."""
     return Readings(map(json.loads, (folder / "readings.jsonl").read_text().splitlines()))
 
 

@@ -78,7 +78,6 @@ class Session:
 
     @property
     def traces(self) -> Path:
-        """What is sent."""
         path = self.folder / "traces"
         path.mkdir(exist_ok=True)
         return path

@@ -61,7 +61,6 @@ class Identity:
 
     @property
     def authority(self) -> Path:
-        """Its file."""
         return self.folder / "ca.pem"
 
     def make(self, key_type: str) -> None:

@@ -166,7 +166,7 @@ def served(folder: Path, server: Kind, zone_file: Path, way: Way, source_mode: s
 
 
 def command_lines(bed: ServedBed) -> list[list[str]]:
-    """Of server and front."""
+    """The command lines of server and front."""
     return [[*program.argv] for program in bed.measured.values()]
 
 

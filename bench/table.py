@@ -10,7 +10,6 @@ _HEAD = ("row", "tool", "unit", "min", "median", "max", "n")
 
 
 def render(result: dict[str, Any]) -> str:
-    """All that recompute.py found."""
     parts = [
         f"{_head(result)}: {result['steal_s']} s of steal in {result['seconds']} s, "
         f"{result['seconds_with_steal']} seconds with steal",

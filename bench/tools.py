@@ -27,7 +27,7 @@ class Program:
     argv: list[str]
 
     def run(self, bed: Bed) -> list[list[str]]:
-        """Its command line."""
+        """Runs it to its end; its command line."""
         if (status := bed.start(CLIENT, self.argv, self.name, CLIENT_CORE).wait(_LIMIT_S)) != 0:
             raise RepriseError(f"{self.name} ended with status {status}", f"see {bed.folder}")
         return [self.argv]
@@ -106,7 +106,6 @@ class Reprise:
         return self.start(bed).finish()
 
     def start(self, bed: Bed) -> Tree:
-        """Starts the tree."""
         wrap = () if self.may_load_bpf else (programs.packaged("setpriv"), _NO_BPF)
         distributor = bed.start_distributor(1, queriers=self.queriers, wrap=wrap, core=CLIENT_CORE)
         options = ("--source-mode", bed.source_mode, *self.controller)
@@ -116,7 +115,7 @@ class Reprise:
 
 
 class Tool(Protocol):
-    """What can be measured."""
+    """A program that can be measured."""
 
     def run(self, bed: Bed) -> list[list[str]]:
         """Runs it to its end in a bed; returns its command lines."""

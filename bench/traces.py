@@ -18,7 +18,6 @@ _OPT = struct.pack("!BHHIH", 0, 41, 4096, 0, 0)
 
 
 def name(index: int) -> str:
-    """Question number `index`."""
     return f"n{index:06d}.bench.example"
 
 
@@ -55,7 +54,6 @@ def write_hold(path: Path, sources: int, rate: int, hold_s: int) -> None:
 
 
 def write(path: Path, packets: Iterator[bytes]) -> None:
-    """A capture of `datagram`s."""
     with path.open("wb") as file:
         file.write(struct.pack("<IHHiIII", _NANOSECOND_MAGIC, 2, 4, 0, 0, 65535, _RAW_IP))
         while batch := b"".join(islice(packets, _BATCH)):

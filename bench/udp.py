@@ -13,8 +13,6 @@ from bench.tools import Program, Reprise, dnsperf, kxdpgun
 
 @dataclass(frozen=True)
 class Size:
-    """How much is sent."""
-
     queries: int
     names: int
     sources: int

@@ -16,7 +16,6 @@ _PAUSE_S = 0.2
 
 
 def lines() -> list[str]:
-    """The counters now."""
     stamps = f"{time.monotonic_ns()} {time.time_ns()}"
     with Path("/proc/stat").open(encoding="ascii") as file:
         return [f"{stamps} {line}" for line in file if line.startswith("cpu")]

@@ -97,7 +97,7 @@ class Evidence:
     _names: set[bytes] = field(default_factory=set)  # of those denied, as they stand in messages
 
     def learn(self, delegation: Delegation) -> None:
-        """A referral."""
+        """Notes the zone cut of a referral."""
         owner, names = delegation
         self.ns_sets[owner][names] += 1
 

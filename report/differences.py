@@ -42,7 +42,7 @@ def class_named(text: str) -> str:
 
 
 def answer_text(reply: bytes) -> str:
-    """As dig prints it."""
+    """The answer section, a line for each record as dig prints it."""
     if not reply:
         return "no answer"
     try:

@@ -193,7 +193,7 @@ def _painted(
 
 
 def _errors(tallies: Mapping[str, Sequence[Tally]]) -> Drawn:
-    """Those of repeats together."""
+    """Timing errors of all repeats together."""
     return curves.error_cdf(
         {name: Distribution.of(one.errors_of() for one in repeats) for name, repeats in tallies.items()}
     )

@@ -58,7 +58,7 @@ def micro(value: float | None) -> str:
 
 
 def comparison_text(result: Json) -> str:
-    """What `reprise compare` prints."""
+    """What `reprise compare` prints of a comparison."""
     return "\n\n".join([*_comparison_parts(result), *_unexplained_part(result)])
 
 

@@ -42,7 +42,6 @@ def render(library: Path) -> Render:
 
 
 def nodes(request: ElementTree.Element) -> dict[str, str]:
-    """Addresses by node."""
     found = {}
     for node in request.findall(f"{RSPEC}node"):
         [ip] = node.findall(f"{RSPEC}interface/{RSPEC}ip")

@@ -62,7 +62,6 @@ def records(ended: Ended, host: str = "*") -> Records:
 
 
 def latencies_ms(found: Records) -> Any:
-    """Of the answered."""
     return found["latency_ns"][found["status"] == Status.ANSWERED] / MS
 
 

@@ -338,7 +338,6 @@ class EarlyData:
         return buffer.raw[: got.value] if done == self.SUCCESS else b""
 
     def answer(self, ssl: ctypes.c_void_p, data: bytes) -> int:
-        """The number of queries."""
         queries = list(messages(data))
         for query in queries:
             answer, put = framed(echo(query)), ctypes.c_size_t(0)

@@ -20,7 +20,6 @@ _SAID = re.compile(
 
 
 def said(ended: Ended) -> tuple[int, float]:
-    """Seconds and bytes."""
     found = _SAID.search(ended.errors)
     assert found is not None, ended.errors
     return int(found[1]), float(found[2]) * _UNITS[found[3]]

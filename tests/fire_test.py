@@ -29,7 +29,6 @@ def bed(tmp_path: Path) -> Iterator[Bed]:
 
 
 def fire(bed: Bed, folder: Path, *words: str) -> Ended:
-    """From a client's host."""
     trace = synth(folder / "made.pcap", "--queries", str(QUERIES), "--rate", "400")
     with bed.inside(network.client(1)):
         return reprise(folder, "fire", "--trace", str(trace), *words)

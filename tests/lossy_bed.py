@@ -58,7 +58,6 @@ class Pair:
                 channel.sendto(b"query", (to or ADDRESS[version], port))
 
     def answer(self, version: int, count: int) -> None:
-        """Datagrams from the host."""
         with self.bed.inside(HOST), socket.socket(FAMILY[version], socket.SOCK_DGRAM) as channel:
             for _ in range(count):
                 with contextlib.suppress(PermissionError):

@@ -83,7 +83,6 @@ def stop(victim: str, seconds: float, running: Running) -> None:
 
 
 def ip(running: Running, *words: str) -> str:
-    """`ip` on client1."""
     inside = [programs.packaged("nsenter"), "-t", str(running.offspring(DISTRIBUTOR)[0]), "-n"]
     argv = [*inside, programs.packaged("ip"), *words]
     return subprocess.run(argv, stdout=subprocess.PIPE, encoding="ascii", check=True).stdout

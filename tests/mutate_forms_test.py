@@ -34,7 +34,6 @@ def captures() -> list[Path]:
 
 
 def mutate(*argv: str | Path, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    """Runs `reprise-mutator mutate`."""
     command = [programs.own("reprise-mutator"), "mutate", *map(str, argv)]
     return subprocess.run(command, input=stdin, capture_output=True, check=True)
 
@@ -50,7 +49,6 @@ def plain(capture: Path, folder: Path) -> Path:
 
 
 def through_all_forms(capture: Path, folder: Path) -> Path:
-    """Capture, text, stream, capture."""
     text, stream, back = folder / "a.tsv", folder / "a.rps", folder / "a.pcap"
     mutate(capture, "-o", text)
     mutate(text, "-o", stream)

@@ -27,8 +27,6 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True)
 class Done:
-    """A run of mutate."""
-
     status: int
     stderr: str
     rules: list[dict[str, int]]

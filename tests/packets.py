@@ -125,7 +125,6 @@ def write_frames(path: Path, frames: Iterable[bytes]) -> Path:
 
 
 def udp(time: int, source: str, port: int, message: bytes) -> bytes:
-    """One captured UDP query."""
     head = struct.pack("!HHHH", port, _SERVER_PORT, 8 + len(message), 0)
     return captured(time, source, _SERVER, UDP, head + message)
 

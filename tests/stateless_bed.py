@@ -123,7 +123,6 @@ class StatelessBed(BareBed):
         return self.start_named(SERVER, config, name=BIND)
 
     def restart_bind(self) -> None:
-        """After it was killed."""
         self.started.remove(self.bind)
         self.bind = self.serve_bind(self.zones)
 
@@ -158,12 +157,10 @@ class StatelessBed(BareBed):
         self.process = process.until("event=ready")
 
     def restart_front(self, *options: str) -> None:
-        """With other options."""
         self.stop_front()
         self.start_front(*options)
 
     def stop_front(self) -> dict[str, Any]:
-        """Its last statistics."""
         if self.process is None:
             return {}
         process, self.process = self.process, None

@@ -60,8 +60,6 @@ class Exchange:
 
 @dataclass
 class Outcome:
-    """What came back."""
-
     messages: list[bytes] = field(default_factory=list)
     end: End = End.SILENT
     rest: bytes = b""  # after the last whole message
@@ -89,8 +87,6 @@ def _exchange(pieces: tuple[bytes, ...], answers: int, more: dict[str, object]) 
 
 
 class _Talk:
-    """One connection."""
-
     def __init__(self, sock: socket.socket, exchange: Exchange) -> None:
         self.sock, self.exchange = sock, exchange
         self.loop = asyncio.get_running_loop()
@@ -188,7 +184,6 @@ async def exchange(sock: socket.socket, server: tuple[str, int], what: Exchange)
 
 
 def datagram(sock: socket.socket, server: tuple[str, int], query: bytes, limit_s: float = 3.0) -> bytes:
-    """The answer over UDP."""
     with sock:
         sock.settimeout(limit_s)
         sock.connect(server)

@@ -191,7 +191,6 @@ def echoed(asked: Exchange, seen: Outcome) -> bool:
 
 
 def is_clean(asked: Exchange, seen: Outcome) -> bool:
-    """Answered, or closed."""
     return echoed(asked, seen) or (not seen.messages and seen.end in (End.CLOSED, End.RESET))
 
 

@@ -85,7 +85,6 @@ class ReferenceBed(BareBed):
             set_offloads(self.hosts.of(host), interface, NO_OFFLOADS)
 
     def start_nsd_server(self, port: int = 53, minimal: bool = True) -> Process:
-        """NSD with zone transfers."""
         wanted, site = self._server("nsd", port, minimal)
         transfers = "    provide-xfr: 0.0.0.0/0 NOKEY\n    provide-xfr: ::0/0 NOKEY\n"
         config = self.folder / "nsd.conf"

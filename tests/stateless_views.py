@@ -135,7 +135,6 @@ def compare(truth: Sequence[View], seen: Sequence[View], outcome: Outcome, kerne
 
 
 def difference(truth: View, seen: View) -> Verdict:
-    """How one answer differs."""
     keys = sorted(key for key in {*truth, *seen} if truth.get(key) != seen.get(key))
     if not keys:
         return Verdict(SAME)

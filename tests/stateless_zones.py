@@ -46,7 +46,6 @@ def _soa(zone: str, serial: int) -> Record:
 
 
 def base(zone: str, serial: int = OLD_SERIAL) -> list[Record]:
-    """What every zone has."""
     return [
         _soa(zone, serial),
         Record(zone, _TTL, "NS", f"ns.{zone}"),

@@ -152,7 +152,6 @@ class Capture(beds.Capture):
         self._packets: list[Packet] | None = None
 
     def packets(self) -> list[Packet]:
-        """All so far."""
         if self._packets is None:
             self.stop()
             assert "\n0 packets dropped by kernel" in self.program.text(), self.program.text()

@@ -336,7 +336,6 @@ class Planned:
 
 
 def plan(zones: Path, out: Path, *options: str) -> Planned:
-    """Runs the planner."""
     program = programs.own("reprise-zonebuilder")
     done = subprocess.run(
         [program, "plan", str(zones), "-o", str(out), *options], capture_output=True, text=True, check=False
@@ -416,7 +415,6 @@ class Difference:
     got: bytes
 
     def text(self) -> str:
-        """For people."""
         return (
             f"at {self.source}: {self.question}\n--- truth\n{_text(self.wanted)}\n--- got\n{_text(self.got)}"
         )

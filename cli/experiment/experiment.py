@@ -245,7 +245,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def describe(kind: Any) -> str:
-    """A type in words."""
+    """What values of a type are called in messages."""
     words = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
     if _is_list(kind):
         return f"a list, each {' or '.join(describe(one) for one, _ in choices(typing.get_args(kind)[0]))}"

@@ -21,7 +21,6 @@ def _without_nul(text: str) -> str:
 
 
 def doc(text: str) -> Any:
-    """What a key means."""
     return Field(description=text)
 
 

@@ -270,7 +270,7 @@ def _check_hedge(experiment: Experiment) -> None:
 
 
 def peer(text: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int | None]:
-    """ADDR, ADDR:PORT or [ADDR]:PORT."""
+    """Address and port of ADDR, ADDR:PORT or [ADDR]:PORT."""
     match = re.fullmatch(r"\[([^]]+)\]:(\d+)|([\d.]+):(\d+)", text, re.ASCII)
     host, port = (match[1] or match[3], int(match[2] or match[4])) if match else (text, None)
     try:

@@ -30,7 +30,7 @@ _EVERYTHING = ("0.0.0.0/0", "::/0")
 
 @dataclass(frozen=True)
 class Host:
-    """One network namespace."""
+    """A network namespace, or a machine."""
 
     name: str
 

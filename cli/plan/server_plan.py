@@ -251,7 +251,6 @@ def _ready(experiment: Experiment, facts: Facts, name: str, hint: str) -> Ready:
 
 
 def _proxy(experiment: Experiment, facts: Facts) -> Process:
-    """A packaged front."""
     server, kind = experiment.server, KINDS[experiment.server.front]
     lines = experiment.front is not None and experiment.front.config is not None
     user = facts.users.get(kind.program, "")

@@ -37,7 +37,7 @@ class ZoneFile:
     text: str
 
     def entry(self) -> dict[str, Any]:
-        """Its entry in zones.json."""
+        """What zones.json says of it."""
         return {"name": self.name, "file": self.file, "addresses": list(self.addresses)}
 
 

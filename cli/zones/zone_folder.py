@@ -41,7 +41,7 @@ class Entry:
     addresses: tuple[str, ...] | None = None
 
     def entry(self) -> dict[str, Any]:
-        """Its entry in zones.json."""
+        """What zones.json says of it."""
         made: dict[str, Any] = {"name": self.name, "file": self.file}
         return made if self.addresses is None else {**made, "addresses": list(self.addresses)}
 

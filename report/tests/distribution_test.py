@@ -20,7 +20,6 @@ SECOND = 1_000_000_000
 
 
 def samples(count: int, seed: int = 1) -> Values:
-    """From nanoseconds to minutes."""
     return np.exp(np.random.default_rng(seed).uniform(0, 25, count)).astype(np.int64)
 
 

@@ -36,7 +36,6 @@ def line_of(axes: Axes, label: str) -> Line2D:
 
 
 def steady(count: int, latency: int = MS) -> list[Query]:
-    """Ten queries a second."""
     return [Query(n, n * SECOND // 10, n * SECOND // 10, latency) for n in range(count)]
 
 
