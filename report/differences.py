@@ -42,7 +42,7 @@ def class_named(text: str) -> str:
 
 
 def answer_text(reply: bytes) -> str:
-    """The answer section, a line for each record as dig prints it."""
+    """A reply in text as dig prints it, or why it cannot be read."""
     if not reply:
         return "no answer"
     try:

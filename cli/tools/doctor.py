@@ -48,26 +48,16 @@ class Finding:
         return f"{self.state:<8} {self.subject:<12} {self.detail}" + (f"; {self.hint}" if self.hint else "")
 
 
+def judged(good: bool, subject: str, detail: str, hint: str) -> Finding:
+    """What is well, or else limited, with a hint."""
+    return Finding(OK, subject, detail) if good else Finding(LIMITED, subject, detail, hint)
+
+
 def command_doctor(results: Path) -> int:
     """Prints every finding; 1 when something is missing."""
     checks: tuple[Callable[[], Finding], ...] = (
-        system,
-        kernel,
-        packages,
-        servers,
-        built,
-        namespaces,
-        fast_mode,
-        stateless,
-        interfaces,
-        data_paths,
-        descriptors,
-        local_ports,
-        connections,
-        clocksource,
-        wakeups,
-        buffers,
-        steal,
+        *(system, kernel, packages, servers, built, namespaces, fast_mode, stateless, interfaces),
+        *(data_paths, descriptors, local_ports, connections, clocksource, wakeups, buffers, steal),
         lambda: space(results),
     )
     found = []
@@ -81,11 +71,8 @@ def command_doctor(results: Path) -> int:
 def system() -> Finding:
     """The release of the system, and whether the tests run on it."""
     name, tested = linux.system()
-    if tested:
-        return Finding(OK, "system", f"{name}, tested")
-    return Finding(
-        LIMITED, "system", f"{name or 'no name'}, not tested", f"Reprise is tested on {linux.TESTED}"
-    )
+    detail = f"{name or 'no name'}, {'' if tested else 'not '}tested"
+    return judged(tested, "system", detail, f"Reprise is tested on {linux.TESTED}")
 
 
 def servers() -> Finding:
@@ -98,16 +85,15 @@ def judge_servers(versions: Mapping[str, str]) -> Finding:
     there = {KINDS[name]: version for name, version in versions.items() if version}
     detail = ", ".join(f"{kind.title} {version}" for kind, version in there.items()) or "none is installed"
     untested = [line for kind, version in there.items() if (line := kind.untested(version))]
-    return Finding(LIMITED if untested else OK, "servers", detail, "; ".join(untested))
+    return judged(not untested, "servers", detail, "; ".join(untested))
 
 
 def kernel() -> Finding:
     """The design asks for nothing newer than Debian 12's kernel."""
     release = platform.release()
     numbers = tuple(int(part) for part in release.split("-", 1)[0].split(".")[:2] if part.isdigit())
-    if numbers >= (5, 10):
-        return Finding(OK, "kernel", release)
-    return Finding(LIMITED, "kernel", f"{release} is older than what is tested", "use Linux 6.1 or newer")
+    detail = release if numbers >= (5, 10) else f"{release} is older than what is tested"
+    return judged(detail == release, "kernel", detail, "use Linux 6.1 or newer")
 
 
 def packages() -> Finding:
@@ -128,10 +114,8 @@ def judge_packages(listed: Mapping[str, Sequence[str]], absent: Collection[str])
         names = sorted(name for names in by_section.values() for name in names)
         hint = f"for {later}: apt install {' '.join(names)}"
         return Finding(OK, "packages", f"{count} are installed", hint)
-    detail = f"{count} are installed" + (
-        f"; those for {later} come with the commands that need them" if later else ""
-    )
-    return Finding(OK, "packages", detail)
+    rest = f"; those for {later} come with the commands that need them" if later else ""
+    return Finding(OK, "packages", f"{count} are installed{rest}")
 
 
 def built() -> Finding:
@@ -144,34 +128,34 @@ def built() -> Finding:
     if absent:
         hint = "apt install --reinstall reprise" if programs.INSTALLED else "run ./reprise, which builds them"
         return Finding(MISSING, "programs", ", ".join(absent), hint)
-    return Finding(
-        OK, "programs", f"{', '.join(name.removeprefix('reprise-') for name in _PROGRAMS)} are built"
-    )
+    names = ", ".join(name.removeprefix("reprise-") for name in _PROGRAMS)
+    return Finding(OK, "programs", f"{names} are built")
 
 
 def namespaces() -> Finding:
     """Really makes the smallest topology in a sandbox and throws it away."""
     who = "root" if os.geteuid() == 0 else "an unprivileged user namespace"
-    read, write = os.pipe()
     try:
-        runtime = sandbox.runtime_folder()
-        status = sandbox.run(lambda _life: _try_network(write), runtime, own_network=True)
+        status, trouble = _tried(_try_network)
     except RepriseError as error:
         return Finding(MISSING, "namespaces", error.what, error.hint)
-    finally:
-        os.close(write)
-    with os.fdopen(read, "r", encoding="utf-8") as answer:
-        trouble = answer.read()
     if status != 0:
-        return Finding(
-            MISSING,
-            "namespaces",
-            trouble or "cannot be made",
-            "run as root, or allow unprivileged user namespaces",
-        )
+        hint = "run as root, or allow unprivileged user namespaces"
+        return Finding(MISSING, "namespaces", trouble or "cannot be made", hint)
     if trouble:
         return Finding(LIMITED, "namespaces", f"made by {who}; settings refused: {trouble}", "run as root")
     return Finding(OK, "namespaces", f"local topology can be made by {who}")
+
+
+def _tried(what: Callable[[int], int]) -> tuple[int, str]:
+    """Calls it in a sandbox; its exit status and what it has written to the descriptor that it is given."""
+    read, write = os.pipe()
+    with os.fdopen(read, "r", encoding="utf-8") as answer:
+        try:
+            status = sandbox.run(lambda _life: what(write), sandbox.runtime_folder(), own_network=True)
+        finally:
+            os.close(write)
+        return status, answer.read()
 
 
 def _try_network(answer: int) -> int:
@@ -198,23 +182,16 @@ def fast_mode() -> Finding:
 def judge_fast_mode(answer: str) -> Finding:
     """The line of reprise-packet-check as a finding."""
     kind, _, reason = answer.partition(" ")
+    detail, hint = f"not available ({reason or answer})", "run as root"
     if kind == "xdp":
-        return Finding(OK, "fast mode", 'source mode "packet" sends frames and receives by XDP')
-    if kind == "ring" and "clang-19" in reason:
-        return Finding(
-            LIMITED,
-            "fast mode",
-            "XDP is not built; it comes with the first run in source mode packet",
-            "apt-get install clang-19",
-        )
-    if kind == "ring":
-        return Finding(
-            LIMITED,
-            "fast mode",
-            f"receives by a packet ring, at about twice the cost ({reason})",
-            "run as root on Linux 5.18 or newer for XDP",
-        )
-    return Finding(LIMITED, "fast mode", f"not available ({reason or answer})", "run as root")
+        detail = 'source mode "packet" sends frames and receives by XDP'
+    elif kind == "ring" and "clang-19" in reason:
+        detail = "XDP is not built; it comes with the first run in source mode packet"
+        hint = "apt-get install clang-19"
+    elif kind == "ring":
+        detail = f"receives by a packet ring, at about twice the cost ({reason})"
+        hint = "run as root on Linux 5.18 or newer for XDP"
+    return judged(kind == "xdp", "fast mode", detail, hint)
 
 
 def stateless() -> Finding:
@@ -227,14 +204,13 @@ def stateless() -> Finding:
 
 def judge_stateless(types: bytes | None) -> Finding:
     """What BTF, the kernel's type information, says; None where it has none."""
-    subject, hint = "stateless", "use Linux 6.9 or newer with CONFIG_SYN_COOKIES"
     if types is None:
         what = 'server.front = "bpf" cannot be used: the kernel has no type information (BTF)'
-        return Finding(LIMITED, subject, what, 'use server.front = "reference", or a kernel with BTF')
+        return Finding(LIMITED, "stateless", what, 'use server.front = "reference", or a kernel with BTF')
     if b"\0bpf_sk_assign_tcp_reqsk\0" in types:
-        return Finding(OK, subject, 'server.front = "bpf" can give connections to the kernel\'s TCP')
+        return Finding(OK, "stateless", 'server.front = "bpf" can give connections to the kernel\'s TCP')
     what = 'server.front = "bpf" works only with front.promote = false: no bpf_sk_assign_tcp_reqsk'
-    return Finding(LIMITED, subject, what, hint)
+    return Finding(LIMITED, "stateless", what, "use Linux 6.9 or newer with CONFIG_SYN_COOKIES")
 
 
 def interfaces() -> Finding:
@@ -258,18 +234,12 @@ def data_paths() -> Finding:
     """What hierarchies need: a ruleset (its guards are one) and a TUN device, made in a sandbox."""
     if programs.find("nft") is None:
         hint = f"apt-get install {programs.package_of('nft')}"
-        return Finding(
-            LIMITED, "hierarchies", "nft is not installed and comes with the first hierarchy", hint
-        )
-    read, write = os.pipe()
+        what = "nft is not installed and comes with the first hierarchy"
+        return Finding(LIMITED, "hierarchies", what, hint)
     try:
-        sandbox.run(lambda _life: _try_data_paths(write), sandbox.runtime_folder(), own_network=True)
+        return judge_data_paths(_tried(_try_data_paths)[1].splitlines())
     except RepriseError as error:
         return Finding(LIMITED, "hierarchies", error.what, error.hint)
-    finally:
-        os.close(write)
-    with os.fdopen(read, "r", encoding="utf-8") as answer:
-        return judge_data_paths(answer.read().splitlines())
 
 
 def _try_data_paths(answer: int) -> int:
@@ -289,15 +259,12 @@ def _try_data_paths(answer: int) -> int:
 
 def judge_data_paths(works: list[str]) -> Finding:
     """The data paths that work as a finding."""
+    detail, hint = 'data_path "tun" and "nft" work', ""
     if "nft" not in works:
-        return Finding(
-            LIMITED, "hierarchies", "nftables do not work in a namespace", "use a kernel with nf_tables"
-        )
-    if "tun" not in works:
-        return Finding(
-            LIMITED, "hierarchies", 'no TUN device: only data_path = "nft"', "as root: chmod 666 /dev/net/tun"
-        )
-    return Finding(OK, "hierarchies", 'data_path "tun" and "nft" work')
+        detail, hint = "nftables do not work in a namespace", "use a kernel with nf_tables"
+    elif "tun" not in works:
+        detail, hint = 'no TUN device: only data_path = "nft"', "as root: chmod 666 /dev/net/tun"
+    return judged(not hint, "hierarchies", detail, hint)
 
 
 def descriptors() -> Finding:
@@ -305,9 +272,9 @@ def descriptors() -> Finding:
     limit = facts.descriptors()
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     detail = f"{limit} a process (soft limit now {soft}, raised by each run)"
-    if limit >= 16_384:
-        return Finding(OK, "descriptors", detail)
-    return Finding(LIMITED, "descriptors", detail, "raise the hard limit (ulimit -Hn, limits.conf) to 65536")
+    return judged(
+        limit >= 16_384, "descriptors", detail, "raise the hard limit (ulimit -Hn, limits.conf) to 65536"
+    )
 
 
 def local_ports() -> Finding:
@@ -316,9 +283,9 @@ def local_ports() -> Finding:
         int(word) for word in Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split()
     )
     detail = f"{high - low + 1} local ports outside of namespaces ({low}-{high})"
-    if high - low >= 20_000:
-        return Finding(OK, "ports", detail)
-    return Finding(LIMITED, "ports", detail, 'sysctl -w net.ipv4.ip_local_port_range="1024 65535"')
+    return judged(
+        high - low >= 20_000, "ports", detail, 'sysctl -w net.ipv4.ip_local_port_range="1024 65535"'
+    )
 
 
 def connections() -> Finding:
@@ -351,11 +318,9 @@ def clocksource() -> Finding:
         current = (base / "current_clocksource").read_text("ascii").strip()
     except OSError:
         return Finding(LIMITED, "clock", "the clock source is not shown", "mount /sys")
-    if current in ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"):
-        return Finding(OK, "clock", current)
-    return Finding(
-        LIMITED, "clock", f"{current} is slow to read", "boot with clocksource=tsc where the CPU allows it"
-    )
+    is_fast = current in ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")
+    detail = current if is_fast else f"{current} is slow to read"
+    return judged(is_fast, "clock", detail, "boot with clocksource=tsc where the CPU allows it")
 
 
 def wakeups() -> Finding:
@@ -363,9 +328,9 @@ def wakeups() -> Finding:
     late = sorted(measure_wakeups(_WAKEUPS, _WAKEUP_GAP_NS))
     median, high = late[len(late) // 2] / 1000, late[int(len(late) * 0.99)] / 1000
     detail = f"sleepers wake {median:.0f} us late at the median, {high:.0f} us at p99"
-    if high <= _LATE_US:
-        return Finding(OK, "timers", detail)
-    return Finding(LIMITED, "timers", detail, "stop other work on this machine, or give it whole cores")
+    return judged(
+        high <= _LATE_US, "timers", detail, "stop other work on this machine, or give it whole cores"
+    )
 
 
 def measure_wakeups(count: int, gap_ns: int) -> list[int]:
@@ -383,9 +348,9 @@ def buffers() -> Finding:
     """Largest receive buffer a socket may ask for."""
     most = int(Path("/proc/sys/net/core/rmem_max").read_text("ascii"))
     detail = f"receive buffers up to {most // 1024} KiB"
-    if most >= 1 << 20 or os.geteuid() == 0:
-        return Finding(OK, "buffers", detail)
-    return Finding(LIMITED, "buffers", detail, "sysctl -w net.core.rmem_max=8388608")
+    return judged(
+        most >= 1 << 20 or os.geteuid() == 0, "buffers", detail, "sysctl -w net.core.rmem_max=8388608"
+    )
 
 
 def steal() -> Finding:
@@ -393,9 +358,7 @@ def steal() -> Finding:
     fields = [int(word) for word in Path("/proc/stat").read_text("ascii").split("\n", 1)[0].split()[1:]]
     share = fields[7] / max(1, sum(fields[:8])) if len(fields) > 7 else 0.0
     detail = f"{share:.2%} of the time since boot was stolen by the hypervisor"
-    if share < 0.01:
-        return Finding(OK, "steal", detail)
-    return Finding(LIMITED, "steal", detail, "compare CPU seconds, and leave out seconds with steal")
+    return judged(share < 0.01, "steal", detail, "compare CPU seconds, and leave out seconds with steal")
 
 
 def space(results: Path) -> Finding:
@@ -403,6 +366,4 @@ def space(results: Path) -> Finding:
     folder = existing(results)
     free = shutil.disk_usage(folder).free
     detail = f"{free / (1 << 30):.1f} GiB free for results in {folder}"
-    if free >= _SPACE_BYTES:
-        return Finding(OK, "space", detail)
-    return Finding(LIMITED, "space", detail, "make room, or choose another folder with -o")
+    return judged(free >= _SPACE_BYTES, "space", detail, "make room, or choose another folder with -o")
