@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from cli.errors import RepriseError
 from cli.experiment.schema import Experiment, Rtt, Tls
 from cli.plan import host_settings, network, privileges
-from cli.plan.planned import RESULTS, RUN, Facts, Figure, HostStep, Process, Ready, Step, Stop
+from cli.plan.planned import RESULTS, RUN, Facts, Figure, HostStep, Process, Ready, Step, Stop, flags
 
 SOURCES = f"{RESULTS}/rtts.tsv"  # by = "source": the trace's round trips as a table
 TUN = "reprise1"
@@ -33,14 +33,14 @@ def options(rtt: Rtt) -> tuple[str, ...]:
     """The delay options of reprise-proxy, for every subcommand."""
     table = SOURCES if rtt.by == "source" else rtt.table
     drawn = rtt.distribution or rtt.observed
-    return (
-        *(("--rtt-ms", f"{rtt.rtt_ms:g}") if rtt.rtt_ms is not None else ()),
-        *(("--rtt-table", table) if table else ()),
-        *(("--rtt-distribution", drawn) if drawn else ()),
-        *(("--jitter-ms", f"{rtt.jitter_ms:g}") if rtt.jitter_ms else ()),
-        *(("--loss-percent", f"{rtt.loss_percent:g}") if rtt.loss_percent else ()),
-        *(("--seed", str(rtt.seed)) if rtt.seed != 1 else ()),
-        *(("--realtime",) if rtt.realtime else ()),
+    return flags(
+        rtt_ms=None if rtt.rtt_ms is None else f"{rtt.rtt_ms:g}",
+        rtt_table=table or None,
+        rtt_distribution=drawn or None,
+        jitter_ms=f"{rtt.jitter_ms:g}" if rtt.jitter_ms else None,
+        loss_percent=f"{rtt.loss_percent:g}" if rtt.loss_percent else None,
+        seed=rtt.seed if rtt.seed != 1 else None,
+        realtime=rtt.realtime,
     )
 
 
@@ -48,14 +48,8 @@ def steps(experiment: Experiment, facts: Facts, trace: str) -> list[Step]:
     """by = "source": the round trips of the sources of `trace`, the one that is played."""
     if experiment.rtt is None or experiment.rtt.by != "source":
         return []
-    argv = (
-        facts.programs["reprise-mutator"],
-        "rtts",
-        trace,
-        "-o",
-        SOURCES,
-        *(text for port in experiment.replay.ports for text in ("--port", str(port))),
-    )
+    ports = flags(port=experiment.replay.ports)
+    argv = (facts.programs["reprise-mutator"], "rtts", trace, "-o", SOURCES, *ports)
     return [Step("rtts", "taking the trace's round trips", argv)]
 
 
@@ -128,12 +122,8 @@ def _hosts(experiment: Experiment) -> tuple[str, ...]:
 
 def _proxy(rtt: Rtt, host: str, facts: Facts) -> Process:
     argv = (
-        facts.programs["reprise-proxy"],
-        "delay",
-        "--tun",
-        TUN,
-        "--stats",
-        f"{RESULTS}/delay-{host}-@turn@.json",
+        *(facts.programs["reprise-proxy"], "delay"),
+        *flags(tun=TUN, stats=f"{RESULTS}/delay-{host}-@turn@.json"),
         *options(rtt),
         *privileges.proxy_options(facts),
     )

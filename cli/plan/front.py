@@ -9,7 +9,7 @@ from __future__ import annotations
 from cli.errors import want
 from cli.experiment.schema import Experiment, Front
 from cli.plan import network, terms
-from cli.plan.planned import RESULTS, Facts, HostStep, Management, Process, Ready, Stop
+from cli.plan.planned import RESULTS, Facts, HostStep, Management, Process, Ready, Stop, flags
 
 ROLE = "front"
 _TUN = "stateless0"
@@ -55,14 +55,8 @@ def _interfaces(experiment: Experiment, management: Management | None) -> tuple[
 
 def _front(experiment: Experiment, facts: Facts, interface: str, fronts: int) -> Process:
     ident = ROLE if fronts == 1 else f"{ROLE}-{interface}"
-    argv = (
-        *_program(experiment, facts, interface),
-        "--port",
-        str(experiment.server.port),
-        "--stats",
-        f"{RESULTS}/{ident}.json",
-        *options(experiment),
-    )
+    own = flags(port=experiment.server.port, stats=f"{RESULTS}/{ident}.json")
+    argv = (*_program(experiment, facts, interface), *own, *options(experiment))
     return Process(
         ident,
         ROLE,
@@ -76,20 +70,22 @@ def _front(experiment: Experiment, facts: Facts, interface: str, fronts: int) ->
 
 
 def _program(experiment: Experiment, facts: Facts, interface: str) -> tuple[str, ...]:
-    words = ("stateless", "--front", experiment.server.front, "--interface", interface)
-    return (facts.programs["reprise-proxy"], *words)
+    words = flags(front=experiment.server.front, interface=interface)
+    return (facts.programs["reprise-proxy"], "stateless", *words)
 
 
 def options(experiment: Experiment) -> tuple[str, ...]:
     given, default = experiment.front or Front(), Front()
-    early = () if given.early_ack is None else (f"--{'' if given.early_ack else 'no-'}early-ack",)
-    return (
-        *(("--tun", _TUN, "--active", "1") if experiment.server.front == "reference" else ()),
-        *(("--timeout", str(given.timeout_ms)) if given.timeout_ms != default.timeout_ms else ()),
-        *early,
-        *(() if given.axfr_detect is None else ("--axfr-detect", str(int(given.axfr_detect)))),
-        *(("--fin-last",) if given.fin_last else ()),
-        *(() if given.promote else ("--no-promote",)),
-        *(("--entries", str(given.entries)) if given.entries != default.entries else ()),
-        *(("--truncate-udp", str(given.truncate_udp)) if given.truncate_udp else ()),
+    reference = experiment.server.front == "reference"
+    return flags(
+        tun=_TUN if reference else None,
+        active=1 if reference else None,
+        timeout=given.timeout_ms if given.timeout_ms != default.timeout_ms else None,
+        early_ack=given.early_ack,
+        no_early_ack=given.early_ack is False,
+        axfr_detect=None if given.axfr_detect is None else int(given.axfr_detect),
+        fin_last=given.fin_last,
+        no_promote=not given.promote,
+        entries=given.entries if given.entries != default.entries else None,
+        truncate_udp=given.truncate_udp or None,
     )

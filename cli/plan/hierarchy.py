@@ -41,6 +41,7 @@ from cli.plan.planned import (
     Refused,
     Step,
     Stop,
+    flags,
     shell,
 )
 from cli.servers.kind import ResolverSite
@@ -178,14 +179,13 @@ def _bring_zones(emulated: Hierarchy, facts: Facts) -> Step:
         return Step("zones", "copying the zones", argv, facts.module_env)
     if emulated.capture is not None:
         warnings = f"{WORLD}/warnings.txt"
-        argv = facts.module("cli.zones.build", emulated.capture, "-o", WORLD, "--dnssec", emulated.dnssec)
-        argv += ("--warnings", warnings, *(("--skip-bad",) if emulated.skip_bad else ()))
+        options = flags(dnssec=emulated.dnssec, warnings=warnings, skip_bad=emulated.skip_bad)
+        argv = facts.module("cli.zones.build", emulated.capture, "-o", WORLD, *options)
         return Step("build", "building the zones", argv, _builder_env(facts), warnings=warnings)
     synth = emulated.synth
     assert synth is not None, "the rules want zones"
-    options = ("--zones", str(synth.zones), "--seed", str(synth.seed), "--shape", synth.shape)
-    signed = ("--signed",) if synth.signed else ()
-    argv = facts.module("cli", "zones", "synth", "-o", WORLD, *options, *signed)
+    options = flags(zones=synth.zones, seed=synth.seed, shape=synth.shape, signed=synth.signed)
+    argv = facts.module("cli", "zones", "synth", "-o", WORLD, *options)
     return Step("zones", "making the zones", argv, facts.module_env)
 
 
@@ -198,35 +198,18 @@ def _builder_env(facts: Facts) -> dict[str, str]:
 
 def _plan_options(experiment: Experiment) -> tuple[str, ...]:
     emulated = _emulated(experiment)
-    return (
-        WORLD,
-        "-o",
-        PLAN,
-        "--engine",
-        emulated.engine,
-        "--form",
-        emulated.form,
-        "--instances",
-        str(emulated.instances),
-        *(
-            word
-            for number, _, _ in _resolvers(experiment)
-            for word in ("--resolver", ",".join(hierarchy_network.upstream(number)))
-        ),
-        *(
-            word
-            for prefix in (
-                *network.own_prefixes(experiment.topology.clients),
-                *addresses.PREFIXES,
-            )
-            for word in ("--reserved", prefix)
-        ),
-        *(("--skip-bad",) if emulated.skip_bad else ()),
-        *(word for state in _refused_signatures(emulated) for word in ("--refuse-signatures", state)),
-        "--need-root",
-        "--warnings",
-        f"{PLAN}/warnings.txt",
+    options = flags(
+        engine=emulated.engine,
+        form=emulated.form,
+        instances=emulated.instances,
+        resolver=[",".join(hierarchy_network.upstream(number)) for number, _, _ in _resolvers(experiment)],
+        reserved=(*network.own_prefixes(experiment.topology.clients), *addresses.PREFIXES),
+        skip_bad=emulated.skip_bad,
+        refuse_signatures=_refused_signatures(emulated),
+        need_root=True,
+        warnings=f"{PLAN}/warnings.txt",
     )
+    return (WORLD, "-o", PLAN, *options)
 
 
 def _sites(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
@@ -238,19 +221,16 @@ def _sites(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
         for instance, _ in _metas(experiment)
     ]
     return (
-        "--engine",
-        emulated.engine,
-        "--edns-size",
-        str(emulated.edns_size),
-        *(() if emulated.minimal_responses else ("--full-responses",)),
-        "--folder",
-        f"{RUN}/meta{{}}",
-        "--user",
-        facts.users.get(KINDS[emulated.engine].program, ""),
-        "--descriptors",
-        str(facts.descriptors),
+        *flags(
+            engine=emulated.engine,
+            edns_size=emulated.edns_size,
+            full_responses=not emulated.minimal_responses,
+            folder=f"{RUN}/meta{{}}",
+            user=facts.users.get(KINDS[emulated.engine].program, ""),
+            descriptors=facts.descriptors,
+        ),
         *(f"--server-version={facts.version(emulated.engine, host)}" for _, host in _metas(experiment)),
-        *(word for hop in hops for word in ("--next-hop", ",".join(str(one) for one in hop))),
+        *flags(next_hop=[",".join(map(str, hop)) for hop in hops]),
     )
 
 
@@ -382,17 +362,14 @@ def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Proce
 
 def _proxy(experiment: Experiment, facts: Facts, side: str, number: int, host: str) -> Process:
     emulated = _emulated(experiment)
-    resolver = ("--resolver", str(number)) if side == "resolver" else ()
+    options = flags(
+        tun=hierarchy_setup.TUN,
+        map=f"{SERVED}/map.tsv",
+        resolver=number if side == "resolver" else None,
+        stats=f"{RESULTS}/proxy-{host}-@turn@.json",
+    )
     argv = (
-        facts.programs["reprise-proxy"],
-        side,
-        "--tun",
-        hierarchy_setup.TUN,
-        "--map",
-        f"{SERVED}/map.tsv",
-        *resolver,
-        "--stats",
-        f"{RESULTS}/proxy-{host}-@turn@.json",
+        *(facts.programs["reprise-proxy"], side, *options),
         *(delay.options(emulated.rtt) if emulated.rtt else ()),
         *privileges.proxy_options(facts),
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cli.experiment.schema import Experiment
-from cli.plan.planned import RESULTS, RUN, Facts, File, Step
+from cli.plan.planned import RESULTS, RUN, Facts, File, Step, flags
 
 RULE_FILE = f"{RUN}/rules.toml"
 CHANGED = f"{RESULTS}/trace.rps"
@@ -38,21 +38,15 @@ def steps(experiment: Experiment, facts: Facts, trace: str) -> tuple[Step, ...]:
     mutate = experiment.mutate
     if mutate is None:
         return ()
-    argv = (
-        facts.programs["reprise-mutator"],
-        "mutate",
-        trace,
-        "-o",
-        CHANGED,
-        "--report",
-        REPORT,
-        *(text for port in experiment.replay.ports for text in ("--port", str(port))),
-        *(("--rules", mutate.rules) if mutate.rules else ()),
-        *(("--rules", RULE_FILE) if mutate.rule else ()),
-        *(("--seed", str(mutate.seed)) if mutate.seed is not None else ()),
-        *(("--malformed", mutate.malformed) if mutate.malformed else ()),
-        *(("--jobs", str(facts.cores)) if facts.cores > 1 else ()),
+    words = flags(
+        report=REPORT,
+        port=experiment.replay.ports,
+        rules=(mutate.rules or None, RULE_FILE if mutate.rule else None),
+        seed=mutate.seed,
+        malformed=mutate.malformed or None,
+        jobs=facts.cores if facts.cores > 1 else None,
     )
+    argv = (facts.programs["reprise-mutator"], "mutate", trace, "-o", CHANGED, *words)
     return (Step("mutate", "changing the trace", argv),)
 
 

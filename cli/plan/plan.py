@@ -40,6 +40,7 @@ from cli.plan.planned import (
     Ready,
     Step,
     Stop,
+    flags,
 )
 from cli.servers import kinds
 
@@ -200,13 +201,8 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
     emulated = experiment.emulated
     steps = hierarchy.steps(experiment, facts) if emulated else []
     if experiment.trace is None and experiment.generate is None and experiment.synth is not None:
-        argv = (
-            facts.programs["reprise-mutator"],
-            "synth",
-            *replay_options.synth(_synth_options(experiment)),
-            "-o",
-            mutation.trace_path(experiment),
-        )
+        options = (*flags(**_synth_options(experiment)), "-o", mutation.trace_path(experiment))
+        argv = (facts.programs["reprise-mutator"], "synth", *options)
         steps.append(Step("synth", "making the trace", argv))
     if experiment.generate is not None and experiment.mutate is not None:
         argv = facts.call(
@@ -272,28 +268,18 @@ def _queriers(experiment: Experiment, facts: Facts, client: str) -> int:
 
 
 def _tls(name: str) -> tuple[str, ...]:
-    return ("--cert", f"{RUN}/tls/{name}.pem", "--key", f"{RUN}/tls/{name}.key", "--ca", f"{RUN}/tls/ca.pem")
+    return flags(cert=f"{RUN}/tls/{name}.pem", key=f"{RUN}/tls/{name}.key", ca=f"{RUN}/tls/ca.pem")
 
 
 def _distributor(experiment: Experiment, facts: Facts, index: int, before: tuple[Process, ...]) -> Process:
     name = network.client(index)
     port = _control_port(experiment, index)
-    replay = experiment.replay
+    listen, queriers = f"{_control_address(experiment, index)}:{port}", _queriers(experiment, facts, name)
     argv = (
-        facts.programs["reprise-querier"],
-        "distribute",
-        "--run-id",
-        facts.run,
-        "--listen",
-        f"{_control_address(experiment, index)}:{port}",
-        "--name",
-        name,
+        *(facts.programs["reprise-querier"], "distribute"),
+        *flags(run_id=facts.run, listen=listen, name=name),
         *_tls(name),
-        "--results",
-        RESULTS,
-        "--queriers",
-        str(_queriers(experiment, facts, name)),
-        *(("--cpus", replay.cpus) if replay.cpus else ()),
+        *flags(results=RESULTS, queriers=queriers, cpus=experiment.replay.cpus or None),
         *replay_options.source_prefixes(experiment, index),
     )
     return Process(
@@ -324,27 +310,20 @@ def _client_samplers(experiment: Experiment, facts: Facts) -> tuple[Process, ...
 def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Process, ...]) -> Process:
     server = experiment.server
     children = [
-        text
-        for index in range(1, experiment.topology.clients + 1)
-        for text in (
-            "--distributor",
-            f"{network.client(index)}={_control_address(experiment, index)}:"
-            f"{_control_port(experiment, index)}",
-        )
+        f"{network.client(one)}={_control_address(experiment, one)}:{_control_port(experiment, one)}"
+        for one in range(1, experiment.topology.clients + 1)
     ]
     argv = (
         facts.programs["reprise-controller"],
         *replay_options.trace_or_generator(experiment, mutation.played_path(experiment)),
-        "--run-id",
-        facts.run,
-        *children,
+        *flags(run_id=facts.run, distributor=children),
         *_tls("controller"),
-        "--results",
-        RESULTS,
-        *(text for address in server_plan.asked(experiment) for text in ("--server", address)),
-        "--server-port",
-        str(server.port),
-        *(("--allow-public",) if server.allow_public else ()),
+        *flags(
+            results=RESULTS,
+            server=server_plan.asked(experiment),
+            server_port=server.port,
+            allow_public=server.allow_public,
+        ),
         *replay_options.options(experiment),
         *replay_options.authority(experiment, server_plan.AUTHORITY),
     )

@@ -11,7 +11,7 @@ from cli.experiment import addresses, rules
 from cli.experiment.schema import Experiment, Tls
 from cli.experiment.settings import ReplaySettings, TlsSettings
 from cli.plan import network
-from cli.plan.planned import RUN, File
+from cli.plan.planned import RUN, File, flags
 
 SETTINGS = f"{RUN}/settings.toml"
 
@@ -21,12 +21,10 @@ def trace_or_generator(experiment: Experiment, trace: str) -> tuple[str, ...]:
     generate = experiment.generate
     if generate is None or experiment.mutate is not None:
         return (trace,)
-    return (
-        "--generate",
-        f"{generate.name}/{generate.type}",
-        "--generate-sources",
-        str(generate.sources),
-        *(("--generate-rd",) if experiment.wants_recursion else ()),
+    return flags(
+        generate=f"{generate.name}/{generate.type}",
+        generate_sources=generate.sources,
+        generate_rd=experiment.wants_recursion,
     )
 
 
@@ -65,8 +63,7 @@ def _lines(values: dict[str, Any]) -> Iterator[str]:
 
 def options(experiment: Experiment) -> tuple[str, ...]:
     """The file of settings, and what is not a setting."""
-    confirmed = ("--confirm-return-path",) if experiment.replay.shows_trace_addresses else ()
-    return ("--options", SETTINGS, *confirmed)
+    return flags(options=SETTINGS, confirm_return_path=experiment.replay.shows_trace_addresses)
 
 
 def authority(experiment: Experiment, own: str) -> tuple[str, ...]:
@@ -84,26 +81,12 @@ def _own_prefixes(experiment: Experiment) -> tuple[str, ...]:
     return own if experiment.replay.shows_trace_addresses else ()
 
 
-def synth(table: dict[str, Any]) -> list[str]:
-    """[synth] keys become options of the same name: `junk_share = 0.2` is `--junk-share 0.2`."""
-    options: list[str] = []
-    for key, value in table.items():
-        name = "--" + key.replace("_", "-")
-        if isinstance(value, bool):
-            options += [name] if value else []
-        elif isinstance(value, list):
-            options += [text for one in value for text in (name, str(one))]
-        else:
-            options += [name, str(value)]
-    return options
-
-
 def source_prefixes(experiment: Experiment, index: int) -> tuple[str, ...]:
     """The distributor's options: out of what its queriers take an address for each source."""
     if experiment.replay.source_mode != "mapped":
         return ()
     prefixes = network.source_prefixes(index, experiment.topology.clients)
-    return tuple(word for prefix in prefixes for word in ("--source-prefix", prefix))
+    return flags(source_prefix=prefixes)
 
 
 def peers(experiment: Experiment) -> tuple[str, ...]:

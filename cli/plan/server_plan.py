@@ -21,6 +21,7 @@ from cli.plan.planned import (
     Ready,
     Step,
     Stop,
+    flags,
     shell,
 )
 from cli.servers import command as users_own
@@ -310,25 +311,17 @@ def sampler(
     ident: str, host: str, watched: Mapping[str, str], file: str, experiment: Experiment, facts: Facts
 ) -> Process:
     """Samples a host and process trees (names, and the ids of their processes in the plan) into FILE.csv."""
-    argv = (
-        facts.programs["reprise-sampler"],
-        *(word for name, process in watched.items() for word in ("--process", f"{name}=@pid:{process}@")),
-        "--hz",
-        str(experiment.sample.hz),
-        *(word for device in _tunnels(experiment) for word in ("--skip-interface", device)),
-        *(("--packet-work",) if host == network.SERVER else ()),
-        *(_tcp_ports(experiment) if host == network.SERVER and experiment.has_proxy else ()),
-        "-o",
-        f"{RESULTS}/{file}.csv",
+    # Clients' ends of connections may be on the server's host, too.
+    ports = _ports(experiment) if host == network.SERVER and experiment.has_proxy else ()
+    options = flags(
+        process=[f"{name}=@pid:{process}@" for name, process in watched.items()],
+        hz=experiment.sample.hz,
+        skip_interface=_tunnels(experiment),
+        packet_work=host == network.SERVER,
+        tcp_port=ports,
     )
-    return Process(
-        ident,
-        "sampler",
-        host,
-        argv,
-        after=tuple(watched.values()),
-        ready=_SAMPLES,
-    )
+    argv = (facts.programs["reprise-sampler"], *options, "-o", f"{RESULTS}/{file}.csv")
+    return Process(ident, "sampler", host, argv, after=tuple(watched.values()), ready=_SAMPLES)
 
 
 def _watchers(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
@@ -336,12 +329,9 @@ def _watchers(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
 
     As all share a network, its connections are told from the clients' by their port.
     """
-    argv = (
-        facts.programs["reprise-sampler"],
-        *("--process", f"server={facts.process}", "--hz", str(experiment.sample.hz)),
-        *_tcp_ports(experiment),
-        *("-o", f"{RESULTS}/server.csv"),
-    )
+    watched, ports = f"server={facts.process}", _ports(experiment)
+    options = flags(process=watched, hz=experiment.sample.hz, tcp_port=ports)
+    argv = (facts.programs["reprise-sampler"], *options, "-o", f"{RESULTS}/server.csv")
     return (
         _outside(conditions("server", network.SERVER, "", facts, pid=facts.process)),
         _outside(Process("sampler", "sampler", network.SERVER, argv, ready=_SAMPLES)),
@@ -390,20 +380,8 @@ def tcpdump(
     argv = shell(
         'set -C; to=$1; shift; exec "$@" > "$to"',
         f"{RESULTS}/{file}",
-        facts.programs["tcpdump"],
-        "-i",
-        interface,
-        "-n",
-        "-s",
-        "0",
-        "-B",
-        "65536",
-        "-Z",
-        "root",
-        "--time-stamp-precision=nano",
-        "-w",
-        "-",
-        wanted,
+        *(facts.programs["tcpdump"], "-i", interface, "-n", "-s", "0", "-B", "65536", "-Z", "root"),
+        *("--time-stamp-precision=nano", "-w", "-", wanted),
     )
     return Process(
         ident,
@@ -414,11 +392,6 @@ def tcpdump(
         ready=Ready("log", text="listening on"),
         stop=Stop("SIGINT", 10.0, settle_s=_CAPTURE_SETTLE_S),
     )
-
-
-def _tcp_ports(experiment: Experiment) -> tuple[str, ...]:
-    """Options of the sampler where clients' ends of connections may be on its host, too."""
-    return tuple(word for port in _ports(experiment) for word in ("--tcp-port", str(port)))
 
 
 def _ports(experiment: Experiment) -> tuple[int, ...]:
