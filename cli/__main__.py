@@ -191,7 +191,7 @@ def run_command(options: argparse.Namespace) -> int:
     others: dict[str, Callable[[argparse.Namespace], int]] = {
         "bench": bench.command_bench,
         "zones": _zones_step,
-        "package": _package,
+        "package": lambda given: (debian.command_deb if given.deb else package.command_package)(given.output),
         "fire": fire.command_fire,
         "fuzz": fuzz.command_fuzz,
         "inventory": inventories.command_inventory,
@@ -229,10 +229,6 @@ def _papers(options: argparse.Namespace) -> int:
     from cli.tools import papers_run  # noqa: PLC0415
 
     return papers_run.command_run(options) if options.step == "run" else papers_run.command_report(options)
-
-
-def _package(options: argparse.Namespace) -> int:
-    return debian.command_deb(options.output) if options.deb else package.command_package(options.output)
 
 
 def _zones_step(options: argparse.Namespace) -> int:

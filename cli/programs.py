@@ -42,19 +42,13 @@ SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 def own(name: str) -> str:
     """Path of one of our programs; REPRISE_PROGRAMS names another folder than `BUILT`."""
-    for folder in _folders():
-        path = folder / name
-        # by the rights this process has now: a user given more than his own may be in a folder closed to him
-        if path.is_file() and os.access(path, os.X_OK, effective_ids=True):
-            return str(path)
+    path = Path(os.environ.get("REPRISE_PROGRAMS") or BUILT, name)
+    # by the rights this process has now: a user given more than his own may be in a folder closed to him
+    if path.is_file() and os.access(path, os.X_OK, effective_ids=True):
+        return str(path)
     if INSTALLED:
         raise RepriseError(f"program {name} is missing", "as root: apt install --reinstall reprise")
     raise RepriseError(f"program {name} is not built", "run it with ./reprise, which builds it")
-
-
-def _folders() -> list[Path]:
-    given = os.environ.get("REPRISE_PROGRAMS")
-    return [Path(given)] if given else [BUILT]
 
 
 def cache() -> Path:

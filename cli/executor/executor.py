@@ -300,7 +300,7 @@ class Executor:
             self._main_because = fields.get("because", "").strip('"')
 
     def _until_main_ends(self) -> None:
-        main = self._child(self._plan.main)
+        main = next(child for child in self._started if child.id == self._plan.main)
         self._wait(lambda: not main.running or self._trouble() is not None, None)
         self._note_the_lost()
         if (why := self._why_lost(main.host)) is not None:
@@ -467,9 +467,6 @@ class Executor:
 
     def _why_lost(self, host: str) -> str | None:
         return self._states[self._machine(host)].lost
-
-    def _child(self, ident: str) -> Child:
-        return next(child for child in self._started if child.id == ident)
 
     def _signal(self, child: Child, number: int) -> None:
         self._machine(child.host).signal(child, number)

@@ -219,11 +219,9 @@ class LocalMachine:
         if ready.asks(wanted):
             with linux.inside(self._hosts.of(wanted.source)):
                 return ready.dns_problem(wanted)
-        with linux.inside(self._hosts.of(self._plan.named(ident).host)):
-            return ready.problem(wanted, self._latest(ident))
-
-    def _latest(self, ident: str) -> Child:
-        return next(child for child in reversed(self.children.values()) if child.id == ident)
+        latest = next(child for child in reversed(self.children.values()) if child.id == ident)
+        with linux.inside(self._hosts.of(latest.host)):
+            return ready.problem(wanted, latest)
 
     def said(self, ident: str, keep: bool = False) -> Said:
         what, log = self._plan.named(ident), self._log(ident)

@@ -63,14 +63,9 @@ def check_values(plan: Plan) -> Extent | None:
             if file.content is not None and path.parent == Path(scratch):
                 path.write_text(file.content, encoding="utf-8", errors="surrogateescape")
         for check in plan.checks:
-            said = _carry_out(check, plan.terms.get(check.terms, Terms()), scratch)
-            found = found or _extent(said)
+            word, fields = parse(_carry_out(check, plan.terms.get(check.terms, Terms()), scratch))
+            found = found or (estimate.read(fields) if word == "extent" else None)
     return found
-
-
-def _extent(said: str) -> Extent | None:
-    word, fields = parse(said)
-    return estimate.read(fields) if word == "extent" else None
 
 
 def _filled(word: str, scratch: str) -> str:

@@ -190,7 +190,8 @@ def finish(folder: Folder, status: int) -> int:
     if not has_records(folder.partial):
         if not print_error(found):
             _say_killed(status, "nothing had been replayed, run it again")
-        _tidy(folder.partial, found)
+        if found is None or folder.partial.name not in str(found.get("hint")):  # which names a log there
+            shutil.rmtree(folder.partial, ignore_errors=True)
         return EXIT_FAILED
     if found is None:
         _say_killed(status, _again(folder.partial))
@@ -317,12 +318,6 @@ def _give_plots_a_cache() -> None:
     home = Path(os.environ.get("HOME", "/nonexistent"))
     if not os.access(home, os.W_OK):
         os.environ.setdefault("MPLCONFIGDIR", str(sandbox.runtime_folder().parent / "matplotlib"))
-
-
-def _tidy(folder: Path, found: dict[str, Any] | None) -> None:
-    """A run that replayed nothing leaves its partial folder only when its error names a log there."""
-    if found is None or folder.name not in str(found.get("hint")):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

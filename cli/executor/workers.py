@@ -95,7 +95,8 @@ class Watch:
         for child, complaints, events in servers:
             tree = below(child.pid, listed)
             names = Counter(one.name for one in tree)
-            self._servers.append(_Server(child, complaints, events, _size(child.log), tree, names))
+            begin = child.log.stat().st_size if child.log.exists() else 0
+            self._servers.append(_Server(child, complaints, events, begin, tree, names))
         self._ended: dict[str, list[_Process]] = {}
         self._settled = time.monotonic() + _SETTLING_S
 
@@ -176,10 +177,6 @@ def _about(process: _Process, said: Iterable[str]) -> str:
 
 def _ended_text(process: _Process, server: _Server) -> str:
     return f"process {process.pid} ({process.name}) of {server.child.id} ended during the replay"
-
-
-def _size(log: Path) -> int:
-    return log.stat().st_size if log.exists() else 0
 
 
 def _said(server: _Server, wanted: str) -> list[str]:

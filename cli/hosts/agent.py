@@ -206,7 +206,7 @@ def _serve_plan(channel: Channel, plan: planned.Plan, life: int) -> int:
         "start": lambda ident, turn: local.start(ident, turn).pid,
         "signal": lambda pid, number: local.signal(local.children[pid], number),
     }
-    while not _ends(life) and (asked := channel.next(_SILENCE_S)) is not None:
+    while not select.select([life], [], [], 0)[0] and (asked := channel.next(_SILENCE_S)) is not None:
         channel.answer(answers[asked.pop("do")], **asked)
     _end(local)
     return 0
@@ -219,10 +219,6 @@ def _want_user(plan: planned.Plan) -> None:
             f"the plan runs programs as root, and this host has the user {privileges.USER} for them",
             "give the controller's host this user and the capabilities of docs/privileges.md",
         )
-
-
-def _ends(life: int) -> bool:
-    return bool(select.select([life], [], [], 0)[0])
 
 
 def _end(local: LocalMachine) -> None:

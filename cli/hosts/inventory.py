@@ -171,9 +171,10 @@ def read(*paths: Path) -> dict[str, list[Target]]:
     variables = found.get("_meta", {}).get("hostvars", {})
     known = {*GROUPS, "all", "ungrouped", "_meta"}
     own = found.get("all", {}).get("children", [])
+    placed = {name for group in GROUPS for name in _listed(found, group)}
     for group in own:
         want(
-            group in known or not _hosts(found, group) - _hosts_of(found, GROUPS),
+            group in known or placed.issuperset(_listed(found, group)),
             f"inventory {path}: unknown group {group}, whose hosts are in none of the known groups",
             f"use the groups {', '.join(GROUPS)}",
         )
@@ -188,14 +189,6 @@ def _listed(found: Mapping[str, Any], group: str) -> list[str]:
     for child in value.get("children", []):
         names += _listed(found, child)
     return list(dict.fromkeys(names))
-
-
-def _hosts(found: Mapping[str, Any], group: str) -> set[str]:
-    return set(_listed(found, group))
-
-
-def _hosts_of(found: Mapping[str, Any], groups: tuple[str, ...]) -> set[str]:
-    return {name for group in groups for name in _listed(found, group)}
 
 
 def place(experiment: Experiment, groups: Mapping[str, list[Target]]) -> Placement:

@@ -84,9 +84,10 @@ def _metas(experiment: Experiment) -> list[tuple[int, str]]:
 
 def names(experiment: Experiment) -> str | None:
     """The names that a synthesized trace of a resolver's clients asks for, where it does not say itself."""
-    synth = experiment.synth or {}
+    synth, emulated = experiment.synth or {}, _emulated(experiment)
     wanted = synth.get("profile") == "recursive" and "names" not in synth
-    return f"{WORLD}/names.txt" if wanted and _is_synthetic(experiment) else None
+    made = emulated.zones is None and emulated.capture is None
+    return f"{WORLD}/names.txt" if wanted and made else None
 
 
 # --- before anything starts -------------------------------------------------------------------------------
@@ -106,11 +107,6 @@ def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
         ),
         *(Folder(f"{RUN}/{host}", "0700", engine) for _, host in _metas(experiment)),
     )
-
-
-def _is_synthetic(experiment: Experiment) -> bool:
-    emulated = _emulated(experiment)
-    return emulated.zones is None and emulated.capture is None
 
 
 def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:

@@ -52,11 +52,8 @@ def steps(experiment: Experiment, facts: Facts, trace: str) -> tuple[Step, ...]:
 
 def rule_file(rules: tuple[Mapping[str, Any], ...]) -> str:
     """Rule tables of an experiment as the text of a rule file."""
-    return "".join(f"[[rule]]\n{_lines(rule)}" for rule in rules)
-
-
-def _lines(table: Mapping[str, Any]) -> str:
-    return "".join(f"{_key(key)} = {_value(value)}\n" for key, value in table.items())
+    lines = (("[[rule]]", *(f"{_key(key)} = {_value(one)}" for key, one in rule.items())) for rule in rules)
+    return "".join(f"{line}\n" for rule in lines for line in rule)
 
 
 def _key(key: str) -> str:

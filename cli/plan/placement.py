@@ -101,7 +101,7 @@ def _addresses(network: Network, host: str, management: Management) -> HostStep:
         (
             ("ip", "link", "set", "dev", interface, "up"),
             *(
-                ("ip", "addr", "replace", address, "dev", device, *_nodad(address))
+                ("ip", "addr", "replace", address, "dev", device, *(("nodad",) if ":" in address else ()))
                 for address, device in found
             ),
         ),
@@ -110,10 +110,6 @@ def _addresses(network: Network, host: str, management: Management) -> HostStep:
             for address, device in found
         ),
     )
-
-
-def _nodad(address: str) -> tuple[str, ...]:
-    return ("nodad",) if ":" in address else ()
 
 
 def _routes(network: Network, host: str) -> HostStep:

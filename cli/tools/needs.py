@@ -121,7 +121,8 @@ def of(arguments: Sequence[str]) -> Needs:
             (RUN_PYTHON, HOSTS_PYTHON, EXPORT_PYTHON, TEST_PYTHON),
         ),
         "fuzz": lambda: _needs(("packet", "test", *(("coverage",) if "--coverage" in rest else ()))),
-        "inventory": lambda: _inventory(rest),
+        # Ansible reads what Merge generates.
+        "inventory": lambda: Needs(("base",), (RUN_PYTHON, HOSTS_PYTHON)) if "merge" in rest[:1] else Needs(),
         "doctor": lambda: _needs(("run",), *REPLAY, *HIERARCHY, "reprise-packet-check"),
     }.get(command, Needs)()
 
@@ -141,11 +142,6 @@ def _bench(rest: Sequence[str]) -> Needs:
 
 def _needs(sections: Sequence[str], *targets: str) -> Needs:
     return Needs(("base", *sections), (RUN_PYTHON,), targets)
-
-
-def _inventory(rest: Sequence[str]) -> Needs:
-    """Ansible reads what Merge generates."""
-    return Needs(("base",), (RUN_PYTHON, HOSTS_PYTHON)) if "merge" in rest[:1] else Needs()
 
 
 def _experiment(arguments: Sequence[str]) -> Needs:
