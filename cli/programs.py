@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 from cli.errors import RepriseError
 
@@ -76,3 +77,16 @@ def package_of(name: str) -> str:
 def find(name: str) -> str | None:
     """Like `packaged`, None where it is missing."""
     return shutil.which(name, path=SEARCH_PATH)
+
+
+def flags(**values: Any) -> tuple[str, ...]:
+    """Options of a command line: `--some-name VALUE` for each, once for every value of a list. True is the
+    name alone; None and False are left out.
+    """
+    found: list[str] = []
+    for key, value in values.items():
+        name = "--" + key.replace("_", "-")
+        for one in value if isinstance(value, list | tuple) else (value,):
+            if one is not None and one is not False:
+                found += [name] if one is True else [name, str(one)]
+    return tuple(found)

@@ -46,6 +46,8 @@ def start(
     log like its errors, or to a file of its own. `save` stands in for Figure.savefig.
     """
     output = output or log
+    for file in (log, output):
+        file.touch()
     pid = os.fork()
     if pid == 0:
         try:

@@ -17,7 +17,8 @@ from collections.abc import Iterable
 from cli.errors import RepriseError
 from cli.experiment.schema import Experiment, Rtt, Tls
 from cli.plan import host_settings, network, privileges
-from cli.plan.planned import RESULTS, RUN, Facts, Figure, HostStep, Process, Ready, Step, Stop, flags
+from cli.plan.planned import RESULTS, RUN, Facts, Figure, HostStep, Process, Ready, Step, Stop
+from cli.programs import flags
 
 SOURCES = f"{RESULTS}/rtts.tsv"  # by = "source": the trace's round trips as a table
 TUN = "reprise1"

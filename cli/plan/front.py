@@ -9,7 +9,8 @@ from __future__ import annotations
 from cli.errors import want
 from cli.experiment.schema import Experiment, Front
 from cli.plan import network, terms
-from cli.plan.planned import RESULTS, Facts, HostStep, Management, Process, Ready, Stop, flags
+from cli.plan.planned import RESULTS, Facts, HostStep, Management, Process, Ready, Stop
+from cli.programs import flags
 
 ROLE = "front"
 _TUN = "stateless0"

@@ -41,9 +41,9 @@ from cli.plan.planned import (
     Refused,
     Step,
     Stop,
-    flags,
     shell,
 )
+from cli.programs import flags
 from cli.servers.kind import ResolverSite
 from cli.servers.kinds import KINDS
 from cli.zones import zone_plan

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from cli.experiment.schema import Experiment
-from cli.plan.planned import RESULTS, RUN, Facts, File, Step, flags
+from cli.plan.planned import RESULTS, RUN, Facts, File, Step
+from cli.programs import flags
 
 RULE_FILE = f"{RUN}/rules.toml"
 CHANGED = f"{RESULTS}/trace.rps"

@@ -40,8 +40,8 @@ from cli.plan.planned import (
     Ready,
     Step,
     Stop,
-    flags,
 )
+from cli.programs import flags
 from cli.servers import kinds
 
 CONTROL_PORT = 8053

@@ -145,19 +145,6 @@ def shell(line: str, *words: str) -> tuple[str, ...]:
     return ("sh", "-c", line, "sh", *words) if words else ("sh", "-c", line)
 
 
-def flags(**values: Any) -> tuple[str, ...]:
-    """Options of a command line: `--some-name VALUE` for each, once for every value of a list. True is the
-    name alone; None and False are left out.
-    """
-    found: list[str] = []
-    for key, value in values.items():
-        name = "--" + key.replace("_", "-")
-        for one in value if isinstance(value, list | tuple) else (value,):
-            if one is not None and one is not False:
-                found += [name] if one is True else [name, str(one)]
-    return tuple(found)
-
-
 @dataclass(frozen=True)
 class Process:
     """A long-running process. `files` names what it reads; `timeout_s` 0 = as long as the run.

@@ -11,7 +11,8 @@ from cli.experiment import addresses, rules
 from cli.experiment.schema import Experiment, Tls
 from cli.experiment.settings import ReplaySettings, TlsSettings
 from cli.plan import network
-from cli.plan.planned import RUN, File, flags
+from cli.plan.planned import RUN, File
+from cli.programs import flags
 
 SETTINGS = f"{RUN}/settings.toml"
 

@@ -21,9 +21,9 @@ from cli.plan.planned import (
     Ready,
     Step,
     Stop,
-    flags,
     shell,
 )
+from cli.programs import flags
 from cli.servers import command as users_own
 from cli.servers.kind import ServerKind, Service, Site
 from cli.servers.kinds import KINDS, STARTED

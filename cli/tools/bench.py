@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.errors import EXIT_FAILED, UsageError
+from cli.programs import flags
 
 if TYPE_CHECKING:
     from bench.session import Options  # loaded when needed, so that other commands start quickly
@@ -132,10 +133,9 @@ def command_bench(arguments: argparse.Namespace) -> int:
     if arguments.against is not None:
         if arguments.repeats is not None or arguments.json:
             raise UsageError("--against goes without --repeats and --json", "give --pairs instead")
-        words = [options.bench, *(["--quick"] if options.quick else [])]
-        words += [word for row in options.only for word in ("--only", row)]
-        words += ["--seconds", str(options.seconds)] if options.seconds else []
-        return against.measure(arguments, [*words, "--sources", str(options.sources), "--key", options.key])
+        names = ("quick", "only", "seconds", "sources", "key")
+        words = flags(**{name: getattr(options, name) for name in names})
+        return against.measure(arguments, [options.bench, *words])
     session.need_root()
     measure = {
         "udp": udp.measure,

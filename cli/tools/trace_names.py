@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
 def command_names(arguments: Sequence[str]) -> int:
     """Exit status: the mutator's, which is 1 for a trace that is cut; what was good is listed then too."""
     options = parser().parse_args(list(arguments))
-    ports = [word for port in options.port for word in ("--port", port)]
+    ports = programs.flags(port=options.port)
     argv = [programs.own("reprise-mutator"), "mutate", options.trace, "--to", "text", "-o", "-", *ports]
     counts: Counter[str] = Counter()
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as mutator:

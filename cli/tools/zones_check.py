@@ -115,7 +115,7 @@ def command_check(options: argparse.Namespace) -> int:
 def read_exchanges(captures: Sequence[str], ports: Sequence[str]) -> Iterator[Exchange]:
     """Each exchange once. Truncated responses are left out; queries that are not in the capture are made."""
     argv = [*privileges.reading(), programs.own("reprise-zonebuilder"), "exchanges", *captures]
-    argv += [word for port in ports for word in ("--port", port)]
+    argv += programs.flags(port=[*ports])
     seen: dict[tuple[str, bytes, bytes], tuple[str, int]] = {}
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -144,24 +144,16 @@ def _former(folder: Path) -> list[str]:
 
 def _build(options: argparse.Namespace) -> int:
     sys.stdout.flush()
-    argv = [programs.own("reprise-zonebuilder"), "build", *_arguments(options)]
+    keep = options.dnssec == "keep" or (options.dnssec == "resign" and options.signed_only)
+    words = programs.flags(dnssec="keep" if keep else "strip", at=options.at, port=options.port)
+    captures = map(_absolute, options.captures)
+    argv = [programs.own("reprise-zonebuilder"), "build", *captures, "-o", str(options.output), *words]
     done = subprocess.run(argv, check=False)
     if done.returncode < 0:
         raise RepriseError(
             f"the zone builder was ended by {linux.describe_exit(done.returncode)}", "free some memory"
         )
     return done.returncode
-
-
-def _arguments(options: argparse.Namespace) -> Iterator[str]:
-    yield from map(_absolute, options.captures)
-    yield from ("-o", str(options.output))
-    keep = options.dnssec == "keep" or (options.dnssec == "resign" and options.signed_only)
-    yield from ("--dnssec", "keep" if keep else "strip")
-    if options.at is not None:
-        yield from ("--at", options.at)
-    for port in options.port:
-        yield from ("--port", port)
 
 
 def main(arguments: list[str]) -> int:

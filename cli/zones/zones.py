@@ -183,12 +183,8 @@ def _plan(options: argparse.Namespace) -> int:
 def _planner(options: argparse.Namespace, *more: str) -> tuple[int, str]:
     """The planner's exit status and its summary; its error line is the user's."""
     argv = [programs.own("reprise-zonebuilder"), "plan", str(options.zones), "-o", str(options.output), *more]
-    argv += ["--engine", options.engine, "--form", options.form, "--instances", str(options.instances)]
-    argv += ["--meta4", options.meta4, "--meta6", options.meta6]
-    argv += ["--no-historic-roots"] if options.no_historic_roots else []
-    for name, values in (("--resolver", options.resolver), ("--reserved", options.reserved)):
-        argv += [word for value in values for word in (name, value)]
-    argv += ["--skip-bad"] if options.skip_bad else []
+    names = ("engine", "form", "instances", "meta4", "meta6", "no_historic_roots", "resolver", "reserved")
+    argv += programs.flags(**{name: getattr(options, name) for name in (*names, "skip_bad")})
     done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode < 0:
         how = linux.describe_exit(done.returncode)
