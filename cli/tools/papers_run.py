@@ -18,7 +18,7 @@ from cli.errors import EXIT_FAILED, RepriseError, UsageError, complain
 from cli.executor import run as executor
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Repeat
-from cli.plan import facts, replay_options
+from cli.plan import facts
 from cli.progress import Progress
 from cli.tools import papers, series
 from report import whole_file
@@ -194,7 +194,7 @@ def _made(session: Session, name: str, target: Path) -> bool:
         names = session.folder / "names.txt"
         names.write_text("".join(f"name{number}.example.com\n" for number in range(10_000)), encoding="ascii")
         table = {**table, "names": str(names)}
-    making = [mutator, "synth", *replay_options.synth(table), "--to", "stream", "-o", "-"]
+    making = [mutator, "synth", *programs.flags(**table), "--to", "stream", "-o", "-"]
     with subprocess.Popen(making, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as maker:
         counted = _counted("-", target, maker.stdout)
         assert maker.stdout is not None
