@@ -27,12 +27,14 @@ CAPTURE = "capture.pcap"
 _CHANGED = "trace.rps"  # by the experiment's rules
 _SECOND = 1_000_000_000
 _SHARES = (5, 25, 50, 75, 95)  # percentiles at which gaps are compared
+_KNOWN = 0.99  # of a trace's queries at least have names of their own: no rule can change all of them
+_NONE = b"-"  # of a query without a question, and of a connection's close
 _DIGITS = 9  # of a time behind its point
 
 
-def of(run: Run, warmup_ns: int) -> Json:
-    """The part `arrival` of papers.json; empty where nothing was captured. Raises ReportError where the trace
-    does not tell its queries apart.
+def of(run: Run, warmup_ns: int, sent: int) -> Json:
+    """The part `arrival` of papers.json, of a run that `sent` so many queries; empty where nothing was
+    captured. Raises ReportError where the trace does not tell its queries apart.
     """
     if not (run.folder / CAPTURE).is_file():
         return {}
@@ -40,7 +42,7 @@ def of(run: Run, warmup_ns: int) -> Json:
     played = changed if changed.is_file() else trace_of(run)
     trace, came = (_named(path, run) for path in (played, run.folder / CAPTURE))
     start = run.told("start")
-    due, arrived, missing = matched(trace, came, start["trace_first_ns"], start["real_ns"])
+    due, arrived = matched(trace, came, start["trace_first_ns"], start["real_ns"])
     span = int(due.max(initial=0)) // _SECOND
     seconds = np.arange(-(-warmup_ns // _SECOND), span)
     stolen = _stolen(server.steal_spans(run) or [], span + 1)
@@ -52,7 +54,7 @@ def of(run: Run, warmup_ns: int) -> Json:
         "error_us": error.spread(),
         **_gaps(np.sort(due), np.sort(arrived), clean),
         "rate": _rates(due, arrived, clean),
-        "missing": missing,
+        "missing": max(0, sent - len(due)),
         "seconds": len(clean),
         "steal_seconds": int(len(seconds) - len(clean)),
     }
@@ -60,20 +62,21 @@ def of(run: Run, warmup_ns: int) -> Json:
 
 def matched(
     trace: tuple[Values, Values], came: tuple[Values, Values], first_ns: int, start_ns: int
-) -> tuple[Values, Values, int]:
-    """Of each query that came, when it was due and when it arrived, in ns from the start; and how many did
-    not come. Both sides are times and names, as numbers.
+) -> tuple[Values, Values]:
+    """Of each query with a name of its own that came, when it was due and when it arrived, in ns from the
+    start. Both sides are times and names, as numbers.
     """
-    names, order = np.unique(trace[1], return_index=True)
-    if len(names) < len(trace[1]):
+    names, order, times = np.unique(trace[1], return_index=True, return_counts=True)
+    names, order = names[times == 1], order[times == 1]
+    if len(names) < _KNOWN * len(trace[1]):
         raise ReportError(
             "queries of the trace have the same names",
             'give each its own: [[mutate.rule]] name, unique = "q"',
         )
     seen, places = np.unique(came[1], return_index=True)  # the first arrival of each
-    both, ours, theirs = np.intersect1d(names, seen, assume_unique=True, return_indices=True)
+    _, ours, theirs = np.intersect1d(names, seen, assume_unique=True, return_indices=True)
     due = trace[0][order[ours]] - first_ns
-    return due, came[0][places[theirs]] - start_ns, len(names) - len(both)
+    return due, came[0][places[theirs]] - start_ns
 
 
 def _named(path: Path, run: Run) -> tuple[Values, Values]:
@@ -95,8 +98,9 @@ def _rows(lines: Iterator[bytes]) -> Iterator[tuple[int, int]]:
     at, named = columns.index(b"time"), columns.index(b"name")
     for line in lines:
         cells = line.split(b"\t", named + 1)
-        whole, _, rest = cells[at].partition(b".")
-        yield int(whole + rest.ljust(_DIGITS, b"0")), hash(cells[named].lower())
+        if cells[named] != _NONE:
+            whole, _, rest = cells[at].partition(b".")
+            yield int(whole + rest.ljust(_DIGITS, b"0")), hash(cells[named].lower())
 
 
 def _stolen(spans: list[tuple[int, int]], seconds: int) -> NDArray[np.bool_]:

@@ -53,7 +53,7 @@ def of(measured: Measured, summary: Json) -> Json:
 def _arrivals(measured: Measured) -> Json:
     """`problem` says why there are none."""
     try:
-        return arrivals.of(measured.run, measured.warmup_ns)
+        return arrivals.of(measured.run, measured.warmup_ns, measured.tally.sent)
     except ReportError as error:
         return {"problem": str(error)}
 
