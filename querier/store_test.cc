@@ -32,52 +32,6 @@ namespace {
 using testing::make_message;
 using testing::make_query;
 
-TEST(MessageStore, KeepsEverySizeApart) {
-    MessageStore store;
-    std::vector<std::pair<const std::uint8_t*, size_t>> kept;
-    for (const size_t size : {0UL, 1UL, 64UL, 65UL, 512UL, 4096UL, 40000UL, 65535UL}) {
-        const std::vector<std::uint8_t> message(size, static_cast<std::uint8_t>(size + 1));
-        kept.emplace_back(store.keep(message), size);
-    }
-    for (const auto& [at, size] : kept) {
-        EXPECT_EQ(std::count(at, at + size, static_cast<std::uint8_t>(size + 1)),
-                  static_cast<std::ptrdiff_t>(size));
-        store.forget(at, size);
-    }
-}
-
-TEST(MessageStore, SteadyStateTakesNoMoreMemory) {
-    MessageStore store;
-    const std::vector<std::uint8_t> message(100, 1);
-    for (int i = 0; i < 10000; ++i) {
-        store.forget(store.keep(message), message.size());
-    }
-    EXPECT_EQ(store.reserved(), 64UL << 10U);
-}
-
-TEST(MessageStore, LargeMessagesHoldNoMemoryAfterwards) {
-    MessageStore store;
-    std::vector<std::pair<const std::uint8_t*, size_t>> kept;
-    for (size_t size = 1025; size < 65'536; size += 1000) {
-        kept.emplace_back(store.keep(std::vector<std::uint8_t>(size, 1)), size);
-    }
-    EXPECT_GT(store.used(), 2'000'000U);
-    for (const auto& [at, size] : kept) {
-        store.forget(at, size);
-    }
-    EXPECT_EQ(store.used(), 0U);
-    EXPECT_EQ(store.reserved(), 0U);
-}
-
-TEST(MessageStore, CountsWhatIsKeptAsItLies) {
-    MessageStore store;
-    const std::vector<std::uint8_t> message(100, 1);
-    const std::uint8_t* const kept = store.keep(message);
-    EXPECT_EQ(store.used(), 128U);
-    store.forget(kept, message.size());
-    EXPECT_EQ(store.used(), 0U);
-}
-
 TEST(PendingQueries, AreBoundedAndUsedAgain) {
     PendingQueries queries(2);
     const auto message = make_message(7, "a.example.");

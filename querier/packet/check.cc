@@ -6,7 +6,7 @@
 #include "core/base/log.hh"
 #include "core/base/servers.hh"
 #include "querier/packet/frame_ring.hh"
-#include "querier/packet/packet_sender.hh"
+#include "querier/packet/frame_sender.hh"
 #include "querier/packet/route.hh"
 #include "querier/packet/xdp_receiver.hh"
 #include "querier/sockets/carrier.hh"

@@ -4,6 +4,7 @@
 
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
+#include "querier/packet/mapping.hh"
 #include "querier/packet/route.hh"
 #include "querier/sockets/carrier.hh"
 
@@ -15,11 +16,10 @@
 
 namespace reprise::querier {
 
-// Which frames a packet socket hands over: a classic BPF program, pure.
-
-/// Accepts Ethernet frames that carry, from a server: UDP from its port, a fragment of UDP, or IPv6
-/// with extension headers before whatever follows; and, from anybody, ICMP errors "unreachable"
-/// about a packet to a server. Nothing else.
+/// Which frames a packet socket hands over, as a classic BPF program. Accepts Ethernet frames
+/// that carry, from a server: UDP from its port, a fragment of UDP, or IPv6 with extension
+/// headers before whatever follows; and, from anybody, ICMP errors "unreachable" about a packet
+/// to a server. Nothing else.
 std::vector<sock_filter> reply_filter(const Servers& servers);
 
 class FrameRing {
@@ -33,12 +33,6 @@ public:
     /// Takes the servers' replies (see reply_filter()) of the interface. Holds up to `frames`, each
     /// of twice the MTU at most. Throws SystemError.
     FrameRing(const PacketRoute& route, const Servers& servers, size_t frames);
-    FrameRing(FrameRing&& other) noexcept;
-    FrameRing& operator=(FrameRing&&) = delete;
-    FrameRing(const FrameRing&) = delete;
-    FrameRing& operator=(const FrameRing&) = delete;
-    ~FrameRing();
-
     /// The oldest frame, or nothing: then `bytes` is empty.
     Frame front();
 
@@ -49,10 +43,8 @@ public:
     std::uint64_t take_drops();
 
 private:
-    [[nodiscard]] std::uint8_t* at(size_t index) const;
-
     FileDescriptor socket_;
-    std::uint8_t* memory_ = nullptr;
+    Mapping memory_;
     size_t frame_size_;
     size_t count_;
     size_t next_ = 0;

@@ -3,7 +3,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/checksum.hh"
 #include "core/trace/test_packets.hh"
-#include "querier/packet/frame.hh"
+#include "querier/packet/route.hh"
 
 #include <gtest/gtest.h>
 

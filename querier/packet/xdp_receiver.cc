@@ -4,6 +4,7 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "packet_receive_bpf.hh"
+#include "querier/packet/mapping.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
 #include "querier/sockets/carrier.hh"
@@ -61,13 +62,7 @@ bpf_map* find_map(bpf_object* object, const char* name) {
     return map;
 }
 
-void* map_pages(size_t size, int protection, int fd, size_t offset) {
-    void* memory = mmap(nullptr, size, protection, MAP_SHARED, fd, static_cast<off_t>(offset));
-    if (memory == MAP_FAILED) {
-        throw SystemError("map the ring of replies");
-    }
-    return memory;
-}
+constexpr auto* kMap = "map the ring of replies";
 
 size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
@@ -78,20 +73,12 @@ int be_silent(enum libbpf_print_level /*level*/, const char* /*format*/, va_list
 
 } // namespace
 
-RecordRing::RecordRing(int fd, size_t size) : mask_(size - 1), page_(page_size()) {
-    consumed_ = static_cast<std::uint64_t*>(map_pages(page_, PROT_READ | PROT_WRITE, fd, 0));
-    produced_ = static_cast<std::uint64_t*>(map_pages(page_ + 2 * size, PROT_READ, fd, page_));
-    data_ = reinterpret_cast<std::uint8_t*>(produced_) + page_;
-}
-
-RecordRing::~RecordRing() {
-    if (consumed_ != nullptr) {
-        munmap(consumed_, page_);
-    }
-    if (produced_ != nullptr) {
-        munmap(produced_, page_ + 2 * (mask_ + 1));
-    }
-}
+RecordRing::RecordRing(int fd, size_t size)
+    : ours_(page_size(), fd, 0, kMap),
+      theirs_(page_size() + 2 * size, fd, page_size(), kMap, PROT_READ),
+      consumed_(reinterpret_cast<std::uint64_t*>(ours_.at(0))),
+      produced_(reinterpret_cast<std::uint64_t*>(theirs_.at(0))), data_(theirs_.at(page_size())),
+      mask_(size - 1) {}
 
 void XdpReceiver::Close::operator()(bpf_object* object) const { bpf_object__close(object); }
 
@@ -117,15 +104,9 @@ XdpReceiver::XdpReceiver(const Servers& servers, size_t replies) {
         throw SystemError("load the XDP program", -error);
     }
     ring_ = std::make_unique<RecordRing>(bpf_map__fd(find_map(object_.get(), "replies")), size);
-    overflows_ = static_cast<std::uint64_t*>(
-        map_pages(page_size(), PROT_READ, bpf_map__fd(find_map(object_.get(), ".bss")), 0));
+    written_ =
+        Mapping(page_size(), bpf_map__fd(find_map(object_.get(), ".bss")), 0, kMap, PROT_READ);
     program_ = bpf_program__fd(bpf_object__find_program_by_name(object_.get(), "reprise_receive"));
-}
-
-XdpReceiver::~XdpReceiver() {
-    if (overflows_ != nullptr) {
-        munmap(overflows_, page_size());
-    }
 }
 
 std::string XdpReceiver::attach(const PacketRoute& route) {

@@ -4,6 +4,7 @@
 // the program off the interface.
 
 #include "core/base/fd.hh"
+#include "querier/packet/mapping.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
 #include "querier/sockets/carrier.hh"
@@ -24,13 +25,8 @@ namespace reprise::querier {
 /// where libbpf's does both for each record.
 class RecordRing {
 public:
-    RecordRing() = default;
-
     /// `fd`: the ring's map; `size`: its data bytes, a power of two. Throws SystemError.
     RecordRing(int fd, size_t size);
-    RecordRing(const RecordRing&) = delete;
-    RecordRing& operator=(const RecordRing&) = delete;
-    ~RecordRing();
 
     /// Takes up to `most` records, oldest first. `take` gets each as a const PacketRecord&, lent
     /// for the call. Returns how many there were.
@@ -77,12 +73,13 @@ private:
         }
     }
 
-    std::uint64_t* consumed_ = nullptr; ///< a page of our own
-    std::uint64_t* produced_ = nullptr; ///< a page the kernel writes, and the data, twice in a row
-    std::uint8_t* data_ = nullptr;
-    std::uint64_t mask_ = 0;
+    Mapping ours_;   ///< a page
+    Mapping theirs_; ///< a page the kernel writes, and the data, twice in a row
+    std::uint64_t* consumed_;
+    std::uint64_t* produced_;
+    std::uint8_t* data_;
+    std::uint64_t mask_;
     std::uint64_t position_ = 0;
-    size_t page_ = 0;
 };
 
 class XdpReceiver {
@@ -90,9 +87,6 @@ public:
     /// Loads the program with room for `replies` between two drains. Throws SystemError where this
     /// kernel or user cannot.
     XdpReceiver(const Servers& servers, size_t replies);
-    ~XdpReceiver();
-    XdpReceiver(const XdpReceiver&) = delete;
-    XdpReceiver& operator=(const XdpReceiver&) = delete;
 
     /// Attaches it to an interface; "native" or "generic". Throws SystemError.
     std::string attach(const PacketRoute& route);
@@ -103,7 +97,8 @@ public:
 
     /// Replies dropped since the start because the ring was full.
     [[nodiscard]] std::uint64_t overflows() const {
-        return std::atomic_ref(*overflows_).load(std::memory_order_relaxed);
+        auto* const count = reinterpret_cast<std::uint64_t*>(written_.at(0));
+        return std::atomic_ref(*count).load(std::memory_order_relaxed);
     }
 
 private:
@@ -112,8 +107,8 @@ private:
     };
 
     std::unique_ptr<bpf_object, Close> object_;
-    std::uint64_t* overflows_ = nullptr; ///< a page that the program writes
-    int program_ = -1;                   ///< in the object
+    Mapping written_;  ///< by the program: a page with the count of overflows
+    int program_ = -1; ///< in the object
     std::unique_ptr<RecordRing> ring_;
     std::vector<FileDescriptor> links_;
 };

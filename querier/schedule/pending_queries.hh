@@ -10,7 +10,6 @@
 #include "core/wire/result_file.hh"
 #include "querier/sockets/carrier.hh"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -74,54 +73,21 @@ private:
     std::uint32_t tail_ = kNone;
 };
 
-// Keeps the bytes of DNS messages while their queries wait. Usual ones lie in pieces of 64 bytes to
-// 1 KiB, in powers of two, cut from chunks that are never given back: steady state allocates
-// nothing, and a message costs at most twice its size. Larger ones have memory of their own while
-// they are kept, so that a size that is seen no more holds none.
-
-class MessageStore {
-public:
-    /// A copy of `message` (at most 65,535 bytes), owned by the store until forget().
-    const std::uint8_t* keep(Bytes message);
-
-    /// Gives the bytes back; `size` as it was kept.
-    void forget(const std::uint8_t* message, size_t size);
-
-    /// Bytes of the messages kept, as their pieces are.
-    [[nodiscard]] size_t used() const { return used_; }
-
-    /// Bytes in chunks, used or not.
-    [[nodiscard]] size_t reserved() const { return chunks_.size() * kChunk; }
-
-private:
-    static constexpr size_t kChunk = 64UL << 10U;
-    static constexpr size_t kSmallest = 64;
-    static constexpr size_t kClasses = 5; ///< 64 B, 128 B, ... 1 KiB
-    static constexpr size_t kLargest = kSmallest << (kClasses - 1);
-
-    static size_t class_of(size_t size);
-    static size_t piece_of(size_t size);
-    void refill(size_t size_class);
-
-    std::array<std::vector<std::uint8_t*>, kClasses> free_;
-    std::vector<std::unique_ptr<std::uint8_t[]>> chunks_;
-    size_t used_ = 0;
-};
-
 /// A query on its way. `record` is what will be written when it ends and is filled in as things
 /// happen.
 struct PendingQuery {
     RqRecord record;
-    /// record.query_size bytes: in the MessageStore, or borrowed from the block the query came in
-    /// until the next flush of its carrier, and null from then on.
+    /// record.query_size bytes: its own, or borrowed from the block the query came in until the
+    /// next flush of its carrier, and null from then on.
     const std::uint8_t* message = nullptr;
-    Endpoint source;            ///< as in the trace
-    std::uint64_t traced = 0;   ///< TCP connection in the trace; 0 = none
-    std::uint64_t question = 0; ///< see question_hash(); 0 = none
-    Owner owner = 0;            ///< in the Matcher's keys
-    Nanoseconds deadline = 0;   ///< CLOCK_MONOTONIC; set when the query is in flight
-    Links by_key;               ///< Matcher: same (owner, id, question)
-    Links by_id;                ///< Matcher: same (owner, id)
+    std::unique_ptr<std::uint8_t[]> own; ///< the message, where it is kept
+    Endpoint source;                     ///< as in the trace
+    std::uint64_t traced = 0;            ///< TCP connection in the trace; 0 = none
+    std::uint64_t question = 0;          ///< see question_hash(); 0 = none
+    Owner owner = 0;                     ///< in the Matcher's keys
+    Nanoseconds deadline = 0;            ///< CLOCK_MONOTONIC; set when the query is in flight
+    Links by_key;                        ///< Matcher: same (owner, id, question)
+    Links by_id;                         ///< Matcher: same (owner, id)
     Links by_deadline;
     Links on_connection; ///< waiting to be written, or written
     Links by_hedge;
@@ -133,7 +99,6 @@ struct PendingQuery {
     Transport transport = Transport::kUdp; ///< what it travels by now
     std::uint8_t carrier = 0;              ///< its carrier, by number (see carriers.hh)
     bool copy = false;                     ///< of a hedged query, for a peer
-    bool kept = false;                     ///< the message lies in the MessageStore
     bool watched = false;                  ///< it will be hedged
     bool waited = false;                   ///< it was held back by the source's query before
     bool in_flight = false;                ///< in the order of deadlines
@@ -180,7 +145,7 @@ public:
     [[nodiscard]] bool full() const { return free_.empty() && queries_.size() == capacity_; }
 
     /// Of messages of their own.
-    [[nodiscard]] size_t kept_bytes() const { return messages_.used(); }
+    [[nodiscard]] size_t kept_bytes() const { return kept_bytes_; }
 
     [[nodiscard]] size_t used() const { return queries_.size() - free_.size(); }
 
@@ -190,7 +155,7 @@ private:
     size_t capacity_;
     std::vector<PendingQuery> queries_; ///< never reallocates; pages are touched as they are needed
     std::vector<std::uint32_t> free_;
-    MessageStore messages_;
+    size_t kept_bytes_ = 0;
 };
 
 } // namespace reprise::querier

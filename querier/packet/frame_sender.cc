@@ -1,11 +1,11 @@
-#include "querier/packet/xsk_sender.hh"
+#include "querier/packet/frame_sender.hh"
 
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
-#include "querier/packet/frame.hh"
-#include "querier/packet/packet_sender.hh"
+#include "querier/packet/mapping.hh"
 #include "querier/packet/route.hh"
+#include "querier/sockets/carrier.hh"
 
 #include <fmt/format.h>
 
@@ -16,10 +16,14 @@
 #include <cstdint>
 #include <ctime>
 #include <limits>
+#include <linux/if_packet.h>
 #include <linux/if_xdp.h>
+#include <memory>
 #include <span>
-#include <sys/mman.h>
+#include <string>
 #include <sys/socket.h>
+#include <sys/uio.h>
+#include <system_error>
 #include <utility>
 
 namespace reprise::querier {
@@ -71,33 +75,6 @@ void store(std::uint32_t* at, std::uint32_t value) {
 }
 
 } // namespace
-
-// Memory
-
-Mapping::Mapping(size_t size, int fd, std::uint64_t offset, const char* attempt) : size_(size) {
-    const int flags = MAP_POPULATE | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
-    void* memory =
-        mmap(nullptr, size, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
-    if (memory == MAP_FAILED) {
-        throw SystemError(attempt);
-    }
-    memory_ = static_cast<std::uint8_t*>(memory);
-}
-
-Mapping::Mapping(Mapping&& other) noexcept
-    : memory_(std::exchange(other.memory_, nullptr)), size_(other.size_) {}
-
-Mapping& Mapping::operator=(Mapping&& other) noexcept {
-    std::swap(memory_, other.memory_);
-    std::swap(size_, other.size_);
-    return *this;
-}
-
-Mapping::~Mapping() {
-    if (memory_ != nullptr) {
-        munmap(memory_, size_);
-    }
-}
 
 // Set-up
 
@@ -244,6 +221,60 @@ void XskSender::reclaim() {
         free_.push_back(returned_[taken_++ % kChunks]);
     }
     store(taken_at_, taken_);
+}
+
+std::unique_ptr<FrameSender> open_sender(const PacketRoute& route, std::string& why) {
+    if (!XskSender::carries(route)) {
+        why = "frames of this MTU are too large for an XDP socket";
+        return std::make_unique<PacketSender>(route);
+    }
+    try {
+        return std::make_unique<XskSender>(route);
+    } catch (const std::system_error& error) {
+        why = error.what();
+        return std::make_unique<PacketSender>(route);
+    }
+}
+
+namespace {
+
+constexpr size_t kCacheLine = 64;
+
+} // namespace
+
+PacketSender::PacketSender(const PacketRoute& route)
+    : socket_(check(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
+                    "open a packet socket")),
+      stride_((route.mtu + kEthernetHeader + kCacheLine - 1) / kCacheLine * kCacheLine),
+      frames_(kBatch * stride_), vectors_(kBatch), messages_(kBatch) {
+    const int on = 1;
+    check(setsockopt(socket_.get(), SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on),
+          "send past the queueing discipline");
+    setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kSendBuffer, sizeof kSendBuffer);
+    sockaddr_ll address{};
+    address.sll_family = AF_PACKET;
+    address.sll_ifindex = static_cast<int>(route.interface);
+    check(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+          fmt::format("bind a packet socket to {}", route.name).c_str());
+    for (size_t i = 0; i < kBatch; ++i) {
+        vectors_[i].iov_base = &frames_[i * stride_];
+        messages_[i].msg_hdr.msg_iov = &vectors_[i];
+        messages_[i].msg_hdr.msg_iovlen = 1;
+    }
+}
+
+std::span<std::uint8_t> PacketSender::room() {
+    if (staged_ == kBatch) {
+        return {};
+    }
+    return {&frames_[staged_ * stride_], stride_};
+}
+
+int PacketSender::send(size_t first) {
+    const size_t most = std::min(staged_ - first, kMostInCall);
+    const int taken =
+        ::sendmmsg(socket_.get(), &messages_[first], static_cast<unsigned>(most), MSG_NOSIGNAL);
+    return taken < 0 ? -errno : taken;
 }
 
 } // namespace reprise::querier
