@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -29,7 +30,7 @@ Outbox::Outbox(const ReplayOptions& options, PendingQueries& queries, Statistics
     : options_(options), queries_(queries), statistics_(statistics), backlog_(options.credit),
       keep_messages_(options.answers || options.hedge_after > 0 || options.tcp_fallback) {
     if (options.dependent) {
-        dependents_.emplace(queries);
+        dependents_ = std::make_unique<Dependents>(queries);
     }
 }
 
@@ -146,11 +147,10 @@ InFlight::InFlight(const ReplayParts& parts)
     : parts_(parts), options_(parts.options), queries_(parts.queries),
       statistics_(parts.statistics) {
     if (options_.hedge_after > 0) {
-        std::vector<std::uint8_t> families;
-        for (const Endpoint& peer : options_.peers) {
-            families.push_back(peer.address.family);
-        }
-        hedges_.emplace(queries_, options_.hedge_after, std::move(families));
+        std::vector<std::uint8_t> families(options_.peers.size());
+        std::ranges::transform(options_.peers, families.begin(),
+                               [](const Endpoint& peer) { return peer.address.family; });
+        hedges_ = std::make_unique<Hedges>(queries_, options_.hedge_after, std::move(families));
     }
 }
 

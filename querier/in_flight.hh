@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -96,7 +97,7 @@ private:
     PendingQueries& queries_;
     Statistics& statistics_;
     Backlog backlog_;
-    std::optional<Dependents> dependents_; ///< where asked for
+    std::unique_ptr<Dependents> dependents_; ///< where asked for
     std::deque<std::uint32_t> held_;
     std::vector<std::uint32_t> refused_;
     std::optional<Nanoseconds> start_;
@@ -178,7 +179,7 @@ private:
     const ReplayOptions& options_;
     PendingQueries& queries_;
     Statistics& statistics_;
-    std::optional<Hedges> hedges_; ///< where asked for
+    std::unique_ptr<Hedges> hedges_; ///< where asked for
     IndexList<&PendingQuery::by_deadline> deadlines_;
     size_t count_ = 0;
     std::uint64_t landings_ = 0;

@@ -93,6 +93,20 @@ HostState settle_in(const QueryOptions& options) {
     return host;
 }
 
+wire::Frame hello(const QueryOptions& options, const Credit& credit) {
+    wire::Frame frame;
+    wire::Hello& hello = *frame.mutable_hello();
+    hello.set_protocol(kProtocolVersion);
+    hello.set_run(options.run);
+    hello.set_name(fmt::format("{}/{}", options.name, options.index));
+    hello.set_boot_id(boot_id());
+    hello.set_time_namespace(time_namespace());
+    hello.set_queriers(1);
+    hello.set_credit(credit.records);
+    hello.set_credit_bytes(credit.bytes);
+    return frame;
+}
+
 } // namespace
 
 Process::Process(QueryOptions options, HostState host, ControlLink& link, Network& network)
@@ -104,7 +118,7 @@ int Process::run() {
         if (!host_.failure.empty()) {
             throw Error(host_.failure);
         }
-        say_hello();
+        link_.send(hello(options_, replay_.credit));
         while (!done_) {
             loop_once();
         }
@@ -113,20 +127,6 @@ int Process::run() {
     }
     finish();
     return because_.empty() ? 0 : 1;
-}
-
-void Process::say_hello() {
-    wire::Frame frame;
-    wire::Hello& hello = *frame.mutable_hello();
-    hello.set_protocol(kProtocolVersion);
-    hello.set_run(options_.run);
-    hello.set_name(fmt::format("{}/{}", options_.name, options_.index));
-    hello.set_boot_id(boot_id());
-    hello.set_time_namespace(time_namespace());
-    hello.set_queriers(1);
-    hello.set_credit(replay_.credit.records);
-    hello.set_credit_bytes(replay_.credit.bytes);
-    link_.send(frame);
 }
 
 /// One round: send what is due, do what can wait a little, sleep, send what is due, take in what
@@ -152,21 +152,18 @@ void Process::loop_once() {
     check_parent(clock_.now());
 }
 
-/// Sleeps through whatever arrives: UDP answers carry the kernel's stamps, so that they may be
-/// fetched a little later, many at once, and a busy querier wakes once a query instead of twice.
-void Process::nap(Nanoseconds now, Nanoseconds wake) {
-    network_.sleep_until(wake);
-    const Nanoseconds awake = clock_.now();
-    replayer_->sender().waiter().woke(now, wake, awake);
-    replayer_->sender().send_due();
-    if (awake - looked_ > kLongestUnseen) {
-        look_and_handle(awake, awake);
-    }
-}
-
 void Process::wait_and_handle(Nanoseconds now, Nanoseconds wake) {
     if (replayer_ && wake > now && wake - now < kLongestNap && replayer_->may_nap()) {
-        nap(now, wake);
+        // Sleeps through whatever arrives: UDP answers carry the kernel's stamps, so that they may
+        // be fetched a little later, many at once, and a busy querier wakes once a query instead of
+        // twice.
+        network_.sleep_until(wake);
+        const Nanoseconds awake = clock_.now();
+        replayer_->sender().waiter().woke(now, wake, awake);
+        replayer_->sender().send_due();
+        if (awake - looked_ > kLongestUnseen) {
+            look_and_handle(awake, awake);
+        }
     } else if (replayer_ && wake > now && replayer_->sender().take_pause()) {
         network_.sleep_until(now + kPause);
         const Nanoseconds awake = clock_.now();
@@ -260,12 +257,20 @@ void Process::handle_frame(wire::Frame& frame) {
     switch (frame.body_case()) {
     case wire::Frame::kSetup:
         return on_setup(frame.setup());
-    case wire::Frame::kProbe:
-        return on_probe(frame.probe());
+    case wire::Frame::kProbe: {
+        wire::Frame answer;
+        answer.mutable_reply()->set_sent_mono_ns(frame.probe().sent_mono_ns());
+        answer.mutable_reply()->set_child_mono_ns(clock_.now());
+        return link_.send(answer);
+    }
     case wire::Frame::kStart:
         return on_start(frame.start());
     case wire::Frame::kBlock:
-        return on_block(*frame.mutable_block());
+        if (!replayer_) {
+            return stop("the distributor sent queries before Setup", true);
+        }
+        return replayer_->outbox().backlog().begin(
+            std::move(*frame.mutable_block()->mutable_records()));
     case wire::Frame::kEnd:
         trace_ended_ = true;
         handed_ = frame.end().queries();
@@ -305,13 +310,6 @@ void Process::on_setup(const wire::Setup& setup) {
     }
 }
 
-void Process::on_probe(const wire::ClockProbe& probe) {
-    wire::Frame frame;
-    frame.mutable_reply()->set_sent_mono_ns(probe.sent_mono_ns());
-    frame.mutable_reply()->set_child_mono_ns(clock_.now());
-    link_.send(frame);
-}
-
 void Process::on_start(const wire::Start& start) {
     if (!replayer_ || results_.is_open()) {
         stop("the distributor sent Start out of turn", true);
@@ -334,14 +332,6 @@ void Process::open_results(const wire::Start& start) {
                   replay_.answers);
 }
 
-void Process::on_block(wire::Block& block) {
-    if (!replayer_) {
-        stop("the distributor sent queries before Setup", true);
-        return;
-    }
-    replayer_->outbox().backlog().begin(std::move(*block.mutable_records()));
-}
-
 void Process::check_parent(Nanoseconds now) {
     if (noted_signal() != 0) {
         stop("the querier was terminated", true);
@@ -360,15 +350,6 @@ void Process::check_parent(Nanoseconds now) {
 
 // Reporting and the end
 
-void Process::return_credit(bool at_once) {
-    credit_ += replayer_->outbox().take_departed();
-    const bool enough =
-        credit_.records >= kCreditBatch.records || credit_.bytes >= kCreditBatch.bytes;
-    if (!credit_.none() && (at_once || enough)) {
-        link_.send(frame_of(std::exchange(credit_, {})));
-    }
-}
-
 void Process::report(Nanoseconds now) {
     const bool time = now >= next_report_;
     if (time) {
@@ -377,21 +358,21 @@ void Process::report(Nanoseconds now) {
     if (!replayer_) {
         return;
     }
-    return_credit(time || replayer_->outbox().idle());
+    Outbox& outbox = replayer_->outbox();
+    credit_ += outbox.take_departed();
+    if (!credit_.none() && (time || outbox.idle() || credit_.records >= kCreditBatch.records ||
+                            credit_.bytes >= kCreditBatch.bytes)) {
+        link_.send(frame_of(std::exchange(credit_, {})));
+    }
     if (time) {
         wire::Frame frame;
         set_counts(*frame.mutable_status()->mutable_counts(), replayer_->statistics());
-        frame.mutable_status()->set_lag_ns(replayer_->outbox().lag(now));
+        frame.mutable_status()->set_lag_ns(outbox.lag(now));
         link_.send(frame);
     }
-    keep_records(now, time);
-}
-
-void Process::keep_records(Nanoseconds now, bool time) {
     const bool worth_it =
         results_.unflushed() >= kFlushRecords || (time && results_.unflushed() > 0);
-    if (worth_it &&
-        (replayer_->outbox().quiet(now, kFlushTime) || now - flushed_ >= kFlushAtLeast)) {
+    if (worth_it && (outbox.quiet(now, kFlushTime) || now - flushed_ >= kFlushAtLeast)) {
         flushed_ = now;
         results_.flush(expected());
     }

@@ -48,9 +48,7 @@ public:
 
 private:
     void loop_once();
-    void say_hello();
     void wait_and_handle(Nanoseconds now, Nanoseconds wake);
-    void nap(Nanoseconds now, Nanoseconds wake);
     void look_and_handle(Nanoseconds now, Nanoseconds wake);
     /// False: there may be more to read.
     bool handle_events(std::span<const epoll_event> events);
@@ -58,16 +56,12 @@ private:
     void handle_frame(wire::Frame& frame);
     void on_setup(const wire::Setup& setup);
     void on_start(const wire::Start& start);
-    void on_probe(const wire::ClockProbe& probe);
-    void on_block(wire::Block& block);
     void receive();
     void check_parent(Nanoseconds now);
     void report(Nanoseconds now);
-    void return_credit(bool at_once);
     void check_end();
     void stop(const std::string& because, bool tell_parent);
     void open_results(const wire::Start& start);
-    void keep_records(Nanoseconds now, bool time);
     void finish_results();
     void finish();
     /// A block is not used up yet.
