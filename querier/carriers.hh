@@ -64,7 +64,7 @@ private:
     const Clock& clock_;
     PendingQueries& queries_;
     std::vector<std::unique_ptr<Carrier>> carriers_;
-    std::array<std::uint8_t, 6> by_transport_{};
+    std::array<std::uint8_t, kTransports.size()> by_transport_{};
     Nanoseconds events_read_ = 0;
     Nanoseconds polled_ = 0;
 };

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <sys/epoll.h>
@@ -52,6 +53,16 @@ void encode(std::vector<std::uint8_t>& out, const PendingQuery& pending) {
     if (message.size() >= 2) {
         store16(out.data() + 2, pending.wire_id);
     }
+}
+
+/// What a read without bytes says: nothing came, or why nothing more will.
+std::optional<Connection::Loss> end_of(int error, int write_error) {
+    if (would_block(error)) {
+        return write_error == 0 ? std::nullopt
+                                : std::optional(Connection::Loss{.reason = std::strerror(EPIPE)});
+    }
+    const int reason = error == 0 ? write_error : error;
+    return Connection::Loss{.reason = reason == 0 ? kClosedByServer : std::strerror(reason)};
 }
 
 } // namespace
@@ -293,15 +304,8 @@ void Connection::settle_early_data() {
 bool Connection::read(std::uint32_t events) {
     for (int n = 0; n < kReadsAtOnce; ++n) {
         const SocketRead got = socket_->read(tools_.buffer);
-        if (would_block(got.error)) {
-            if (write_error_ != 0) {
-                loss_ = Loss{.reason = std::strerror(EPIPE)};
-            }
-            return true;
-        }
         if (got.bytes.empty()) {
-            const int error = got.error == 0 ? write_error_ : got.error;
-            loss_ = Loss{.reason = error == 0 ? kClosedByServer : std::strerror(error)};
+            loss_ = end_of(got.error, write_error_);
             return true;
         }
         take(got.bytes, got.stamp == 0 ? clock_.now() : tools_.parts.stamps.convert(got.stamp));

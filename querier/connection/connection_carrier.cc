@@ -28,6 +28,7 @@
 #include <string_view>
 #include <sys/epoll.h>
 #include <utility>
+#include <vector>
 
 namespace reprise::querier {
 namespace {
@@ -329,7 +330,7 @@ void ConnectionCarrier::close(std::uint32_t place) {
 void ConnectionCarrier::lose(std::uint32_t place) {
     Connection& connection = *places_[place].connection;
     const bool established = connection.established();
-    const auto [reason, by_server] = *connection.loss();
+    const auto [reason, by_server] = connection.loss().value_or(Connection::Loss{});
     statistics_.closed_by_server += established && by_server ? 1U : 0U;
     statistics_.connections_failed += established ? 0U : 1U;
     if (!connection.queue().idle()) {

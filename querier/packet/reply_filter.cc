@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <pcap/dlt.h>
 #include <pcap/pcap.h>
 
 #include <arpa/inet.h>
