@@ -90,11 +90,11 @@ class Run:
     @property
     def trace(self) -> Path | None:
         """The trace replayed, as named; a synthesized one lies in the run's folder, renamed since."""
-        named = self.experiment.get("trace")
-        made = self.controller.get("trace")
-        if not named and not made:
-            return None
-        return Path(str(named)) if named else self.folder / Path(str(made)).name
+        named, made = (told.get("trace") for told in (self.experiment, self.controller))
+        if named or not made:
+            return Path(str(named)) if named else None
+        own = self.folder / Path(str(made)).name
+        return own if own.exists() else Path(str(made))
 
     @property
     def source(self) -> str | None:

@@ -134,7 +134,7 @@ class Tally:
     opened: int = 0
     fallbacks: int = 0
     duplicate_seqs: int = 0
-    span_ns: int = 0  # to the last due time
+    span_ns: int = 0  # to the last due time, or without due times to the last sending
     last_ns: int = 0  # to the last thing that happened to a query
     files: tuple[str, ...] = ()  # hosts with files of records, also empty ones
     hosts: dict[str, OfHost] = field(default_factory=lambda: defaultdict(OfHost))
@@ -197,13 +197,13 @@ class Tally:
         self.retried += int(np.count_nonzero(window.retries))
         self.sources_seen.add(window.source)
         self.duplicate_seqs += int(np.count_nonzero(window.seq[1:] == window.seq[:-1]))
-        self.span_ns = max(self.span_ns, int(window.due.max(initial=0)))
         rates = (self.due, self.sends, self.answers)
         for rate, times in zip(rates, (window.due, window.sent, window.received), strict=True):
             rate.add(times)
             self.last_ns = max(self.last_ns, int(times.max(initial=0)))
         answered = window.status == Status.ANSWERED
         asked, when = window.status != Status.SKIPPED, np.where(window.due != NEVER, window.due, window.sent)
+        self.span_ns = max(self.span_ns, int(when.max(initial=0)))
         self.asked.add(when[asked])
         self.unanswered.add(when[asked & ~answered])
         for file in np.unique(window.file):

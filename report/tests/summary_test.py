@@ -490,3 +490,13 @@ def test_memory_in_use_is_that_of_the_second_half_and_the_kernels_is_its_growth(
     assert found == {"process": 40, "socket_buffers": 30, "kernel_objects": 60, "kernel": 90, "all": 130}
     none = summary_of(write_run(tmp_path / "b", queries))["server_memory"]
     assert set(none.values()) == {None}
+
+
+def test_a_trace_that_was_made_lies_in_the_run_s_folder(tmp_path: Path) -> None:
+    """Whatever its path was where the run was carried out."""
+    told = {**controller_json(1), "trace": "/run/reprise/results/trace.pcap"}
+    experiment = {**MANIFEST, "experiment": {"synth": {"seed": 1}}}
+    folder = write_run(tmp_path / "run", [Query(seq=0, due=0)], controller=told, manifest=experiment)
+    assert open_run(folder).trace == Path("/run/reprise/results/trace.pcap")
+    (folder / "trace.pcap").touch()
+    assert open_run(folder).trace == folder / "trace.pcap"
