@@ -207,7 +207,7 @@ def test_timing_errors_count_from_the_announced_start_without_stolen_seconds(tmp
     assert by_name(result)["gap: reprise: queries not in the capture"] == (0, True)
 
 
-def test_a_tool_without_an_announced_start_is_centred_on_its_median(tmp_path: Path) -> None:
+def test_a_tool_without_an_announced_start_is_centered_on_its_median(tmp_path: Path) -> None:
     timing_folder(tmp_path, [50_000] * 3 + [70_000] * 4 + [90_000] * 3, tool="drool")
     assert values_of(recompute.recompute(tmp_path))["us median"] == [0.0]
 

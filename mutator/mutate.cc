@@ -16,7 +16,7 @@
 #include "mutator/pipeline/inputs.hh"
 #include "mutator/pipeline/pipeline.hh"
 #include "mutator/pipeline/stages.hh"
-#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/catalog.hh"
 #include "mutator/rules/engine/rule.hh"
 
 #include <fmt/format.h>

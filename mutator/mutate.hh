@@ -4,7 +4,7 @@
 #include "core/trace/forms/query_encoder.hh"
 #include "mutator/pipeline/inputs.hh"
 #include "mutator/pipeline/stages.hh"
-#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/catalog.hh"
 #include "mutator/rules/engine/rule.hh"
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 #include "core/base/command_line.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "mutator/mutate.hh"
-#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/catalog.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -74,6 +74,11 @@ void add_rules(Command& command, MutateLine& line) {
             .type_name("KEY=VALUE,...")
             .allow_extra_args(false)
             .group(group);
+        if (!kind.older.empty()) {
+            command.add_option("--" + kind.older, line.rules[kind.older], kind.help)
+                .allow_extra_args(false)
+                .hidden();
+        }
     }
     command.add_option("--seed", line.options.rules.seed, "Of what rules draw at random")
         .show_default();

@@ -40,7 +40,7 @@ def number(value: object) -> str:
 
 
 def percent(share: object, digits: int = 2) -> str:
-    """Rounded towards zero at the top: what is not all is never printed as 100 %."""
+    """Rounded toward zero at the top: what is not all is never printed as 100 %."""
     if not isinstance(share, int | float):
         return "–"
     value = share * 100

@@ -134,14 +134,14 @@ def counted() -> dict[str, int]:
     return nftables.counters(json.loads(done.stdout), nftables.GUARD)
 
 
-def neighbour_known() -> bool:
+def neighbor_known() -> bool:
     done = subprocess.run(
         ["ip", "-6", "neigh", "show", "dev", LINK], capture_output=True, text=True, check=True
     )
     return "fd00:198:19:1::1 lladdr" in done.stdout
 
 
-def know_neighbours(hosts: netns.Hosts) -> None:
+def know_neighbors(hosts: netns.Hosts) -> None:
     """What the guard lets through arrives, also where nobody would say that the address is his; but one, for
     which the host has to ask.
     """
@@ -165,13 +165,13 @@ def hosts(tmp_path: Path) -> Iterator[netns.Hosts]:
 def test_only_what_the_experiment_has_addressed_leaves(hosts: netns.Hosts) -> None:
     guard = nftables.guard_ruleset(nftables.Guarded([LINK], PREFIXES, [LINK], [53]))
     with linux.inside(hosts.of(HOST)):
-        know_neighbours(hosts)
+        know_neighbors(hosts)
         subprocess.run(["nft", "-f", "-"], input=guard, text=True, check=True)
     with capture(hosts) as channel, linux.inside(hosts.of(HOST)):
         before = counted()
         for one in SENT:
             send(one)
-        wait_for(neighbour_known, "the neighbor's address")
+        wait_for(neighbor_known, "the neighbor's address")
         send(Sent(*LAST, LINK, True))
         seen, types = datagrams(channel)
         after = counted()
@@ -211,7 +211,7 @@ def test_frames_that_a_program_writes_itself_are_stopped_and_counted(
     guard = nftables.guard_ruleset(nftables.Guarded([LINK], PREFIXES, [LINK], [53], writes_frames=True))
     frames = [one for one in SENT if one.by == LINK]
     with linux.inside(hosts.of(HOST)):
-        know_neighbours(hosts)
+        know_neighbors(hosts)
         subprocess.run(["nft", "-f", "-"], input=guard, text=True, check=True)
     with capture(hosts) as channel, linux.inside(hosts.of(HOST)):
         for one in frames:
@@ -219,7 +219,7 @@ def test_frames_that_a_program_writes_itself_are_stopped_and_counted(
         stopped = counted()
         for one in frames:
             send(one)
-        wait_for(neighbour_known, "the neighbor's address")
+        wait_for(neighbor_known, "the neighbor's address")
         send(Sent(*LAST, LINK, True))
         seen, _ = datagrams(channel)
         after = counted()

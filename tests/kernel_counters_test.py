@@ -26,7 +26,7 @@ from tests.lossy_bed import (
     FAMILY,
     HOST,
     NEAR,
-    NEIGHBOUR,
+    NEIGHBOR,
     PORT,
     SENDER,
     Pair,
@@ -83,7 +83,7 @@ def header(pair: Pair, version: int) -> None:
 
 
 def address(pair: Pair, version: int) -> None:
-    pair.frame(kind_of(version), packet(version, NEIGHBOUR[version], 17, udp()))
+    pair.frame(kind_of(version), packet(version, NEIGHBOR[version], 17, udp()))
 
 
 def no_route(pair: Pair, version: int) -> None:

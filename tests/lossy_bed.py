@@ -21,7 +21,7 @@ NEAR, HOST = "client1", "server"
 PORT, CLOSED = 5300, 9
 ADDRESS = {4: "198.19.1.1", 6: "fd00:198:19:1::1"}
 SENDER = {4: "198.19.1.2", 6: "fd00:198:19:1::2"}
-NEIGHBOUR = {4: "198.19.1.77", 6: "fd00:198:19:1::77"}
+NEIGHBOR = {4: "198.19.1.77", 6: "fd00:198:19:1::77"}
 ELSEWHERE = {4: "192.0.2.1", 6: "2001:db8::1"}
 FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
 

@@ -137,9 +137,9 @@ def test_a_span_of_time_and_a_prefix(minute: Minute, tmp_path: Path) -> None:
     )
 
 
-def test_anonymised_sources_keep_their_common_prefixes(minute: Minute, tmp_path: Path) -> None:
+def test_anonymized_sources_keep_their_common_prefixes(minute: Minute, tmp_path: Path) -> None:
     trace, before = minute
-    done, after = changed(tmp_path, trace, "--anonymise", KEY)
+    done, after = changed(tmp_path, trace, "--anonymize", KEY)
     assert [one.time_ns for one in after] == [one.time_ns for one in before]
     new_of = _new_sources(before, after)
     assert len(set(new_of.values())) == len(new_of)
@@ -166,8 +166,8 @@ def _common_bits(left: Address, right: Address) -> int:
     return left.max_prefixlen - (int(left) ^ int(right)).bit_length()
 
 
-def test_client_subnets_are_anonymised_with_the_same_key(minute: Minute, tmp_path: Path) -> None:
-    rules = ("--edns", "ecs=192.0.2.0/24", "--anonymise", KEY)
+def test_client_subnets_are_anonymized_with_the_same_key(minute: Minute, tmp_path: Path) -> None:
+    rules = ("--edns", "ecs=192.0.2.0/24", "--anonymize", KEY)
     done, after = changed(tmp_path, minute[0], "--keep", "where.until=2", *rules)
     subnets = {
         (option.address, option.srclen)

@@ -186,7 +186,7 @@ RULES: list[tuple[tuple[str, str], Check]] = [
     (("--name", "case=0x20"), _mixed_case),
     (("--name", "fixed=fixed.test."), _all(lambda one: one.name == "fixed.test.")),
     (("--type", "A:50,AAAA:50"), _half_types),
-    (("--anonymise", f"key={KEY}"), _anonymous),
+    (("--anonymize", f"key={KEY}"), _anonymous),
     (("--remap", "203.1.0.0/16"), _within("203.1.0.0/16")),
     (("--drop", "share=30"), lambda found: len(found) == 70),
     (("--duplicate", "copies=3,prefix=203.2.0.0/16"), _copies),

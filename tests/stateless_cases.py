@@ -267,7 +267,7 @@ def _transfer(row: str, label: str, asked: dns.message.Message, soas: int, *, qu
 
 def _soa_counter(soas: int) -> Any:
     def is_whole(found: list[bytes]) -> bool:
-        """By the records alone: signatures are verified afterwards."""
+        """By the records alone: signatures are verified afterward."""
         seen = 0
         for one in found:
             if one[3] & 15:

@@ -275,7 +275,7 @@ def refused(bed: ReferenceBed, *words: str, user: tuple[str, ...] = (), front: s
 def test_bad_options_and_hosts_are_refused_in_one_line(bed: ReferenceBed) -> None:
     before = host_state(bed)
     assert "no such interface; `ip link`" in refused(bed, "--interface", "none0", *ACTIVE)
-    assert "give the interface towards the clients" in refused(bed, "--interface", "lo", *ACTIVE)
+    assert "give the interface toward the clients" in refused(bed, "--interface", "lo", *ACTIVE)
     assert "write /nowhere/front.json" in refused(
         bed, "--interface", SERVER_IF, *ACTIVE, "--stats", "/nowhere/front.json"
     )

@@ -118,13 +118,13 @@ def test_a_server_that_closes_between_queries(make_bed: MakeBed, tmp_path: Path)
     assert play.failures() == {}
 
 
-@pytest.mark.parametrize(("behaviour", "reason"), [("drop-at=2", CLOSED), ("reset-at=2", RESET)])
+@pytest.mark.parametrize(("behavior", "reason"), [("drop-at=2", CLOSED), ("reset-at=2", RESET)])
 def test_a_server_that_closes_during_queries(
-    make_bed: MakeBed, tmp_path: Path, behaviour: str, reason: str
+    make_bed: MakeBed, tmp_path: Path, behavior: str, reason: str
 ) -> None:
     """Each connection answers one query; the second is tried again, as the first of the next connection."""
     bed = make_bed()
-    misbehave(bed, behaviour)
+    misbehave(bed, behavior)
     capture = Capture(bed)
     play = Play(bed, rounds(tmp_path / "t.pcap", 10, 4, 0.1), *IN_TURN)
     assert play.answers_all()["retried"] == 30
@@ -135,7 +135,7 @@ def test_a_server_that_closes_during_queries(
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "reason", "bad"),
+    ("behavior", "reason", "bad"),
     [
         ("drop-at=1", CLOSED, 0),
         pytest.param("reset-at=1", RESET, 0, marks=pytest.mark.slow),
@@ -143,10 +143,10 @@ def test_a_server_that_closes_during_queries(
     ],
 )
 def test_one_retry_and_no_more(
-    make_bed: MakeBed, tmp_path: Path, behaviour: str, reason: str, bad: int
+    make_bed: MakeBed, tmp_path: Path, behavior: str, reason: str, bad: int
 ) -> None:
     bed = make_bed()
-    misbehave(bed, behaviour)
+    misbehave(bed, behavior)
     play = Play(bed, rounds(tmp_path / "t.pcap", 10, 2, 0.2), *IN_TURN)
     queries = play.ends()
     assert queries["connection_failed"] == queries["read"] == queries["retried"] == 20
@@ -213,7 +213,7 @@ def test_a_server_that_does_not_read(make_bed: MakeBed, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("transport", [pytest.param("tcp", marks=pytest.mark.slow), "tls"])
 def test_a_server_that_pauses(make_bed: MakeBed, tmp_path: Path, transport: str) -> None:
-    """What it does not read for a second waits here, and is answered afterwards, in order."""
+    """What it does not read for a second waits here, and is answered afterward, in order."""
     bed = make_bed()
     certified = certify(tmp_path / "service")
     start_nsd(bed, certified, tls_port=8853)

@@ -343,7 +343,7 @@ def test_truncated_answers_are_asked_for_again(make_bed: MakeBed, trace: Path, f
     again = sum(len(one.queries()) for one in capture.flows())
     assert again == play.statistic("tcp_fallbacks") == marked(records, MARK_FALLBACK) == (30 * fallback)
     assert sum(one.is_query for one in capture.packets()) == 100
-    assert set(records["transport"].tolist()) == {0}  # what it travelled by first
+    assert set(records["transport"].tolist()) == {0}  # what it traveled by first
     truncated = (records["flags"] & 0x0200) != 0
     assert truncated.sum() == (0 if fallback else 30)
 

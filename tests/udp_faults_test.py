@@ -27,7 +27,7 @@ SECOND = 10**9
 BASE = 1_475_762_151 * SECOND
 MARK_CLOCK_STEP = 8
 MARGIN = 0.3  # seconds about a fault in which nobody knows what it touched
-SETTLED = 1.5  # seconds after which a link that is up is used: the kernel asks for a neighbour once a second
+SETTLED = 1.5  # seconds after which a link that is up is used: the kernel asks for a neighbor once a second
 MODES = pytest.mark.parametrize("mode", ["ports", "addresses"])
 
 

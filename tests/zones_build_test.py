@@ -129,7 +129,7 @@ def test_another_resolver_is_told_the_same_by_the_rebuilt_world(
         trace,
         sample__capture=True,
         hierarchy__resolver=first,
-        hierarchy__qname_minimisation=not minimized,
+        hierarchy__qname_minimization=not minimized,
         **_ANY,
     )
     assert walked.status == 0, walked.said
@@ -138,7 +138,7 @@ def test_another_resolver_is_told_the_same_by_the_rebuilt_world(
     rebuilt = tmp_path / "rebuilt"
     build(rebuilt, capture, dnssec=dnssec)
     again = write_trace(tmp_path / "again.tsv", [replace(one, do="1") for one in asks_of(world)])
-    keys = {"hierarchy__resolver": second, "hierarchy__qname_minimisation": minimized, **_ANY}
+    keys = {"hierarchy__resolver": second, "hierarchy__qname_minimization": minimized, **_ANY}
     asked_again = play(made(tmp_path / "second"), rebuilt, again, **keys)
     assert asked_again.status == 0, asked_again.said
     wanted, answers = map(told, walked.replies()), asked_again.replies()

@@ -59,7 +59,7 @@ def link_commands(network: Network, descriptors: dict[str, int]) -> list[str]:
 
 
 def host_commands(network: Network, host: str) -> list[str]:
-    """`ip -batch` lines for one host: loopback, addresses, links up, neighbours, then routes."""
+    """`ip -batch` lines for one host: loopback, addresses, links up, neighbors, then routes."""
     lines = ["link set dev lo up"]
     for link in network.links:
         for name, interface, addresses in (
@@ -76,7 +76,7 @@ def host_commands(network: Network, host: str) -> list[str]:
     ]
     lines += [
         f"neigh replace {one.address} lladdr {one.mac} dev {one.interface} nud permanent"
-        for one in network.neighbours
+        for one in network.neighbors
         if one.host == host
     ]
     return lines + [_route(one) for one in network.routes if one.host == host]

@@ -259,7 +259,7 @@ def test_no_secret_stands_in_the_results(tmp_path: Path) -> None:
     secret = "00112233445566778899aabbccddeeff" * 2
     (tmp_path / "secret.key").write_text(secret)
     experiment = tmp_path / "mine.toml"
-    rule = "[[mutate.rule]]\nkind = 'anonymise'\nkey = '@secret.key'\n"
+    rule = "[[mutate.rule]]\nkind = 'anonymize'\nkey = '@secret.key'\n"
     experiment.write_text(f"[synth]\nduration = 0.2\nrate = 200\n{rule}[server]\n[server.root_like]\n")
     done = command("run", str(experiment), "--set", "replay.transport=tls", "-o", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr + done.stdout

@@ -2,7 +2,7 @@
 
 Unknown keys, wrong types and values out of range are refused with the key's whole name and what it wants.
 Paths in the file are relative to the file, paths given by `--set` to the working directory; both are
-absolute afterwards.
+absolute afterward.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from cli.experiment import keys, rules, tables
 from cli.experiment.schema import Experiment, Mutate
 from report import nested
 
-RENAMED: dict[str, str] = {}  # keys that had another name before, and the one that they have now
+RENAMED = {  # keys that had another name before, and the one that they have now
+    "hierarchy.qname_minimisation": "hierarchy.qname_minimization",
+}
 _READER = TypeAdapter(Experiment)
 _NEAR = 0.7  # of a name, to be suggested: "nonsense" is none of "answers"
 

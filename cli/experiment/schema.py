@@ -109,7 +109,7 @@ class Mutate:
     """
 
     rules: Annotated[Path | None, doc("a rule file")] = None
-    rule: Annotated[tuple[dict[str, Any], ...], doc('rules written here (`[[mutate.rule]]` with `kind = "edns"` and so on, see [rules.md](rules.md)), applied ' 'after the file\'s; a key of `anonymise` only as `key = "@FILE"`, so that it stands in no result')] = ()
+    rule: Annotated[tuple[dict[str, Any], ...], doc('rules written here (`[[mutate.rule]]` with `kind = "edns"` and so on, see [rules.md](rules.md)), applied ' 'after the file\'s; a key of `anonymize` only as `key = "@FILE"`, so that it stands in no result')] = ()
     seed: Annotated[Whole | None, doc("in place of the file's")] = None
     malformed: Annotated[Literal["keep", "drop"] | None, doc("in place of the file's")] = None
 
@@ -190,7 +190,7 @@ class Hierarchy:
     instances: Annotated[Whole, span(1, 16, "meta-DNS-servers that share the zones, each on a host of its own")] = 1
     cache: Annotated[Literal["cold", "warm"], doc("`warm`: every question of the trace is asked once before the replay")] = "cold"
     cold_s: Annotated[Number, span(0, 86400, "of a cold cache: the first seconds, which the plots of the slowest answers show apart from the rest; 0 = none")] = 60.0
-    qname_minimisation: Annotated[Flag, doc("of the resolver (RFC 9156)")] = True
+    qname_minimization: Annotated[Flag, doc("of the resolver (RFC 9156)")] = True
     validate: Annotated[Flag, doc("DNSSEC with the emulated root's key; without one nothing is validated")] = True
     expired_signatures: Annotated[Literal["refuse", "accept", "keep"], doc("zones whose signatures are not valid at the time of the run: `refuse` ends it before it begins, `accept` has the resolver take expired ones (BIND, unbound), `keep` changes nothing")] = "refuse"
     resolver_config: Annotated[Path | None, doc("file of lines for the resolver's configuration; options of BIND replace ours of the same name")] = None

@@ -18,7 +18,7 @@ from cli.errors import RepriseError, telling
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "source.sha256"  # in the Debian package only
 _FOLDERS = ("bench", "cli", "cmake", "controller", "core", "docs", "experiments", "mutator", "packaging",
-            "playbooks", "proxy", "querier", "report", "tests", "zonebuilder")  # fmt: skip
+            "playbooks", "proxy", "querier", "report", "sampler", "tests", "zonebuilder")  # fmt: skip
 _FILES = ("CHANGELOG.md", "CITATION.cff", "CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md",
           "conftest.py", "packages.txt", "profile.py", "pyproject.toml", "reprise", "requirements-export.txt",
           "requirements-hosts.txt",

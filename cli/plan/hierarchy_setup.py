@@ -82,7 +82,7 @@ def _settings(host: str, forwarding: bool) -> HostStep:
 
 
 def _table(host: str, data_path: str, via: tuple[str, str], source: tuple[str, str]) -> HostStep:
-    """Where packets of the data path go: into the device, or towards the other side by any link (nftables
+    """Where packets of the data path go: into the device, or toward the other side by any link (nftables
     makes the kernel choose again). The last resort stays when the device or the link goes: without it queries
     would fall through to the main table, and might leave.
     """

@@ -168,7 +168,7 @@ def address_map(folder: Path) -> zone_plan.AddressMap:
 def test_a_map_is_read(tmp_path: Path) -> None:
     found = address_map(tmp_path)
     assert found.instances == (1, 2)
-    assert found.towards(2) == {
+    assert found.toward(2) == {
         "198.41.0.4": Pair("198.18.128.2", "fd00:198:18::2"),
         "2001:db8::1": Pair("198.18.128.4", "fd00:198:18::4"),
     }
@@ -185,7 +185,7 @@ def test_a_broken_map_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_rulesets_hold_the_map_by_family(tmp_path: Path) -> None:
     found = address_map(tmp_path)
-    text = nftables.resolver_ruleset(found.towards(1), zones.sink_of("198.18.128.0/17", "fd00:198:18::/48"))
+    text = nftables.resolver_ruleset(found.toward(1), zones.sink_of("198.18.128.0/17", "fd00:198:18::/48"))
     assert "198.41.0.4 : 198.18.128.1" in text
     assert "2001:db8::1 : fd00:198:18::3" in text
     assert "198.41.0.4 : fd00" not in text
@@ -274,7 +274,7 @@ def test_resolvers_follow_the_keys(kind: str, validating: str, plain: str) -> No
     assert "/p/hints" in text
     assert "198.19.254.1" in text and "fd00:198:19:fe::1" in text
     assert text.rstrip().endswith("EXTRA")
-    other = resolver(server, Hierarchy(validate=False, qname_minimisation=False), SITE)
+    other = resolver(server, Hierarchy(validate=False, qname_minimization=False), SITE)
     assert validating not in other
     assert plain in other
 

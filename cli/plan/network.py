@@ -61,7 +61,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Route:
-    """A route of one host: via a neighbour, or of a kind ("local", "blackhole") on an interface."""
+    """A route of one host: via a neighbor, or of a kind ("local", "blackhole") on an interface."""
 
     host: str
     to: str
@@ -83,8 +83,8 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Neighbour:
-    """A neighbour that is known for good."""
+class Neighbor:
+    """A neighbor that is known for good."""
 
     host: str
     address: str
@@ -114,7 +114,7 @@ class Network:
     addresses: tuple[Address, ...] = ()
     routes: tuple[Route, ...] = ()
     rules: tuple[Rule, ...] = ()
-    neighbours: tuple[Neighbour, ...] = ()
+    neighbors: tuple[Neighbor, ...] = ()
     sysctls: tuple[Sysctl, ...] = ()
 
 
@@ -187,7 +187,7 @@ def local(
             for route in (*_routes(index, services), *_source_routes(index, clients, servers, source_mode))
         ),
         rules=_rules() if fixed else (),
-        neighbours=_neighbours() if fixed else (),
+        neighbors=_neighbors() if fixed else (),
         sysctls=(
             Sysctl("", "net/ipv4/tcp_child_ehash_entries", _BUCKETS),
             *(one for name in names for one in sysctls(name, listen_queue, name not in (CONTROLLER, *hosts))),
@@ -263,16 +263,16 @@ def _rules() -> tuple[Rule, ...]:
     )
 
 
-def _neighbours() -> tuple[Neighbour, ...]:
+def _neighbors() -> tuple[Neighbor, ...]:
     """Both ends of the data link of client 1: no address resolution in the middle of a burst."""
     here, there = (client(1), "data"), (SERVER, "data1")
     return (
         *(
-            Neighbour(*here[:1], address, _SERVER_MAC, here[1])
+            Neighbor(*here[:1], address, _SERVER_MAC, here[1])
             for address in ("198.19.1.2", "fd00:198:19:1::2")
         ),
         *(
-            Neighbour(*there[:1], address, _CLIENT_MAC, there[1])
+            Neighbor(*there[:1], address, _CLIENT_MAC, there[1])
             for address in ("198.19.1.1", "fd00:198:19:1::1")
         ),
     )

@@ -221,7 +221,7 @@ def test_mapped_queriers_know_their_prefixes_and_packet_has_one_querier() -> Non
     )
     packet = make(dataclasses.replace(ZONED, replay=Replay(source_mode="packet")), FACTS)
     assert "--queriers 1 " in argv_of(packet, "distributor-client1") + " "
-    assert {one.mac for one in packet.network.neighbours} == {
+    assert {one.mac for one in packet.network.neighbors} == {
         mac for link in packet.network.links for mac in (link.a_mac, link.b_mac) if mac
     }
 

@@ -17,7 +17,7 @@ from cli.servers.kind import (
     CONNECTIONS,
     EDNS_SIZE,
     IDLE,
-    MINIMISATION,
+    MINIMIZATION,
     RATE_LIMIT,
     UDP_SIZE,
     Condition,
@@ -120,7 +120,7 @@ def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
     allow-recursion {{ any; }};
     allow-query-cache {{ any; }};
     dnssec-validation {"yes" if emulated.validate else "no"};
-{expired}    qname-minimization {"relaxed" if emulated.qname_minimisation else "disabled"};
+{expired}    qname-minimization {"relaxed" if emulated.qname_minimization else "disabled"};
     empty-zones-enable no;
     max-udp-size {min(server.edns_size, 4096)};
     edns-udp-size {min(server.edns_size, 4096)};
@@ -181,7 +181,7 @@ KIND = ServerKind(
         Condition(EDNS_SIZE, "edns-udp-size"),
         Condition(RATE_LIMIT, "responses-per-second"),
         Condition("minimal answers", "minimal-responses"),
-        Condition(MINIMISATION, "qname-minimization"),
+        Condition(MINIMIZATION, "qname-minimization"),
         Condition(CACHE, "max-cache-size", 1e-6),
     ),
     authoritative=config,

@@ -18,7 +18,7 @@ from cli.servers.kind import (
     CONNECTIONS,
     EDNS_SIZE,
     IDLE,
-    MINIMISATION,
+    MINIMIZATION,
     RATE_LIMIT,
     UDP_SIZE,
     ResolverSite,
@@ -126,10 +126,10 @@ def test_resolvers_show_theirs(kind: str, tmp_path: Path) -> None:
     ends = ResolverSite(
         str(tmp_path), "/hints", "/anchors", "/bind", ("127.0.0.1",), ("127.0.0.2", "::1"), "", 20_000
     )
-    text = own.resolver(SERVER, Hierarchy(resolver="bind", validate=False, qname_minimisation=False), ends)
+    text = own.resolver(SERVER, Hierarchy(resolver="bind", validate=False, qname_minimization=False), ends)
     told = shown(kind, text, tmp_path)
     assert (told[IDLE], told[EDNS_SIZE]) == (7, 1400)
-    assert told[MINIMISATION] in {"no", "disabled", "off"}
+    assert told[MINIMIZATION] in {"no", "disabled", "off"}
     assert len(told) == len(own.conditions) - (kind == "bind")  # of which one is a rate limit
 
 

@@ -110,7 +110,7 @@ IDLE = "idle timeout of TCP, s"
 UDP_SIZE = "largest answer over UDP, bytes"
 EDNS_SIZE = "EDNS size, bytes"
 CACHE = "cache, MB"
-MINIMISATION = "QNAME minimization"
+MINIMIZATION = "QNAME minimization"
 RATE_LIMIT = "rate limit of answers, 1/s"
 _SHOWS_S = 10.0
 

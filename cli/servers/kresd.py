@@ -39,7 +39,7 @@ net.tcp_pipeline(100)
 cache.open(256 * MB, 'lmdb://{site.folder}/cache')
 modules = {{ 'stats', 'hints > iterate' }}
 hints.root_file('{site.hints}')
-{anchors}option('NO_MINIMIZE', {"false" if emulated.qname_minimisation else "true"})
+{anchors}option('NO_MINIMIZE', {"false" if emulated.qname_minimization else "true"})
 policy.special_names = {{}}
 {site.extra}"""
 

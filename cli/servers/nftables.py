@@ -49,14 +49,14 @@ class Pair:
     v6: str = ""
 
 
-def resolver_ruleset(towards: Mapping[str, Pair], sink: Pair) -> str:
-    """A resolver's host: what goes to an OQDA leaves from it, towards `towards[OQDA]`.
+def resolver_ruleset(toward: Mapping[str, Pair], sink: Pair) -> str:
+    """A resolver's host: what goes to an OQDA leaves from it, toward `toward[OQDA]`.
 
     What goes elsewhere is counted and sent to `sink`, where a meta-DNS-server's host drops it. Dropped here
     it would be an error of the sending call: the resolver would know at once that nobody is there.
     """
-    four = {oqda: pair.v4 for oqda, pair in towards.items() if ":" not in oqda and pair.v4}
-    six = {oqda: pair.v6 for oqda, pair in towards.items() if ":" in oqda and pair.v6}
+    four = {oqda: pair.v4 for oqda, pair in toward.items() if ":" not in oqda and pair.v4}
+    six = {oqda: pair.v6 for oqda, pair in toward.items() if ":" in oqda and pair.v6}
     return _table(
         NAT,
         f"""{_map("to4", "ipv4_addr : ipv4_addr", four)}{_map("to6", "ipv6_addr : ipv6_addr", six)}\
@@ -184,7 +184,7 @@ def guard_ruleset(host: Guarded) -> str:
 {_own_packets(host)}{_asked(host)}{_replies(host)}{_management(host)}\
         ip protocol {{ icmp, udp }} counter name discards4
         meta nfproto ipv6 meta l4proto udp counter name discards6
-        icmpv6 type != {{ {_NEIGHBOURS}, nd-router-solicit }} counter name discards6
+        icmpv6 type != {{ {_NEIGHBORS}, nd-router-solicit }} counter name discards6
         icmp type != echo-request counter name errors drop
         ip protocol igmp counter name kernel drop
         icmpv6 type {{ {_KERNELS_OWN} }} counter name kernel drop
@@ -265,9 +265,9 @@ def _frames(host: Guarded) -> str:
     )
 
 
-_NEIGHBOURS = "nd-neighbor-solicit, nd-neighbor-advert"
+_NEIGHBORS = "nd-neighbor-solicit, nd-neighbor-advert"
 _GROUPS = "mld-listener-report, mld-listener-done, mld2-listener-report"
-_KERNELS_OWN = f"{_NEIGHBOURS}, nd-router-solicit, {_GROUPS}"
+_KERNELS_OWN = f"{_NEIGHBORS}, nd-router-solicit, {_GROUPS}"
 
 
 def _names(interfaces: Sequence[str]) -> str:
@@ -281,7 +281,7 @@ def _own_packets(host: Guarded) -> str:
     names = _names(host.links)
     return f"""        oifname {names} ip daddr {{ {four} }} accept
         oifname {names} ip6 daddr {{ {six} }} accept
-        oifname {names} icmpv6 type {{ {_NEIGHBOURS} }} ip6 hoplimit 255 accept
+        oifname {names} icmpv6 type {{ {_NEIGHBORS} }} ip6 hoplimit 255 accept
 """
 
 
@@ -294,7 +294,7 @@ def _asked(host: Guarded) -> str:
         if there
     ]
     if rules:
-        rules.append(f"icmpv6 type {{ {_NEIGHBOURS} }} ip6 hoplimit 255 accept")
+        rules.append(f"icmpv6 type {{ {_NEIGHBORS} }} ip6 hoplimit 255 accept")
     return "".join(f"        {rule}\n" for rule in rules)
 
 
@@ -319,7 +319,7 @@ def _management(host: Guarded) -> str:
         )
         if there
     ]
-    rules.append(f"icmpv6 type {{ {_NEIGHBOURS}, nd-router-solicit }} ip6 hoplimit 255 accept")
+    rules.append(f"icmpv6 type {{ {_NEIGHBORS}, nd-router-solicit }} ip6 hoplimit 255 accept")
     rules.append(f"icmpv6 type {{ {_GROUPS} }} ip6 hoplimit 1 accept")
     return "".join(f"        {rule}\n" for rule in rules)
 

@@ -16,7 +16,7 @@ from cli.servers.kind import (
     CONNECTIONS,
     EDNS_SIZE,
     IDLE,
-    MINIMISATION,
+    MINIMIZATION,
     UDP_SIZE,
     Condition,
     ResolverSite,
@@ -64,7 +64,7 @@ serve-rfc1918=no
 export-etc-hosts=no
 security-poll-suffix=
 dnssec={"validate" if emulated.validate else "process-no-validate"}
-qname-minimization={"yes" if emulated.qname_minimisation else "no"}
+qname-minimization={"yes" if emulated.qname_minimization else "no"}
 edns-outgoing-bufsize={server.edns_size}
 udp-truncation-threshold={server.edns_size}
 {site.extra}"""
@@ -100,7 +100,7 @@ KIND = ServerKind(
         Condition(IDLE, "client-tcp-timeout"),
         Condition(UDP_SIZE, "udp-truncation-threshold"),
         Condition(EDNS_SIZE, "edns-outgoing-bufsize"),
-        Condition(MINIMISATION, "qname-minimization"),
+        Condition(MINIMIZATION, "qname-minimization"),
         Condition("cache, entries", "max-cache-entries"),
     ),
     resolver=resolver,

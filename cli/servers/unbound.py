@@ -12,7 +12,7 @@ from cli.servers.kind import (
     DESCRIPTOR_RESERVE,
     EDNS_SIZE,
     IDLE,
-    MINIMISATION,
+    MINIMIZATION,
     UDP_SIZE,
     Condition,
     ResolverSite,
@@ -50,7 +50,7 @@ def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
     do-not-query-localhost: no
     root-hints: "{site.hints}"
     module-config: "{modules}"
-{anchors}    qname-minimisation: {"yes" if emulated.qname_minimisation else "no"}
+{anchors}    qname-minimisation: {"yes" if emulated.qname_minimization else "no"}
     edns-buffer-size: {server.edns_size}
     max-udp-size: {server.edns_size}
     unblock-lan-zones: yes
@@ -113,7 +113,7 @@ KIND = ServerKind(
         Condition(IDLE, "tcp-idle-timeout", 0.001),
         Condition(UDP_SIZE, "max-udp-size"),
         Condition(EDNS_SIZE, "edns-buffer-size"),
-        Condition(MINIMISATION, "qname-minimisation"),
+        Condition(MINIMIZATION, "qname-minimisation"),
         Condition(f"{CACHE}, of messages", "msg-cache-size", 1e-6),
         Condition(f"{CACHE}, of RRsets", "rrset-cache-size", 1e-6),
     ),

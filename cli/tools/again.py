@@ -43,8 +43,12 @@ def changed(tables: Json, trace: Path, zone: Path | None) -> Experiment:
     server, emulated = tables["server"], tables.get("hierarchy")
     if server["kind"] == "address":  # nothing is sampled of it, and older versions took more keys
         server = {key: one for key, one in server.items() if key in _REACHED}
-    if emulated and emulated.get("form") == "coloured":  # of older versions
-        emulated = {**emulated, "form": "colored"}
+    if emulated:  # perhaps of an older version
+        names = {
+            former.rpartition(".")[2]: now.rpartition(".")[2] for former, now in experiments.RENAMED.items()
+        }
+        emulated = {names.get(key, key): one for key, one in emulated.items()}
+        emulated["form"] = emulated["form"].replace("coloured", "colored")
     own = {"server": server, "hierarchy": emulated}
     over_tls = experiments.of({**tables, **own}).over_tls
     kept = {key: value for key, value in {**tables, **own}.items() if key not in _OTHERS}

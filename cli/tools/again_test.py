@@ -33,8 +33,10 @@ def test_runs_of_older_versions_are_asked_again() -> None:
     given = experiments.load(QUICKSTART, of_hierarchy)
     tables = json.loads(json.dumps(experiments.as_dict(given)))
     tables["hierarchy"]["form"] = "coloured"
+    tables["hierarchy"]["qname_minimisation"] = not tables["hierarchy"].pop("qname_minimization")
     made = changed(tables, Path("/queries.tsv"), None)
-    assert made.hierarchy is not None and made.hierarchy.form == "colored"
+    assert made.hierarchy is not None
+    assert (made.hierarchy.form, made.hierarchy.qname_minimization) == ("colored", False)
     own = ["server.kind=address", "server.root_like=", 'server.addresses=["127.0.0.1"]', "server.pid=1"]
     given = experiments.load(QUICKSTART, [*own, "server.edns_size="])
     tables = json.loads(json.dumps(experiments.as_dict(given)))

@@ -185,7 +185,7 @@ def script() -> str:
         ("reprise zones syn", {"synth"}),
         ("reprise zones synth --sig", {"--signed"}),
         ("reprise trace synth --prof", {"--profile"}),
-        ("reprise mutate in.pcap --anon", {"--anonymise"}),
+        ("reprise mutate in.pcap --anon", {"--anonymize"}),
         ("reprise report res", set()),
     ],
 )

@@ -47,7 +47,7 @@ class AddressMap:
         """The instances that have a slot."""
         return tuple(sorted({one.instance for one in self.metas}))
 
-    def towards(self, resolver: int) -> dict[str, Pair]:
+    def toward(self, resolver: int) -> dict[str, Pair]:
         """Where a resolver's packets to each OQDA really go."""
         at = {one.slot: one.address for one in self.metas if one.resolver == resolver}
         return {oqda: at[slot] for oqda, slot in self.slots.items() if slot in at}

@@ -220,7 +220,7 @@ def _texts(
     """Names and texts of all files that are added."""
     sink = sink_of(*site.prefixes)
     for resolver in found.resolvers:
-        yield f"nft-resolver-{resolver}.nft", nftables.resolver_ruleset(found.towards(resolver), sink)
+        yield f"nft-resolver-{resolver}.nft", nftables.resolver_ruleset(found.toward(resolver), sink)
         yield f"resolver-{resolver}.ip", routes(found, resolver, hops)
     for instance in found.instances:
         metas = found.of_instance(instance)

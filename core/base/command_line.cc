@@ -25,7 +25,8 @@ const CLI::App& innermost(const CLI::App& app) {
     return chosen.empty() ? app : innermost(*chosen.front());
 }
 
-/// What is wrong with words that nothing takes: an option that was misspelt has its nearest named.
+/// What is wrong with words that nothing takes: an option that was misspelled has its nearest
+/// named.
 std::string unexpected(const CLI::App& app, const CLI::ExtrasError& error) {
     std::vector<std::string> known;
     for (const CLI::Option* option : innermost(app).get_options()) {

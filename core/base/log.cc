@@ -75,7 +75,7 @@ void print_error(std::string_view program, std::string_view text) {
 int run_main(std::string_view program, int (*body)(int, char**), int argc, char** argv) {
     try {
         signal(SIGPIPE,
-               SIG_IGN); // a neighbour that went away is an error of its write, not our end
+               SIG_IGN); // a neighbor that went away is an error of its write, not our end
         init_log(program);
         return body(argc, argv);
     } catch (const UsageError& error) {

@@ -159,7 +159,7 @@ namespace {
 constexpr size_t kCurvePoints = 100;
 constexpr double kMostExponent = 5;
 
-/// Sources of neighbouring ranks, taken together; so millions of sources cost as much as thousands.
+/// Sources of neighboring ranks, taken together; so millions of sources cost as much as thousands.
 struct RankGroup {
     double log_rank = 0;
     double sources = 0;

@@ -153,7 +153,7 @@ Skew measure_skew(std::vector<std::uint64_t> queries);
 // Queries over time, in bounded memory whatever the trace's length.
 
 /// Counts in bins of one width, the first from the first query on. When 512 bins do not reach, the
-/// width doubles and neighbours become one. Queries older than the first count in the first bin.
+/// width doubles and neighbors become one. Queries older than the first count in the first bin.
 class RateBins {
 public:
     static constexpr size_t kMost = 512;

@@ -54,7 +54,7 @@ class ConnectionTally {
 public:
     void add(std::uint64_t connection);
 
-    /// Ends all; queries() is complete afterwards.
+    /// Ends all; queries() is complete afterward.
     void finish();
 
     /// Connections by number of queries.

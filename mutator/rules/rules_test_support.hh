@@ -5,7 +5,7 @@
 #include "core/base/clock.hh"
 #include "core/wire/query.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/catalog.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/test_support.hh"
 

@@ -32,7 +32,7 @@
 // them, however many they are: a coloring of the graph is enough.
 //
 // The cost. Pairs of groups are never tried. Edges come from zones that are related by name: each
-// zone's ancestors (a, d), its other contents (b), each lame delegation's neighbourhood (c): for Z
+// zone's ancestors (a, d), its other contents (b), each lame delegation's neighborhood (c): for Z
 // zones with at most A ancestors that is Z * A times the groups of both zones. 10,000 zones: some
 // ms; 100,000: some 100 ms.
 #include "zonebuilder/plan/conflicts.hh"

@@ -55,7 +55,7 @@ Delegated delegated_zones(const std::vector<Zone>& zones) {
     return delegated;
 }
 
-/// The zones are sorted, so other contents of a name are neighbours.
+/// The zones are sorted, so other contents of a name are neighbors.
 bool only_content(const std::vector<Zone>& zones, std::size_t i) {
     return (i == 0 || zones[i].name != zones[i - 1].name) &&
            (i + 1 == zones.size() || zones[i].name != zones[i + 1].name);

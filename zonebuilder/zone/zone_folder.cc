@@ -108,7 +108,7 @@ std::optional<std::vector<IpAddress>> addresses_of(const Json& zone, std::size_t
     return addresses;
 }
 
-/// A misspelt "addresses" would silently give the zone to other servers.
+/// A misspelled "addresses" would silently give the zone to other servers.
 void check_keys(const Json& zone, std::size_t entry) {
     for (const auto& [key, value] : zone.items()) {
         if (key != "name" && key != "file" && key != "addresses") {

@@ -24,7 +24,7 @@ struct ZoneRange {
 };
 
 /// An index over zones that are sorted by name; it keeps no copy, so they must stay where they are.
-/// Zones of one name are neighbours, and so are a name's descendants, right behind it: every answer
+/// Zones of one name are neighbors, and so are a name's descendants, right behind it: every answer
 /// is a range.
 class ZoneTree {
 public:

@@ -80,7 +80,7 @@ public:
     /// place where there is one; without the key's part where `key` is empty.
     [[noreturn]] void fail(std::string_view key, const std::string& what) const;
 
-    /// For a rule without what it needs: the same of a misspelt key, which explains it, else
+    /// For a rule without what it needs: the same of a misspelled key, which explains it, else
     /// `what`.
     [[noreturn]] void fail_lacking(const std::string& what) const;
 

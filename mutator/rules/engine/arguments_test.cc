@@ -1,6 +1,6 @@
 #include "core/base/clock.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/catalog.hh"
 #include "mutator/rules/rules_test_support.hh"
 
 #include <gmock/gmock.h>
@@ -115,7 +115,7 @@ TEST(Options, RefuseEmptyValuesAndUnknownKinds) {
               "--trannsport: rule \"trannsport\" is not known; did you mean transport?");
 }
 
-TEST(Catalogue, KindsAreNamedOnceAndCanBeAskedForHelp) {
+TEST(Catalog, KindsAreNamedOnceAndCanBeAskedForHelp) {
     std::vector<std::string> names;
     for (const RuleKind& kind : rule_kinds()) {
         EXPECT_EQ(std::ranges::count(names, kind.name), 0) << kind.name;
@@ -166,7 +166,7 @@ TEST(Contradictions, NewTimesTwice) {
 TEST(Contradictions, HeavyIsBeforeWhatMakesOtherSources) {
     const std::string key(64, '1');
     for (const auto& [kind, value] :
-         std::vector<std::pair<std::string, std::string>>{{"anonymise", key},
+         std::vector<std::pair<std::string, std::string>>{{"anonymize", key},
                                                           {"remap", "198.18.0.0/15"},
                                                           {"duplicate", "2,share=50"},
                                                           {"attack", "5,for=1,fixed=a"}}) {

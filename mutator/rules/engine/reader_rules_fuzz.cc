@@ -1,7 +1,7 @@
 // What users write: rule files and rule options. The first byte chooses: "-" and a kind's letter
 // for an option, anything else for a file.
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/catalog.hh"
 
 #include <cstddef>
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 #include "core/base/nearest.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/catalog.hh"
 
 #include <fmt/format.h>
 

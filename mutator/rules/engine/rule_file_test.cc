@@ -1,5 +1,5 @@
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/catalog.hh"
 #include "mutator/test_support.hh"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/catalog.hh"
 #include "mutator/rules/engine/selector.hh"
 #include "mutator/rules/engine/source_key.hh"
 #include "mutator/rules/rules_test_support.hh"

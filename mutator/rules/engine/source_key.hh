@@ -9,7 +9,7 @@
 
 namespace reprise::mutator {
 
-/// Different numbers from one seed, one for each `use` (SplitMix64's finaliser).
+/// Different numbers from one seed, one for each `use` (SplitMix64's finalizer).
 std::uint64_t mixed_seed(std::uint64_t seed, std::uint64_t use);
 
 /// XXH3 of the address with the key as its seed. Not secret: it spreads, it does not hide.

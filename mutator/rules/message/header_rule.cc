@@ -1,7 +1,7 @@
 // header: flags and opcode of a query's header.
 
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/catalog.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/values.hh"
 #include "mutator/rules/message/message_editor.hh"

@@ -2,7 +2,7 @@
 // What the rules on messages share: what is counted, what happens to the malformed.
 
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/catalog.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/message/message_editor.hh"
 #include "mutator/rules/message/message_layout.hh"

@@ -3,7 +3,7 @@
 
 #include "core/base/numbers.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/catalog.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/selector.hh"
 #include "mutator/rules/engine/source_key.hh"

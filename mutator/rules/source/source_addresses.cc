@@ -89,7 +89,7 @@ void CryptoPan::FreeContext::operator()(evp_cipher_ctx_st* context) const {
 CryptoPan::CryptoPan(const Key& key) : context_(EVP_CIPHER_CTX_new()), known_(kKnown) {
     if (!context_ ||
         EVP_EncryptInit_ex(context_.get(), EVP_aes_128_ecb(), nullptr, key.data(), nullptr) != 1) {
-        throw Error("OpenSSL has no AES-128; anonymise cannot work without it");
+        throw Error("OpenSSL has no AES-128; anonymize cannot work without it");
     }
     EVP_CIPHER_CTX_set_padding(context_.get(), 0);
     std::array<std::uint8_t, kBlock> pad{};

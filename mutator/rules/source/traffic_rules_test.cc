@@ -314,28 +314,28 @@ std::vector<std::uint8_t> tail(const Owned& query, size_t size) {
     return {query.message.end() - static_cast<std::ptrdiff_t>(size), query.message.end()};
 }
 
-TEST(Anonymise, SourcesAndWhereAskedDestinations) {
+TEST(Anonymize, SourcesAndWhereAskedDestinations) {
     auto trace = std::vector{query_at(0, "192.0.2.1"), query_at(1, "2001:db8::1"),
                              close_at(2, 5, "192.0.2.1")};
-    const auto out = run("anonymise", kKey, trace);
+    const auto out = run("anonymize", kKey, trace);
     EXPECT_EQ(out[0].source.address, ip("2.90.93.17"));
     EXPECT_EQ(out[0].source.port, 4000);
     EXPECT_EQ(out[0].destination, trace[0].destination);
     EXPECT_EQ(out[1].source.address, ip("dd92:2c44:3fc0:ff1e:7ff9:c7f0:8180:7e00"));
     EXPECT_EQ(out[2].source.address, ip("2.90.93.17"));
     trace[0].destination.address = ip("192.0.2.1");
-    EXPECT_EQ(run("anonymise", "key=" + kKey + ",destination=on", trace)[0].destination.address,
+    EXPECT_EQ(run("anonymize", "key=" + kKey + ",destination=on", trace)[0].destination.address,
               ip("2.90.93.17"));
 }
 
-TEST(Anonymise, EcsKeepsItsPrefixLengthAndNothingBehindIt) {
+TEST(Anonymize, EcsKeepsItsPrefixLengthAndNothingBehindIt) {
     std::vector<Owned> trace(5, query_at(0, "192.0.2.1"));
     add_option(trace[0], 8, {0, 1, 32, 0, 192, 0, 2, 1});
     add_option(trace[1], 8, {0, 1, 20, 0, 192, 0, 0xf});
     add_option(trace[2], 8, {0, 2, 24, 0, 0x20, 0x01, 0x0d});
     add_option(trace[3], 10, {1, 2, 3, 4, 5, 6, 7, 8});
     add_option(trace[4], 8, {0, 1, 0, 0});
-    const auto rule = make_rule("anonymise", kKey);
+    const auto rule = make_rule("anonymize", kKey);
     const auto out = run(*rule, trace);
     EXPECT_EQ(tail(out[0], 8), (std::vector<std::uint8_t>{0, 1, 32, 0, 2, 90, 93, 17}));
     EXPECT_EQ(tail(out[1], 5), (std::vector<std::uint8_t>{20, 0, 2, 90, 0x50}));
@@ -345,13 +345,13 @@ TEST(Anonymise, EcsKeepsItsPrefixLengthAndNothingBehindIt) {
     EXPECT_THAT(rule->counts(), Contains(Pair("ecs", 4)));
 }
 
-TEST(Anonymise, OddEcsLeaksNothing) {
+TEST(Anonymize, OddEcsLeaksNothing) {
     std::vector<Owned> trace(4, query_at(0, "192.0.2.1"));
     add_option(trace[0], 8, {0, 9, 32, 0, 192, 0, 2, 1});          // unknown family
     add_option(trace[1], 8, {0, 1, 200, 0, 192, 0, 2, 1, 77, 78}); // too long
     add_option(trace[2], 8, {0, 1, 8, 0, 192, 0, 2, 1});           // bits behind the prefix
     add_option(trace[3], 8, {0, 1, 32});                           // cut
-    const auto rule = make_rule("anonymise", kKey);
+    const auto rule = make_rule("anonymize", kKey);
     const auto out = run(*rule, trace);
     EXPECT_EQ(tail(out[0], 4), (std::vector<std::uint8_t>{0, 0, 0, 0}));
     EXPECT_EQ(tail(out[1], 6), (std::vector<std::uint8_t>{2, 90, 93, 17, 0, 0}));
@@ -359,21 +359,21 @@ TEST(Anonymise, OddEcsLeaksNothing) {
     EXPECT_THAT(rule->counts(), Contains(Pair("ecs_malformed", 4)));
 }
 
-TEST(Anonymise, MalformedMessagesAreDroppedUnlessTheRuleKeepsThem) {
+TEST(Anonymize, MalformedMessagesAreDroppedUnlessTheRuleKeepsThem) {
     auto trace = std::vector{query_at(0), query_at(1)};
     trace[0].message.resize(20);
-    const auto keeping = make_rule("anonymise", kKey + ",malformed=keep");
+    const auto keeping = make_rule("anonymize", kKey + ",malformed=keep");
     EXPECT_EQ(run(*keeping, trace).size(), 2U);
     EXPECT_THAT(keeping->counts(), Contains(Pair("malformed", 1)));
     EXPECT_FALSE(keeping->counts().contains("dropped"));
-    const auto dropping = make_rule("anonymise", kKey);
+    const auto dropping = make_rule("anonymize", kKey);
     EXPECT_EQ(run(*dropping, trace).size(), 1U);
     EXPECT_THAT(dropping->counts(), IsSupersetOf({Pair("dropped", 1), Pair("malformed", 1)}));
-    EXPECT_EQ(run("anonymise", kKey + ",malformed=drop", trace).size(), 1U);
-    EXPECT_THAT(complaint("anonymise", kKey + ",malformed=kep"), HasSubstr("did you mean keep"));
+    EXPECT_EQ(run("anonymize", kKey + ",malformed=drop", trace).size(), 1U);
+    EXPECT_THAT(complaint("anonymize", kKey + ",malformed=kep"), HasSubstr("did you mean keep"));
 }
 
-TEST(Anonymise, NoSubnetHidesWhereItDoesNotLook) {
+TEST(Anonymize, NoSubnetHidesWhereItDoesNotLook) {
     std::vector<Owned> trace(8, query_at(0, "192.0.2.1"));
     for (Owned& query : trace) {
         add_option(query, 8, {0, 1, 24, 0, 192, 0, 2});
@@ -390,38 +390,38 @@ TEST(Anonymise, NoSubnetHidesWhereItDoesNotLook) {
     trace[5].message[11] = 2;                            // announced, not there
     trace[6].message[trace[6].message.size() - 10] = 10; // another option, too long
     trace[6].message[trace[6].message.size() - 8] = 40;
-    const auto rule = make_rule("anonymise", kKey);
+    const auto rule = make_rule("anonymize", kKey);
     EXPECT_EQ(run(*rule, trace).size(), 1U); // the last
     EXPECT_THAT(rule->counts(),
                 IsSupersetOf({Pair("dropped", 7), Pair("malformed", 7), Pair("ecs", 2)}));
-    const auto kept = run("anonymise", kKey + ",malformed=keep", trace);
+    const auto kept = run("anonymize", kKey + ",malformed=keep", trace);
     EXPECT_EQ(kept.size(), 8U);
     EXPECT_EQ(kept[1].message, trace[1].message);
     EXPECT_NE(kept[3].message, trace[3].message) << "what is found is changed";
 }
 
-TEST(Anonymise, CountsNamesThatHoldAddresses) {
+TEST(Anonymize, CountsNamesThatHoldAddresses) {
     const auto trace = std::vector{query_at(0, "192.0.2.1", 1, "1.2.0.192.IN-ADDR.arpa"),
                                    query_at(0, "192.0.2.1", 1, "www.example")};
-    const auto rule = make_rule("anonymise", kKey);
+    const auto rule = make_rule("anonymize", kKey);
     EXPECT_EQ(run(*rule, trace)[0].message, trace[0].message);
     EXPECT_THAT(rule->counts(), Contains(Pair("reverse_names", 1)));
 }
 
-TEST(Anonymise, KeysFromFilesAndBadKeys) {
+TEST(Anonymize, KeysFromFilesAndBadKeys) {
     const TemporaryFolder folder;
     std::ofstream(folder.file("key")) << "  " << kKey << "\n";
     std::ofstream(folder.file("short")) << kKey.substr(2);
     std::ofstream(folder.file("empty")).close();
-    EXPECT_EQ(complaint("anonymise", "@" + folder.file("key")), "");
+    EXPECT_EQ(complaint("anonymize", "@" + folder.file("key")), "");
     for (const std::string& value :
          {"@" + folder.file("short"), kKey + "00", "x" + kKey.substr(1), kKey.substr(0, 32)}) {
-        EXPECT_THAT(complaint("anonymise", value),
+        EXPECT_THAT(complaint("anonymize", value),
                     AllOf(HasSubstr("is not 64 hex digits"), Not(HasSubstr(kKey.substr(4, 20)))));
     }
-    EXPECT_THAT(complaint("anonymise", "@" + folder.file("empty")), HasSubstr("it is empty"));
-    EXPECT_THAT(complaint("anonymise", "@" + folder.file("no")), HasSubstr("No such file"));
-    EXPECT_THAT(complaint("anonymise", ""), HasSubstr("needs key=@FILE"));
+    EXPECT_THAT(complaint("anonymize", "@" + folder.file("empty")), HasSubstr("it is empty"));
+    EXPECT_THAT(complaint("anonymize", "@" + folder.file("no")), HasSubstr("No such file"));
+    EXPECT_THAT(complaint("anonymize", ""), HasSubstr("needs key=@FILE"));
 }
 
 TEST(AllTrafficRules, AreTheSameHoweverBatchesAreCut) {
@@ -443,7 +443,7 @@ TEST(AllTrafficRules, AreTheSameHoweverBatchesAreCut) {
         {"keep", "share=33.3"},
         {"drop", "share=20,by=source"},
         {"remap", "198.18.0.0/28"},
-        {"anonymise", kKey}};
+        {"anonymize", kKey}};
     for (const auto& [kind, value] : rules) {
         const auto whole = run(kind, value, trace, 4096);
         EXPECT_EQ(run(kind, value, trace, 1), whole) << kind;

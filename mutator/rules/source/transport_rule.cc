@@ -2,7 +2,7 @@
 
 #include "core/wire/query.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/catalog.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/selector.hh"
 #include "mutator/rules/engine/source_key.hh"

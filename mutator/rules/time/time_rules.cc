@@ -5,7 +5,7 @@
 #include "core/base/random.hh"
 #include "core/base/trace_time.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/catalog.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/selector.hh"
 #include "mutator/rules/engine/time_arithmetic.hh"

@@ -10,7 +10,7 @@
 #include "core/trace/forms/query_source.hh"
 #include "core/wire/query.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/catalog.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/source_key.hh"
 #include "mutator/rules/engine/time_arithmetic.hh"

@@ -34,6 +34,7 @@ struct RuleKind {
     std::vector<std::string_view>
         sets{}; ///< keys of which a later rule's value replaces this one's
     Effect effect = Effect::kOther;
+    std::string older{}; ///< another name that is accepted, but not listed
 };
 
 /// RuleKind::make of a rule that reads its arguments itself.
@@ -52,7 +53,7 @@ RuleKind class_kind();
 RuleKind keep_kind();
 RuleKind drop_kind();
 RuleKind remap_kind();
-RuleKind anonymise_kind();
+RuleKind anonymize_kind();
 RuleKind heavy_kind();
 RuleKind duplicate_kind();
 RuleKind collapse_kind();

@@ -1,7 +1,7 @@
-#include "cli/native/process_tree.hh"
+#include "sampler/process_tree.hh"
 
-#include "cli/native/host_counters.hh"
 #include "core/base/numbers.hh"
+#include "sampler/host_counters.hh"
 
 #include <fmt/format.h>
 

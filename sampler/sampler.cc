@@ -1,11 +1,11 @@
-#include "cli/native/sampler.hh"
+#include "sampler/sampler.hh"
 
-#include "cli/native/host_counters.hh"
-#include "cli/native/process_tree.hh"
-#include "cli/native/tcp_states.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/numbers.hh"
+#include "sampler/host_counters.hh"
+#include "sampler/process_tree.hh"
+#include "sampler/tcp_states.hh"
 
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@
 #include "core/base/prefix.hh"
 #include "core/dns/message.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/catalog.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/selector.hh"
 #include "mutator/rules/message/message_layout.hh"
@@ -84,9 +84,9 @@ CryptoPan::Key read_key(Arguments& arguments) {
     return *key;
 }
 
-class AnonymiseRule : public Rule {
+class AnonymizeRule : public Rule {
 public:
-    AnonymiseRule(Arguments& arguments, const RuleSettings& settings)
+    AnonymizeRule(Arguments& arguments, const RuleSettings& settings)
         : Rule(Selector(arguments, settings.seed, Closes::kAny, true)), pan_(read_key(arguments)),
           destination_(arguments.get_switch("destination").value_or(false)),
           keep_malformed_(arguments.get_word("malformed", {"keep", "drop"}) == "keep"),
@@ -166,7 +166,7 @@ private:
             reverse_, [&](const WireBytes& suffix) { return ends_in(name, suffix); });
         if (reverse && ++reverse_names_ == 1) {
             spdlog::warn(
-                "event=names_not_anonymised note=\"names of reverse zones hold addresses and "
+                "event=names_not_anonymized note=\"names of reverse zones hold addresses and "
                 "stay as they are: --drop where.name=in-addr.arpa,ip6.arpa leaves them out\"");
         }
     }
@@ -174,7 +174,7 @@ private:
     void tell_malformed() {
         if (++malformed_ == 1) {
             spdlog::warn(
-                "event=anonymise_malformed action={} note=\"messages that cannot be parsed "
+                "event=anonymize_malformed action={} note=\"messages that cannot be parsed "
                 "whole may hold client subnets\"",
                 keep_malformed_ ? "keep" : "drop");
         }
@@ -193,15 +193,16 @@ private:
 
 } // namespace
 
-RuleKind anonymise_kind() {
-    return {.name = "anonymise",
+RuleKind anonymize_kind() {
+    return {.name = "anonymize",
             .first_key = "key",
-            .help = "Anonymises sources and ECS options, keeping prefixes (Crypto-PAn with "
+            .help = "Anonymizes sources and ECS options, keeping prefixes (Crypto-PAn with "
                     "AES-128): key=@FILE or key= 64 hex digits; destination=on: destinations too; "
                     "messages that cannot be parsed whole are dropped, malformed=keep keeps them; "
                     "share= is by source",
-            .make = make<AnonymiseRule>,
-            .effect = Effect::kSources};
+            .make = make<AnonymizeRule>,
+            .effect = Effect::kSources,
+            .older = "anonymise"};
 }
 
 } // namespace reprise::mutator

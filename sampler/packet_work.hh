@@ -1,7 +1,7 @@
 #pragma once
 // The processor time of packets that a host receives.
 
-#include "cli/native/process_tree.hh"
+#include "sampler/process_tree.hh"
 
 #include <memory>
 #include <vector>

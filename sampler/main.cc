@@ -1,13 +1,13 @@
 // reprise-sampler: samples the host it runs in (its network namespace and /proc) into a CSV file
 // until SIGTERM, SIGINT or SIGQUIT, on an absolute schedule, and once more at the end.
-#include "cli/native/sampler.hh"
-#include "cli/native/tcp_states.hh"
 #include "core/base/clock.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/base/log.hh"
 #include "core/base/signals.hh"
+#include "sampler/sampler.hh"
+#include "sampler/tcp_states.hh"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,11 @@
 #pragma once
 // Samples of the host it runs in and of process trees, as lines of CSV.
 
-#include "cli/native/allowance.hh"
-#include "cli/native/packet_work.hh"
-#include "cli/native/process_tree.hh"
-#include "cli/native/tcp_states.hh"
 #include "core/base/clock.hh"
+#include "sampler/allowance.hh"
+#include "sampler/packet_work.hh"
+#include "sampler/process_tree.hh"
+#include "sampler/tcp_states.hh"
 
 #include <cstdint>
 #include <string>

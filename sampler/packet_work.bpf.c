@@ -6,7 +6,7 @@
 // of the next packet, or to the end of the interrupt, and records the network namespace of the
 // packet's interface and the running process. For packets that come in otherwise, as from a TUN
 // device, the process that wrote them is charged.
-#include "cli/native/packet_work.h"
+#include "sampler/packet_work.h"
 
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>

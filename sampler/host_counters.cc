@@ -1,4 +1,4 @@
-#include "cli/native/host_counters.hh"
+#include "sampler/host_counters.hh"
 
 #include "core/base/fd.hh"
 

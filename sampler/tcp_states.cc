@@ -1,9 +1,9 @@
-#include "cli/native/tcp_states.hh"
+#include "sampler/tcp_states.hh"
 
-#include "cli/native/host_counters.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/netlink.hh"
+#include "sampler/host_counters.hh"
 
 #include <algorithm>
 #include <arpa/inet.h>

@@ -9,10 +9,10 @@
 // second or third time; the samples between have the kernel's numbers and the last dump's split of
 // the few others.
 
-#include "cli/native/allowance.hh"
-#include "cli/native/host_counters.hh"
 #include "core/base/clock.hh"
 #include "core/base/netlink.hh"
+#include "sampler/allowance.hh"
+#include "sampler/host_counters.hh"
 
 #include <array>
 #include <cstdint>

@@ -1,8 +1,8 @@
-#include "cli/native/packet_work.hh"
+#include "sampler/packet_work.hh"
 
-#include "cli/native/packet_work.h"
-#include "cli/native/process_tree.hh"
 #include "packet_work_bpf.hh"
+#include "sampler/packet_work.h"
+#include "sampler/process_tree.hh"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>

@@ -1,4 +1,4 @@
-#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/catalog.hh"
 
 #include "core/base/nearest.hh"
 #include "mutator/rules/engine/arguments.hh"
@@ -133,7 +133,7 @@ void refuse_contradictions(const std::vector<Arguments>& rules) {
 std::vector<RuleKind> all_kinds() {
     std::vector<RuleKind> kinds{edns_kind(),      header_kind(),    name_kind(),  type_kind(),
                                 transport_kind(), class_kind(),     keep_kind(),  drop_kind(),
-                                remap_kind(),     anonymise_kind(), heavy_kind(), duplicate_kind(),
+                                remap_kind(),     anonymize_kind(), heavy_kind(), duplicate_kind(),
                                 collapse_kind(),  attack_kind()};
     std::ranges::move(time_rules(), std::back_inserter(kinds));
     return kinds;
@@ -171,7 +171,9 @@ const std::vector<RuleKind>& rule_kinds() {
 }
 
 const RuleKind& kind_of(const std::string& name, const std::string& place) {
-    const auto found = std::ranges::find(rule_kinds(), name, &RuleKind::name);
+    const auto found = std::ranges::find_if(rule_kinds(), [&](const RuleKind& kind) {
+        return !name.empty() && (kind.name == name || kind.older == name);
+    });
     if (found != rule_kinds().end()) {
         return *found;
     }

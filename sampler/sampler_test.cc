@@ -1,13 +1,13 @@
-#include "cli/native/allowance.hh"
-#include "cli/native/host_counters.hh"
-#include "cli/native/process_tree.hh"
-#include "cli/native/sampler.hh"
-#include "cli/native/tcp_states.hh"
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/base/netlink.hh"
+#include "sampler/allowance.hh"
+#include "sampler/host_counters.hh"
+#include "sampler/process_tree.hh"
+#include "sampler/sampler.hh"
+#include "sampler/tcp_states.hh"
 
 #include <gtest/gtest.h>
 
