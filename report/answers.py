@@ -51,7 +51,8 @@ def validation(run: Run) -> str:
         return ""
     unproven = sum("unproven" in one for one in (run.hierarchy or {}).get("trusted", []))
     if unproven:
-        why = f"the resolver validates, and the plan has {unproven} zones whose answers cannot be validated"
+        zones = f"the zone plan has {unproven} zones whose answers cannot be validated"
+        why = f"the resolver validates, and {zones}"
     elif run.built is not None and emulated.get("dnssec") != "strip":
         why = "the resolver validates rebuilt zones, which may lack signatures or proofs"
     else:

@@ -381,7 +381,7 @@ def test_bad_zones_are_told_and_may_be_left_out(tmp_path: Path) -> None:
     result = play(tmp_path, zones, trace, hierarchy__skip_bad=True, hierarchy__max_lost_percent=100)
     assert result.status == 0, result.said
     assert [one["file"] for one in result.json("zones/plan.json")["failed"]] == ["broken.com.zone"]
-    assert "warning: the plan has 1 zones that do not load: broken.com" in result.said
+    assert "warning: the zone plan has 1 zones that do not load: broken.com" in result.said
     assert any("broken.com" in one for one in result.summary["warnings"])
 
 

@@ -339,10 +339,10 @@ def test_the_summary_of_a_plan_names_what_does_not_work() -> None:
     assert "9 zones that no server has:" in text and "    ...\n" in text
     assert "addresses" not in text
     first, second = zone_plan.warnings(report)
-    assert first == "the plan has 1 zones that do not load: x.zone: no SOA"
-    assert second.startswith("the plan has 9 zones that no server has: 0.: no address; ") and second.endswith(
-        "..."
-    )
+    assert first == "the zone plan has 1 zones that do not load: x.zone: no SOA"
+    assert second.startswith(
+        "the zone plan has 9 zones that no server has: 0.: no address; "
+    ) and second.endswith("...")
 
 
 TRUSTED = {

@@ -43,7 +43,7 @@ async def _ask_all(found: Iterator[Question], server: str) -> tuple[int, int, bo
     counts = [0, 0]
     silent = 0  # questions in a row that got no answer
 
-    async def slot() -> None:
+    async def asker() -> None:
         nonlocal silent
         for name, kind_class, kind in found:
             counts[0] += 1
@@ -55,7 +55,7 @@ async def _ask_all(found: Iterator[Question], server: str) -> tuple[int, int, bo
             if silent >= _HOPELESS:
                 break
 
-    await asyncio.gather(*(slot() for _ in range(_AT_ONCE)))
+    await asyncio.gather(*(asker() for _ in range(_AT_ONCE)))
     return counts[0], counts[1], silent >= _HOPELESS
 
 

@@ -130,7 +130,7 @@ _QUOTABLE = re.compile(r'(?:[^"\\\x00-\x1f\x7f]|\\[^"\x00-\x1f\x7f])+')
 def _quoted(text: str) -> str:
     """A text that can be put in quotes in configurations of servers."""
     if not _QUOTABLE.fullmatch(text):
-        raise _broken(f"the plan has {text!r}, which cannot be put in quotes")
+        raise _broken(f"the zone plan has {text!r}, which cannot be put in quotes")
     return text
 
 
@@ -229,7 +229,7 @@ def warnings(report: dict[str, Any]) -> list[str]:
     lists = [(title, [show(one) for one in report.get(key, [])]) for key, title, show in _LISTS[:3]]
     for title, ones in [*lists, (_UNPROVEN, unproven(report))]:
         shown = "; ".join(ones[:_SHOWN]) + ("; ..." if len(ones) > _SHOWN else "")
-        found += [f"the plan has {len(ones)} {title}: {shown}"] if ones else []
+        found += [f"the zone plan has {len(ones)} {title}: {shown}"] if ones else []
     return found
 
 

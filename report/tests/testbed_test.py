@@ -320,7 +320,7 @@ def test_servfail_of_zones_that_cannot_be_validated_is_not_blamed_on_the_trace(t
 
     plan = {"schema": 1, "trusted": [{"zone": ".", "unproven": "no_keys"}, {"zone": "a."}]}
     said = words({}, "plan.json", plan)
-    assert said.count(": the resolver validates, and the plan has 1 zones whose answers cannot be") == 2
+    assert said.count(": the resolver validates, and the zone plan has 1 zones whose answers cannot be") == 2
     assert said.index("cannot be validated") < said.index("or the zones may not fit the trace")
     assert words({"dnssec": "keep"}, "build.json", {"schema": 1}).count("the resolver validates rebuilt") == 2
     for keys in ({"validate": False}, {"dnssec": "strip"}):
