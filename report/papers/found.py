@@ -159,7 +159,9 @@ def _judge(row: Row, found: Found) -> Judged:
         return Judged(row, NOT_YET, wanted)
     values, runs = _values(row, found), found.runs[row.variant]
     if not values:
-        return Judged(row, NOT_HERE, wanted, verdict=f"{NOT_HERE}: not measured")
+        stolen = row.measure.startswith("arrival") and value_at(runs[0], "arrival.seconds") == 0
+        why = "the hypervisor took time in every second" if stolen else "not measured"
+        return Judged(row, NOT_HERE, wanted, verdict=f"{NOT_HERE}: {why}")
     spread = statistics.spread(values)
     interval = f"{number(spread.low)} to {number(spread.high)}" if len(values) > 1 else "one trial"
     name = f" ({value_at(runs[0], row.name)})" if row.name else ""

@@ -217,6 +217,13 @@ def test_what_a_busy_machine_spoils_is_its_own(measure: str, more: Json, verdict
     assert found._verdict(row, 9, runs_of(9, **more)) == (DIFFERS, verdict)
 
 
+def test_seconds_that_all_had_steal_tell_nothing() -> None:
+    row = Row("x-1", "w", "arrival.error_us.q1", "", "", 0, 1, "one", "", 1, "more", "", "", "", "", "")
+    study = Study(Path("x-1.toml"), {})
+    one = found._judge(row, Found(study, labels=("one",), runs={"one": [{"arrival": {"seconds": 0}}]}))
+    assert one.verdict == "not testable here: the hypervisor took time in every second"
+
+
 def test_a_difference_without_a_reason_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = judged(tmp_path, monkeypatch, "value = 5, tolerance = 1", {"one": runs_of(9)})
     assert one.verdict == "differs; nothing here says why"
