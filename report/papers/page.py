@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from report import figures, html
@@ -55,11 +55,12 @@ def write(studies: Iterable[Study], parent: Path) -> None:
 
 def _parts(found: Found) -> list[Part]:
     """The figures of a study."""
-    judged, parts = judge(found), []
+    judged, drawn, parts = judge(found), plots.of(found), []
     for figure in found.study.figures:
         rows = tuple(one for one in judged if one.row.figure == figure.name)
         told = tuple(facts(figure, found, rows[0].row.section if rows else ""))
-        parts.append(Part(figure, found, rows, told, tuple(plots.of(figure, found))))
+        shown = (replace(drawn[name], name=f"{figure.name}-{name}") for name in figure.plots if name in drawn)
+        parts.append(Part(figure, found, rows, told, tuple(shown)))
     return parts
 
 

@@ -4,15 +4,15 @@ page's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from report import curves, series
 from report.figures import WIDE, Drawn, Words, draw, legend_above, plain_axis
-from report.papers.book import Figure
 from report.papers.found import Found, value_at
 from report.percentiles import Percentiles
 
@@ -55,29 +55,25 @@ _BOXES = {
 }
 
 
-def of(figure: Figure, found: Found) -> list[Drawn]:
-    """Those that the figure names, with names of their own on the page."""
-    if not any(found.runs.values()):
-        return []
-    drawn = {one.name: one for one in _all(figure.plots, found)}
-    return [replace(drawn[name], name=f"{figure.name}-{name}") for name in figure.plots if name in drawn]
-
-
-def _all(names: Sequence[str], found: Found) -> Iterator[Drawn]:
+def of(found: Found) -> dict[str, Drawn]:
+    """By their names those that the figures of a study show."""
+    names = {name for figure in found.study.figures for name in figure.plots}
     first = {label: runs[0] for label, runs in found.runs.items() if runs}
-    for name in names:
-        if name in _BOXES:
-            yield _boxes(
-                name,
-                _BOXES[name],
-                {label: value_at(one, _BOXES[name].measure) for label, one in first.items()},
-            )
-        elif name == "arrival-gaps":
-            yield _gaps({label: value_at(one, "arrival.curves") for label, one in first.items()})
-        elif name == "arrival-rate":
-            yield _rates({label: value_at(one, "arrival.rate.differences") for label, one in first.items()})
-    if found.folder is not None and {*names} - {*_BOXES, "arrival-gaps", "arrival-rate"}:
-        yield from series.plots(found.folder)
+    if not first or found.folder is None:
+        return {}
+
+    def values(path: str) -> dict[str, Any]:
+        return {label: value_at(one, path) for label, one in first.items()}
+
+    own = {
+        name: _boxes(name, words, values(words.measure)) for name, words in _BOXES.items() if name in names
+    }
+    if "arrival-gaps" in names:
+        own["arrival-gaps"] = _gaps(values("arrival.curves"))
+    if "arrival-rate" in names:
+        own["arrival-rate"] = _rates(values("arrival.rate.differences"))
+    others = series.plots(found.folder) if names - own.keys() else []
+    return {**own, **{one.name: one for one in others if one.name in names}}
 
 
 def _boxes(name: str, words: _Boxes, spreads: Mapping[str, Percentiles | None]) -> Drawn:
