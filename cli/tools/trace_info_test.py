@@ -12,12 +12,16 @@ def test_plots_are_told_from_what_the_mutator_takes() -> None:
     assert trace_info.wanted(["info", "a.pcap", "--plots", "out"])
     assert trace_info.wanted(["info", "a.pcap", "--plots=out"])
     assert not trace_info.wanted(["info", "a.pcap", "--json"])
-    wish = trace_info.read_arguments(["a.pcap", "--plots", "out", "--port", "5353"])
-    assert wish == trace_info.Wish(Path("out"), ("a.pcap", "--port", "5353"))
-    assert trace_info.read_arguments(["--plots=x", "a"]).plots == Path("x")
+    found = trace_info.read_arguments(["a.pcap", "--plots", "out", "--port", "5353", "--json", "-"])
+    assert found == (Path("out"), ["a.pcap", "--port", "5353", "--json", "-"])
+    assert trace_info.read_arguments(["--plots=x", "a"])[0] == Path("x")
 
 
-@pytest.mark.parametrize("arguments", [["a", "--plots"], ["a", "--plots="], ["a", "--plots", "--json"]])
-def test_plots_want_a_folder(arguments: list[str]) -> None:
+def test_plots_want_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match="needs a folder"):
-        trace_info.read_arguments(arguments)
+        trace_info.read_arguments(["a", "--plots="])
+    for words in (["a", "--plots"], ["a", "--plots", "--json"]):
+        with pytest.raises(SystemExit) as ended:
+            trace_info.read_arguments(words)
+        assert ended.value.code == 2
+        assert "argument --plots: expected one argument; see reprise trace info" in capsys.readouterr().err
