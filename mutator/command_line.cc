@@ -3,6 +3,7 @@
 #include "core/base/command_line.hh"
 #include "core/base/fd.hh"
 #include "mutator/commands.hh"
+#include "mutator/digests/digests.hh"
 #include "mutator/info/rtts.hh"
 #include "mutator/mutate.hh"
 #include "mutator/mutate_options.hh"
@@ -70,6 +71,25 @@ void add_answers(Command& app, AnswersOptions& options) {
         "Example: reprise-mutator answers root.pcap.xz -o root.ra");
 }
 
+void add_digests(Command& app, DigestsOptions& options) {
+    Command command = app.add_subcommand(
+        "digests", "Writes numbers by which equal answers and those of one kind are known");
+    command.add_option("FILE.ra", options.answers, "Answers of a replay or of a trace").required();
+    command.add_option("-o,--output", options.output, "File to write").required();
+    command.add_option("--origin", options.origin, "Origin of the served zone");
+    command
+        .add_option("--labels", options.labels,
+                    "Labels at the end of a name below the origin that count")
+        .show_default();
+    command.footer(
+        "A row of 40 bytes for each record, little-endian: numbers of 64 bits of the query's "
+        "bytes, "
+        "the reply's bytes\n(both without the id), what the reply says whatever the order and "
+        "case of its records, and where the name\nasked is in the zone; 16 bits each of the "
+        "reply's flags, answers, authority records and size.\n`reprise compare` reads them.\n\n"
+        "Example: reprise-mutator digests root.ra -o root.digests --origin . --labels 1");
+}
+
 void add_reduce(Command& app, ReduceOptions& options) {
     Command command = app.add_subcommand(
         "reduce", "Leaves of a capture only what a replay needs: pcap, raw IP, nanoseconds");
@@ -105,6 +125,7 @@ void add_commands(Command& app, CommandLine& line) {
     app.column_width(34);
     add_info(app, line.info);
     add_answers(app, line.answers);
+    add_digests(app, line.digests);
     add_mutate(app, line.mutate);
     add_reduce(app, line.reduce);
     add_rtts(app, line.rtts);
@@ -119,6 +140,10 @@ int run_command(const Command& app, const CommandLine& line) {
     if (app.got_subcommand("answers")) {
         demand_trace(line.answers.trace);
         return run_answers(line.answers);
+    }
+    if (app.got_subcommand("digests")) {
+        demand_trace(line.digests.answers);
+        return run_digests(line.digests);
     }
     if (app.got_subcommand("mutate")) {
         return run_mutate(mutate_options(app, line.mutate));

@@ -2,6 +2,7 @@
 // The command line of reprise-mutator as values.
 
 #include "mutator/commands.hh"
+#include "mutator/digests/digests.hh"
 #include "mutator/info/rtts.hh"
 #include "mutator/mutate_options.hh"
 #include "mutator/pipeline/reduce.hh"
@@ -18,6 +19,7 @@ namespace reprise::mutator {
 struct CommandLine {
     InfoOptions info;
     AnswersOptions answers;
+    DigestsOptions digests;
     MutateLine mutate;
     ReduceOptions reduce;
     RttsOptions rtts;

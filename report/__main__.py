@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from report import (
@@ -25,12 +26,13 @@ from report import (
     whole_file,
 )
 from report.classify import Evidence, Finding
-from report.compare import Pair, compare
+from report.compare import Pair, Seen, compare
+from report.digests import Digested, digested
 from report.errors import Parser, ReportError
 from report.printable import printable
 from report.rows import runs_table
 from report.run import Json, Run, open_run
-from report.sources import Reading, Source, open_source, reading_arguments, trace_of, zone_of
+from report.sources import Reading, Source, find_program, open_source, reading_arguments, trace_of, zone_of
 from report.summary import Measured, measure, summarize, write_summary
 from report.tables import comparison_text, table
 from report.zone import Zone, read_zone
@@ -162,6 +164,10 @@ def _summary(arguments: argparse.Namespace) -> int:
 
 
 def _measured(folder: Path) -> Measured:
+    return measure(open_run(folder), _progress(folder.name))
+
+
+def _progress(what: str) -> Callable[[int, int], None]:
     """Tells now and then how far it is."""
     next_s = time.monotonic() + _SILENCE_S
 
@@ -169,9 +175,9 @@ def _measured(folder: Path) -> Measured:
         nonlocal next_s
         if time.monotonic() >= next_s:
             next_s = time.monotonic() + _SILENCE_S
-            print(f"reprise: {folder.name}: {done:,} of {of:,} records read", file=sys.stderr, flush=True)
+            print(f"reprise: {what}: {done:,} of {of:,} records read", file=sys.stderr, flush=True)
 
-    return measure(open_run(folder), seen)
+    return seen
 
 
 def _status(summaries: Sequence[Json]) -> int:
@@ -282,6 +288,12 @@ def _compare(arguments: argparse.Namespace) -> int:
         zone = _zone(arguments, *(one.run for one in (*others, first)))
         page = differences.Page([one.answers.name for one in (first, *others)])
         evidence = Evidence()
+
+        def digests(side: Source) -> Digested:
+            program = functools.partial(find_program, arguments.programs)
+            return digested(side.answers, zone, program, Path(scratch))
+
+        base = digests(first)
         results = []
         asked = again.Again()
         for other in others:
@@ -289,7 +301,9 @@ def _compare(arguments: argparse.Namespace) -> int:
             seen = [page.collector(*names)] if arguments.html else []
             seen += [_lister(listed, names)] if listed else []
             seen += [asked.seen] if arguments.again else []
-            results.append(compare(first.answers, other.answers, zone, differences.chained(*seen), evidence))
+            told = _progress("compare")
+            every = differences.chained(*seen) if seen else None
+            results.append(compare(base, digests(other), zone, every, evidence, told))
         sides = [one.answers for one in (first, *others)]
         alone = differences.alone(sides, zone, evidence) if len(sides) > 2 else None
         alike = alone.as_json(page.names) if alone else None
@@ -327,7 +341,7 @@ def _want_runs(arguments: argparse.Namespace) -> None:
         raise ReportError("--again starts servers", "use `reprise compare`", 2)
 
 
-def _lister(kind: str, names: tuple[str, str]) -> Callable[[Pair, list[Finding]], None]:
+def _lister(kind: str, names: tuple[str, str]) -> Seen:
     """Prints the pairs of a class."""
 
     def seen(pair: Pair, found: list[Finding]) -> None:

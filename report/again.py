@@ -58,8 +58,7 @@ class Again:
         folders = [ask(run, trace) for run in runs]
         self.names = tuple(map(str, folders))
         before, after = (join(str(one), list(open_run(one).answer_paths)) for one in folders)
-        left, right = pairs(before, after)
-        for was, now in zip(before.chosen(left), after.chosen(right), strict=True):
+        for was, now in pairs(before, after):
             if was.reply or now.reply:
                 equal = was.reply[2:] == now.reply[2:]
                 kind = ENCODING if equal else foremost(findings(was.reply, now.reply, zone, evidence)).kind

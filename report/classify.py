@@ -9,11 +9,13 @@ signature was refreshed).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import dns.name
+
 from report.rcodes import rcode_name
-from report.wire import FLAGS, Delegation, Key, Message, Section, last_labels, plain_name
+from report.wire import FLAGS, Delegation, Key, Message, Section, last_labels
 from report.zone import Zone
 
 NO_RECORDED = "no answer recorded"
@@ -65,7 +67,7 @@ CLASSES = (
     ENCODING,
 )
 
-SERVFAIL = 2
+SERVFAIL, NXDOMAIN = 2, 3
 POLICY_RCODES = frozenset({1, 4, 5, 9, 16})  # FORMERR, NOTIMP, REFUSED, NOTAUTH, BADVERS
 POLICY_TYPES = frozenset({"ANY", "AXFR", "IXFR"})  # RFC 8482 leaves ANY to the server; transfers to its rules
 QCLASS_IN, QCLASS_CH = 1, 3
@@ -88,27 +90,31 @@ def foremost(found: Sequence[Finding]) -> Finding:
 
 @dataclass
 class Evidence:
-    """What the recorded replies say taken together; `complete` before anything is classified."""
+    """What the recorded replies say taken together; `complete` before anything is classified. `sought` are
+    names of which it is known whether the replies deny them.
+    """
 
     ns_sets: defaultdict[str, Counter[frozenset[str]]] = field(default_factory=lambda: defaultdict(Counter))
+    sought: set[str] = field(default_factory=set)
     denied: set[str] = field(default_factory=set)
     complete: bool = False
 
-    _names: set[bytes] = field(default_factory=set)  # of those denied, as they stand in messages
-
-    def learn(self, delegation: Delegation) -> None:
-        """Notes the zone cut of a referral."""
+    def learn(self, delegation: Delegation, count: int) -> None:
+        """Notes the zone cut of so many referrals."""
         owner, names = delegation
-        self.ns_sets[owner][names] += 1
+        self.ns_sets[owner][names] += count
 
-    def deny(self, reply: bytes, zone: Zone) -> None:
-        """An authoritative NXDOMAIN: what is one label below the origin does not exist."""
-        name = last_labels(reply, zone.depth)
-        if not name or name in self._names:
-            return
-        if top := zone.top(plain_name(name)):
-            self._names.add(name)
-        self.denied.add(top or plain_name(last_labels(reply)))
+    def seek(self, names: set[str], replies: Iterable[bytes], zone: Zone) -> None:
+        """Which of these names are denied by authoritative NXDOMAINs, each for the name itself or, in the
+        zone, what is one label below the origin.
+        """
+        wires = {dns.name.from_text(name).to_digestable(): name for name in names}
+        depths = {zone.depth if zone.top(name) else None for name in names}
+        for reply in replies:
+            for depth in depths:
+                if name := wires.get(last_labels(reply, depth).lower()):
+                    self.denied.add(name)
+        self.sought |= names
 
 
 def referral_owner(message: Message) -> str | None:
@@ -172,9 +178,11 @@ def _by_zone(before: Message, after: Message, zone: Zone, evidence: Evidence) ->
     top = zone.top(before.qname) or before.qname
     if child is not None:
         yield child
-    elif before.rcode == 3 and after.rcode == 0 and top in zone.names and top not in evidence.ns_sets:
+    elif before.rcode == NXDOMAIN and after.rcode == 0 and top in zone.names and top not in evidence.ns_sets:
         yield Finding(ADDED, top)
-    elif before.rcode == 0 and after.rcode == 3 and top not in zone.names and top not in evidence.denied:
+    elif (
+        before.rcode == 0 and after.rcode == NXDOMAIN and top not in zone.names and top not in evidence.denied
+    ):
         yield Finding(REMOVED, top)
     elif before.rcode != after.rcode:
         yield Finding(UNEXPLAINED, f"{_reply_text(before)} -> {_reply_text(after)}")

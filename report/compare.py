@@ -1,19 +1,21 @@
 """Recorded answers against the replay's: pairs by sequence number, what is equal, and every difference by
 class.
 
-Of replies that are equal but for their id no more is looked into than whether they refer. The rest is parsed,
-compared and forgotten, so that memory grows with the index of the files only.
+Of replies that are equal but for their id no more is looked into than whether they refer. Of those that
+differ, each two messages are compared once, whatever the number of their pairs; messages are the same where
+only the name asked differs, and it does not matter. Both sides are read twice, in windows, so that memory
+does not grow with the number of queries: what the recorded replies say together is known before a pair is
+judged.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,31 +25,41 @@ from report.classify import (
     MALFORMED,
     NO_RECORDED,
     NO_REPLAYED,
+    NXDOMAIN,
+    QCLASS_IN,
     UNEXPLAINED,
     Evidence,
     Finding,
     classify,
     foremost,
 )
+from report.digests import Digested
 from report.errors import ReportError
-from report.rafile import Answer, AnswerSet
+from report.rafile import Answer, AnswerSet, Places, windows
 from report.rcodes import rcode_name
-from report.referrals import Referrals, drifting
+from report.referrals import Referral, Referrals, drifting, referral
 from report.wire import FLAGS, HEADER_BYTES, Delegation, Message, delegation, header, parse
 from report.zone import Zone
 
 SCHEMA = 1
 MAX_LISTED = 10_000
 MAX_TEXT = 160
-NXDOMAIN = 3
 Pair = tuple[Answer, Answer]
-Places = NDArray[np.intp]
+Seen = Callable[[Pair, list[Finding]], None]
+Chosen = NDArray[np.bool_]
+_KEPT = 1 << 14  # verdicts
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # odd
+_DAMAGED = -1  # in place of an rcode
 
 
 @dataclass
 class Tally:
-    """Everything counted over the pairs."""
+    """Everything counted over the pairs. `queries` and `recorded`: different sequence numbers of both sides,
+    and replies of the first.
+    """
 
+    queries: list[int] = field(default_factory=lambda: [0, 0])
+    recorded: int = 0
     pairs: int = 0
     neither: int = 0
     other_query: int = 0
@@ -66,23 +78,38 @@ class Tally:
 
 
 def compare(
-    before: AnswerSet,
-    after: AnswerSet,
+    before: Digested,
+    after: Digested,
     zone: Zone | None,
-    seen: Callable[[Pair, list[Finding]], None] = lambda _pair, _found: None,
+    seen: Seen | None = None,
     evidence: Evidence | None = None,
+    told: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> dict[str, Any]:
     """compare.json, schema 1. Raises ReportError where the two are not of one trace or nothing can be
-    compared. `seen` is told each pair that differs, and how. `evidence` of `before` is completed.
+    compared. `seen` is told each pair that differs, and how; `told` how many records there have been, of how
+    many. `evidence` of `before` is completed.
     """
     tally, evidence = Tally(), evidence or Evidence()
+    of, done = 2 * (len(before.answers) + len(after.answers)), 0
+
+    def both() -> Iterator[tuple[Places, ...]]:
+        nonlocal done
+        for sides in windows((before.answers, after.answers)):
+            yield sides
+            done += sum(map(len, sides))
+            told(done, of)
+
     with _without_collector():
-        left, right = _unequal(before, after, zone, evidence, tally)
-        for was, now in zip(before.chosen(left), after.chosen(right), strict=True):
-            if found := _judge(tally, (was, now), zone, evidence):
-                seen((was, now), found)
-    _check(before, after, tally)
-    return _as_json(before, after, zone, evidence, tally)
+        equal = _equal(both(), before, after, zone, evidence, tally)
+        verdicts = _Verdicts(zone, evidence, tally)
+        for (was, now), bits in zip(both(), equal, strict=True):
+            left, right = _common(was, now)
+            others = np.unpackbits(bits, count=len(left)) == 0
+            sides = was[left[others]], now[right[others]]
+            verdicts.judge(_Window(*sides, before.rows(sides[0]), after.rows(sides[1])), seen)
+        verdicts.count()
+    _check(before.answers, after.answers, tally)
+    return _as_json(before.answers, after.answers, zone, evidence, tally)
 
 
 @contextlib.contextmanager
@@ -99,63 +126,256 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def pairs(before: AnswerSet, after: AnswerSet) -> tuple[Places, Places]:
-    """The positions of queries that both sides have, by sequence number, ascending."""
-    _, left, right = np.intersect1d(before.seqs, after.seqs, assume_unique=True, return_indices=True)
+def pairs(before: AnswerSet, after: AnswerSet) -> Iterator[Pair]:
+    """The answers to queries that both sides have, by sequence number, ascending."""
+    for was, now in windows((before, after)):
+        left, right = _common(was, now)
+        yield from zip(was[left], now[right], strict=True)
+
+
+def _common(was: Places, now: Places) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Where the sequence numbers are that both have."""
+    _, left, right = np.intersect1d(was.seqs, now.seqs, assume_unique=True, return_indices=True)
     return left, right
 
 
-def _unequal(
-    before: AnswerSet, after: AnswerSet, zone: Zone | None, evidence: Evidence, tally: Tally
-) -> tuple[Places, Places]:
-    """Counts the pairs with equal queries and replies, and returns the positions of the others; completes the
-    evidence by what the replies of `before` say.
+# --- equal pairs ------------------------------------------------------------------------------------------
+
+
+def _equal(
+    both: Iterator[tuple[Places, ...]],
+    before: Digested,
+    after: Digested,
+    zone: Zone | None,
+    evidence: Evidence,
+    tally: Tally,
+) -> list[NDArray[np.uint8]]:
+    """Counts the pairs with equal queries and replies, and completes the evidence by what the replies of
+    `before` say. Returns a bit for each pair of each window, set where it is equal.
     """
-    left, right = pairs(before, after)
-    tally.pairs = len(left)
-    others, referrals = array("q"), Counter[tuple[Delegation, bool]]()
-    for at, (was, now) in enumerate(zip(before.chosen(left), after.chosen(right), strict=True)):
-        flags, rcode, referral = _glance(was.reply, zone, evidence)
-        if was.reply[2:] != now.reply[2:] or was.query[2:] != now.query[2:] or not was.reply:
-            others.append(at)
-            continue
-        tally.equal_bytes += 1
-        if rcode is not None:
-            tally.rcodes[rcode, rcode] += 1
-        if referral is not None:
-            referrals[referral, flags & FLAGS["TC"] != 0] += 1
-    for (referral, truncated), count in referrals.items():
-        tally.referrals.count_equal(*referral, truncated, zone, count)
+    bits, gone = [], set[str]()
+    for was, now in both:
+        left, right = _common(was, now)
+        rows = before.rows(was)
+        one, other = rows[left], after.rows(now[right])
+        same = (one["size"] > 0) & (one["size"] == other["size"])
+        same &= (one["query"] == other["query"]) & (one["reply"] == other["reply"])
+        bits.append(np.packbits(same))
+        tally.queries = [tally.queries[0] + len(was), tally.queries[1] + len(now)]
+        tally.recorded += int(np.count_nonzero(rows["size"]))
+        tally.pairs += len(left)
+        equal = np.zeros(len(was), np.bool_)
+        equal[left] = same
+        _glance(tally, was, rows, equal, zone, evidence)
+        if zone is not None:
+            gone |= _names(was, rows, left[~same & _has(one, 0) & _has(other, NXDOMAIN)], zone)
     tally.compared = tally.parsed = tally.equal_bytes
-    if not evidence.complete:
-        for answer in before.chosen(np.setdiff1d(np.arange(len(before.seqs)), left, assume_unique=True)):
-            _glance(answer.reply, zone, evidence)
-        evidence.complete = True
-    rest = np.frombuffer(others, np.int64)
-    return left[rest], right[rest]
+    evidence.complete = True
+    if zone is not None and (names := gone - evidence.sought):
+        evidence.seek(names, _denials(before), zone)
+    return bits
 
 
-def _glance(reply: bytes, zone: Zone | None, evidence: Evidence) -> tuple[int, int | None, Delegation | None]:
-    """Flags, rcode and referral of a reply, of which only what these need is looked into; None for what it
-    has not, or what is damaged. Notes what referrals and denials say.
+def _has(rows: NDArray[np.void], rcode: int) -> Chosen:
+    """Of the header; OPT may have more of it."""
+    found: Chosen = (rows["size"] >= HEADER_BYTES) & (rows["flags"] & 15 == rcode)
+    return found
+
+
+def _kinds(
+    places: Places, rows: NDArray[np.void], chosen: NDArray[np.intp]
+) -> tuple[Iterator[bytes], NDArray[np.intp]]:
+    """Of some replies one of each kind, and for each of them which that is."""
+    _, first, kind = np.unique(rows["content"][chosen], return_index=True, return_inverse=True)
+    return (one.reply for one in places[chosen[first]]), kind
+
+
+def _glance(
+    tally: Tally,
+    was: Places,
+    rows: NDArray[np.void],
+    equal: Chosen,
+    zone: Zone | None,
+    evidence: Evidence,
+) -> None:
+    """Counts rcodes and referrals of equal replies, of which only what these need is looked into; notes what
+    referrals say.
     """
-    if len(reply) < HEADER_BYTES:
-        return 0, None, None
-    _, flags, _, answers, authority, _ = header(reply)
-    if answers + authority == 0:  # OPT may have more of the rcode
-        message = parse(reply)
-        return flags, message.rcode if message else None, None
-    rcode, referral = flags & 15, None
-    if rcode == NXDOMAIN and flags & FLAGS["AA"] and zone is not None and not evidence.complete:
-        evidence.deny(reply, zone)
-    elif not answers and not flags & (15 | FLAGS["AA"]):
-        try:
-            referral = delegation(reply)
-        except ValueError:
-            return flags, None, None
-        if referral is not None and not evidence.complete and not flags & FLAGS["TC"]:
-            evidence.learn(referral)
-    return flags, rcode, referral
+    whole, bare = rows["size"] >= HEADER_BYTES, (rows["answers"] == 0) & (rows["authority"] == 0)
+    rcodes = np.where(whole, rows["flags"] & 15, _DAMAGED).astype(np.int64)
+    replies, kind = _kinds(was, rows, looked := np.flatnonzero(equal & whole & bare))
+    found = [_DAMAGED if message is None else message.rcode for message in map(parse, replies)]
+    rcodes[looked] = np.array(found, np.int64)[kind]
+    refers = _has(rows, 0) & (rows["flags"] & FLAGS["AA"] == 0) & (rows["answers"] == 0) & ~bare
+    looked = np.flatnonzero(refers & (equal | (not evidence.complete)))
+    replies, kind = _kinds(was, rows, looked)
+    told = [_delegation(reply) for reply in replies]
+    rcodes[looked[np.array([one is None for one in told], np.bool_)[kind]]] = _DAMAGED
+    counts = (np.bincount(kind, one, len(told)) for one in (None, equal[looked]))
+    for one, (count, of_equal) in zip(told, zip(*counts, strict=True), strict=True):
+        told_of, truncated = one or (None, False)
+        if told_of is None:
+            continue
+        if not evidence.complete and not truncated:
+            evidence.learn(told_of, int(count))
+        if of_equal:
+            owner, held = told_of
+            tally.referrals.add(Referral(owner, held, held, truncated), zone, int(of_equal))
+    tally.equal_bytes += int(np.count_nonzero(equal))
+    values, first, sums = np.unique(rcodes[equal], return_index=True, return_counts=True)
+    for at in np.argsort(first).tolist():
+        if (rcode := int(values[at])) != _DAMAGED:
+            tally.rcodes[rcode, rcode] += int(sums[at])
+
+
+def _delegation(reply: bytes) -> tuple[Delegation | None, bool] | None:
+    """What a reply refers to, and whether it is truncated; None where it is damaged."""
+    try:
+        return delegation(reply), bool(header(reply)[1] & FLAGS["TC"])
+    except ValueError:
+        return None
+
+
+def _of_each_place(places: Places, rows: NDArray[np.void], chosen: NDArray[np.intp]) -> Iterator[bytes]:
+    """Of some replies one for each place of the name asked, or for each kind where that holds the name."""
+    held = rows[chosen]
+    _, first = np.unique(np.where(held["place"], held["place"], held["content"]), return_index=True)
+    return (one.reply for one in places[chosen[first]])
+
+
+def _names(places: Places, rows: NDArray[np.void], chosen: NDArray[np.intp], zone: Zone) -> set[str]:
+    """What NXDOMAIN denies of the names that some replies are about: what is one label below the zone's
+    origin, or the whole name if it is outside, unless the zone has it.
+    """
+    messages = [message for message in map(parse, _of_each_place(places, rows, chosen)) if message]
+    names = {zone.top(one.qname) or one.qname for one in messages if one.qclass == QCLASS_IN}
+    return names - zone.names
+
+
+def _denials(before: Digested) -> Iterator[bytes]:
+    """Authoritative NXDOMAINs with records, of each kind one."""
+    for (was,) in windows((before.answers,)):
+        rows = before.rows(was)
+        denies = _has(rows, NXDOMAIN) & (rows["flags"] & FLAGS["AA"] != 0)
+        denies &= (rows["answers"] > 0) | (rows["authority"] > 0)
+        yield from _of_each_place(was, rows, np.flatnonzero(denies))
+
+
+# --- pairs that differ ------------------------------------------------------------------------------------
+
+
+class _Window(NamedTuple):
+    """Pairs with the rows of both sides."""
+
+    was: Places
+    now: Places
+    before: NDArray[np.void]
+    after: NDArray[np.void]
+
+    def chosen(self, chosen: Any) -> _Window:
+        return _Window(self.was[chosen], self.now[chosen], self.before[chosen], self.after[chosen])
+
+    def pairs(self) -> Iterator[Pair]:
+        return zip(self.was, self.now, strict=True)
+
+
+def _places(window: _Window) -> NDArray[np.uint64]:
+    """Of the names, 0 where it does not matter: classify() asks for it where rcodes differ and where the
+    replay refers to a cut.
+    """
+    flags = window.before["flags"], window.after["flags"]
+    refers = (flags[1] & (FLAGS["AA"] | 15) == 0) & (window.after["answers"] == 0)
+    return np.where(refers | ((flags[0] ^ flags[1]) & 15 != 0), window.before["place"], np.uint64(0))
+
+
+@dataclass
+class _Verdict:
+    """What is said of all pairs of some two messages; None is a reply that is missing or damaged."""
+
+    before: Message | None
+    after: Message | None
+    answered: bool  # on both sides
+    found: list[Finding]
+    referral: Referral | None
+    broken: bool  # the referral
+    unexplained: list[Finding]
+    pairs: int = 0
+
+
+@dataclass
+class _Verdicts:
+    """Those on the pairs so far; what they count is in the tally after count()."""
+
+    zone: Zone | None
+    evidence: Evidence
+    tally: Tally
+    _held: dict[tuple[int, ...], _Verdict] = field(default_factory=dict)
+
+    def judge(self, window: _Window, seen: Seen | None) -> None:
+        """Counts pairs that are not equal in every byte, and tells `seen` of them."""
+        if len(self._held) >= _KEPT:
+            self.count()
+        asked = window.before["query"] == window.after["query"]
+        answered = (window.before["size"] > 0) | (window.after["size"] > 0)
+        self.tally.other_query += int(np.count_nonzero(~asked))
+        self.tally.neither += int(np.count_nonzero(asked & ~answered))
+        window = window.chosen(asked & answered)
+        numbers = window.before["content"], window.after["content"], _places(window)
+        mixed = (numbers[0] * _SPREAD + numbers[1]) * _SPREAD + numbers[2]
+        _, first, kind, counts = np.unique(mixed, return_index=True, return_inverse=True, return_counts=True)
+        keys = list(zip(*(one[first].tolist() for one in numbers), strict=True))
+        by_time = np.argsort(first)
+        fresh = [at for at in by_time.tolist() if keys[at] not in self._held]
+        for at, pair in zip(fresh, window.chosen(first[fresh]).pairs(), strict=True):
+            self._held[keys[at]] = self._new(pair)
+        verdicts = [self._held[key] for key in keys]
+        for one, count in zip(verdicts, counts.tolist(), strict=True):
+            one.pairs += count
+        wanted = np.array([bool(seen or one.broken or one.unexplained) for one in verdicts], np.bool_)[kind]
+        which = kind[wanted].tolist()
+        for at, pair in zip(which, window.chosen(wanted).pairs(), strict=True):
+            self._list(verdicts[at], pair)
+            if seen:
+                seen(pair, verdicts[at].found)
+
+    def _list(self, verdict: _Verdict, pair: Pair) -> None:
+        if verdict.unexplained and len(self.tally.unexplained) < MAX_LISTED:
+            both = (parse(one.reply) for one in pair)
+            self.tally.unexplained += [_example(pair[0], one, *both) for one in verdict.unexplained]
+            del self.tally.unexplained[MAX_LISTED:]
+        if verdict.broken and verdict.referral:
+            self.tally.referrals.note(pair[0], verdict.referral)
+
+    def _new(self, pair: Pair) -> _Verdict:
+        was, now = pair
+        before, after = parse(was.reply), parse(now.reply)
+        found = _judged(was.reply, now.reply, before, after, self.zone, self.evidence)
+        told = None
+        if before is not None and (after is not None or not now.reply):
+            told = referral(before, after)
+        for finding in found:
+            if finding.kind not in self.tally.examples:
+                self.tally.examples[finding.kind] = _example(was, finding, before, after)
+        return _Verdict(
+            before,
+            after,
+            bool(was.reply and now.reply),
+            found,
+            told,
+            told is not None and told.broken(self.zone),
+            [one for one in dict.fromkeys(found) if one.kind == UNEXPLAINED],
+        )
+
+    def count(self) -> None:
+        """Adds the verdicts to the tally, each so often as there were pairs, and forgets them."""
+        for one in self._held.values():
+            self.tally.compared += one.pairs * one.answered
+            if one.before is not None and one.after is not None:
+                _count_parts(self.tally, one.before, one.after, one.pairs)
+            if one.referral is not None:
+                self.tally.referrals.add(one.referral, self.zone, one.pairs)
+            _count(self.tally, one.found, one.pairs)
+        self._held.clear()
 
 
 def _check(before: AnswerSet, after: AnswerSet, tally: Tally) -> None:
@@ -169,71 +389,57 @@ def _check(before: AnswerSet, after: AnswerSet, tally: Tally) -> None:
             "name a trace and its own replay, read from the same ports",
         )
     if tally.compared == 0:
-        empty = before if not any(answer.reply for answer in before) else after
+        empty = after if tally.recorded else before
         raise ReportError(f"{empty.name} holds no answers", "name a trace or a run that does")
-
-
-def _judge(tally: Tally, pair: Pair, zone: Zone | None, evidence: Evidence) -> list[Finding]:
-    """The findings for a pair that is not equal in every byte; none where it is no pair."""
-    was, now = pair
-    if was.query[2:] != now.query[2:]:
-        tally.other_query += 1
-        return []
-    if not was.reply and not now.reply:
-        tally.neither += 1
-        return []
-    tally.compared += bool(was.reply and now.reply)
-    before, after = parse(was.reply), parse(now.reply)
-    if before is not None and after is not None:
-        _count_parts(tally, before, after)
-    if before is not None and (after is not None or not now.reply):
-        tally.referrals.judge(was.seq, before, after, zone)
-    found = findings(was.reply, now.reply, zone, evidence)
-    _note(tally, was, found, before, after)
-    return found
 
 
 def findings(was: bytes, now: bytes, zone: Zone | None, evidence: Evidence) -> list[Finding]:
     """How two replies differ; one of them may be empty, where there was none."""
+    return _judged(was, now, parse(was), parse(now), zone, evidence)
+
+
+def _judged(
+    was: bytes,
+    now: bytes,
+    before: Message | None,
+    after: Message | None,
+    zone: Zone | None,
+    evidence: Evidence,
+) -> list[Finding]:
     if not was or not now:
         return [Finding(NO_REPLAYED if was else NO_RECORDED, "")]
-    before, after = parse(was), parse(now)
     if before is None or after is None:
         sides = [name for name, side in (("recorded", before), ("replayed", after)) if side is None]
         return [Finding(MALFORMED, " and ".join(sides))]
     return classify(before, after, zone, evidence)
 
 
-def _count_parts(tally: Tally, before: Message, after: Message) -> None:
-    tally.parsed += 1
-    tally.rcodes[before.rcode, after.rcode] += 1
-    if changed := before.flags ^ after.flags:
-        tally.differ.update(name for name, bit in FLAGS.items() if changed & bit)
+def _count_parts(tally: Tally, before: Message, after: Message, pairs: int) -> None:
+    tally.parsed += pairs
+    tally.rcodes[before.rcode, after.rcode] += pairs
     both = [(name, was, after.sections[name]) for name, was in before.sections.items()]
-    tally.differ.update(name for name, was, now in both if was.sets != now.sets)
-    tally.differ["signatures"] += any(was.signatures != now.signatures for _, was, now in both)
-    tally.differ["TTLs"] += any(
+    differ = [name for name, bit in FLAGS.items() if (before.flags ^ after.flags) & bit]
+    differ += [name for name, was, now in both if was.sets != now.sets]
+    if any(was.signatures != now.signatures for _, was, now in both):
+        differ.append("signatures")
+    if any(
         was.ttls[key] != now.ttls[key]
         for _, was, now in both
         if was.ttls != now.ttls
         for key in was.ttls.keys() & now.ttls.keys()
-    )
+    ):
+        differ.append("TTLs")
+    for name in differ:
+        tally.differ[name] += pairs
 
 
-def _note(
-    tally: Tally, answer: Answer, found: list[Finding], before: Message | None, after: Message | None
-) -> None:
-    tally.differing += 1
-    kinds = {finding.kind for finding in found}
-    for kind in kinds:
-        tally.classes[kind] += 1
-    tally.primary[foremost(found).kind] += 1
+def _count(tally: Tally, found: list[Finding], pairs: int) -> None:
+    tally.differing += pairs
+    for kind in {finding.kind for finding in found}:
+        tally.classes[kind] += pairs
+    tally.primary[foremost(found).kind] += pairs
     for finding in dict.fromkeys(found):
-        tally.details.setdefault(finding.kind, Counter())[finding.detail] += 1
-        if finding.kind not in tally.examples:
-            tally.examples[finding.kind] = _example(answer, finding, before, after)
-        if finding.kind == UNEXPLAINED and len(tally.unexplained) < MAX_LISTED:
-            tally.unexplained.append(_example(answer, finding, before, after))
+        tally.details.setdefault(finding.kind, Counter())[finding.detail] += pairs
 
 
 def _example(
@@ -275,12 +481,12 @@ def _as_json(
     )
     return {
         "schema": SCHEMA,
-        "before": _side(before),
-        "after": _side(after),
+        "before": _side(before, tally.queries[0]),
+        "after": _side(after, tally.queries[1]),
         "zone": None if zone is None else {"origin": zone.origin, "serial": zone.serial},
         "pairs": tally.pairs,
-        "only_before": len(before.seqs) - tally.pairs,
-        "only_after": len(after.seqs) - tally.pairs,
+        "only_before": tally.queries[0] - tally.pairs,
+        "only_after": tally.queries[1] - tally.pairs,
         "different_query": tally.other_query,
         "no_answer_on_either_side": tally.neither,
         "compared": tally.compared,
@@ -299,12 +505,12 @@ def _as_json(
     }
 
 
-def _side(side: AnswerSet) -> dict[str, Any]:
+def _side(side: AnswerSet, queries: int) -> dict[str, Any]:
     return {
         "name": side.name,
         "kind": side.kind,
-        "queries": len(side.seqs),
-        "duplicates": side.duplicates,
+        "queries": queries,
+        "duplicates": len(side) - queries,
         "problems": side.problems,
     }
 

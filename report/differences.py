@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import dns.exception
@@ -14,9 +14,9 @@ import numpy as np
 from report import html
 from report.again import Again
 from report.classify import CLASSES, ENCODING, UNEXPLAINED, Evidence, Finding, foremost
-from report.compare import MAX_LISTED, Pair, describe, findings
+from report.compare import MAX_LISTED, Pair, Seen, describe, findings
 from report.errors import ReportError
-from report.rafile import Answer, AnswerSet
+from report.rafile import Answer, AnswerSet, windows
 from report.run import Json
 from report.tables import class_rows, example_text, number, percent, referral_rows, share_rows, table
 from report.wire import FLAGS, parse
@@ -133,33 +133,33 @@ def alone(sides: Sequence[AnswerSet], zone: Zone | None, evidence: Evidence) -> 
     """Answers are alike where rcode, flags, records and signatures are. An answer that is not is classified
     as in the comparison of its side with the first, or of the first with the second; `evidence`: the first's.
     """
-    common = functools.reduce(np.intersect1d, [side.seqs for side in sides])
-    rows = [side.chosen(np.searchsorted(side.seqs, common)) for side in sides]
-    found = Alone(len(common), [Side() for _ in sides])
-    for row in zip(*rows, strict=True):
-        replies = [one.reply for one in row]
-        if all(one[2:] == replies[0][2:] for one in replies):
-            found.alike += 1
-            continue
-        counts = Counter(contents := [_content(one) for one in replies])
-        found.alike += len(counts) == 1
-        if len(counts) == 2 and max(counts.values()) == len(sides) - 1:
-            at = next(at for at, one in enumerate(contents) if counts[one] == 1)
-            how = foremost(findings(replies[0], replies[at or 1], zone, evidence))
-            found.note(at, Lone(how, row[at], row[0 if at else 1]))
+    found = Alone(0, [Side() for _ in sides])
+    for held in windows(sides):
+        common = functools.reduce(np.intersect1d, [one.seqs for one in held])
+        found.queries += len(common)
+        for row in zip(*(one[np.searchsorted(one.seqs, common)] for one in held), strict=True):
+            _note(found, row, zone, evidence)
     return found
+
+
+def _note(found: Alone, row: Sequence[Answer], zone: Zone | None, evidence: Evidence) -> None:
+    replies = [one.reply for one in row]
+    if all(one[2:] == replies[0][2:] for one in replies):
+        found.alike += 1
+        return
+    counts = Counter(contents := [_content(one) for one in replies])
+    found.alike += len(counts) == 1
+    if len(counts) == 2 and max(counts.values()) == len(row) - 1:
+        at = next(at for at, one in enumerate(contents) if counts[one] == 1)
+        how = foremost(findings(replies[0], replies[at or 1], zone, evidence))
+        found.note(at, Lone(how, row[at], row[0 if at else 1]))
 
 
 def _content(reply: bytes) -> object:
     message = parse(reply)
     if message is None:
         return reply[2:]
-    parts = [
-        frozenset(held.items())
-        for section in message.sections.values()
-        for held in (section.sets, section.signatures)
-    ]
-    return message.rcode, *(message.flag(name) for name in FLAGS), *parts
+    return message.rcode, *(message.flag(name) for name in FLAGS), message.records.content
 
 
 # --- the terminal -----------------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ class Page:
     pairs: list[tuple[Pair, list[Finding], list[str]]] = field(default_factory=list)
     _held: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def collector(self, before: str, after: str) -> Callable[[Pair, list[Finding]], None]:
+    def collector(self, before: str, after: str) -> Seen:
         def seen(pair: Pair, found: list[Finding]) -> None:
             kind = foremost(found).kind
             self._held[after, kind] += 1
@@ -386,7 +386,7 @@ class Page:
         )
 
 
-def chained(*all_of: Callable[[Pair, list[Finding]], None]) -> Callable[[Pair, list[Finding]], None]:
+def chained(*all_of: Seen) -> Seen:
     def seen(pair: Pair, found: list[Finding]) -> None:
         for one in all_of:
             one(pair, found)

@@ -172,13 +172,10 @@ def _lookup(
     cache: dict[bytes, tuple[str | None, str | None]] = {}
 
     def of(seqs: NDArray[np.uint64]) -> tuple[list[str | None], list[str | None]]:
-        places = np.searchsorted(answers.seqs, seqs)
-        inside = np.minimum(places, len(answers.seqs) - 1)
-        there = (places < len(answers.seqs)) & (answers.seqs[inside] == seqs) if len(answers.seqs) else []
-        pairs = [
-            _question(answers.at(place).query, cache) if known else (None, None)
-            for place, known in zip(places.tolist(), np.asarray(there, bool).tolist(), strict=True)
-        ] or [(None, None)] * len(seqs)
+        held = answers.between(int(seqs.min()), int(seqs.max()) + 1)
+        known = np.isin(seqs, held.seqs)
+        found = (_question(one.query, cache) for one in held[np.searchsorted(held.seqs, seqs[known])])
+        pairs = [next(found) if one else (None, None) for one in known.tolist()]
         return [name for name, _ in pairs], [kind for _, kind in pairs]
 
     return of

@@ -1,11 +1,15 @@
-"""Reads `.ra` files: queries and their replies by sequence number, see docs/formats.md."""
+"""Reads `.ra` files: queries and their replies by sequence number, see docs/formats.md.
+
+Files are mapped and read in windows of sequence numbers. What is held of a record is its size, in two bytes.
+"""
 
 from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from mmap import mmap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,13 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from report.container import Frame, open_frame, release
+from report.records import ends as ends_of
 
 HEADER_MAGIC = b"RPRAHDR1"
 FOOTER_MAGIC = b"RPRAEND1"
 RECORD = struct.Struct("<QqIIII")
 _SIZES = struct.Struct("<III")  # the end of it
 MAX_MESSAGE = 65535
-_BLOCK = 1 << 16
+_STEP = 8  # a record has a whole number of so many bytes
+_PIECE = 1 << 16  # records
+_SAMPLE = 1 << 8  # one of so many sequence numbers is looked at to find the windows' ends
+_WINDOW = 1 << 18  # records of all sets, about
+_PLACE = np.dtype([("seq", np.uint64), ("file", np.int64), ("number", np.int64), ("offset", np.int64)])
+Chosen = NDArray[np.intp] | NDArray[np.bool_] | slice
 
 
 class Answer(NamedTuple):
@@ -32,106 +42,188 @@ class Answer(NamedTuple):
     reply: bytes
 
 
+class _Piece(NamedTuple):
+    """Records that stand together in a file: the number and the offset of the first, the sizes of all in
+    steps, and their least, largest and some of their sequence numbers.
+    """
+
+    first: int
+    start: int
+    steps: NDArray[np.uint16]
+    low: int
+    high: int
+    sample: NDArray[np.uint64]
+
+
 @dataclass(frozen=True)
 class RaFile:
-    """A mapped file with an index; `seqs` is in file order, `offsets` are their first bytes."""
+    """A mapped file; `pieces` are its whole records."""
 
     path: Path
     kind: str
-    seqs: NDArray[np.uint64]
-    offsets: NDArray[np.int64]
+    pieces: tuple[_Piece, ...]
     cut_off: bool
     problem: str | None
     frame: Frame
 
-    def answer(self, offset: int) -> Answer:
-        """The record that begins there."""
-        data = self.frame.data
-        seq, time_ns, source, query_size, reply_size, _ = RECORD.unpack_from(data, offset)
-        query_at = offset + RECORD.size
-        reply_at = query_at + query_size
-        both = bytes(data[query_at : reply_at + reply_size])
-        return Answer(seq, time_ns, source, both[:query_size], both[query_size:])
+    def __len__(self) -> int:
+        return sum(len(piece.steps) for piece in self.pieces)
+
+    @property
+    def mapped(self) -> mmap | bytes:
+        """The whole file; its slices are bytes."""
+        held = self.frame.data.obj
+        assert isinstance(held, mmap | bytes)
+        return held
+
+    def between(self, low: int, high: int) -> NDArray[np.void]:
+        """Sequence numbers from `low` to before `high`, with the numbers and offsets of their records."""
+        found = [np.zeros(0, _PLACE)]
+        for piece in self.pieces:
+            if low <= piece.high and piece.low < high:
+                held = np.zeros(len(piece.steps), _PLACE)
+                held["number"] = np.arange(piece.first, piece.first + len(held))
+                held["offset"] = _offsets(piece.start, piece.steps)
+                held["seq"] = seq = _seqs(self.frame, held["offset"])
+                if piece.low < low or high <= piece.high:
+                    held = held[(seq >= np.uint64(low)) & (seq <= np.uint64(high - 1))]
+                found.append(held)
+        return np.concatenate(found)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Records of a set, by ascending sequence number, each number once: which file they are in and where."""
+
+    files: tuple[RaFile, ...]
+    held: NDArray[np.void]
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def __getitem__(self, chosen: Chosen) -> Places:
+        return Places(self.files, self.held[chosen])
+
+    @property
+    def seqs(self) -> NDArray[np.uint64]:
+        return self.held["seq"]
+
+    def rows(self, tables: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
+        """A row for each record, from tables with the rows of a file."""
+        found = np.zeros(len(self), tables[0].dtype)
+        for number, rows in enumerate(tables):
+            inside = self.held["file"] == number
+            found[inside] = rows[self.held["number"][inside]]
+        return found
+
+    def __iter__(self) -> Iterator[Answer]:
+        mapped = [file.mapped for file in self.files]
+        for file, at in self.held[["file", "offset"]].tolist():
+            data = mapped[file]
+            seq, time_ns, source, query_size, reply_size, _ = RECORD.unpack_from(data, at)
+            reply_at = at + RECORD.size + query_size
+            yield Answer(
+                seq,
+                time_ns,
+                source,
+                data[at + RECORD.size : reply_at],
+                data[reply_at : reply_at + reply_size],
+            )
 
 
 @dataclass(frozen=True)
 class AnswerSet:
     """Several files (one a querier) as one sequence, in order of seq. A seq seen twice keeps its first
-    record. `offsets` and `file_of`: where the records are.
+    record.
     """
 
     name: str
     kind: str
     files: tuple[RaFile, ...]
-    seqs: NDArray[np.uint64]
-    offsets: NDArray[np.int64]
-    file_of: NDArray[np.int32]
-    duplicates: int
+
+    def __len__(self) -> int:
+        """How many records there are."""
+        return sum(map(len, self.files))
 
     @property
     def problems(self) -> list[str]:
         return [f"{file.path.name}: {file.problem}" for file in self.files if file.problem]
 
-    def at(self, position: int) -> Answer:
-        return self.files[int(self.file_of[position])].answer(int(self.offsets[position]))
+    def between(self, low: int, high: int) -> Places:
+        """The records with sequence numbers from `low` to before `high`."""
+        held = [np.zeros(0, _PLACE), *(file.between(low, high) for file in self.files)]
+        for number, one in enumerate(held[1:]):
+            one["file"] = number
+        whole = np.concatenate(held)
+        return Places(self.files, whole[np.unique(whole["seq"], return_index=True)[1]])
 
-    def __iter__(self) -> Iterator[Answer]:
-        return self.chosen(np.arange(len(self.seqs)))
 
-    def chosen(self, positions: NDArray[np.int64]) -> Iterator[Answer]:
-        """Those at some positions, a block at a time: numbers of numpy are slow one by one. The blocks before
-        need no memory.
-        """
-        read = [file.answer for file in self.files]
-        for begin in range(0, len(positions), _BLOCK):
-            block = positions[begin : begin + _BLOCK]
-            for file, offset in zip(self.file_of[block].tolist(), self.offsets[block].tolist(), strict=True):
-                yield read[file](offset)
-            for one in self.files:
-                release(one.frame.data)
+def windows(sets: Sequence[AnswerSet]) -> Iterator[tuple[Places, ...]]:
+    """All records of some sets, in windows of the same sequence numbers, ascending. The windows before need
+    no memory.
+    """
+    pieces = [piece for one in sets for file in one.files for piece in file.pieces]
+    if not pieces:
+        return
+    bounds = ends_of([piece.sample for piece in pieces], _WINDOW // _SAMPLE)
+    for low, high in zip([0, *bounds], [*bounds, max(piece.high for piece in pieces) + 1], strict=True):
+        yield tuple(one.between(low, high) for one in sets)
+        for one in sets:
+            for file in one.files:
+                release(file.frame.data)
 
 
 def read_ra(path: Path) -> RaFile:
-    """Maps and indexes one file. Raises ReportError for what is not an `.ra` file of a known schema."""
+    """Maps and walks one file. Raises ReportError for what is not an `.ra` file of a known schema."""
     frame = open_frame(path, HEADER_MAGIC, FOOTER_MAGIC)
-    seqs, offsets, whole = _index(frame)
+    pieces, whole = _walk(frame)
+    held = sum(len(piece.steps) for piece in pieces)
     problem = frame.problem
     if problem is None and not whole:
         problem = "a record in it is damaged; what follows is left out"
-    if problem is None and frame.count is not None and frame.count != len(seqs):
-        problem = f"its footer counts {frame.count} records and it holds {len(seqs)}"
-    return RaFile(path, str(frame.header.get("kind", "replay")), seqs, offsets, frame.cut_off, problem, frame)
+    if problem is None and frame.count is not None and frame.count != held:
+        problem = f"its footer counts {frame.count} records and it holds {held}"
+    return RaFile(path, str(frame.header.get("kind", "replay")), pieces, frame.cut_off, problem, frame)
 
 
 def join(name: str, paths: list[Path]) -> AnswerSet:
     """Reads several files as one set; they must be of one kind, the first file's is taken."""
     files = tuple(read_ra(path) for path in sorted(paths))
-    seqs = np.concatenate([file.seqs for file in files]) if files else np.zeros(0, np.uint64)
-    file_of = [np.full(len(file.seqs), number, np.int32) for number, file in enumerate(files)]
-    unique, first = np.unique(seqs, return_index=True)
-    return AnswerSet(
-        name=name,
-        kind=files[0].kind if files else "replay",
-        files=files,
-        seqs=unique,
-        offsets=np.concatenate([file.offsets for file in files])[first] if files else np.zeros(0, np.int64),
-        file_of=np.concatenate(file_of)[first] if files else np.zeros(0, np.int32),
-        duplicates=len(seqs) - len(unique),
-    )
+    return AnswerSet(name, files[0].kind if files else "replay", files)
 
 
-def _index(frame: Frame) -> tuple[NDArray[np.uint64], NDArray[np.int64], bool]:
-    """Walks the records; stops at the first that does not fit, which in a file without footer is its end."""
-    found, data, end = array("q"), frame.data, frame.end
+def _walk(frame: Frame) -> tuple[tuple[_Piece, ...], bool]:
+    """The records, up to the first that does not fit, which in a file without footer is its end."""
+    pieces: list[_Piece] = []
+    data, end = frame.data, frame.end
     at, fixed, sizes = frame.start, RECORD.size, RECORD.size - _SIZES.size
-    while at + fixed <= end:
-        query_size, reply_size, zero = _SIZES.unpack_from(data, at + sizes)
-        after = at + (fixed + query_size + reply_size + 7 & ~7)
-        if zero or query_size > MAX_MESSAGE or reply_size > MAX_MESSAGE or after > end:
-            break
-        found.append(at)
-        at = after
-    offsets = np.frombuffer(found, np.int64)
-    seqs = np.frombuffer(data, np.uint64, len(data) // 8)[offsets // 8]
-    release(data)
-    return seqs, offsets, at == end or frame.cut_off
+    good, count = True, 0
+    while good:
+        start, steps = at, array("H")
+        while len(steps) < _PIECE and at + fixed <= end:
+            query_size, reply_size, zero = _SIZES.unpack_from(data, at + sizes)
+            step = fixed + query_size + reply_size + 7 >> 3
+            if zero or query_size > MAX_MESSAGE or reply_size > MAX_MESSAGE or at + step * _STEP > end:
+                break
+            steps.append(step)
+            at += step * _STEP
+        good = len(steps) == _PIECE
+        if steps:
+            held = np.frombuffer(steps, np.uint16)
+            seqs = _seqs(frame, _offsets(start, held))
+            pieces.append(
+                _Piece(count, start, held, int(seqs.min()), int(seqs.max()), seqs[::_SAMPLE].copy())
+            )
+            count += len(steps)
+            release(data)
+    return tuple(pieces), at == end or frame.cut_off
+
+
+def _offsets(start: int, steps: NDArray[np.uint16]) -> NDArray[np.int64]:
+    """Where records of these sizes begin."""
+    after = np.cumsum(steps, dtype=np.int64)
+    return start + (after - steps) * _STEP
+
+
+def _seqs(frame: Frame, offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
+    return np.frombuffer(frame.data, np.uint64, len(frame.data) // 8)[offsets // 8]

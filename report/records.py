@@ -78,9 +78,9 @@ def windows(
             release(file.data)
     if not pieces:
         return
-    ends = _ends([piece.sample for piece in pieces])
+    bounds = ends([piece.sample for piece in pieces], _WINDOW // _SAMPLE)
     count = 0
-    for low, high in zip([0, *ends], [*ends, max(piece.high for piece in pieces) + 1], strict=True):
+    for low, high in zip([0, *bounds], [*bounds, max(piece.high for piece in pieces) + 1], strict=True):
         near = [piece for piece in pieces if low <= piece.high and piece.low < high]
         held = [(piece, part) for piece in near if len(part := _between(piece, low, high))]
         if held:
@@ -102,10 +102,9 @@ def _piece(at: int, file: RqFile, part: Records) -> _Piece:
     return _Piece(at, file.start_mono_ns, part, int(seq.min()), int(seq.max()), seq[::_SAMPLE].copy())
 
 
-def _ends(samples: list[NDArray[np.uint64]]) -> list[int]:
-    """Sequence numbers that divide the records into windows of about the same size."""
-    sample = np.sort(np.concatenate(samples))
-    return [int(one) for one in np.unique(sample[_WINDOW // _SAMPLE :: _WINDOW // _SAMPLE])]
+def ends(samples: list[NDArray[np.uint64]], size: int) -> list[int]:
+    """Sequence numbers that divide records into windows of so many of the samples."""
+    return [int(one) for one in np.unique(np.sort(np.concatenate(samples))[size::size])]
 
 
 def _between(piece: _Piece, low: int, high: int) -> Records:

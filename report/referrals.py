@@ -11,15 +11,46 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from report.classify import Evidence, referral_owner
-from report.wire import Message
+from report.rafile import Answer
+from report.wire import Message, parse
 from report.zone import Zone
 
 MAX_LISTED = 10_000
 
 
+@dataclass(frozen=True)
+class Referral:
+    """A recorded referral with its NS set, and that of the replay's answer; None where there was no answer.
+    `cut`: one of them is truncated.
+    """
+
+    owner: str
+    recorded: frozenset[str]
+    replayed: frozenset[str] | None
+    cut: bool
+
+    def broken(self, zone: Zone | None) -> bool:
+        """The delegation is unchanged, and the replay's set is another."""
+        if self.cut or zone is None or self.replayed is None:
+            return False
+        return self.recorded == zone.get(self.owner, "NS") != self.replayed
+
+
+def referral(before: Message, after: Message | None) -> Referral | None:
+    """The pair's, if the recorded reply is one."""
+    owner = referral_owner(before)
+    if owner is None:
+        return None
+    recorded = before.authority.sets[owner, "NS"]
+    if after is None:
+        return Referral(owner, recorded, None, False)
+    replayed = after.authority.sets.get((owner, "NS"), frozenset())
+    return Referral(owner, recorded, replayed, before.flag("TC") or after.flag("TC"))
+
+
 @dataclass
 class Referrals:
-    """Counts of pairs whose recorded reply is a referral; `judge` adds one."""
+    """Counts of pairs whose recorded reply is a referral."""
 
     recorded: int = 0
     no_reply: int = 0
@@ -33,55 +64,44 @@ class Referrals:
     owners_changed: set[str] = field(default_factory=set)
     broken: list[dict[str, Any]] = field(default_factory=list)
 
-    def judge(self, seq: int, before: Message, after: Message | None, zone: Zone | None) -> None:
-        owner = referral_owner(before)
-        if owner is None:
-            return
-        self.recorded += 1
-        if after is None:
-            self.no_reply += 1
-            return
-        if before.flag("TC") or after.flag("TC"):
-            self.truncated += 1
-            return
-        recorded = before.authority.sets[owner, "NS"]
-        replayed = after.authority.sets.get((owner, "NS"), frozenset())
-        self.same_ns_set += recorded == replayed
-        if zone is None:
-            return
-        served = zone.get(owner, "NS")
-        if recorded == served:
-            self.unchanged += 1
-            self.unchanged_same += recorded == replayed
-            if recorded != replayed and len(self.broken) < MAX_LISTED:
-                self.broken.append(_example(seq, before, owner, recorded, replayed))
-        elif served:
-            self.changed += 1
-            self.changed_as_served += replayed == served
-            self.owners_changed.add(owner)
-        else:
-            self.not_in_zone += 1
-
-    def count_equal(
-        self, owner: str, held: frozenset[str], truncated: bool, zone: Zone | None, count: int
-    ) -> None:
-        """A referral that the replay answered with the same bytes, so many times."""
+    def add(self, one: Referral, zone: Zone | None, count: int) -> None:
+        """So many pairs with the same referral."""
         self.recorded += count
-        if truncated:
+        if one.replayed is None:
+            self.no_reply += count
+            return
+        if one.cut:
             self.truncated += count
             return
-        self.same_ns_set += count
+        same = count * (one.recorded == one.replayed)
+        self.same_ns_set += same
         if zone is None:
             return
-        served = zone.get(owner, "NS")
-        if held == served:
+        served = zone.get(one.owner, "NS")
+        if one.recorded == served:
             self.unchanged += count
-            self.unchanged_same += count
+            self.unchanged_same += same
         elif served:
             self.changed += count
-            self.owners_changed.add(owner)
+            self.changed_as_served += count * (one.replayed == served)
+            self.owners_changed.add(one.owner)
         else:
             self.not_in_zone += count
+
+    def note(self, answer: Answer, one: Referral) -> None:
+        """A recorded answer whose referral is broken."""
+        before = parse(answer.reply)
+        if before is not None and len(self.broken) < MAX_LISTED and one.replayed is not None:
+            self.broken.append(
+                {
+                    "seq": answer.seq,
+                    "qname": before.qname,
+                    "qtype": before.qtype,
+                    "owner": one.owner,
+                    "before": sorted(one.recorded),
+                    "after": sorted(one.replayed),
+                }
+            )
 
     def as_json(self, has_zone: bool) -> dict[str, Any]:
         compared = self.recorded - self.no_reply - self.truncated
@@ -109,16 +129,3 @@ def drifting(evidence: Evidence) -> int:
     """Owners whose NS set changed within the trace itself."""
     held: dict[str, Counter[frozenset[str]]] = evidence.ns_sets
     return sum(len(sets) > 1 for sets in held.values())
-
-
-def _example(
-    seq: int, before: Message, owner: str, was: frozenset[str], now: frozenset[str]
-) -> dict[str, Any]:
-    return {
-        "seq": seq,
-        "qname": before.qname,
-        "qtype": before.qtype,
-        "owner": owner,
-        "before": sorted(was),
-        "after": sorted(now),
-    }

@@ -104,7 +104,7 @@ def _from_trace(trace: Path, reading: Reading) -> Path:
         *reading.arguments,
     ]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode and not (target.exists() and len(rafile.read_ra(target).seqs)):
+    if done.returncode and not (target.exists() and len(rafile.read_ra(target))):
         raise ReportError(*_split(_error_line(done.stderr), trace))
     return target
 

@@ -45,20 +45,64 @@ class Edns:
     options: frozenset[tuple[int, str]]
 
 
-@dataclass(frozen=True)
-class Message:
-    """A message but its id. `qname` is '' where there is no question."""
+@dataclass(frozen=True, eq=False)
+class Records:
+    """What stands behind a message's question. Messages that have it in common mostly share one value, which
+    is equal only to itself.
+    """
 
-    flags: int
-    rcode: int
-    qname: str
-    qtype: str
-    qclass: int
     answer: Section
     authority: Section
     additional: Section
     edns: Edns | None
-    size: int
+    extended_rcode: int
+
+    @functools.cached_property
+    def sections(self) -> dict[str, Section]:
+        return {"answer": self.answer, "authority": self.authority, "additional": self.additional}
+
+    @functools.cached_property
+    def content(self) -> tuple[object, ...]:
+        """Sets and signatures, to compare."""
+        return tuple(
+            frozenset(held.items())
+            for section in self.sections.values()
+            for held in (section.sets, section.signatures)
+        )
+
+
+class Message(NamedTuple):
+    """A message but its id. `qname` is '' where there is no question."""
+
+    flags: int
+    qname: str
+    qtype: str
+    qclass: int
+    records: Records
+
+    @property
+    def rcode(self) -> int:
+        return self.records.extended_rcode << 4 | self.flags & 15
+
+    @property
+    def answer(self) -> Section:
+        return self.records.answer
+
+    @property
+    def authority(self) -> Section:
+        return self.records.authority
+
+    @property
+    def additional(self) -> Section:
+        return self.records.additional
+
+    @property
+    def sections(self) -> dict[str, Section]:
+        return self.records.sections
+
+    @property
+    def edns(self) -> Edns | None:
+        return self.records.edns
 
     @property
     def opcode(self) -> int:
@@ -67,18 +111,9 @@ class Message:
     def flag(self, name: str) -> bool:
         return bool(self.flags & FLAGS[name])
 
-    @functools.cached_property
-    def sections(self) -> dict[str, Section]:
-        return {"answer": self.answer, "authority": self.authority, "additional": self.additional}
-
 
 def parse(data: bytes) -> Message | None:
     """None where the bytes are not a whole message. Bytes behind the message are ignored."""
-    return _parse(bytes(2) + data[2:]) if len(data) >= 12 else None
-
-
-@functools.lru_cache(64)  # who asks for a message asks again soon
-def _parse(data: bytes) -> Message | None:
     try:
         return _read(data)
     except (dns.exception.DNSException, ValueError):
@@ -161,12 +196,6 @@ def _label(data: bytes) -> str:
     return dns.name.Name((data,)).to_text().lower()
 
 
-@functools.lru_cache(KEPT)
-def plain_name(data: bytes) -> str:
-    """A name without pointers. Raises ValueError where it is none."""
-    return _Cursor(data).name()
-
-
 @dataclass
 class _Known(Generic[_T]):
     """What was read behind the questions of messages, which is the same in many: beside its bytes it takes
@@ -222,14 +251,14 @@ def end_of_question(data: bytes) -> int:
     return at + 5 if at < HEADER_BYTES + _LONGEST and at + 5 <= len(data) else 0
 
 
-def last_labels(data: bytes, count: int = _LONGEST) -> bytes:
-    """The end of the name in the only question, so many labels or all; b"" where there is none."""
+def last_labels(data: bytes, count: int | None) -> bytes:
+    """The end of the name in the only question, so many labels or all of them; b"" where there is none."""
     end = end_of_question(data) - 4
     places, at = [], HEADER_BYTES
     while at < end:
         places.append(at)
         at += data[at] + 1
-    return data[places[max(0, len(places) - 1 - count)] : end] if places else b""
+    return data[places[0 if count is None else max(0, len(places) - 1 - count)] : end] if places else b""
 
 
 def _delegation(cursor: _Cursor, begin: int) -> Delegation | None:
@@ -263,39 +292,41 @@ def header(data: bytes) -> tuple[int, ...]:
 
 
 def _read(data: bytes) -> Message:
-    cursor = _Cursor(data)
-    _, flags, questions, *counts = cursor.unpack(_HEADER)
-    asked = ("", "", 0)
-    for _ in range(questions):
-        name = cursor.name()
-        kind, qclass = cursor.unpack(_PAIR)
-        asked = asked if asked[0] else (name, _type(kind), qclass)
-    begin = cursor.at
+    if begin := end_of_question(data):
+        asked = _question(data[HEADER_BYTES:begin])
+        flags = data[2] << 8 | data[3]
+    else:
+        cursor = _Cursor(data)
+        _, flags, questions, *_ = cursor.unpack(_HEADER)
+        asked = ("", "", 0)
+        for _ in range(questions):
+            one = _asked(cursor)
+            asked = asked if asked[0] else one
+        begin = cursor.at
     body = data[4:12] + data[begin:]
     if (told := _records.get(data, begin, body)) is not None:
-        return _message(flags, asked, told[0], len(data))
+        return Message(flags, *asked, told[0])
     cursor = _Cursor(data, begin)
     edns: list[tuple[Edns, int]] = []
-    answer, authority, additional = (_section(cursor, count, edns) for count in counts)
-    held = _Records(answer, authority, additional, *(edns[0] if edns else (None, 0)))
+    answer, authority, additional = (_section(cursor, count, edns) for count in header(data)[3:])
+    held = Records(answer, authority, additional, *(edns[0] if edns else (None, 0)))
     _records.keep(cursor, begin, body, held)
-    return _message(flags, asked, held, len(data))
+    return Message(flags, *asked, held)
 
 
-class _Records(NamedTuple):
-    answer: Section
-    authority: Section
-    additional: Section
-    edns: Edns | None
-    extended_rcode: int
+_records = _Known[Records](1 << 15)
 
 
-_records = _Known[_Records](1 << 15)
+@functools.lru_cache(KEPT)
+def _question(data: bytes) -> tuple[str, str, int]:
+    """A question without pointers. Raises ValueError where its name is none."""
+    return _asked(_Cursor(data))
 
 
-def _message(flags: int, asked: tuple[str, str, int], held: _Records, size: int) -> Message:
-    *_, edns, extended = held
-    return Message(flags, extended << 4 | flags & 15, *asked, *held[:3], edns, size)
+def _asked(cursor: _Cursor) -> tuple[str, str, int]:
+    name = cursor.name()
+    kind, qclass = cursor.unpack(_PAIR)
+    return name, _type(kind), qclass
 
 
 def _section(cursor: _Cursor, count: int, edns: list[tuple[Edns, int]]) -> Section:

@@ -54,6 +54,12 @@ class Zone:
         """How many labels a name has that is one below the origin."""
         return len(dns.name.from_text(self.origin).labels)
 
+    @functools.cached_property
+    def reach(self) -> int:
+        """How many labels at the end of a name decide about its cut() and its top()."""
+        cuts = (dns.name.from_text(owner).labels for owner, kind in self.sets if kind == "NS")
+        return max(self.depth, *(len(labels) - 1 for labels in cuts))
+
     def contains(self, name: str) -> bool:
         return name == self.origin or name.endswith(self.origin if self.origin == "." else "." + self.origin)
 

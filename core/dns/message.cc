@@ -292,6 +292,36 @@ std::optional<WireBytes> parse_name(std::string_view text) {
     return WireBytes(name.view().begin(), name.view().end());
 }
 
+bool read_name(Cursor& in, Bytes message, WireName& name) {
+    name.size = 0;
+    Cursor behind(message); // a pointer
+    Cursor* at = &in;
+    size_t start = in.position();
+    for (;;) {
+        const std::uint8_t length = at->u8();
+        if ((length & 0xc0U) == 0xc0U) {
+            const size_t target = (length & 0x3fU) << 8U | at->u8();
+            if (!at->ok() || target >= start) {
+                return false;
+            }
+            behind.seek(target);
+            at = &behind;
+            start = target;
+            continue;
+        }
+        const Bytes label = at->take(length);
+        if (!at->ok() || length > kMaxLabel || name.size + length + 1U > kMaxNameSize) {
+            return false;
+        }
+        name.bytes.at(name.size++) = length;
+        std::ranges::copy(label, name.bytes.begin() + name.size);
+        name.size = static_cast<std::uint8_t>(name.size + length);
+        if (length == 0) {
+            return true;
+        }
+    }
+}
+
 std::string_view name_error_text(NameError error) {
     switch (error) {
     case NameError::kNone:

@@ -133,6 +133,10 @@ bool same_name(Bytes a, Bytes b);
 /// label's beginning, without regard to case.
 bool ends_in(Bytes name, Bytes suffix);
 
+/// Reads a name that may be compressed, at `in` in `message`: its pointers lead to what lies before
+/// each part of it. False for what is no name of at most 255 bytes.
+bool read_name(Cursor& in, Bytes message, WireName& name);
+
 /// What is wrong with the name, e.g. "has a label of over 63 bytes".
 std::string_view name_error_text(NameError error);
 

@@ -14,11 +14,18 @@ namespace reprise {
 
 inline constexpr std::uint16_t kTypeA = 1;
 inline constexpr std::uint16_t kTypeNs = 2;
+inline constexpr std::uint16_t kTypeCname = 5;
 inline constexpr std::uint16_t kTypeSoa = 6;
 inline constexpr std::uint16_t kTypePtr = 12;
+inline constexpr std::uint16_t kTypeMx = 15;
 inline constexpr std::uint16_t kTypeSrv = 33;
+inline constexpr std::uint16_t kTypeDname = 39;
 inline constexpr std::uint16_t kTypeDs = 43;
+inline constexpr std::uint16_t kTypeRrsig = 46;
 inline constexpr std::uint16_t kTypeDnskey = 48;
+inline constexpr std::uint16_t kTypeIxfr = 251;
+inline constexpr std::uint16_t kTypeAxfr = 252;
+inline constexpr std::uint16_t kTypeAny = 255;
 
 class WordTable {
 public:

@@ -14,12 +14,14 @@ import dns.rrset
 import pytest
 
 from report import classify as c
-from report.compare import compare
+from report.compare import compare as comparison
+from report.digests import digested
 from report.errors import ReportError
 from report.rafile import join
+from report.sources import find_program
 from report.tables import comparison_text
 from report.tests.writers import ra_bytes
-from report.zone import parse_zone
+from report.zone import Zone, parse_zone
 
 ZONE_TEXT = f"""\
 . 86400 SOA a.root-servers.net. nstld. 2020101902 1800 900 604800 86400
@@ -54,6 +56,16 @@ SIG_OTHER = (2, ".", "RRSIG", "SOA 8 0 86400 1 1 1 . AAAAAAAAAA==")
 Row = tuple[Any, ...]
 
 
+def compare(before: Path, after: Path, zone: Zone | None) -> dict[str, Any]:
+    scratch = before.parent / "scratch"
+    scratch.mkdir(exist_ok=True)
+    was, now = (
+        digested(join(path.stem, [path]), zone, lambda: find_program(None), scratch)
+        for path in (before, after)
+    )
+    return comparison(was, now, zone)
+
+
 def reply(
     rows: Sequence[Row] = (),
     name: str = "www.example.com.",
@@ -85,7 +97,7 @@ def run(
             )
     for name, side, kind in (("before.ra", sides[0], "trace"), ("after.ra", sides[1], "replay")):
         (tmp_path / name).write_bytes(ra_bytes(side, kind))
-    return compare(join("trace", [tmp_path / "before.ra"]), join("replay", [tmp_path / "after.ra"]), ZONE)
+    return compare(tmp_path / "before.ra", tmp_path / "after.ra", ZONE)
 
 
 def classes(
@@ -250,7 +262,7 @@ def test_missing_answers_and_malformed(tmp_path: Path) -> None:
     query, whole = reply().to_wire(), reply(COM).to_wire(want_shuffle=False)
     (tmp_path / "a.ra").write_bytes(ra_bytes([(0, query, whole)], "trace"))
     (tmp_path / "b.ra").write_bytes(ra_bytes([(0, query, whole[:-3])]))
-    result = compare(join("a", [tmp_path / "a.ra"]), join("b", [tmp_path / "b.ra"]), ZONE)
+    result = compare(tmp_path / "a.ra", tmp_path / "b.ra", ZONE)
     assert [row["class"] for row in result["classes"]] == [c.MALFORMED]
     assert (result["compared"], result["parsed"]) == (1, 0)
 
@@ -295,7 +307,7 @@ def test_other_queries_under_the_same_numbers_are_refused(tmp_path: Path) -> Non
     (tmp_path / "a.ra").write_bytes(ra_bytes([(0, b"xxquery", whole)], "trace"))
     (tmp_path / "b.ra").write_bytes(ra_bytes([(0, b"xxother", whole)]))
     with pytest.raises(ReportError, match="different queries under the same numbers"):
-        compare(join("a", [tmp_path / "a.ra"]), join("b", [tmp_path / "b.ra"]), None)
+        compare(tmp_path / "a.ra", tmp_path / "b.ra", None)
 
 
 def test_nothing_in_common_or_no_answers_is_refused(tmp_path: Path) -> None:
@@ -303,7 +315,7 @@ def test_nothing_in_common_or_no_answers_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.ra").write_bytes(ra_bytes([(0, query, b"")], "trace"))
     (tmp_path / "b.ra").write_bytes(ra_bytes([(0, query, query)]))
     (tmp_path / "c.ra").write_bytes(ra_bytes([(5, query, query)]))
-    a, b, other = (join(name, [tmp_path / f"{name}.ra"]) for name in "abc")
+    a, b, other = (tmp_path / f"{name}.ra" for name in "abc")
     with pytest.raises(ReportError, match="a holds no answers"):
         compare(a, b, None)
     with pytest.raises(ReportError, match="no query in common"):

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from report import html
 from report.__main__ import main
+from report.sources import find_program
 from report.tests.writers import MANIFEST, Query, controller_json, ra_bytes, server_csv, write_run
 from tests.command import save_blank
 
@@ -187,7 +188,8 @@ def test_compare_reads_a_trace_through_the_mutator(
     trace.write_bytes(b"\xd4\xc3\xb2\xa1")
     program = programs / "reprise-mutator"
     program.write_text(
-        f'#!/bin/sh\n[ "$1 $3 $5 $6" = "answers -o --port 5353" ] && exec cp {recorded} "$4"\nexit 2\n'
+        f'#!/bin/sh\n[ "$1 $3 $5 $6" = "answers -o --port 5353" ] && exec cp {recorded} "$4"\n'
+        f'[ "$1" = digests ] && exec {find_program(None)} "$@"\nexit 2\n'
     )
     program.chmod(0o755)
     run = run_of(tmp_path / "run", 1)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from pathlib import Path
 
 import pytest
 
+from report import rafile
 from report.errors import ReportError
-from report.rafile import Answer, join, read_ra
+from report.rafile import Answer, AnswerSet, RaFile, join, read_ra, windows
 from report.tests.writers import ra_bytes
 
 ANSWERS = [(n, b"query%d" % n, b"" if n == 3 else b"reply" * n) for n in range(6)]
@@ -19,11 +22,15 @@ def write(tmp_path: Path, name: str, content: bytes) -> Path:
     return path
 
 
+def answers(*files: RaFile) -> list[Answer]:
+    return [one for (places,) in windows([AnswerSet("", "", files)]) for one in places]
+
+
 def test_every_record_comes_back(tmp_path: Path) -> None:
     file = read_ra(write(tmp_path, "a.ra", ra_bytes(ANSWERS, kind="trace")))
     assert file.kind == "trace"
     assert file.problem is None
-    got = [file.answer(offset) for offset in file.offsets.tolist()]
+    got = answers(file)
     assert [(answer.seq, answer.query, answer.reply) for answer in got] == ANSWERS
 
 
@@ -32,9 +39,9 @@ def test_the_example_is_read_byte_for_byte() -> None:
     file = read_ra(Path(__file__).parents[2] / "tests/records/example.ra")
     assert (file.problem, file.kind) == (None, "replay")
     query, reply = bytes(range(1, 14)), bytes(range(0xF0, 0xFC))
-    assert [file.answer(offset) for offset in file.offsets.tolist()] == [
-        Answer(0x0102030405060708, 0x1112131415161718, 0x21222324, query, reply),
+    assert answers(file) == [
         Answer(9, 0, 0xFFFFFFFF, query, b""),
+        Answer(0x0102030405060708, 0x1112131415161718, 0x21222324, query, reply),
     ]
 
 
@@ -43,7 +50,7 @@ def test_cut_at_every_byte_keeps_what_is_whole(tmp_path: Path) -> None:
     for size in range(len(whole)):
         file = read_ra(write(tmp_path, "a.ra", whole[:size]))
         assert file.cut_off
-        got = [file.answer(offset) for offset in file.offsets.tolist()]
+        got = answers(file)
         assert [(answer.seq, answer.query, answer.reply) for answer in got] == ANSWERS[: len(got)]
 
 
@@ -53,8 +60,30 @@ def test_several_queriers_are_one_sequence(tmp_path: Path) -> None:
         write(tmp_path, "answers-b-0.ra", ra_bytes([ANSWERS[1], ANSWERS[5], ANSWERS[3], ANSWERS[1]])),
     ]
     joined = join("run", paths)
-    assert [(answer.seq, answer.query, answer.reply) for answer in joined] == ANSWERS
-    assert joined.duplicates == 1
+    assert [(answer.seq, answer.query, answer.reply) for answer in answers(*joined.files)] == ANSWERS
+    assert len(joined) == len(ANSWERS) + 1
+
+
+def test_windows_have_the_same_numbers_of_all_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the order in the files, each record is in the window of its number."""
+    for name, value in (("_PIECE", 4), ("_SAMPLE", 2), ("_WINDOW", 8)):
+        monkeypatch.setattr(rafile, name, value)
+    rng = random.Random(3)
+    numbers = [[rng.randrange(80) for _ in range(60)] for _ in range(3)]
+    paths = [
+        write(tmp_path, f"{at}.ra", ra_bytes([(n, b"query", b"%d" % n) for n in held]))
+        for at, held in enumerate(numbers)
+    ]
+    sets = [join("a", paths[:2]), join("b", paths[2:])]
+    wanted = [sorted({*numbers[0], *numbers[1]}), sorted({*numbers[2]})]
+    found = list(windows(sets))
+    assert len(found) > 4
+    for at, seqs in enumerate(wanted):
+        assert [one.seq for held in found for one in held[at]] == seqs
+        assert all(one.reply == b"%d" % one.seq for held in found for one in held[at])
+    for before, after in itertools.pairwise(found):
+        ends = [set(one.seqs.tolist()) for held in (before, after) for one in held]
+        assert max(ends[0] | ends[1]) < min(ends[2] | ends[3])
 
 
 def test_a_damaged_length_ends_the_file_with_a_problem(tmp_path: Path) -> None:
@@ -62,7 +91,7 @@ def test_a_damaged_length_ends_the_file_with_a_problem(tmp_path: Path) -> None:
     at = whole.index(b"query2") - 12
     whole[at : at + 4] = b"\xff\xff\xff\x00"
     file = read_ra(write(tmp_path, "a.ra", bytes(whole)))
-    assert len(file.seqs) == 2
+    assert len(file) == 2
     assert file.problem is not None
 
 

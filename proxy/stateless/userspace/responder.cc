@@ -24,7 +24,6 @@ namespace {
 
 constexpr size_t kPrefix = 2; // the message's size over TCP
 constexpr size_t kSearched = 64;
-constexpr std::uint16_t kTypeAxfr = 252;
 
 /// Without regard to the case of the name, which a server may change. Never 0.
 std::uint32_t hash_of(const DnsQuestion& question) {

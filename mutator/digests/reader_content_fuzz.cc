@@ -1,0 +1,21 @@
+// What a reply says, of any bytes: the same whatever its id and what follows it.
+#include "core/base/bytes.hh"
+#include "mutator/digests/content.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
+    std::vector<std::uint8_t> message(data, data + size);
+    reprise::mutator::Contents contents({.origin = {3, 'c', 'o', 'm', 0}, .labels = 2});
+    const auto content = contents.of(message, message);
+    if (size > 1) {
+        message[1] ^= 1U;
+    }
+    if (contents.of(message, message) != content) {
+        std::abort();
+    }
+    return 0;
+}
