@@ -6,6 +6,7 @@
 #include "core/base/clock.hh"
 #include "core/base/random.hh"
 #include "core/dns/message.hh"
+#include "core/dns/words.hh"
 #include "proxy/stateless/common/counters.hh"
 #include "proxy/stateless/userspace/pending.hh"
 #include "proxy/stateless/userspace/segment.hh"
