@@ -75,7 +75,7 @@ def run(wanted: Sequence[Study], studies: Sequence[Study], options: argparse.Nam
             try:
                 status |= _traces(session, options) if study.traces else _series(session)
             except RepriseError as error:
-                hint = f"go on with: reprise papers run {study.figures[0].name} --resume"
+                hint = f"go on with: {_command(study, ['--resume'], options)}"
                 before = "" if "--resume" in error.hint else f"{error.hint}, then "
                 raise RepriseError(error.what, before + hint) from None
             finally:
@@ -111,7 +111,6 @@ def _asked(study: Study, options: argparse.Namespace) -> dict[str, Any]:
     if not study.traces:
         experiments.load(study.path, settings)
     words = [word for one in options.set for word in ("--set", one)] + (["--full"] if options.full else [])
-    words += ["--traces", str(options.traces)] if options.traces else []
     figures = ", ".join(one.name for one in study.figures)
     return {
         "schema": 1,
@@ -119,7 +118,7 @@ def _asked(study: Study, options: argparse.Namespace) -> dict[str, Any]:
         "profile": profile,
         "real": trace is not None,
         "settings": settings,
-        "command": shlex.join(["reprise", "papers", "run", study.figures[0].name, *words]),
+        "command": _command(study, words, options),
         "machine": facts.host(),
         "warnings": [
             f"{figures}: {name} is not in {options.traces or 'a folder of --traces'}; it is synthesized"
@@ -128,6 +127,13 @@ def _asked(study: Study, options: argparse.Namespace) -> dict[str, Any]:
         ],
         "seconds": 0.0,
     }
+
+
+def _command(study: Study, words: Sequence[str], options: argparse.Namespace) -> str:
+    """What runs the study, with the folders that are given."""
+    folders = ["--traces", str(options.traces)] if options.traces else []
+    folders += ["-o", str(options.output)] if options.output != Path("results") else []
+    return shlex.join(["reprise", "papers", "run", study.figures[0].name, *words, *folders])
 
 
 def _begun(study: Study, parent: Path, asked: dict[str, Any], resume: bool) -> Session:

@@ -152,7 +152,8 @@ def test_what_ended_early_is_reported_and_goes_on(
     monkeypatch.setattr(papers_run, "_made", once)
     with pytest.raises(RepriseError, match="no room") as caught:
         papers_run.run([study], [study], options_of(["all"], tmp_path))
-    assert caught.value.hint == "make some, then go on with: reprise papers run ldplayer-table-1 --resume"
+    command = f"reprise papers run ldplayer-table-1 --resume -o {tmp_path}"
+    assert caught.value.hint == f"make some, then go on with: {command}"
     assert "not run yet" in capsys.readouterr().out
     monkeypatch.setattr(papers_run, "_made", made)
     assert papers_run.run([study], [study], options_of(["all"], tmp_path, resume=True)) == 0
@@ -168,7 +169,7 @@ def test_a_figure_runs_to_its_page(tmp_path: Path, capsys: pytest.CaptureFixture
     papers_run.run([study], [study], options_of(["ldplayer-8"], tmp_path, set=wanted))
     (folder,) = (tmp_path / "papers").glob("ldplayer-8-*")
     told = json.loads((folder / found.FILE).read_text(encoding="utf-8"))
-    assert told["command"].endswith("--set replay.late_ms=1000")
+    assert told["command"].endswith(f"--set replay.late_ms=1000 -o {tmp_path}")
     runs = found.read(study, tmp_path / "papers").runs
     assert [len(runs[label]) for label in study.labels(QUICK)] == [1, 1]
     for label in study.labels(QUICK):
