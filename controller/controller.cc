@@ -118,7 +118,9 @@ void Controller::open() {
     if (read_next()) {
         outcome_.start.trace_first = outcome_.start.trace_last = held_.trace_time();
         phase_ = Phase::kConnect;
-        connect();
+        for (const Peer& peer : parse_peers(options_.distributors)) {
+            fanout_.add(peer.name, peer.endpoint.text(), host_.connect(peer.endpoint));
+        }
     } else if (ended_) {
         host_.stop();
     } else {
@@ -126,16 +128,11 @@ void Controller::open() {
     }
 }
 
-void Controller::connect() {
-    for (const Peer& peer : parse_peers(options_.distributors)) {
-        fanout_.add(peer.name, peer.endpoint.text(), host_.connect(peer.endpoint));
-    }
-}
-
 void Controller::on_ready() {
     fanout_.setup(setup_);
     spdlog::info("event=ready hosts={} queriers={} credit={}", fanout_.children().size(),
-                 fanout_.queriers(), fanout_.credit().records);
+                 tree::queriers_of(fanout_.children()),
+                 tree::credit_of(fanout_.children()).records);
     phase_ = Phase::kFill;
     pump_->again_in(0);
 }
@@ -179,14 +176,9 @@ void Controller::fill() {
 
 /// Of the first window: what is not staged now is handed out after the announcement of the start.
 Credit Controller::room_to_fill() const {
-    Credit room = fanout_.credit();
+    Credit room = tree::credit_of(fanout_.children());
     room.bytes = std::min(room.bytes, kMostStaged);
     return room;
-}
-
-Nanoseconds Controller::take_in_time() const {
-    return std::max(static_cast<Nanoseconds>(staged_count_) * kTakeIn,
-                    static_cast<Nanoseconds>(staged_.bytes()) * kTakeInByte);
 }
 
 void Controller::took_held() {
@@ -201,7 +193,9 @@ void Controller::took_held() {
 void Controller::start() {
     fanout_.place_heavy(staged_sources_);
     // Several round trips and some time for the hosts to take in the first window.
-    const Nanoseconds lead = kLead + 8 * fanout_.longest_round_trip() + take_in_time();
+    const Nanoseconds take_in = std::max(static_cast<Nanoseconds>(staged_count_) * kTakeIn,
+                                         static_cast<Nanoseconds>(staged_.bytes()) * kTakeInByte);
+    const Nanoseconds lead = kLead + 8 * tree::longest_round_trip(fanout_.children()) + take_in;
     give_staged();
     const ClockPair now = host_.clock().pair();
     outcome_.start.mono = now.monotonic + lead;
@@ -254,7 +248,7 @@ void Controller::hand_out() {
 
 /// Hands out a few queries and closes. False: something must be waited for; pump() is called again.
 bool Controller::hand_out_some(Nanoseconds now) {
-    if (fanout_.unsent() > kMostUnsent) {
+    if (tree::unsent_of(fanout_.children()) > kMostUnsent) {
         pump_->again_in(kStep);
         return false;
     }
@@ -291,7 +285,7 @@ void Controller::abort(const std::string& because) {
     outcome_.because.push_back(because);
     spdlog::error("event=abort because=\"{}\"", because);
     fanout_.abort(because);
-    if (phase_ < Phase::kRun || fanout_.over()) {
+    if (phase_ < Phase::kRun || tree::all_over(fanout_.children())) {
         host_.stop();
     }
     phase_ = Phase::kOver;
@@ -323,10 +317,10 @@ void Controller::progress() {
     if (outcome_.start.mono == 0) {
         return;
     }
-    const wire::Status status = fanout_.status();
+    const Nanoseconds now = host_.clock().now();
+    const wire::Status status = tree::status_of(fanout_.children(), now);
     const Counts counts = read_counts(status.counts());
     const FeedState feed = feed_.state();
-    const Nanoseconds now = host_.clock().now();
     rate_.count(counts.sent, now - outcome_.start.mono - status.age_ns());
     fmt::print("progress read={} sent={} answered={} timed_out={} failed={} rate={:.0f} lag_us={} "
                "elapsed_s={:.1f} left_s={}\n",
@@ -336,7 +330,7 @@ void Controller::progress() {
                left_text(options_, feed, now - outcome_.start.mono));
     std::fflush(stdout);
     const auto played = static_cast<std::uint64_t>((now - outcome_.start.mono) / kSecond);
-    report_file_.grow(kReportRoom + fanout_.queriers() * kReportRoomQuerier +
+    report_file_.grow(kReportRoom + tree::queriers_of(fanout_.children()) * kReportRoomQuerier +
                       fanout_.children().size() * played * kReportRoomOffset);
 }
 
@@ -352,7 +346,7 @@ int Controller::finish() {
     outcome_.duration = outcome_.start.mono == 0
                             ? 0
                             : std::max<Nanoseconds>(0, host_.clock().now() - outcome_.start.mono);
-    const Report report = compile_report(options_, feed, fanout_, outcome_, handed_);
+    const Report report = compile_report(options_, feed, fanout_.children(), outcome_, handed_);
     report_file_.write(report.json + "\n");
     for (const std::string& warning : report.warnings) {
         spdlog::warn("event=warning what=\"{}\"", warning);

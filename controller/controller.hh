@@ -59,7 +59,6 @@ private:
     enum class Phase : std::uint8_t { kOpen, kConnect, kFill, kRun, kDrain, kOver };
 
     void open();
-    void connect();
     bool read_next();
     void on_ready();
     void on_lost(const tree::Child& child);
@@ -73,7 +72,6 @@ private:
     void at_end();
     bool hand_out_some(Nanoseconds now);
     [[nodiscard]] Credit room_to_fill() const;
-    [[nodiscard]] Nanoseconds take_in_time() const;
     [[nodiscard]] Nanoseconds time_left(Nanoseconds now) const;
     void abort(const std::string& because);
     void progress();

@@ -96,9 +96,9 @@ json child_json(const tree::Child& child, bool aborted) {
             {"reports", reports}};
 }
 
-Counts sum_of(const tree::Fanout& fanout) {
+Counts sum_of(const tree::Children& children) {
     Counts sum;
-    for (const auto& child : fanout.children()) {
+    for (const auto& child : children) {
         if (child->lost) {
             sum += read_counts(child->status.counts());
         }
@@ -127,8 +127,8 @@ void account(Report& report, const FeedState& feed, const Outcome& outcome) {
     }
 }
 
-void judge(Report& report, const FeedState& feed, const tree::Fanout& fanout) {
-    for (const auto& child : fanout.children()) {
+void judge(Report& report, const FeedState& feed, const tree::Children& children) {
+    for (const auto& child : children) {
         for (const auto& querier : child->reports) {
             if (!querier.clean()) {
                 report.because.push_back(fmt::format("querier {}/{}: {}", querier.host(),
@@ -193,10 +193,10 @@ nlohmann::ordered_json options_json(const Options& options) {
 }
 
 json whole_json(const Report& report, const Options& options, const FeedState& feed,
-                const tree::Fanout& fanout, const Outcome& outcome) {
-    json children = json::array();
-    for (const auto& child : fanout.children()) {
-        children.push_back(child_json(*child, outcome.aborted));
+                const tree::Children& children, const Outcome& outcome) {
+    json below = json::array();
+    for (const auto& child : children) {
+        below.push_back(child_json(*child, outcome.aborted));
     }
     json queries = fields_json(report.counts);
     std::uint64_t skipped = report.counts.skipped;
@@ -238,8 +238,8 @@ json whole_json(const Report& report, const Options& options, const FeedState& f
               {"real_ns", outcome.start.real},
               {"trace_first_ns", outcome.start.trace_first},
               {"trace_last_ns", outcome.start.trace_last}}},
-            {"children", children},
-            {"imbalance", fanout.imbalance()},
+            {"children", below},
+            {"imbalance", tree::imbalance_of(children)},
             {"cpu_s", cpu_seconds(usage)},
             {"max_rss_bytes", usage.ru_maxrss * 1024},
             {"duration_s", static_cast<double>(outcome.duration) / 1e9}};
@@ -249,25 +249,25 @@ json whole_json(const Report& report, const Options& options, const FeedState& f
 
 std::string Report::because_text() const { return fmt::format("{}", fmt::join(because, "; ")); }
 
-Report compile_report(const Options& options, const FeedState& feed, const tree::Fanout& fanout,
+Report compile_report(const Options& options, const FeedState& feed, const tree::Children& children,
                       const Outcome& outcome, std::uint64_t handed) {
     Report report{.clean = false,
                   .because = outcome.because,
                   .warnings = {},
-                  .counts = sum_of(fanout),
+                  .counts = sum_of(children),
                   .skipped = feed.skipped.named(),
                   .handed = handed,
                   .lost = 0,
                   .json = {}};
-    for (const auto& child : fanout.children()) {
+    for (const auto& child : children) {
         report.lost += lost_below(*child, outcome.aborted);
     }
     account(report, feed, outcome);
-    judge(report, feed, fanout);
+    judge(report, feed, children);
     judge_sums(report, options, outcome);
     report.clean = report.because.empty();
     // A path may hold any bytes, and JSON only UTF-8.
-    report.json = whole_json(report, options, feed, fanout, outcome)
+    report.json = whole_json(report, options, feed, children, outcome)
                       .dump(1, ' ', false, json::error_handler_t::replace);
     return report;
 }

@@ -25,7 +25,7 @@ struct Report {
 };
 
 /// Compiles the account; checks that every query read ended in exactly one way.
-Report compile_report(const Options& options, const FeedState& feed, const tree::Fanout& fanout,
+Report compile_report(const Options& options, const FeedState& feed, const tree::Children& children,
                       const Outcome& outcome, std::uint64_t handed);
 
 /// Whether a folder holds the report of a run whose queries were sent; those stay.

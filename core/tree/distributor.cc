@@ -98,24 +98,26 @@ Distributor::Distributor(DistributorOptions options, Host& host)
                .over = [this] { on_over(); }},
               "the distributor"),
       tick_(host.timer(kMillisecond * 200, [this] { tick(); })),
-      flush_(host.timer(0, [this] { fanout_.flush(); })), farewell_(host.timer(0, [this] {
-          note_unclean("the parent did not take the final report");
-          host_.stop();
-      })) {
+      flush_(host.timer(0, [this] { fanout_.flush(); })),
+      farewell_(host.timer(0,
+                           [this] {
+                               note_unclean("the parent did not take the final report");
+                               host_.stop();
+                           })),
+      beat_(host.clock().now(), kStandstill) {
     host.on_stop([this](const std::string& because) { stop(because); });
     options_.queriers = default_queriers(options_);
 }
 
 int Distributor::run() {
-    start_queriers();
-    feed_others();
+    add_children();
     host_.run();
     return finish();
 }
 
 /// What the parent may have out. All of it may be for one querier, and wait here.
 Credit Distributor::window() const {
-    Credit window = fanout_.credit();
+    Credit window = credit_of(fanout_.children());
     window.bytes = std::min(window.bytes, kHostBytes);
     return window;
 }
@@ -132,16 +134,13 @@ void Distributor::return_credit(const Credit& credit) {
     }
 }
 
-void Distributor::start_queriers() {
+void Distributor::add_children() {
     for (unsigned i = 0; i < options_.queriers; ++i) {
         Host::Child child = host_.start(querier_arguments(options_, i));
         pids_.push_back(child.pid);
         fanout_.add(fmt::format("{}/{}", options_.name, i), fmt::format("pid {}", child.pid),
                     std::move(child.link));
     }
-}
-
-void Distributor::feed_others() {
     for (const std::string& text : options_.feeds) {
         const auto [name, endpoint] = parse_feed(text);
         fanout_.add(name, endpoint.text(), host_.connect(endpoint));
@@ -158,7 +157,7 @@ void Distributor::listen() {
     options_.listen = listener_->endpoint();
     if (!std::exchange(listened_, true)) {
         spdlog::info("event=listening endpoint={} queriers={}", options_.listen.text(),
-                     fanout_.queriers());
+                     queriers_of(fanout_.children()));
     }
 }
 
@@ -167,7 +166,10 @@ void Distributor::welcome(std::unique_ptr<Link> parent) {
     parent_ = std::move(parent);
     parent_->set_handler({
         .frame = [this](wire::Frame& frame) { on_parent_frame(frame); },
-        .down = [this](const std::string& reason) { on_parent_down(reason); },
+        .down =
+            [this](const std::string& reason) {
+                set_up_ ? stop("parent lost: " + reason) : refuse_parent(reason);
+            },
         .block = [this](const BlockView& block) { on_block(block.records); },
     });
     wire::Frame frame;
@@ -176,7 +178,7 @@ void Distributor::welcome(std::unique_ptr<Link> parent) {
     hello.set_protocol(kProtocolVersion);
     hello.set_run(options_.run);
     hello.set_name(options_.name);
-    hello.set_queriers(fanout_.queriers());
+    hello.set_queriers(queriers_of(fanout_.children()));
     hello.set_credit(window().records);
     hello.set_credit_bytes(window().bytes);
     parent_->send(frame);
@@ -278,14 +280,6 @@ void Distributor::on_start(const wire::Start& start) {
     fanout_.flush();
 }
 
-void Distributor::on_parent_down(const std::string& reason) {
-    if (set_up_) {
-        stop("parent lost: " + reason);
-    } else {
-        refuse_parent(reason);
-    }
-}
-
 void Distributor::tell_parent_abort(const std::string& because) {
     if (parent_ && parent_->open()) {
         wire::Frame frame;
@@ -315,7 +309,7 @@ void Distributor::stop(const std::string& because) {
 void Distributor::tick() {
     gone_.clear();
     const Nanoseconds now = host_.clock().now();
-    const bool paused = now - std::exchange(ticked_, now) > kStandstill;
+    const bool paused = beat_.beat(now);
     const bool silent = !paused && // what the parent said meanwhile is still to be read
                         parent_ && parent_->open() && now - parent_->last_heard() > kParentSilence;
     if (silent && !set_up_) {
@@ -323,14 +317,14 @@ void Distributor::tick() {
     } else if (silent) {
         parent_->close();
     }
-    if (!set_up_ || fanout_.over()) {
+    if (!set_up_ || all_over(fanout_.children())) {
         return;
     }
     if (silent) {
         stop("nothing heard from the parent for 1.8 s");
     }
     wire::Frame frame;
-    *frame.mutable_status() = fanout_.status();
+    *frame.mutable_status() = status_of(fanout_.children(), now);
     parent_->send(frame);
 }
 

@@ -45,15 +45,13 @@ public:
 private:
     [[nodiscard]] Credit window() const;
     void return_credit(const Credit& credit);
-    void start_queriers();
-    void feed_others();
+    void add_children();
     void listen();
     void welcome(std::unique_ptr<Link> parent);
     void refuse_parent(const std::string& because);
     void note_refusal(const std::string& peer, const std::string& because);
     void on_lost(const Child& child);
     void on_parent_frame(wire::Frame& frame);
-    void on_parent_down(const std::string& reason);
     void on_block(Bytes records);
     void on_start(const wire::Start& start);
     void give(Bytes records);
@@ -82,7 +80,7 @@ private:
     bool set_up_ = false;
     bool started_ = false;
     Staging staged_; ///< records of the first window
-    Nanoseconds ticked_ = host_.clock().now();
+    Beat beat_;
     std::string unclean_; ///< first reason of our own
 };
 

@@ -48,6 +48,15 @@ bool same_clock(const wire::Hello& a, const wire::Hello& b) {
            a.time_namespace() == b.time_namespace();
 }
 
+/// One with the name of another: equal names would salt equal hashes and name the same result
+/// files.
+Child* namesake(const Children& children) {
+    std::unordered_set<std::string> names;
+    const auto found = std::ranges::find_if(
+        children, [&](const auto& child) { return !names.insert(child->name).second; });
+    return found != children.end() ? found->get() : nullptr;
+}
+
 /// A pause after which children have given up, or nearly: they heard the last heartbeat a moment
 /// after it was sent.
 constexpr Nanoseconds kLongPause = kParentSilence - kHeartbeat / 2;
@@ -57,12 +66,115 @@ constexpr Nanoseconds kAftermath = 2 * kSecond;
 /// Sources with higher ids are hashed each time: a peer's odd id must not cost memory.
 constexpr std::uint32_t kMostKnown = 1U << 26U;
 
+template <typename Sum, typename Value> Sum sum_of(const Children& children, const Value& value) {
+    Sum sum{};
+    for (const auto& child : children) {
+        sum += value(*child);
+    }
+    return sum;
+}
+
 } // namespace
+
+void Child::probe(Nanoseconds now) const {
+    wire::Frame frame;
+    frame.mutable_probe()->set_sent_mono_ns(now);
+    link->send(frame);
+}
+
+void Child::take(const RecordView& query) {
+    const Credit cost = cost_of(query.bytes().size());
+    uncredited += cost;
+    queued += cost;
+    pending.append(query.bytes());
+    if (pending.full()) {
+        close_block();
+    }
+}
+
+void Child::close_block() {
+    if (pending.count() > 0) {
+        waiting.push_back(pending.take());
+        send_waiting();
+    }
+}
+
+void Child::send_waiting() {
+    while (!waiting.empty() && credit.covers(waiting.front().cost)) {
+        credit -= waiting.front().cost;
+        queued -= waiting.front().cost;
+        link->send(std::move(waiting.front()));
+        waiting.pop_front();
+    }
+}
+
+void Child::discard() {
+    waiting.clear();
+    pending.clear();
+    queued = {};
+}
+
+bool all_over(const Children& children) {
+    return std::ranges::all_of(children, [](const auto& child) { return child->over(); });
+}
+
+wire::Status status_of(const Children& children, Nanoseconds now) {
+    wire::Status sum;
+    Counts counts;
+    std::int64_t queriers = 0;
+    Nanoseconds ages = 0;
+    for (const auto& child : children) {
+        counts += read_counts(child->status.counts());
+        if (child->over() || child->status_time == 0) {
+            continue; // its counts do not change any more, or yet
+        }
+        sum.set_lag_ns(std::max(sum.lag_ns(), child->status.lag_ns()));
+        const std::int64_t below = child->hello.queriers();
+        queriers += below;
+        ages += below * (now - child->status_time + child->status.age_ns());
+    }
+    set_counts(*sum.mutable_counts(), counts);
+    sum.set_age_ns(queriers > 0 ? ages / queriers : 0);
+    return sum;
+}
+
+std::uint32_t queriers_of(const Children& children) {
+    return sum_of<std::uint32_t>(children, [](const Child& one) { return one.hello.queriers(); });
+}
+
+Credit credit_of(const Children& children) {
+    return sum_of<Credit>(children, [](const Child& one) {
+        return Credit{.records = one.hello.credit(), .bytes = one.hello.credit_bytes()};
+    });
+}
+
+size_t unsent_of(const Children& children) {
+    return sum_of<size_t>(children, [](const Child& one) { return one.link->unsent(); });
+}
+
+Nanoseconds longest_round_trip(const Children& children) {
+    Nanoseconds longest = 0;
+    for (const auto& child : children) {
+        longest = std::max(longest, child->clock.best().round_trip);
+    }
+    return longest;
+}
+
+double imbalance_of(const Children& children) {
+    std::vector<std::uint64_t> assigned;
+    std::vector<double> weights;
+    for (const auto& child : children) {
+        assigned.push_back(child->assigned);
+        weights.push_back(child->hello.queriers());
+    }
+    return imbalance(assigned, weights);
+}
 
 Fanout::Fanout(Host& host, std::string run, Events events, std::string own_name)
     : clock_(host.clock()), run_(std::move(run)), own_name_(std::move(own_name)),
       events_(std::move(events)), own_(host.facts()),
-      heartbeat_(host.timer(kHeartbeat, [this] { heartbeat(); })) {}
+      heartbeat_(host.timer(kHeartbeat, [this] { heartbeat(); })), beat_(clock_.now(), kLongPause) {
+}
 
 Child& Fanout::add(std::string name, std::string address, std::unique_ptr<Link> link) {
     Child& child = *children_.emplace_back(std::make_unique<Child>());
@@ -71,12 +183,7 @@ Child& Fanout::add(std::string name, std::string address, std::unique_ptr<Link> 
     child.link = std::move(link);
     child.link->set_handler({
         .frame = [this, &child](wire::Frame& frame) { on_frame(child, frame); },
-        .down =
-            [this, &child](const std::string& reason) {
-                if (!child.over()) {
-                    lose(child, reason);
-                }
-            },
+        .down = [this, &child](const std::string& reason) { lose(child, reason); },
     });
     return child;
 }
@@ -87,9 +194,13 @@ void Fanout::on_frame(Child& child, wire::Frame& frame) {
         return on_hello(child, frame.hello());
     case wire::Frame::kReply:
         return on_reply(child, frame.reply());
-    case wire::Frame::kCredit:
-        return on_credit(child,
-                         {.records = frame.credit().queries(), .bytes = frame.credit().bytes()});
+    case wire::Frame::kCredit: {
+        const Credit credit{.records = frame.credit().queries(), .bytes = frame.credit().bytes()};
+        child.credit += credit;
+        child.uncredited -= credit;
+        child.send_waiting();
+        return events_.credit(credit);
+    }
     case wire::Frame::kStatus:
         child.status = frame.status();
         child.status_time = clock_.now();
@@ -97,10 +208,7 @@ void Fanout::on_frame(Child& child, wire::Frame& frame) {
     case wire::Frame::kFinished:
         return on_finished(child, frame.finished());
     case wire::Frame::kAbort:
-        if (events_.abort) {
-            events_.abort(frame.abort().because());
-        }
-        return;
+        return events_.abort(frame.abort().because());
     default:
         return lose(child, "sent a message that only a parent sends");
     }
@@ -117,13 +225,7 @@ void Fanout::on_hello(Child& child, const wire::Hello& hello) {
     if (child.name.empty()) {
         child.name = hello.name();
     }
-    probe(child);
-}
-
-void Fanout::probe(Child& child) {
-    wire::Frame frame;
-    frame.mutable_probe()->set_sent_mono_ns(clock_.now());
-    child.link->send(frame);
+    child.probe(clock_.now());
 }
 
 void Fanout::on_reply(Child& child, const wire::ClockReply& reply) {
@@ -132,44 +234,26 @@ void Fanout::on_reply(Child& child, const wire::ClockReply& reply) {
         return;
     }
     if (child.clock.count() < kProbes) {
-        return probe(child);
+        return child.probe(clock_.now());
     }
     child.ready = true;
-    ready_if_all();
+    if (std::ranges::all_of(children_, [](const auto& one) { return one->ready; })) {
+        all_ready();
+    }
 }
 
-/// Equal names would salt equal hashes and name the same result files.
-bool Fanout::names_differ() {
-    std::unordered_set<std::string> names;
+void Fanout::all_ready() {
+    if (Child* const other = namesake(children_); other != nullptr) {
+        return lose(*other, "has the name of another host; names must differ");
+    }
+    std::vector<Weighted> weights;
+    weights.reserve(children_.size());
     for (const auto& child : children_) {
-        if (!names.insert(child->name).second) {
-            lose(*child, "has the name of another host; names must differ");
-            return false;
-        }
+        weights.push_back({child->name, static_cast<double>(child->hello.queriers())});
     }
-    return true;
-}
-
-void Fanout::ready_if_all() {
-    if (std::ranges::all_of(children_, [](const auto& c) { return c->ready; }) && names_differ()) {
-        std::vector<Weighted> weights;
-        weights.reserve(children_.size());
-        for (const auto& child : children_) {
-            weights.push_back({child->name, static_cast<double>(child->hello.queriers())});
-        }
-        assignment_ = std::make_unique<Assignment>(std::move(weights));
-        if (events_.ready && !aborted_) {
-            events_.ready();
-        }
-    }
-}
-
-void Fanout::on_credit(Child& child, const Credit& credit) {
-    child.credit += credit;
-    child.uncredited -= credit;
-    send_waiting(child);
-    if (events_.credit) {
-        events_.credit(credit);
+    assignment_ = std::make_unique<Assignment>(std::move(weights));
+    if (!aborted_) {
+        events_.ready();
     }
 }
 
@@ -180,8 +264,7 @@ void Fanout::on_finished(Child& child, const wire::Finished& finished) {
     child.finished = true;
     child.reports.assign(finished.reports().begin(), finished.reports().end());
     child.link->close(); // the child waits for this
-    drop_waiting(child);
-    over_if_all();
+    settle(child);
 }
 
 void Fanout::lose(Child& child, const std::string& because) {
@@ -189,47 +272,29 @@ void Fanout::lose(Child& child, const std::string& because) {
         return;
     }
     child.lost = true;
-    child.lost_because = reason_to_lose(because);
+    // Stopped or without processor time, this process says nothing, and its children give up: then
+    // that is the cause, whatever the link says of its end.
+    const Nanoseconds now = clock_.now();
+    beat_.beat(now);
+    const Nanoseconds pause = beat_.pause(now, kAftermath);
+    child.lost_because = pause == 0
+                             ? because
+                             : fmt::format("{} stood still for {:.1f} s (stopped, or "
+                                           "without processor time)",
+                                           own_name_, static_cast<double>(pause) / double{kSecond});
     child.link->close();
-    drop_waiting(child);
     spdlog::error("event=child_lost child={} address={} because=\"{}\"", child.name, child.address,
                   child.lost_because);
-    if (events_.lost) {
-        events_.lost(child);
-    }
-    over_if_all();
+    events_.lost(child);
+    settle(child);
 }
 
-/// Stopped or without processor time, this process says nothing, and its children give up: then
-/// that is the cause, whatever the link says of its end.
-std::string Fanout::reason_to_lose(const std::string& because) {
-    const Nanoseconds now = clock_.now();
-    note_pause(now);
-    if (pause_ == 0 || now - pause_end_ > kAftermath) {
-        return because;
-    }
-    return fmt::format("{} stood still for {:.1f} s (stopped, or without processor time)",
-                       own_name_, static_cast<double>(pause_) / double{kSecond});
-}
-
-void Fanout::note_pause(Nanoseconds now) {
-    const Nanoseconds pause = now - std::exchange(beat_, now);
-    if (pause > kLongPause) {
-        pause_ = pause;
-        pause_end_ = now;
-    }
-}
-
-bool Fanout::over() const {
-    return std::ranges::all_of(children_, [](const auto& c) { return c->over(); });
-}
-
-void Fanout::over_if_all() {
-    if (!over_told_ && over()) {
-        over_told_ = true;
-        if (events_.over) {
-            events_.over();
-        }
+/// What waits for a child that is over is lost with it; whoever waited for its credit goes on.
+void Fanout::settle(Child& child) {
+    child.discard();
+    events_.credit(std::exchange(child.uncredited, {}));
+    if (all_over(children_) && !std::exchange(over_told_, true)) {
+        events_.over();
     }
 }
 
@@ -269,62 +334,26 @@ bool Fanout::offer(const RecordView& query) {
     if (!child.over() && !child.credit.covers(child.queued + cost_of(query.bytes().size()))) {
         return false;
     }
-    give_to(child, query);
+    give(child, query);
     return true;
 }
 
-void Fanout::give(const RecordView& query) { give_to(child_of(query), query); }
+void Fanout::give(const RecordView& query) { give(child_of(query), query); }
 
-void Fanout::give_to(Child& child, const RecordView& query) {
+void Fanout::give(Child& child, const RecordView& query) {
     child.assigned += query.is_close() ? 0U : 1U;
-    const Credit cost = cost_of(query.bytes().size());
     if (child.over()) {
-        dropped_ += cost; // lost with its child: assigned counts it
-        return;
-    }
-    child.uncredited += cost;
-    child.queued += cost;
-    child.pending.append(query.bytes());
-    if (child.pending.full()) {
-        close_block(child);
-    }
-}
-
-void Fanout::discard(Child& child) {
-    child.waiting.clear();
-    child.pending.clear();
-    child.queued = {};
-}
-
-/// What waits for a child that is over is lost with it; whoever waited for its credit goes on.
-void Fanout::drop_waiting(Child& child) {
-    discard(child);
-    if (events_.credit) {
-        events_.credit(std::exchange(child.uncredited, {}));
-    }
-}
-
-void Fanout::close_block(Child& child) {
-    if (child.pending.count() > 0) {
-        child.waiting.push_back(child.pending.take());
-        send_waiting(child);
-    }
-}
-
-void Fanout::send_waiting(Child& child) {
-    while (!child.waiting.empty() && child.credit.covers(child.waiting.front().cost)) {
-        child.credit -= child.waiting.front().cost;
-        child.queued -= child.waiting.front().cost;
-        child.link->send(std::move(child.waiting.front()));
-        child.waiting.pop_front();
+        dropped_ += cost_of(query.bytes().size()); // lost with its child: assigned counts it
+    } else {
+        child.take(query);
     }
 }
 
 void Fanout::flush() {
     for (const auto& child : children_) {
-        close_block(*child);
+        child->close_block();
     }
-    if (!dropped_.none() && events_.credit) {
+    if (!dropped_.none()) {
         events_.credit(std::exchange(dropped_, {}));
     }
 }
@@ -362,15 +391,14 @@ void Fanout::abort(const std::string& because) {
     wire::Frame frame;
     frame.mutable_abort()->set_because(because);
     for (const auto& child : children_) {
-        discard(*child);
+        child->discard();
         child->link->send(frame);
     }
 }
 
 void Fanout::heartbeat() {
     const Nanoseconds now = clock_.now();
-    note_pause(now);
-    const bool paused = pause_end_ == now; // what children said meanwhile is still to be read
+    const bool paused = beat_.beat(now); // what children said meanwhile is still to be read
     for (const auto& child : children_) {
         if (child->over()) {
             continue;
@@ -379,72 +407,9 @@ void Fanout::heartbeat() {
             lose(*child, fmt::format("nothing heard for {} s; is the host up and the link whole?",
                                      kChildSilence / kSecond));
         } else if (child->ready) {
-            probe(*child);
+            child->probe(now);
         }
     }
-}
-
-wire::Status Fanout::status() const {
-    wire::Status sum;
-    Counts counts;
-    const Nanoseconds now = clock_.now();
-    std::int64_t queriers = 0;
-    Nanoseconds ages = 0;
-    for (const auto& child : children_) {
-        counts += read_counts(child->status.counts());
-        if (child->over() || child->status_time == 0) {
-            continue; // its counts do not change any more, or yet
-        }
-        sum.set_lag_ns(std::max(sum.lag_ns(), child->status.lag_ns()));
-        const std::int64_t below = child->hello.queriers();
-        queriers += below;
-        ages += below * (now - child->status_time + child->status.age_ns());
-    }
-    set_counts(*sum.mutable_counts(), counts);
-    sum.set_age_ns(queriers > 0 ? ages / queriers : 0);
-    return sum;
-}
-
-std::uint32_t Fanout::queriers() const {
-    std::uint32_t sum = 0;
-    for (const auto& child : children_) {
-        sum += child->hello.queriers();
-    }
-    return sum;
-}
-
-Credit Fanout::credit() const {
-    Credit sum;
-    for (const auto& child : children_) {
-        sum += {.records = child->hello.credit(), .bytes = child->hello.credit_bytes()};
-    }
-    return sum;
-}
-
-size_t Fanout::unsent() const {
-    size_t sum = 0;
-    for (const auto& child : children_) {
-        sum += child->link->unsent();
-    }
-    return sum;
-}
-
-Nanoseconds Fanout::longest_round_trip() const {
-    Nanoseconds longest = 0;
-    for (const auto& child : children_) {
-        longest = std::max(longest, child->clock.best().round_trip);
-    }
-    return longest;
-}
-
-double Fanout::imbalance() const {
-    std::vector<std::uint64_t> assigned;
-    std::vector<double> weights;
-    for (const auto& child : children_) {
-        assigned.push_back(child->assigned);
-        weights.push_back(child->hello.queriers());
-    }
-    return tree::imbalance(assigned, weights);
 }
 
 } // namespace reprise::tree

@@ -19,12 +19,14 @@
 #include "core/wire/credit.hh"
 #include "core/wire/record.hh"
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace reprise::tree {
@@ -59,6 +61,66 @@ struct Child {
     Credit queued;                ///< what both take
 
     [[nodiscard]] bool over() const { return finished || lost; }
+
+    void probe(Nanoseconds now) const;
+
+    /// A query or close, which goes when its block is full. Beyond the credit it waits.
+    void take(const RecordView& query);
+
+    /// Sends the block that is being filled, or lets it wait.
+    void close_block();
+
+    /// Sends what waits, as far as the credit goes.
+    void send_waiting();
+
+    /// Drops what waits.
+    void discard();
+};
+
+using Children = std::vector<std::unique_ptr<Child>>;
+
+bool all_over(const Children& children);
+
+/// Sum over the children's last Status, and how old it is.
+wire::Status status_of(const Children& children, Nanoseconds now);
+
+/// Queriers below and what they take in all.
+std::uint32_t queriers_of(const Children& children);
+Credit credit_of(const Children& children);
+
+/// Bytes on links that the kernel has not taken.
+size_t unsent_of(const Children& children);
+
+Nanoseconds longest_round_trip(const Children& children);
+
+/// Of the queries assigned, by the queriers below (core/tree/assignment.hh).
+double imbalance_of(const Children& children);
+
+/// Tells when this process itself stood still: stopped, or without processor time.
+class Beat {
+public:
+    /// `most`: time between two beats that is no pause.
+    Beat(Nanoseconds now, Nanoseconds most) : last_(now), most_(most) {}
+
+    /// Whether a pause ends now.
+    bool beat(Nanoseconds now) {
+        if (const Nanoseconds gap = now - std::exchange(last_, now); gap > most_) {
+            pause_ = gap;
+            end_ = now;
+        }
+        return pause_ > 0 && end_ == now;
+    }
+
+    /// The last pause, if it ended so short a time ago; else 0.
+    [[nodiscard]] Nanoseconds pause(Nanoseconds now, Nanoseconds within) const {
+        return now - end_ > within ? 0 : pause_;
+    }
+
+private:
+    Nanoseconds last_;
+    Nanoseconds most_;
+    Nanoseconds pause_ = 0;
+    Nanoseconds end_ = 0;
 };
 
 class Fanout {
@@ -103,56 +165,32 @@ public:
     /// Tells all children to stop in order; what waits here is lost.
     void abort(const std::string& because);
 
-    /// Counts a child as lost now, for a reason its link cannot see (a querier process ended).
-    void lose(Child& child, const std::string& because);
-
-    [[nodiscard]] const std::vector<std::unique_ptr<Child>>& children() const { return children_; }
-
-    [[nodiscard]] bool over() const;
-    /// Sum over the children's last Status, and how old it is.
-    [[nodiscard]] wire::Status status() const;
-    /// Queriers below and what they take in all.
-    [[nodiscard]] std::uint32_t queriers() const;
-    [[nodiscard]] Credit credit() const;
-    /// Bytes on links that the kernel has not taken.
-    [[nodiscard]] size_t unsent() const;
-    [[nodiscard]] Nanoseconds longest_round_trip() const;
-    [[nodiscard]] double imbalance() const;
+    [[nodiscard]] const Children& children() const { return children_; }
 
 private:
     void on_frame(Child& child, wire::Frame& frame);
     void on_hello(Child& child, const wire::Hello& hello);
     void on_reply(Child& child, const wire::ClockReply& reply);
-    void on_credit(Child& child, const Credit& credit);
+    void all_ready();
     void on_finished(Child& child, const wire::Finished& finished);
     Child& child_of(const RecordView& query);
-    void give_to(Child& child, const RecordView& query);
-    static void discard(Child& child);
-    void drop_waiting(Child& child);
-    void close_block(Child& child);
-    void send_waiting(Child& child);
-    void probe(Child& child);
+    void give(Child& child, const RecordView& query);
+    void settle(Child& child);
     void heartbeat();
-    void note_pause(Nanoseconds now);
-    [[nodiscard]] std::string reason_to_lose(const std::string& because);
-    bool names_differ();
-    void ready_if_all();
-    void over_if_all();
+    void lose(Child& child, const std::string& because);
 
     const Clock& clock_;
     std::string run_;
     std::string own_name_;
     Events events_;
-    std::vector<std::unique_ptr<Child>> children_;
+    Children children_;
     std::unique_ptr<Assignment> assignment_;
     /// Child by source id, plus 1; 0: not yet known. Two bytes a source instead of a hash a query.
     std::vector<std::uint16_t> known_;
     wire::Hello own_;
     std::unique_ptr<Timer> heartbeat_;
-    Credit dropped_;                  ///< given to children that are over, since the last flush
-    Nanoseconds beat_ = clock_.now(); ///< the last heartbeat
-    Nanoseconds pause_ = 0;           ///< of this process, the last one
-    Nanoseconds pause_end_ = 0;
+    Credit dropped_; ///< given to children that are over, since the last flush
+    Beat beat_;
     bool over_told_ = false;
     bool aborted_ = false;
 };

@@ -1,5 +1,5 @@
-// A parent with real links over socket pairs; the children are played by the test in the same loop.
-// What whole trees do is in tests/scenario/tree.
+// A parent with real links over socket pairs; the children are played by the
+// test in the same loop. What whole trees do is in tests/scenario/tree.
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
@@ -144,9 +144,9 @@ protected:
                    "run1",
                    {.ready = [this] { ready_ = true; },
                     .credit = [this](const Credit& credit) { returned_ += credit; },
-                    .abort = nullptr,
+                    .abort = [](const std::string&) {},
                     .lost = [this](const Child& child) { lost_ = child.lost_because; },
-                    .over = nullptr}};
+                    .over = [] {}}};
     std::vector<std::unique_ptr<FakeChild>> children_;
 };
 
@@ -256,8 +256,8 @@ TEST_F(FanoutTest, LargeMessagesTakeTheirBytes) {
     }
 }
 
-/// A distributor gives what it gets: beyond the child's credit it waits, in blocks, each of which
-/// fits into the least window.
+/// A distributor gives what it gets: beyond the child's credit it waits, in
+/// blocks, each of which fits into the least window.
 TEST_F(FanoutTest, LargeMessagesBeyondTheCreditWait) {
     const std::vector<std::uint8_t> message(65'535, 1);
     add_child("a").hello(1000, kLeastBytes);

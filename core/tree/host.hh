@@ -29,9 +29,6 @@ public:
         std::function<void(const BlockView&)> block = nullptr;
     };
 
-    Link() = default;
-    Link(const Link&) = delete;
-    Link& operator=(const Link&) = delete;
     virtual ~Link() = default;
 
     virtual void set_handler(Handler handler) = 0;
@@ -56,9 +53,6 @@ public:
 /// Calls its action until destroyed.
 class Timer {
 public:
-    Timer() = default;
-    Timer(const Timer&) = delete;
-    Timer& operator=(const Timer&) = delete;
     virtual ~Timer() = default;
 
     /// Calls once, after input that is ready; a second call replaces the first.
@@ -68,9 +62,6 @@ public:
 /// Waits for a neighbor until destroyed, which it may be inside its own call.
 class Listener {
 public:
-    Listener() = default;
-    Listener(const Listener&) = delete;
-    Listener& operator=(const Listener&) = delete;
     virtual ~Listener() = default;
 
     /// The bound endpoint: the port chosen by the kernel where 0 was asked.
@@ -85,9 +76,6 @@ public:
 
 class Host {
 public:
-    Host() = default;
-    Host(const Host&) = delete;
-    Host& operator=(const Host&) = delete;
     virtual ~Host() = default;
 
     /// What all on this host read.

@@ -10,7 +10,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +29,7 @@ public:
     KernelHost();
 
     /// Throws UsageError naming the file that is wrong.
-    explicit KernelHost(const TlsFiles& files) : KernelHost() { tls_.emplace(files); }
+    explicit KernelHost(const TlsFiles& files) : KernelHost() { tls_ = tls_context(files); }
 
     [[nodiscard]] event_base* base() const { return base_.get(); }
 
@@ -52,7 +51,7 @@ public:
 
 private:
     std::unique_ptr<event_base, EventDeleter> base_;
-    std::optional<TlsContext> tls_;
+    TlsContext tls_;
     std::vector<std::unique_ptr<Timer>> signals_;
 };
 

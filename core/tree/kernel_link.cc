@@ -6,7 +6,6 @@
 #include "core/tree/block_frame.hh"
 #include "core/tree/host.hh"
 #include "core/tree/kernel_host.hh"
-#include "core/tree/tls.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/replay.pb.h"
 
@@ -19,6 +18,7 @@
 #include <openssl/ssl.h>
 #include <openssl/sslerr.h>
 #include <openssl/types.h>
+#include <openssl/x509_vfy.h>
 
 #include <algorithm>
 #include <array>
@@ -278,16 +278,14 @@ void KernelLink::event(short what) {
 
 void KernelLink::fail(const std::string& reason) {
     close();
-    if (handler_.down) {
-        handler_.down(reason);
-    }
+    handler_.down(reason);
 }
 
 /// A peer is handed over only when TLS has verified it; until then it is one of a few newcomers
 /// with little time.
 class KernelListener final : public Listener {
 public:
-    KernelListener(KernelHost& host, const TlsContext& tls, const Endpoint& where, Handler handler);
+    KernelListener(KernelHost& host, SSL_CTX* tls, const Endpoint& where, Handler handler);
 
     [[nodiscard]] Endpoint endpoint() const override;
 
@@ -308,14 +306,14 @@ private:
     void tick();
 
     KernelHost& host_;
-    const TlsContext& tls_;
+    SSL_CTX* tls_;
     Handler handler_;
     std::vector<Newcomer> newcomers_; ///< the oldest first
     std::unique_ptr<evconnlistener, ListenerDeleter> listener_;
     std::unique_ptr<Timer> tick_ = host_.timer(200 * kMillisecond, [this] { tick(); });
 };
 
-KernelListener::KernelListener(KernelHost& host, const TlsContext& tls, const Endpoint& where,
+KernelListener::KernelListener(KernelHost& host, SSL_CTX* tls, const Endpoint& where,
                                Handler handler)
     : host_(host), tls_(tls), handler_(std::move(handler)) {
     sockaddr_storage address{};
@@ -348,11 +346,10 @@ Endpoint KernelListener::endpoint() const {
 void KernelListener::accept(FileDescriptor socket, const Endpoint& peer) {
     make_room(peer.address);
     no_delay(socket.get());
-    newcomers_.push_back(
-        {.address = peer.address,
-         .since = SteadyClock::now(),
-         .link = std::make_unique<KernelLink>(host_, socket.release(), tls_.new_server(),
-                                              BUFFEREVENT_SSL_ACCEPTING)});
+    newcomers_.push_back({.address = peer.address,
+                          .since = SteadyClock::now(),
+                          .link = std::make_unique<KernelLink>(
+                              host_, socket.release(), SSL_new(tls_), BUFFEREVENT_SSL_ACCEPTING)});
     KernelLink* const link = newcomers_.back().link.get();
     link->set_up([this, link] { welcome(link); });
     link->set_handler({
@@ -408,14 +405,15 @@ std::unique_ptr<Link> KernelHost::local(FileDescriptor socket) {
 }
 
 std::unique_ptr<Link> KernelHost::connect(const Endpoint& peer) {
-    auto link = std::make_unique<KernelLink>(*this, -1, tls_->new_client(peer.address.text()),
-                                             BUFFEREVENT_SSL_CONNECTING);
+    SSL* const tls = SSL_new(tls_.get());
+    X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls), peer.address.text().c_str());
+    auto link = std::make_unique<KernelLink>(*this, -1, tls, BUFFEREVENT_SSL_CONNECTING);
     link->connect(peer);
     return link;
 }
 
 std::unique_ptr<Listener> KernelHost::listen(const Endpoint& where, Listener::Handler handler) {
-    return std::make_unique<KernelListener>(*this, *tls_, where, std::move(handler));
+    return std::make_unique<KernelListener>(*this, tls_.get(), where, std::move(handler));
 }
 
 } // namespace reprise::tree

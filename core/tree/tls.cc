@@ -6,7 +6,6 @@
 #include <openssl/prov_ssl.h>
 #include <openssl/ssl.h>
 #include <openssl/types.h>
-#include <openssl/x509_vfy.h>
 
 #include <array>
 #include <string>
@@ -16,14 +15,18 @@ namespace {
 
 void demand(int result, const std::string& attempt) {
     if (result != 1) {
-        throw UsageError(attempt + ": " + tls_error() + "; check the --cert, --key and --ca files");
+        std::array<char, 256> reason{};
+        ERR_error_string_n(ERR_get_error(), reason.data(), reason.size());
+        throw UsageError(attempt + ": " + reason.data() +
+                         "; check the --cert, --key and --ca files");
     }
 }
 
 } // namespace
 
-TlsContext::TlsContext(const TlsFiles& files) : context_(SSL_CTX_new(TLS_method())) {
-    SSL_CTX* context = context_.get();
+TlsContext tls_context(const TlsFiles& files) {
+    TlsContext made(SSL_CTX_new(TLS_method()));
+    SSL_CTX* const context = made.get();
     SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
     SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256"); // the cheapest of the safe ones
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
@@ -36,25 +39,7 @@ TlsContext::TlsContext(const TlsFiles& files) : context_(SSL_CTX_new(TLS_method(
     demand(SSL_CTX_check_private_key(context), "key " + files.key);
     demand(SSL_CTX_load_verify_locations(context, files.authority.c_str(), nullptr),
            "certificate authority " + files.authority);
-}
-
-SSL* TlsContext::new_server() const { return SSL_new(context_.get()); }
-
-SSL* TlsContext::new_client(const std::string& address) const {
-    SSL* ssl = SSL_new(context_.get());
-    X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), address.c_str());
-    return ssl;
-}
-
-std::string tls_error() {
-    const unsigned long code = ERR_get_error();
-    ERR_clear_error();
-    if (code == 0) {
-        return "no detail";
-    }
-    std::array<char, 256> text{};
-    ERR_error_string_n(code, text.data(), text.size());
-    return text.data();
+    return made;
 }
 
 } // namespace reprise::tree

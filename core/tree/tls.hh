@@ -19,21 +19,9 @@ struct TlsDeleter {
     void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
 };
 
-class TlsContext {
-public:
-    /// Loads and checks the files. Throws UsageError naming the file.
-    explicit TlsContext(const TlsFiles& files);
+using TlsContext = std::unique_ptr<SSL_CTX, TlsDeleter>;
 
-    /// A new server side session; the caller (a bufferevent) owns it.
-    [[nodiscard]] SSL* new_server() const;
-    /// A new client side session that demands `address` in the peer's certificate.
-    [[nodiscard]] SSL* new_client(const std::string& address) const;
-
-private:
-    std::unique_ptr<SSL_CTX, TlsDeleter> context_;
-};
-
-/// The oldest error of OpenSSL's queue, as text, and clears the queue.
-std::string tls_error();
+/// Loads and checks the files. Throws UsageError naming the file.
+TlsContext tls_context(const TlsFiles& files);
 
 } // namespace reprise::tree
