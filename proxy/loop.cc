@@ -25,10 +25,10 @@ constexpr size_t kMostReleased = 256; // 1 ms at most
 
 } // namespace
 
-Loop::Loop(const Tun& tun, Routes routes, DelayModel* model, LinkSender* link,
-           Statistics& statistics)
-    : tun_(tun), routes_(std::move(routes)), model_(model), link_(link), statistics_(statistics),
-      buffer_(kLargestPacket) {}
+Loop::Loop(const Device& device, Routes routes, DelayModel* model, LinkSender* link,
+           Statistics& statistics, const Clock& clock)
+    : device_(device), routes_(std::move(routes)), model_(model), link_(link),
+      statistics_(statistics), clock_(clock), buffer_(kLargestPacket) {}
 
 void Loop::read_batch() {
     try {
@@ -42,7 +42,7 @@ void Loop::read_batch() {
 
 void Loop::read_some() {
     for (int i = 0; i < kBatch; ++i) {
-        const std::span<std::uint8_t> packet = tun_.read(buffer_);
+        const std::span<std::uint8_t> packet = device_.read(buffer_);
         if (packet.empty()) {
             break;
         }
@@ -71,7 +71,7 @@ void Loop::hold(std::span<const std::uint8_t> packet, const IpAddress& far) {
         ++statistics_.lost;
         return;
     }
-    line_.push(SteadyClock::now() + drawn.delay, packet);
+    line_.push(clock_.now() + drawn.delay, packet);
     statistics_.overflow = line_.overflow();
     statistics_.in_line = line_.size();
 }
@@ -103,18 +103,18 @@ void Loop::flush() {
         statistics_.written += result.sent;
         statistics_.refused += result.too_long;
     }
-    const Nanoseconds now = released_.empty() ? 0 : SteadyClock::now();
+    const Nanoseconds now = released_.empty() ? 0 : clock_.now();
     for (const Nanoseconds due : released_) {
         statistics_.delay_error.add(now - due);
     }
     released_.clear();
     if (gone_) {
-        throw tun_.vanished();
+        throw device_.vanished();
     }
 }
 
 void Loop::write(Bytes packet) {
-    switch (tun_.write(packet)) {
+    switch (device_.write(packet)) {
     case WriteResult::kWritten:
         ++statistics_.written;
         break;

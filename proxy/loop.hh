@@ -27,10 +27,10 @@ namespace reprise::proxy {
 
 class Loop {
 public:
-    /// `tun` and `statistics` must outlive the loop. `model` is null where nothing waits.
-    /// `link` is null where every packet goes back to the device.
-    Loop(const Tun& tun, Routes routes, DelayModel* model, LinkSender* link,
-         Statistics& statistics);
+    /// `device`, `statistics` and `clock` must outlive the loop. `model` is null where nothing
+    /// waits. `link` is null where every packet goes back to the device.
+    Loop(const Device& device, Routes routes, DelayModel* model, LinkSender* link,
+         Statistics& statistics, const Clock& clock);
 
     /// The packets that wait at the device, at most a batch of them, so that signals and due
     /// packets get their turn. Throws Error where the device has vanished.
@@ -52,11 +52,12 @@ private:
     void read_some();
     void flush();
 
-    const Tun& tun_;
+    const Device& device_;
     Routes routes_;
     DelayModel* model_;
     LinkSender* link_;
     Statistics& statistics_;
+    const Clock& clock_;
     DelayLine line_;
     std::vector<std::uint8_t> buffer_;
     std::vector<Nanoseconds> released_; ///< when what flush() sends was due

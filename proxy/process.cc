@@ -80,8 +80,8 @@ public:
     Process(const ProcessOptions& options, std::unique_ptr<DelayModel> model, const AddressMap& map)
         : options_(options), model_(std::move(model)), tun_(options.tun),
           mtu_(tun_, neighbours(map, options.side, options.resolver)),
-          link_(link_sender(options, map, tun_)),
-          loop_(tun_, routes_of(options, map), model_.get(), link_.get(), statistics_) {
+          link_(link_sender(options, map, tun_)), loop_(tun_, routes_of(options, map), model_.get(),
+                                                        link_.get(), statistics_, system_clock()) {
         statistics_.side = side_name(options.side);
         statistics_.started = SteadyClock::now();
         dropped_before_ = tun_.dropped().value_or(0);

@@ -20,8 +20,23 @@ enum class WriteResult : std::uint8_t {
     kGone,    ///< the device is no longer there
 };
 
+/// What packets are read from and written to.
+class Device {
+public:
+    virtual ~Device() = default;
+
+    /// One packet into `buffer` (65,535 bytes are enough for any): its part of the buffer, or an
+    /// empty span where none waits. Throws Error where the device has vanished.
+    [[nodiscard]] virtual std::span<std::uint8_t> read(std::span<std::uint8_t> buffer) const = 0;
+
+    /// Hands a packet to the host. The kernel routes and forwards it within this call.
+    [[nodiscard]] virtual WriteResult write(Bytes packet) const = 0;
+
+    [[nodiscard]] virtual Error vanished() const = 0;
+};
+
 /// Attached to one device. No second process can be, and a persistent device outlives this one.
-class Tun {
+class Tun final : public Device {
 public:
     /// Attaches to the device, and makes it where it is not there yet; brings it up. Without
     /// offloads: packets are at most an MTU long and have whole checksums. Throws SystemError,
@@ -40,14 +55,9 @@ public:
     /// Whether a packet is there to be read.
     [[nodiscard]] bool waits() const;
 
-    /// One packet into `buffer` (65,535 bytes are enough for any): its part of the buffer, or an
-    /// empty span where none waits. Throws Error where the device has vanished.
-    [[nodiscard]] std::span<std::uint8_t> read(std::span<std::uint8_t> buffer) const;
-
-    /// Hands a packet to the host. The kernel routes and forwards it within this call.
-    [[nodiscard]] WriteResult write(Bytes packet) const;
-
-    [[nodiscard]] Error vanished() const;
+    [[nodiscard]] std::span<std::uint8_t> read(std::span<std::uint8_t> buffer) const override;
+    [[nodiscard]] WriteResult write(Bytes packet) const override;
+    [[nodiscard]] Error vanished() const override;
 
     [[nodiscard]] int mtu() const;
 

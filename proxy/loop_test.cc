@@ -1,0 +1,152 @@
+// Packets through the loop on a clock that the test sets.
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "proxy/delay/delay_model.hh"
+#include "proxy/loop.hh"
+#include "proxy/rewrite/headers.hh"
+#include "proxy/statistics.hh"
+#include "proxy/testing/packets.hh"
+#include "proxy/tun/tun.hh"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace reprise::proxy {
+namespace {
+
+class TestClock final : public Clock {
+public:
+    [[nodiscard]] Nanoseconds now() const override { return time; }
+
+    [[nodiscard]] ClockPair pair() const override { return {.monotonic = time, .realtime = time}; }
+
+    Nanoseconds time = kSecond;
+};
+
+/// Holds what is to be read, and what was written with its time.
+class TestDevice final : public Device {
+public:
+    explicit TestDevice(const Clock& clock) : clock_(clock) {}
+
+    struct Written {
+        Nanoseconds time;
+        testing::Buffer packet;
+    };
+
+    [[nodiscard]] std::span<std::uint8_t> read(std::span<std::uint8_t> buffer) const override {
+        if (waiting.empty() && gone) {
+            throw vanished();
+        }
+        if (waiting.empty()) {
+            return {};
+        }
+        const size_t size = waiting.front().size();
+        std::ranges::copy(waiting.front(), buffer.begin());
+        waiting.pop_front();
+        return buffer.first(size);
+    }
+
+    [[nodiscard]] WriteResult write(Bytes packet) const override {
+        if (gone) {
+            return WriteResult::kGone;
+        }
+        written.push_back({clock_.now(), {packet.begin(), packet.end()}});
+        return WriteResult::kWritten;
+    }
+
+    [[nodiscard]] Error vanished() const override { return Error("the device has vanished"); }
+
+    mutable std::deque<testing::Buffer> waiting;
+    mutable std::vector<Written> written;
+    bool gone = false;
+
+private:
+    const Clock& clock_;
+};
+
+/// Of 20 ms; nothing is lost.
+DelayPlan plan() {
+    DelayPlan plan;
+    plan.usual.rtt = 20 * kMillisecond;
+    return plan;
+}
+
+class LoopTest : public ::testing::Test {
+protected:
+    /// With another payload, to be known by.
+    void arrive(std::uint8_t number) {
+        device_.waiting.push_back(testing::make({.payload = testing::Buffer{number}}));
+    }
+
+    [[nodiscard]] std::vector<int> numbers() const {
+        std::vector<int> out;
+        for (const auto& one : device_.written) {
+            out.push_back(one.packet.back());
+        }
+        return out;
+    }
+
+    TestClock clock_;
+    TestDevice device_{clock_};
+    Statistics statistics_;
+    PathModel model_{plan()};
+    Loop loop_{device_, {}, &model_, nullptr, statistics_, clock_};
+};
+
+TEST_F(LoopTest, PacketsWaitTheirDelayAndKeepTheirOrder) {
+    const Nanoseconds begin = clock_.time;
+    arrive(1);
+    arrive(2);
+    loop_.read_batch();
+    EXPECT_EQ(loop_.next_due(), begin + 20 * kMillisecond);
+    clock_.time += 5 * kMillisecond;
+    arrive(3);
+    loop_.read_batch();
+    EXPECT_EQ(statistics_.in_line, 3U);
+    clock_.time = begin + 20 * kMillisecond - 1;
+    loop_.release_due(clock_.time);
+    EXPECT_TRUE(device_.written.empty());
+    clock_.time += 1 + 3 * kMicrosecond; // late
+    loop_.release_due(clock_.time);
+    EXPECT_EQ(numbers(), (std::vector{1, 2}));
+    EXPECT_EQ(statistics_.delay_error.max(), 3 * kMicrosecond);
+    clock_.time = begin + 25 * kMillisecond;
+    loop_.release_due(clock_.time);
+    EXPECT_EQ(numbers(), (std::vector{1, 2, 3}));
+    EXPECT_EQ(statistics_.written, 3U);
+    EXPECT_EQ(statistics_.in_line, 0U);
+    EXPECT_EQ(loop_.next_due(), std::nullopt);
+}
+
+TEST_F(LoopTest, ABatchLeavesTheRestForTheNextTurn) {
+    for (std::uint8_t i = 0; i < 100; ++i) {
+        arrive(i);
+    }
+    loop_.read_batch();
+    EXPECT_EQ(statistics_.read, 64U);
+    loop_.read_batch();
+    EXPECT_EQ(statistics_.read, 100U);
+}
+
+TEST_F(LoopTest, ADeviceThatVanishesIsToldWithWhatWasCounted) {
+    arrive(1);
+    loop_.read_batch();
+    device_.gone = true;
+    EXPECT_THROW(loop_.read_batch(), Error);
+    clock_.time += kSecond;
+    EXPECT_THROW(loop_.release_due(clock_.time), Error);
+    EXPECT_EQ(statistics_.read, 1U);
+    EXPECT_EQ(statistics_.refused, 1U);
+    EXPECT_EQ(statistics_.verdicts[size_t(Verdict::kPassed)], 1U);
+}
+
+} // namespace
+} // namespace reprise::proxy
