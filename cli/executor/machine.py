@@ -17,10 +17,10 @@ from typing import Protocol
 
 from pydantic import FiniteFloat, InstanceOf
 
-from cli import linux
+from cli import linux, process
 from cli.errors import RepriseError
 from cli.executor import hoststeps, netns, processes, ready, sockdiag, workers
-from cli.executor.processes import Child, Launch
+from cli.executor.processes import Child
 from cli.executor.space import Space
 from cli.executor.words import ended, told
 from cli.plan.planned import RESULTS, RUN, File, Folder, HostStep, Plan, Process, Step
@@ -146,11 +146,11 @@ class LocalMachine:
         what, log = self._plan.named(ident), self._log(ident)
         self._check_port(what)
         argv = [self.fill(text).replace("@turn@", str(turn)) for text in what.argv]
-        launch = Launch(ident, what.role, what.host, argv, self._env(what.env), log)
-        netns_of_host = self._hosts.of(what.host)
         output = self._output if ident == self._plan.main else None
-        child = processes.start(launch, output, netns_of_host)
-        child.turn = turn
+        netns_of_host, env = self._hosts.of(what.host), self._env(what.env)
+        begun = process.Process.started(argv, log, output=output, env=env, netns=netns_of_host)
+        child = Child(ident, what.role, what.host, begun.pid, log, turn=turn, log_begin=begun.begin)
+        child.floor_rss_bytes = processes.floor_rss_bytes()
         self.children[child.pid] = child
         return child
 

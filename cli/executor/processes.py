@@ -6,25 +6,11 @@ They are reaped with wait4, which also gives CPU time and peak memory of everyth
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cli.process import Process
-
 _FLOOR_MARGIN = 1 << 20  # bytes; the executor's memory at the fork is known this well
-
-
-@dataclass(frozen=True)
-class Launch:
-    """What is started: the plan's names with every placeholder filled in."""
-
-    id: str
-    role: str
-    host: str
-    argv: Sequence[str]
-    env: Mapping[str, str]
-    log: Path
 
 
 @dataclass
@@ -65,15 +51,9 @@ class Child:
             os.kill(self.pid, number)
 
 
-def start(launch: Launch, output: Path | None, netns: int | None) -> Child:
-    """Starts a program; see Process. The network namespace is that behind `netns`, or the current one."""
-    begun = Process.started(launch.argv, launch.log, output=output, env=launch.env, netns=netns)
-    floor = peak_rss_bytes(os.getpid()) + _FLOOR_MARGIN
-    return Child(
-        *(launch.id, launch.role, launch.host, begun.pid, launch.log),
-        floor_rss_bytes=floor,
-        log_begin=begun.begin,
-    )
+def floor_rss_bytes() -> int:
+    """Above this, what wait4 says of a child's peak memory is the child's own; see `Child.note_peak`."""
+    return peak_rss_bytes(os.getpid()) + _FLOOR_MARGIN
 
 
 def peak_rss_bytes(pid: int) -> int:
