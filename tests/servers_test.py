@@ -43,7 +43,8 @@ def test_the_users_lines_reach_the_server(desk: Path, kind: str) -> None:
     ended = run(desk, f"server.kind={kind}", "server.config=own.conf", "replay.answers=true", NAMED)
     assert ended.summary()["clean"], ended.errors
     (folder,) = ended.results
-    replies = [one.reply for one in join("run", list(open_run(folder).answer_paths))]
+    found = join("run", list(open_run(folder).answer_paths)).between(0, 1 << 62)
+    replies = [one.reply for one in found]
     options = [option for one in replies for option in dns.message.from_wire(one).options]
     assert {option.to_wire() for option in options if option.otype == dns.edns.NSID} == {b"me"}
 
