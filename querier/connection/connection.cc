@@ -414,7 +414,9 @@ bool Connection::write_one(std::uint32_t index) {
     }
     socket_.owe(Bytes(bytes).subspan(static_cast<size_t>(std::max<ssize_t>(sent, 0))));
     bytes.clear();
-    tools_.parts.events.on_sent(index, {.before = now, .after = clock_.now()});
+    // Of a query whose time of sending is that of the SYN nobody wants to know the call's end.
+    const bool first = queries_[index].record.send == 0;
+    tools_.parts.events.on_sent(index, {.before = now, .after = first ? clock_.now() : now});
     return socket_.clear();
 }
 

@@ -5,8 +5,10 @@
 #include "querier/schedule/matcher.hh"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 namespace reprise::querier {
 
@@ -63,13 +65,19 @@ std::uint32_t PendingQueries::copy(std::uint32_t index) {
 
 void PendingQueries::keep(std::uint32_t index) {
     PendingQuery& pending = queries_[index];
-    if (!pending.own) {
-        const Bytes message = pending.bytes();
-        pending.own = std::make_unique_for_overwrite<std::uint8_t[]>(message.size());
-        std::ranges::copy(message, pending.own.get());
-        pending.message = pending.own.get();
-        kept_bytes_ += message.size();
+    if (pending.own) {
+        return;
     }
+    const size_t size = kept_size(pending);
+    if (size == kSmall && !spare_.empty()) {
+        pending.own = std::move(spare_.back());
+        spare_.pop_back();
+    } else {
+        pending.own = std::make_unique_for_overwrite<std::uint8_t[]>(size);
+    }
+    std::ranges::copy(pending.bytes(), pending.own.get());
+    pending.message = pending.own.get();
+    kept_bytes_ += size;
 }
 
 void PendingQueries::let_go(std::uint32_t index) {
@@ -78,8 +86,13 @@ void PendingQueries::let_go(std::uint32_t index) {
 
 void PendingQueries::give_back(std::uint32_t index) {
     PendingQuery& pending = queries_[index];
-    kept_bytes_ -= pending.own ? pending.record.query_size : 0U;
-    pending.own.reset();
+    if (pending.own) {
+        kept_bytes_ -= kept_size(pending);
+        if (kept_size(pending) == kSmall) {
+            spare_.push_back(std::move(pending.own));
+        }
+        pending.own.reset();
+    }
     pending.message = nullptr;
     free_.push_back(index);
 }

@@ -10,6 +10,7 @@
 #include "core/wire/result_file.hh"
 #include "querier/sockets/carrier.hh"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -150,11 +151,20 @@ public:
     [[nodiscard]] size_t used() const { return queries_.size() - free_.size(); }
 
 private:
+    /// Messages up to this size get memory of this size, which is used again.
+    static constexpr size_t kSmall = 128;
+
+    static size_t kept_size(const PendingQuery& pending) {
+        return std::max<size_t>(pending.record.query_size, kSmall);
+    }
+
     std::uint32_t fresh();
 
     size_t capacity_;
     std::vector<PendingQuery> queries_; ///< never reallocates; pages are touched as they are needed
     std::vector<std::uint32_t> free_;
+    /// Memory of small messages that are no longer kept.
+    std::vector<std::unique_ptr<std::uint8_t[]>> spare_;
     size_t kept_bytes_ = 0;
 };
 
