@@ -259,7 +259,7 @@ def run_mutator(command: str, arguments: list[str]) -> int:
     elif not arguments or arguments[0] not in ("info", "synth"):
         if arguments[:1] in (["-h"], ["--help"]):
             sys.stdout.write(
-                "usage: reprise trace info FILE [--json] [--port N] [--plots DIR]\n"
+                "usage: reprise trace info FILE [--json] [--port N] [--plots DIR [--pdf]]\n"
                 "       reprise trace names FILE [--top N] [-o LIST]\n"
                 "       reprise trace synth OPTIONS -o FILE\n(each with --help)\n"
             )

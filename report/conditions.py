@@ -6,18 +6,23 @@ from collections.abc import Sequence
 
 from report.run import Json, Run
 
+NOT_SAID = "not said"
+
 
 def conditions_that_differ(runs: Sequence[Run]) -> list[Json]:
-    """Of each run, what its servers ran with, as far as all runs say it and it is not the same in all."""
-    flat = [_conditions(run) for run in runs]
-    titles = [title for title in flat[0] if all(title in one for one in flat)]
-    differing = [title for title in titles if any(one[title] != flat[0][title] for one in flat)]
-    return [{title: one[title] for title in differing} for one in flat]
+    """Of each run, what its servers ran with, as far as it is not the same in all that say anything of it.
+    What one of them does not say is NOT_SAID.
+    """
+    several = any(len(run.conditions) > 1 for run in runs)
+    flat = [_conditions(run, several) for run in runs]
+    held = [one for one in flat if one]
+    titles = dict.fromkeys(title for one in held for title in one)
+    differing = [title for title in titles if len({str(one.get(title)) for one in held}) > 1]
+    return [{title: one.get(title, NOT_SAID) for title in differing} for one in flat]
 
 
-def _conditions(run: Run) -> Json:
+def _conditions(run: Run, several: bool) -> Json:
     """With a server's name where there are several."""
-    several = len(run.conditions) > 1
     return {
         f"{name}: {title}" if several else title: value
         for name, own in run.conditions.items()

@@ -54,12 +54,15 @@ class Words:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A painted plot, rendered when it is asked for. `caption` says in words how it is to be read."""
+    """A painted plot, rendered when it is asked for. `caption` says in words how it is to be read; `empty`:
+    there was nothing to show.
+    """
 
     name: str
     title: str
     caption: str
     figure: Figure
+    empty: bool = False
 
     def rendered(self, form: str) -> bytes:
         """As `svg`, `png` or `pdf`; the same plot gives the same bytes."""
@@ -103,11 +106,11 @@ def draw(words: Words, paint: Callable[[Axes], bool], size: Size = NORMAL) -> Dr
     with styled():
         figure = Figure(figsize=size)
         axes = figure.add_subplot()
-        if paint(axes):
+        if painted := paint(axes):
             _mark_curves(axes)
         else:
             _say(axes, words.nothing)
-    return Drawn(words.name, words.title, words.caption, figure)
+    return Drawn(words.name, words.title, words.caption, figure, not painted)
 
 
 def _curves(axes: Axes) -> tuple[list[tuple[int, Artist]], list[str]]:

@@ -49,14 +49,16 @@ Variants = Mapping[str, Sequence[Seen]]  # by their labels the clean runs of eac
 
 
 def side_by_side(variants: Variants) -> list[Drawn]:
-    """All in one plot each, with the same color in all. Repeats are drawn as their median and range."""
+    """All in one plot each, with the same color in all, where any has something to show. Repeats are drawn as
+    their median and range.
+    """
     tallies = {name: [one.tally for one in repeats] for name, repeats in variants.items()}
     answers = {name: [Answers.of(one) for one in repeats] for name, repeats in tallies.items()}
     samples = {
         key: {name: [getattr(one, key) for one in repeats] for name, repeats in variants.items()}
         for key in ("cpu", "memory", "established", "time_wait")
     }
-    return [
+    drawn = [
         curves.latency_cdf({name: Answers.of(*repeats) for name, repeats in tallies.items()}),
         curves.slowest(answers),
         *_cold(variants),
@@ -69,6 +71,7 @@ def side_by_side(variants: Variants) -> list[Drawn]:
         _rates(tallies),
         _errors(tallies),
     ]
+    return [one for one in drawn if not one.empty]
 
 
 def _cold(variants: Variants) -> list[Drawn]:

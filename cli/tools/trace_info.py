@@ -17,13 +17,14 @@ def wanted(arguments: Sequence[str]) -> bool:
     return any(one.partition("=")[0] == "--plots" for one in arguments)
 
 
-def read_arguments(arguments: Sequence[str]) -> tuple[Path, list[str]]:
-    """The folder for the plots, and the mutator's arguments."""
+def read_arguments(arguments: Sequence[str]) -> tuple[Path, bool, list[str]]:
+    """The folder for the plots, whether they are wanted as PDF, too, and the mutator's arguments."""
     parser = Parser(prog="reprise trace info", add_help=False, allow_abbrev=False)
     parser.add_argument("--plots")
+    parser.add_argument("--pdf", action="store_true")
     found, rest = parser.parse_known_args(list(arguments))
     want(bool(found.plots), "--plots needs a folder", "give --plots DIR")
-    return Path(found.plots), rest
+    return Path(found.plots), found.pdf, rest
 
 
 def command_plots(arguments: Sequence[str]) -> int:
@@ -31,7 +32,7 @@ def command_plots(arguments: Sequence[str]) -> int:
     from report import trace_plots  # noqa: PLC0415
     from report.errors import ReportError  # noqa: PLC0415
 
-    plots, rest = read_arguments(arguments)
+    plots, pdf, rest = read_arguments(arguments)
     facts = plots / "info.json"
     try:
         made = not plots.exists()
@@ -43,7 +44,7 @@ def command_plots(arguments: Sequence[str]) -> int:
             if made:
                 plots.rmdir()
             return done.returncode
-        trace_plots.write(plots, trace_plots.draw_trace(trace_plots.load(facts)))
+        trace_plots.write(plots, trace_plots.draw_trace(trace_plots.load(facts)), pdf)
     except ReportError as error:
         raise RepriseError(error.what, error.hint) from None
     except OSError as error:

@@ -13,7 +13,8 @@ def test_plots_are_told_from_what_the_mutator_takes() -> None:
     assert trace_info.wanted(["info", "a.pcap", "--plots=out"])
     assert not trace_info.wanted(["info", "a.pcap", "--json"])
     found = trace_info.read_arguments(["a.pcap", "--plots", "out", "--port", "5353", "--json", "-"])
-    assert found == (Path("out"), ["a.pcap", "--port", "5353", "--json", "-"])
+    assert found == (Path("out"), False, ["a.pcap", "--port", "5353", "--json", "-"])
+    assert trace_info.read_arguments(["--plots=x", "--pdf", "a"]) == (Path("x"), True, ["a"])
     assert trace_info.read_arguments(["--plots=x", "a"])[0] == Path("x")
 
 

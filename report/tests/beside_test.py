@@ -33,21 +33,24 @@ def test_labels_are_made_of_what_differs(tmp_path: Path) -> None:
 
 
 def test_what_servers_ran_with_is_told_where_it_differs(tmp_path: Path) -> None:
-    """Only what all runs say; with the server's name where there are several."""
+    """With the server's name where there are several; what only one says does not vanish."""
     runs = [made(tmp_path / name, server={"kind": name}) for name in ("nsd", "bind")]
     for run, limit in zip(runs, (1024, 20_000), strict=True):
-        told = {"schema": 1, "cores": 2, "descriptors of a process": limit, limit: "own"}
+        told = {"schema": 1, "cores": 2, "descriptors of a process": limit, f"only {limit}": "own"}
         (run.folder / "conditions-server.json").write_text(json.dumps(told))
     opened = [open_run(run.folder) for run in runs]
     assert differences(opened, labels_of(opened)) == [
-        ["", "server.kind", "descriptors of a process"],
-        ["kind nsd", "nsd", "1024"],
-        ["kind bind", "bind", "20000"],
+        ["", "server.kind", "descriptors of a process", "only 1024", "only 20000"],
+        ["kind nsd", "nsd", "1024", "own", "not said"],
+        ["kind bind", "bind", "20000", "not said", "own"],
     ]
+    silent = made(tmp_path / "address", server={"kind": "address"})  # nobody knows what it ran with
+    assert differences([*opened, silent], ["a", "b", "c"])[3][2:] == ["not said"] * 3
+    assert differences([opened[0], silent], ["a", "c"])[0] == ["", "server.kind"]
     for run in runs:
         (run.folder / "conditions-server2.json").write_text('{"schema": 1, "cores": 2}')
     opened = [open_run(run.folder) for run in runs]
-    assert differences(opened, ["a", "b"])[0] == ["", "server.kind", "server: descriptors of a process"]
+    assert differences(opened, ["a", "b"])[0][:3] == ["", "server.kind", "server: descriptors of a process"]
 
 
 def test_many_runs_are_compared_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
