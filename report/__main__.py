@@ -293,18 +293,17 @@ def _compare(arguments: argparse.Namespace) -> int:
             program = functools.partial(find_program, arguments.programs)
             return digested(side.answers, zone, program, Path(scratch))
 
-        base = digests(first)
+        base, *rest = sides = [digests(one) for one in (first, *others)]
         results = []
         asked = again.Again()
-        for other in others:
+        for other, side in zip(others, rest, strict=True):
             names = (first.answers.name, other.answers.name)
             seen = [page.collector(*names)] if arguments.html else []
             seen += [_lister(listed, names)] if listed else []
             seen += [asked.seen] if arguments.again else []
             told = _progress("compare")
             every = differences.chained(*seen) if seen else None
-            results.append(compare(base, digests(other), zone, every, evidence, told))
-        sides = [one.answers for one in (first, *others)]
+            results.append(compare(base, side, zone, every, evidence, told))
         alone = differences.alone(sides, zone, evidence) if len(sides) > 2 else None
         alike = alone.as_json(page.names) if alone else None
         if asked.differing:

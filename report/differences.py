@@ -15,8 +15,9 @@ from report import html
 from report.again import Again
 from report.classify import CLASSES, ENCODING, UNEXPLAINED, Evidence, Finding, foremost
 from report.compare import MAX_LISTED, Pair, Seen, describe, findings
+from report.digests import Digested
 from report.errors import ReportError
-from report.rafile import Answer, AnswerSet, windows
+from report.rafile import Answer, Places, windows
 from report.run import Json
 from report.tables import class_rows, example_text, number, percent, referral_rows, share_rows, table
 from report.wire import FLAGS, parse
@@ -25,6 +26,7 @@ from report.zone import Zone
 _LINES = 20  # in the terminal
 _MOST_ALONE = 4  # of them, of who stands alone
 _ON_PAGE = 60  # pairs of a class
+_KEPT = 1 << 16  # rows of kinds of answers
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -105,12 +107,6 @@ class Alone:
     sides: list[Side]
     alike: int = 0
 
-    def note(self, side: int, lone: Lone) -> None:
-        found = self.sides[side]
-        found.classes[lone.finding.kind] += 1
-        if len(found.listed) < MAX_LISTED:
-            found.listed.append(lone)
-
     def as_json(self, names: Sequence[str]) -> Json:
         told: list[Json] = [
             {
@@ -129,30 +125,57 @@ class Alone:
         }
 
 
-def alone(sides: Sequence[AnswerSet], zone: Zone | None, evidence: Evidence) -> Alone:
+@dataclass(frozen=True)
+class _Row:
+    """What is said of the answers of all sides to a query: they are alike, or which side stands alone."""
+
+    alike: bool
+    side: int | None = None
+    finding: Finding | None = None
+
+
+def alone(sides: Sequence[Digested], zone: Zone | None, evidence: Evidence) -> Alone:
     """Answers are alike where rcode, flags, records and signatures are. An answer that is not is classified
     as in the comparison of its side with the first, or of the first with the second; `evidence`: the first's.
+    Answers of the same kinds are looked at once.
     """
     found = Alone(0, [Side() for _ in sides])
-    for held in windows(sides):
+    known: dict[tuple[int, ...], _Row] = {}
+    for held in windows([one.answers for one in sides]):
         common = functools.reduce(np.intersect1d, [one.seqs for one in held])
+        places = [one[np.searchsorted(one.seqs, common)] for one in held]
+        rows = [side.rows(one) for side, one in zip(sides, places, strict=True)]
+        same = np.all([one[key] == rows[0][key] for one in rows for key in ("reply", "size")], axis=0)
         found.queries += len(common)
-        for row in zip(*(one[np.searchsorted(one.seqs, common)] for one in held), strict=True):
-            _note(found, row, zone, evidence)
+        found.alike += int(np.count_nonzero(same))
+        rest = np.flatnonzero(~same)
+        numbers = (rest, rows[0]["place"][rest], *(one["content"][rest] for one in rows))
+        for at, *key in zip(*(one.tolist() for one in numbers), strict=True):
+            if (row := known.get(tuple(key))) is None:
+                if len(known) >= _KEPT:
+                    known.clear()
+                row = known[tuple(key)] = _row(_answers(places, at), zone, evidence)
+            found.alike += row.alike
+            if row.side is not None and row.finding is not None:
+                lonely = found.sides[row.side]
+                lonely.classes[row.finding.kind] += 1
+                if len(lonely.listed) < MAX_LISTED:
+                    told = _answers(places, at)
+                    lonely.listed.append(Lone(row.finding, told[row.side], told[0 if row.side else 1]))
     return found
 
 
-def _note(found: Alone, row: Sequence[Answer], zone: Zone | None, evidence: Evidence) -> None:
-    replies = [one.reply for one in row]
-    if all(one[2:] == replies[0][2:] for one in replies):
-        found.alike += 1
-        return
-    counts = Counter(contents := [_content(one) for one in replies])
-    found.alike += len(counts) == 1
-    if len(counts) == 2 and max(counts.values()) == len(row) - 1:
-        at = next(at for at, one in enumerate(contents) if counts[one] == 1)
-        how = foremost(findings(replies[0], replies[at or 1], zone, evidence))
-        found.note(at, Lone(how, row[at], row[0 if at else 1]))
+def _answers(places: Sequence[Places], at: int) -> list[Answer]:
+    return [next(iter(one[at : at + 1])) for one in places]
+
+
+def _row(answers: Sequence[Answer], zone: Zone | None, evidence: Evidence) -> _Row:
+    contents = [_content(one.reply) for one in answers]
+    counts = Counter(contents)
+    if len(counts) != 2 or max(counts.values()) != len(answers) - 1:
+        return _Row(len(counts) == 1)
+    at = next(at for at, one in enumerate(contents) if counts[one] == 1)
+    return _Row(False, at, foremost(findings(answers[0].reply, answers[at or 1].reply, zone, evidence)))
 
 
 def _content(reply: bytes) -> object:

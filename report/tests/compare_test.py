@@ -15,7 +15,7 @@ import pytest
 
 from report import classify as c
 from report.compare import compare as comparison
-from report.digests import digested
+from report.digests import Digested, digested
 from report.errors import ReportError
 from report.rafile import join
 from report.sources import find_program
@@ -57,13 +57,13 @@ Row = tuple[Any, ...]
 
 
 def compare(before: Path, after: Path, zone: Zone | None) -> dict[str, Any]:
-    scratch = before.parent / "scratch"
+    return comparison(of_file(before, zone), of_file(after, zone), zone)
+
+
+def of_file(path: Path, zone: Zone | None) -> Digested:
+    scratch = path.parent / "scratch"
     scratch.mkdir(exist_ok=True)
-    was, now = (
-        digested(join(path.stem, [path]), zone, lambda: find_program(None), scratch)
-        for path in (before, after)
-    )
-    return comparison(was, now, zone)
+    return digested(join(path.stem, [path]), zone, lambda: find_program(None), scratch)
 
 
 def reply(

@@ -14,9 +14,8 @@ from report.__main__ import main
 from report.classify import NO_REPLAYED, UNEXPLAINED, Evidence
 from report.differences import alone, answer_text, class_named
 from report.errors import ReportError
-from report.rafile import join
 from report.run import Run
-from report.tests.compare_test import CASES, COM, ZONE_TEXT, reply
+from report.tests.compare_test import CASES, COM, ZONE_TEXT, of_file, reply
 from report.tests.writers import Query, ra_bytes, write_run
 from report.wire import delegation, parse
 
@@ -45,7 +44,7 @@ def three(folder: Path) -> list[Path]:
 
 
 def test_who_stands_alone(tmp_path: Path) -> None:
-    sides = [join(path.name, [path]) for path in three(tmp_path)]
+    sides = [of_file(path, None) for path in three(tmp_path)]
     found = alone(sides, None, Evidence()).as_json(["a", "b", "c"])
     assert (found["queries"], found["all_alike"], found["otherwise"]) == (4, 1, 1)
     assert [(one["name"], one["queries"]) for one in found["alone"]] == [("a", 1), ("b", 0), ("c", 1)]
