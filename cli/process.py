@@ -71,9 +71,10 @@ class Process:
             *((os.POSIX_SPAWN_DUP2, one, one) for one in held),  # which keeps it open
         ]
         begin = log.stat().st_size if log.exists() else 0
+        made = cls(name or Path(argv[0]).name, 0, log, output or log, argv, begin)
         try:
             with linux.inside(netns), interrupts_held():
-                pid = os.posix_spawn(
+                made.pid = os.posix_spawn(
                     shutil.which(words[0], path=environment.get("PATH")) or words[0],
                     words,
                     environment,
@@ -85,7 +86,11 @@ class Process:
         except OSError as error:
             what = f"cannot start {words[0]}: {error.strerror}"
             raise RepriseError(what, "run ./reprise, which installs and builds") from None
-        return cls(name or Path(argv[0]).name, pid, log, output or log, argv, begin)
+        except BaseException:  # an interruption that was held
+            if made.pid:
+                made.kill()
+            raise
+        return made
 
     def text(self) -> str:
         """What it has written so far, its errors last."""
@@ -150,6 +155,7 @@ class Process:
         return self.wait(limit_s)
 
     def kill(self) -> None:
-        """Ends it by force where it still runs."""
-        self.send(signal.SIGKILL)
+        """Ends it and its group by force where it still runs."""
+        if not self.has_ended():
+            os.killpg(self.pid, signal.SIGKILL)
         self.reap()

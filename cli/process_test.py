@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,8 @@ _KILLED = """
 import os, signal, sys
 from pathlib import Path
 from cli.process import Process
-print(Process.started(["sleep", "60"], Path(sys.argv[1]), bound=True, core=0).pid)
+argv = ["sh", "-c", "echo bound; exec sleep 60"]
+print(Process.started(argv, Path(sys.argv[1]), bound=True, core=0).until("bound").pid)
 sys.stdout.flush()
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -69,6 +71,24 @@ def test_signals_that_are_blocked_or_ignored_here_reach_it(tmp_path: Path) -> No
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
         signal.signal(signal.SIGINT, before)
+
+
+def test_nothing_is_left_of_one_that_is_interrupted_at_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    spawn = os.posix_spawn
+
+    def interrupted(*args: Any, **more: Any) -> int:
+        made.append(spawn(*args, **more))
+        signal.raise_signal(signal.SIGINT)
+        return made[0]
+
+    monkeypatch.setattr(os, "posix_spawn", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sh("exec sleep 60", tmp_path / "log")
+    with pytest.raises(ProcessLookupError):
+        os.kill(made[0], 0)
 
 
 def test_a_descriptor_is_handed_over(tmp_path: Path) -> None:

@@ -49,8 +49,10 @@ def _shown(argv: Sequence[str], log: Path) -> str:
 
 def _run(argv: Sequence[str], netns: int | None, env: Mapping[str, str], log: Path) -> int:
     tool = Process.started(argv, log, env=env, netns=netns)
-    if not tool.has_ended(_PATIENCE_S):
-        tool.kill()
-        what = f"{_shown(argv, log)} took over {_PATIENCE_S:g} s"
-        raise RepriseError(what, "try again when the machine has less to do")
-    return tool.reap()
+    try:
+        if not tool.has_ended(_PATIENCE_S):
+            what = f"{_shown(argv, log)} took over {_PATIENCE_S:g} s"
+            raise RepriseError(what, "try again when the machine has less to do")
+        return tool.reap()
+    finally:
+        tool.kill()  # also after an interruption: nothing is changed behind an undo

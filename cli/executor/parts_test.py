@@ -190,6 +190,14 @@ def test_nft_tells_what_is_wrong_on_its_first_line(tmp_path: Path, monkeypatch: 
         hoststeps.carry_out([("nft", "-f", "r.nft")], None, str, environment, tmp_path / "log")
 
 
+def test_a_step_that_is_interrupted_leaves_no_tool(tmp_path: Path) -> None:
+    slow = ("sh", "-c", "(sleep 0.3; echo changed) & kill -INT $PPID; wait")
+    with pytest.raises(KeyboardInterrupt):
+        hoststeps.carry_out([slow], None, str, os.environ, tmp_path / "log")
+    time.sleep(0.5)
+    assert not (tmp_path / "log").read_text()
+
+
 def test_last_lines_and_exits(tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert last_line(log) == ""

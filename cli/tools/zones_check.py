@@ -99,7 +99,7 @@ def command_check(options: argparse.Namespace) -> int:
         folder.chmod(0o755)
         exchanges = list(read_exchanges(options.captures, options.port))
         found = _plan(options.zones.absolute(), folder)
-        with _meta_server(folder, found) as host:
+        with _meta_server(folder) as host:
             differences = list(_ask_all(exchanges, found, host, _Reasons(folder / "world", folder / "made")))
     result = summary(exchanges, differences)
     if options.json is not None:
@@ -205,7 +205,7 @@ def _carry_out(argv: Sequence[str]) -> str:
 
 
 @contextlib.contextmanager
-def _meta_server(folder: Path, found: AddressMap) -> Iterator[int]:
+def _meta_server(folder: Path) -> Iterator[int]:
     """BIND with the planned views, and the descriptor of its namespace."""
     everything = tuple(network.Route(_HOST, to, kind="local", interface="lo") for to in ("0.0.0.0/0", "::/0"))
     if os.geteuid() != 0:
@@ -232,7 +232,11 @@ def _meta_server(folder: Path, found: AddressMap) -> Iterator[int]:
             ]
             server = Process.started(argv, folder / "named.log", name="named")
         try:
-            server.until("all zones loaded", _READY_S, kinds.REASON)
+            try:
+                server.until("all zones loaded", _READY_S, kinds.REASON)
+            except RepriseError as error:
+                what = f"named does not serve the zones: {error.what}"
+                raise RepriseError(what, "see `reprise doctor`") from None
             yield host
         finally:
             server.send(signal.SIGTERM)

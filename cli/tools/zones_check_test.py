@@ -8,6 +8,7 @@ import dns.message
 import dns.rrset
 import pytest
 
+from cli.errors import RepriseError
 from cli.plan import privileges
 from cli.tools import zones_check, zones_compare
 
@@ -69,3 +70,17 @@ def test_the_signatures_are_not_read_by_this_process(tmp_path: Path, monkeypatch
     monkeypatch.setattr(privileges, "reading", lambda: ("printf", "%s", said, "--"))
     reasons = zones_check._Reasons(tmp_path, tmp_path)
     assert reasons._signatures == {("a.example.", "RRSIG", "A 8 2 example.")}
+
+
+@pytest.mark.netns
+def test_a_server_that_does_not_start_is_told_in_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log is deleted with all else that the check has made."""
+    monkeypatch.setattr(privileges, "serving", lambda _: ())  # only root reads this folder
+    (tmp_path / "plan").mkdir()
+    (tmp_path / "plan" / "meta-1.ip").touch()
+    words = "named does not serve the zones: named ended: .*file not found"
+    with pytest.raises(RepriseError, match=words) as caught, zones_check._meta_server(tmp_path):
+        pass
+    assert caught.value.hint == "see `reprise doctor`"
