@@ -34,7 +34,7 @@ _PYTHON = (sys.executable, "-m")
 _MOST = 50  # failures that are named at the end
 _CPP = (".cc", ".hh")
 # Words of the field, names, and parts of "\\n" and "\\t" with what follows, that codespell takes for slips.
-_DNS_WORDS = "abd,additionals,adresses,caf,ede,filp,iif,kno,nin,te,nd,sufix,thex,tyes,uper"
+_DNS_WORDS = "abd,additionals,adresses,caf,ede,filp,iif,inflight,kno,kown,nin,te,nd,sufix,thex,tyes,uper"
 
 
 def command_test(
