@@ -34,9 +34,6 @@ constexpr unsigned kEndedAtOnce = 256;
 constexpr Nanoseconds kHopeless = 60 * kSecond;
 constexpr Nanoseconds kBusyRetry = 100 * kMicrosecond;
 constexpr Nanoseconds kNoRoomRetry = kMillisecond;
-/// Bytes of messages kept for queries that wait for an answer (TCP, TLS, --answers, hedging), and
-/// of those that kernel and server have not taken.
-constexpr size_t kMostKept = 128UL << 20U;
 /// Opening a socket takes half of this.
 constexpr Nanoseconds kPrepareTime = 150 * kMicrosecond;
 constexpr Owner kPrepareOwner = ~Owner{0};
@@ -138,10 +135,8 @@ bool Sender::stage_front(Nanoseconds& now) {
     if (outbox_.held() != kNone) {
         return true; // refused by a flush on the way: it comes first
     }
-    // Copies for peers are kept as well.
-    const size_t most_kept = options_.hedge_after > 0 ? kMostKept / 2 : kMostKept;
     if (in_flight_.count() >= options_.in_flight ||
-        queries_.kept_bytes() + parts_.resources.owed >= most_kept) {
+        queries_.kept_bytes() + parts_.resources.owed >= parts_.resources.most_kept) {
         block(SendResult::kNoRoom, now);
         return false;
     }
@@ -356,7 +351,11 @@ Replayer::Replayer(Network& network, const ReplayOptions& options, Results& resu
                                                                 .stamps = stamps_,
                                                                 .statistics = statistics_,
                                                                 .events = in_flight_}),
-      sender_(parts(network, results), in_flight_) {}
+      sender_(parts(network, results), in_flight_) {
+    if (options_.hedge_after > 0) {
+        resources_.most_kept /= 2; // copies for peers are kept as well
+    }
+}
 
 ReplayParts Replayer::parts(Network& network, Results& results) {
     return {.clock = network.clock(),

@@ -5,6 +5,7 @@
 #include "core/wire/counts.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
+#include "querier/kernel_network.hh"
 #include "querier/network/replay_options.hh"
 #include "querier/options.hh"
 #include "querier/results/results.hh"
@@ -14,11 +15,13 @@
 #include "querier/sockets/poller.hh"
 #include "querier/sockets/stamps.hh"
 #include "querier/testing/messages.hh"
+#include "querier/udp/udp_socket.hh"
 
 #include <gtest/gtest.h>
 #include <openssl/prov_ssl.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -138,6 +141,47 @@ TEST(Resources, KeepAReserveOfDescriptors) {
     EXPECT_FALSE(resources.take_descriptor());
     resources.give_back_descriptor();
     EXPECT_TRUE(resources.take_descriptor());
+}
+
+/// Counts the queries that are refused.
+class Refusals final : public CarrierEvents {
+public:
+    void on_reply(Owner /*owner*/, const Reply& /*reply*/) override {}
+
+    void on_sent(std::uint32_t /*pending*/, const SendCall& /*call*/) override {}
+
+    void on_refused(std::uint32_t pending, SendResult /*result*/) override {
+        refused.push_back(pending);
+    }
+
+    void on_failed(std::uint32_t /*pending*/, Status /*status*/) override {}
+
+    std::vector<std::uint32_t> refused;
+};
+
+TEST(SendBatch, WhatIsRefusedHasLeftIt) {
+    KernelNetwork network;
+    Resources resources(Resources::kReserve + 1);
+    PendingQueries queries(3);
+    Matcher matcher(queries, 3, kSecond);
+    const StampClock stamps;
+    Statistics statistics;
+    Refusals events;
+    SendBatch batch({.network = network,
+                     .resources = resources,
+                     .queries = queries,
+                     .matcher = matcher,
+                     .stamps = stamps,
+                     .statistics = statistics,
+                     .events = events},
+                    true);
+    const auto message = make_message(7, "a.example.");
+    for (std::uint64_t sequence = 0; sequence < 3; ++sequence) {
+        batch.add(queries.take(make_query(sequence, 0, message)));
+        batch.refuse(ENOBUFS);
+        EXPECT_EQ(batch.size(), 0U);
+    }
+    EXPECT_EQ(events.refused, (std::vector<std::uint32_t>{0, 1, 2}));
 }
 
 TEST(EventTag, SurvivesPacking) {

@@ -36,8 +36,6 @@ namespace {
 constexpr size_t kMostRead = 65536;
 /// Connections closed in one turn: a close takes microseconds, and sending waits for it.
 constexpr unsigned kMostCloses = 32;
-/// Bytes of queries that no server takes, together, before idle connections are closed.
-constexpr size_t kMostOwedTogether = 64UL << 20U;
 
 /// Trace connections, TLS and shared connections never meet under one key.
 constexpr std::uint64_t kTraceKey = std::uint64_t{1} << 63U;
@@ -368,7 +366,7 @@ void ConnectionCarrier::tidy(Nanoseconds now) {
         close_in_order(idle_.next(places_));
     }
     // Those of a server that reads nothing hold on to what they owe it.
-    for (unsigned i = 0; i < kMostCloses && tools_.parts.resources.owed > kMostOwedTogether; ++i) {
+    for (unsigned i = 0; i < kMostCloses && tools_.parts.resources.owes_too_much(); ++i) {
         if (!evict()) {
             return;
         }

@@ -103,6 +103,12 @@ public:
     size_t opening = 0;
     /// Bytes of queries that the kernel has not taken; they outlive queries that time out.
     size_t owed = 0;
+    /// Most bytes of messages kept for queries that wait for an answer (TCP, TLS, --answers,
+    /// hedging), with what is owed.
+    size_t most_kept = 128UL << 20U;
+
+    /// Idle connections are to be closed for what they owe.
+    [[nodiscard]] bool owes_too_much() const { return owed > most_kept / 2; }
 
 private:
     size_t descriptors_; ///< that may still be opened

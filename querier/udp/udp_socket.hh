@@ -18,6 +18,7 @@
 #include <span>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <utility>
 #include <vector>
 
 namespace reprise::querier {
@@ -77,7 +78,7 @@ public:
     bool send(int fd, Nanoseconds& now);
 
     /// Tells that they are refused with this errno.
-    void refuse(int error) { refuse(0, count_, error); }
+    void refuse(int error) { refuse(0, std::exchange(count_, 0), error); }
 
 private:
     int call(int fd, size_t first);
