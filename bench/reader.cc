@@ -14,12 +14,12 @@ int body(int argc, char** argv) {
         throw reprise::UsageError("give one trace: reprise-bench-reader FILE");
     }
     reprise::trace::Reader reader(argv[1]);
-    reprise::trace::Message message;
+    reprise::Query query;
     std::uint64_t queries = 0;
     std::uint64_t bytes = 0;
-    while (reader.next(message)) {
-        queries += message.response ? 0 : 1;
-        bytes += message.bytes.size();
+    while (reader.next(query)) {
+        queries += query.is_response() ? 0U : 1U;
+        bytes += query.message.size();
     }
     std::cout << R"({"queries": )" << queries << R"(, "message_bytes": )" << bytes << "}\n";
     return reader.trouble().empty() ? 0 : 1;

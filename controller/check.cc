@@ -22,19 +22,19 @@ namespace reprise::controller {
 namespace {
 
 /// Why a query is left out. Throws where the span holds none at all.
-Skip judge(const Options& options, Selection& selection, Span& span, const trace::Message& message,
+Skip judge(const Options& options, Selection& selection, Span& span, const Query& query,
            bool first) {
     if (first) {
-        span.set_first(message.time);
+        span.set_first(query.time);
     }
-    if (span.after(message.time)) {
+    if (span.after(query.time)) {
         throw Error(fmt::format(
             "no query of {} lies {}{}{}before replay.until {}; change them, or leave "
             "them out",
             options.trace, options.replay.from.empty() ? "" : "at or after replay.from ",
             options.replay.from, options.replay.from.empty() ? "" : " and ", options.replay.until));
     }
-    return span.before(message.time) ? Skip::kFrom : selection.judge(message);
+    return span.before(query.time) ? Skip::kFrom : selection.judge(query);
 }
 
 /// Throws where the replay would wait for days between two queries: a clock was wrong, or the file
@@ -66,23 +66,23 @@ trace::Extent look_at_trace(const Options& options, const Servers& servers) {
     FeedState seen;
     Nanoseconds first = 0;
     Nanoseconds before = 0; ///< the time of the query played last
-    for (trace::Message message; !sample.any() || !sample.enough();) {
-        if (!input.next(message) ||
-            (sample.any() && !message.response && span.after(message.time))) {
+    for (Query query; !sample.any() || !sample.enough();) {
+        if (!input.next(query) ||
+            (sample.any() && !query.is_response() && span.after(query.time))) {
             sample.end();
             break;
         }
-        if (message.response) {
+        if (query.is_response()) {
             ++seen.responses;
-            sample.add_response(message.bytes.size());
+            sample.add_response(query.message.size());
             continue;
         }
-        first = seen.read == 0 ? message.time : first;
-        const Skip reason = judge(options, selection, span, message, seen.read++ == 0);
+        first = seen.read == 0 ? query.time : first;
+        const Skip reason = judge(options, selection, span, query, seen.read++ == 0);
         if (reason == Skip::kNone) {
-            demand_no_gap(options, first, sample.any() ? before : message.time, message.time);
-            before = message.time;
-            sample.add_query(message.time, message.bytes.size(), input.share_read());
+            demand_no_gap(options, first, sample.any() ? before : query.time, query.time);
+            before = query.time;
+            sample.add_query(query.time, query.message.size(), input.share_read());
         } else {
             seen.skipped.add(reason);
         }

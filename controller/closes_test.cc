@@ -72,7 +72,7 @@ TEST_F(ClosesTest, FollowTheQueriesOfTheirConnection) {
     EXPECT_EQ(played_[2].source_id, played_[0].source_id);
     EXPECT_EQ(played_[2].connection, played_[0].connection);
     EXPECT_EQ(played_[2].transport, Transport::kTcp);
-    EXPECT_EQ(played_[2].trace_time, 1'000'000'000 * kSecond + 2);
+    EXPECT_EQ(played_[2].time, 1'000'000'000 * kSecond + 2);
 }
 
 TEST_F(ClosesTest, SeveralBetweenTwoQueriesKeepTheirOrder) {

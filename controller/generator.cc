@@ -65,17 +65,16 @@ Generator::Generator(const Question& question, std::uint32_t sources, const Endp
     build_query(message_, {.type = question.type, .recursion_desired = recursion_desired}, labels);
 }
 
-void Generator::next(trace::Message& message) {
+void Generator::next(Query& query) {
     const std::uint64_t turn = next_ / sources_;
     store16(message_.data(), turn);
-    message.time = rate_ > 0 ? std::llround(static_cast<double>(next_) * 1e9 / rate_) : 0;
-    message.source.address = address_of(server_.address.is_v4(), next_ % sources_);
-    message.source.port = static_cast<std::uint16_t>(kFirstPort + turn / kIds % kPorts);
-    message.destination = server_;
-    message.transport = Transport::kUdp;
-    message.connection = 0;
-    message.response = false;
-    message.bytes = message_;
+    query.time = rate_ > 0 ? std::llround(static_cast<double>(next_) * 1e9 / rate_) : 0;
+    query.source.address = address_of(server_.address.is_v4(), next_ % sources_);
+    query.source.port = static_cast<std::uint16_t>(kFirstPort + turn / kIds % kPorts);
+    query.destination = server_;
+    query.transport = Transport::kUdp;
+    query.connection = 0;
+    query.message = message_;
     ++next_;
 }
 

@@ -34,7 +34,7 @@ public:
               bool recursion_desired = false);
 
     /// Next message, good until the next call. There is no end.
-    void next(trace::Message& message);
+    void next(Query& query);
 
     void restart() { next_ = 0; }
 

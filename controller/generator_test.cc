@@ -17,16 +17,16 @@ Endpoint server(const char* text) { return Endpoint::parse(text).value_or(Endpoi
 
 TEST(Generator, AsksOneQuestionFromSourcesInTurn) {
     Generator generator(question("www.example.com/AAAA"), 3, server("198.18.0.53:53"), 1000);
-    trace::Message message;
+    Query query;
     for (unsigned i = 0; i < 7; ++i) {
-        generator.next(message);
-        EXPECT_EQ(message.source.address.text(), "10.0.0." + std::to_string(1 + i % 3));
-        EXPECT_EQ(message.time, i * kMillisecond);
-        EXPECT_FALSE(message.response);
-        const auto header = parse_header(message.bytes).value_or(DnsHeader{});
+        generator.next(query);
+        EXPECT_EQ(query.source.address.text(), "10.0.0." + std::to_string(1 + i % 3));
+        EXPECT_EQ(query.time, i * kMillisecond);
+        EXPECT_FALSE(query.is_response());
+        const auto header = parse_header(query.message).value_or(DnsHeader{});
         EXPECT_EQ(header.id, i / 3);
         EXPECT_EQ(header.flags, 0);
-        const auto asked = parse_question(message.bytes).value_or(DnsQuestion{});
+        const auto asked = parse_question(query.message).value_or(DnsQuestion{});
         EXPECT_EQ(name_text(asked.name), "www.example.com.");
         EXPECT_EQ(asked.type, 28);
         EXPECT_EQ(asked.dns_class, 1);
@@ -35,28 +35,28 @@ TEST(Generator, AsksOneQuestionFromSourcesInTurn) {
 
 TEST(Generator, AsksForRecursionWhereTold) {
     Generator generator(question("."), 1, server("198.18.0.53:53"), 0, true);
-    trace::Message message;
-    generator.next(message);
-    EXPECT_EQ(parse_header(message.bytes).value_or(DnsHeader{}).flags, 0x0100);
+    Query query;
+    generator.next(query);
+    EXPECT_EQ(parse_header(query.message).value_or(DnsHeader{}).flags, 0x0100);
 }
 
 TEST(Generator, PortFollowsWhenTheIdsAreThrough) {
     Generator generator(question("."), 1, server("198.18.0.53:53"), 0);
-    trace::Message message;
+    Query query;
     for (unsigned i = 0; i <= 65'536; ++i) {
-        generator.next(message);
-        ASSERT_EQ(message.source.port, i < 65'536 ? 1024 : 1025);
+        generator.next(query);
+        ASSERT_EQ(query.source.port, i < 65'536 ? 1024 : 1025);
     }
-    EXPECT_EQ(parse_header(message.bytes).value_or(DnsHeader{}).id, 0);
+    EXPECT_EQ(parse_header(query.message).value_or(DnsHeader{}).id, 0);
 }
 
 TEST(Generator, SourcesSpreadOverThePrefix) {
     Generator generator(question("."), 70'000, server("[fd00::53]:53"), 0);
-    trace::Message message;
+    Query query;
     for (unsigned i = 0; i < 66'000; ++i) {
-        generator.next(message);
+        generator.next(query);
     }
-    EXPECT_EQ(message.source.address.text(), "2001:db8::1:1d0");
+    EXPECT_EQ(query.source.address.text(), "2001:db8::1:1d0");
 }
 
 TEST(Question, TypesByNameAndNumber) {

@@ -80,21 +80,21 @@ Selection::Selection(const Options& options, const Servers& servers)
     }
 }
 
-Skip Selection::judge(const trace::Message& message) {
-    const auto header = parse_header(message.bytes);
+Skip Selection::judge(const Query& query) {
+    const auto header = parse_header(query.message);
     const std::uint8_t opcode = header ? header->opcode() : 0;
     if (!all_opcodes_ && (opcode == kOpcodeNotify || opcode == kOpcodeUpdate)) {
         return opcode == kOpcodeNotify ? Skip::kNotify : Skip::kUpdate;
     }
-    if (traced_transport_ && !is_played(message.transport)) {
+    if (traced_transport_ && !is_played(query.transport)) {
         return Skip::kTransport;
     }
-    const Skip reason = judge_source(message.source.address);
+    const Skip reason = judge_source(query.source.address);
     if (reason != Skip::kNone || !retransmits_) {
         return reason;
     }
     const bool repeats =
-        retransmits_->repeats(message.time, message.transport, message.source, message.bytes);
+        retransmits_->repeats(query.time, query.transport, query.source, query.message);
     return repeats ? Skip::kRetransmit : Skip::kNone;
 }
 

@@ -50,7 +50,7 @@ public:
     Selection(const Options& options, const Servers& servers);
 
     /// Why the query is left out; kNone: it is not.
-    Skip judge(const trace::Message& message);
+    Skip judge(const Query& query);
 
 private:
     [[nodiscard]] Skip judge_source(const IpAddress& source) const;

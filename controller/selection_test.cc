@@ -23,11 +23,11 @@ protected:
         const std::array<std::uint8_t, 17> bytes{
             0, 7, static_cast<std::uint8_t>(opcode << 3U), 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2,
             0, 1};
-        trace::Message message;
-        message.source.address = *IpAddress::parse(source);
-        message.transport = transport;
-        message.bytes = bytes;
-        return selection.judge(message);
+        Query query;
+        query.source.address = *IpAddress::parse(source);
+        query.transport = transport;
+        query.message = bytes;
+        return selection.judge(query);
     }
 
     Options options_;
@@ -92,11 +92,11 @@ TEST_F(SelectionTest, CollapsesRetransmits) {
     options_.replay.collapse_retransmits = true;
     Selection selection(options_, parse_servers(servers_, 53));
     const std::array<std::uint8_t, 17> bytes{0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1};
-    trace::Message message;
-    message.source = *Endpoint::parse("192.0.2.1:1000");
-    message.bytes = bytes;
-    EXPECT_EQ(selection.judge(message), Skip::kNone);
-    EXPECT_EQ(selection.judge(message), Skip::kRetransmit);
+    Query query;
+    query.source = *Endpoint::parse("192.0.2.1:1000");
+    query.message = bytes;
+    EXPECT_EQ(selection.judge(query), Skip::kNone);
+    EXPECT_EQ(selection.judge(query), Skip::kRetransmit);
 }
 
 /// How many of 100,000 addresses are in the sample.

@@ -115,9 +115,9 @@ FeedState TraceFeed::state() const {
 std::string TraceFeed::trouble() const { return trace_ ? trace_->files().front().end.trouble : ""; }
 
 /// The next message or close into `found_`; false at the end.
-bool TraceFeed::read_message() {
+bool TraceFeed::read_query() {
     if (generator_) {
-        generator_->next(found_.message);
+        generator_->next(found_.query);
         return true;
     }
     return trace_ && trace_->read(found_);
@@ -160,52 +160,50 @@ bool TraceFeed::next_lap() {
 
 /// Next query of the span into `found_`, its time on the axis of all laps.
 bool TraceFeed::pull() {
-    trace::Message& message = found_.message;
+    Query& query = found_.query;
     while (true) {
-        const bool more = read_message();
-        if (more && message.closes) {
-            message.time = steady_.of_close(message.time);
-            hold_close(message);
+        const bool more = read_query();
+        if (more && query.is_close()) {
+            query.time = steady_.of_close(query.time);
+            hold_close(query);
             continue;
         }
-        if (more && !message.response) {
-            message.time = steady_.of_query(message.time);
+        if (more && !query.is_response()) {
+            query.time = steady_.of_query(query.time);
         }
-        if (!more || (any_ && !message.response && span_.after(message.time))) {
+        if (!more || (any_ && !query.is_response() && span_.after(query.time))) {
             if (!next_lap()) {
                 return false;
             }
             continue;
         }
-        if (!message.response) {
+        if (!query.is_response()) {
             return true;
         }
         ++responses_;
-        count_rcode(message);
+        count_rcode(query);
     }
 }
 
 /// Without EDNS's extension.
-void TraceFeed::count_rcode(const trace::Message& response) {
-    if (const auto header = parse_header(response.bytes)) {
+void TraceFeed::count_rcode(const Query& response) {
+    if (const auto header = parse_header(response.message)) {
         ++rcodes_.at(header->rcode());
     }
 }
 
 /// A close belongs to what is played if a query of its connection does, and it comes before the
 /// end.
-void TraceFeed::hold_close(const trace::Message& message) {
-    if (!played_.remove(message.connection) || span_.after(message.time)) {
+void TraceFeed::hold_close(Query close) {
+    if (!played_.remove(close.connection) || span_.after(close.time)) {
         return;
     }
-    const Nanoseconds time = timetable_.shifted(message.time);
-    const Nanoseconds due = timetable_.due_of_close(time);
-    if (duration_ == 0 || due < duration_) {
-        Query& close = closes_.emplace_back();
-        describe(message, close);
-        close.trace_time = time;
-        close.due = due;
-        close.sequence = read_;
+    close.time = timetable_.shifted(close.time);
+    close.due = timetable_.due_of_close(close.time);
+    close.sequence = read_;
+    if (duration_ == 0 || close.due < duration_) {
+        describe(close);
+        closes_.push_back(close);
     }
 }
 
@@ -240,53 +238,47 @@ bool TraceFeed::next(Query& query) {
 }
 
 bool TraceFeed::next_query(Query& query) {
-    trace::Message& message = found_.message;
     while (!ended_ && (limit_ == 0 || timetable_.taken() < limit_) && pull()) {
+        query = found_.query;
         if (!std::exchange(any_, true)) {
-            span_.set_first(message.time);
-            if (span_.after(message.time)) {
+            span_.set_first(query.time);
+            if (span_.after(query.time)) {
                 break;
             }
         }
-        const bool before = span_.before(message.time);
-        message.time = timetable_.shifted(message.time);
-        if (!skip(before ? Skip::kFrom : selection_.judge(message))) {
-            return take(message, query);
+        const bool before = span_.before(query.time);
+        query.time = timetable_.shifted(query.time);
+        if (!skip(before ? Skip::kFrom : selection_.judge(query))) {
+            return take(query);
         }
     }
     return false;
 }
 
-bool TraceFeed::take(const trace::Message& message, Query& query) {
-    query.due = timetable_.due(message.time);
+bool TraceFeed::take(Query& query) {
+    query.due = timetable_.due(query.time);
     if (duration_ > 0 && query.due >= duration_) {
         ended_ = true;
         return false;
     }
-    timetable_.take(message.time);
+    timetable_.take(query.time);
     last_due_ = std::max(last_due_, query.due);
-    lap_connections_ = std::max(lap_connections_, message.connection);
-    if (message.connection != 0) {
-        played_.add(message.connection);
+    lap_connections_ = std::max(lap_connections_, query.connection);
+    if (query.connection != 0) {
+        played_.add(query.connection);
     }
-    describe(message, query);
-    query.trace_time = message.time;
+    describe(query);
     query.sequence = read_++;
-    const auto header = parse_header(message.bytes);
+    const auto header = parse_header(query.message);
     without_rd_ += header && (header->flags & kRecursionDesired) == 0 ? 1U : 0U;
     return true;
 }
 
-/// What a query or close has of its message.
-void TraceFeed::describe(const trace::Message& message, Query& query) {
-    query.source = message.source;
-    query.destination = message.destination;
-    query.source_id = sources_.id_of(message.source.address);
-    query.connection = message.connection == 0 ? 0 : connections_ + message.connection;
-    query.transport = transport_.value_or(message.transport);
-    query.rtt_class = message.rtt_class;
-    query.idle_class = message.idle_class;
-    query.message = message.bytes;
+/// What the replay makes of a query's or close's source, connection and transport.
+void TraceFeed::describe(Query& query) {
+    query.source_id = sources_.id_of(query.source.address);
+    query.connection += query.connection == 0 ? 0 : connections_;
+    query.transport = transport_.value_or(query.transport);
 }
 
 } // namespace reprise::controller

@@ -131,14 +131,14 @@ public:
 
 private:
     bool next_query(Query& query);
-    bool read_message();
+    bool read_query();
     void restart();
     bool pull();
-    void count_rcode(const trace::Message& response);
-    void hold_close(const trace::Message& message);
-    void describe(const trace::Message& message, Query& query);
+    void count_rcode(const Query& response);
+    void hold_close(Query close);
+    void describe(Query& query);
     bool next_lap();
-    bool take(const trace::Message& message, Query& query);
+    bool take(Query& query);
     bool skip(Skip reason);
     [[nodiscard]] std::string trouble() const;
     [[nodiscard]] double share_read() const;

@@ -31,7 +31,7 @@ TEST_F(TraceFeedTest, NumbersEveryQueryAndSaysWhyOneIsSkipped) {
     ASSERT_TRUE(feed.next(query));
     EXPECT_EQ(query.sequence, 0U);
     EXPECT_EQ(query.source_id, 0U);
-    EXPECT_EQ(query.trace_time, 1'000'000'000 * kSecond);
+    EXPECT_EQ(query.time, 1'000'000'000 * kSecond);
     ASSERT_TRUE(feed.next(query));
     EXPECT_EQ(query.sequence, 3U);
     EXPECT_EQ(query.source_id, 1U);

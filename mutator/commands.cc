@@ -91,8 +91,8 @@ std::string answers_json(const AnswersOptions& options, const PairerCounts& coun
 void read_all(trace::Reader& reader, const char* what, auto&& take) {
     Progress progress(what, check_interrupt);
     std::uint64_t messages = 0;
-    for (trace::Message message; reader.next(message);) {
-        take(message);
+    for (Query query; reader.next(query);) {
+        take(query);
         progress.tick(++messages, reader.share_read());
     }
 }
@@ -112,7 +112,7 @@ int run_info(const InfoOptions& options) {
     trace::Reader reader(options.trace,
                          {.ports = options.ports,
                           .handshakes = [&info](const trace::TcpHandshake& t) { info.add(t); }});
-    read_all(reader, "info", [&](const trace::Message& message) { info.add(message); });
+    read_all(reader, "info", [&](const Query& query) { info.add(query); });
     info.finish();
     const TraceFigures& figures = info.figures();
     if (figures.all.queries == 0) {
@@ -138,7 +138,7 @@ int run_answers(const AnswersOptions& options) {
                                      .query = exchange.query,
                                      .reply = exchange.reply});
                   });
-    read_all(reader, "answers", [&](const trace::Message& message) { pairer.add(message); });
+    read_all(reader, "answers", [&](const Query& query) { pairer.add(query); });
     pairer.finish();
     if (pairer.counts().queries == 0) {
         throw Error(no_queries(options.trace, reader, pairer.counts().responses));

@@ -125,19 +125,19 @@ int check_mutate(const MutateOptions& options) {
     demand_inputs(options);
     for (const std::string& path : options.inputs.paths) {
         trace::Reader reader(path, {.ports = options.inputs.ports});
-        trace::Message message;
+        Query query;
         trace::Sample sample;
         std::uint64_t responses = 0;
         while (!sample.any() || !sample.enough()) {
-            if (!reader.next(message)) {
+            if (!reader.next(query)) {
                 sample.end();
                 break;
             }
-            if (message.response) {
+            if (query.is_response()) {
                 ++responses;
-                sample.add_response(message.bytes.size());
+                sample.add_response(query.message.size());
             } else {
-                sample.add_query(message.time, message.bytes.size(), reader.share_read());
+                sample.add_query(query.time, query.message.size(), reader.share_read());
             }
         }
         if (!sample.any()) {

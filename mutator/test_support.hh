@@ -80,19 +80,18 @@ inline std::vector<std::uint8_t> reply_bytes(std::uint16_t id, std::string_view 
 }
 
 /// A message between client 198.18.0.1:PORT and server 192.0.2.53:53; the bytes are borrowed.
-inline trace::Message message_of(Nanoseconds time, const std::vector<std::uint8_t>& bytes,
-                                 std::uint16_t port = 40'000, std::uint64_t connection = 0) {
-    trace::Message message;
-    message.time = time;
-    message.response = (bytes[2] & 0x80U) != 0;
+inline Query message_of(Nanoseconds time, const std::vector<std::uint8_t>& bytes,
+                        std::uint16_t port = 40'000, std::uint64_t connection = 0) {
+    Query query;
+    query.time = time;
+    query.message = bytes;
     const Endpoint client{*IpAddress::parse("198.18.0.1"), port};
     const Endpoint server{*IpAddress::parse("192.0.2.53"), 53};
-    message.source = message.response ? server : client;
-    message.destination = message.response ? client : server;
-    message.transport = connection == 0 ? Transport::kUdp : Transport::kTcp;
-    message.connection = connection;
-    message.bytes = bytes;
-    return message;
+    query.source = query.is_response() ? server : client;
+    query.destination = query.is_response() ? client : server;
+    query.transport = connection == 0 ? Transport::kUdp : Transport::kTcp;
+    query.connection = connection;
+    return query;
 }
 
 } // namespace reprise::mutator

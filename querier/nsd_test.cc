@@ -105,7 +105,7 @@ TEST_F(NsdTest, AnswersEveryUdpQueryOfBothFamilies) {
         EXPECT_EQ(record.sequence, i);
         EXPECT_EQ(record.status, Status::kAnswered);
         EXPECT_EQ(record.rcode, 0);
-        EXPECT_EQ(record.trace_time, load.queries()[i].trace_time);
+        EXPECT_EQ(record.trace_time, load.queries()[i].time);
         EXPECT_GE(record.receive, record.send);
         EXPECT_EQ(record.latency, record.receive - record.send);
         EXPECT_EQ(record.connection, 0U);

@@ -56,25 +56,25 @@ int run_exchanges(const ExchangesOptions& options) {
     Exchanges exchanges(true);
     trace::Merge::Found found;
     while (feed.read(found)) {
-        const trace::Message& message = found.message;
-        if (!message.response) {
-            exchanges.query(message);
+        const Query& query = found.query;
+        if (!query.is_response()) {
+            exchanges.query(query);
             continue;
         }
-        const Asked asked = exchanges.response(message);
+        const Asked asked = exchanges.response(query);
         if (asked == Asked::kNo) {
             continue;
         }
         std::string line =
-            fmt::format("{}.{:09}\t{}\t{}\t", message.time / kSecond, message.time % kSecond,
-                        message.source.address.text(), transport_name(message.transport));
+            fmt::format("{}.{:09}\t{}\t{}\t", query.time / kSecond, query.time % kSecond,
+                        query.source.address.text(), transport_name(query.transport));
         if (asked == Asked::kYes) {
-            append_hex(line, bytes_of(exchanges.query_of(message)));
+            append_hex(line, bytes_of(exchanges.query_of(query)));
         } else {
             line += '-';
         }
         line += '\t';
-        append_hex(line, message.bytes);
+        append_hex(line, query.message);
         fmt::print("{}\n", line);
     }
     if (std::fflush(stdout) != 0) {

@@ -35,11 +35,14 @@ public:
     struct Entry {
         /// Latest time in the file up to here: what files are merged by.
         Nanoseconds key = 0;
-        /// Of a packet only time and bytes are set.
-        Message message;
+        /// Of a packet only the time, the source's address and, as message, its bytes are set.
+        Query query;
         bool packet = false; ///< a packet that only the Assembler understands
         LinkType link = LinkType::kEthernet;
         std::uint32_t wire_length = 0;
+
+        /// A query, or a packet that may hold one.
+        [[nodiscard]] bool may_ask() const { return packet || !query.is_response(); }
     };
 
     std::vector<Entry> entries;

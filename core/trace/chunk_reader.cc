@@ -64,7 +64,7 @@ bool ChunkReader::fetch() {
         try_open();
     }
     return opened_.packets ? opened_.packets->next(packet_)
-                           : opened_.messages && opened_.messages->next(message_);
+                           : opened_.messages && opened_.messages->next(query_);
 }
 
 void ChunkReader::put(Chunk& chunk) {
@@ -77,23 +77,24 @@ void ChunkReader::put(Chunk& chunk) {
     chunk.key = key_;
 }
 
-/// Gives the message bytes that live as long as the chunk.
-void ChunkReader::keep(Chunk& chunk, Message& message) {
-    if (chunks_.expect && !message.response) {
-        chunks_.expect(message.source.address);
+/// Gives the entry bytes that live as long as the chunk.
+void ChunkReader::keep(Chunk& chunk, Chunk::Entry& entry) {
+    Query& query = entry.query;
+    if (chunks_.expect && entry.may_ask()) {
+        chunks_.expect(query.source.address);
     }
-    const bool header = message.response && chunks_.responses == Responses::kHeaders;
-    message.bytes = chunk.keep(header ? message.bytes.first(kDnsHeaderSize) : message.bytes);
+    const bool header = !entry.may_ask() && chunks_.responses == Responses::kHeaders;
+    query.message = chunk.keep(header ? query.message.first(kDnsHeaderSize) : query.message);
 }
 
 void ChunkReader::put_packet(Chunk& chunk) {
     key_ = std::max(key_, packet_.time);
     Chunk::Entry& entry = chunk.entries.emplace_back();
     entry.key = key_;
-    Message& message = entry.message;
-    const Sorted sorted = sort_packet(packet_, ports_, chunk.tally, message);
+    Query& query = entry.query;
+    const Sorted sorted = sort_packet(packet_, ports_, chunk.tally, query);
     const bool left_out =
-        sorted == Sorted::kMessage && message.response && chunks_.responses == Responses::kNone;
+        sorted == Sorted::kMessage && query.is_response() && chunks_.responses == Responses::kNone;
     if (left_out || sorted == Sorted::kNothing) {
         chunk.responses += left_out ? 1 : 0;
         chunk.entries.pop_back();
@@ -103,20 +104,19 @@ void ChunkReader::put_packet(Chunk& chunk) {
         entry.packet = true;
         entry.link = packet_.link;
         entry.wire_length = packet_.wire_length;
-        message.time = packet_.time;
-        message.bytes = packet_.bytes;
+        query.time = packet_.time;
+        query.message = packet_.bytes;
     }
-    keep(chunk, message);
+    keep(chunk, entry);
 }
 
 void ChunkReader::put_message(Chunk& chunk) {
-    key_ = std::max(key_, message_.time);
-    if (message_.response && chunks_.responses == Responses::kNone) {
+    key_ = std::max(key_, query_.time);
+    if (query_.is_response() && chunks_.responses == Responses::kNone) {
         ++chunk.responses;
         return;
     }
-    keep(chunk, message_);
-    chunk.entries.push_back({.key = key_, .message = message_});
+    keep(chunk, chunk.entries.emplace_back(Chunk::Entry{.key = key_, .query = query_}));
 }
 
 std::shared_ptr<Chunk> ChunkReader::empty_chunk() {
@@ -144,7 +144,7 @@ std::shared_ptr<Chunk> ChunkReader::read() {
             return chunk;
         }
         put(*chunk);
-        query = query || (!chunk->entries.empty() && !chunk->entries.back().message.response);
+        query = query || (!chunk->entries.empty() && chunk->entries.back().may_ask());
     }
     count_records(*chunk);
     chunk->share_read = opened_.share_read();
@@ -258,12 +258,12 @@ FileHead look_at(const std::string& path, const ReaderOptions& options) {
     try {
         const Opened opened = open_trace(path, options);
         Packet packet;
-        Message message;
+        Query query;
         head.capture = opened.packets != nullptr;
         if (opened.packets && opened.packets->next(packet)) {
             head.first = packet.time;
-        } else if (opened.messages && opened.messages->next(message)) {
-            head.first = message.time;
+        } else if (opened.messages && opened.messages->next(query)) {
+            head.first = query.time;
         }
     } catch (const std::exception&) { // NOLINT(bugprone-empty-catch): reading it will say so
     }

@@ -59,7 +59,7 @@ public:
 private:
     void try_open();
     std::shared_ptr<Chunk> empty_chunk();
-    void keep(Chunk& chunk, Message& message);
+    void keep(Chunk& chunk, Chunk::Entry& entry);
     void put_packet(Chunk& chunk);
     void put_message(Chunk& chunk);
     void count_records(Chunk& chunk);
@@ -73,7 +73,7 @@ private:
     std::string refused_; ///< why that failed
     Nanoseconds key_ = std::numeric_limits<Nanoseconds>::min();
     Packet packet_;
-    Message message_;
+    Query query_;
     std::uint64_t records_ = 0;   ///< counted so far
     std::shared_ptr<Chunk> used_; ///< the chunk read last, where chunks are used again
 };

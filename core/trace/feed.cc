@@ -216,7 +216,7 @@ void Feed::restart() {
 /// Without the responses that are left out: here those over TCP.
 Merge::Step Feed::next_of_merge(Merge::Found& found) {
     auto step = merge_->next(found);
-    while (step == Merge::Step::kMessage && found.message.response &&
+    while (step == Merge::Step::kMessage && found.query.is_response() &&
            options_.responses == Responses::kNone) {
         ++responses_;
         step = merge_->next(found);

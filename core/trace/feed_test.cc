@@ -53,8 +53,8 @@ std::vector<int> ids(Feed& feed) {
     std::vector<int> out;
     Merge::Found found;
     while (feed.read(found)) {
-        const Bytes bytes = found.message.bytes;
-        out.push_back((found.message.response ? -1 : 1) * (bytes[0] * 256 + bytes[1]));
+        const Bytes bytes = found.query.message;
+        out.push_back((found.query.is_response() ? -1 : 1) * (bytes[0] * 256 + bytes[1]));
     }
     return out;
 }
@@ -87,10 +87,10 @@ TEST(Feed, ResponsesHaveTheirHeader) {
     Feed feed({.paths = {file.path()}, .responses = Responses::kHeaders});
     Merge::Found found;
     ASSERT_TRUE(feed.read(found));
-    EXPECT_GT(found.message.bytes.size(), kDnsHeaderSize);
+    EXPECT_GT(found.query.message.size(), kDnsHeaderSize);
     ASSERT_TRUE(feed.read(found));
-    EXPECT_EQ(found.message.bytes.size(), kDnsHeaderSize);
-    EXPECT_TRUE(parse_header(found.message.bytes).has_value());
+    EXPECT_EQ(found.query.message.size(), kDnsHeaderSize);
+    EXPECT_TRUE(parse_header(found.query.message).has_value());
 }
 
 TEST(Feed, BeginsAgainAlsoInTheMiddle) {
@@ -159,7 +159,7 @@ protected:
         Merge::Found found;
         for (int i = 0; i < queries; ++i) {
             ASSERT_TRUE(feed.read(found));
-            EXPECT_TRUE(own(found.message) == query_);
+            EXPECT_TRUE(own(found.query) == query_);
         }
     }
 

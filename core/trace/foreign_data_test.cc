@@ -34,17 +34,17 @@ struct Read {
 Read read_file(const std::string& path) {
     Reader reader(path);
     Read out;
-    for (Message message; reader.next(message);) {
-        if (message.response) {
+    for (Query query; reader.next(query);) {
+        if (query.is_response()) {
             ++out.responses;
             continue;
         }
-        out.queries.push_back({.time = message.time,
-                               .source = message.source.text(),
-                               .destination = message.destination.text(),
-                               .transport = message.transport,
+        out.queries.push_back({.time = query.time,
+                               .source = query.source.text(),
+                               .destination = query.destination.text(),
+                               .transport = query.transport,
                                .response = false,
-                               .bytes = {message.bytes.begin(), message.bytes.end()}});
+                               .bytes = {query.message.begin(), query.message.end()}});
     }
     EXPECT_EQ(reader.trouble(), "") << path;
     out.counters = reader.counters();

@@ -33,10 +33,10 @@ bool is_capture(const fs::path& path) {
 std::vector<OwnQuery> queries_of(const std::string& path) {
     std::vector<OwnQuery> out;
     Reader reader(path, {.closes = true});
-    Message message;
-    while (reader.next(message)) {
-        if (!message.response) {
-            out.push_back(own(message));
+    Query query;
+    while (reader.next(query)) {
+        if (!query.is_response()) {
+            out.push_back(own(query));
         }
     }
     EXPECT_EQ(reader.trouble(), "") << path;

@@ -68,10 +68,10 @@ std::vector<OwnQuery> queries(unsigned count) {
     return out;
 }
 
-void expect_next(Reader& reader, const OwnQuery& query) {
-    Message message;
-    ASSERT_TRUE(reader.next(message)) << reader.trouble();
-    EXPECT_TRUE(own(message) == query);
+void expect_next(Reader& reader, const OwnQuery& expected) {
+    Query query;
+    ASSERT_TRUE(reader.next(query)) << reader.trouble();
+    EXPECT_TRUE(own(query) == expected);
 }
 
 TEST(LivePipe, TextComesRowByRow) {
@@ -87,8 +87,8 @@ TEST(LivePipe, TextComesRowByRow) {
         expect_next(reader, in[i]);
     }
     input.close();
-    Message message;
-    EXPECT_FALSE(reader.next(message));
+    Query query;
+    EXPECT_FALSE(reader.next(query));
     EXPECT_EQ(reader.trouble(), "");
 }
 
@@ -114,8 +114,8 @@ TEST(LivePipe, StreamComesFrameByFrame) {
     builder.finish(bytes);
     input.write(bytes);
     input.close();
-    Message message;
-    EXPECT_FALSE(reader.next(message));
+    Query query;
+    EXPECT_FALSE(reader.next(query));
     EXPECT_EQ(reader.trouble(), "");
 }
 
@@ -125,9 +125,9 @@ TEST(LivePipe, AWriterThatGoesAway) {
     input.write(whole.substr(0, whole.size() - 12));
     input.close();
     Reader reader("-");
-    Message message;
+    Query query;
     unsigned count = 0;
-    while (reader.next(message)) {
+    while (reader.next(query)) {
         ++count;
     }
     EXPECT_EQ(count, 5U);

@@ -77,22 +77,22 @@ bool Merge::advance(Found& found) {
     ++file.at;
     if (entry.packet) {
         assembler_.feed({.link = entry.link,
-                         .time = entry.message.time,
-                         .bytes = entry.message.bytes,
+                         .time = entry.query.time,
+                         .bytes = entry.query.message,
                          .wire_length = entry.wire_length});
         return false;
     }
-    found.message = entry.message;
-    found.message.connection = number(entry.message.connection, file.space);
+    found.query = entry.query;
+    found.query.connection = number(entry.query.connection, file.space);
     found.memory = &file.chunk;
     return true;
 }
 
 bool Merge::pop_assembled(Found& found) {
-    if (!assembler_.pop(found.message)) {
+    if (!assembler_.pop(found.query)) {
         return false;
     }
-    found.message.connection = number(found.message.connection, 0);
+    found.query.connection = number(found.query.connection, 0);
     found.memory = nullptr;
     return true;
 }

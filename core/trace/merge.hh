@@ -40,8 +40,8 @@ public:
     };
 
     struct Found {
-        Message message;
-        /// Holds the message's bytes; null: they are good until the next call.
+        Query query;
+        /// Holds its message; null: they are good until the next call.
         const std::shared_ptr<const Chunk>* memory = nullptr;
     };
 

@@ -116,7 +116,7 @@ struct Reader::State {
         }
     }
 
-    bool next_of_capture(Message& message) {
+    bool next_of_capture(Query& message) {
         while (!assembler.pop(message)) {
             if (finished) {
                 return false;
@@ -134,7 +134,7 @@ Reader::~Reader() = default;
 Reader::Reader(Reader&&) noexcept = default;
 Reader& Reader::operator=(Reader&&) noexcept = default;
 
-bool Reader::next(Message& message) {
+bool Reader::next(Query& message) {
     return state_->trace.packets ? state_->next_of_capture(message)
                                  : state_->trace.messages->next(message);
 }

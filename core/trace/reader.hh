@@ -21,7 +21,7 @@ public:
     Reader& operator=(Reader&&) noexcept;
 
     /// Next message; false at the end.
-    bool next(Message& message);
+    bool next(Query& query);
 
     /// So far.
     [[nodiscard]] Counters counters() const;

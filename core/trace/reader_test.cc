@@ -88,19 +88,18 @@ private:
 };
 
 /// Whether a message is query i of sample().
-bool is_sample(const Message& message, unsigned i, bool nanoseconds) {
-    return message.bytes[0] * 256U + message.bytes[1] == i &&
-           message.time == kStart + i * kMillisecond + (nanoseconds ? i : 0) &&
-           message.source.text() == "192.0.2.1:1024" &&
-           message.destination.text() == "198.51.100.1:53";
+bool is_sample(const Query& query, unsigned i, bool nanoseconds) {
+    return query.message[0] * 256U + query.message[1] == i &&
+           query.time == kStart + i * kMillisecond + (nanoseconds ? i : 0) &&
+           query.source.text() == "192.0.2.1:1024" && query.destination.text() == "198.51.100.1:53";
 }
 
 /// Reads to the end; every message must be the next of sample(). Returns how many there were.
 unsigned read_sample(Reader& reader, bool nanoseconds) {
-    Message message;
+    Query query;
     unsigned count = 0;
-    for (; reader.next(message); ++count) {
-        EXPECT_TRUE(is_sample(message, count, nanoseconds)) << count;
+    for (; reader.next(query); ++count) {
+        EXPECT_TRUE(is_sample(query, count, nanoseconds)) << count;
     }
     return count;
 }
@@ -115,8 +114,8 @@ Outcome read_damaged(const std::string& name) {
     Outcome out;
     try {
         Reader reader(name);
-        Message message;
-        while (reader.next(message)) {
+        Query query;
+        while (reader.next(query)) {
             ++out.messages;
         }
         out.problem = reader.trouble();
@@ -167,10 +166,10 @@ TEST_F(Files, EveryNanosecondSurvives) {
         file.add(ethernet(ipv4(udp(1'024, 53, dns(1)))), times.back());
     }
     Reader reader(write(file.bytes()));
-    Message message;
+    Query query;
     for (const Nanoseconds time : times) {
-        ASSERT_TRUE(reader.next(message));
-        ASSERT_EQ(message.time, time);
+        ASSERT_TRUE(reader.next(query));
+        ASSERT_EQ(query.time, time);
     }
 }
 
@@ -404,8 +403,8 @@ TEST_F(Files, MessagesWaitingAtTheCutStillComeOut) {
     Reader reader(write(file.bytes() + Buffer(5)));
     EXPECT_EQ(
         [&reader] {
-            Message message;
-            return reader.next(message) && message.transport == Transport::kTcp;
+            Query query;
+            return reader.next(query) && query.transport == Transport::kTcp;
         }(),
         true);
     EXPECT_NE(reader.trouble(), "");
@@ -417,8 +416,8 @@ TEST_F(Files, CountersHaveNames) {
     file.add(hex("020000000001 020000000002 0806") + Buffer(28), kStart);
     file.add(ethernet(ipv4(udp(1, 2, dns(1)))), kStart);
     Reader reader(write(file.bytes()));
-    Message message;
-    EXPECT_FALSE(reader.next(message));
+    Query query;
+    EXPECT_FALSE(reader.next(query));
     EXPECT_EQ(reader.counters(), (Counters{{"not_ip", 1}, {"other_port", 1}}));
     EXPECT_EQ(reader.packets(), 2U);
 }

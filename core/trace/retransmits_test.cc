@@ -17,18 +17,18 @@ namespace {
 /// A query for one letter's A record.
 class RetransmitsTest : public ::testing::Test {
 protected:
-    Message query(Nanoseconds time, const char* source, std::uint8_t id, std::uint8_t letter) {
+    Query query(Nanoseconds time, const char* source, std::uint8_t id, std::uint8_t letter) {
         const auto& bytes = stored_.emplace_back(std::vector<std::uint8_t>{
             0, id, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, letter, 0, 0, 1, 0, 1});
-        Message message;
+        Query message;
         message.time = time;
         message.source = *Endpoint::parse(source);
-        message.bytes = bytes;
+        message.message = bytes;
         return message;
     }
 
-    bool repeats(const Message& query) {
-        return retransmits_.repeats(query.time, query.transport, query.source, query.bytes);
+    bool repeats(const Query& query) {
+        return retransmits_.repeats(query.time, query.transport, query.source, query.message);
     }
 
     std::deque<std::vector<std::uint8_t>> stored_;
@@ -61,7 +61,7 @@ TEST_F(RetransmitsTest, TcpIsLeftAlone) {
 
 TEST_F(RetransmitsTest, MalformedQueriesAreLeftAlone) {
     auto message = query(0, "192.0.2.1:1000", 7, 'a');
-    message.bytes = message.bytes.first(14);
+    message.message = message.message.first(14);
     EXPECT_FALSE(repeats(message));
     EXPECT_FALSE(repeats(message));
 }

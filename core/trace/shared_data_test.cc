@@ -71,10 +71,10 @@ std::map<std::string, Counts> read_manifest(const std::string& folder) {
 Counts count(const std::string& path) {
     Reader reader(path);
     Counts out;
-    Message message;
-    while (reader.next(message)) {
-        ++(message.response ? out.responses : out.queries);
-        out.tcp += message.transport == Transport::kTcp ? 1 : 0;
+    Query query;
+    while (reader.next(query)) {
+        ++(query.is_response() ? out.responses : out.queries);
+        out.tcp += query.transport == Transport::kTcp ? 1 : 0;
     }
     out.packets = reader.packets();
     EXPECT_EQ(reader.trouble(), "") << path;
@@ -103,11 +103,11 @@ TEST(SharedData, TheRootMinuteHas106QueriesOverTcp) {
         GTEST_SKIP() << "no " << path;
     }
     Reader reader(path);
-    Message message;
+    Query query;
     std::uint64_t udp = 0;
     std::uint64_t tcp = 0;
-    while (reader.next(message)) {
-        (message.transport == Transport::kTcp ? tcp : udp) += message.response ? 0 : 1;
+    while (reader.next(query)) {
+        (query.transport == Transport::kTcp ? tcp : udp) += query.is_response() ? 0U : 1U;
     }
     EXPECT_EQ(udp, 10'326U);
     EXPECT_EQ(tcp, 106U);
@@ -121,16 +121,16 @@ TEST(SharedData, TheRootMinutesClientsCloseTheir106Connections) {
         GTEST_SKIP() << "no " << path;
     }
     Reader reader(path, {.closes = true});
-    Message message;
+    Query query;
     std::set<std::uint64_t> asked;
     std::set<std::uint64_t> closed;
-    while (reader.next(message)) {
-        if (message.closes) {
-            EXPECT_TRUE(asked.contains(message.connection));
-            EXPECT_EQ(message.destination.port, 53U);
-            EXPECT_TRUE(closed.insert(message.connection).second);
-        } else if (message.connection != 0 && !message.response) {
-            asked.insert(message.connection);
+    while (reader.next(query)) {
+        if (query.is_close()) {
+            EXPECT_TRUE(asked.contains(query.connection));
+            EXPECT_EQ(query.destination.port, 53U);
+            EXPECT_TRUE(closed.insert(query.connection).second);
+        } else if (query.connection != 0 && !query.is_response()) {
+            asked.insert(query.connection);
         }
     }
     EXPECT_EQ(asked.size(), 106U);

@@ -23,7 +23,6 @@ inline constexpr unsigned kClose = 0x1'0000;
 struct Seen {
     unsigned id = 0;
     std::uint64_t connection = 0;
-    bool first = false;
     bool response = false;
     std::string source;
     std::string destination;
@@ -63,19 +62,18 @@ public:
 private:
     std::vector<unsigned> take() {
         std::vector<unsigned> ids;
-        Message message;
-        while (assembler_.pop(message)) {
+        Query query;
+        while (assembler_.pop(query)) {
             const unsigned id =
-                message.closes ? kClose : message.bytes[0] * 256U + message.bytes[1];
+                query.is_close() ? kClose : query.message[0] * 256U + query.message[1];
             ids.push_back(id);
             seen_.push_back({.id = id,
-                             .connection = message.connection,
-                             .first = message.first_in_connection,
-                             .response = message.response,
-                             .source = message.source.text(),
-                             .destination = message.destination.text(),
-                             .time = message.time,
-                             .size = message.bytes.size()});
+                             .connection = query.connection,
+                             .response = query.is_response(),
+                             .source = query.source.text(),
+                             .destination = query.destination.text(),
+                             .time = query.time,
+                             .size = query.message.size()});
         }
         return ids;
     }

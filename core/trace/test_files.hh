@@ -57,13 +57,13 @@ inline ReadTrace read_trace(const Buffer& file) {
     const ScratchFile scratch(file);
     Reader reader(scratch.path());
     ReadTrace out;
-    for (Message message; reader.next(message);) {
-        out.messages.push_back({.time = message.time,
-                                .source = message.source.text(),
-                                .destination = message.destination.text(),
-                                .transport = message.transport,
-                                .response = message.response,
-                                .bytes = {message.bytes.begin(), message.bytes.end()}});
+    for (Query query; reader.next(query);) {
+        out.messages.push_back({.time = query.time,
+                                .source = query.source.text(),
+                                .destination = query.destination.text(),
+                                .transport = query.transport,
+                                .response = query.is_response(),
+                                .bytes = {query.message.begin(), query.message.end()}});
     }
     out.counters = reader.counters();
     out.trouble = reader.trouble();

@@ -34,7 +34,7 @@ struct OwnQuery {
 
     bool operator==(const OwnQuery& other) const {
         const auto facts = [](const Query& q) {
-            return std::tuple(q.trace_time, q.source, q.destination, q.connection, q.transport,
+            return std::tuple(q.time, q.source, q.destination, q.connection, q.transport,
                               q.rtt_class, q.idle_class);
         };
         return facts(query) == facts(other.query) && message == other.message;
@@ -47,20 +47,9 @@ inline OwnQuery own(const Query& query) {
     return out;
 }
 
-inline OwnQuery own(const Message& message) {
-    return own(Query{.trace_time = message.time,
-                     .source = message.source,
-                     .destination = message.destination,
-                     .connection = message.connection,
-                     .transport = message.transport,
-                     .rtt_class = message.rtt_class,
-                     .idle_class = message.idle_class,
-                     .message = message.bytes});
-}
-
 /// "192.0.2.1:1024" sends `message` at 1475762100.123456789.
 inline OwnQuery usual(const Buffer& message) {
-    return {.query = {.trace_time = 1'475'762'100'123'456'789,
+    return {.query = {.time = 1'475'762'100'123'456'789,
                       .source = Endpoint::parse("192.0.2.1:1024").value_or(Endpoint{}),
                       .destination = Endpoint::parse("198.51.100.1:53").value_or(Endpoint{}),
                       .message = {}},
@@ -75,8 +64,8 @@ public:
     OwnQuery next() {
         OwnQuery out = usual(below(20) == 0 ? Buffer() : message());
         Query& query = out.query;
-        query.trace_time = static_cast<std::int64_t>(random_() % 4'000'000'000'000'000'000U) -
-                           (below(9) == 0 ? 2'000'000'000'000'000'000 : 0);
+        query.time = static_cast<std::int64_t>(random_() % 4'000'000'000'000'000'000U) -
+                     (below(9) == 0 ? 2'000'000'000'000'000'000 : 0);
         query.transport = static_cast<Transport>(below(6));
         if (out.message.empty() && query.transport == Transport::kUdp) {
             query.transport = Transport::kTcp;
@@ -207,10 +196,10 @@ inline ReadAll read_file(const std::string& path, bool closes = true) {
     ReadAll out;
     try {
         Reader reader(path, {.closes = closes});
-        Message message;
-        while (reader.next(message)) {
-            out.good += message.closes ? 0 : 1;
-            out.queries.push_back(own(message));
+        Query query;
+        while (reader.next(query)) {
+            out.good += query.is_close() ? 0U : 1U;
+            out.queries.push_back(own(query));
         }
         out.trouble = reader.trouble();
         out.description = reader.description();

@@ -23,13 +23,13 @@ inline void fuzz_reader(const std::uint8_t* data, size_t size, std::uint64_t mos
         Reader reader("/proc/self/fd/" + std::to_string(file));
         std::uint64_t messages = 0;
         std::uint64_t sum = 0;
-        for (Message message; reader.next(message);) {
-            for (const std::uint8_t byte : message.bytes) {
+        for (Query query; reader.next(query);) {
+            for (const std::uint8_t byte : query.message) {
                 sum += byte;
             }
-            if (message.bytes.size() < 12 || message.bytes.size() > 65'535 || sum == ~0ULL ||
-                ++messages > most || message.source.address.family == 0 ||
-                message.destination.address.family == 0) {
+            if (query.message.size() < 12 || query.message.size() > 65'535 || sum == ~0ULL ||
+                ++messages > most || query.source.address.family == 0 ||
+                query.destination.address.family == 0) {
                 std::abort();
             }
         }

@@ -59,11 +59,13 @@ constexpr bool is_trace_time(Nanoseconds time) {
     return time >= kFirstTraceTime && time < kEndOfTraceTime;
 }
 
-/// One query of a trace, from reader to sender. `message` borrows: it lives as long as the block or
-/// packet it was read from.
+/// One query of a trace, from reader to sender; or a response of the trace; or no message, but the
+/// close of a connection: `source` closed its TCP connection (FIN or RST) before the server did. A
+/// close comes once a connection, behind all messages of `source` on it, and only where one of them
+/// was a query.
 struct Query {
     std::uint64_t sequence = 0;   ///< unique in the trace, from 0, counting every query read
-    Nanoseconds trace_time = 0;   ///< since the epoch
+    Nanoseconds time = 0;         ///< of the trace, since the epoch
     Nanoseconds due = 0;          ///< from the start of the replay; set by the controller
     Endpoint source;              ///< as in the trace
     Endpoint destination;         ///< as in the trace
@@ -72,10 +74,16 @@ struct Query {
     Transport transport = Transport::kUdp;
     std::uint16_t rtt_class = 0;  ///< of the source, for a delay line: ms; 0 = none
     std::uint16_t idle_class = 0; ///< of the source: s its connections stay open unused; 0 = none
-    Bytes message;                ///< DNS message as sent, without a length prefix
+    /// The DNS message as sent, without a length prefix, at least 12 bytes; empty for a close. It
+    /// borrows: from the block, packet or batch that the query was read into.
+    Bytes message;
 
-    /// Not a query: the client closed its TCP connection at this time of the trace.
     [[nodiscard]] bool is_close() const { return message.empty(); }
+
+    /// By the QR bit, whatever the ports say.
+    [[nodiscard]] bool is_response() const {
+        return message.size() > 2 && (message[2] & 0x80U) != 0;
+    }
 };
 
 } // namespace reprise

@@ -125,7 +125,7 @@ void append_record(std::string& out, const Query& query) {
     at = put(at, query.source.address.family);
     at = put(at, query.destination.address.family);
     at = put(at, query.sequence);
-    at = put(at, query.trace_time);
+    at = put(at, query.time);
     at = put(at, query.due);
     at = put(at, query.connection);
     at = put(at, query.source_id);
@@ -162,7 +162,7 @@ bool RecordReader::next(Query& query) {
     const std::uint8_t destination_family = in.u8();
     query.transport = static_cast<Transport>(transport);
     query.sequence = in.little<std::uint64_t>();
-    query.trace_time = in.little<std::int64_t>();
+    query.time = in.little<std::int64_t>();
     query.due = in.little<std::int64_t>();
     query.connection = in.little<std::uint64_t>();
     query.source_id = in.little<std::uint32_t>();

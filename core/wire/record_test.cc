@@ -25,7 +25,7 @@ const std::vector<std::uint8_t> kMessage(29, 0x5a);
 
 Query query(const char* source, const char* destination) {
     return {.sequence = 1'234'567'890'123,
-            .trace_time = 1'475'762'151'394'929'001,
+            .time = 1'475'762'151'394'929'001,
             .due = 17'000'001,
             .source = *Endpoint::parse(source),
             .destination = *Endpoint::parse(destination),
@@ -36,7 +36,7 @@ Query query(const char* source, const char* destination) {
 }
 
 auto fields(const Query& query) {
-    return std::tie(query.sequence, query.trace_time, query.due, query.source, query.destination,
+    return std::tie(query.sequence, query.time, query.due, query.source, query.destination,
                     query.source_id, query.connection, query.transport);
 }
 
@@ -152,7 +152,7 @@ TEST(RecordSkimmer, SeesWhatTheReaderSees) {
     while (skimmer.next(view)) {
         ASSERT_TRUE(reader.next(out));
         EXPECT_EQ(view.sequence(), out.sequence);
-        EXPECT_EQ(view.trace_time(), out.trace_time);
+        EXPECT_EQ(view.trace_time(), out.time);
         EXPECT_EQ(view.due(), out.due);
         EXPECT_EQ(view.source_id(), out.source_id);
         EXPECT_EQ(view.source(), out.source.address);

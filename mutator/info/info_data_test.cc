@@ -26,8 +26,8 @@ TEST(InfoData, TheRootMinuteIsAsTsharkSeesIt) {
     TraceInfo info;
     trace::Reader reader(
         path, {.handshakes = [&info](const trace::TcpHandshake& times) { info.add(times); }});
-    for (trace::Message message; reader.next(message);) {
-        info.add(message);
+    for (Query query; reader.next(query);) {
+        info.add(query);
     }
     info.finish();
     const TraceFigures& f = info.figures();

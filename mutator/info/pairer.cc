@@ -38,52 +38,52 @@ size_t Pairer::KeyHash::operator()(const Key& key) const noexcept {
 Pairer::Pairer(const PairerOptions& options, Sink sink)
     : options_(options), sink_(std::move(sink)) {}
 
-Pairer::Key Pairer::key_of(const trace::Message& message) {
-    Key key{message.source, message.destination, message.connection, 0, message.transport};
-    if (message.response) {
+Pairer::Key Pairer::key_of(const Query& query) {
+    Key key{query.source, query.destination, query.connection, 0, query.transport};
+    if (query.is_response()) {
         std::swap(key.client, key.server);
     }
-    if (const auto header = parse_header(message.bytes)) {
+    if (const auto header = parse_header(query.message)) {
         key.id = header->id;
     }
     return key;
 }
 
-void Pairer::add(const trace::Message& message) {
-    latest_ = std::max(latest_, message.time);
+void Pairer::add(const Query& query) {
+    latest_ = std::max(latest_, query.time);
     close_old();
-    if (message.response) {
-        add_response(message);
+    if (query.is_response()) {
+        add_response(query);
     } else {
-        add_query(message);
+        add_query(query);
     }
 }
 
-void Pairer::add_query(const trace::Message& message) {
-    Open open{.key = key_of(message), .exchange = {}};
+void Pairer::add_query(const Query& query) {
+    Open open{.key = key_of(query), .exchange = {}};
     open.exchange.sequence = counts_.queries++;
-    open.exchange.query_time = message.time;
-    open.exchange.transport = message.transport;
-    open.exchange.query.assign(message.bytes.begin(), message.bytes.end());
-    held_ += message.bytes.size();
+    open.exchange.query_time = query.time;
+    open.exchange.transport = query.transport;
+    open.exchange.query.assign(query.message.begin(), query.message.end());
+    held_ += query.message.size();
     open_.push_back(std::move(open));
     if (early_.empty() || !match_early(open_.back())) {
         index_[open_.back().key].push_back(open_.back().exchange.sequence);
     }
 }
 
-void Pairer::add_response(const trace::Message& message) {
+void Pairer::add_response(const Query& query) {
     ++counts_.responses;
-    const Key key = key_of(message);
-    if (match(key, message.time, message.bytes)) {
+    const Key key = key_of(query);
+    if (match(key, query.time, query.message)) {
         return;
     }
-    drop_early(message.time - options_.skew);
+    drop_early(query.time - options_.skew);
     if (early_.size() == kMostEarly) {
         early_.pop_front();
         ++counts_.unmatched_responses;
     }
-    early_.push_back({key, message.time, {message.bytes.begin(), message.bytes.end()}});
+    early_.push_back({key, query.time, {query.message.begin(), query.message.end()}});
 }
 
 bool Pairer::match(const Key& key, Nanoseconds time, Bytes reply) {

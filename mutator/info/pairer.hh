@@ -57,7 +57,7 @@ public:
     Pairer(const PairerOptions& options, Sink sink);
 
     /// The trace's next message; its bytes are copied where they are needed later.
-    void add(const trace::Message& message);
+    void add(const Query& query);
 
     /// Closes every open query.
     void finish();
@@ -93,9 +93,9 @@ private:
 
     using OpenList = std::vector<std::uint64_t>; ///< sequence numbers, oldest first
 
-    static Key key_of(const trace::Message& message);
-    void add_query(const trace::Message& message);
-    void add_response(const trace::Message& message);
+    static Key key_of(const Query& query);
+    void add_query(const Query& query);
+    void add_response(const Query& query);
     bool match(const Key& key, Nanoseconds time, Bytes reply);
     bool match_early(const Open& open);
     void drop_early(Nanoseconds before);

@@ -24,23 +24,21 @@ Endpoint endpoint(bool v6, const char* v4_text, const char* v6_text) {
     return Endpoint::parse(v6 ? v6_text : v4_text).value_or(Endpoint{});
 }
 
-trace::Message message_of(Cursor& in) {
-    constexpr size_t kHeader = 12;
+Query message_of(Cursor& in) {
     const unsigned flags = in.u8();
     const auto time = static_cast<Nanoseconds>(in.little<std::uint64_t>());
     const size_t size = in.little<std::uint16_t>();
     const bool v6 = (flags & 4U) != 0;
-    trace::Message out{.time = time,
-                       .source = endpoint(v6, "192.0.2.1:1024", "[2001:db8::1]:1024"),
-                       .destination = endpoint(v6, "198.51.100.1:53", "[2001:db8:1::1]:53"),
-                       .transport = (flags & 1U) != 0 ? Transport::kTcp : Transport::kUdp,
-                       .connection = flags & 1U,
-                       .bytes = in.take(std::min(size, in.left()))};
+    Query out{.time = time,
+              .source = endpoint(v6, "192.0.2.1:1024", "[2001:db8::1]:1024"),
+              .destination = endpoint(v6, "198.51.100.1:53", "[2001:db8:1::1]:53"),
+              .connection = flags & 1U,
+              .transport = (flags & 1U) != 0 ? Transport::kTcp : Transport::kUdp,
+              .message = in.take(std::min(size, in.left()))};
     out.source.port = static_cast<std::uint16_t>(out.source.port + (flags & 8U));
     if ((flags & 2U) != 0) {
         std::swap(out.source, out.destination);
     }
-    out.response = out.bytes.size() >= kHeader && (out.bytes[2] & 0x80U) != 0;
     return out;
 }
 
@@ -50,11 +48,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
     Cursor in({data, size});
     mutator::TraceInfo info;
     while (in.left() > 0) {
-        const trace::Message message = message_of(in);
-        if (!in.ok() || message.bytes.size() < 12 || !is_trace_time(message.time)) {
+        const Query query = message_of(in);
+        if (!in.ok() || query.message.size() < 12 || !is_trace_time(query.time)) {
             break; // a reader has none of them
         }
-        info.add(message);
+        info.add(query);
     }
     info.finish();
     const mutator::FileFacts file{

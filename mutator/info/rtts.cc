@@ -15,21 +15,21 @@
 
 namespace reprise::mutator {
 
-void SourceRtts::add(const trace::Message& message) {
-    if (message.response || message.closes) {
+void SourceRtts::add(const Query& query) {
+    if (query.is_response() || query.is_close()) {
         return;
     }
     ++queries_;
-    if (message.rtt_class == 0) {
+    if (query.rtt_class == 0) {
         ++without_;
         return;
     }
-    const IpAddress& source = message.source.address;
-    const auto [at, fresh] = classes_.try_emplace(source, Class{.ms = message.rtt_class});
+    const IpAddress& source = query.source.address;
+    const auto [at, fresh] = classes_.try_emplace(source, Class{.ms = query.rtt_class});
     Class& known = at->second;
     if (fresh) {
         order_.push_back(source);
-    } else if (known.ms != message.rtt_class && !known.conflicting) {
+    } else if (known.ms != query.rtt_class && !known.conflicting) {
         known.conflicting = true;
         ++conflicting_;
     }
@@ -47,8 +47,8 @@ int run_rtts(const RttsOptions& options) {
     trace::Reader reader(options.trace, {.ports = options.ports});
     SourceRtts found;
     Progress progress("rtts", check_interrupt);
-    for (trace::Message message; reader.next(message);) {
-        found.add(message);
+    for (Query query; reader.next(query);) {
+        found.add(query);
         progress.tick(found.queries(), reader.share_read());
     }
     if (found.sources() == 0) {

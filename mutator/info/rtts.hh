@@ -22,7 +22,7 @@ struct RttsOptions {
 /// about 100 bytes for each of them.
 class SourceRtts {
 public:
-    void add(const trace::Message& message);
+    void add(const Query& query);
 
     /// Rows `ADDRESS rtt_ms`, tab-separated, in order of appearance; behind a line that names them.
     [[nodiscard]] std::string table() const;

@@ -27,8 +27,8 @@ TEST(SharedData, RealMinute) {
     }
     trace::Reader reader(path);
     TraceInfo info;
-    for (trace::Message message; reader.next(message);) {
-        info.add(message);
+    for (Query query; reader.next(query);) {
+        info.add(query);
     }
     info.finish();
     const TraceFigures& figures = info.figures();

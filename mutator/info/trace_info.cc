@@ -88,17 +88,17 @@ TraceInfo::TraceInfo()
           }
       }) {}
 
-void TraceInfo::add(const trace::Message& message) {
-    count(figures_.all, message.response);
-    count(figures_.transports[std::string(transport_name(message.transport))], message.response);
-    const bool ipv4 = message.source.address.is_v4();
-    count(ipv4 ? figures_.ipv4 : figures_.ipv6, message.response);
-    if (message.response) {
-        add_response(message);
+void TraceInfo::add(const Query& query) {
+    count(figures_.all, query.is_response());
+    count(figures_.transports[std::string(transport_name(query.transport))], query.is_response());
+    const bool ipv4 = query.source.address.is_v4();
+    count(ipv4 ? figures_.ipv4 : figures_.ipv6, query.is_response());
+    if (query.is_response()) {
+        add_response(query);
     } else {
-        add_query(message);
+        add_query(query);
     }
-    pairer_.add(message);
+    pairer_.add(query);
 }
 
 void TraceInfo::add_time(Nanoseconds time) {
@@ -113,29 +113,28 @@ void TraceInfo::add_time(Nanoseconds time) {
     figures_.bins.add(time);
 }
 
-void TraceInfo::add_query(const trace::Message& message) {
-    add_time(message.time);
-    ++figures_.sources[message.source.address];
-    if (const auto header = parse_header(message.bytes)) {
+void TraceInfo::add_query(const Query& query) {
+    add_time(query.time);
+    ++figures_.sources[query.source.address];
+    if (const auto header = parse_header(query.message)) {
         ++figures_.opcodes[header->opcode()];
         figures_.recursion_desired += (header->flags & 0x0100U) != 0 ? 1U : 0U;
     }
-    add_question(message);
+    add_question(query);
     figures_.retransmits +=
-        retransmits_.repeats(message.time, message.transport, message.source, message.bytes) ? 1U
-                                                                                             : 0U;
-    if (const auto edns = parse_edns(message.bytes)) {
+        retransmits_.repeats(query.time, query.transport, query.source, query.message) ? 1U : 0U;
+    if (const auto edns = parse_edns(query.message)) {
         ++figures_.edns;
         figures_.dnssec_ok += edns->dnssec_ok ? 1U : 0U;
         ++figures_.edns_sizes[edns->udp_size];
     }
-    if (message.connection != 0) {
-        figures_.connections.add(message.connection);
+    if (query.connection != 0) {
+        figures_.connections.add(query.connection);
     }
 }
 
-void TraceInfo::add_question(const trace::Message& message) {
-    const auto question = parse_question(message.bytes);
+void TraceInfo::add_question(const Query& query) {
+    const auto question = parse_question(query.message);
     if (!question) {
         ++figures_.no_question;
         return;
@@ -145,9 +144,9 @@ void TraceInfo::add_question(const trace::Message& message) {
         {reinterpret_cast<const char*>(question->name.data()), question->name.size()});
 }
 
-void TraceInfo::add_response(const trace::Message& message) {
-    ++figures_.rcodes[full_rcode(message.bytes)];
-    const auto header = parse_header(message.bytes);
+void TraceInfo::add_response(const Query& query) {
+    ++figures_.rcodes[full_rcode(query.message)];
+    const auto header = parse_header(query.message);
     figures_.truncated += header && header->truncated() ? 1U : 0U;
 }
 

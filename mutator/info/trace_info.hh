@@ -122,7 +122,7 @@ class TraceInfo {
 public:
     TraceInfo();
 
-    void add(const trace::Message& message);
+    void add(const Query& query);
 
     /// For ReaderOptions::handshakes.
     void add(const trace::TcpHandshake& times) { figures_.handshakes.add(times); }
@@ -132,9 +132,9 @@ public:
     [[nodiscard]] const TraceFigures& figures() const { return figures_; }
 
 private:
-    void add_query(const trace::Message& message);
-    void add_question(const trace::Message& message);
-    void add_response(const trace::Message& message);
+    void add_query(const Query& query);
+    void add_question(const Query& query);
+    void add_response(const Query& query);
     void add_time(Nanoseconds time);
 
     TraceFigures figures_;

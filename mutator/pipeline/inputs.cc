@@ -3,11 +3,11 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "core/trace/batch.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/merge.hh"
 #include "core/trace/reader.hh"
 #include "mutator/output/output_file.hh"
-#include "mutator/rules/engine/batch.hh"
 
 #include <fmt/format.h>
 
@@ -40,21 +40,16 @@ trace::FeedOptions feed_options(const InputOptions& options, unsigned threads) {
             .threads = threads};
 }
 
-/// The bytes belong to one item of one job, whose stages take turns.
-std::span<std::uint8_t> writable(Bytes bytes) {
-    return {const_cast<std::uint8_t*>(bytes.data()), bytes.size()};
-}
-
 /// The message's bytes for as long as the job lives.
-std::span<std::uint8_t> memory_of(const trace::Merge::Found& found, BatchJob& job) {
-    job.message_bytes += found.message.bytes.size();
+Bytes memory_of(const trace::Merge::Found& found, BatchJob& job) {
+    job.message_bytes += found.query.message.size();
     if (found.memory == nullptr) {
-        return job.batch.copy(found.message.bytes);
+        return job.batch.copy(found.query.message);
     }
     if (job.memory.empty() || job.memory.back() != *found.memory) {
         job.memory.push_back(*found.memory);
     }
-    return writable(found.message.bytes);
+    return found.query.message;
 }
 
 } // namespace
@@ -94,7 +89,7 @@ bool Inputs::fill(BatchJob& job) {
             take(found, job);
             break;
         case trace::Merge::Step::kStarved:
-            return feed_.waits_for_pipe() && !job.batch.items.empty();
+            return feed_.waits_for_pipe() && !job.batch.queries.empty();
         case trace::Merge::Step::kEnd:
             if (!next_lap(job.batch)) {
                 job.last = ended_ = true;
@@ -106,43 +101,35 @@ bool Inputs::fill(BatchJob& job) {
 }
 
 void Inputs::take(const trace::Merge::Found& found, BatchJob& job) {
-    const trace::Message& message = found.message;
-    Item item{.time = message.time,
-              .source = message.source,
-              .destination = message.destination,
-              .connection = message.connection == 0 ? 0 : message.connection + connections_,
-              .transport = message.transport,
-              .rtt_class = message.rtt_class,
-              .idle_class = message.idle_class,
-              .message = {}};
-    last_connection_ = std::max(last_connection_, message.connection);
-    if (message.closes) {
-        take_close(item, job.batch);
+    Query query = found.query;
+    last_connection_ = std::max(last_connection_, query.connection);
+    query.connection += query.connection == 0 ? 0 : connections_;
+    query.time = clock_.shifted(query.time);
+    if (query.is_close()) {
+        take_close(query, job.batch);
         return;
     }
     flush_closes(job.batch, kNever);
-    item.time = clock_.shifted(message.time);
-    clock_.note(item.time);
-    item.message = memory_of(found, job);
-    job.batch.items.push_back(item);
+    clock_.note(query.time);
+    query.message = memory_of(found, job);
+    job.batch.queries.push_back(query);
     progress_.tick(++counts_.queries, share_read());
 }
 
-void Inputs::take_close(Item& item, Batch& batch) {
+void Inputs::take_close(const Query& query, Batch& batch) {
     ++counts_.closes;
-    item.time = clock_.shifted(item.time);
     if (laps_ > 1) {
-        closes_.push_back(item);
+        closes_.push_back(query);
     } else {
-        batch.items.push_back(item);
+        batch.queries.push_back(query);
     }
 }
 
 /// Closes behind a lap's last query come before the next lap's first one.
 void Inputs::flush_closes(Batch& batch, Nanoseconds latest) {
-    for (Item& item : closes_) {
-        item.time = std::min(item.time, latest);
-        batch.items.push_back(item);
+    for (Query& query : closes_) {
+        query.time = std::min(query.time, latest);
+        batch.queries.push_back(query);
     }
     closes_.clear();
 }

@@ -3,12 +3,12 @@
 
 #include "core/base/clock.hh"
 #include "core/base/progress.hh"
+#include "core/trace/batch.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/lap_clock.hh"
 #include "core/trace/merge.hh"
 #include "core/trace/reader.hh"
-#include "mutator/rules/engine/batch.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -21,8 +21,8 @@ namespace reprise::mutator {
 /// A batch on its way from the inputs to the output, with what belongs to it.
 struct BatchJob {
     Batch batch;
-    /// Messages of the batch's items lie here or in the batch. Each is in one item only, so rules
-    /// may change it in its place.
+    /// Messages of the batch's queries lie here or in the batch. Each is in one query only, so
+    /// rules may change it in its place.
     std::vector<std::shared_ptr<const trace::Chunk>> memory;
     size_t message_bytes = 0; ///< as read
     std::string bytes;        ///< of the output, once encoded
@@ -32,7 +32,7 @@ struct BatchJob {
     static constexpr size_t kBytes = 4UL << 20U; ///< of messages in a full batch of large ones
 
     [[nodiscard]] bool full() const {
-        return batch.items.size() >= Batch::kQueries || message_bytes >= kBytes;
+        return batch.queries.size() >= Batch::kQueries || message_bytes >= kBytes;
     }
 
     /// Empty again; memory is kept for the next use.
@@ -86,7 +86,7 @@ public:
 private:
     bool next_lap(Batch& batch);
     void take(const trace::Merge::Found& found, BatchJob& job);
-    void take_close(Item& item, Batch& batch);
+    void take_close(const Query& query, Batch& batch);
     void flush_closes(Batch& batch, Nanoseconds latest);
     [[nodiscard]] double share_read() const;
 
@@ -99,7 +99,7 @@ private:
     trace::LapClock clock_;
     std::uint64_t connections_ = 0;     ///< numbers used by the laps before
     std::uint64_t last_connection_ = 0; ///< greatest number of this lap
-    std::vector<Item> closes_;          ///< behind the latest query, in a run of several laps
+    std::vector<Query> closes_;         ///< behind the latest query, in a run of several laps
     Progress progress_;
     InputCounts counts_;
 };

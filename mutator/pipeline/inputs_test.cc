@@ -293,7 +293,7 @@ TEST_F(InputsTest, APipeIsNotWaitedFor) {
                 read();
             }
         }
-        EXPECT_THAT(job.batch.items, SizeIs(1));
+        EXPECT_THAT(job.batch.queries, SizeIs(1));
         EXPECT_TRUE(job.flush);
         EXPECT_FALSE(job.last);
     }

@@ -2,11 +2,11 @@
 // Captures made by hand, and what mutating them yields, for the tests of `mutate`.
 
 #include "core/base/clock.hh"
+#include "core/trace/batch.hh"
 #include "core/trace/reader.hh"
 #include "core/trace/test_packets.hh"
 #include "mutator/pipeline/inputs.hh"
 #include "mutator/pipeline/pipeline.hh"
-#include "mutator/rules/engine/batch.hh"
 
 #include <fmt/format.h>
 
@@ -55,10 +55,10 @@ using Lines = std::vector<std::string>;
 inline Lines read_lines(const std::string& path) {
     trace::Reader reader(path, {.closes = true});
     Lines lines;
-    for (trace::Message m; reader.next(m);) {
-        if (!m.response) {
+    for (Query m; reader.next(m);) {
+        if (!m.is_response()) {
             lines.push_back(
-                line_of(m.time, m.source, m.destination, m.transport, m.connection, m.bytes));
+                line_of(m.time, m.source, m.destination, m.transport, m.connection, m.message));
         }
     }
     return lines;
@@ -70,9 +70,9 @@ public:
     explicit CollectStage(Lines& lines) : lines_(&lines) {}
 
     void run(BatchJob& job) override {
-        for (const Item& item : job.batch.items) {
-            lines_->push_back(line_of(item.time, item.source, item.destination, item.transport,
-                                      item.connection, item.message));
+        for (const Query& query : job.batch.queries) {
+            lines_->push_back(line_of(query.time, query.source, query.destination, query.transport,
+                                      query.connection, query.message));
         }
     }
 

@@ -37,7 +37,7 @@ protected:
     /// From 198.18.0.1:4000 to 192.0.2.53:53, a millisecond after the one before.
     Query query(Transport transport, std::uint64_t connection) {
         now_ += kMillisecond;
-        return {.trace_time = now_,
+        return {.time = now_,
                 .source = end("198.18.0.1", 4000),
                 .destination = end("192.0.2.53", 53),
                 .connection = connection,
@@ -50,8 +50,8 @@ protected:
         if (query.message.empty() && query.connection == 0) {
             return;
         }
-        put_.push_back(test::line_of(query.trace_time, query.source, query.destination,
-                                     query.transport, query.connection, query.message));
+        put_.push_back(test::line_of(query.time, query.source, query.destination, query.transport,
+                                     query.connection, query.message));
     }
 
     void put_close(std::uint64_t connection) {
@@ -91,7 +91,7 @@ TEST_F(PcapEncoderTest, ConnectionsKeepTheirQueriesTogether) {
     put(query(Transport::kTcp, 1));
     put_close(1);
     put(query(Transport::kTcp, 3)); // the ports of the first again
-    other.trace_time = now_ + 1;
+    other.time = now_ + 1;
     put(other);
     EXPECT_EQ(read_back(), put_);
 }
@@ -171,7 +171,7 @@ TEST_F(PcapEncoderTest, WhatACaptureCannotHold) {
     mixed.source = end("2001:db8::1", 1);
     EXPECT_THROW(put(mixed), Error);
     Query early = query(Transport::kUdp, 0);
-    early.trace_time = -1;
+    early.time = -1;
     EXPECT_THROW(put(early), Error);
 }
 

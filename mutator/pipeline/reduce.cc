@@ -47,10 +47,10 @@ public:
     }
 
     void add(const trace::Packet& packet) {
-        trace::Message message;
-        switch (trace::sort_packet(packet, ports_, tally_, message)) {
+        Query query;
+        switch (trace::sort_packet(packet, ports_, tally_, query)) {
         case trace::Sorted::kMessage:
-            add_message(message);
+            add_message(query);
             break;
         case trace::Sorted::kAssembler:
             ++kept_.packets;
@@ -82,17 +82,12 @@ public:
 
 private:
     /// Made anew, so that IP options and padding go too.
-    void add_message(const trace::Message& message) {
-        if (message.response) {
+    void add_message(const Query& query) {
+        if (query.is_response()) {
             ++kept_.responses;
             return;
         }
         ++kept_.queries;
-        Query query;
-        query.trace_time = message.time;
-        query.source = message.source;
-        query.destination = message.destination;
-        query.message = message.bytes;
         encoder_.encode(query, out_);
     }
 

@@ -17,15 +17,15 @@ namespace reprise::mutator {
 SurveyStage::SurveyStage(std::vector<Rule*> rules) : rules_(std::move(rules)) {}
 
 void SurveyStage::run(BatchJob& job) {
-    for (const Item& item : job.batch.items) {
+    for (const Query& query : job.batch.queries) {
         for (Rule* rule : rules_) {
-            rule->survey(item);
+            rule->survey(query);
         }
     }
 }
 
 void RuleStage::run(BatchJob& job) {
-    if (!job.batch.items.empty()) {
+    if (!job.batch.queries.empty()) {
         rule_->apply(job.batch);
     }
     last_ = job.last;
@@ -50,28 +50,29 @@ void RuleStage::end_piece(BatchJob& job) {
 EncodeStage::EncodeStage(std::unique_ptr<trace::QueryEncoder> encoder, OutputCounts& counts)
     : encoder_(std::move(encoder)), counts_(&counts) {}
 
-void EncodeStage::count(const Item& item) {
-    if (item.connection > trace::kMaxConnection) {
+void EncodeStage::count(const Query& query) {
+    if (query.connection > trace::kMaxConnection) {
         throw Error(fmt::format("connection {} is beyond {}, the greatest number that a trace can "
                                 "have; number the inputs' connections from 1",
-                                item.connection, trace::kMaxConnection));
+                                query.connection, trace::kMaxConnection));
     }
-    if (item.is_close()) {
+    if (query.is_close()) {
         ++closes_;
         return;
     }
     ++counts_->queries;
-    counts_->out_of_order += item.time < last_ ? 1U : 0U;
-    last_ = item.time;
+    counts_->out_of_order += query.time < last_ ? 1U : 0U;
+    last_ = query.time;
 }
 
 void EncodeStage::run(BatchJob& job) {
     if (!std::exchange(begun_, true)) {
         encoder_->begin(job.bytes);
     }
-    for (const Item& item : job.batch.items) {
-        encoder_->encode(query_of(item, counts_->queries), job.bytes);
-        count(item);
+    for (Query& query : job.batch.queries) {
+        query.sequence = counts_->queries;
+        encoder_->encode(query, job.bytes);
+        count(query);
     }
     counts_->losses = encoder_->losses();
     counts_->closes = closes_ - counts_->losses.closes_left_out;

@@ -58,7 +58,7 @@ public:
     void run(BatchJob& job) override;
 
 private:
-    void count(const Item& item);
+    void count(const Query& query);
 
     std::unique_ptr<trace::QueryEncoder> encoder_;
     OutputCounts* counts_;

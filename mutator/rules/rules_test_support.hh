@@ -19,7 +19,7 @@
 // NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
 namespace reprise::mutator {
 
-/// An item that owns its message.
+/// A query that owns its message.
 struct Owned {
     Nanoseconds time = 0;
     Endpoint source;
@@ -67,25 +67,25 @@ inline std::unique_ptr<Rule> make_rule(const std::string& kind, const std::strin
 inline void fill(Batch& batch, const std::vector<Owned>& trace, size_t from, size_t count) {
     batch.clear();
     for (size_t i = from; i < std::min(from + count, trace.size()); ++i) {
-        Item item;
-        item.time = trace[i].time;
-        item.source = trace[i].source;
-        item.destination = trace[i].destination;
-        item.connection = trace[i].connection;
-        item.transport = trace[i].transport;
-        item.message = batch.copy(trace[i].message);
-        batch.items.push_back(item);
+        Query query;
+        query.time = trace[i].time;
+        query.source = trace[i].source;
+        query.destination = trace[i].destination;
+        query.connection = trace[i].connection;
+        query.transport = trace[i].transport;
+        query.message = batch.copy(trace[i].message);
+        batch.queries.push_back(query);
     }
 }
 
 inline void take(const Batch& batch, std::vector<Owned>& out) {
-    for (const Item& item : batch.items) {
-        out.push_back({.time = item.time,
-                       .source = item.source,
-                       .destination = item.destination,
-                       .connection = item.connection,
-                       .transport = item.transport,
-                       .message = {item.message.begin(), item.message.end()}});
+    for (const Query& query : batch.queries) {
+        out.push_back({.time = query.time,
+                       .source = query.source,
+                       .destination = query.destination,
+                       .connection = query.connection,
+                       .transport = query.transport,
+                       .message = {query.message.begin(), query.message.end()}});
     }
 }
 
@@ -95,8 +95,8 @@ inline std::vector<Owned> run(Rule& rule, const std::vector<Owned>& trace, size_
     Batch batch;
     if (rule.surveys()) {
         fill(batch, trace, 0, trace.size());
-        for (const Item& item : batch.items) {
-            rule.survey(item);
+        for (const Query& query : batch.queries) {
+            rule.survey(query);
         }
     }
     for (size_t from = 0; from < trace.size(); from += cut) {

@@ -54,8 +54,8 @@ protected:
     TraceFigures read_back() {
         trace::Reader reader(path_);
         TraceInfo info;
-        for (trace::Message message; reader.next(message);) {
-            info.add(message);
+        for (Query query; reader.next(query);) {
+            info.add(query);
         }
         info.finish();
         return info.figures();
@@ -116,8 +116,8 @@ TEST_F(ProfilesTest, SynGapsAreExact) {
         make(options);
         trace::Reader reader(path_);
         Nanoseconds expected = 1'704'067'200 * kSecond;
-        for (trace::Message message; reader.next(message); expected += gap) {
-            ASSERT_EQ(message.time, expected) << name;
+        for (Query query; reader.next(query); expected += gap) {
+            ASSERT_EQ(query.time, expected) << name;
         }
     }
 }
@@ -126,8 +126,8 @@ TEST_F(ProfilesTest, SynNamesAreUnique) {
     make(profile_options("syn-0"));
     trace::Reader reader(path_);
     std::set<std::string> names;
-    for (trace::Message message; reader.next(message);) {
-        const std::string name = name_text(parse_question(message.bytes)->name);
+    for (Query query; reader.next(query);) {
+        const std::string name = name_text(parse_question(query.message)->name);
         ASSERT_TRUE(name.ends_with(".example.com."));
         ASSERT_TRUE(names.insert(name).second);
     }
@@ -188,8 +188,8 @@ TEST_F(ProfilesTest, RecursiveIsLikeRec17) {
     EXPECT_EQ(figures.recursion_desired, figures.all.queries);
     trace::Reader reader(path_);
     std::map<std::string, double> names;
-    for (trace::Message message; reader.next(message);) {
-        names[name_text(parse_question(message.bytes)->name)] += 1;
+    for (Query query; reader.next(query);) {
+        names[name_text(parse_question(query.message)->name)] += 1;
     }
     EXPECT_EQ(names.size(), 4U);
     EXPECT_NEAR(names["a.example."] / names["b.example."], 2, 0.15);

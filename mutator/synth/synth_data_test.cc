@@ -20,8 +20,8 @@ namespace {
 TraceFigures figures_of(const std::string& path) {
     trace::Reader reader(path);
     TraceInfo info;
-    for (trace::Message message; reader.next(message);) {
-        info.add(message);
+    for (Query query; reader.next(query);) {
+        info.add(query);
     }
     info.finish();
     return info.figures();

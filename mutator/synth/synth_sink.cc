@@ -28,8 +28,7 @@ SynthSink::SynthSink(const std::string& path, trace::OutputForm form)
 }
 
 bool SynthSink::is_later(const Waiting& a, const Waiting& b) {
-    return a.query.trace_time != b.query.trace_time ? a.query.trace_time > b.query.trace_time
-                                                    : a.order > b.order;
+    return a.query.time != b.query.time ? a.query.time > b.query.time : a.order > b.order;
 }
 
 // Of a connection's segments only the client's queries and its FIN are in the forms that hold
@@ -41,7 +40,7 @@ void SynthSink::segment(Nanoseconds time, std::uint64_t number, const trace::Tcp
     }
     Waiting waiting;
     waiting.order = order_++;
-    waiting.query.trace_time = time;
+    waiting.query.time = time;
     if (capture_) {
         trace::build_tcp(waiting.bytes, segment);
     } else {
@@ -58,7 +57,7 @@ void SynthSink::segment(Nanoseconds time, std::uint64_t number, const trace::Tcp
 
 void SynthSink::write(const Waiting& waiting) {
     if (capture_) {
-        trace::append_packet(out_, waiting.query.trace_time, waiting.bytes);
+        trace::append_packet(out_, waiting.query.time, waiting.bytes);
     } else {
         Query query = waiting.query;
         query.message = waiting.bytes;
@@ -81,7 +80,7 @@ void SynthSink::datagram(Nanoseconds time, const Endpoint& from, const Endpoint&
                          Bytes message) {
     Query query;
     query.sequence = sequence_++;
-    query.trace_time = time;
+    query.time = time;
     query.source = from;
     query.destination = to;
     query.message = message;
@@ -90,7 +89,7 @@ void SynthSink::datagram(Nanoseconds time, const Endpoint& from, const Endpoint&
 }
 
 void SynthSink::write_until(Nanoseconds time) {
-    while (!waiting_.empty() && waiting_.front().query.trace_time <= time) {
+    while (!waiting_.empty() && waiting_.front().query.time <= time) {
         std::ranges::pop_heap(waiting_, is_later);
         write(waiting_.back());
         waiting_.pop_back();

@@ -31,10 +31,10 @@ void make(SynthSink& sink, const SynthOptions& options) {
 std::vector<Row> rows(const std::string& path) {
     std::vector<Row> out;
     trace::Reader reader(path, {.closes = true});
-    for (trace::Message message; reader.next(message);) {
-        out.emplace_back(message.time, message.source.text(), message.destination.text(),
-                         message.transport, message.connection, message.closes,
-                         std::vector<std::uint8_t>(message.bytes.begin(), message.bytes.end()));
+    for (Query query; reader.next(query);) {
+        out.emplace_back(query.time, query.source.text(), query.destination.text(), query.transport,
+                         query.connection, query.is_close(),
+                         std::vector<std::uint8_t>(query.message.begin(), query.message.end()));
     }
     EXPECT_EQ(reader.trouble(), "");
     return out;

@@ -36,8 +36,8 @@ protected:
     TraceFigures read_back() {
         trace::Reader reader(path_);
         TraceInfo info;
-        for (trace::Message message; reader.next(message);) {
-            info.add(message);
+        for (Query query; reader.next(query);) {
+            info.add(query);
         }
         info.finish();
         EXPECT_EQ(reader.trouble(), "");
@@ -166,14 +166,14 @@ TEST_F(SynthTest, ConnectionsAreWholeWhereAClientHasMany) {
     options.tcp_queries = 1;
     const SynthCounts counts = make(options);
     trace::Reader reader(path_, {.closes = true});
-    std::uint64_t first = 0;
+    std::set<std::uint64_t> connections;
     std::uint64_t closes = 0;
-    for (trace::Message message; reader.next(message);) {
-        first += message.first_in_connection ? 1U : 0U;
-        closes += message.closes ? 1U : 0U;
+    for (Query query; reader.next(query);) {
+        connections.insert(query.connection);
+        closes += query.is_close() ? 1U : 0U;
     }
     EXPECT_TRUE(reader.counters().empty()) << reader.counters().begin()->first;
-    EXPECT_EQ(first, counts.connections);
+    EXPECT_EQ(connections.size(), counts.connections);
     EXPECT_EQ(closes, counts.connections);
 }
 
@@ -192,15 +192,15 @@ TEST_F(SynthTest, MessagesAreWellFormed) {
     options.server = "203.0.113.9";
     make(options);
     trace::Reader reader(path_);
-    for (trace::Message message; reader.next(message);) {
-        ASSERT_EQ(message.destination.port, 53);
-        ASSERT_EQ(message.destination.address.text(),
-                  message.source.address.is_v4() ? "203.0.113.9" : "2001:db8::53");
-        const auto question = parse_question(message.bytes);
+    for (Query query; reader.next(query);) {
+        ASSERT_EQ(query.destination.port, 53);
+        ASSERT_EQ(query.destination.address.text(),
+                  query.source.address.is_v4() ? "203.0.113.9" : "2001:db8::53");
+        const auto question = parse_question(query.message);
         ASSERT_TRUE(question);
         ASSERT_EQ(question->dns_class, 1);
-        const size_t opt = parse_edns(message.bytes) ? 11 : 0;
-        ASSERT_EQ(message.bytes.size(), kDnsHeaderSize + question->raw.size() + opt);
+        const size_t opt = parse_edns(query.message) ? 11 : 0;
+        ASSERT_EQ(query.message.size(), kDnsHeaderSize + question->raw.size() + opt);
     }
 }
 

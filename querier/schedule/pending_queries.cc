@@ -32,7 +32,7 @@ std::uint32_t PendingQueries::take(const Query& query) {
     }
     PendingQuery& pending = queries_[index];
     pending.record.sequence = query.sequence;
-    pending.record.trace_time = query.trace_time;
+    pending.record.trace_time = query.time;
     pending.record.source = query.source_id;
     pending.record.transport = pending.transport = query.transport;
     pending.traced = query.connection;

@@ -73,7 +73,7 @@ inline Query make_query(std::uint64_t sequence, Nanoseconds offset, Bytes messag
                         std::uint8_t family = 4) {
     Query query;
     query.sequence = sequence;
-    query.trace_time = 1'500'000'000 * kSecond + offset;
+    query.time = 1'500'000'000 * kSecond + offset;
     query.due = offset;
     query.source.address.family = family;
     query.source.address.bytes = {10, static_cast<std::uint8_t>(source >> 16U),

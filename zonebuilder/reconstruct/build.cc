@@ -40,12 +40,12 @@ public:
     Observer(Observations& seen, CaptureCounts& counts)
         : seen_(seen), counts_(counts), reader_(seen.names(), seen.contents()) {}
 
-    void take(const trace::Message& message) {
-        if (message.response) {
-            take_response(message);
+    void take(const Query& query) {
+        if (query.is_response()) {
+            take_response(query);
         } else {
-            asked_.add(message.destination.address);
-            exchanges_.query(message);
+            asked_.add(query.destination.address);
+            exchanges_.query(query);
         }
     }
 
@@ -62,24 +62,24 @@ public:
     }
 
 private:
-    void take_response(const trace::Message& message) {
+    void take_response(const Query& query) {
         ++counts_.responses;
-        heard_.add(message.source.address);
-        const Asked asked = exchanges_.response(message);
+        heard_.add(query.source.address);
+        const Asked asked = exchanges_.response(query);
         if (asked == Asked::kNo) {
             ++counts_.unused["not_asked"];
             counts_.unasked.push_back(
-                {.server = seen_.server(message.source.address), .time = message.time});
+                {.server = seen_.server(query.source.address), .time = query.time});
             return;
         }
         counts_.without_query += asked == Asked::kUnknown ? 1 : 0;
-        if (const Unusable why = reader_.read(message.bytes, response_); why != Unusable::kNo) {
+        if (const Unusable why = reader_.read(query.message, response_); why != Unusable::kNo) {
             ++counts_.unused[reason(why)];
         } else if (response_.truncated) {
             ++counts_.unused["truncated"];
         } else {
             ++counts_.used;
-            seen_.add(response_, seen_.server(message.source.address), message.time);
+            seen_.add(response_, seen_.server(query.source.address), query.time);
         }
     }
 
@@ -105,7 +105,7 @@ CaptureCounts observe(const CaptureOptions& options, Observations& seen) {
     Progress progress("build");
     trace::Merge::Found found;
     while (feed.read(found)) {
-        observer.take(found.message);
+        observer.take(found.query);
         progress.tick(counts.responses, feed.share_read());
     }
     observer.finish();

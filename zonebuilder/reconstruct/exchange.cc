@@ -19,12 +19,11 @@
 namespace reprise::zonebuilder {
 namespace {
 
-std::uint64_t way_of(const Endpoint& client, const Endpoint& server,
-                     const trace::Message& message) {
+std::uint64_t way_of(const Endpoint& client, const Endpoint& server, const Query& query) {
     const std::hash<Endpoint> hash;
     const std::uint64_t ends = mix_bits(hash(client)) + mix_bits(hash(server) + kGoldenStep);
-    return mix_bits(ends + static_cast<std::uint64_t>(message.transport) +
-                    kGoldenStep * message.connection);
+    return mix_bits(ends + static_cast<std::uint64_t>(query.transport) +
+                    kGoldenStep * query.connection);
 }
 
 /// Without regard to case (RFC 4343), which some servers do not keep.
@@ -53,15 +52,15 @@ void Exchanges::forget(Nanoseconds now) {
     }
 }
 
-void Exchanges::query(const trace::Message& message) {
-    forget(message.time);
+void Exchanges::query(const Query& query) {
+    forget(query.time);
     ++queries_;
-    const Hash way = way_of(message.source, message.destination, message);
+    const Hash way = way_of(query.source, query.destination, query);
     now_.ways.find_or_add(key(way), 0);
-    now_.clients.find_or_add(key(client_of(message.source)), 0);
-    first_ = first_.value_or(message.time);
+    now_.clients.find_or_add(key(client_of(query.source)), 0);
+    first_ = first_.value_or(query.time);
     const auto fresh = static_cast<std::uint32_t>(now_.answered.size());
-    const auto asked = key(with_question(way, message.bytes));
+    const auto asked = key(with_question(way, query.message));
     const auto [id, added] = now_.asked.find_or_add(asked, fresh);
     if (added) { // a repeated query is one query with the one before
         const auto earlier = before_.asked.find(asked);
@@ -69,14 +68,14 @@ void Exchanges::query(const trace::Message& message) {
     }
     if (keep_) {
         now_.queries.resize(now_.answered.size());
-        now_.queries[id].assign(reinterpret_cast<const char*>(message.bytes.data()),
-                                message.bytes.size());
+        now_.queries[id].assign(reinterpret_cast<const char*>(query.message.data()),
+                                query.message.size());
     }
 }
 
-std::string_view Exchanges::query_of(const trace::Message& response) const {
+std::string_view Exchanges::query_of(const Query& response) const {
     const Hash way = way_of(response.destination, response.source, response);
-    const auto wanted = key(with_question(way, response.bytes));
+    const auto wanted = key(with_question(way, response.message));
     for (const Seen* seen : {&now_, &before_}) {
         if (const auto id = seen->asked.find(wanted); id && *id < seen->queries.size()) {
             return seen->queries[*id];
@@ -85,10 +84,10 @@ std::string_view Exchanges::query_of(const trace::Message& response) const {
     return {};
 }
 
-Asked Exchanges::response(const trace::Message& message) {
-    forget(message.time);
-    const Hash way = way_of(message.destination, message.source, message);
-    const auto wanted = key(with_question(way, message.bytes));
+Asked Exchanges::response(const Query& query) {
+    forget(query.time);
+    const Hash way = way_of(query.destination, query.source, query);
+    const auto wanted = key(with_question(way, query.message));
     for (Seen* seen : {&now_, &before_}) {
         if (const auto id = seen->asked.find(wanted)) {
             answered_ += seen->answered[*id] ? 0U : 1U;
@@ -97,13 +96,13 @@ Asked Exchanges::response(const trace::Message& message) {
         }
     }
     // A forged response to a port that asked nobody must not count because it missed by the port.
-    const auto client = key(client_of(message.destination));
+    const auto client = key(client_of(query.destination));
     const auto known = [](const Hashes& now, const Hashes& before, const Hashes::Key& hash) {
         return now.find(hash) || before.find(hash);
     };
-    const bool begun = first_ && message.time - *first_ >= kBegin;
-    const bool blind = message.transport == Transport::kUdp && begun &&
-                       known(now_.clients, before_.clients, client);
+    const bool begun = first_ && query.time - *first_ >= kBegin;
+    const bool blind =
+        query.transport == Transport::kUdp && begun && known(now_.clients, before_.clients, client);
     return blind || known(now_.ways, before_.ways, key(way)) ? Asked::kNo : Asked::kUnknown;
 }
 

@@ -32,13 +32,13 @@ public:
     /// `keep`: the bytes of queries, for query_of().
     explicit Exchanges(bool keep = false) : keep_(keep) {}
 
-    void query(const trace::Message& message);
+    void query(const Query& query);
 
-    Asked response(const trace::Message& message);
+    Asked response(const Query& query);
 
     /// The query of a response that was kYes; empty where they are not kept.
     /// Good until the next query().
-    [[nodiscard]] std::string_view query_of(const trace::Message& response) const;
+    [[nodiscard]] std::string_view query_of(const Query& response) const;
 
     [[nodiscard]] std::uint64_t queries() const { return queries_; }
 

@@ -38,9 +38,9 @@ public:
     MessageSource(const MessageSource&) = delete;
     MessageSource& operator=(const MessageSource&) = delete;
 
-    /// False at the end and at trouble. `message.bytes` is good until the next call. A source sets
-    /// every member of `message`.
-    virtual bool next(Message& message) = 0;
+    /// False at the end and at trouble. `query.message` is good until the next call. A source sets
+    /// every member of `query` that a trace has.
+    virtual bool next(Query& query) = 0;
 
     /// Whether next() will not wait for whoever writes the trace; false where that is not known.
     [[nodiscard]] virtual bool ready() const { return false; }

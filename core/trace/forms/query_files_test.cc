@@ -33,7 +33,7 @@ TEST(Fsdb, SixColumnsAsLdplayersManualHasThem) {
         EXPECT_EQ(read.trouble, "");
         EXPECT_EQ(read.description, "fsdb");
         EXPECT_EQ(read.queries[0].message, kWwwA);
-        EXPECT_EQ(read.queries[0].query.trace_time, 1'475'762'100'250'000'000);
+        EXPECT_EQ(read.queries[0].query.time, 1'475'762'100'250'000'000);
         EXPECT_EQ(read.queries[0].query.source.text(), "192.0.2.1:10000");
         EXPECT_EQ(read.queries[0].query.destination.text(), "192.0.2.53:53");
         EXPECT_EQ(read.queries[1].query.transport, Transport::kTcp);
@@ -81,7 +81,7 @@ TEST(Dnsperf, NamesAndTypes) {
     EXPECT_EQ(read.description, "dnsperf queries (times and source invented)");
     EXPECT_EQ(read.queries[0].message, hex("0000 0100 0001 0000 0000 0000 03 777777 00 0001 0001"));
     EXPECT_EQ(read.queries[2].message, hex("0002 0100 0001 0000 0000 0000 00 0002 0001"));
-    EXPECT_EQ(read.queries[3].query.trace_time, 1'704'067'200 * kSecond + 3 * kMillisecond);
+    EXPECT_EQ(read.queries[3].query.time, 1'704'067'200 * kSecond + 3 * kMillisecond);
     EXPECT_EQ(read.queries[3].query.source.text(), "198.18.0.1:10003");
     EXPECT_EQ(read.queries[3].query.destination.text(), "192.0.2.53:53");
 }

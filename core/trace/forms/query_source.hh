@@ -1,6 +1,5 @@
 #pragma once
-// What the forms that hold queries have in common: a form yields queries and closes one by one,
-// this makes messages of them and keeps the counts.
+// What the forms that hold queries have in common: which closes are yielded, and the counts.
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
@@ -43,24 +42,11 @@ private:
     std::deque<std::uint64_t> order_; ///< oldest first; those taken stay until they are old
 };
 
-/// Which connections were seen before. Of more than kMost the oldest are forgotten.
-class SeenConnections {
-public:
-    /// True the first time for a connection and direction.
-    bool first(std::uint64_t connection, bool response);
-
-private:
-    static constexpr size_t kMost = 262'144; ///< of each generation
-
-    std::unordered_set<std::uint64_t> young_;
-    std::unordered_set<std::uint64_t> old_;
-};
-
 class QuerySource : public MessageSource {
 public:
     explicit QuerySource(const ReaderOptions& options) : closes_(options.closes) {}
 
-    bool next(Message& message) final;
+    bool next(Query& query) final;
 
     /// Rows or records: queries and closes.
     [[nodiscard]] std::uint64_t packets() const final { return items_; }
@@ -89,7 +75,6 @@ private:
     bool closes_;
     std::uint64_t good_ = 0;
     std::uint64_t items_ = 0;
-    SeenConnections seen_;
     std::string trouble_;
 };
 

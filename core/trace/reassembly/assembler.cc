@@ -14,11 +14,11 @@ Assembler::Assembler(const ReaderOptions& options)
       fragments_(options.fragment_bytes, options.fragment_timeout, tally_),
       connections_(options_, tally_) {}
 
-bool Assembler::pop(Message& message) {
+bool Assembler::pop(Query& query) {
     if (popped_ == ready_.size()) {
         return false;
     }
-    message = ready_[popped_++];
+    query = ready_[popped_++];
     return true;
 }
 
@@ -81,9 +81,9 @@ bool Assembler::complete(IpPacket& ip, Nanoseconds time) {
 }
 
 void Assembler::feed_udp(const IpPacket& ip, Nanoseconds time) {
-    Message message;
-    if (read_datagram(ip, time, ports_, tally_, message)) {
-        ready_.push_back(message);
+    Query query;
+    if (read_datagram(ip, time, ports_, tally_, query)) {
+        ready_.push_back(query);
     }
 }
 

@@ -32,7 +32,7 @@ public:
     void finish();
 
     /// The next message, in the order in which packets completed them.
-    bool pop(Message& message);
+    bool pop(Query& query);
 
     [[nodiscard]] const Tally& tally() const { return tally_; }
 
@@ -48,7 +48,7 @@ private:
     DnsPorts ports_;
     FragmentTable fragments_;
     ConnectionTable connections_;
-    std::vector<Message> ready_;
+    std::vector<Query> ready_;
     size_t popped_ = 0;
 };
 

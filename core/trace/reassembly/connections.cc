@@ -164,21 +164,17 @@ void ConnectionTable::make_room(const Connection& keep) {
     }
 }
 
-void ConnectionTable::show(std::vector<Message>& out) {
+void ConnectionTable::show(std::vector<Query>& out) {
     for (const Place& place : places_) {
         Direction& direction = place.connection->directions[place.direction];
-        const Bytes bytes = direction.stream.bytes(place.found);
-        const bool response = (bytes[2] & 0x80U) != 0;
-        direction.asked |= !response;
         direction.latest = place.found.time;
         out.push_back({.time = place.found.time,
                        .source = place.connection->key.ends[place.direction],
                        .destination = place.connection->key.ends[1 - place.direction],
-                       .transport = Transport::kTcp,
                        .connection = place.connection->id,
-                       .first_in_connection = !std::exchange(direction.yielded, true),
-                       .response = response,
-                       .bytes = bytes});
+                       .transport = Transport::kTcp,
+                       .message = direction.stream.bytes(place.found)});
+        direction.asked |= !out.back().is_response();
     }
     places_.clear();
 }
@@ -213,7 +209,7 @@ bool ConnectionTable::client_closed(const Connection& connection) const {
 }
 
 /// Shows the client's close once all of its bytes were seen or are given up.
-void ConnectionTable::tell_close(Connection& connection, std::vector<Message>& out) const {
+void ConnectionTable::tell_close(Connection& connection, std::vector<Query>& out) const {
     Close& close = connection.close;
     const Direction& from = connection.directions.at(close.direction);
     const bool due = close.seen && !close.told && !from.stream.waiting() &&
@@ -223,10 +219,9 @@ void ConnectionTable::tell_close(Connection& connection, std::vector<Message>& o
         out.push_back({.time = std::max(close.time, from.latest),
                        .source = connection.key.ends.at(close.direction),
                        .destination = connection.key.ends.at(1 - close.direction),
-                       .transport = Transport::kTcp,
                        .connection = connection.id,
-                       .closes = true,
-                       .bytes = {}});
+                       .transport = Transport::kTcp,
+                       .message = {}});
     }
 }
 
@@ -242,7 +237,7 @@ void ConnectionTable::tell_handshake(Connection& connection, size_t direction,
 }
 
 void ConnectionTable::add(const IpPacket& ip, const TcpSegment& segment, Nanoseconds now,
-                          std::vector<Message>& out) {
+                          std::vector<Query>& out) {
     retired_.clear();
     expire(now);
     const Endpoint from{.address = ip.source, .port = segment.source_port};
@@ -273,7 +268,7 @@ void ConnectionTable::add(const IpPacket& ip, const TcpSegment& segment, Nanosec
     }
 }
 
-void ConnectionTable::finish(std::vector<Message>& out) {
+void ConnectionTable::finish(std::vector<Query>& out) {
     retired_.clear();
     while (!open_.empty()) {
         retire(open_.begin());

@@ -20,13 +20,13 @@ public:
     ConnectionTable(const ReaderOptions& options, Tally& tally)
         : options_(&options), tally_(&tally) {}
 
-    /// Takes a segment; what it completes, in either direction, is appended to `out`. The messages
+    /// Takes a segment; what it completes, in either direction, is appended to `out`. They
     /// borrow from the table until the next call of add() or finish().
     void add(const IpPacket& ip, const TcpSegment& segment, Nanoseconds now,
-             std::vector<Message>& out);
+             std::vector<Query>& out);
 
     /// Ends all connections as the end of the trace does.
-    void finish(std::vector<Message>& out);
+    void finish(std::vector<Query>& out);
 
     [[nodiscard]] size_t connections() const { return index_.size(); }
 
@@ -46,7 +46,6 @@ private:
 
     struct Direction {
         Stream stream;
-        bool yielded = false;
         bool asked = false; ///< one of the messages yielded was a query
         bool fin = false;
         Nanoseconds latest = 0; ///< time of the last message yielded
@@ -92,13 +91,13 @@ private:
     void expire(Nanoseconds now);
     void make_room(const Connection& keep);
     void note(Connection& connection, size_t direction);
-    void show(std::vector<Message>& out);
+    void show(std::vector<Query>& out);
     static void note_close(Connection& connection, size_t direction, const TcpSegment& segment,
                            Nanoseconds now);
     [[nodiscard]] bool client_closed(const Connection& connection) const;
     void tell_handshake(Connection& connection, size_t direction, const TcpSegment& segment,
                         Nanoseconds now) const;
-    void tell_close(Connection& connection, std::vector<Message>& out) const;
+    void tell_close(Connection& connection, std::vector<Query>& out) const;
 
     const ReaderOptions* options_;
     Tally* tally_;

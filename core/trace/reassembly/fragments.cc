@@ -164,13 +164,13 @@ Sorted sort_segment(const IpPacket& ip, const DnsPorts& ports, Tally& tally) {
 }
 
 Sorted sort_whole(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, Tally& tally,
-                  Message& message) {
+                  Query& query) {
     if (ip.fragment) {
         return Sorted::kAssembler;
     }
     switch (ip.protocol) {
     case kProtocolUdp:
-        return read_datagram(ip, time, ports, tally, message) ? Sorted::kMessage : Sorted::kNothing;
+        return read_datagram(ip, time, ports, tally, query) ? Sorted::kMessage : Sorted::kNothing;
     case kProtocolTcp:
         return sort_segment(ip, ports, tally);
     default:
@@ -179,13 +179,12 @@ Sorted sort_whole(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, T
     }
 }
 
-Sorted sort_ip(IpPacket& ip, Nanoseconds time, const DnsPorts& ports, Tally& tally,
-               Message& message) {
+Sorted sort_ip(IpPacket& ip, Nanoseconds time, const DnsPorts& ports, Tally& tally, Query& query) {
     const Tunnel tunnel = leave_tunnel(ip, ports, tally);
     if (tunnel == Tunnel::kUnreadable) {
         return Sorted::kNothing;
     }
-    const Sorted sorted = sort_whole(ip, time, ports, tally, message);
+    const Sorted sorted = sort_whole(ip, time, ports, tally, query);
     if (tunnel == Tunnel::kLeft && sorted != Sorted::kAssembler) {
         tally.add(Count::kTunnel);
     }
@@ -224,7 +223,7 @@ bool decode_counted(const Packet& packet, IpPacket& ip, Tally& tally) {
 }
 
 bool read_datagram(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, Tally& tally,
-                   Message& message) {
+                   Query& query) {
     const auto udp = decode_udp(ip.payload);
     if (!udp) {
         tally.add(ip.cut ? Count::kCutPacket : Count::kBadPacket);
@@ -237,24 +236,23 @@ bool read_datagram(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, 
     } else if (udp->size < kDnsHeaderSize) {
         tally.add(udp->size == 0 ? Count::kEmptyDatagram : Count::kShortMessage);
     } else {
-        message = {.time = time,
-                   .source = {.address = ip.source, .port = udp->source_port},
-                   .destination = {.address = ip.destination, .port = udp->destination_port},
-                   .response = (udp->payload[2] & 0x80U) != 0,
-                   .bytes = udp->payload};
+        query = {.time = time,
+                 .source = {.address = ip.source, .port = udp->source_port},
+                 .destination = {.address = ip.destination, .port = udp->destination_port},
+                 .message = udp->payload};
         return true;
     }
     return false;
 }
 
-Sorted sort_packet(const Packet& packet, const DnsPorts& ports, Tally& tally, Message& message) {
+Sorted sort_packet(const Packet& packet, const DnsPorts& ports, Tally& tally, Query& query) {
     IpPacket ip;
     if (!decode_counted(packet, ip, tally)) {
         return Sorted::kNothing;
     }
-    const Sorted sorted = sort_ip(ip, packet.time, ports, tally, message);
+    const Sorted sorted = sort_ip(ip, packet.time, ports, tally, query);
     if (sorted == Sorted::kAssembler) {
-        message.source.address = ip.source;
+        query.source.address = ip.source;
     }
     return sorted;
 }

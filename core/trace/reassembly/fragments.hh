@@ -107,9 +107,9 @@ private:
 bool decode_counted(const Packet& packet, IpPacket& ip, Tally& tally);
 
 /// The DNS message of a whole IP packet of protocol UDP into `message`; false, and counted, where
-/// there is none. `message.bytes` borrows from the packet.
+/// there is none. `query.message` borrows from the packet.
 bool read_datagram(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, Tally& tally,
-                   Message& message);
+                   Query& query);
 
 enum class Sorted : std::uint8_t {
     kNothing, ///< counted
@@ -119,6 +119,6 @@ enum class Sorted : std::uint8_t {
 
 /// Looks at a packet of a capture as Assembler::feed() does, as far as that needs no memory of
 /// other packets. So packets may be sorted in any order, by any thread.
-Sorted sort_packet(const Packet& packet, const DnsPorts& ports, Tally& tally, Message& message);
+Sorted sort_packet(const Packet& packet, const DnsPorts& ports, Tally& tally, Query& query);
 
 } // namespace reprise::trace

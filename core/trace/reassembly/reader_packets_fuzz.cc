@@ -27,19 +27,19 @@ constexpr std::array kLinks{trace::LinkType::kEthernet, trace::LinkType::kRaw,
 /// Touches every byte handed out, so that the address sanitizer sees what is no longer there.
 /// `told`: connections whose close was yielded, once each.
 void drain(trace::Assembler& assembler, std::set<std::uint64_t>& told) {
-    trace::Message message;
-    while (assembler.pop(message)) {
+    Query query;
+    while (assembler.pop(query)) {
         unsigned sum = 0;
-        for (const std::uint8_t byte : message.bytes) {
+        for (const std::uint8_t byte : query.message) {
             sum += byte;
         }
-        const bool tcp = message.transport == Transport::kTcp;
-        if (message.closes &&
-            !(tcp && message.bytes.empty() && told.insert(message.connection).second)) {
+        const bool tcp = query.transport == Transport::kTcp;
+        if (query.is_close() &&
+            !(tcp && query.message.empty() && told.insert(query.connection).second)) {
             std::abort();
         }
-        if ((message.bytes.size() < 12 && !message.closes) || sum > 255U * message.bytes.size() ||
-            tcp != (message.connection != 0)) {
+        if ((query.message.size() < 12 && !query.is_close()) || sum > 255U * query.message.size() ||
+            tcp != (query.connection != 0)) {
             std::abort();
         }
     }

@@ -93,10 +93,10 @@ struct SortResult {
 
 SortResult sort(const Buffer& packet) {
     SortResult out;
-    Message message;
+    Query query;
     out.sorted =
-        sort_packet({.link = LinkType::kRaw, .bytes = packet}, DnsPorts({53}), out.tally, message);
-    out.id = message.bytes.empty() ? 0 : message.bytes[0] * 256U + message.bytes[1];
+        sort_packet({.link = LinkType::kRaw, .bytes = packet}, DnsPorts({53}), out.tally, query);
+    out.id = query.message.empty() ? 0 : query.message[0] * 256U + query.message[1];
     return out;
 }
 

@@ -8,22 +8,22 @@
 namespace reprise::mutator {
 
 void Rule::apply(Batch& batch) {
-    const size_t items = batch.items.size();
+    const size_t queries = batch.queries.size();
     std::uint64_t changed = 0;
     place_ = 0;
-    for (size_t i = 0; i < items; ++i) {
-        Item& item = batch.items[i];
-        const Outcome outcome = takes(item) ? change(item, batch) : leave(item);
+    for (size_t i = 0; i < queries; ++i) {
+        Query& query = batch.queries[i];
+        const Outcome outcome = takes(query) ? change(query, batch) : leave(query);
         if (outcome == Outcome::kDropped) {
             continue;
         }
-        changed += outcome == Outcome::kChanged && !item.is_close() ? 1U : 0U;
+        changed += outcome == Outcome::kChanged && !query.is_close() ? 1U : 0U;
         if (place_ != i) {
-            batch.items[place_] = item;
+            batch.queries[place_] = query;
         }
         ++place_;
     }
-    batch.items.resize(place_);
+    batch.queries.resize(place_);
     changed_ += changed;
 }
 
@@ -44,7 +44,7 @@ RuleCounts Rule::counts() const {
 }
 
 void PiecewiseRule::apply(Batch& batch) {
-    incoming_.swap(batch.items);
+    incoming_.swap(batch.queries);
     fill(batch);
     if (has_more()) {
         hold();
@@ -77,16 +77,16 @@ void PiecewiseRule::hold() {
     holds_ = true;
 }
 
-void PiecewiseRule::put(const Item& item, Batch& batch) {
-    batch.items.push_back(item);
-    bytes_ += item.message.size();
+void PiecewiseRule::put(const Query& query, Batch& batch) {
+    batch.queries.push_back(query);
+    bytes_ += query.message.size();
 }
 
-void PiecewiseRule::pass(Item item, Batch& batch) {
+void PiecewiseRule::pass(Query query, Batch& batch) {
     if (holds_) {
-        item.message = batch.copy(item.message);
+        query.message = batch.copy(query.message);
     }
-    put(item, batch);
+    put(query, batch);
 }
 
 } // namespace reprise::mutator

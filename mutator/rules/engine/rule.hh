@@ -5,7 +5,7 @@
 // any thread), and what the rule before it left. So a rule may count, remember and draw random
 // numbers, and the result does not depend on the number of threads.
 
-#include "mutator/rules/engine/batch.hh" // IWYU pragma: export
+#include "core/trace/batch.hh" // IWYU pragma: export
 #include "mutator/rules/engine/selector.hh"
 
 #include <cstddef>
@@ -33,9 +33,9 @@ public:
     /// Whether survey() must see every query of the inputs, as read, before the first apply().
     [[nodiscard]] virtual bool surveys() const { return false; }
 
-    virtual void survey(const Item& /*item*/) {}
+    virtual void survey(const Query& /*query*/) {}
 
-    /// Changes, drops, adds and reorders the batch's items: as change() and leave() say of each.
+    /// Changes, drops, adds and reorders the batch's queries: as change() and leave() say of each.
     /// What is kept for later is copied: the batch's memory goes with it.
     virtual void apply(Batch& batch);
 
@@ -53,7 +53,7 @@ public:
     [[nodiscard]] RuleCounts counts() const;
 
 protected:
-    /// What became of an item.
+    /// What became of a query.
     enum class Outcome : std::uint8_t {
         kSame,
         kChanged, ///< counted where it is a query
@@ -62,30 +62,30 @@ protected:
 
     explicit Rule(Selector selector = {}) : selector_(std::move(selector)) {}
 
-    /// Changes an item that the selector took; may allocate in the batch.
-    virtual Outcome change(Item& /*item*/, Batch& /*batch*/) { return Outcome::kSame; }
+    /// Changes a query that the selector took; may allocate in the batch.
+    virtual Outcome change(Query& /*query*/, Batch& /*batch*/) { return Outcome::kSame; }
 
     /// Changes one that it did not take.
-    virtual Outcome leave(Item& /*item*/) { return Outcome::kSame; }
+    virtual Outcome leave(Query& /*query*/) { return Outcome::kSame; }
 
-    /// Sets a part of an item.
+    /// Sets a part of a query.
     template <typename T> static Outcome set(T& part, const T& value) {
         return std::exchange(part, value) != value ? Outcome::kChanged : Outcome::kSame;
     }
 
     [[nodiscard]] const Selector& selector() const { return selector_; }
 
-    /// Whether the selector takes the item; counts it. For rules with an apply() of their own.
-    bool takes(const Item& item) {
-        const bool taken = selector_.takes(item);
-        if (!item.is_close()) {
+    /// Whether the selector takes the query; counts it. For rules with an apply() of their own.
+    bool takes(const Query& query) {
+        const bool taken = selector_.takes(query);
+        if (!query.is_close()) {
             ++seen_;
             matched_ += taken ? 1U : 0U;
         }
         return taken;
     }
 
-    /// Where in the batch the item at work will be: items before it that stay.
+    /// Where in the batch the query at work will be: queries before it that stay.
     [[nodiscard]] size_t place() const { return place_; }
 
     /// The count of that name, which is always told.
@@ -126,26 +126,26 @@ public:
 protected:
     using Rule::Rule;
 
-    /// Emits what becomes of the item by put() and pass(), each behind a look at full(). False
-    /// where the piece was full before all was done: it is called again for the same item.
-    virtual bool work(Item& item, Batch& batch) = 0;
+    /// Emits what becomes of the query by put() and pass(), each behind a look at full(). False
+    /// where the piece was full before all was done: it is called again for the same query.
+    virtual bool work(Query& query, Batch& batch) = 0;
 
     [[nodiscard]] bool full(const Batch& batch) const {
-        return batch.items.size() >= kItems || bytes_ >= kBytes;
+        return batch.queries.size() >= kItems || bytes_ >= kBytes;
     }
 
-    /// A new item, whose message is in the batch's memory.
-    void put(const Item& item, Batch& batch);
+    /// A new query, whose message is in the batch's memory.
+    void put(const Query& query, Batch& batch);
 
-    /// An item of the input.
-    void pass(Item item, Batch& batch);
+    /// A query of the input.
+    void pass(Query query, Batch& batch);
 
 private:
     void fill(Batch& batch);
     void hold();
 
-    std::vector<Item> incoming_; ///< a batch's items while it is filled anew
-    size_t at_ = 0;              ///< the item at work
+    std::vector<Query> incoming_; ///< a batch's queries while it is filled anew
+    size_t at_ = 0;               ///< the query at work
     std::unique_ptr<Batch>
         held_; ///< messages of `incoming_`, once their batch went on without them
     bool holds_ = false;

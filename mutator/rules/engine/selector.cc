@@ -6,8 +6,8 @@
 #include "core/base/prefix.hh"
 #include "core/base/trace_time.hh"
 #include "core/dns/message.hh"
+#include "core/trace/batch.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/source_key.hh"
 #include "mutator/rules/engine/values.hh"
 
@@ -100,15 +100,16 @@ void Filter::begin(Nanoseconds first) {
 }
 
 // The cheap conditions come first.
-bool Filter::matches(const Item& item) const {
-    const bool outside = item.time >= from_.value && item.time < until_.value &&
-                         (transports_ == 0 || (transports_ & bit_of(item.transport)) != 0) &&
-                         among(sources_, item.source.address) &&
-                         among(destinations_, item.destination.address);
+bool Filter::matches(const Query& query) const {
+    const bool outside = query.time >= from_.value && query.time < until_.value &&
+                         (transports_ == 0 || (transports_ & bit_of(query.transport)) != 0) &&
+                         among(sources_, query.source.address) &&
+                         among(destinations_, query.destination.address);
     if (!outside || !on_message_) {
         return outside;
     }
-    return header_holds(item.message) && question_holds(item.message) && edns_holds(item.message);
+    return header_holds(query.message) && question_holds(query.message) &&
+           edns_holds(query.message);
 }
 
 bool Filter::header_holds(Bytes message) const {
@@ -199,27 +200,27 @@ Selector::Selector(Arguments& arguments, std::uint64_t seed, Closes closes, bool
     remembers_ = (closes == Closes::kAny || closes == Closes::kAll) && !same_for_connection_;
 }
 
-bool Selector::chooses(const Item& item) {
-    if (item.is_close() && closes_ == Closes::kNone) {
+bool Selector::chooses(const Query& query) {
+    if (query.is_close() && closes_ == Closes::kNone) {
         return false;
     }
-    return remembers_ ? takes_with_connection(item) : takes_by_itself(item);
+    return remembers_ ? takes_with_connection(query) : takes_by_itself(query);
 }
 
-bool Selector::takes_with_connection(const Item& item) {
-    if (item.is_close()) {
-        if (const auto known = choices_.take(item.source, item.connection)) {
+bool Selector::takes_with_connection(const Query& query) {
+    if (query.is_close()) {
+        if (const auto known = choices_.take(query.source, query.connection)) {
             return closes_ == Closes::kAny ? (*known & kTaken) != 0 : (*known & kLeft) == 0;
         }
-        return takes_by_itself(item);
+        return takes_by_itself(query);
     }
-    const bool taken = takes_by_itself(item);
-    choices_.add(item.source, item.connection, taken ? kTaken : kLeft);
+    const bool taken = takes_by_itself(query);
+    choices_.add(query.source, query.connection, taken ? kTaken : kLeft);
     return taken;
 }
 
-bool Selector::passes(const Item& item) {
-    if (!only_.empty() && !any_holds(only_, item.source.address)) {
+bool Selector::passes(const Query& query) {
+    if (!only_.empty() && !any_holds(only_, query.source.address)) {
         return false;
     }
     if (!filter_) {
@@ -227,19 +228,19 @@ bool Selector::passes(const Item& item) {
     }
     if (!begun_) {
         begun_ = true;
-        filter_->begin(item.time);
+        filter_->begin(query.time);
     }
-    return filter_->matches(item);
+    return filter_->matches(query);
 }
 
-bool Selector::in_share(const Item& item) {
+bool Selector::in_share(const Query& query) {
     if (share_ >= 1 || share_ <= 0) {
         return share_ >= 1;
     }
     if (by_source_) {
-        return source_key(item.source.address, key_) < limit_;
+        return source_key(query.source.address, key_) < limit_;
     }
-    return !item.is_close() && next_in_share();
+    return !query.is_close() && next_in_share();
 }
 
 // Two places may fall on one query where stretches are no whole numbers; the second then moves to

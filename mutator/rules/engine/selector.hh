@@ -8,8 +8,8 @@
 #include "core/base/random.hh"
 #include "core/base/trace_time.hh"
 #include "core/dns/message.hh"
+#include "core/trace/batch.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/values.hh"
 
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace reprise::mutator {
 
 // The conditions of a rule's `where`.
 
-/// Whether an item passes `where`. All conditions must hold; values of one condition are
+/// Whether a query passes `where`. All conditions must hold; values of one condition are
 /// alternatives, but flags must all be set. Closes of connections pass only where no condition is
 /// on the message.
 class Filter {
@@ -36,7 +36,7 @@ public:
     /// Before the first matches(): the time of the trace's first query, from which seconds count.
     void begin(Nanoseconds first);
 
-    [[nodiscard]] bool matches(const Item& item) const;
+    [[nodiscard]] bool matches(const Query& query) const;
 
     /// No condition on the message or the time.
     [[nodiscard]] bool same_for_connection() const { return !on_message_ && !on_time_; }
@@ -115,11 +115,11 @@ public:
     }
 
     /// To be asked once for each query, in order, and each close.
-    bool takes(const Item& item) {
+    bool takes(const Query& query) {
         if (takes_all_) {
-            return closes_ != Closes::kNone || !item.is_close();
+            return closes_ != Closes::kNone || !query.is_close();
         }
-        return chooses(item);
+        return chooses(query);
     }
 
     /// Whether all queries of a connection and its close are taken alike: there is no share by
@@ -127,12 +127,12 @@ public:
     [[nodiscard]] bool same_for_connection() const { return same_for_connection_; }
 
 private:
-    bool takes_by_itself(const Item& item) { return passes(item) && in_share(item); }
+    bool takes_by_itself(const Query& query) { return passes(query) && in_share(query); }
 
-    bool chooses(const Item& item);
-    bool takes_with_connection(const Item& item);
-    bool passes(const Item& item);
-    bool in_share(const Item& item);
+    bool chooses(const Query& query);
+    bool takes_with_connection(const Query& query);
+    bool passes(const Query& query);
+    bool in_share(const Query& query);
     bool next_in_share();
     void draw_next();
 

@@ -55,7 +55,7 @@ TEST(Share, IsExactToOneQueryAtEveryPoint) {
             fill(batch, {query}, 0, 1);
             double taken = 0;
             for (std::uint64_t asked = 1; asked <= 20'000; ++asked) {
-                taken += selector.takes(batch.items[0]) ? 1 : 0;
+                taken += selector.takes(batch.queries[0]) ? 1 : 0;
                 const double due = static_cast<double>(asked) * percent / 100;
                 ASSERT_LT(std::abs(taken - due), 1.000001) << percent << " after " << asked;
             }

@@ -166,15 +166,15 @@ private:
         return *std::ranges::find(change_.options, code, &OptionChange::code);
     }
 
-    Edit edit(Item& item, const MessageLayout& layout, Batch& batch) override {
+    Edit edit(Query& query, const MessageLayout& layout, Batch& batch) override {
         if (set_ == false) {
-            return remove_opt(batch, item.message, layout);
+            return remove_opt(batch, query.message, layout);
         }
         if (layout.whole && layout.opt == 0 && !adds_) {
             return Edit::kUnchanged;
         }
-        fill(item.source.address);
-        return editor_.apply(batch, item.message, layout, change_);
+        fill(query.source.address);
+        return editor_.apply(batch, query.message, layout, change_);
     }
 
     std::optional<bool> set_;

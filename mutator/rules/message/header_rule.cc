@@ -68,8 +68,8 @@ public:
         : MessageRule(arguments, settings), flags_(read_flags(arguments)) {}
 
 private:
-    Edit edit(Item& item, const MessageLayout& /*layout*/, Batch& /*batch*/) override {
-        return set_flags(item.message, flags_.mask, flags_.value);
+    Edit edit(Query& query, const MessageLayout& /*layout*/, Batch& /*batch*/) override {
+        return set_flags(query.message, flags_.mask, flags_.value);
     }
 
     Flags flags_;

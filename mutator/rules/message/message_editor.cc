@@ -2,7 +2,7 @@
 
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
-#include "mutator/rules/engine/batch.hh"
+#include "core/trace/batch.hh"
 #include "mutator/rules/message/message_layout.hh"
 
 #include <algorithm>
@@ -30,19 +30,19 @@ void copy_to(std::uint8_t* at, Bytes bytes) {
 }
 
 /// Replaces `size` bytes from `begin`.
-Edit splice(Batch& batch, MessageBytes& message, size_t begin, size_t size, Bytes by) {
-    const Bytes old(message);
+Edit splice(Batch& batch, Bytes& message, size_t begin, size_t size, Bytes by) {
+    const Bytes old = message;
     if (size == by.size()) {
         if (std::ranges::equal(old.subspan(begin, size), by)) {
             return Edit::kUnchanged;
         }
-        copy_to(message.data() + begin, by);
+        copy_to(writable(message).data() + begin, by);
         return Edit::kChanged;
     }
     if (old.size() - size + by.size() > kMaxMessage) {
         return Edit::kTooLong;
     }
-    const MessageBytes made = batch.allocate(old.size() - size + by.size());
+    const std::span<std::uint8_t> made = batch.allocate(old.size() - size + by.size());
     copy_to(made.data(), old.first(begin));
     copy_to(made.data() + begin, by);
     copy_to(made.data() + begin + by.size(), old.subspan(begin + size));
@@ -50,8 +50,8 @@ Edit splice(Batch& batch, MessageBytes& message, size_t begin, size_t size, Byte
     return Edit::kChanged;
 }
 
-void count_additional(MessageBytes message, int more) {
-    std::uint8_t* at = message.data() + kAdditionalsAt;
+void count_additional(Bytes message, int more) {
+    std::uint8_t* at = writable(message).data() + kAdditionalsAt;
     store16(at, static_cast<std::uint16_t>(load16(at) + more));
 }
 
@@ -96,21 +96,21 @@ bool has_option(Bytes opt, std::uint16_t code) {
 
 } // namespace
 
-Edit set_flags(MessageBytes message, std::uint16_t mask, std::uint16_t value) {
+Edit set_flags(Bytes message, std::uint16_t mask, std::uint16_t value) {
     if (message.size() < kDnsHeaderSize) {
         return Edit::kMalformed;
     }
     const unsigned old = load16(message.data() + kFlagsAt);
     const unsigned flags = (old & ~unsigned{mask}) | (value & mask);
-    store16(message.data() + kFlagsAt, static_cast<std::uint16_t>(flags));
+    store16(writable(message).data() + kFlagsAt, static_cast<std::uint16_t>(flags));
     return flags != old ? Edit::kChanged : Edit::kUnchanged;
 }
 
-Edit set_type(MessageBytes message, const MessageLayout& layout, std::uint16_t type) {
+Edit set_type(Bytes message, const MessageLayout& layout, std::uint16_t type) {
     if (layout.name_end == 0) {
         return layout.header && !layout.asks ? Edit::kNoQuestion : Edit::kMalformed;
     }
-    std::uint8_t* at = message.data() + layout.name_end;
+    std::uint8_t* at = writable(message).data() + layout.name_end;
     if (load16(at) == type) {
         return Edit::kUnchanged;
     }
@@ -132,8 +132,7 @@ Bytes question_name(Bytes message, const MessageLayout& layout) {
                                 : message.subspan(kDnsHeaderSize, layout.name_end - kDnsHeaderSize);
 }
 
-Edit set_name(Batch& batch, MessageBytes& message, const MessageLayout& layout,
-              const NameBuffer& name) {
+Edit set_name(Batch& batch, Bytes& message, const MessageLayout& layout, const NameBuffer& name) {
     if (!layout.whole) {
         return Edit::kMalformed;
     }
@@ -204,18 +203,19 @@ void OptEditor::append_padding(size_t size_without, size_t block) {
     opt_.resize(opt_.size() + padding); // zeros (RFC 7830)
 }
 
-Edit OptEditor::apply(Batch& batch, MessageBytes& message, const MessageLayout& layout,
+Edit OptEditor::apply(Batch& batch, Bytes& message, const MessageLayout& layout,
                       const OptChange& change) {
     if (!layout.whole) {
         return Edit::kMalformed;
     }
     const bool there = layout.opt != 0;
     if (there && change.options.empty() && change.padding_block == 0) {
-        return edit_fields(message.data() + layout.opt, change); // even with malformed options
+        return edit_fields(writable(message).data() + layout.opt,
+                           change); // even with malformed options
     }
     const size_t begin = there ? layout.opt : layout.place;
     const size_t size = there ? layout.opt_end - layout.opt : 0;
-    const Bytes old = there ? Bytes(message).subspan(begin, size) : Bytes(kNewOpt);
+    const Bytes old = there ? message.subspan(begin, size) : Bytes(kNewOpt);
     if (!compose(old, change)) {
         return Edit::kMalformed;
     }
@@ -236,7 +236,7 @@ Edit OptEditor::apply(Batch& batch, MessageBytes& message, const MessageLayout& 
     return done;
 }
 
-Edit remove_opt(Batch& batch, MessageBytes& message, const MessageLayout& layout) {
+Edit remove_opt(Batch& batch, Bytes& message, const MessageLayout& layout) {
     if (!layout.whole) {
         return Edit::kMalformed;
     }

@@ -9,7 +9,7 @@
 // records are updates, notifications and transfers, and few.
 
 #include "core/base/bytes.hh"
-#include "mutator/rules/engine/batch.hh"
+#include "core/trace/batch.hh"
 #include "mutator/rules/message/message_layout.hh"
 
 #include <array>
@@ -20,8 +20,6 @@
 #include <vector>
 
 namespace reprise::mutator {
-
-using MessageBytes = std::span<std::uint8_t>;
 
 /// What became of a message.
 enum class Edit : std::uint8_t {
@@ -34,10 +32,10 @@ enum class Edit : std::uint8_t {
 };
 
 /// Replaces the bits of `mask` in the header's flags. Needs no more than a header.
-Edit set_flags(MessageBytes message, std::uint16_t mask, std::uint16_t value);
+Edit set_flags(Bytes message, std::uint16_t mask, std::uint16_t value);
 
 /// The type of the first question.
-Edit set_type(MessageBytes message, const MessageLayout& layout, std::uint16_t type);
+Edit set_type(Bytes message, const MessageLayout& layout, std::uint16_t type);
 
 /// A name under construction, in wire form; more than 255 bytes are not kept but remembered.
 class NameBuffer {
@@ -59,8 +57,7 @@ Bytes question_name(Bytes message, const MessageLayout& layout);
 
 /// The first question's name. Where another record is compressed only the case may change: its
 /// owner may be the question's name.
-Edit set_name(Batch& batch, MessageBytes& message, const MessageLayout& layout,
-              const NameBuffer& name);
+Edit set_name(Batch& batch, Bytes& message, const MessageLayout& layout, const NameBuffer& name);
 
 /// An EDNS option to be there once, or not at all.
 struct OptionChange {
@@ -83,8 +80,7 @@ struct OptChange {
 /// composing between calls.
 class OptEditor {
 public:
-    Edit apply(Batch& batch, MessageBytes& message, const MessageLayout& layout,
-               const OptChange& change);
+    Edit apply(Batch& batch, Bytes& message, const MessageLayout& layout, const OptChange& change);
 
 private:
     bool compose(Bytes old, const OptChange& change);
@@ -97,6 +93,6 @@ private:
 };
 
 /// Without an OPT record.
-Edit remove_opt(Batch& batch, MessageBytes& message, const MessageLayout& layout);
+Edit remove_opt(Batch& batch, Bytes& message, const MessageLayout& layout);
 
 } // namespace reprise::mutator

@@ -13,9 +13,9 @@ MessageRule::MessageRule(Arguments& arguments, const RuleSettings& settings)
     : Rule(Selector(arguments, settings.seed, Closes::kNone)),
       drop_malformed_(settings.drop_malformed) {}
 
-Rule::Outcome MessageRule::change(Item& item, Batch& batch) {
-    const MessageLayout layout = parse_layout(item.message);
-    switch (edit(item, layout, batch)) {
+Rule::Outcome MessageRule::change(Query& query, Batch& batch) {
+    const MessageLayout layout = parse_layout(query.message);
+    switch (edit(query, layout, batch)) {
     case Edit::kChanged:
         signed_ += layout.is_signed ? 1U : 0U;
         return Outcome::kChanged;

@@ -20,10 +20,10 @@ protected:
     MessageRule(Arguments& arguments, const RuleSettings& settings);
 
     /// Edits the message of a query that the selector took. Queries come in order.
-    virtual Edit edit(Item& item, const MessageLayout& layout, Batch& batch) = 0;
+    virtual Edit edit(Query& query, const MessageLayout& layout, Batch& batch) = 0;
 
 private:
-    Outcome change(Item& item, Batch& batch) final;
+    Outcome change(Query& query, Batch& batch) final;
 
     bool drop_malformed_;
     std::uint64_t& malformed_ = rare_count("malformed");

@@ -150,9 +150,9 @@ TEST(MessageRules, ClosesPassUnseen) {
     for (const auto& [kind, value] : all_rules()) {
         const auto rule = make_rule(kind, value);
         Batch batch;
-        batch.items.resize(3);
+        batch.queries.resize(3);
         rule->apply(batch);
-        EXPECT_EQ(batch.items.size(), 3U);
+        EXPECT_EQ(batch.queries.size(), 3U);
         EXPECT_EQ(rule->counts().at("seen"), 0U);
     }
 }

@@ -55,12 +55,12 @@ protected:
     virtual void used() {}
 
 private:
-    Edit edit(Item& item, const MessageLayout& layout, Batch& batch) final {
+    Edit edit(Query& query, const MessageLayout& layout, Batch& batch) final {
         NameBuffer name;
-        if (layout.name_end != 0 && !rename(question_name(item.message, layout), name)) {
+        if (layout.name_end != 0 && !rename(question_name(query.message, layout), name)) {
             return Edit::kUnchanged;
         }
-        const Edit done = set_name(batch, item.message, layout, name);
+        const Edit done = set_name(batch, query.message, layout, name);
         if (done == Edit::kChanged) {
             used();
         }
@@ -189,15 +189,16 @@ private:
     /// The case of 64 bytes, from the lowest bit on: 1 is lower.
     std::uint64_t bits() { return draws_ ? random_.bits() : bits_; }
 
-    Edit edit(Item& item, const MessageLayout& layout, Batch& /*batch*/) override {
+    Edit edit(Query& query, const MessageLayout& layout, Batch& /*batch*/) override {
         if (layout.name_end == 0) {
             return layout.header && !layout.asks ? Edit::kNoQuestion : Edit::kMalformed;
         }
+        const std::span<std::uint8_t> message = writable(query.message);
         std::uint64_t left = 0;
         unsigned changed = 0;
         for (size_t i = kDnsHeaderSize; i < layout.name_end; ++i, left >>= 1U) {
             left = (i - kDnsHeaderSize) % 64 == 0 ? bits() : left;
-            std::uint8_t& byte = item.message[i];
+            std::uint8_t& byte = message[i];
             const unsigned small = byte | kCaseBit;
             const unsigned wanted = (left & 1U) != 0 ? small : small ^ kCaseBit;
             const unsigned flip = small >= 'a' && small <= 'z' ? byte ^ wanted : 0U;

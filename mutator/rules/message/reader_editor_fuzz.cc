@@ -2,7 +2,7 @@
 // it is, an edit must stay within it; where it was well formed, the result must be, and as asked.
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
-#include "mutator/rules/engine/batch.hh"
+#include "core/trace/batch.hh"
 #include "mutator/rules/message/message_editor.hh"
 #include "mutator/rules/message/message_layout.hh"
 
@@ -14,6 +14,7 @@
 namespace {
 
 using namespace reprise::mutator; // NOLINT(google-build-using-namespace)
+using reprise::Batch;
 using reprise::Bytes;
 
 void require(bool holds) {
@@ -92,7 +93,7 @@ private:
     Bytes message_;
     MessageLayout layout_;
     Batch& batch_;
-    MessageBytes edited_;
+    Bytes edited_;
     Edit done_ = Edit::kUnchanged;
 };
 

@@ -26,9 +26,9 @@ struct TypeMix {
 
 TypeMix read_types(Arguments& arguments) {
     TypeMix mix;
-    for (const auto& item : get_mix(arguments, "to")) {
-        mix.types.push_back(type_value(arguments, "to", item.value));
-        mix.weights.push_back(item.weight);
+    for (const auto& query : get_mix(arguments, "to")) {
+        mix.types.push_back(type_value(arguments, "to", query.value));
+        mix.weights.push_back(query.weight);
     }
     if (mix.types.empty()) {
         arguments.fail("", "no type to change to; give to=AAAA or to=A:50,AAAA:50");
@@ -48,13 +48,13 @@ private:
           by_source_(arguments.get_word("by", {"query", "source"}) == "source"),
           key_(mixed_seed(settings.seed, kTypeUse)) {}
 
-    Edit edit(Item& item, const MessageLayout& layout, Batch& /*batch*/) override {
+    Edit edit(Query& query, const MessageLayout& layout, Batch& /*batch*/) override {
         if (layout.name_end == 0) { // deals nothing
-            return set_type(item.message, layout, 0);
+            return set_type(query.message, layout, 0);
         }
         const size_t choice =
-            by_source_ ? sticky_.draw(source_key(item.source.address, key_)) : picker_.pick();
-        return set_type(item.message, layout, types_[choice]);
+            by_source_ ? sticky_.draw(source_key(query.source.address, key_)) : picker_.pick();
+        return set_type(query.message, layout, types_[choice]);
     }
 
     std::vector<std::uint16_t> types_;

@@ -94,12 +94,12 @@ public:
                    parse_name("ip6.arpa.").value_or(WireBytes{})} {}
 
 private:
-    Outcome change(Item& item, Batch& /*batch*/) override {
-        item.source.address = pan_.map(item.source.address);
+    Outcome change(Query& query, Batch& /*batch*/) override {
+        query.source.address = pan_.map(query.source.address);
         if (destination_) {
-            item.destination.address = pan_.map(item.destination.address);
+            query.destination.address = pan_.map(query.destination.address);
         }
-        if (item.is_close() || change_message(item.message)) {
+        if (query.is_close() || change_message(writable(query.message))) {
             return Outcome::kChanged;
         }
         tell_malformed();

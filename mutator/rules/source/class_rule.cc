@@ -46,12 +46,12 @@ public:
     [[nodiscard]] bool empty() const { return classes_.empty(); }
 
     /// Sets the source's class; whether it was another.
-    bool set(const Item& item, std::uint16_t& where) const {
+    bool set(const Query& query, std::uint16_t& where) const {
         if (classes_.empty()) {
             return false;
         }
         const std::uint16_t before = where;
-        where = classes_[choice_.draw(source_key(item.source.address, key_))];
+        where = classes_[choice_.draw(source_key(query.source.address, key_))];
         return where != before;
     }
 
@@ -74,9 +74,9 @@ public:
     }
 
 private:
-    Outcome change(Item& item, Batch& /*batch*/) override {
-        const bool rtt = rtt_.set(item, item.rtt_class);
-        const bool idle = idle_.set(item, item.idle_class);
+    Outcome change(Query& query, Batch& /*batch*/) override {
+        const bool rtt = rtt_.set(query, query.rtt_class);
+        const bool idle = idle_.set(query, query.idle_class);
         return rtt || idle ? Outcome::kChanged : Outcome::kSame;
     }
 

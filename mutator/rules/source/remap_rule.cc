@@ -85,22 +85,22 @@ public:
 private:
     // Where only the other family has a prefix, the source changes its family and takes the
     // destination with it.
-    Outcome change(Item& item, Batch& /*batch*/) override {
-        const bool v4 = item.source.address.is_v4();
+    Outcome change(Query& query, Batch& /*batch*/) override {
+        const bool v4 = query.source.address.is_v4();
         Home& home = homes_.front().is_v4() == v4 ? homes_.front() : homes_.back();
         const size_t known = home.sources();
         bool shared = false;
-        const IpAddress address = home.address_of(item.source.address, key_, shared);
+        const IpAddress address = home.address_of(query.source.address, key_, shared);
         sources_ += home.sources() - known;
         const bool moves = home.is_v4() != v4;
-        if (item.destination.address.is_v4() != home.is_v4()) {
-            item.destination.address = trace::example_server(!home.is_v4());
+        if (query.destination.address.is_v4() != home.is_v4()) {
+            query.destination.address = trace::example_server(!home.is_v4());
         }
-        if (!item.is_close()) {
+        if (!query.is_close()) {
             shared_ += shared ? 1U : 0U;
             family_changed_ += moves ? 1U : 0U;
         }
-        return set(item.source.address, address);
+        return set(query.source.address, address);
     }
 
     std::uint64_t key_;

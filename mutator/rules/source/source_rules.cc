@@ -45,14 +45,14 @@ private:
         return selector;
     }
 
-    Outcome change(Item& item, Batch& /*batch*/) override {
-        return drops_ ? drop(item) : Outcome::kSame;
+    Outcome change(Query& query, Batch& /*batch*/) override {
+        return drops_ ? drop(query) : Outcome::kSame;
     }
 
-    Outcome leave(Item& item) override { return drops_ ? Outcome::kSame : drop(item); }
+    Outcome leave(Query& query) override { return drops_ ? Outcome::kSame : drop(query); }
 
-    Outcome drop(const Item& item) {
-        ++(item.is_close() ? closes_dropped_ : dropped_);
+    Outcome drop(const Query& query) {
+        ++(query.is_close() ? closes_dropped_ : dropped_);
         changed_ = dropped_;
         return Outcome::kDropped;
     }

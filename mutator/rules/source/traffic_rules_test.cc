@@ -148,17 +148,17 @@ TEST(ClassRule, SetsClassesBySource) {
     rule->apply(batch);
     std::map<IpAddress, std::set<int>> classes;
     size_t near = 0;
-    for (const Item& item : batch.items) {
-        EXPECT_EQ(item.idle_class, 7);
-        classes[item.source.address].insert(item.rtt_class);
-        near += item.rtt_class == 20 ? 1 : 0;
+    for (const Query& query : batch.queries) {
+        EXPECT_EQ(query.idle_class, 7);
+        classes[query.source.address].insert(query.rtt_class);
+        near += query.rtt_class == 20 ? 1 : 0;
     }
     for (const auto& [source, seen] : classes) {
         EXPECT_EQ(seen.size(), 1U);
     }
     EXPECT_NEAR(static_cast<double>(near), 2000, 300);
     EXPECT_THAT(rule->counts(), Contains(Pair("changed", 4000)));
-    const std::vector<Item> before = batch.items;
+    const std::vector<Query> before = batch.queries;
     rule->apply(batch);
     EXPECT_THAT(rule->counts(),
                 AllOf(Contains(Pair("changed", 4000)), Contains(Pair("seen", 8000))));
@@ -193,9 +193,9 @@ TEST(KeepAndDrop, ClosesShareTheFateOfTheirQueries) {
     trace[3].message = query_bytes(1, "www.example", 28);
     const auto connections = [](const std::vector<Owned>& out) {
         std::vector<std::uint64_t> closes;
-        for (const Owned& item : out) {
-            if (item.is_close()) {
-                closes.push_back(item.connection);
+        for (const Owned& query : out) {
+            if (query.is_close()) {
+                closes.push_back(query.connection);
             }
         }
         return closes;

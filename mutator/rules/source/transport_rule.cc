@@ -69,44 +69,44 @@ public:
     void apply(Batch& batch) override {
         Rule::apply(batch);
         for (; !extra_.empty(); extra_.pop_back()) {
-            const auto& [place, item] = extra_.back();
-            batch.items.insert(batch.items.begin() + static_cast<std::ptrdiff_t>(place), item);
+            const auto& [place, query] = extra_.back();
+            batch.queries.insert(batch.queries.begin() + static_cast<std::ptrdiff_t>(place), query);
         }
     }
 
 private:
-    Outcome change(Item& item, Batch& /*batch*/) override {
-        return move(item, targets_[choice_.draw(source_key(item.source.address, key_))]);
+    Outcome change(Query& query, Batch& /*batch*/) override {
+        return move(query, targets_[choice_.draw(source_key(query.source.address, key_))]);
     }
 
-    Outcome leave(Item& item) override { return move(item, item.transport); }
+    Outcome leave(Query& query) override { return move(query, query.transport); }
 
     // Connections are the trace's own. TLS takes over TCP's; a query that comes to TCP or leaves it
     // has none any more, and the replay gives it its source's.
-    Outcome move(Item& item, Transport to) {
-        const bool same = to == item.transport;
-        const bool stays = same || (has_connections(to) && has_connections(item.transport));
-        if (item.is_close()) {
-            return move_close(item, stays ? bit_of(to) : std::uint8_t{0});
+    Outcome move(Query& query, Transport to) {
+        const bool same = to == query.transport;
+        const bool stays = same || (has_connections(to) && has_connections(query.transport));
+        if (query.is_close()) {
+            return move_close(query, stays ? bit_of(to) : std::uint8_t{0});
         }
-        const std::uint64_t connection = item.connection;
+        const std::uint64_t connection = query.connection;
         if (!same) {
-            item.connection = stays ? connection : 0;
-            item.transport = to;
+            query.connection = stays ? connection : 0;
+            query.transport = to;
             ++*to_.at(static_cast<size_t>(to));
         }
         if (!selector().same_for_connection()) {
-            choices_.add(item.source, connection,
-                         item.connection != 0 ? bit_of(to) : std::uint8_t{0});
+            choices_.add(query.source, connection,
+                         query.connection != 0 ? bit_of(to) : std::uint8_t{0});
         }
         return same ? Outcome::kSame : Outcome::kChanged;
     }
 
     // A close for each transport that the connection's queries are on now: usually one. `choice`
     // are the transports where no query of it is known.
-    Outcome move_close(Item& item, std::uint8_t choice) {
+    Outcome move_close(Query& query, std::uint8_t choice) {
         if (!selector().same_for_connection()) {
-            choice = choices_.take(item.source, item.connection).value_or(choice);
+            choice = choices_.take(query.source, query.connection).value_or(choice);
         }
         bool kept = false;
         for (size_t value = 0; value < kTransportCount; ++value) {
@@ -115,9 +115,9 @@ private:
                 continue;
             }
             if (kept) {
-                extra_.emplace_back(place() + 1, item).second.transport = transport;
+                extra_.emplace_back(place() + 1, query).second.transport = transport;
             } else {
-                item.transport = transport;
+                query.transport = transport;
             }
             kept = true;
         }
@@ -129,7 +129,7 @@ private:
     StickyChoice choice_;
     std::uint64_t key_;
     ConnectionChoices choices_; ///< transports of the connection's queries that are still on it
-    std::vector<std::pair<size_t, Item>> extra_; ///< closes to insert, with their places
+    std::vector<std::pair<size_t, Query>> extra_; ///< closes to insert, with their places
     std::uint64_t& closes_dropped_ = rare_count("closes_dropped");
     std::array<std::uint64_t*, kTransportCount> to_{}; ///< changed, by the new transport
 };

@@ -89,15 +89,15 @@ std::vector<Octets> run(Rule& rule, const std::vector<Octets>& messages, size_t 
     Batch batch;
     for (size_t i = 0; i < messages.size();) {
         for (const size_t end = std::min(i + cut, messages.size()); i < end; ++i) {
-            Item item;
-            item.time = static_cast<Nanoseconds>(i) * kMillisecond;
-            item.source.address = source_of(static_cast<std::uint32_t>(i) % sources);
-            item.message = batch.copy(messages[i]);
-            batch.items.push_back(item);
+            Query query;
+            query.time = static_cast<Nanoseconds>(i) * kMillisecond;
+            query.source.address = source_of(static_cast<std::uint32_t>(i) % sources);
+            query.message = batch.copy(messages[i]);
+            batch.queries.push_back(query);
         }
         rule.apply(batch);
-        for (const Item& item : batch.items) {
-            out.emplace_back(item.message.begin(), item.message.end());
+        for (const Query& query : batch.queries) {
+            out.emplace_back(query.message.begin(), query.message.end());
         }
         batch.clear();
     }

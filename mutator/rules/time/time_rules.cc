@@ -85,14 +85,14 @@ private:
 /// query held; kept for reuse.
 class Reorder {
 public:
-    /// Copies the item; `time` is its new time.
-    void put(const Item& item, Nanoseconds time) {
+    /// Copies the query; `time` is its new time.
+    void put(const Query& query, Nanoseconds time) {
         const std::uint32_t number = free_slot();
         Slot& slot = slots_[number];
-        slot.bytes.assign(item.message.begin(), item.message.end());
-        slot.item = item;
-        slot.item.time = time;
-        slot.item.message = slot.bytes;
+        slot.bytes.assign(query.message.begin(), query.message.end());
+        slot.query = query;
+        slot.query.time = time;
+        slot.query.message = slot.bytes;
         heap_.push_back({time, order_++, number});
         std::ranges::push_heap(heap_, is_later);
     }
@@ -104,15 +104,15 @@ public:
             std::ranges::pop_heap(heap_, is_later);
             const std::uint32_t slot = heap_.back().slot;
             heap_.pop_back();
-            batch.items.push_back(slots_[slot].item);
-            batch.items.back().message = batch.copy(slots_[slot].bytes);
+            batch.queries.push_back(slots_[slot].query);
+            batch.queries.back().message = batch.copy(slots_[slot].bytes);
             free_.push_back(slot);
         }
     }
 
 private:
     struct Slot {
-        Item item; ///< its message is in `bytes`
+        Query query; ///< its message is in `bytes`
         std::vector<std::uint8_t> bytes;
     };
 
@@ -153,7 +153,7 @@ Nanoseconds shifted(Nanoseconds time, Nanoseconds shift) {
 using ArrivalOf = std::function<double(std::uint64_t number)>;
 
 /// Sets the time of every query from its number alone. The first query keeps its time. The close of
-/// a connection keeps its place in the order: it comes as long after the item before it as it did,
+/// a connection keeps its place in the order: it comes as long after the query before it as it did,
 /// but at the latest with the next query's arrival.
 class ArrivalRule : public Rule {
 public:
@@ -162,19 +162,19 @@ public:
         : Rule(std::move(selector)), arrivals_(std::move(arrivals)) {}
 
 private:
-    Outcome change(Item& item, Batch& /*batch*/) override {
+    Outcome change(Query& query, Batch& /*batch*/) override {
         if (!std::exchange(started_, true)) {
-            first_ = current_ = old_ = std::max<Nanoseconds>(item.time, 0);
+            first_ = current_ = old_ = std::max<Nanoseconds>(query.time, 0);
             next_ = added(first_, arrivals_(0));
         }
-        current_ = next_time(item);
-        old_ = item.time;
-        return set(item.time, current_);
+        current_ = next_time(query);
+        old_ = query.time;
+        return set(query.time, current_);
     }
 
-    Nanoseconds next_time(const Item& item) {
-        if (item.is_close()) {
-            const Nanoseconds behind = std::max<Nanoseconds>(item.time - old_, 0);
+    Nanoseconds next_time(const Query& query) {
+        if (query.is_close()) {
+            const Nanoseconds behind = std::max<Nanoseconds>(query.time - old_, 0);
             return std::max(current_, std::min(added(current_, behind), next_));
         }
         const Nanoseconds time =
@@ -187,7 +187,7 @@ private:
     std::uint64_t queries_ = 0;
     Nanoseconds first_ = 0;
     Nanoseconds next_ = 0;    ///< of the next query
-    Nanoseconds old_ = 0;     ///< time of the last item as it came
+    Nanoseconds old_ = 0;     ///< time of the last query as it came
     Nanoseconds current_ = 0; ///< and as it is now
     bool started_ = false;
 };
@@ -200,23 +200,23 @@ public:
     SpeedRule(Selector selector, double factor) : Rule(std::move(selector)), factor_(factor) {}
 
 private:
-    Outcome change(Item& item, Batch& /*batch*/) override {
+    Outcome change(Query& query, Batch& /*batch*/) override {
         taken_ = true;
-        return set(item.time, next_time(item));
+        return set(query.time, next_time(query));
     }
 
-    Outcome leave(Item& item) override {
-        taken_ = taken_ && item.is_close();
-        return set(item.time, next_time(item));
+    Outcome leave(Query& query) override {
+        taken_ = taken_ && query.is_close();
+        return set(query.time, next_time(query));
     }
 
     // The sums are whole numbers, so that no rounding adds up over the trace.
-    Nanoseconds next_time(const Item& item) {
+    Nanoseconds next_time(const Query& query) {
         if (!std::exchange(started_, true)) {
-            first_ = old_ = item.time;
+            first_ = old_ = query.time;
         }
-        (taken_ ? fast_ : kept_) += item.time - old_;
-        old_ = item.time;
+        (taken_ ? fast_ : kept_) += query.time - old_;
+        old_ = query.time;
         return in_range(
             added(std::max<Nanoseconds>(first_ + kept_, 0), static_cast<double>(fast_) / factor_),
             "speed", "give a greater factor=");
@@ -226,20 +226,20 @@ private:
     bool started_ = false;
     bool taken_ = false; ///< the last query
     Nanoseconds first_ = 0;
-    Nanoseconds old_ = 0;  ///< of the last item
+    Nanoseconds old_ = 0;  ///< of the last query
     Nanoseconds kept_ = 0; ///< sums of the gaps as they were: not taken
     Nanoseconds fast_ = 0; ///< and taken
 };
 
-/// Moves all items by the same time.
+/// Moves all queries by the same time.
 class ShiftRule : public Rule {
 public:
     /// The selector takes everything.
     ShiftRule(Selector selector, Nanoseconds shift) : Rule(std::move(selector)), shift_(shift) {}
 
 private:
-    Outcome change(Item& item, Batch& /*batch*/) override {
-        return set(item.time, shifted(item.time, shift_));
+    Outcome change(Query& query, Batch& /*batch*/) override {
+        return set(query.time, shifted(query.time, shift_));
     }
 
     Nanoseconds shift_;
@@ -256,15 +256,15 @@ public:
         : Rule(std::move(selector)), low_(low), high_(high), random_(seed) {}
 
     void apply(Batch& batch) override {
-        incoming_.swap(batch.items);
-        for (const Item& item : incoming_) {
-            const Nanoseconds moved = delay(item);
+        incoming_.swap(batch.queries);
+        for (const Query& query : incoming_) {
+            const Nanoseconds moved = delay(query);
             const Nanoseconds time = low_ == high_
-                                         ? shifted(item.time, moved)
-                                         : added(std::max<Nanoseconds>(item.time, 0), moved);
-            changed_ += !item.is_close() && time != item.time ? 1U : 0U;
-            held_.put(item, time);
-            newest_ = std::max(newest_, item.time);
+                                         ? shifted(query.time, moved)
+                                         : added(std::max<Nanoseconds>(query.time, 0), moved);
+            changed_ += !query.is_close() && time != query.time ? 1U : 0U;
+            held_.put(query, time);
+            newest_ = std::max(newest_, query.time);
             held_.release(newest_ + std::min<Nanoseconds>(low_, 0), batch);
         }
         incoming_.clear();
@@ -273,20 +273,20 @@ public:
     void finish(Batch& batch) override { held_.release(kLastTime, batch); }
 
 private:
-    Nanoseconds delay(const Item& item) {
-        if (takes(item)) {
+    Nanoseconds delay(const Query& query) {
+        if (takes(query)) {
             const auto width = static_cast<std::uint64_t>(high_ - low_);
             return low_ + static_cast<Nanoseconds>(random_.between(0, width));
         }
-        return item.is_close() ? std::max<Nanoseconds>(high_, 0) : 0;
+        return query.is_close() ? std::max<Nanoseconds>(high_, 0) : 0;
     }
 
     Nanoseconds low_;
     Nanoseconds high_;
     Random random_;
     Reorder held_;
-    std::vector<Item> incoming_; ///< a batch's items while it is filled anew
-    Nanoseconds newest_ = 0;     ///< old time
+    std::vector<Query> incoming_; ///< a batch's queries while it is filled anew
+    Nanoseconds newest_ = 0;      ///< old time
     std::uint64_t& changed_ = count("changed");
 };
 

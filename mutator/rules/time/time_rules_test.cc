@@ -185,9 +185,9 @@ TEST(JitterRule, ACloseIsBehindItsQueries) {
         trace.push_back(close_at(time, i));
     }
     std::vector<bool> asked(1001);
-    for (const Owned& item : run("jitter", "1", trace)) {
-        EXPECT_TRUE(!item.is_close() || asked[item.connection]);
-        asked[item.connection] = true;
+    for (const Owned& query : run("jitter", "1", trace)) {
+        EXPECT_TRUE(!query.is_close() || asked[query.connection]);
+        asked[query.connection] = true;
     }
 }
 

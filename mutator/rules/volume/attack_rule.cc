@@ -71,11 +71,11 @@ public:
     AttackRule(Arguments& arguments, const RuleSettings& settings);
 
 private:
-    bool work(Item& item, Batch& batch) override;
+    bool work(Query& query, Batch& batch) override;
     std::string read_name(Arguments& arguments);
-    void start(const Item& first);
+    void start(const Query& first);
     bool add_until(Nanoseconds time, Batch& batch);
-    Item make(Batch& batch);
+    Query make(Batch& batch);
 
     double rate_; ///< queries/s
     AddressPool pool_;
@@ -136,7 +136,7 @@ std::string AttackRule::read_name(Arguments& arguments) {
     return labels;
 }
 
-void AttackRule::start(const Item& first) {
+void AttackRule::start(const Query& first) {
     started_ = true;
     first_ = added(std::max<Nanoseconds>(first.time, 0), at_);
     offset_ = arrivals_.next(random_);
@@ -145,20 +145,21 @@ void AttackRule::start(const Item& first) {
     }
 }
 
-Item AttackRule::make(Batch& batch) {
-    Item item;
-    item.time = added(first_, offset_);
-    item.source = {pool_.at(random_.below(sources_)),
-                   static_cast<std::uint16_t>(random_.between(kLowestPort, 65'535))};
-    item.destination = destination_;
-    item.transport = transport_;
-    item.message = batch.copy(query_);
-    store16(item.message.data(), static_cast<unsigned>(random_.below(65'536)));
+Query AttackRule::make(Batch& batch) {
+    Query query;
+    query.time = added(first_, offset_);
+    query.source = {pool_.at(random_.below(sources_)),
+                    static_cast<std::uint16_t>(random_.between(kLowestPort, 65'535))};
+    query.destination = destination_;
+    query.transport = transport_;
+    const std::span<std::uint8_t> message = batch.copy(query_);
+    store16(message.data(), static_cast<unsigned>(random_.below(65'536)));
     for (size_t i = 1; !fixed_ && i <= kLabel; ++i) {
-        item.message[kDnsHeaderSize + i] =
+        message[kDnsHeaderSize + i] =
             static_cast<std::uint8_t>(kCharacters[random_.below(kCharacters.size())]);
     }
-    return item;
+    query.message = message;
+    return query;
 }
 
 /// False where the batch is full before.
@@ -174,19 +175,19 @@ bool AttackRule::add_until(Nanoseconds time, Batch& batch) {
     return !full(batch);
 }
 
-bool AttackRule::work(Item& item, Batch& batch) {
+bool AttackRule::work(Query& query, Batch& batch) {
     if (!started_) {
-        start(item);
+        start(query);
     }
-    if (!found_destination_ && item.destination.address.family == destination_.address.family) {
-        destination_ = item.destination;
+    if (!found_destination_ && query.destination.address.family == destination_.address.family) {
+        destination_ = query.destination;
         found_destination_ = true;
     }
-    if (!add_until(item.time, batch)) {
+    if (!add_until(query.time, batch)) {
         return false;
     }
-    takes(item);
-    pass(item, batch);
+    takes(query);
+    pass(query, batch);
     return true;
 }
 

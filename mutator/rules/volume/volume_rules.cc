@@ -38,9 +38,9 @@ public:
 
     [[nodiscard]] bool surveys() const override { return true; }
 
-    void survey(const Item& item) override {
-        if (!item.is_close() && surveyed_.takes(item)) {
-            ++counts_[item.source.address];
+    void survey(const Query& query) override {
+        if (!query.is_close() && surveyed_.takes(query)) {
+            ++counts_[query.source.address];
         }
     }
 
@@ -60,14 +60,14 @@ private:
     }
 
     // Closes go with their source; of a connection whose queries stay they stay, too.
-    Outcome change(Item& item, Batch& /*batch*/) override {
+    Outcome change(Query& query, Batch& /*batch*/) override {
         if (!chosen_) {
             choose();
         }
-        if (heavy_.contains(item.source.address)) {
+        if (heavy_.contains(query.source.address)) {
             return Outcome::kSame;
         }
-        dropped_ += item.is_close() ? 0U : 1U;
+        dropped_ += query.is_close() ? 0U : 1U;
         return Outcome::kDropped;
     }
 
@@ -112,60 +112,60 @@ public:
         : PiecewiseRule(std::move(selector)), settings_(settings) {}
 
 private:
-    bool work(Item& item, Batch& batch) override {
+    bool work(Query& query, Batch& batch) override {
         if (full(batch)) {
             return false;
         }
         if (done_ == 0) {
-            begin(item, batch);
+            begin(query, batch);
         }
         while (done_ < wanted_) {
             if (full(batch)) {
                 return false;
             }
-            copy(item, batch);
+            copy(query, batch);
         }
         done_ = 0;
         return true;
     }
 
-    bool is_copied(const Item& item) {
-        const bool taken = takes(item);
+    bool is_copied(const Query& query) {
+        const bool taken = takes(query);
         if (settings_.all) {
             return true;
         }
-        if (item.is_close()) {
-            return copied_.take(item.source, item.connection).has_value();
+        if (query.is_close()) {
+            return copied_.take(query.source, query.connection).has_value();
         }
         if (taken) {
-            copied_.add(item.source, item.connection, 1);
+            copied_.add(query.source, query.connection, 1);
         }
         return taken;
     }
 
-    void begin(Item& item, Batch& batch) {
-        wanted_ = is_copied(item) ? settings_.copies : 1;
+    void begin(Query& query, Batch& batch) {
+        wanted_ = is_copied(query) ? settings_.copies : 1;
         if (wanted_ > 1) {
-            first_copy_ = number_of(item.source.address) * (settings_.copies - 1);
+            first_copy_ = number_of(query.source.address) * (settings_.copies - 1);
         }
-        if (item.connection > kMostConnection / settings_.copies) {
+        if (query.connection > kMostConnection / settings_.copies) {
             throw Error(
                 "rule duplicate: the trace's connections have too large numbers for so many "
                 "copies; give fewer copies=");
         }
-        item.connection *= settings_.copies;
-        pass(item, batch);
+        query.connection *= settings_.copies;
+        pass(query, batch);
         done_ = 1;
     }
 
     /// The next one.
-    void copy(Item item, Batch& batch) {
-        const AddressPool& pool = item.source.address.is_v4() ? settings_.pool4 : settings_.pool6;
-        item.source.address = pool.at(first_copy_ + done_ - 1);
-        item.connection += item.connection == 0 ? 0U : done_;
-        item.message = batch.copy(item.message); // rules behind this one may edit each
-        put(item, batch);
-        added_ += item.is_close() ? 0U : 1U;
+    void copy(Query query, Batch& batch) {
+        const AddressPool& pool = query.source.address.is_v4() ? settings_.pool4 : settings_.pool6;
+        query.source.address = pool.at(first_copy_ + done_ - 1);
+        query.connection += query.connection == 0 ? 0U : done_;
+        query.message = batch.copy(query.message); // rules behind this one may edit each
+        put(query, batch);
+        added_ += query.is_close() ? 0U : 1U;
         ++done_;
     }
 
@@ -186,7 +186,7 @@ private:
     std::uint32_t sources4_ = 0;
     std::uint32_t sources6_ = 0;
     ConnectionChoices copied_;     ///< open connections with copies, unless `all`
-    std::uint32_t done_ = 0;       ///< of the item at work: how many times it was emitted
+    std::uint32_t done_ = 0;       ///< of the query at work: how many times it was emitted
     std::uint32_t wanted_ = 0;     ///< and how many times it shall be
     std::uint64_t first_copy_ = 0; ///< its first copy's source by number
     std::uint64_t& added_ = count("added");
@@ -235,8 +235,8 @@ public:
         : Rule(std::move(selector)), retransmits_(timeout) {}
 
 private:
-    Outcome change(Item& item, Batch& /*batch*/) override {
-        if (!retransmits_.repeats(item.time, item.transport, item.source, item.message)) {
+    Outcome change(Query& query, Batch& /*batch*/) override {
+        if (!retransmits_.repeats(query.time, query.transport, query.source, query.message)) {
             return Outcome::kSame;
         }
         ++dropped_;

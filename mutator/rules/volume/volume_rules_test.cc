@@ -83,8 +83,8 @@ TEST(DuplicateRule, ConnectionsOfCopiesAreTheirOwn) {
     std::map<std::uint64_t, std::set<IpAddress>> users;
     const auto out = run("duplicate", "3", trace);
     EXPECT_EQ(out.size(), 15U);
-    for (const Owned& item : out) {
-        users[item.connection].insert(item.source.address);
+    for (const Owned& query : out) {
+        users[query.connection].insert(query.source.address);
     }
     EXPECT_EQ(users.size(), 6U);
     for (const auto& [connection, sources] : users) {
@@ -127,11 +127,11 @@ size_t most_at_once(Rule& rule, const std::vector<Owned>& trace) {
     Batch batch;
     fill(batch, trace, 0, trace.size());
     rule.apply(batch);
-    size_t most = batch.items.size();
+    size_t most = batch.queries.size();
     while (rule.has_more()) {
         batch.clear();
         rule.apply_more(batch);
-        most = std::max(most, batch.items.size());
+        most = std::max(most, batch.queries.size());
     }
     return most;
 }
@@ -164,9 +164,9 @@ TEST(DuplicateRule, CopiesAreEditedAlone) {
     Batch batch;
     fill(batch, {query_at(kStart)}, 0, 1);
     rule->apply(batch);
-    ASSERT_EQ(batch.items.size(), 2U);
-    batch.items[1].message[0] = 0xff;
-    EXPECT_EQ(batch.items[0].message[0], 0);
+    ASSERT_EQ(batch.queries.size(), 2U);
+    writable(batch.queries[1].message)[0] = 0xff;
+    EXPECT_EQ(batch.queries[0].message[0], 0);
 }
 
 TEST(DuplicateRule, TellsWhatIsShort) {

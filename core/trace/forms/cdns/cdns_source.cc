@@ -46,10 +46,10 @@ public:
         open(path);
     }
 
-    bool next(Message& message) override {
+    bool next(Query& query) override {
         for (;;) {
             while (shown_ < events_.size()) {
-                if (show(events_[shown_++], message)) {
+                if (show(events_[shown_++], query)) {
                     return true;
                 }
             }
@@ -80,9 +80,9 @@ private:
     void plan_items();
     void plan_malformed();
     std::optional<Nanoseconds> time_of(std::optional<std::int64_t> offset, std::int64_t delay);
-    bool show(const Event& event, Message& message);
-    bool show_item(const Event& event, Message& message);
-    bool show_malformed(const Event& event, Message& message);
+    bool show(const Event& event, Query& query);
+    bool show_item(const Event& event, Query& query);
+    bool show_malformed(const Event& event, Query& query);
 
     std::unique_ptr<ByteStream> stream_;
     CborReader in_;
@@ -200,19 +200,19 @@ void CdnsSource::plan_malformed() {
     }
 }
 
-bool CdnsSource::show(const Event& event, Message& message) {
-    message = {};
-    message.time = event.time;
-    return event.kind == Event::Kind::kMalformed ? show_malformed(event, message)
-                                                 : show_item(event, message);
+bool CdnsSource::show(const Event& event, Query& query) {
+    query = {};
+    query.time = event.time;
+    return event.kind == Event::Kind::kMalformed ? show_malformed(event, query)
+                                                 : show_item(event, query);
 }
 
-void set_ends(Message& message, const CdnsEnds& ends) {
-    message.source = ends.source;
-    message.destination = ends.destination;
-    message.transport = ends.transport;
-    if (message.response) {
-        std::swap(message.source, message.destination);
+void set_ends(Query& query, const CdnsEnds& ends) {
+    query.source = ends.source;
+    query.destination = ends.destination;
+    query.transport = ends.transport;
+    if (query.is_response()) {
+        std::swap(query.source, query.destination);
     }
 }
 
@@ -221,7 +221,7 @@ std::optional<std::int64_t> number_of(const CdnsNumbers<Key>& from, Key key) {
     return from.has(key) ? std::optional(from.get(key)) : std::nullopt;
 }
 
-bool CdnsSource::show_item(const Event& event, Message& message) {
+bool CdnsSource::show_item(const Event& event, Query& query) {
     const CdnsItem& item = block_.items[event.index];
     const CdnsSignature signature = cdns_signature(block_, item).value_or(CdnsSignature{});
     const auto ends =
@@ -232,17 +232,17 @@ bool CdnsSource::show_item(const Event& event, Message& message) {
                    .server_port = number_of(signature, CdnsSignatureKey::kServerPort),
                    .transport = number_of(signature, CdnsSignatureKey::kTransport)},
                   tally_);
-    message.response = event.kind == Event::Kind::kResponse;
-    const auto build = message.response ? build_cdns_response : build_cdns_query;
+    const auto build =
+        event.kind == Event::Kind::kResponse ? build_cdns_response : build_cdns_query;
     if (!ends || !build(block_, item, signature, built_, tally_)) {
         return false;
     }
-    message.bytes = built_;
-    set_ends(message, *ends);
+    query.message = built_;
+    set_ends(query, *ends);
     return true;
 }
 
-bool CdnsSource::show_malformed(const Event& event, Message& message) {
+bool CdnsSource::show_malformed(const Event& event, Query& query) {
     using DataKey = CdnsMalformedDataKey;
     const auto& entry = block_.malformed[event.index];
     const auto* data = cdns_entry(block_.malformed_data, entry.get(CdnsMalformedKey::kData, -1));
@@ -266,9 +266,8 @@ bool CdnsSource::show_malformed(const Event& event, Message& message) {
         return false;
     }
     tally_.add(CdnsNote::kMalformed);
-    message.response = (data->payload[2] & 0x80U) != 0;
-    message.bytes = data->payload;
-    set_ends(message, *ends);
+    query.message = data->payload;
+    set_ends(query, *ends);
     return true;
 }
 

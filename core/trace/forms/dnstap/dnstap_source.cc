@@ -152,13 +152,13 @@ public:
         open(path);
     }
 
-    bool next(Message& message) override {
+    bool next(Query& query) override {
         while (shown_ == ready_.size()) {
             if (!read_frame()) {
                 return false;
             }
         }
-        message = ready_[shown_++];
+        query = ready_[shown_++];
         return true;
     }
 
@@ -181,10 +181,10 @@ private:
     void note_end(fstrm_res result);
     void take(const dnstap::Exchange& exchange);
     [[nodiscard]] bool sane(const dnstap::Exchange& exchange) const;
-    void show_query(const dnstap::Exchange& exchange, const Message& ends);
-    void show_response(const dnstap::Exchange& exchange, const Message& ends);
-    void show(const std::string& bytes, std::optional<Nanoseconds> time, Message message);
-    Message ends_of(const dnstap::Exchange& exchange);
+    void show_query(const dnstap::Exchange& exchange, const Query& ends);
+    void show_response(const dnstap::Exchange& exchange, const Query& ends);
+    void show(const std::string& bytes, std::optional<Nanoseconds> time, Query query);
+    Query ends_of(const dnstap::Exchange& exchange);
     Transport transport_of(const dnstap::Exchange& exchange);
 
     void count(Note note) { ++notes_[static_cast<size_t>(note)]; }
@@ -192,7 +192,7 @@ private:
     Input input_;
     FrameReader reader_;
     dnstap::Frame frame_; ///< messages shown borrow from it
-    std::vector<Message> ready_;
+    std::vector<Query> ready_;
     size_t shown_ = 0;
     std::uint64_t frames_ = 0;
     Nanoseconds last_time_ = 0;
@@ -278,7 +278,7 @@ void DnstapSource::take(const dnstap::Exchange& exchange) {
         count(Note::kNoMessage);
         return;
     }
-    const Message ends = ends_of(exchange);
+    const Query ends = ends_of(exchange);
     if (!exchange.query_message().empty()) {
         show_query(exchange, ends);
     }
@@ -307,13 +307,13 @@ Transport DnstapSource::transport_of(const dnstap::Exchange& exchange) {
 }
 
 /// Who asked whom, and how: a message from the asker to the server, without time and bytes.
-Message DnstapSource::ends_of(const dnstap::Exchange& exchange) {
+Query DnstapSource::ends_of(const dnstap::Exchange& exchange) {
     const auto source = address_of(exchange.query_address());
     const auto destination = address_of(exchange.response_address());
     const bool ipv6 = source        ? source->is_v6()
                       : destination ? destination->is_v6()
                                     : exchange.socket_family() == 2;
-    Message ends;
+    Query ends;
     ends.transport = transport_of(exchange);
     ends.source = {.address = source.value_or(nobody(ipv6)),
                    .port = static_cast<std::uint16_t>(exchange.query_port())};
@@ -331,7 +331,7 @@ Message DnstapSource::ends_of(const dnstap::Exchange& exchange) {
 }
 
 /// Even types are of responses.
-void DnstapSource::show_query(const dnstap::Exchange& exchange, const Message& ends) {
+void DnstapSource::show_query(const dnstap::Exchange& exchange, const Query& ends) {
     const Bytes bytes = bytes_of(exchange.query_message());
     if (exchange.type() % 2 != 0) {
         recent_.add(ends.source, ends.destination, bytes);
@@ -348,19 +348,18 @@ void DnstapSource::show_query(const dnstap::Exchange& exchange, const Message& e
     show(exchange.query_message(), time, ends);
 }
 
-void DnstapSource::show_response(const dnstap::Exchange& exchange, const Message& ends) {
-    Message message = ends;
-    std::swap(message.source, message.destination);
+void DnstapSource::show_response(const dnstap::Exchange& exchange, const Query& ends) {
+    Query query = ends;
+    std::swap(query.source, query.destination);
     const auto time = exchange.has_response_time_sec()
                           ? time_of(exchange.response_time_sec(), exchange.response_time_nsec())
                       : exchange.has_query_time_sec()
                           ? time_of(exchange.query_time_sec(), exchange.query_time_nsec())
                           : std::nullopt;
-    show(exchange.response_message(), time, message);
+    show(exchange.response_message(), time, query);
 }
 
-void DnstapSource::show(const std::string& bytes, std::optional<Nanoseconds> time,
-                        Message message) {
+void DnstapSource::show(const std::string& bytes, std::optional<Nanoseconds> time, Query query) {
     if (bytes.size() < kDnsHeaderSize || bytes.size() > kMaxMessage) {
         count(bytes.size() < kDnsHeaderSize ? Note::kShortMessage : Note::kLongMessage);
         return;
@@ -369,10 +368,9 @@ void DnstapSource::show(const std::string& bytes, std::optional<Nanoseconds> tim
         count(Note::kNoTime);
     }
     last_time_ = time.value_or(last_time_);
-    message.time = last_time_;
-    message.bytes = bytes_of(bytes);
-    message.response = (message.bytes[2] & 0x80U) != 0;
-    ready_.push_back(message);
+    query.time = last_time_;
+    query.message = bytes_of(bytes);
+    ready_.push_back(query);
 }
 
 Counters DnstapSource::counters() const {

@@ -202,10 +202,10 @@ void check_fits(const Query& query) {
                                 "write .tsv or .rps, or change both ends",
                                 query.source.text(), query.destination.text()));
     }
-    if (!is_pcap_time(query.trace_time)) {
+    if (!is_pcap_time(query.time)) {
         throw Error(fmt::format("a query at {} ns lies outside a capture's years 1970 to 2106; "
                                 "shift the times or write .tsv or .rps",
-                                query.trace_time));
+                                query.time));
     }
 }
 
@@ -235,7 +235,7 @@ void PcapEncoder::encode(const Query& query, std::string& out) {
         leave_close_out(query.connection);
     } else {
         build_udp(packet_, query.source, query.destination, query.message);
-        append_packet(out, query.trace_time, packet_);
+        append_packet(out, query.time, packet_);
     }
 }
 
@@ -254,7 +254,7 @@ void PcapEncoder::encode_stream(const Query& query, std::string& out) {
         found != index_.end() && query.connection != 0 && found->second->id == query.connection;
     if (query.is_close()) {
         if (known) {
-            close(ends, from, query.trace_time, out);
+            close(ends, from, query.time, out);
         } else {
             leave_close_out(query.connection);
         }
@@ -265,7 +265,7 @@ void PcapEncoder::encode_stream(const Query& query, std::string& out) {
     }
     send(known ? open_.back() : open(query, ends, from, out), from, query, out);
     if (query.connection == 0) {
-        close(ends, from, query.trace_time, out);
+        close(ends, from, query.time, out);
     }
 }
 
@@ -287,9 +287,9 @@ PcapEncoder::Connection& PcapEncoder::open(const Query& query, const Ends& ends,
                      .id = query.connection});
     index_[ends] = std::prev(open_.end());
     Connection& connection = open_.back();
-    segment(connection, client, kTcpSyn, {}, query.trace_time, out);
-    segment(connection, 1 - client, kTcpSyn | kTcpAck, {}, query.trace_time, out);
-    segment(connection, client, kTcpAck, {}, query.trace_time, out);
+    segment(connection, client, kTcpSyn, {}, query.time, out);
+    segment(connection, 1 - client, kTcpSyn | kTcpAck, {}, query.time, out);
+    segment(connection, client, kTcpAck, {}, query.time, out);
     return connection;
 }
 
@@ -299,10 +299,10 @@ void PcapEncoder::send(Connection& connection, size_t from, const Query& query, 
     payload_.insert(payload_.end(), query.message.begin(), query.message.end());
     for (Bytes left(payload_); !left.empty();) {
         const Bytes piece = left.first(std::min(left.size(), kMaxPayload));
-        segment(connection, from, kTcpPush | kTcpAck, piece, query.trace_time, out);
+        segment(connection, from, kTcpPush | kTcpAck, piece, query.time, out);
         left = left.subspan(piece.size());
     }
-    segment(connection, 1 - from, kTcpAck, {}, query.trace_time, out);
+    segment(connection, 1 - from, kTcpAck, {}, query.time, out);
 }
 
 void PcapEncoder::close(const Ends& ends, size_t from, Nanoseconds time, std::string& out) {

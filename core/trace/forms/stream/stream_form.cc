@@ -105,10 +105,12 @@ private:
             return fail_record("is cut or broken");
         }
         --left_;
+        query.due = 0; // the replay's, of which a trace knows nothing
+        query.source_id = 0;
         if (!usable(query)) {
             return fail_record("is neither a query nor the close of a connection");
         }
-        if (!is_trace_time(query.trace_time)) {
+        if (!is_trace_time(query.time)) {
             return fail_record("has a time before 1900 or after 2149");
         }
         return query.connection <= kMaxConnection ||

@@ -87,7 +87,7 @@ std::vector<OwnQuery> example() {
     const Endpoint server6{.address = *IpAddress::parse("2001:db8::5354"), .port = 0x5152};
     const Buffer message{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
     return {{.query = {.sequence = 0x0102030405060708,
-                       .trace_time = 0x1112131415161718,
+                       .time = 0x1112131415161718,
                        .source = client,
                        .destination = server,
                        .connection = 0x616263646566,
@@ -97,7 +97,7 @@ std::vector<OwnQuery> example() {
                        .message = {}},
              .message = message},
             {.query = {.sequence = 0x0102030405060709,
-                       .trace_time = 0x1112131415161719,
+                       .time = 0x1112131415161719,
                        .source = client6,
                        .destination = server6,
                        .connection = 0x616263646566,
@@ -189,9 +189,9 @@ TEST(StreamForm, FramesWithGoodChecksumsAndBadContent) {
     OwnQuery many = in[0];
     many.query.connection = 1ULL << 48U;
     OwnQuery early = in[0];
-    early.query.trace_time = kFirstTraceTime - 1;
+    early.query.time = kFirstTraceTime - 1;
     OwnQuery late = in[0];
-    late.query.trace_time = kEndOfTraceTime;
+    late.query.time = kEndOfTraceTime;
     const std::vector<std::pair<std::string, std::string>> cases{
         {frame(block(1, record(early))), "has a time before 1900 or after 2149"},
         {frame(block(1, record(late))), "has a time before 1900 or after 2149"},

@@ -70,7 +70,7 @@ public:
                                                                    : parse_message())) {
             return false;
         }
-        query.trace_time = row_.time;
+        query.time = row_.time;
         query.source = {.address = row_.source, .port = row_.port};
         query.destination = {.address = row_.destination, .port = row_.dport};
         query.connection = row_.connection;

@@ -36,7 +36,7 @@ void append_text_header(std::string& out) {
 }
 
 void append_text_row(std::string& out, const Query& query) {
-    Row row{.time = query.trace_time,
+    Row row{.time = query.time,
             .source = query.source.address,
             .destination = query.destination.address,
             .port = query.source.port,

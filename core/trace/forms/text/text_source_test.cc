@@ -40,7 +40,7 @@ TEST(TextSource, FewColumnsInAnyOrder) {
                                       "TYPE99\t.\t2001:db8::9\t10.25\n");
     ASSERT_EQ(read.queries.size(), 2U) << read.refused << read.trouble;
     const OwnQuery& first = read.queries[0];
-    EXPECT_EQ(first.query.trace_time, 10 * kSecond);
+    EXPECT_EQ(first.query.time, 10 * kSecond);
     EXPECT_EQ(first.query.source.text(), "192.0.2.9:0");
     EXPECT_EQ(first.query.destination.text(), "192.0.2.53:53");
     EXPECT_EQ(first.query.transport, Transport::kUdp);
