@@ -8,8 +8,9 @@
 #include "core/base/error.hh"
 #include "core/base/trace_time.hh"
 #include "core/trace/extent.hh"
+#include "core/trace/feed.hh"
 #include "core/trace/losses.hh"
-#include "core/trace/reader.hh"
+#include "core/wire/query.hh"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -59,23 +60,23 @@ void demand_no_gap(const Options& options, Nanoseconds first, Nanoseconds before
 
 /// Reads the beginning of what can be played. Throws Error where nothing can.
 trace::Extent look_at_trace(const Options& options, const Servers& servers) {
-    trace::Reader input(options.trace, {.ports = options.replay.ports});
+    trace::Feed input(options.trace, {.ports = options.replay.ports}, 1);
     Selection selection(options, servers);
     Span span(TraceTime::parse(options.replay.from), TraceTime::parse(options.replay.until));
     trace::Sample sample;
     FeedState seen;
     Nanoseconds first = 0;
     Nanoseconds before = 0; ///< the time of the query played last
-    for (Query query; !sample.any() || !sample.enough();) {
-        if (!input.next(query) ||
-            (sample.any() && !query.is_response() && span.after(query.time))) {
-            sample.end();
-            break;
-        }
+    bool beyond = false;    // the span
+    const bool ended = input.each([&](const Query& query) {
         if (query.is_response()) {
             ++seen.responses;
             sample.add_response(query.message.size());
-            continue;
+            return !sample.any() || !sample.enough();
+        }
+        beyond = sample.any() && span.after(query.time);
+        if (beyond) {
+            return false;
         }
         first = seen.read == 0 ? query.time : first;
         const Skip reason = judge(options, selection, span, query, seen.read++ == 0);
@@ -86,12 +87,16 @@ trace::Extent look_at_trace(const Options& options, const Servers& servers) {
         } else {
             seen.skipped.add(reason);
         }
+        return !sample.any() || !sample.enough();
+    });
+    if (ended || beyond) {
+        sample.end();
     }
     if (sample.any()) {
         return sample.extent(span.end());
     }
     seen.packets = input.packets();
-    seen.trouble = input.trouble();
+    seen.trouble = input.end().trouble;
     seen.counters = input.counters();
     throw Error(no_queries(options, seen));
 }

@@ -5,7 +5,6 @@
 #include "core/base/numbers.hh"
 #include "core/dns/message.hh"
 #include "core/dns/words.hh"
-#include "core/trace/reader.hh"
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 
 #include "core/base/address.hh"
 #include "core/dns/message.hh"
-#include "core/trace/reader.hh"
+#include "core/wire/query.hh"
 
 #include <cstdint>
 #include <optional>

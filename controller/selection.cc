@@ -5,7 +5,6 @@
 #include "core/base/clock.hh"
 #include "core/base/prefix.hh"
 #include "core/dns/message.hh"
-#include "core/trace/reader.hh"
 #include "core/wire/query.hh"
 #include "core/wire/settings.hh"
 

@@ -4,8 +4,8 @@
 #include "controller/options.hh"
 #include "core/base/address.hh"
 #include "core/base/prefix.hh"
-#include "core/trace/reader.hh"
 #include "core/trace/retransmits.hh"
+#include "core/wire/query.hh"
 
 #include <array>
 #include <cstddef>

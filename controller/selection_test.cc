@@ -1,7 +1,6 @@
 #include "controller/options.hh"
 #include "controller/selection.hh"
 #include "core/base/address.hh"
-#include "core/trace/reader.hh"
 #include "core/wire/query.hh"
 
 #include <gtest/gtest.h>

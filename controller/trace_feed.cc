@@ -12,7 +12,6 @@
 #include "core/dns/message.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"
-#include "core/trace/reader.hh"
 #include "core/wire/query.hh"
 #include "core/wire/settings.hh"
 
@@ -103,7 +102,7 @@ FeedState TraceFeed::state() const {
     describe(state);
     if (trace_) {
         state.counters = trace_->counters();
-        state.description = trace_->files().front().end.description;
+        state.description = trace_->end().description;
     }
     if (generator_) {
         state.description = generator_->description();
@@ -112,20 +111,29 @@ FeedState TraceFeed::state() const {
     return state;
 }
 
-std::string TraceFeed::trouble() const { return trace_ ? trace_->files().front().end.trouble : ""; }
+std::string TraceFeed::trouble() const { return trace_ ? trace_->end().trouble : ""; }
 
-/// The next message or close into `found_`; false at the end.
-bool TraceFeed::read_query() {
+/// The next query, response or close; false at the end.
+bool TraceFeed::read_query(Query& query) {
     if (generator_) {
-        generator_->next(found_.query);
+        generator_->next(query);
         return true;
     }
-    return trace_ && trace_->read(found_);
+    if (at_ == batch_.queries.size()) {
+        at_ = 0;
+        if (!trace_->read(batch_)) {
+            return false;
+        }
+    }
+    query = batch_.queries[at_++];
+    return true;
 }
 
 /// Throws where the trace has gone.
 void TraceFeed::restart() {
     if (trace_) {
+        batch_.clear();
+        at_ = 0;
         trace_->restart();
         trace_->open();
     }
@@ -158,11 +166,10 @@ bool TraceFeed::next_lap() {
     return again;
 }
 
-/// Next query of the span into `found_`, its time on the axis of all laps.
-bool TraceFeed::pull() {
-    Query& query = found_.query;
+/// Next query of the span, its time on the axis of all laps.
+bool TraceFeed::pull(Query& query) {
     while (true) {
-        const bool more = read_query();
+        const bool more = read_query(query);
         if (more && query.is_close()) {
             query.time = steady_.of_close(query.time);
             hold_close(query);
@@ -238,8 +245,7 @@ bool TraceFeed::next(Query& query) {
 }
 
 bool TraceFeed::next_query(Query& query) {
-    while (!ended_ && (limit_ == 0 || timetable_.taken() < limit_) && pull()) {
-        query = found_.query;
+    while (!ended_ && (limit_ == 0 || timetable_.taken() < limit_) && pull(query)) {
         if (!std::exchange(any_, true)) {
             span_.set_first(query.time);
             if (span_.after(query.time)) {

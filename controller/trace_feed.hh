@@ -4,8 +4,8 @@
 //
 // Between them come the closes of the trace's clients (Query::is_close()), of connections of which
 // a query was played. A close is held back until the query after it is there: the replay ends with
-// its last query and does not wait for what only closed later. No more are held than the Reader
-// follows connections. A close has the number of the query after it and is in no count.
+// its last query and does not wait for what only closed later. No more are held than the trace's
+// reader follows connections. A close has the number of the query after it and is in no count.
 
 #include "controller/generator.hh"
 #include "controller/options.hh"
@@ -15,9 +15,9 @@
 #include "controller/steady_time.hh"
 #include "controller/timetable.hh"
 #include "core/base/clock.hh"
+#include "core/trace/batch.hh"
 #include "core/trace/feed.hh"
-#include "core/trace/merge.hh"
-#include "core/trace/reader.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 
 #include <xxhash.h>
@@ -51,7 +51,7 @@ struct FeedState {
     std::uint64_t sources = 0;
     std::uint64_t source_table_bytes = 0;
     double share_read = 0;    ///< of the replay, 0 to 1; 0 where it is not known
-    trace::Counters counters; ///< as trace::Reader's, over all laps
+    trace::Counters counters; ///< over all laps
     std::string description;
     std::string trouble;
     std::string error; ///< sources.csv could not be written
@@ -131,9 +131,9 @@ public:
 
 private:
     bool next_query(Query& query);
-    bool read_query();
+    bool read_query(Query& query);
     void restart();
-    bool pull();
+    bool pull(Query& query);
     void count_rcode(const Query& response);
     void hold_close(Query close);
     void describe(Query& query);
@@ -146,7 +146,8 @@ private:
     SourceTable sources_;
     std::optional<Generator> generator_; ///< one of the two
     std::optional<trace::Feed> trace_;   ///< looks into sources_
-    trace::Merge::Found found_;          ///< message read last
+    Batch batch_;                        ///< read last
+    size_t at_ = 0;                      ///< its next query
     Selection selection_;
     SteadyTime steady_;
     Timetable timetable_;

@@ -4,9 +4,11 @@
 #include "core/base/error.hh"
 #include "core/base/json.hh"
 #include "core/base/progress.hh"
+#include "core/trace/feed.hh"
 #include "core/trace/losses.hh"
-#include "core/trace/reader.hh"
 #include "core/trace/reassembly/handshake.hh"
+#include "core/trace/reassembly/options.hh"
+#include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
 #include "mutator/info/pairer.hh"
 #include "mutator/info/trace_info.hh"
@@ -26,22 +28,22 @@
 namespace reprise::mutator {
 namespace {
 
-FileFacts facts_of(const std::string& path, const trace::Reader& reader, std::uint64_t messages) {
+FileFacts facts_of(const std::string& path, const trace::Feed& feed, std::uint64_t messages) {
     return {.path = path,
-            .description = reader.description(),
-            .packets = reader.packets(),
-            .counters = reader.counters(),
-            .losses = trace::losses(reader.counters(), messages),
-            .trouble = reader.trouble()};
+            .description = feed.end().description,
+            .packets = feed.packets(),
+            .counters = feed.counters(),
+            .losses = trace::losses(feed.counters(), messages),
+            .trouble = feed.end().trouble};
 }
 
 /// A cut trace is reported on standard error as well, and makes the exit status 1.
-int status_of(const std::string& path, const trace::Reader& reader) {
-    if (reader.trouble().empty()) {
+int status_of(const std::string& path, const trace::Feed& feed) {
+    if (feed.end().trouble.empty()) {
         return 0;
     }
     fmt::print(stderr, "reprise-mutator: {}: {}; what was read before is counted\n", path,
-               reader.trouble());
+               feed.end().trouble);
     return 1;
 }
 
@@ -72,8 +74,8 @@ void write_json(const std::string& path, const std::string& json) {
 }
 
 std::string answers_json(const AnswersOptions& options, const PairerCounts& counts,
-                         const trace::Reader& reader) {
-    const auto lost = trace::losses(reader.counters(), counts.queries + counts.responses);
+                         const trace::Feed& feed) {
+    const auto lost = trace::losses(feed.counters(), counts.queries + counts.responses);
     return json_text({{"schema", 1},
                       {"trace", options.trace},
                       {"answers", options.output},
@@ -85,50 +87,50 @@ std::string answers_json(const AnswersOptions& options, const PairerCounts& coun
                       {"early_responses", counts.early_responses},
                       {"closed_early", counts.closed_early},
                       {"losses", lost},
-                      {"trouble", text_or_null(reader.trouble())}});
+                      {"trouble", text_or_null(feed.end().trouble)}});
 }
 
-void read_all(trace::Reader& reader, const char* what, auto&& take) {
+void read_all(trace::Feed& feed, const char* what, auto&& take) {
     Progress progress(what, check_interrupt);
     std::uint64_t messages = 0;
-    for (Query query; reader.next(query);) {
+    feed.each([&](const Query& query) {
         take(query);
-        progress.tick(++messages, reader.share_read());
-    }
+        progress.tick(++messages, feed.share_read());
+        return true;
+    });
 }
 
 } // namespace
 
-std::string no_queries(const std::string& path, const trace::Reader& reader,
-                       std::uint64_t responses) {
+std::string no_queries(const std::string& path, const trace::Feed& feed, std::uint64_t responses) {
     return fmt::format("{} holds no DNS query ({} packets, {} responses{}{}{}); check that it is "
                        "the right file and give --port N for DNS on another port",
-                       path, reader.packets(), responses, reader.trouble().empty() ? "" : ", ",
-                       reader.trouble(), trace::unread_suffix(reader.counters(), responses));
+                       path, feed.packets(), responses, feed.end().trouble.empty() ? "" : ", ",
+                       feed.end().trouble, trace::unread_suffix(feed.counters(), responses));
 }
 
 int run_info(const InfoOptions& options) {
     TraceInfo info;
-    trace::Reader reader(options.trace,
-                         {.ports = options.ports,
-                          .handshakes = [&info](const trace::TcpHandshake& t) { info.add(t); }});
-    read_all(reader, "info", [&](const Query& query) { info.add(query); });
+    trace::Feed feed(options.trace,
+                     {.ports = options.ports,
+                      .handshakes = [&info](const trace::TcpHandshake& t) { info.add(t); }});
+    read_all(feed, "info", [&](const Query& query) { info.add(query); });
     info.finish();
     const TraceFigures& figures = info.figures();
     if (figures.all.queries == 0) {
-        throw Error(no_queries(options.trace, reader, figures.all.responses));
+        throw Error(no_queries(options.trace, feed, figures.all.responses));
     }
     const FileFacts file =
-        facts_of(options.trace, reader, figures.all.queries + figures.all.responses);
+        facts_of(options.trace, feed, figures.all.queries + figures.all.responses);
     if (!options.json_file.empty()) {
         write_json(options.json_file, info_json(file, figures) + "\n");
     }
     print_line(options.json ? info_json(file, figures) + "\n" : info_text(file, figures));
-    return status_of(options.trace, reader);
+    return status_of(options.trace, feed);
 }
 
 int run_answers(const AnswersOptions& options) {
-    trace::Reader reader(options.trace, {.ports = options.ports});
+    trace::Feed feed(options.trace, {.ports = options.ports});
     OutputPath path(options.output);
     RaWriter writer = open_answers(path, json_text({{"kind", "trace"}, {"trace", options.trace}}));
     Pairer pairer({.window = static_cast<Nanoseconds>(options.window_s * 1e9)},
@@ -138,15 +140,15 @@ int run_answers(const AnswersOptions& options) {
                                      .query = exchange.query,
                                      .reply = exchange.reply});
                   });
-    read_all(reader, "answers", [&](const Query& query) { pairer.add(query); });
+    read_all(feed, "answers", [&](const Query& query) { pairer.add(query); });
     pairer.finish();
     if (pairer.counts().queries == 0) {
-        throw Error(no_queries(options.trace, reader, pairer.counts().responses));
+        throw Error(no_queries(options.trace, feed, pairer.counts().responses));
     }
     writer.finish();
     path.commit();
-    print_line(answers_json(options, pairer.counts(), reader) + "\n");
-    return status_of(options.trace, reader);
+    print_line(answers_json(options, pairer.counts(), feed) + "\n");
+    return status_of(options.trace, feed);
 }
 
 } // namespace reprise::mutator

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace reprise::trace {
-class Reader;
+class Feed;
 }
 
 namespace reprise::mutator {
@@ -34,7 +34,6 @@ int run_answers(const AnswersOptions& options);
 int run_synth(const SynthOptions& options, const std::string& output);
 
 /// What is said of a trace that was readable but holds nothing to work on.
-std::string no_queries(const std::string& path, const trace::Reader& reader,
-                       std::uint64_t responses);
+std::string no_queries(const std::string& path, const trace::Feed& feed, std::uint64_t responses);
 
 } // namespace reprise::mutator

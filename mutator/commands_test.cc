@@ -1,6 +1,6 @@
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
-#include "core/trace/reader.hh"
+#include "core/trace/reassembly/options.hh"
 #include "mutator/command_line.hh"
 #include "mutator/commands.hh"
 #include "mutator/synth/synth_options.hh"

@@ -10,7 +10,8 @@
 #include "core/trace/feed.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/trace/losses.hh"
-#include "core/trace/reader.hh"
+#include "core/trace/reassembly/options.hh"
+#include "core/wire/query.hh"
 #include "mutator/commands.hh"
 #include "mutator/output/output_file.hh"
 #include "mutator/pipeline/inputs.hh"
@@ -124,24 +125,23 @@ int check_mutate(const MutateOptions& options) {
     }
     demand_inputs(options);
     for (const std::string& path : options.inputs.paths) {
-        trace::Reader reader(path, {.ports = options.inputs.ports});
-        Query query;
+        trace::Feed feed(path, {.ports = options.inputs.ports}, 1);
         trace::Sample sample;
         std::uint64_t responses = 0;
-        while (!sample.any() || !sample.enough()) {
-            if (!reader.next(query)) {
-                sample.end();
-                break;
-            }
+        const bool ended = feed.each([&](const Query& query) {
             if (query.is_response()) {
                 ++responses;
                 sample.add_response(query.message.size());
             } else {
-                sample.add_query(query.time, query.message.size(), reader.share_read());
+                sample.add_query(query.time, query.message.size(), feed.share_read());
             }
+            return !sample.any() || !sample.enough();
+        });
+        if (ended) {
+            sample.end();
         }
         if (!sample.any()) {
-            throw Error(no_queries(path, reader, responses));
+            throw Error(no_queries(path, feed, responses));
         }
         fmt::print("{}\n", sample.extent().line());
     }

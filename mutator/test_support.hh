@@ -4,7 +4,6 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
-#include "core/trace/reader.hh"
 #include "core/wire/query.hh"
 #include "mutator/synth/query_names.hh"
 

@@ -9,7 +9,6 @@
 #include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/merge.hh"
-#include "core/trace/reader.hh"
 #include "core/wire/query.hh"
 #include "zonebuilder/reconstruct/exchange.hh"
 
@@ -54,16 +53,14 @@ int run_exchanges(const ExchangesOptions& options) {
     feed.open();
     give_up({CAP_DAC_READ_SEARCH});
     Exchanges exchanges(true);
-    trace::Merge::Found found;
-    while (feed.read(found)) {
-        const Query& query = found.query;
+    feed.each([&](const Query& query) {
         if (!query.is_response()) {
             exchanges.query(query);
-            continue;
+            return true;
         }
         const Asked asked = exchanges.response(query);
         if (asked == Asked::kNo) {
-            continue;
+            return true;
         }
         std::string line =
             fmt::format("{}.{:09}\t{}\t{}\t", query.time / kSecond, query.time % kSecond,
@@ -76,7 +73,8 @@ int run_exchanges(const ExchangesOptions& options) {
         line += '\t';
         append_hex(line, query.message);
         fmt::print("{}\n", line);
-    }
+        return true;
+    });
     if (std::fflush(stdout) != 0) {
         throw Error(fmt::format("cannot write to standard output: {}; make room, or read all of it",
                                 std::strerror(errno)));

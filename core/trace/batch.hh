@@ -13,12 +13,17 @@
 #include <span>
 #include <vector>
 
+namespace reprise::trace {
+class Chunk;
+}
+
 namespace reprise {
 
 class Batch {
 public:
-    /// Queries of a full batch; rules that add some may exceed it.
+    // Of a full batch; rules that add some may exceed it.
     static constexpr size_t kQueries = 4096;
+    static constexpr size_t kBytes = 4UL << 20U; ///< of messages as read
 
     Batch() { queries.reserve(kQueries); }
 
@@ -27,6 +32,17 @@ public:
 
     /// Their messages are in memory of this batch only, so that they may be changed in their place.
     std::vector<Query> queries;
+
+    /// Adds one as it was read: its message is in the batch's own memory or in `chunk`.
+    void add(const Query& query, const std::shared_ptr<const trace::Chunk>& chunk = nullptr) {
+        if (chunk && (chunks_.empty() || chunks_.back() != chunk)) {
+            chunks_.push_back(chunk);
+        }
+        queries.push_back(query);
+        bytes_ += query.message.size();
+    }
+
+    [[nodiscard]] bool full() const { return queries.size() >= kQueries || bytes_ >= kBytes; }
 
     /// Memory for a message, good as long as the batch. Not zeroed.
     std::span<std::uint8_t> allocate(size_t size) {
@@ -43,12 +59,16 @@ public:
     /// Empty again; memory is kept for the next use.
     void clear() {
         queries.clear();
+        chunks_.clear();
         arena_.release();
+        bytes_ = 0;
     }
 
 private:
     static constexpr size_t kFirst = 1UL << 20U; ///< usual messages of a full batch, twice
 
+    size_t bytes_ = 0; ///< of messages as read
+    std::vector<std::shared_ptr<const trace::Chunk>> chunks_;
     std::unique_ptr<std::uint8_t[]> first_ = std::make_unique_for_overwrite<std::uint8_t[]>(kFirst);
     std::pmr::monotonic_buffer_resource arena_{first_.get(), kFirst};
 };

@@ -5,7 +5,7 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/trace/reader.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
 
@@ -23,8 +23,8 @@ namespace reprise::trace {
 /// What is known of a file once it is read.
 struct FileEnd {
     bool opened = false;     ///< false: `trouble` says why not, and names the file
-    std::string trouble;     ///< one line; empty where the file is whole
-    std::string description; ///< as Reader's
+    std::string trouble;     ///< why reading ended before its end, one line; empty where it did not
+    std::string description; ///< e.g. "pcapng, gzip, libpcap"
 };
 
 class Chunk {

@@ -1,11 +1,19 @@
 #include "core/trace/chunk_reader.hh"
 
+#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
+#include "core/trace/capture/byte_stream.hh"
+#include "core/trace/capture/source.hh"
 #include "core/trace/chunk.hh"
-#include "core/trace/opened.hh"
-#include "core/trace/reader.hh"
+#include "core/trace/forms/cdns/cdns_source.hh"
+#include "core/trace/forms/dnstap/dnstap_source.hh"
+#include "core/trace/forms/form.hh"
+#include "core/trace/forms/message_source.hh"
+#include "core/trace/forms/stream/stream_form.hh"
+#include "core/trace/forms/text/text_form.hh"
 #include "core/trace/reassembly/fragments.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
 
 #include <algorithm>
@@ -22,9 +30,69 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace reprise::trace {
 namespace {
+
+/// In the order in which they are asked.
+const std::vector<Form>& forms() {
+    static const std::vector<Form> known{
+        {.fits = looks_like_dnstap, .open = open_dnstap},
+        {.fits = looks_like_cdns, .open = open_cdns},
+        {.fits = looks_like_stream, .open = open_stream},
+        {.fits = looks_like_text, .open = open_text},
+        {.fits = looks_like_fsdb, .open = open_fsdb},
+        {.fits = looks_like_dnsperf, .open = open_dnsperf},
+    };
+    return known;
+}
+
+bool is_text(Bytes head) {
+    return !head.empty() && std::ranges::all_of(head, [](std::uint8_t byte) {
+        return (byte >= 0x20 && byte < 0x7f) || byte == '\t' || byte == '\r' || byte == '\n';
+    });
+}
+
+/// Looks for a line that is whole and neither empty nor a comment, in text that comes in parts.
+class ContentFinder {
+public:
+    /// Whether there is one up to the end of `part`.
+    bool find(Bytes part) {
+        return std::ranges::any_of(part, [this](std::uint8_t byte) { return ends_content(byte); });
+    }
+
+private:
+    bool ends_content(std::uint8_t byte) {
+        if (byte == '\n') {
+            fresh_ = true;
+            return content_;
+        }
+        if (fresh_ && byte != '\r' && byte != ' ' && byte != '\t') {
+            content_ = byte != '#' && byte != ';';
+            fresh_ = false;
+        }
+        return false;
+    }
+
+    bool content_ = false; ///< in the line
+    bool fresh_ = true;    ///< nothing was in the line yet
+};
+
+/// Enough of the beginning for Form::fits().
+Bytes peek_head(ByteStream& stream) {
+    constexpr size_t kMost = 1UL << 20U; // of comments before the first row
+    Bytes head = stream.peek(Form::kHead);
+    if (!is_text(head)) {
+        return head;
+    }
+    ContentFinder content;
+    for (size_t size = 0; size < head.size() && !content.find(head.subspan(size));) {
+        size = head.size();
+        head = stream.peek_line(kMost);
+    }
+    return head;
+}
 
 /// Packets looked at for one chunk: most may be none of ours.
 constexpr std::uint64_t kPacketsPerChunk = 16'384;
@@ -35,6 +103,16 @@ constexpr auto kPatienceMs = std::chrono::milliseconds(LiveReader::kPatience / k
 constexpr auto kIdle = std::chrono::milliseconds(100);
 
 } // namespace
+
+Opened open_trace(const std::string& path, const ReaderOptions& options) {
+    auto stream = std::make_unique<ByteStream>(path);
+    const Bytes head = peek_head(*stream);
+    const auto form = std::ranges::find_if(forms(), [&](const Form& f) { return f.fits(head); });
+    if (form != forms().end()) {
+        return {.packets = nullptr, .messages = form->open(std::move(stream), path, options)};
+    }
+    return {.packets = open_source(std::move(stream), path), .messages = nullptr};
+}
 
 ChunkReader::ChunkReader(std::string path, const ReaderOptions& options, ChunkOptions chunks)
     : path_(std::move(path)), options_(options), chunks_(std::move(chunks)), ports_(options.ports) {

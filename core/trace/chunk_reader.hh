@@ -3,10 +3,11 @@
 // same time.
 
 #include "core/base/clock.hh"
+#include "core/trace/capture/source.hh"
 #include "core/trace/chunk.hh"
-#include "core/trace/opened.hh"
-#include "core/trace/reader.hh"
+#include "core/trace/forms/message_source.hh"
 #include "core/trace/reassembly/fragments.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
 
 #include <cstdint>
@@ -16,6 +17,28 @@
 #include <string>
 
 namespace reprise::trace {
+
+/// A trace of any form, known by content. Exactly one of the two: packets of a capture, messages of
+/// any other form.
+struct Opened {
+    std::unique_ptr<PacketSource> packets;
+    std::unique_ptr<MessageSource> messages;
+
+    [[nodiscard]] const std::string& trouble() const {
+        return packets ? packets->trouble() : messages->trouble();
+    }
+
+    [[nodiscard]] double share_read() const {
+        return packets ? packets->share_read() : messages->share_read();
+    }
+
+    [[nodiscard]] std::string description() const {
+        return packets ? packets->description() : messages->description();
+    }
+};
+
+/// Opens a trace by content; "-" is standard input. Throws TraceError.
+Opened open_trace(const std::string& path, const ReaderOptions& options);
 
 class ChunkSource {
 public:
@@ -28,7 +51,7 @@ public:
     /// nothing has come for a while.
     virtual std::shared_ptr<Chunk> read() = 0;
 
-    /// Opens its file now, and returns Reader's description. Throws TraceError. Without it the
+    /// Opens its file now, and returns Opened's description. Throws TraceError. Without it the
     /// first read() opens the file, and one that cannot be opened ends at once.
     virtual std::string open() { return {}; }
 

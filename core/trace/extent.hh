@@ -26,7 +26,7 @@ class Sample {
 public:
     static constexpr std::uint64_t kEnough = 100'000; ///< messages, a tenth of a second's reading
 
-    /// `share_read`: as trace::Reader says, behind the query.
+    /// `share_read`: as Feed says, behind the query.
     void add_query(Nanoseconds time, size_t bytes, double share_read);
     void add_response(size_t bytes);
 

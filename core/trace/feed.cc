@@ -1,10 +1,11 @@
 #include "core/trace/feed.hh"
 
 #include "core/base/clock.hh"
+#include "core/trace/batch.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/chunk_reader.hh"
 #include "core/trace/merge.hh"
-#include "core/trace/reader.hh"
+#include "core/trace/reassembly/options.hh"
 
 #include <algorithm>
 #include <cstddef>
@@ -25,7 +26,6 @@ namespace {
 
 constexpr Nanoseconds kAtOnce = std::numeric_limits<Nanoseconds>::min();
 constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
-constexpr size_t kEntriesAlone = 16; ///< of a chunk, with one thread: they stay in its cache
 
 } // namespace
 
@@ -149,6 +149,11 @@ Feed::Feed(FeedOptions options) : options_(std::move(options)) {
     begin_lap();
 }
 
+Feed::Feed(const std::string& path, const ReaderOptions& reader, size_t batch)
+    : Feed({.paths = {path}, .reader = reader, .batch = batch, .responses = Responses::kWhole}) {
+    open();
+}
+
 bool Feed::is_live(const std::string& path) {
     std::error_code ignored;
     return path == "-" || !std::filesystem::is_regular_file(path, ignored);
@@ -170,7 +175,7 @@ void Feed::add(const std::string& path) {
 ChunkOptions Feed::chunk_options(bool live) const {
     ChunkOptions chunks{.responses = options_.responses, .expect = options_.expect};
     if (options_.threads == 0) {
-        chunks.entries = kEntriesAlone;
+        chunks.entries = options_.batch;
         chunks.prompt = live;
     }
     return chunks;
@@ -197,7 +202,7 @@ void Feed::begin_lap() {
         const std::scoped_lock lock(lap_mutex_);
         lap_.swap(lap);
     }
-    merge_ = std::make_unique<Merge>(heads_, spaces_, options_.reader);
+    merge_ = std::make_unique<Merge>(heads_, spaces_, options_.reader, options_.responses);
     ended_ = 0;
 }
 
@@ -209,39 +214,26 @@ void Feed::open() {
 
 void Feed::restart() {
     counters_ = counters();
+    responses_ = responses();
     starved_ = false;
     begin_lap();
 }
 
-/// Without the responses that are left out: here those over TCP.
-Merge::Step Feed::next_of_merge(Merge::Found& found) {
-    auto step = merge_->next(found);
-    while (step == Merge::Step::kMessage && found.query.is_response() &&
-           options_.responses == Responses::kNone) {
-        ++responses_;
-        step = merge_->next(found);
-    }
-    return step;
-}
-
-bool Feed::read(Merge::Found& found) {
-    while (true) {
-        const Merge::Step step = next_of_merge(found);
-        if (step != Merge::Step::kStarved) {
-            return step == Merge::Step::kMessage;
-        }
+bool Feed::read(Batch& batch) {
+    batch.clear(); // lets go of the chunk, which may be used again
+    Merge::Step step = merge_->next(batch);
+    while (batch.queries.empty() && step == Merge::Step::kStarved) {
         give(lap_->read_now(merge_->wanted()));
+        step = merge_->next(batch);
     }
+    return !batch.queries.empty();
 }
 
-Merge::Step Feed::next(Merge::Found& found) {
+Merge::Step Feed::next(Batch& batch) {
     while (true) {
-        const Merge::Step step = next_of_merge(found);
+        const Merge::Step step = merge_->next(batch);
         starved_ = step == Merge::Step::kStarved;
-        if (!starved_) {
-            return step;
-        }
-        auto chunk = lap_->take(merge_->wanted());
+        auto chunk = starved_ ? lap_->take(merge_->wanted()) : nullptr;
         if (!chunk) {
             return step;
         }

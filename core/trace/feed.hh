@@ -11,10 +11,12 @@
 // first packets, so many are read ahead as there are threads, until kAheadBytes wait.
 
 #include "core/base/address.hh"
+#include "core/trace/batch.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/merge.hh"
-#include "core/trace/reader.hh"
+#include "core/trace/reassembly/options.hh"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -32,7 +34,9 @@ struct FeedOptions {
     /// That do the work; 1: nothing is read before it is wanted. 0: by read() alone, which holds
     /// back no message of a pipe.
     unsigned threads = 0;
-    Responses responses = Responses::kNone;         ///< those over TCP whole, if at all
+    /// Queries that are read at once with no threads: few stay in the processor's cache.
+    size_t batch = 16;
+    Responses responses = Responses::kNone;
     std::function<void(const IpAddress&)> expect{}; ///< as ChunkOptions
 };
 
@@ -51,16 +55,29 @@ public:
     /// Looks at the beginning of every file, where there are several.
     explicit Feed(FeedOptions options);
 
+    /// One trace with its responses, as they are, opened now. Throws TraceError.
+    explicit Feed(const std::string& path, const ReaderOptions& reader = {}, size_t batch = 16);
+
     /// Opens all files now, and fills in their descriptions. Throws TraceError where one cannot be
     /// read at all; without this, that is only known from files(). Not with threads.
     void open();
 
-    /// Next message, in order; false at the end. The message is good until the next call. Not with
+    /// Replaces what is in the batch by what comes next, in order; false at the end. Not with
     /// threads.
-    bool read(Merge::Found& found);
+    bool read(Batch& batch);
 
-    /// The same without waiting (Merge::Step::kStarved). One thread at a time.
-    Merge::Step next(Merge::Found& found);
+    /// The same for what is left, one by one, until `take` returns false; true at the end.
+    bool each(auto&& take) {
+        for (Batch batch; read(batch);) {
+            if (!std::ranges::all_of(batch.queries, take)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /// Adds to the batch without waiting (Merge::Step::kStarved). One thread at a time.
+    Merge::Step next(Batch& batch);
 
     /// Begins again, also in the middle. Counts go on.
     void restart();
@@ -82,13 +99,16 @@ public:
 
     [[nodiscard]] const std::vector<File>& files() const { return files_; }
 
-    /// Of what was read so far, as Reader's; with threads at the end.
+    /// Of the only file, or the first.
+    [[nodiscard]] const FileEnd& end() const { return files_.front().end; }
+
+    /// Of what was read so far; with threads at the end.
     [[nodiscard]] Counters counters() const;
 
     [[nodiscard]] std::uint64_t packets() const { return packets_; }
 
     /// That were left out.
-    [[nodiscard]] std::uint64_t responses() const { return responses_; }
+    [[nodiscard]] std::uint64_t responses() const { return responses_ + merge_->responses(); }
 
     /// Of this lap, roughly, 0 to 1; 0 where it is not known.
     [[nodiscard]] double share_read() const;
@@ -101,7 +121,6 @@ private:
 
     void add(const std::string& path);
     void begin_lap();
-    Merge::Step next_of_merge(Merge::Found& found);
     void give(std::shared_ptr<const Chunk> chunk);
     [[nodiscard]] ChunkOptions chunk_options(bool live) const;
     static Work work_of(std::shared_ptr<Lap> lap, std::optional<size_t> wanted);
@@ -117,9 +136,9 @@ private:
     bool starved_ = false; ///< next() was
     Counters counters_;    ///< of the laps before
     std::uint64_t packets_ = 0;
-    std::uint64_t responses_ = 0;
-    size_t ended_ = 0; ///< files, in this lap
-    double share_ = 0; ///< of the latest chunk's file
+    std::uint64_t responses_ = 0; ///< but for those that the merge left out
+    size_t ended_ = 0;            ///< files, in this lap
+    double share_ = 0;            ///< of the latest chunk's file
 };
 
 } // namespace reprise::trace

@@ -4,12 +4,12 @@
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
 #include "core/dns/message.hh"
+#include "core/trace/batch.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/forms/stream/stream_form.hh"
 #include "core/trace/forms/text/text_form.hh"
-#include "core/trace/merge.hh"
-#include "core/trace/reader.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/trace/test_files.hh"
 #include "core/trace/test_forms.hh"
 #include "core/trace/test_packets.hh"
@@ -31,6 +31,7 @@ namespace {
 
 using namespace test; // NOLINT(google-build-using-namespace)
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 using ::testing::StartsWith;
 
 /// A query and a response in turn, from as many sources, each with its number as id.
@@ -51,11 +52,11 @@ Buffer capture(unsigned packets) {
 /// All that is left, with responses as negative numbers.
 std::vector<int> ids(Feed& feed) {
     std::vector<int> out;
-    Merge::Found found;
-    while (feed.read(found)) {
-        const Bytes bytes = found.query.message;
-        out.push_back((found.query.is_response() ? -1 : 1) * (bytes[0] * 256 + bytes[1]));
-    }
+    feed.each([&out](const Query& query) {
+        const Bytes bytes = query.message;
+        out.push_back((query.is_response() ? -1 : 1) * (bytes[0] * 256 + bytes[1]));
+        return true;
+    });
     return out;
 }
 
@@ -85,19 +86,19 @@ TEST(Feed, CountsTheResponsesThatItLeavesOut) {
 TEST(Feed, ResponsesHaveTheirHeader) {
     const ScratchFile file(capture(2));
     Feed feed({.paths = {file.path()}, .responses = Responses::kHeaders});
-    Merge::Found found;
-    ASSERT_TRUE(feed.read(found));
-    EXPECT_GT(found.query.message.size(), kDnsHeaderSize);
-    ASSERT_TRUE(feed.read(found));
-    EXPECT_EQ(found.query.message.size(), kDnsHeaderSize);
-    EXPECT_TRUE(parse_header(found.query.message).has_value());
+    Batch batch;
+    ASSERT_TRUE(feed.read(batch));
+    ASSERT_THAT(batch.queries, SizeIs(2));
+    EXPECT_GT(batch.queries[0].message.size(), kDnsHeaderSize);
+    EXPECT_EQ(batch.queries[1].message.size(), kDnsHeaderSize);
+    EXPECT_TRUE(batch.queries[1].is_response());
 }
 
 TEST(Feed, BeginsAgainAlsoInTheMiddle) {
     const ScratchFile file(capture(100));
     Feed feed({.paths = {file.path()}});
-    Merge::Found found;
-    ASSERT_TRUE(feed.read(found)); // others were read ahead
+    Batch batch;
+    ASSERT_TRUE(feed.read(batch));
     const std::uint64_t before = feed.packets();
     feed.restart();
     EXPECT_EQ(ids(feed).size(), 50U);
@@ -110,8 +111,8 @@ TEST(Feed, TellsTheSourcesBeforeTheirQueries) {
     const ScratchFile file(capture(100));
     unsigned told = 0;
     Feed feed({.paths = {file.path()}, .expect = [&told](const IpAddress&) { ++told; }});
-    Merge::Found found;
-    ASSERT_TRUE(feed.read(found));
+    Batch batch;
+    ASSERT_TRUE(feed.read(batch));
     EXPECT_GT(told, 8U);
     ids(feed);
     EXPECT_EQ(told, 50U);
@@ -121,22 +122,22 @@ TEST(Feed, SaysWhatItReadsAndWhereThatEnded) {
     const ScratchFile file(capture(100));
     Feed feed({.paths = {file.path()}});
     feed.open();
-    EXPECT_THAT(feed.files()[0].end.description, StartsWith("pcap"));
+    EXPECT_THAT(feed.end().description, StartsWith("pcap"));
     EXPECT_EQ(ids(feed).size(), 50U);
-    EXPECT_EQ(feed.files()[0].end.trouble, "");
+    EXPECT_EQ(feed.end().trouble, "");
     std::filesystem::resize_file(file.path(), std::filesystem::file_size(file.path()) - 3);
     feed.restart();
     feed.open();
-    EXPECT_EQ(feed.files()[0].end.trouble, "");
+    EXPECT_EQ(feed.end().trouble, "");
     ids(feed);
-    EXPECT_THAT(feed.files()[0].end.trouble, HasSubstr("cut"));
+    EXPECT_THAT(feed.end().trouble, HasSubstr("cut"));
 }
 
 TEST(Feed, SaysAtOnceWhatCannotBeOpened) {
     Feed feed({.paths = {"/nowhere/trace.pcap"}});
     EXPECT_THROW(feed.open(), TraceError);
     EXPECT_TRUE(ids(feed).empty());
-    EXPECT_THAT(feed.files()[0].end.trouble, HasSubstr("No such file"));
+    EXPECT_THAT(feed.end().trouble, HasSubstr("No such file"));
 }
 
 /// A pipe that stays open; the test writes and reads in turn, so it would hang where the feed
@@ -156,10 +157,13 @@ protected:
     }
 
     void expect(Feed& feed, int queries) {
-        Merge::Found found;
-        for (int i = 0; i < queries; ++i) {
-            ASSERT_TRUE(feed.read(found));
-            EXPECT_TRUE(own(found.query) == query_);
+        Batch batch;
+        for (int i = 0; i < queries;) {
+            ASSERT_TRUE(feed.read(batch));
+            for (const Query& query : batch.queries) {
+                EXPECT_TRUE(own(query) == query_);
+                ++i;
+            }
         }
     }
 

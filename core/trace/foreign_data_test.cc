@@ -1,8 +1,9 @@
 // Real dnstap and C-DNS files, the latter against the capture of the same traffic. The collection
 // is found as in shared_data_test.cc; without it the tests are skipped.
-#include "core/trace/reader.hh"
-#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/trace/test_files.hh"
+#include "core/trace/test_reader.hh"
+#include "core/wire/query.hh"
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,10 @@
 #include "core/base/fd.hh"
 #include "core/trace/forms/stream/stream_form.hh"
 #include "core/trace/forms/text/text_form.hh"
-#include "core/trace/reader.hh"
 #include "core/trace/test_forms.hh"
 #include "core/trace/test_packets.hh"
+#include "core/trace/test_reader.hh"
+#include "core/wire/query.hh"
 
 #include <archive.h>
 #include <archive_entry.h>

@@ -1,6 +1,6 @@
 #include "core/trace/losses.hh"
 
-#include "core/trace/reader.hh"
+#include "core/trace/reassembly/options.hh"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

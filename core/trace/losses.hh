@@ -1,5 +1,5 @@
 #pragma once
-#include "core/trace/reader.hh"
+#include "core/trace/reassembly/options.hh"
 
 #include <cstdint>
 #include <string>

@@ -1,8 +1,11 @@
 #include "core/trace/merge.hh"
 
+#include "core/dns/message.hh"
+#include "core/trace/batch.hh"
 #include "core/trace/chunk.hh"
-#include "core/trace/reader.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/tally.hh"
+#include "core/wire/query.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +15,9 @@
 
 namespace reprise::trace {
 
-Merge::Merge(const std::vector<File>& files, size_t spaces, const ReaderOptions& options)
-    : spaces_(spaces), assembler_(options) {
+Merge::Merge(const std::vector<File>& files, size_t spaces, const ReaderOptions& options,
+             Responses responses)
+    : spaces_(spaces), assembler_(options), responses_(responses) {
     for (const File& file : files) {
         heads_.emplace(file.first, files_.size());
         files_.push_back({.space = file.space, .chunk = nullptr, .at = 0});
@@ -61,48 +65,60 @@ void Merge::give(std::shared_ptr<const Chunk> chunk) {
     }
 }
 
-/// The next message of the current file into `found`; false where there is none yet.
-bool Merge::advance(Found& found) {
+/// Adds queries of the current file, until the batch is full, another file comes first, the
+/// assembler has a packet to work on, or the chunk is used up.
+void Merge::advance(Batch& batch) {
     State& file = files_[current_];
-    if (file.at == file.chunk->entries.size()) {
-        leave_chunk();
+    const std::vector<Chunk::Entry>& entries = file.chunk->entries;
+    for (; file.at < entries.size(); ++file.at) {
+        const Chunk::Entry& entry = entries[file.at];
+        if (!heads_.empty() && heads_.top() < Head{entry.key, current_}) {
+            heads_.emplace(entry.key, current_);
+            current_ = kNone;
+            return;
+        }
+        if (entry.packet) {
+            ++file.at;
+            assembler_.feed({.link = entry.link,
+                             .time = entry.query.time,
+                             .bytes = entry.query.message,
+                             .wire_length = entry.wire_length});
+            return;
+        }
+        if (batch.full()) {
+            return;
+        }
+        batch.add(entry.query, file.chunk);
+        std::uint64_t& connection = batch.queries.back().connection;
+        connection = number(connection, file.space);
+    }
+    leave_chunk();
+}
+
+/// False where no message is assembled. Its bytes are copied, as the assembler uses them again.
+bool Merge::pop_assembled(Batch& batch) {
+    Query query;
+    if (!assembler_.pop(query)) {
         return false;
     }
-    const Chunk::Entry& entry = file.chunk->entries[file.at];
-    if (!heads_.empty() && heads_.top() < Head{entry.key, current_}) {
-        heads_.emplace(entry.key, current_);
-        current_ = kNone;
-        return false;
+    if (query.is_response() && responses_ == Responses::kNone) {
+        ++left_out_;
+        return true;
     }
-    ++file.at;
-    if (entry.packet) {
-        assembler_.feed({.link = entry.link,
-                         .time = entry.query.time,
-                         .bytes = entry.query.message,
-                         .wire_length = entry.wire_length});
-        return false;
-    }
-    found.query = entry.query;
-    found.query.connection = number(entry.query.connection, file.space);
-    found.memory = &file.chunk;
+    const bool header = query.is_response() && responses_ == Responses::kHeaders;
+    query.message = batch.copy(header ? query.message.first(kDnsHeaderSize) : query.message);
+    query.connection = number(query.connection, 0);
+    batch.add(query);
     return true;
 }
 
-bool Merge::pop_assembled(Found& found) {
-    if (!assembler_.pop(found.query)) {
-        return false;
-    }
-    found.query.connection = number(found.query.connection, 0);
-    found.memory = nullptr;
-    return true;
-}
-
-Merge::Step Merge::next(Found& found) {
-    while (!pop_assembled(found)) {
+Merge::Step Merge::next(Batch& batch) {
+    while (!batch.full()) {
+        if (pop_assembled(batch)) {
+            continue;
+        }
         if (current_ != kNone) {
-            if (advance(found)) {
-                return Step::kMessage;
-            }
+            advance(batch);
         } else if (!choose()) {
             if (!heads_.empty()) {
                 return Step::kStarved;
@@ -113,7 +129,7 @@ Merge::Step Merge::next(Found& found) {
             assembler_.finish();
         }
     }
-    return Step::kMessage;
+    return Step::kFull;
 }
 
 Counters Merge::counters() const {

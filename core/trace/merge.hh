@@ -11,9 +11,10 @@
 // files few are open.
 
 #include "core/base/clock.hh"
+#include "core/trace/batch.hh"
 #include "core/trace/chunk.hh"
-#include "core/trace/reader.hh"
 #include "core/trace/reassembly/assembler.hh"
+#include "core/trace/reassembly/options.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -34,21 +35,17 @@ public:
     };
 
     enum class Step : std::uint8_t {
-        kMessage,
+        kFull,    ///< the batch is
         kStarved, ///< the next chunk of wanted() is needed
         kEnd,
     };
 
-    struct Found {
-        Query query;
-        /// Holds its message; null: they are good until the next call.
-        const std::shared_ptr<const Chunk>* memory = nullptr;
-    };
-
     /// `spaces`: number of them.
-    Merge(const std::vector<File>& files, size_t spaces, const ReaderOptions& options);
+    Merge(const std::vector<File>& files, size_t spaces, const ReaderOptions& options,
+          Responses responses);
 
-    Step next(Found& found);
+    /// Adds what comes next.
+    Step next(Batch& batch);
 
     [[nodiscard]] size_t wanted() const { return heads_.top().second; }
 
@@ -57,6 +54,9 @@ public:
 
     /// What was not yielded or was special, so far.
     [[nodiscard]] Counters counters() const;
+
+    /// Over TCP, left out.
+    [[nodiscard]] std::uint64_t responses() const { return left_out_; }
 
 private:
     /// Latest time shown and number of a file.
@@ -69,8 +69,8 @@ private:
     };
 
     bool choose();
-    bool advance(Found& found);
-    bool pop_assembled(Found& found);
+    void advance(Batch& batch);
+    bool pop_assembled(Batch& batch);
     void leave_chunk();
     [[nodiscard]] std::uint64_t number(std::uint64_t connection, size_t space) const;
 
@@ -81,6 +81,8 @@ private:
     std::priority_queue<Head, std::vector<Head>, std::greater<>> heads_; ///< all but `current_`
     size_t current_ = kNone;
     Assembler assembler_;
+    Responses responses_;
+    std::uint64_t left_out_ = 0;
     bool finished_ = false;
     Tally tally_;
     Counters counters_;

@@ -2,9 +2,9 @@
 // wrong with a file.
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
-#include "core/trace/reader.hh"
 #include "core/trace/test_compress.hh"
 #include "core/trace/test_packets.hh"
+#include "core/trace/test_reader.hh"
 #include "core/wire/query.hh"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,5 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
-#include "core/trace/reader.hh"
 #include "core/trace/retransmits.hh"
 #include "core/wire/query.hh"
 

@@ -3,11 +3,12 @@
 
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/trace/reader.hh"
 #include "core/trace/reassembly/assembler.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
 #include "core/trace/test_packets.hh"
+#include "core/wire/query.hh"
 
 #include <algorithm>
 #include <cstddef>

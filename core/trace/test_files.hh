@@ -1,8 +1,9 @@
 #pragma once
 // Files of a test's own, and all messages of a trace at once.
 
-#include "core/trace/reader.hh"
 #include "core/trace/test_packets.hh"
+#include "core/trace/test_reader.hh"
+#include "core/wire/query.hh"
 
 #include <cstdint>
 #include <filesystem>
@@ -52,7 +53,7 @@ struct ReadTrace {
     std::uint64_t packets = 0;
 };
 
-/// Throws what Reader throws.
+/// Throws what the feed throws.
 inline ReadTrace read_trace(const Buffer& file) {
     const ScratchFile scratch(file);
     Reader reader(scratch.path());
@@ -72,7 +73,7 @@ inline ReadTrace read_trace(const Buffer& file) {
     return out;
 }
 
-/// What Reader says when it refuses the file; empty where it does not.
+/// What the feed says when it refuses the file; empty where it does not.
 inline std::string refusal(const Buffer& file) {
     try {
         read_trace(file);

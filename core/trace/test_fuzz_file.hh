@@ -1,7 +1,8 @@
 #pragma once
 // Readers take paths: a fuzz target's bytes as a file in memory.
 
-#include "core/trace/reader.hh"
+#include "core/trace/test_reader.hh"
+#include "core/wire/query.hh"
 
 #include <cstdint>
 #include <cstdlib>

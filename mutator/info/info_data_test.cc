@@ -1,7 +1,8 @@
 // What `info` says of the real minute, against what tshark and a few lines of Python find in it.
 // The collection is found as in shared_data_test.cc; without it the test is skipped.
-#include "core/trace/reader.hh"
 #include "core/trace/reassembly/handshake.hh"
+#include "core/trace/test_reader.hh"
+#include "core/wire/query.hh"
 #include "mutator/info/info_format.hh"
 #include "mutator/info/trace_info.hh"
 
@@ -24,7 +25,7 @@ TEST(InfoData, TheRootMinuteIsAsTsharkSeesIt) {
         GTEST_SKIP() << "no " << path;
     }
     TraceInfo info;
-    trace::Reader reader(
+    trace::test::Reader reader(
         path, {.handshakes = [&info](const trace::TcpHandshake& times) { info.add(times); }});
     for (Query query; reader.next(query);) {
         info.add(query);

@@ -1,8 +1,8 @@
 #include "mutator/info/info_figures.hh"
 
 #include "core/base/clock.hh"
-#include "core/trace/reader.hh"
 #include "core/trace/reassembly/handshake.hh"
+#include "core/wire/query.hh"
 
 #include <xxhash.h>
 

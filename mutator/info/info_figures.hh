@@ -2,8 +2,9 @@
 // What info counts: distributions, the most frequent keys, skew, rates, retransmits, handshakes.
 
 #include "core/base/clock.hh"
-#include "core/trace/reader.hh"
 #include "core/trace/reassembly/handshake.hh"
+#include "core/trace/reassembly/options.hh"
+#include "core/wire/query.hh"
 
 #include <array>
 #include <cstddef>

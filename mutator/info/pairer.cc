@@ -5,7 +5,7 @@
 #include "core/base/clock.hh"
 #include "core/base/mix.hh"
 #include "core/dns/message.hh"
-#include "core/trace/reader.hh"
+#include "core/wire/query.hh"
 
 #include <algorithm>
 #include <cstddef>

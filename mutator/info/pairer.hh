@@ -8,7 +8,6 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
-#include "core/trace/reader.hh"
 #include "core/wire/query.hh"
 
 #include <cstddef>

@@ -4,7 +4,6 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/trace/reader.hh"
 #include "core/wire/query.hh"
 #include "mutator/info/trace_info.hh"
 

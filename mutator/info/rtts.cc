@@ -3,7 +3,8 @@
 #include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/base/progress.hh"
-#include "core/trace/reader.hh"
+#include "core/trace/feed.hh"
+#include "core/wire/query.hh"
 #include "mutator/output/output_file.hh"
 
 #include <fmt/format.h>
@@ -44,17 +45,18 @@ std::string SourceRtts::table() const {
 }
 
 int run_rtts(const RttsOptions& options) {
-    trace::Reader reader(options.trace, {.ports = options.ports});
+    trace::Feed feed(options.trace, {.ports = options.ports});
     SourceRtts found;
     Progress progress("rtts", check_interrupt);
-    for (Query query; reader.next(query);) {
+    feed.each([&](const Query& query) {
         found.add(query);
-        progress.tick(found.queries(), reader.share_read());
-    }
+        progress.tick(found.queries(), feed.share_read());
+        return true;
+    });
     if (found.sources() == 0) {
         throw Error(fmt::format("none of the {} queries of {} ({}) carries a round trip; give a "
                                 "trace of the text or stream form with the column rtt",
-                                found.queries(), options.trace, reader.description()));
+                                found.queries(), options.trace, feed.end().description));
     }
     OutputFile file(options.output);
     file.write(found.table());
@@ -69,11 +71,11 @@ int run_rtts(const RttsOptions& options) {
                    "counts\n",
                    options.trace, found.conflicting());
     }
-    if (reader.trouble().empty()) {
+    if (feed.end().trouble.empty()) {
         return 0;
     }
     fmt::print(stderr, "reprise-mutator: {}: {}; what was read before is written\n", options.trace,
-               reader.trouble());
+               feed.end().trouble);
     return 1;
 }
 

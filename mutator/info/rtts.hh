@@ -2,7 +2,8 @@
 // The round trips of a trace's sources as a table for a delay line.
 
 #include "core/base/address.hh"
-#include "core/trace/reader.hh"
+#include "core/trace/reassembly/options.hh"
+#include "core/wire/query.hh"
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,7 @@
 // Against a real minute of a root server's traffic, where the shared data is there.
 
-#include "core/trace/reader.hh"
+#include "core/trace/test_reader.hh"
+#include "core/wire/query.hh"
 #include "mutator/info/pairer.hh"
 #include "mutator/info/trace_info.hh"
 
@@ -25,7 +26,7 @@ TEST(SharedData, RealMinute) {
     if (!std::filesystem::exists(path)) {
         GTEST_SKIP() << "no shared data: " << path;
     }
-    trace::Reader reader(path);
+    trace::test::Reader reader(path);
     TraceInfo info;
     for (Query query; reader.next(query);) {
         info.add(query);

@@ -2,7 +2,6 @@
 
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
-#include "core/trace/reader.hh"
 #include "core/wire/query.hh"
 #include "mutator/info/info_figures.hh"
 #include "mutator/info/pairer.hh"

@@ -5,9 +5,10 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
-#include "core/trace/reader.hh"
 #include "core/trace/reassembly/handshake.hh"
 #include "core/trace/retransmits.hh"
+#include "core/trace/reassembly/options.hh"
+#include "core/wire/query.hh"
 #include "mutator/info/info_figures.hh"
 #include "mutator/info/pairer.hh"
 

@@ -6,7 +6,7 @@
 #include "core/trace/batch.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/merge.hh"
-#include "core/trace/reader.hh"
+#include "core/wire/query.hh"
 #include "mutator/output/output_file.hh"
 
 #include <fmt/format.h>
@@ -23,8 +23,6 @@
 namespace reprise::mutator {
 namespace {
 
-constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
-
 /// What is read in several laps must be a file.
 trace::FeedOptions feed_options(const InputOptions& options, unsigned threads) {
     for (const std::string& path : options.paths) {
@@ -38,18 +36,6 @@ trace::FeedOptions feed_options(const InputOptions& options, unsigned threads) {
     return {.paths = options.paths,
             .reader = {.ports = options.ports, .closes = true},
             .threads = threads};
-}
-
-/// The message's bytes for as long as the job lives.
-Bytes memory_of(const trace::Merge::Found& found, BatchJob& job) {
-    job.message_bytes += found.query.message.size();
-    if (found.memory == nullptr) {
-        return job.batch.copy(found.query.message);
-    }
-    if (job.memory.empty() || job.memory.back() != *found.memory) {
-        job.memory.push_back(*found.memory);
-    }
-    return found.query.message;
 }
 
 } // namespace
@@ -66,7 +52,11 @@ bool Inputs::next_lap(Batch& batch) {
     counts_.counters = feed_.counters();
     const bool empty = std::exchange(queries_before_, counts_.queries) == counts_.queries;
     const bool more = ++lap_ < laps_ && !empty;
-    flush_closes(batch, more ? clock_.next_begin() : kNever);
+    for (Query& close : closes_) { // they come before the next lap's first query
+        close.time = more ? std::min(close.time, clock_.next_begin()) : close.time;
+        batch.queries.push_back(close);
+    }
+    closes_.clear();
     if (more) {
         clock_.next_lap();
         connections_ += std::exchange(last_connection_, 0);
@@ -82,56 +72,54 @@ double Inputs::share_read() const {
 
 bool Inputs::fill(BatchJob& job) {
     job.flush = flush_;
-    trace::Merge::Found found;
-    while (!job.full()) {
-        switch (feed_.next(found)) {
-        case trace::Merge::Step::kMessage:
-            take(found, job);
-            break;
-        case trace::Merge::Step::kStarved:
-            return feed_.waits_for_pipe() && !job.batch.queries.empty();
-        case trace::Merge::Step::kEnd:
-            if (!next_lap(job.batch)) {
-                job.last = ended_ = true;
-                return true;
-            }
+    Batch& batch = job.batch;
+    while (!batch.full()) {
+        const size_t begin = batch.queries.size();
+        const trace::Merge::Step step = feed_.next(batch);
+        take(batch, begin);
+        if (step == trace::Merge::Step::kStarved) {
+            return feed_.waits_for_pipe() && !batch.queries.empty();
+        }
+        if (step == trace::Merge::Step::kEnd && !next_lap(batch)) {
+            job.last = ended_ = true;
+            return true;
         }
     }
     return true;
 }
 
-void Inputs::take(const trace::Merge::Found& found, BatchJob& job) {
-    Query query = found.query;
-    last_connection_ = std::max(last_connection_, query.connection);
-    query.connection += query.connection == 0 ? 0 : connections_;
-    query.time = clock_.shifted(query.time);
-    if (query.is_close()) {
-        take_close(query, job.batch);
-        return;
+/// The queries from `begin` on are new.
+void Inputs::take(Batch& batch, size_t begin) {
+    for (Query& query : std::span(batch.queries).subspan(begin)) {
+        last_connection_ = std::max(last_connection_, query.connection);
+        query.connection += query.connection == 0 ? 0 : connections_;
+        query.time = clock_.shifted(query.time);
+        if (query.is_close()) {
+            ++counts_.closes;
+        } else {
+            clock_.note(query.time);
+            progress_.tick(++counts_.queries, share_read());
+        }
     }
-    flush_closes(job.batch, kNever);
-    clock_.note(query.time);
-    query.message = memory_of(found, job);
-    job.batch.queries.push_back(query);
-    progress_.tick(++counts_.queries, share_read());
-}
-
-void Inputs::take_close(const Query& query, Batch& batch) {
-    ++counts_.closes;
     if (laps_ > 1) {
-        closes_.push_back(query);
-    } else {
-        batch.queries.push_back(query);
+        hold_closes(batch, begin);
     }
 }
 
-/// Closes behind a lap's last query come before the next lap's first one.
-void Inputs::flush_closes(Batch& batch, Nanoseconds latest) {
-    for (Query& query : closes_) {
-        query.time = std::min(query.time, latest);
-        batch.queries.push_back(query);
+/// Closes wait for the query behind them, as a lap may end before it.
+void Inputs::hold_closes(Batch& batch, size_t begin) {
+    std::vector<Query>& queries = batch.queries;
+    const auto first = queries.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto last = std::find_if_not(queries.rbegin(), std::make_reverse_iterator(first),
+                                       [](const Query& query) { return query.is_close(); })
+                          .base();
+    std::vector<Query> behind(last, queries.end());
+    queries.erase(last, queries.end());
+    if (queries.size() > begin) {
+        queries.insert(first, closes_.begin(), closes_.end());
+        closes_.clear();
     }
-    closes_.clear();
+    closes_.insert(closes_.end(), behind.begin(), behind.end());
 }
 
 } // namespace reprise::mutator

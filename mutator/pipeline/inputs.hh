@@ -8,7 +8,8 @@
 #include "core/trace/feed.hh"
 #include "core/trace/lap_clock.hh"
 #include "core/trace/merge.hh"
-#include "core/trace/reader.hh"
+#include "core/trace/reassembly/options.hh"
+#include "core/wire/query.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -21,26 +22,14 @@ namespace reprise::mutator {
 /// A batch on its way from the inputs to the output, with what belongs to it.
 struct BatchJob {
     Batch batch;
-    /// Messages of the batch's queries lie here or in the batch. Each is in one query only, so
-    /// rules may change it in its place.
-    std::vector<std::shared_ptr<const trace::Chunk>> memory;
-    size_t message_bytes = 0; ///< as read
-    std::string bytes;        ///< of the output, once encoded
-    bool flush = false;       ///< a reader may be waiting for it: keep nothing back
+    std::string bytes;  ///< of the output, once encoded
+    bool flush = false; ///< a reader may be waiting for it: keep nothing back
     bool last = false;
-
-    static constexpr size_t kBytes = 4UL << 20U; ///< of messages in a full batch of large ones
-
-    [[nodiscard]] bool full() const {
-        return batch.queries.size() >= Batch::kQueries || message_bytes >= kBytes;
-    }
 
     /// Empty again; memory is kept for the next use.
     void clear() {
         batch.clear();
-        memory.clear();
         bytes.clear();
-        message_bytes = 0;
         flush = last = false;
     }
 };
@@ -85,9 +74,8 @@ public:
 
 private:
     bool next_lap(Batch& batch);
-    void take(const trace::Merge::Found& found, BatchJob& job);
-    void take_close(const Query& query, Batch& batch);
-    void flush_closes(Batch& batch, Nanoseconds latest);
+    void take(Batch& batch, size_t begin);
+    void hold_closes(Batch& batch, size_t begin);
     [[nodiscard]] double share_read() const;
 
     std::uint64_t laps_;

@@ -3,8 +3,9 @@
 
 #include "core/base/clock.hh"
 #include "core/trace/batch.hh"
-#include "core/trace/reader.hh"
 #include "core/trace/test_packets.hh"
+#include "core/trace/test_reader.hh"
+#include "core/wire/query.hh"
 #include "mutator/pipeline/inputs.hh"
 #include "mutator/pipeline/pipeline.hh"
 
@@ -51,9 +52,9 @@ inline std::string line_of(Nanoseconds time, const Endpoint& source, const Endpo
 
 using Lines = std::vector<std::string>;
 
-/// What the Reader finds in one trace: queries and closes.
+/// What one trace has: queries and closes.
 inline Lines read_lines(const std::string& path) {
-    trace::Reader reader(path, {.closes = true});
+    trace::test::Reader reader(path, {.closes = true});
     Lines lines;
     for (Query m; reader.next(m);) {
         if (!m.is_response()) {

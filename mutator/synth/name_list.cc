@@ -4,7 +4,7 @@
 #include "core/base/error.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/line_reader.hh"
-#include "core/trace/reader.hh"
+#include "core/trace/reassembly/options.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

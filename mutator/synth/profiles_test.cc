@@ -2,7 +2,8 @@
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/dns/message.hh"
-#include "core/trace/reader.hh"
+#include "core/trace/test_reader.hh"
+#include "core/wire/query.hh"
 #include "mutator/command_line.hh"
 #include "mutator/info/trace_info.hh"
 #include "mutator/synth/profiles.hh"
@@ -52,7 +53,7 @@ protected:
     }
 
     TraceFigures read_back() {
-        trace::Reader reader(path_);
+        trace::test::Reader reader(path_);
         TraceInfo info;
         for (Query query; reader.next(query);) {
             info.add(query);
@@ -114,7 +115,7 @@ TEST_F(ProfilesTest, SynGapsAreExact) {
         SynthOptions options = profile_options(name);
         options.queries = 20'000;
         make(options);
-        trace::Reader reader(path_);
+        trace::test::Reader reader(path_);
         Nanoseconds expected = 1'704'067'200 * kSecond;
         for (Query query; reader.next(query); expected += gap) {
             ASSERT_EQ(query.time, expected) << name;
@@ -124,7 +125,7 @@ TEST_F(ProfilesTest, SynGapsAreExact) {
 
 TEST_F(ProfilesTest, SynNamesAreUnique) {
     make(profile_options("syn-0"));
-    trace::Reader reader(path_);
+    trace::test::Reader reader(path_);
     std::set<std::string> names;
     for (Query query; reader.next(query);) {
         const std::string name = name_text(parse_question(query.message)->name);
@@ -186,7 +187,7 @@ TEST_F(ProfilesTest, RecursiveIsLikeRec17) {
     EXPECT_NEAR(figures.gaps.mean() / 1e9, 0.180799, 0.006);
     EXPECT_NEAR(figures.gaps.standard_deviation() / 1e9, 0.355360, 0.02);
     EXPECT_EQ(figures.recursion_desired, figures.all.queries);
-    trace::Reader reader(path_);
+    trace::test::Reader reader(path_);
     std::map<std::string, double> names;
     for (Query query; reader.next(query);) {
         names[name_text(parse_question(query.message)->name)] += 1;

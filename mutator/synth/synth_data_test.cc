@@ -1,4 +1,5 @@
-#include "core/trace/reader.hh"
+#include "core/trace/test_reader.hh"
+#include "core/wire/query.hh"
 #include "mutator/info/trace_info.hh"
 #include "mutator/synth/profiles.hh"
 #include "mutator/synth/synth.hh"
@@ -18,7 +19,7 @@ namespace reprise::mutator {
 namespace {
 
 TraceFigures figures_of(const std::string& path) {
-    trace::Reader reader(path);
+    trace::test::Reader reader(path);
     TraceInfo info;
     for (Query query; reader.next(query);) {
         info.add(query);

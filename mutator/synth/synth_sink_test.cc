@@ -1,6 +1,6 @@
 #include "core/base/clock.hh"
 #include "core/trace/forms/query_encoder.hh"
-#include "core/trace/reader.hh"
+#include "core/trace/test_reader.hh"
 #include "core/wire/query.hh"
 #include "mutator/synth/synth.hh"
 #include "mutator/synth/synth_options.hh"
@@ -30,7 +30,7 @@ void make(SynthSink& sink, const SynthOptions& options) {
 
 std::vector<Row> rows(const std::string& path) {
     std::vector<Row> out;
-    trace::Reader reader(path, {.closes = true});
+    trace::test::Reader reader(path, {.closes = true});
     for (Query query; reader.next(query);) {
         out.emplace_back(query.time, query.source.text(), query.destination.text(), query.transport,
                          query.connection, query.is_close(),

@@ -1,6 +1,7 @@
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
-#include "core/trace/reader.hh"
+#include "core/trace/test_reader.hh"
+#include "core/wire/query.hh"
 #include "mutator/info/trace_info.hh"
 #include "mutator/synth/synth.hh"
 #include "mutator/synth/synth_options.hh"
@@ -34,7 +35,7 @@ protected:
     }
 
     TraceFigures read_back() {
-        trace::Reader reader(path_);
+        trace::test::Reader reader(path_);
         TraceInfo info;
         for (Query query; reader.next(query);) {
             info.add(query);
@@ -165,7 +166,7 @@ TEST_F(SynthTest, ConnectionsAreWholeWhereAClientHasMany) {
     options.tcp_share = 1;
     options.tcp_queries = 1;
     const SynthCounts counts = make(options);
-    trace::Reader reader(path_, {.closes = true});
+    trace::test::Reader reader(path_, {.closes = true});
     std::set<std::uint64_t> connections;
     std::uint64_t closes = 0;
     for (Query query; reader.next(query);) {
@@ -191,7 +192,7 @@ TEST_F(SynthTest, MessagesAreWellFormed) {
     options.tcp_share = 0.2;
     options.server = "203.0.113.9";
     make(options);
-    trace::Reader reader(path_);
+    trace::test::Reader reader(path_);
     for (Query query; reader.next(query);) {
         ASSERT_EQ(query.destination.port, 53);
         ASSERT_EQ(query.destination.address.text(),

@@ -6,7 +6,7 @@
 #include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/merge.hh"
-#include "core/trace/reader.hh"
+#include "core/wire/query.hh"
 #include "zonebuilder/reconstruct/exchange.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
@@ -103,11 +103,11 @@ CaptureCounts observe(const CaptureOptions& options, Observations& seen) {
     give_up({CAP_DAC_READ_SEARCH});
     Observer observer(seen, counts);
     Progress progress("build");
-    trace::Merge::Found found;
-    while (feed.read(found)) {
-        observer.take(found.query);
+    feed.each([&](const Query& query) {
+        observer.take(query);
         progress.tick(counts.responses, feed.share_read());
-    }
+        return true;
+    });
     observer.finish();
     counts.files = feed.files();
     counts.reader = feed.counters();

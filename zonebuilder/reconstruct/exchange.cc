@@ -7,7 +7,6 @@
 #include "core/base/flat_ids.hh"
 #include "core/base/mix.hh"
 #include "core/dns/message.hh"
-#include "core/trace/reader.hh"
 #include "core/wire/query.hh"
 
 #include <bit>

@@ -5,7 +5,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/flat_ids.hh"
-#include "core/trace/reader.hh"
+#include "core/wire/query.hh"
 
 #include <cstdint>
 #include <optional>

@@ -3,7 +3,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
-#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/options.hh"
 
 #include <archive.h>
 #include <fmt/format.h>

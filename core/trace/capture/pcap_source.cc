@@ -5,7 +5,7 @@
 #include "core/base/clock.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/source.hh"
-#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
 
 #include <fmt/format.h>

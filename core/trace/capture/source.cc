@@ -7,7 +7,7 @@
 #include "core/trace/capture/libtrace_source.hh"
 #include "core/trace/capture/pcap_source.hh"
 #include "core/trace/capture/pcapng_source.hh"
-#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
 
 #include <fmt/format.h>

@@ -1,11 +1,11 @@
 #pragma once
-// A form of trace and how it is known. Reader asks one form after the other; what none of them
-// knows is a packet capture, or refused.
+// A form of trace and how it is known. open_trace() asks one form after the other; what none of
+// them knows is a packet capture, or refused.
 
 #include "core/base/bytes.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/forms/message_source.hh"
-#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/options.hh"
 
 #include <memory>
 #include <string>

@@ -4,7 +4,7 @@
 
 #include "core/base/error.hh"
 #include "core/dns/message.hh"
-#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ inline void check_message_size(const Query& query) {
 inline constexpr std::uint64_t kMaxConnection = (1ULL << 48U) - 1;
 
 /// Yields messages in file order. Opening throws TraceError; later trouble ends the messages and
-/// stands in trouble(). The members mean what Reader's do.
+/// stands in trouble().
 class MessageSource {
 public:
     MessageSource() = default;
@@ -53,6 +53,8 @@ public:
     /// One line naming the place and how much was good before it; empty where nothing went wrong.
     [[nodiscard]] virtual const std::string& trouble() const = 0;
 
+    /// Share of the file's bytes read so far, 0 to 1, as a rough measure of progress; 0 where the
+    /// size is unknown (a pipe).
     [[nodiscard]] virtual double share_read() const = 0;
 
     /// For example "text", "dnstap, gzip".

@@ -4,7 +4,7 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/trace/forms/message_source.hh"
-#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 
 #include <array>

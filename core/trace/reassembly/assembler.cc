@@ -2,7 +2,7 @@
 
 #include "core/base/clock.hh"
 #include "core/trace/reassembly/fragments.hh"
-#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
 #include "core/trace/reassembly/tunnels.hh"

@@ -9,7 +9,7 @@
 
 #include "core/trace/reassembly/connections.hh"
 #include "core/trace/reassembly/fragments.hh"
-#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
 

@@ -1,6 +1,6 @@
 // Which end of a TCP connection closed first, and when that is told.
 #include "core/base/clock.hh"
-#include "core/trace/reader.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/trace/test_feeder.hh"
 #include "core/trace/test_packets.hh"
 #include "core/trace/test_tcp.hh"

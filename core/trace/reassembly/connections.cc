@@ -2,7 +2,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
-#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/stream.hh"
 #include "core/trace/reassembly/tally.hh"

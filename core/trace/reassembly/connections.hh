@@ -3,7 +3,7 @@
 // their memory.
 
 #include "core/trace/reassembly/handshake.hh"
-#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/stream.hh"
 
 #include <array>

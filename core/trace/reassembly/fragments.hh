@@ -1,7 +1,7 @@
 #pragma once
 // Reassembly of IPv4 and IPv6 fragments with bounded memory, on trace time.
 
-#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
 

@@ -1,6 +1,6 @@
 #include "core/base/clock.hh"
-#include "core/trace/reader.hh"
 #include "core/trace/reassembly/handshake.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/trace/test_feeder.hh"
 #include "core/trace/test_packets.hh"
 #include "core/trace/test_tcp.hh"

@@ -3,7 +3,6 @@
 // since the packet before (both little-endian), bytes.
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/trace/reader.hh"
 #include "core/trace/reassembly/assembler.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/wire/query.hh"

@@ -1,6 +1,6 @@
 #include "core/trace/reassembly/tally.hh"
 
-#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/options.hh"
 
 #include <array>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #pragma once
 // Counters of the reader: an array while reading, names only when shown.
 
-#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/options.hh"
 
 #include <array>
 #include <cstddef>

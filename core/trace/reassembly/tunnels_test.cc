@@ -1,10 +1,10 @@
 // One layer of tunnel, as the two that look into packets see it: Assembler and sort_packet().
-#include "core/trace/reader.hh"
 #include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
 #include "core/trace/test_feeder.hh"
 #include "core/trace/test_packets.hh"
+#include "core/wire/query.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include "core/trace/forms/cdns/cdns_cbor.hh"
 #include "core/trace/forms/cdns/cdns_message.hh"
 #include "core/trace/forms/message_source.hh"
-#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/options.hh"
 
 #include <fmt/format.h>
 

@@ -11,7 +11,7 @@
 #include "core/base/bytes.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/forms/message_source.hh"
-#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/options.hh"
 
 #include <memory>
 #include <string>

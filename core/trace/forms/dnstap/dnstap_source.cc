@@ -8,7 +8,7 @@
 #include "core/trace/forms/dnstap/dnstap.pb.h"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/query_source.hh"
-#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>

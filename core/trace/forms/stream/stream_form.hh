@@ -12,7 +12,7 @@
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/query_encoder.hh"
-#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 

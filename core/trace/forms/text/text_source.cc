@@ -10,7 +10,7 @@
 #include "core/trace/forms/text/columns.hh"
 #include "core/trace/forms/text/row_parser.hh"
 #include "core/trace/forms/text/text_form.hh"
-#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>
