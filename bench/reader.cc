@@ -13,7 +13,7 @@ int body(int argc, char** argv) {
     if (argc != 2) {
         throw reprise::UsageError("give one trace: reprise-bench-reader FILE");
     }
-    reprise::trace::Feed feed(argv[1]);
+    reprise::trace::Feed feed(argv[1], {});
     std::uint64_t queries = 0;
     std::uint64_t bytes = 0;
     feed.each([&](const reprise::Query& query) {

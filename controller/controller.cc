@@ -209,7 +209,7 @@ void Controller::start() {
 
 void Controller::give_staged() {
     staged_.drain([this](Bytes piece) {
-        RecordSkimmer records(piece);
+        RecordReader records(piece);
         RecordView query;
         while (records.next(query)) {
             fanout_.give(query);

@@ -44,7 +44,7 @@ private:
 
     std::shared_ptr<Shared> shared_; ///< with the thread
     std::string batch_;
-    std::optional<RecordSkimmer> records_;
+    std::optional<RecordReader> records_;
 };
 
 } // namespace reprise::controller

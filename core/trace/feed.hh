@@ -56,7 +56,7 @@ public:
     explicit Feed(FeedOptions options);
 
     /// One trace with its responses, as they are, opened now. Throws TraceError.
-    explicit Feed(const std::string& path, const ReaderOptions& reader = {}, size_t batch = 16);
+    explicit Feed(const std::string& path, const ReaderOptions& reader, size_t batch = 16);
 
     /// Opens all files now, and fills in their descriptions. Throws TraceError where one cannot be
     /// read at all; without this, that is only known from files(). Not with threads.

@@ -254,7 +254,7 @@ void Distributor::on_block(Bytes records) {
 }
 
 void Distributor::give(Bytes block) {
-    RecordSkimmer records(block);
+    RecordReader records(block);
     RecordView query;
     while (records.next(query)) {
         fanout_.give(query);
@@ -267,7 +267,7 @@ void Distributor::give(Bytes block) {
 void Distributor::on_start(const wire::Start& start) {
     std::unordered_map<IpAddress, std::uint64_t> sources;
     staged_.look([&sources](Bytes piece) {
-        RecordSkimmer records(piece);
+        RecordReader records(piece);
         RecordView query;
         while (records.next(query)) {
             sources[query.source()] += query.is_close() ? 0U : 1U;

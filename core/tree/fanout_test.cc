@@ -127,7 +127,7 @@ protected:
                                 .destination = {.address = source(250), .port = 53},
                                 .source_id = from,
                                 .message = message});
-        RecordSkimmer records(
+        RecordReader records(
             {reinterpret_cast<const std::uint8_t*>(record_.data()), record_.size()});
         RecordView view;
         records.next(view);

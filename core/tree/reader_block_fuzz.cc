@@ -22,7 +22,7 @@ void demand(bool good) {
 constexpr size_t kLeast = 50 + 4;
 
 void skim(reprise::Bytes block) {
-    reprise::RecordSkimmer records(block);
+    reprise::RecordReader records(block);
     reprise::RecordView record;
     reprise::tree::BlockBuilder builder;
     size_t sum = 0;

@@ -28,14 +28,8 @@ char* put_bytes(char* at, const std::uint8_t* bytes, size_t count) {
     return at + count;
 }
 
-bool read_address(Cursor& in, std::uint8_t family, IpAddress& out) {
-    if (family != 4 && family != 6 && family != 0) {
-        return false;
-    }
-    out = {.bytes = {}, .family = family};
-    const Bytes raw = in.take(out.size());
-    std::ranges::copy(raw, out.bytes.begin());
-    return in.ok();
+IpAddress address_at(const std::uint8_t* at, std::uint8_t family) {
+    return family == 4 ? IpAddress::v4(at) : family == 6 ? IpAddress::v6(at) : IpAddress{};
 }
 
 // Fields of the tail.
@@ -71,9 +65,12 @@ bool read_tail(Cursor& in, Query& query) {
 
 constexpr size_t kFixedSize = 4 + 4 + 8 + 8 + 8 + 8 + 4 + 2 + 2 + 2;
 
-// Where a RecordView finds what is not in the header.
+// Where the fields are that only this file asks for.
 constexpr size_t kVersionAt = 4;
+constexpr size_t kTransportAt = 5;
 constexpr size_t kFamilyAt = 6;
+constexpr size_t kConnectionAt = 32;
+constexpr size_t kPortAt = 44;
 constexpr size_t kAddressAt = 48;
 
 size_t address_size(std::uint8_t family) { return IpAddress{.bytes = {}, .family = family}.size(); }
@@ -99,7 +96,8 @@ RecordError judge(Bytes bytes) {
     if (size <= kVersionAt || bytes[kVersionAt] != kRecordVersion) {
         return RecordError::kVersion;
     }
-    const bool known = size >= kFixedSize && (bytes[kFamilyAt] == 4 || bytes[kFamilyAt] == 6);
+    const bool known = size >= kFixedSize && (bytes[kFamilyAt] == 4 || bytes[kFamilyAt] == 6) &&
+                       (address_size(bytes[kFamilyAt + 1]) > 0 || bytes[kFamilyAt + 1] == 0);
     const bool whole = known && size >= message_size_at(bytes) + sizeof(std::uint16_t);
     return whole ? RecordError::kNone : RecordError::kCorrupt;
 }
@@ -139,50 +137,11 @@ void append_record(std::string& out, const Query& query) {
     put_class(at, kIdleClass, query.idle_class);
 }
 
-bool RecordReader::fail(RecordError error) {
-    error_ = error;
-    return false;
-}
-
-bool RecordReader::next(Query& query) {
-    if (error_ != RecordError::kNone || cursor_.left() == 0) {
-        return false;
-    }
-    offset_ = cursor_.position();
-    const auto size = cursor_.little<std::uint32_t>();
-    Cursor in(cursor_.take(size));
-    if (!cursor_.ok()) {
-        return fail(RecordError::kTruncated);
-    }
-    if (in.u8() != kRecordVersion) {
-        return fail(RecordError::kVersion);
-    }
-    const std::uint8_t transport = in.u8();
-    const std::uint8_t source_family = in.u8();
-    const std::uint8_t destination_family = in.u8();
-    query.transport = static_cast<Transport>(transport);
-    query.sequence = in.little<std::uint64_t>();
-    query.time = in.little<std::int64_t>();
-    query.due = in.little<std::int64_t>();
-    query.connection = in.little<std::uint64_t>();
-    query.source_id = in.little<std::uint32_t>();
-    query.source.port = in.little<std::uint16_t>();
-    query.destination.port = in.little<std::uint16_t>();
-    if (transport > static_cast<std::uint8_t>(Transport::kStatelessTcp) ||
-        !read_address(in, source_family, query.source.address) ||
-        !read_address(in, destination_family, query.destination.address)) {
-        return fail(RecordError::kCorrupt);
-    }
-    query.message = in.take(in.little<std::uint16_t>());
-    return (in.ok() && read_tail(in, query)) || fail(RecordError::kCorrupt);
-}
-
 IpAddress RecordView::source() const {
-    const std::uint8_t* at = bytes_.data() + kAddressAt;
-    return bytes_[kFamilyAt] == 4 ? IpAddress::v4(at) : IpAddress::v6(at);
+    return address_at(bytes_.data() + kAddressAt, bytes_[kFamilyAt]);
 }
 
-bool RecordSkimmer::next(RecordView& record) {
+bool RecordReader::next(RecordView& record) {
     if (error_ != RecordError::kNone || next_ == block_.size()) {
         return false;
     }
@@ -196,6 +155,29 @@ bool RecordSkimmer::next(RecordView& record) {
                         message_size_at(rest));
     next_ += record.bytes().size();
     return true;
+}
+
+bool RecordReader::next(Query& query) {
+    RecordView record;
+    if (!next(record)) {
+        return false;
+    }
+    const Bytes bytes = record.bytes();
+    const size_t destination = kAddressAt + address_size(bytes[kFamilyAt]);
+    query.sequence = record.sequence();
+    query.time = record.trace_time();
+    query.due = record.due();
+    query.source = {.address = record.source(), .port = load<std::uint16_t>(bytes, kPortAt)};
+    query.destination = {.address = address_at(bytes.data() + destination, bytes[kFamilyAt + 1]),
+                         .port = load<std::uint16_t>(bytes, kPortAt + 2)};
+    query.source_id = record.source_id();
+    query.connection = load<std::uint64_t>(bytes, kConnectionAt);
+    query.transport = static_cast<Transport>(bytes[kTransportAt]);
+    Cursor in(bytes.subspan(record.message_size_at_));
+    query.message = in.take(in.little<std::uint16_t>());
+    const bool good = query.transport <= Transport::kStatelessTcp && read_tail(in, query);
+    error_ = good ? RecordError::kNone : RecordError::kCorrupt;
+    return good;
 }
 
 } // namespace reprise

@@ -29,27 +29,6 @@ void append_record(std::string& out, const Query& query);
 
 enum class RecordError : std::uint8_t { kNone, kTruncated, kVersion, kCorrupt };
 
-/// Walks the records of a block. Yields queries that borrow from the block's bytes.
-class RecordReader {
-public:
-    explicit RecordReader(Bytes block) : cursor_(block) {}
-
-    /// Next record into `query`; false at the end or at the first bad record (see error()).
-    bool next(Query& query);
-
-    [[nodiscard]] RecordError error() const { return error_; }
-
-    /// Offset of the record being read, for error messages.
-    [[nodiscard]] size_t offset() const { return offset_; }
-
-private:
-    bool fail(RecordError error);
-
-    Cursor cursor_;
-    size_t offset_ = 0;
-    RecordError error_ = RecordError::kNone;
-};
-
 /// A record that a node of the tree hands on as it is; only what the node must know is read.
 /// Borrows from the block.
 class RecordView {
@@ -75,7 +54,7 @@ public:
     [[nodiscard]] bool is_close() const { return load<std::uint16_t>(message_size_at_) == 0; }
 
 private:
-    friend class RecordSkimmer;
+    friend class RecordReader;
 
     static constexpr size_t kSequenceAt = 8;
     static constexpr size_t kTimeAt = 16;
@@ -96,13 +75,17 @@ private:
     std::uint32_t message_size_at_ = 0;
 };
 
-/// Walks the records of a block without looking into their messages.
-class RecordSkimmer {
+/// Walks the records of a block.
+class RecordReader {
 public:
-    explicit RecordSkimmer(Bytes block) : block_(block) {}
+    explicit RecordReader(Bytes block) : block_(block) {}
 
-    /// Next record; false at the end or at the first bad record (see error()).
+    /// Next record, without a look into its message; false at the end or at the first bad record
+    /// (see error()).
     bool next(RecordView& record);
+
+    /// The same with all of it. The query borrows from the block.
+    bool next(Query& query);
 
     [[nodiscard]] RecordError error() const { return error_; }
 

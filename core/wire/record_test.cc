@@ -140,17 +140,17 @@ TEST(Record, MalformedTailIsCorrupt) {
     EXPECT_EQ(reader.error(), RecordError::kCorrupt);
 }
 
-TEST(RecordSkimmer, SeesWhatTheReaderSees) {
+TEST(RecordReader, AViewSeesWhatAQueryHas) {
     std::string block;
     append_record(block, query("192.0.2.1:1024", "198.51.100.1:53"));
     append_record(block, query("[2001:db8::1]:65535", "[2001:db8::2]:53"));
-    RecordSkimmer skimmer(bytes(block));
     RecordReader reader(bytes(block));
+    RecordReader whole(bytes(block));
     std::string copied;
     RecordView view;
     Query out;
-    while (skimmer.next(view)) {
-        ASSERT_TRUE(reader.next(out));
+    while (reader.next(view)) {
+        ASSERT_TRUE(whole.next(out));
         EXPECT_EQ(view.sequence(), out.sequence);
         EXPECT_EQ(view.trace_time(), out.time);
         EXPECT_EQ(view.due(), out.due);
@@ -158,11 +158,11 @@ TEST(RecordSkimmer, SeesWhatTheReaderSees) {
         EXPECT_EQ(view.source(), out.source.address);
         copied.append(view.bytes().begin(), view.bytes().end());
     }
-    EXPECT_EQ(skimmer.error(), RecordError::kNone);
+    EXPECT_EQ(reader.error(), RecordError::kNone);
     EXPECT_EQ(copied, block);
 }
 
-TEST(RecordSkimmer, TellsACloseFromAQuery) {
+TEST(RecordReader, TellsACloseFromAQuery) {
     for (const char* source : {"192.0.2.1:1024", "[2001:db8::1]:65535"}) {
         for (const char* destination : {"198.51.100.1:53", "[2001:db8::2]:53"}) {
             Query close = query(source, destination);
@@ -170,55 +170,55 @@ TEST(RecordSkimmer, TellsACloseFromAQuery) {
             std::string block;
             append_record(block, close);
             append_record(block, query(source, destination));
-            RecordSkimmer skimmer(bytes(block));
             RecordReader reader(bytes(block));
+            RecordReader whole(bytes(block));
             RecordView view;
             Query out;
-            ASSERT_TRUE(skimmer.next(view) && reader.next(out));
+            ASSERT_TRUE(reader.next(view) && whole.next(out));
             EXPECT_TRUE(view.is_close());
             EXPECT_TRUE(out.is_close());
             expect_same(out, close);
-            ASSERT_TRUE(skimmer.next(view) && reader.next(out));
+            ASSERT_TRUE(reader.next(view) && whole.next(out));
             EXPECT_FALSE(view.is_close());
             EXPECT_FALSE(out.is_close());
         }
     }
 }
 
-TEST(RecordSkimmer, ARecordTooShortForItsAddressesIsCorrupt) {
+TEST(RecordReader, ARecordTooShortForItsAddressesIsCorrupt) {
     std::string block;
     append_record(block, query("192.0.2.1:1024", "198.51.100.1:53"));
     block.resize(57); // one byte of the message's size is missing
     block[0] = 53;
-    RecordSkimmer skimmer(bytes(block));
+    RecordReader reader(bytes(block));
     RecordView view;
-    EXPECT_FALSE(skimmer.next(view));
-    EXPECT_EQ(skimmer.error(), RecordError::kCorrupt);
+    EXPECT_FALSE(reader.next(view));
+    EXPECT_EQ(reader.error(), RecordError::kCorrupt);
 }
 
-TEST(RecordSkimmer, EveryCutIsAnErrorAtItsOffset) {
+TEST(RecordReader, EveryCutIsAnErrorAtItsOffset) {
     std::string block;
     append_record(block, query("192.0.2.1:1024", "198.51.100.1:53"));
     const size_t first = block.size();
     append_record(block, query("[2001:db8::1]:1", "[2001:db8::2]:53"));
     for (size_t cut = first + 1; cut < block.size(); ++cut) {
-        RecordSkimmer skimmer(bytes(block).first(cut));
+        RecordReader reader(bytes(block).first(cut));
         RecordView view;
-        EXPECT_TRUE(skimmer.next(view));
-        EXPECT_FALSE(skimmer.next(view));
-        EXPECT_EQ(skimmer.error(), RecordError::kTruncated);
-        EXPECT_EQ(skimmer.offset(), first);
+        EXPECT_TRUE(reader.next(view));
+        EXPECT_FALSE(reader.next(view));
+        EXPECT_EQ(reader.error(), RecordError::kTruncated);
+        EXPECT_EQ(reader.offset(), first);
     }
 }
 
-TEST(RecordSkimmer, WhatCannotBeARecordIsRefused) {
+TEST(RecordReader, WhatCannotBeARecordIsRefused) {
     std::string good;
     append_record(good, query("192.0.2.1:1024", "198.51.100.1:53"));
     const auto error_of = [](const std::string& block) {
-        RecordSkimmer skimmer(bytes(block));
+        RecordReader reader(bytes(block));
         RecordView view;
-        EXPECT_FALSE(skimmer.next(view));
-        return skimmer.error();
+        EXPECT_FALSE(reader.next(view));
+        return reader.error();
     };
     std::string version = good;
     version[4] = 9;

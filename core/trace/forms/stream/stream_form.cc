@@ -72,12 +72,12 @@ void StreamBuilder::finish(std::string& out) {
 
 namespace {
 
-/// What a record can hold beyond what a trace can: no address, less than a header, or a close of
-/// what was never open.
+/// What a record can hold beyond what a trace can: no destination, less than a header, or a close
+/// of what was never open.
 bool usable(const Query& query) {
     const bool whole = query.is_close() ? query.transport != Transport::kUdp
                                         : query.message.size() >= kDnsHeaderSize;
-    return whole && query.source.address.family != 0 && query.destination.address.family != 0;
+    return whole && query.destination.address.family != 0;
 }
 
 class StreamSource final : public QuerySource {
