@@ -23,8 +23,7 @@ namespace reprise::controller {
 namespace {
 
 /// Why a query is left out. Throws where the span holds none at all.
-Skip judge(const Options& options, Selection& selection, Span& span, const Query& query,
-           bool first) {
+Skip judge(const Options& options, Selection& selection, Span& span, Query query, bool first) {
     if (first) {
         span.set_first(query.time);
     }

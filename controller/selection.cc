@@ -2,115 +2,108 @@
 
 #include "controller/options.hh"
 #include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/base/prefix.hh"
-#include "core/dns/message.hh"
+#include "core/rules/engine/arguments.hh"
+#include "core/rules/engine/catalog.hh"
 #include "core/wire/query.hh"
 #include "core/wire/settings.hh"
 
-#include <xxhash.h>
+#include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::controller {
 namespace {
-
-constexpr std::uint8_t kOpcodeNotify = 4;
-constexpr std::uint8_t kOpcodeUpdate = 5;
-constexpr std::uint64_t kSampleKey = 0x73616d706c653031; // any constant, the same for ever
 
 constexpr std::array<const char*, static_cast<size_t>(Skip::kCount)> kNames{
     "none",           "notify",        "update",          "no_ipv4_server",
     "no_ipv6_server", "source_prefix", "source_unusable", "sample",
     "from",           "retransmit",    "transport",       "duration"};
 
-std::vector<IpAddress> own_addresses(const Options& options, const Servers& servers) {
-    std::vector<IpAddress> own;
+/// Sources that no answer can ever be routed to: unspecified, loopback, multicast and reserved
+/// ones, IPv6 link-local (it needs a zone) and IPv4-mapped ones (the kernel drops them); the
+/// server's and its peers' own.
+std::vector<std::string> unusable_sources(const Options& options, const Servers& servers) {
+    std::vector<std::string> sources{"0.0.0.0/8",   "127.0.0.0/8", "224.0.0.0/4",
+                                     "240.0.0.0/4", "::/128",      "::1/128",
+                                     "ff00::/8",    "fe80::/10",   "::ffff:0:0/96"};
     for (const auto& server : {servers.v4, servers.v6}) {
         if (server) {
-            own.push_back(server->address);
+            sources.push_back(server->address.text());
         }
     }
     for (const Endpoint& peer : peers_of(options.replay, options.server_port)) {
-        own.push_back(peer.address);
+        sources.push_back(peer.address.text());
     }
-    return own;
-}
-
-/// Queriers speak all transports but these.
-bool is_played(Transport transport) {
-    return transport != Transport::kQuic && transport != Transport::kHttps;
+    return sources;
 }
 
 } // namespace
 
 const char* skip_name(Skip reason) { return kNames.at(static_cast<size_t>(reason)); }
 
-bool is_unusable(const IpAddress& source) {
-    static const std::array kUnusable{
-        known_prefix("0.0.0.0/8"),   known_prefix("127.0.0.0/8"), known_prefix("224.0.0.0/4"),
-        known_prefix("240.0.0.0/4"), known_prefix("::/128"),      known_prefix("::1/128"),
-        known_prefix("ff00::/8"),    known_prefix("fe80::/10"),   known_prefix("::ffff:0:0/96")};
-    return any_holds(kUnusable, source);
+void Selection::add(Skip reason, const std::string& kind, const std::string& key,
+                    std::vector<std::string> values) {
+    std::vector<rules::Argument> arguments{{.key = key, .values = std::move(values), .place = ""}};
+    if (reason == Skip::kSample) {
+        arguments.push_back({.key = "by", .values = {"source"}, .place = ""});
+    }
+    rules::RuleSet set{.sees_closes = false, .rules = {}};
+    set.rules.emplace_back(kind, skip_name(reason), std::move(arguments));
+    rules_.push_back({.reason = reason, .rule = std::move(rules::make_rules(set).front())});
 }
 
-bool in_sample(const IpAddress& source, double share) {
-    const std::uint64_t hashed =
-        XXH3_64bits_withSeed(source.bytes.data(), source.size(), kSampleKey);
-    return static_cast<double>(hashed >> 11U) * 0x1p-53 < share;
-}
-
-Selection::Selection(const Options& options, const Servers& servers)
-    : servers_(servers), all_opcodes_(options.replay.all_opcodes),
-      all_usable_(options.replay.source_mode == "ports" || options.replay.source_mode == "mapped"),
-      skipped_(skipped_prefixes(options.replay)), own_(own_addresses(options, servers)),
-      share_(share_of(options.replay)) {
-    traced_transport_ = !transport_of(options.replay).has_value();
+Selection::Selection(const Options& options, const Servers& servers) {
+    if (!options.replay.all_opcodes) {
+        add(Skip::kNotify, "drop", "where.opcode", {"NOTIFY"});
+        add(Skip::kUpdate, "drop", "where.opcode", {"UPDATE"});
+    }
+    if (!transport_of(options.replay)) { // queriers speak all others
+        add(Skip::kTransport, "drop", "where.transport", {"quic", "https"});
+    }
+    add_of_sources(options, servers);
     if (options.replay.collapse_retransmits) {
-        retransmits_.emplace(static_cast<Nanoseconds>(options.replay.timeout_s * 1e9));
+        add(Skip::kRetransmit, "collapse", "timeout", {fmt::to_string(options.replay.timeout_s)});
     }
 }
 
-Skip Selection::judge(const Query& query) {
-    const auto header = parse_header(query.message);
-    const std::uint8_t opcode = header ? header->opcode() : 0;
-    if (!all_opcodes_ && (opcode == kOpcodeNotify || opcode == kOpcodeUpdate)) {
-        return opcode == kOpcodeNotify ? Skip::kNotify : Skip::kUpdate;
+void Selection::add_of_sources(const Options& options, const Servers& servers) {
+    if (!servers.v4) {
+        add(Skip::kNoIpv4Server, "drop", "where.source", {"0.0.0.0/0"});
     }
-    if (traced_transport_ && !is_played(query.transport)) {
-        return Skip::kTransport;
+    if (!servers.v6) {
+        add(Skip::kNoIpv6Server, "drop", "where.source", {"::/0"});
     }
-    const Skip reason = judge_source(query.source.address);
-    if (reason != Skip::kNone || !retransmits_) {
-        return reason;
+    if (const auto prefixes = skipped_prefixes(options.replay); !prefixes.empty()) {
+        std::vector<std::string> texts;
+        for (const Prefix& one : prefixes) {
+            texts.push_back(Prefix{masked(one.address, one.bits), one.bits}.text());
+        }
+        add(Skip::kSourcePrefix, "drop", "where.source", std::move(texts));
     }
-    const bool repeats =
-        retransmits_->repeats(query.time, query.transport, query.source, query.message);
-    return repeats ? Skip::kRetransmit : Skip::kNone;
+    const std::string& mode = options.replay.source_mode;
+    if (mode == "addresses" || mode == "packet") { // else the server sees others than the trace's
+        add(Skip::kSourceUnusable, "drop", "where.source", unusable_sources(options, servers));
+    }
+    if (const double share = share_of(options.replay); share < 1) {
+        add(Skip::kSample, "keep", "share", {fmt::to_string(share * 100)});
+    }
 }
 
-Skip Selection::judge_source(const IpAddress& source) const {
-    if (source.is_v4() && !servers_.v4) {
-        return Skip::kNoIpv4Server;
+Skip Selection::judge(Query& query) {
+    for (const NamedRule& one : rules_) {
+        if (!one.rule->keeps(query, batch_)) {
+            return one.reason;
+        }
     }
-    if (source.is_v6() && !servers_.v6) {
-        return Skip::kNoIpv6Server;
-    }
-    if (any_holds(skipped_, source)) {
-        return Skip::kSourcePrefix;
-    }
-    if (!all_usable_ && (is_unusable(source) || std::ranges::count(own_, source) > 0)) {
-        return Skip::kSourceUnusable;
-    }
-    return share_ < 1 && !in_sample(source, share_) ? Skip::kSample : Skip::kNone;
+    return Skip::kNone;
 }
 
 std::uint64_t SkipCounts::sum() const {

@@ -2,16 +2,15 @@
 // Which queries of a trace are not handed to a querier, and why.
 
 #include "controller/options.hh"
-#include "core/base/address.hh"
-#include "core/base/prefix.hh"
-#include "core/trace/retransmits.hh"
+#include "core/rules/engine/rule.hh"
+#include "core/trace/batch.hh"
 #include "core/wire/query.hh"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,7 +25,7 @@ enum class Skip : std::uint8_t {
     kNoIpv6Server,
     kSourcePrefix,   ///< replay.skip_sources
     kSourceUnusable, ///< no answer could reach its address (modes addresses and packet)
-    kSample,         ///< its source is not of the sample
+    kSample,         ///< its source is not of the sample (as `--keep share=10,by=source`)
     kFrom,           ///< before replay.from
     kRetransmit,     ///< replay.collapse_retransmits
     kTransport,      ///< over QUIC or HTTPS, which are not played (without replay.transport)
@@ -37,32 +36,26 @@ enum class Skip : std::uint8_t {
 /// Name of a reason as in controller.json.
 const char* skip_name(Skip reason);
 
-/// Whether a source belongs to a sample of `share`: by a keyed hash of its address, so the same in
-/// every run, for every query of the source, and independent of the assignment to hosts.
-bool in_sample(const IpAddress& source, double share);
-
-/// Whether no answer can ever be routed to a source: unspecified, loopback, multicast and reserved
-/// ones, IPv6 link-local (it needs a zone) and IPv4-mapped ones (the kernel drops them).
-bool is_unusable(const IpAddress& source);
-
+/// The choice as rules of the mutator: each leaves queries out for a reason of its own.
 class Selection {
 public:
     Selection(const Options& options, const Servers& servers);
 
-    /// Why the query is left out; kNone: it is not.
-    Skip judge(const Query& query);
+    /// Why the query is left out, which is the first rule's reason; kNone: it is not.
+    Skip judge(Query& query);
 
 private:
-    [[nodiscard]] Skip judge_source(const IpAddress& source) const;
+    struct NamedRule {
+        Skip reason;
+        std::unique_ptr<rules::Rule> rule;
+    };
 
-    Servers servers_;
-    bool all_opcodes_;
-    bool traced_transport_ = true; ///< queries travel as in the trace
-    bool all_usable_;              ///< the server sees other addresses than the trace's
-    std::vector<Prefix> skipped_;
-    std::vector<IpAddress> own_; ///< of the server and its peers
-    double share_;
-    std::optional<trace::Retransmits> retransmits_;
+    void add(Skip reason, const std::string& kind, const std::string& key,
+             std::vector<std::string> values);
+    void add_of_sources(const Options& options, const Servers& servers);
+
+    std::vector<NamedRule> rules_;
+    Batch batch_; ///< no rule here makes anything
 };
 
 /// Counts of skipped queries by reason.

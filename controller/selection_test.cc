@@ -1,19 +1,36 @@
 #include "controller/options.hh"
 #include "controller/selection.hh"
 #include "core/base/address.hh"
+#include "core/rules/engine/catalog.hh"
+#include "core/trace/batch.hh"
 #include "core/wire/query.hh"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 // NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
 namespace reprise::controller {
 namespace {
+
+/// From address number `i`, which is the source id too.
+Query query_of(std::uint32_t i) {
+    static const std::vector<std::uint8_t> kMessage(12);
+    const std::array<std::uint8_t, 4> bytes{10, static_cast<std::uint8_t>(i >> 16U),
+                                            static_cast<std::uint8_t>(i >> 8U),
+                                            static_cast<std::uint8_t>(i)};
+    Query query;
+    query.source.address = IpAddress::v4(bytes.data());
+    query.source_id = i;
+    query.message = kMessage;
+    return query;
+}
 
 class SelectionTest : public ::testing::Test {
 protected:
@@ -98,33 +115,44 @@ TEST_F(SelectionTest, CollapsesRetransmits) {
     EXPECT_EQ(selection.judge(query), Skip::kRetransmit);
 }
 
-/// How many of 100,000 addresses are in the sample.
-unsigned sampled(double share) {
-    unsigned count = 0;
+/// Of 100,000 addresses those that are not left out.
+std::set<std::uint32_t> sampled(const Options& options) {
+    Selection selection(options, parse_servers({"198.18.0.53"}, 53));
+    std::set<std::uint32_t> taken;
     for (std::uint32_t i = 0; i < 100'000; ++i) {
-        const std::array<std::uint8_t, 4> bytes{10, static_cast<std::uint8_t>(i >> 16U),
-                                                static_cast<std::uint8_t>(i >> 8U),
-                                                static_cast<std::uint8_t>(i)};
-        count += in_sample(IpAddress::v4(bytes.data()), share) ? 1U : 0U;
+        Query query = query_of(i);
+        if (selection.judge(query) == Skip::kNone) {
+            taken.insert(i);
+        }
     }
-    return count;
+    return taken;
 }
 
-TEST(Sample, HoldsTheShareAsked) {
-    EXPECT_NEAR(sampled(0.1), 10'000, 500);
-    EXPECT_NEAR(sampled(0.5), 50'000, 1'000);
-    EXPECT_EQ(sampled(1), 100'000U);
-}
-
-TEST(Sample, ASmallerOneIsPartOfALarger) {
-    const auto address = IpAddress::parse("192.0.2.77").value_or(IpAddress{});
-    bool before = false;
-    for (int percent = 1; percent <= 100; ++percent) {
-        const bool now = in_sample(address, percent / 100.0);
-        EXPECT_TRUE(now || !before);
+TEST_F(SelectionTest, ASampleHoldsTheShareAskedAndALargerOneASmaller) {
+    std::set<std::uint32_t> before;
+    for (const auto& [text, count] : std::map<std::string, double>{
+             {"0.1", 10'000}, {"20%", 20'000}, {"50%", 50'000}, {"90%", 90'000}}) {
+        options_.replay.sample_sources = text;
+        const auto now = sampled(options_);
+        EXPECT_NEAR(static_cast<double>(now.size()), count, 1'000) << text;
+        EXPECT_TRUE(std::ranges::includes(now, before)) << text;
         before = now;
     }
-    EXPECT_TRUE(before);
+}
+
+TEST_F(SelectionTest, ASampleIsOfTheSourcesThatTheMutatorKeeps) {
+    options_.replay.sample_sources = "7%";
+    const auto taken = sampled(options_);
+    rules::RuleSet set;
+    set.rules.push_back(rules::parse_rule_option("keep", "share=7,by=source"));
+    Batch batch;
+    for (std::uint32_t i = 0; i < 100'000; ++i) {
+        batch.queries.push_back(query_of(i));
+    }
+    rules::make_rules(set).front()->apply(batch);
+    EXPECT_EQ(batch.queries.size(), taken.size());
+    EXPECT_TRUE(std::ranges::all_of(
+        batch.queries, [&](const Query& query) { return taken.contains(query.source_id); }));
 }
 
 TEST(SkipCounts, NamesWhatIsNotZero) {
@@ -138,15 +166,16 @@ TEST(SkipCounts, NamesWhatIsNotZero) {
     EXPECT_STREQ(skip_name(Skip::kDuration), "duration");
 }
 
-TEST(Unusable, AreSourcesThatCanNeverBeAnswered) {
+TEST_F(SelectionTest, UnusableAreSourcesThatCanNeverBeAnswered) {
+    options_.replay.source_mode = "addresses";
     for (const char* bad :
          {"0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "239.1.1.1", "240.0.0.1",
           "255.255.255.255", "::", "::1", "ff02::1", "fe80::1", "::ffff:192.0.2.1"}) {
-        EXPECT_TRUE(is_unusable(*IpAddress::parse(bad))) << bad;
+        EXPECT_EQ(judge(bad), Skip::kSourceUnusable) << bad;
     }
     for (const char* good : {"1.1.1.1", "10.0.0.1", "192.0.2.1", "223.255.255.255", "2001:db8::1",
                              "fd00::1", "169.254.1.1"}) {
-        EXPECT_FALSE(is_unusable(*IpAddress::parse(good))) << good;
+        EXPECT_EQ(judge(good), Skip::kNone) << good;
     }
 }
 

@@ -6,6 +6,8 @@
 #include "core/base/fd.hh"
 #include "core/base/json.hh"
 #include "core/base/log.hh"
+#include "core/rules/engine/catalog.hh"
+#include "core/rules/engine/rule.hh"
 #include "core/trace/extent.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/forms/query_encoder.hh"
@@ -17,8 +19,6 @@
 #include "mutator/pipeline/inputs.hh"
 #include "mutator/pipeline/pipeline.hh"
 #include "mutator/pipeline/stages.hh"
-#include "mutator/rules/engine/catalog.hh"
-#include "mutator/rules/engine/rule.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -40,7 +40,7 @@ namespace reprise::mutator {
 
 namespace {
 
-using Rules = std::vector<std::unique_ptr<Rule>>;
+using Rules = std::vector<std::unique_ptr<rules::Rule>>;
 
 /// Chunks and batches are made and freed thousands of times, often by different threads. Given back
 /// to the kernel in between, each would be paid for again in page faults.
@@ -51,7 +51,7 @@ void keep_freed_memory() {
 
 /// The first pass, for the rules that must see everything before they begin.
 void survey(const MutateOptions& options, const Rules& rules) {
-    std::vector<Rule*> asking;
+    std::vector<rules::Rule*> asking;
     for (const auto& rule : rules) {
         if (rule->surveys()) {
             asking.push_back(rule.get());
@@ -119,7 +119,7 @@ void demand_inputs(const MutateOptions& options) {
 
 /// Each input is read up to its first query, and so far that its extent can be told, before rules.
 int check_mutate(const MutateOptions& options) {
-    make_rules(options.rules);
+    rules::make_rules(options.rules);
     if (options.check == "options") {
         return 0;
     }
@@ -158,7 +158,7 @@ int run_mutate(const MutateOptions& options) {
     keep_freed_memory();
     raise_descriptor_limit(); // files that overlap in time are open together
     const Nanoseconds began = SteadyClock::now();
-    const Rules rules = make_rules(options.rules);
+    const Rules rules = rules::make_rules(options.rules);
     demand_inputs(options);
     OutputFile output(options.output);
     std::optional<OutputFile> report_file = open_report(options);
@@ -205,7 +205,7 @@ Json files_json(const std::vector<trace::Feed::File>& files) {
     return out;
 }
 
-Json rules_json(const MutateOptions& options, const std::vector<RuleCounts>& rules) {
+Json rules_json(const MutateOptions& options, const std::vector<rules::RuleCounts>& rules) {
     Json out = Json::array();
     for (size_t i = 0; i < rules.size(); ++i) {
         const auto& rule = options.rules.rules.at(i);

@@ -1,11 +1,11 @@
 #pragma once
 // `reprise-mutator mutate`: traces in, a changed trace out.
 
+#include "core/rules/engine/catalog.hh"
+#include "core/rules/engine/rule.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "mutator/pipeline/inputs.hh"
 #include "mutator/pipeline/stages.hh"
-#include "mutator/rules/engine/catalog.hh"
-#include "mutator/rules/engine/rule.hh"
 
 #include <cstdint>
 #include <string>
@@ -18,7 +18,7 @@ struct MutateOptions {
     std::string output; ///< "-" is standard output
     trace::OutputForm form = trace::OutputForm::kStream;
     unsigned jobs = 1;
-    RuleSet rules;
+    rules::RuleSet rules;
     std::string report; ///< JSON file; empty for none
     std::string
         check; ///< "options" or "trace": look at the rules, and at the inputs; write nothing
@@ -38,7 +38,7 @@ struct MutateReport {
     std::uint64_t bytes = 0; ///< written
     double seconds = 0;
     std::vector<trace::Feed::File> files;
-    std::vector<RuleCounts> rules; ///< in the order of the options' rules
+    std::vector<rules::RuleCounts> rules; ///< in the order of the options' rules
 };
 
 /// One line a rule, and one for the whole, to standard error.

@@ -1,9 +1,9 @@
 #include "mutator/mutate_options.hh"
 
 #include "core/base/command_line.hh"
+#include "core/rules/engine/catalog.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "mutator/mutate.hh"
-#include "mutator/rules/engine/catalog.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -69,7 +69,7 @@ void add_rules(Command& command, MutateLine& line) {
         .type_name("FILE")
         .allow_extra_args(false)
         .group(group);
-    for (const RuleKind& kind : rule_kinds()) {
+    for (const rules::RuleKind& kind : rules::rule_kinds()) {
         command.add_option("--" + kind.name, line.rules[kind.name], kind.help)
             .type_name("KEY=VALUE,...")
             .allow_extra_args(false)
@@ -90,7 +90,7 @@ void add_rules(Command& command, MutateLine& line) {
 }
 
 /// The rules in the order of the command line.
-void collect_rules(const Command& command, const MutateLine& line, RuleSet& set) {
+void collect_rules(const Command& command, const MutateLine& line, rules::RuleSet& set) {
     std::map<std::string, size_t> used;
     for (const std::string& name : command.parse_order()) {
         const auto values = line.rules.find(name);
@@ -99,9 +99,9 @@ void collect_rules(const Command& command, const MutateLine& line, RuleSet& set)
         }
         const std::string& value = values->second.at(used[name]++);
         if (name == kRuleFile) {
-            read_rule_file(value, set);
+            rules::read_rule_file(value, set);
         } else {
-            set.rules.push_back(parse_rule_option(name, value));
+            set.rules.push_back(rules::parse_rule_option(name, value));
         }
     }
 }

@@ -23,7 +23,8 @@ struct MutateLine {
 
 void add_mutate(Command& app, MutateLine& line);
 
-/// What was asked for, the rules in the order of the command line. Throws UsageError, RuleError.
+/// What was asked for, the rules in the order of the command line. Throws UsageError,
+/// rules::RuleError.
 MutateOptions mutate_options(const Command& app, const MutateLine& line);
 
 } // namespace reprise::mutator

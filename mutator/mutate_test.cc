@@ -2,13 +2,13 @@
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/rules/engine/arguments.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/trace/test_packets.hh"
 #include "mutator/mutate.hh"
 #include "mutator/mutate_options.hh"
 #include "mutator/output/output_file.hh"
 #include "mutator/pipeline/mutate_test_support.hh"
-#include "mutator/rules/engine/arguments.hh"
 #include "mutator/test_support.hh"
 
 #include <gmock/gmock.h>
@@ -73,7 +73,7 @@ TEST_F(MutateTest, RulesComeInTheOrderOfTheCommandLine) {
                "--speed", "factor=3", "-o", "x.rps", "--seed", "9", "--malformed", "drop"});
     std::vector<std::string> kinds;
     kinds.reserve(options.rules.rules.size());
-    for (const Arguments& rule : options.rules.rules) {
+    for (const rules::Arguments& rule : options.rules.rules) {
         kinds.push_back(rule.kind());
     }
     EXPECT_THAT(kinds, ElementsAre("speed", "edns", "header", "edns", "speed"));

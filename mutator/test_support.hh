@@ -1,50 +1,21 @@
 #pragma once
-// What the tests of this folder share: a temporary folder and messages made by hand.
+// What the tests of this folder share: messages made by hand.
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
-#include "core/dns/message.hh"
+#include "core/testing/support.hh" // IWYU pragma: export
 #include "core/wire/query.hh"
 #include "mutator/synth/query_names.hh"
 
 #include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <stdlib.h>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 // NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
 namespace reprise::mutator {
-
-/// A folder that vanishes with its owner.
-class TemporaryFolder {
-public:
-    TemporaryFolder()
-        : path_((std::filesystem::temp_directory_path() / "mutator-test-XXXXXX").string()) {
-        if (::mkdtemp(path_.data()) == nullptr) {
-            throw std::system_error(errno, std::generic_category(), "mkdtemp " + path_);
-        }
-    }
-
-    ~TemporaryFolder() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
-    }
-
-    TemporaryFolder(const TemporaryFolder&) = delete;
-    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-    [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
-
-    [[nodiscard]] bool empty() const { return std::filesystem::is_empty(path_); }
-
-private:
-    std::string path_;
-};
 
 inline std::string file_text(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
@@ -60,13 +31,6 @@ inline QueryName wire_name(std::string_view text) {
         text.remove_prefix(std::min(dot + 1, text.size()));
     }
     return name;
-}
-
-inline std::vector<std::uint8_t> query_bytes(std::uint16_t id, std::string_view name,
-                                             std::uint16_t type = 1) {
-    std::vector<std::uint8_t> out;
-    build_query(out, {.id = id, .type = type}, wire_name(name).bytes());
-    return out;
 }
 
 /// A response to it: QR set and the rcode, the question as it is.

@@ -1,10 +1,10 @@
 #include "mutator/pipeline/stages.hh"
 
 #include "core/base/error.hh"
+#include "core/rules/engine/rule.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "mutator/pipeline/inputs.hh"
-#include "mutator/rules/engine/rule.hh"
 
 #include <fmt/format.h>
 
@@ -14,11 +14,11 @@
 
 namespace reprise::mutator {
 
-SurveyStage::SurveyStage(std::vector<Rule*> rules) : rules_(std::move(rules)) {}
+SurveyStage::SurveyStage(std::vector<rules::Rule*> rules) : rules_(std::move(rules)) {}
 
 void SurveyStage::run(BatchJob& job) {
     for (const Query& query : job.batch.queries) {
-        for (Rule* rule : rules_) {
+        for (rules::Rule* rule : rules_) {
             rule->survey(query);
         }
     }

@@ -2,11 +2,11 @@
 // The stages of a mutation behind the inputs.
 
 #include "core/base/clock.hh"
+#include "core/rules/engine/rule.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "mutator/output/output_file.hh"
 #include "mutator/pipeline/inputs.hh"
 #include "mutator/pipeline/pipeline.hh"
-#include "mutator/rules/engine/rule.hh"
 
 #include <cstdint>
 #include <limits>
@@ -25,17 +25,17 @@ struct OutputCounts {
 /// Shows the rules every query and changes nothing.
 class SurveyStage final : public Stage {
 public:
-    explicit SurveyStage(std::vector<Rule*> rules);
+    explicit SurveyStage(std::vector<rules::Rule*> rules);
     void run(BatchJob& job) override;
 
 private:
-    std::vector<Rule*> rules_;
+    std::vector<rules::Rule*> rules_;
 };
 
 /// Applies one rule.
 class RuleStage final : public Stage {
 public:
-    explicit RuleStage(Rule& rule) : rule_(&rule) {}
+    explicit RuleStage(rules::Rule& rule) : rule_(&rule) {}
 
     void run(BatchJob& job) override;
 
@@ -46,7 +46,7 @@ public:
 private:
     void end_piece(BatchJob& job);
 
-    Rule* rule_;
+    rules::Rule* rule_;
     bool last_ = false;  ///< the job at work was
     bool flush_ = false; ///< the same
 };

@@ -8,6 +8,7 @@
 #include "core/trace/forms/pcap/pcap_encoder.hh"
 #include "mutator/synth/synth_sink.hh"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -1,0 +1,98 @@
+#pragma once
+// Edits of a query's bytes. Each takes a message and its layout and leaves the edited message in
+// `message`: in place where the length stays, else in new memory of the batch; a message that
+// cannot be edited stays as it was. After kChanged the layout is out of date.
+//
+// What an edit does not name keeps its bytes: the id, other questions, records, bytes behind the
+// last record. Pointers of other records (RFC 1035 section 4.1.4) are never adjusted: where an edit
+// would make one wrong, the message is kept and the result is kCompressed. Queries with such
+// records are updates, notifications and transfers, and few.
+
+#include "core/base/bytes.hh"
+#include "core/rules/message/message_layout.hh"
+#include "core/trace/batch.hh"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace reprise::rules {
+
+/// What became of a message.
+enum class Edit : std::uint8_t {
+    kChanged,
+    kUnchanged,  ///< it was as wanted
+    kMalformed,  ///< cannot be parsed as far as the edit needs
+    kNoQuestion, ///< well formed, but asks nothing
+    kTooLong,    ///< a name over 255 bytes, or a message over 65,535
+    kCompressed, ///< a pointer of another record would go wrong
+};
+
+/// Replaces the bits of `mask` in the header's flags. Needs no more than a header.
+Edit set_flags(Bytes message, std::uint16_t mask, std::uint16_t value);
+
+/// The type of the first question.
+Edit set_type(Bytes message, const MessageLayout& layout, std::uint16_t type);
+
+/// A name under construction, in wire form; more than 255 bytes are not kept but remembered.
+class NameBuffer {
+public:
+    void add(Bytes part);
+
+    [[nodiscard]] bool fits() const { return fits_; }
+
+    [[nodiscard]] Bytes bytes() const { return Bytes(bytes_).first(size_); }
+
+private:
+    std::array<std::uint8_t, 255> bytes_; // not zeroed: only the first size_ are ever read
+    size_t size_ = 0;
+    bool fits_ = true;
+};
+
+/// The first question's name with its root label; empty where there is none.
+Bytes question_name(Bytes message, const MessageLayout& layout);
+
+/// The first question's name. Where another record is compressed only the case may change: its
+/// owner may be the question's name.
+Edit set_name(Batch& batch, Bytes& message, const MessageLayout& layout, const NameBuffer& name);
+
+/// An EDNS option to be there once, or not at all.
+struct OptionChange {
+    std::uint16_t code = 0;
+    bool remove = false;
+    Bytes value; ///< borrowed
+};
+
+/// What is to be set in an OPT record; the rest stays.
+struct OptChange {
+    std::optional<std::uint16_t> udp_size;
+    std::optional<bool> dnssec_ok;
+    std::optional<std::uint8_t> version;
+    std::vector<OptionChange> options; ///< codes differ; padding only to be removed
+    size_t padding_block = 0; ///< pad the message to a multiple (RFC 8467); 0 = leave padding alone
+};
+
+/// Changes the OPT record, or adds one: size 1232, version 0, no flags, with the changes, at the
+/// layout's place. Options keep their order; new ones follow, padding is last. Keeps memory for
+/// composing between calls.
+class OptEditor {
+public:
+    Edit apply(Batch& batch, Bytes& message, const MessageLayout& layout, const OptChange& change);
+
+private:
+    bool compose(Bytes old, const OptChange& change);
+    bool compose_options(Bytes old, const OptChange& change);
+    void append_option(std::uint16_t code, Bytes value);
+    void append_padding(size_t size_without, size_t block);
+    void append(Bytes bytes);
+
+    std::vector<std::uint8_t> opt_;
+};
+
+/// Without an OPT record.
+Edit remove_opt(Batch& batch, Bytes& message, const MessageLayout& layout);
+
+} // namespace reprise::rules

@@ -1,0 +1,283 @@
+// heavy, duplicate, collapse: rules that change how many queries there are.
+
+#include "core/base/address.hh"
+#include "core/base/address_ids.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "core/base/prefix.hh"
+#include "core/rules/engine/arguments.hh"
+#include "core/rules/engine/catalog.hh"
+#include "core/rules/engine/rule.hh"
+#include "core/rules/engine/selector.hh"
+#include "core/rules/engine/source_key.hh"
+#include "core/rules/engine/values.hh"
+#include "core/rules/source/source_addresses.hh"
+#include "core/trace/retransmits.hh"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace reprise::rules {
+namespace {
+
+/// Keeps the queries of the sources that ask most in the inputs, as they are read and as far as the
+/// selector takes them; equal counts are decided by address, the lower first. Queries that it does
+/// not take stay. Memory: about 64 bytes a source.
+class HeavyRule : public Rule {
+public:
+    HeavyRule(Selector chosen, std::uint64_t top)
+        : Rule(std::move(chosen)), surveyed_(selector()), top_(top) {}
+
+    [[nodiscard]] bool surveys() const override { return true; }
+
+    void survey(const Query& query) override {
+        if (!query.is_close() && surveyed_.takes(query)) {
+            ++counts_[query.source.address];
+        }
+    }
+
+private:
+    void choose() {
+        std::vector<std::pair<IpAddress, std::uint64_t>> all(counts_.begin(), counts_.end());
+        counts_.clear();
+        const auto busier = [](const auto& a, const auto& b) {
+            return a.second != b.second ? a.second > b.second : a.first < b.first;
+        };
+        const auto kept = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(top_, all.size()));
+        std::ranges::partial_sort(all, all.begin() + kept, busier);
+        for (auto one = all.begin(); one != all.begin() + kept; ++one) {
+            heavy_.insert(one->first);
+        }
+        chosen_ = true;
+    }
+
+    // Closes go with their source; of a connection whose queries stay they stay, too.
+    Outcome change(Query& query, Batch& /*batch*/) override {
+        if (!chosen_) {
+            choose();
+        }
+        if (heavy_.contains(query.source.address)) {
+            return Outcome::kSame;
+        }
+        dropped_ += query.is_close() ? 0U : 1U;
+        return Outcome::kDropped;
+    }
+
+    Selector surveyed_; ///< sees the trace once, as the other one does
+    std::uint64_t top_;
+    std::unordered_map<IpAddress, std::uint64_t> counts_; ///< until choose()
+    std::unordered_set<IpAddress> heavy_;
+    bool chosen_ = false;
+    std::uint64_t& dropped_ = count("dropped");
+};
+
+std::unique_ptr<Rule> make_heavy(Arguments& arguments, const RuleSettings& settings) {
+    const auto top = arguments.get_integer("top", 1, 1'000'000'000);
+    if (!top) {
+        arguments.fail({}, "has no top=; give how many of the busiest sources shall stay");
+    }
+    return std::make_unique<HeavyRule>(Selector(arguments, settings.seed, Closes::kBySource), *top);
+}
+
+constexpr std::string_view kCopies4 = "10.0.0.0/8"; ///< private use (RFC 1918)
+constexpr std::string_view kCopies6 = "fd00::/8";   ///< the same (RFC 4193)
+/// Uses of a rule's seed, apart from the selector's.
+constexpr std::uint64_t kPool4Use = 4;
+constexpr std::uint64_t kPool6Use = 6;
+constexpr std::uint64_t kMostDuplicates = 10'000;
+/// A copy's number must fit 63 bits.
+constexpr std::uint64_t kMostConnection = (std::uint64_t{1} << 63U) - 1;
+
+/// Each query taken comes `copies` times at the same time: once as it is and, behind it, from fresh
+/// sources. A source's n-th copy always has the same address. Connections get new numbers, so that
+/// every copy has its own. Memory: about 64 bytes a source.
+class DuplicateRule : public PiecewiseRule {
+public:
+    struct Settings {
+        std::uint32_t copies = 2; ///< the original included
+        AddressPool pool4;
+        AddressPool pool6;
+        bool all = false; ///< the selector takes every query
+    };
+
+    DuplicateRule(Selector selector, const Settings& settings)
+        : PiecewiseRule(std::move(selector)), settings_(settings) {}
+
+private:
+    bool work(Query& query, Batch& batch) override {
+        if (full(batch)) {
+            return false;
+        }
+        if (done_ == 0) {
+            begin(query, batch);
+        }
+        while (done_ < wanted_) {
+            if (full(batch)) {
+                return false;
+            }
+            copy(query, batch);
+        }
+        done_ = 0;
+        return true;
+    }
+
+    bool is_copied(const Query& query) {
+        const bool taken = takes(query);
+        if (settings_.all) {
+            return true;
+        }
+        if (query.is_close()) {
+            return copied_.take(query.source, query.connection).has_value();
+        }
+        if (taken) {
+            copied_.add(query.source, query.connection, 1);
+        }
+        return taken;
+    }
+
+    void begin(Query& query, Batch& batch) {
+        wanted_ = is_copied(query) ? settings_.copies : 1;
+        if (wanted_ > 1) {
+            first_copy_ = number_of(query.source.address) * (settings_.copies - 1);
+        }
+        if (query.connection > kMostConnection / settings_.copies) {
+            throw Error(
+                "rule duplicate: the trace's connections have too large numbers for so many "
+                "copies; give fewer copies=");
+        }
+        query.connection *= settings_.copies;
+        pass(query, batch);
+        done_ = 1;
+    }
+
+    /// The next one.
+    void copy(Query query, Batch& batch) {
+        const AddressPool& pool = query.source.address.is_v4() ? settings_.pool4 : settings_.pool6;
+        query.source.address = pool.at(first_copy_ + done_ - 1);
+        query.connection += query.connection == 0 ? 0U : done_;
+        query.message = batch.copy(query.message); // rules behind this one may edit each
+        put(query, batch);
+        added_ += query.is_close() ? 0U : 1U;
+        ++done_;
+    }
+
+    std::uint64_t number_of(const IpAddress& source) {
+        std::uint32_t& next = source.is_v4() ? sources4_ : sources6_;
+        const auto [number, fresh] = numbers_.find_or_add(source, next);
+        if (fresh) {
+            ++next;
+            const AddressPool& pool = source.is_v4() ? settings_.pool4 : settings_.pool6;
+            inside_prefix_ += pool.prefix().holds(source) ? 1U : 0U;
+            shared_ += std::uint64_t{next} * (settings_.copies - 1) > pool.size() ? 1U : 0U;
+        }
+        return number;
+    }
+
+    Settings settings_;
+    AddressIds numbers_; ///< of sources, each family from 0
+    std::uint32_t sources4_ = 0;
+    std::uint32_t sources6_ = 0;
+    ConnectionChoices copied_;     ///< open connections with copies, unless `all`
+    std::uint32_t done_ = 0;       ///< of the query at work: how many times it was emitted
+    std::uint32_t wanted_ = 0;     ///< and how many times it shall be
+    std::uint64_t first_copy_ = 0; ///< its first copy's source by number
+    std::uint64_t& added_ = count("added");
+    /// Sources of the trace that a copy's may collide with.
+    std::uint64_t& inside_prefix_ = count("inside_prefix");
+    /// Sources whose copies found no room of their own.
+    std::uint64_t& shared_ = count("shared_addresses");
+};
+
+/// The one of `prefixes` of the family, or the default.
+AddressPool pool_of(const Arguments& arguments, const std::vector<Prefix>& prefixes, bool v4,
+                    std::uint64_t seed) {
+    Prefix prefix = known_prefix(v4 ? kCopies4 : kCopies6);
+    int found = 0;
+    for (const Prefix& one : prefixes) {
+        if (one.address.is_v4() == v4) {
+            prefix = one;
+            ++found;
+        }
+    }
+    if (found > 1 || prefix.free_bits() < 2) {
+        arguments.fail("prefix", "needs one prefix a family, with at least 2 bits left free");
+    }
+    return {prefix, mixed_seed(seed, v4 ? kPool4Use : kPool6Use)};
+}
+
+std::unique_ptr<Rule> make_duplicate(Arguments& arguments, const RuleSettings& settings) {
+    const auto copies = arguments.get_integer("copies", 1, kMostDuplicates);
+    if (!copies) {
+        arguments.fail({}, "has no copies=; give how many copies of each query to send, like 2");
+    }
+    const auto prefixes = get_prefixes(arguments, "prefix");
+    const DuplicateRule::Settings chosen{.copies = static_cast<std::uint32_t>(*copies),
+                                         .pool4 = pool_of(arguments, prefixes, true, settings.seed),
+                                         .pool6 =
+                                             pool_of(arguments, prefixes, false, settings.seed),
+                                         .all = arguments.takes_all()};
+    return std::make_unique<DuplicateRule>(Selector(arguments, settings.seed, Closes::kNone, true),
+                                           chosen);
+}
+
+/// Drops a client's own retransmits, as the controller's --collapse-retransmits does.
+class CollapseRule : public Rule {
+public:
+    CollapseRule(Selector selector, Nanoseconds timeout)
+        : Rule(std::move(selector)), retransmits_(timeout) {}
+
+private:
+    Outcome change(Query& query, Batch& /*batch*/) override {
+        if (!retransmits_.repeats(query.time, query.transport, query.source, query.message)) {
+            return Outcome::kSame;
+        }
+        ++dropped_;
+        return Outcome::kDropped;
+    }
+
+    trace::Retransmits retransmits_;
+    std::uint64_t& dropped_ = count("dropped");
+};
+
+std::unique_ptr<Rule> make_collapse(Arguments& arguments, const RuleSettings& settings) {
+    const double timeout = arguments.get_number("timeout", 1e-6, 1e6).value_or(5);
+    return std::make_unique<CollapseRule>(Selector(arguments, settings.seed, Closes::kNone),
+                                          static_cast<Nanoseconds>(std::llround(timeout * 1e9)));
+}
+
+} // namespace
+
+RuleKind heavy_kind() {
+    return {.name = "heavy",
+            .first_key = "top",
+            .help = "keeps only the queries of the top= sources that ask most, as the inputs have "
+                    "them: stands before rules that change sources; reads the inputs twice",
+            .make = make_heavy};
+}
+
+RuleKind duplicate_kind() {
+    return {.name = "duplicate",
+            .first_key = "copies",
+            .help = "each query comes copies= times, from fresh sources out of "
+                    "prefix=PREFIX[,PREFIX6] (10.0.0.0/8, fd00::/8); by=source by default",
+            .make = make_duplicate,
+            .effect = Effect::kSources};
+}
+
+RuleKind collapse_kind() {
+    return {.name = "collapse",
+            .first_key = "timeout",
+            .help = "drops a client's UDP retransmits within timeout= seconds (5): same address, "
+                    "port, id and question",
+            .make = make_collapse};
+}
+
+} // namespace reprise::rules
