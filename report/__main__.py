@@ -26,7 +26,7 @@ from report import (
     whole_file,
 )
 from report.classify import Evidence, Finding
-from report.compare import Pair, Seen, compare
+from report.compare import compare
 from report.digests import Digested, digested
 from report.errors import Parser, ReportError
 from report.printable import printable
@@ -35,6 +35,7 @@ from report.run import Json, Run, open_run
 from report.sources import Reading, Source, find_program, open_source, reading_arguments, trace_of, zone_of
 from report.summary import Measured, measure, summarize, write_summary
 from report.tables import comparison_text, table
+from report.verdicts import Pair, Seen
 from report.zone import Zone, read_zone
 
 _SILENCE_S = 5.0

@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from report.classify import CLASSES, ENCODING, Evidence, Finding, foremost
-from report.compare import MAX_LISTED, Pair, findings, pairs
+from report.compare import pairs
 from report.errors import ReportError
 from report.export import NAMELESS, table
 from report.rafile import join
 from report.run import Json, Run, open_run
+from report.verdicts import MAX_LISTED, Pair, findings
 from report.wire import parse
 from report.zone import Zone
 

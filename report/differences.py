@@ -14,12 +14,12 @@ import numpy as np
 from report import html
 from report.again import Again
 from report.classify import CLASSES, ENCODING, UNEXPLAINED, Evidence, Finding, foremost
-from report.compare import MAX_LISTED, Pair, Seen, describe, findings
 from report.digests import Digested
 from report.errors import ReportError
 from report.rafile import Answer, Places, windows
 from report.run import Json
 from report.tables import class_rows, example_text, number, percent, referral_rows, share_rows, table
+from report.verdicts import MAX_LISTED, Pair, Seen, describe, findings
 from report.wire import FLAGS, parse
 from report.zone import Zone
 

@@ -1,0 +1,251 @@
+"""Pairs of replies that differ: what is said of each, and everything that is counted over pairs. Each two
+kinds of messages are looked at once, whatever the number of their pairs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from report.classify import (
+    MALFORMED,
+    NO_RECORDED,
+    NO_REPLAYED,
+    UNEXPLAINED,
+    Evidence,
+    Finding,
+    classify,
+    foremost,
+)
+from report.rafile import Answer, Places
+from report.rcodes import rcode_name
+from report.referrals import Referral, Referrals, referral
+from report.wire import FLAGS, Message, parse
+from report.zone import Zone
+
+MAX_LISTED = 10_000
+MAX_TEXT = 160
+Pair = tuple[Answer, Answer]
+Seen = Callable[[Pair, list[Finding]], None]
+_KEPT = 1 << 14  # verdicts
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # odd
+
+
+@dataclass
+class Tally:
+    """Everything counted over the pairs. `queries` and `recorded`: different sequence numbers of both sides,
+    and replies of the first.
+    """
+
+    queries: list[int] = field(default_factory=lambda: [0, 0])
+    recorded: int = 0
+    pairs: int = 0
+    neither: int = 0
+    other_query: int = 0
+    compared: int = 0
+    equal_bytes: int = 0
+    parsed: int = 0
+    rcodes: Counter[tuple[int, int]] = field(default_factory=Counter)
+    differ: Counter[str] = field(default_factory=Counter)  # by what is not equal, of those parsed
+    differing: int = 0
+    classes: Counter[str] = field(default_factory=Counter)
+    primary: Counter[str] = field(default_factory=Counter)
+    details: dict[str, Counter[str]] = field(default_factory=dict)
+    examples: dict[str, dict[str, Any]] = field(default_factory=dict)
+    unexplained: list[dict[str, Any]] = field(default_factory=list)
+    referrals: Referrals = field(default_factory=Referrals)
+
+
+class Window(NamedTuple):
+    """Pairs with the rows of both sides."""
+
+    was: Places
+    now: Places
+    before: NDArray[np.void]
+    after: NDArray[np.void]
+
+    def chosen(self, chosen: Any) -> Window:
+        return Window(self.was[chosen], self.now[chosen], self.before[chosen], self.after[chosen])
+
+    def pairs(self) -> Iterator[Pair]:
+        return zip(self.was, self.now, strict=True)
+
+
+def _places(window: Window) -> NDArray[np.uint64]:
+    """Of the names, 0 where it does not matter: classify() asks for it where rcodes differ and where the
+    replay refers to a cut.
+    """
+    flags = window.before["flags"], window.after["flags"]
+    refers = (flags[1] & (FLAGS["AA"] | 15) == 0) & (window.after["answers"] == 0)
+    return np.where(refers | ((flags[0] ^ flags[1]) & 15 != 0), window.before["place"], np.uint64(0))
+
+
+@dataclass
+class _Verdict:
+    """What is said of all pairs of some two messages; None is a reply that is missing or damaged."""
+
+    before: Message | None
+    after: Message | None
+    answered: bool  # on both sides
+    found: list[Finding]
+    referral: Referral | None
+    broken: bool  # the referral
+    unexplained: list[Finding]
+    pairs: int = 0
+
+
+@dataclass
+class Verdicts:
+    """Those on the pairs so far; what they count is in the tally after count()."""
+
+    zone: Zone | None
+    evidence: Evidence
+    tally: Tally
+    _held: dict[tuple[int, ...], _Verdict] = field(default_factory=dict)
+
+    def judge(self, window: Window, seen: Seen | None) -> None:
+        """Counts pairs that are not equal in every byte, and tells `seen` of them."""
+        if len(self._held) >= _KEPT:
+            self.count()
+        asked = window.before["query"] == window.after["query"]
+        answered = (window.before["size"] > 0) | (window.after["size"] > 0)
+        self.tally.other_query += int(np.count_nonzero(~asked))
+        self.tally.neither += int(np.count_nonzero(asked & ~answered))
+        window = window.chosen(asked & answered)
+        numbers = window.before["content"], window.after["content"], _places(window)
+        mixed = (numbers[0] * _SPREAD + numbers[1]) * _SPREAD + numbers[2]
+        _, first, kind, counts = np.unique(mixed, return_index=True, return_inverse=True, return_counts=True)
+        keys = list(zip(*(one[first].tolist() for one in numbers), strict=True))
+        by_time = np.argsort(first)
+        fresh = [at for at in by_time.tolist() if keys[at] not in self._held]
+        for at, pair in zip(fresh, window.chosen(first[fresh]).pairs(), strict=True):
+            self._held[keys[at]] = self._new(pair)
+        verdicts = [self._held[key] for key in keys]
+        for one, count in zip(verdicts, counts.tolist(), strict=True):
+            one.pairs += count
+        wanted = np.array([bool(seen or one.broken or one.unexplained) for one in verdicts], np.bool_)[kind]
+        which = kind[wanted].tolist()
+        for at, pair in zip(which, window.chosen(wanted).pairs(), strict=True):
+            self._list(verdicts[at], pair)
+            if seen:
+                seen(pair, verdicts[at].found)
+
+    def _list(self, verdict: _Verdict, pair: Pair) -> None:
+        if verdict.unexplained and len(self.tally.unexplained) < MAX_LISTED:
+            both = (parse(one.reply) for one in pair)
+            self.tally.unexplained += [_example(pair[0], one, *both) for one in verdict.unexplained]
+            del self.tally.unexplained[MAX_LISTED:]
+        if verdict.broken and verdict.referral:
+            self.tally.referrals.note(pair[0], verdict.referral)
+
+    def _new(self, pair: Pair) -> _Verdict:
+        was, now = pair
+        before, after = parse(was.reply), parse(now.reply)
+        found = _judged(was.reply, now.reply, before, after, self.zone, self.evidence)
+        told = None
+        if before is not None and (after is not None or not now.reply):
+            told = referral(before, after)
+        for finding in found:
+            if finding.kind not in self.tally.examples:
+                self.tally.examples[finding.kind] = _example(was, finding, before, after)
+        return _Verdict(
+            before,
+            after,
+            bool(was.reply and now.reply),
+            found,
+            told,
+            told is not None and told.broken(self.zone),
+            [one for one in dict.fromkeys(found) if one.kind == UNEXPLAINED],
+        )
+
+    def count(self) -> None:
+        """Adds the verdicts to the tally, each so often as there were pairs, and forgets them."""
+        for one in self._held.values():
+            self.tally.compared += one.pairs * one.answered
+            if one.before is not None and one.after is not None:
+                _count_parts(self.tally, one.before, one.after, one.pairs)
+            if one.referral is not None:
+                self.tally.referrals.add(one.referral, self.zone, one.pairs)
+            _count(self.tally, one.found, one.pairs)
+        self._held.clear()
+
+
+def findings(was: bytes, now: bytes, zone: Zone | None, evidence: Evidence) -> list[Finding]:
+    """How two replies differ; one of them may be empty, where there was none."""
+    return _judged(was, now, parse(was), parse(now), zone, evidence)
+
+
+def _judged(
+    was: bytes,
+    now: bytes,
+    before: Message | None,
+    after: Message | None,
+    zone: Zone | None,
+    evidence: Evidence,
+) -> list[Finding]:
+    if not was or not now:
+        return [Finding(NO_REPLAYED if was else NO_RECORDED, "")]
+    if before is None or after is None:
+        sides = [name for name, side in (("recorded", before), ("replayed", after)) if side is None]
+        return [Finding(MALFORMED, " and ".join(sides))]
+    return classify(before, after, zone, evidence)
+
+
+def _count_parts(tally: Tally, before: Message, after: Message, pairs: int) -> None:
+    tally.parsed += pairs
+    tally.rcodes[before.rcode, after.rcode] += pairs
+    both = [(name, was, after.sections[name]) for name, was in before.sections.items()]
+    differ = [name for name, bit in FLAGS.items() if (before.flags ^ after.flags) & bit]
+    differ += [name for name, was, now in both if was.sets != now.sets]
+    if any(was.signatures != now.signatures for _, was, now in both):
+        differ.append("signatures")
+    if any(
+        was.ttls[key] != now.ttls[key]
+        for _, was, now in both
+        if was.ttls != now.ttls
+        for key in was.ttls.keys() & now.ttls.keys()
+    ):
+        differ.append("TTLs")
+    for name in differ:
+        tally.differ[name] += pairs
+
+
+def _count(tally: Tally, found: list[Finding], pairs: int) -> None:
+    tally.differing += pairs
+    for kind in {finding.kind for finding in found}:
+        tally.classes[kind] += pairs
+    tally.primary[foremost(found).kind] += pairs
+    for finding in dict.fromkeys(found):
+        tally.details.setdefault(finding.kind, Counter())[finding.detail] += pairs
+
+
+def _example(
+    answer: Answer, finding: Finding, before: Message | None, after: Message | None
+) -> dict[str, Any]:
+    query = parse(answer.query) or before or after
+    return {
+        "seq": answer.seq,
+        "qname": query.qname if query else "",
+        "qtype": query.qtype if query else "",
+        "detail": finding.detail,
+        "before": describe(before),
+        "after": describe(after),
+    }
+
+
+def describe(message: Message | None) -> str:
+    """One line for a table: rcode, flags, and what the sections hold."""
+    if message is None:
+        return "none"
+    parts = [rcode_name(message.rcode), *(name for name in FLAGS if message.flag(name))]
+    for name, section in message.sections.items():
+        held = Counter(kind for (_, kind), values in section.sets.items() for _ in values)
+        if held:
+            parts.append(f"{name}: " + " ".join(f"{count} {kind}" for kind, count in sorted(held.items())))
+    text = ", ".join(parts)
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
