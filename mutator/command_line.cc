@@ -73,7 +73,7 @@ void add_answers(Command& app, AnswersOptions& options) {
 
 void add_digests(Command& app, DigestsOptions& options) {
     Command command = app.add_subcommand(
-        "digests", "Writes numbers by which equal answers and those of one kind are known");
+        "digests", "Writes numbers that tell which answers are equal or of one kind");
     command.add_option("FILE.ra", options.answers, "Answers of a replay or of a trace").required();
     command.add_option("-o,--output", options.output, "File to write").required();
     command.add_option("--origin", options.origin, "Origin of the served zone");
@@ -82,8 +82,7 @@ void add_digests(Command& app, DigestsOptions& options) {
                     "Labels at the end of a name below the origin that count")
         .show_default();
     command.footer(
-        "A row of 40 bytes for each record, little-endian: numbers of 64 bits of the query's "
-        "bytes, "
+        "A row of 40 bytes for each record, little-endian: 64-bit numbers of the query's bytes, "
         "the reply's bytes\n(both without the id), what the reply says whatever the order and "
         "case of its records, and where the name\nasked is in the zone; 16 bits each of the "
         "reply's flags, answers, authority records and size.\n`reprise compare` reads them.\n\n"

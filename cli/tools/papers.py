@@ -25,27 +25,29 @@ _ENDS = (".xz", ".gz", ".bz2", ".zst", ".lz4", ".pcap", ".pcapng", ".rps", ".tsv
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command, its steps and their options."""
     parser = commands.add_parser(
-        "papers", help="run the experiments of the published papers, and what of them holds"
+        "papers", help="repeat the experiments of published papers and compare the results"
     )
     steps = parser.add_subparsers(dest="step", required=True, metavar="STEP")
-    listing = steps.add_parser("list", help="the figures, their minutes, and what they lack here")
-    running = steps.add_parser("run", help="run figures, and report")
+    listing = steps.add_parser(
+        "list", help="list the figures, their minutes, and what this machine lacks for them"
+    )
+    running = steps.add_parser("run", help="run figures, then write the report")
     running.add_argument(
         "figures", nargs="+", metavar="FIGURE", help="such as ldplayer-8; `all` for each of them"
     )
-    running.add_argument("--full", action="store_true", help="as published, not in the quick profile")
-    running.add_argument("--resume", action="store_true", help="go on with the figure's latest runs")
+    running.add_argument("--full", action="store_true", help="run as published, instead of the quick profile")
+    running.add_argument("--resume", action="store_true", help="continue the latest runs of the figures")
     running.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the experiments, too"
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the experiments"
     )
-    reporting = steps.add_parser("report", help="write the page again, from what has been run")
+    reporting = steps.add_parser("report", help="write the report again from the latest runs")
     for one in (listing, running):
         one.add_argument(
             "--traces",
             type=Path,
             metavar="DIR",
-            help="folder with the papers' traces by their names, such as B-Root-16.pcap.xz; those that "
-            "are not there are synthesized",
+            help="folder with the papers' traces under their names, such as B-Root-16.pcap.xz; those "
+            "that are missing are synthesized",
         )
     for one in (running, reporting):
         run_name.add_parent(one)
@@ -73,7 +75,7 @@ def listed(studies: Sequence[Study], traces: Path | None) -> str:
                 ]
             )
     minutes = sum(figure.minutes for study in studies for figure in study.figures)
-    told = f"{minutes:g} minutes in all, at most {MOST_MINUTES}; what one study has is run together"
+    told = f"{minutes:g} minutes in all, at most {MOST_MINUTES}; figures of one study are run together"
     return f"{table(rows, frozenset({2}))}\n{told}"
 
 

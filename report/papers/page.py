@@ -100,7 +100,7 @@ def _left_out(found: Found) -> list[tuple[str, str]]:
         return []
     whole = sum(one["seconds"] for one in arrivals if "seconds" in one)
     missing = sum(one["missing"] for one in arrivals if "missing" in one)
-    told = f"{sum(stolen)} with steal, of {sum(stolen) + whole} after the first 20 of each run"
+    told = f"{sum(stolen)} with steal, of {sum(stolen) + whole} after the warm-up of each run"
     return [("seconds left out", told), ("not in the capture", f"{number(missing)} queries")]
 
 

@@ -16,7 +16,7 @@ from report.figures import WIDE, Drawn, Words, draw, legend_above, plain_axis
 from report.papers.found import Found, value_at
 from report.percentiles import Percentiles
 
-_MIDDLE = "Boxes are quartiles with the median, whiskers the percentiles 5 and 95; of the first clean trial."
+_MIDDLE = "Boxes show quartiles and median, whiskers the 5th and 95th percentiles of the first clean trial."
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,7 @@ def _gaps(held: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]] | None]
         legend_above(axes)
         return any(held.values())
 
-    caption = (
-        "Share of the gaps that are at most so long: of the trace (dashed), and in the server's capture."
-    )
+    caption = "Share of the gaps up to each length: in the trace (dashed), and in the server's capture."
     return draw(Words("arrival-gaps", "Gaps between queries", caption, "nothing was captured"), paint, WIDE)
 
 
