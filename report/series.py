@@ -108,13 +108,14 @@ def read(folder: Path) -> list[Variant]:
         held: list[list[Json]] = [[] for _ in made]
         for one in runs:
             if one["folder"]:
-                held[one["variant"]].append(_summary(folder / one["folder"]))
+                held[one["variant"]].append(summary_of(folder / one["folder"]))
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise ReportError(f"{folder} holds no whole series: {error}", "run it again with --resume") from None
     return [Variant(*one) for one in zip(labels(made), made, map(tuple, held), strict=True)]
 
 
-def _summary(folder: Path) -> Json:
+def summary_of(folder: Path) -> Json:
+    """Of a run. Raises ReportError where it has none."""
     try:
         found: Json = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -171,7 +172,7 @@ def runs_in(folder: Path) -> list[Runs]:
     """
     if not (folder / FILE).is_file():
         run = open_run(folder)
-        return [Runs(run.name, (_summary(folder),), as_dict(run.experiment.get("expect")))]
+        return [Runs(run.name, (summary_of(folder),), as_dict(run.experiment.get("expect")))]
     variants = read(folder)
     names = [one.label for one in variants] if len(variants) > 1 else [folder.resolve().name]
     expected = [

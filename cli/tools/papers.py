@@ -61,7 +61,7 @@ def command_list(options: argparse.Namespace) -> int:
 
 def listed(studies: Sequence[Study], traces: Path | None) -> str:
     """A row for each figure, and the sum of their minutes."""
-    rows = [["figure", "", "minutes", "trace", "runs here"]]
+    rows = [["figure", "", "study", "minutes", "trace", "runs here"]]
     for study in studies:
         lacking = ", ".join(missing(study))
         for figure in study.figures:
@@ -69,6 +69,7 @@ def listed(studies: Sequence[Study], traces: Path | None) -> str:
                 [
                     figure.name,
                     figure.title,
+                    study.name,
                     f"{figure.minutes:g}",
                     _played(study, traces),
                     f"no: {lacking}" if lacking else "yes",
@@ -76,7 +77,7 @@ def listed(studies: Sequence[Study], traces: Path | None) -> str:
             )
     minutes = sum(figure.minutes for study in studies for figure in study.figures)
     told = f"{minutes:g} minutes in all, at most {MOST_MINUTES}; figures of one study are run together"
-    return f"{table(rows, frozenset({2}))}\n{told}"
+    return f"{table(rows, frozenset({3}))}\n{told}"
 
 
 def missing(study: Study) -> Iterator[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from cli import programs, run_name
+from cli import linux, programs, run_name
 from cli.errors import EXIT_FAILED, RepriseError, UsageError, complain
 from cli.executor import run as executor
 from cli.experiment import experiment as experiments
@@ -45,6 +45,10 @@ class Session:
         self.began_s = now
         whole_file.write(self.folder / found.FILE, json.dumps(self.told, indent=2) + "\n")
 
+    def warn(self, words: str) -> None:
+        """Adds a warning to those of the page."""
+        self.told["warnings"] = list(dict.fromkeys((*self.told["warnings"], words)))
+
 
 def command_run(options: argparse.Namespace) -> int:
     """Runs the figures that are named; 0 when all is clean."""
@@ -68,18 +72,22 @@ def run(wanted: Sequence[Study], studies: Sequence[Study], options: argparse.Nam
     """
     told = [_asked(study, options) for study in wanted]  # or what is wrong, before there is a folder
     parent, status, warnings = _parent(options.output), 0, []
+    latest = [
+        _latest(study, parent, asked) if options.resume else None
+        for study, asked in zip(wanted, told, strict=True)
+    ]
     try:
-        for study, asked in zip(wanted, told, strict=True):
-            session = _begun(study, parent, asked, options.resume)
-            warnings += session.told["warnings"]
+        for study, asked, folder in zip(wanted, told, latest, strict=True):
+            session = _begun(study, parent, asked, folder)
             try:
                 status |= _traces(session, options) if study.traces else _series(session)
             except RepriseError as error:
-                hint = f"go on with: {_command(study, ['--resume'], options)}"
+                hint = f"go on with: {session.told['command']} --resume"
                 before = "" if "--resume" in error.hint else f"{error.hint}, then "
                 raise RepriseError(error.what, before + hint) from None
             finally:
                 session.note()
+                warnings += session.told["warnings"]
     finally:
         report(studies, options.output)
         for warning in dict.fromkeys(warnings):
@@ -111,6 +119,8 @@ def _asked(study: Study, options: argparse.Namespace) -> dict[str, Any]:
     if not study.traces:
         experiments.load(study.path, settings)
     words = [word for one in options.set for word in ("--set", one)] + (["--full"] if options.full else [])
+    words += ["--traces", str(options.traces)] if options.traces else []
+    words += ["-o", str(options.output)] if options.output != Path("results") else []
     figures = ", ".join(one.name for one in study.figures)
     return {
         "schema": 1,
@@ -118,7 +128,8 @@ def _asked(study: Study, options: argparse.Namespace) -> dict[str, Any]:
         "profile": profile,
         "real": trace is not None,
         "settings": settings,
-        "command": _command(study, words, options),
+        "traces": {name: str(path.absolute()) for name, path in here.items() if path},
+        "command": shlex.join(["reprise", "papers", "run", study.figures[0].name, *words]),
         "machine": facts.host(),
         "warnings": [
             f"{figures}: {name} is not in {options.traces or 'a folder of --traces'}; it is synthesized"
@@ -129,18 +140,25 @@ def _asked(study: Study, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _command(study: Study, words: Sequence[str], options: argparse.Namespace) -> str:
-    """What runs the study, with the folders that are given."""
-    folders = ["--traces", str(options.traces)] if options.traces else []
-    folders += ["-o", str(options.output)] if options.output != Path("results") else []
-    return shlex.join(["reprise", "papers", "run", study.figures[0].name, *words, *folders])
+def _latest(study: Study, parent: Path, asked: dict[str, Any]) -> Path | None:
+    """The folder to resume, which was begun with the same options."""
+    folder = found.newest(study, parent)
+    told = _told(folder) if folder else asked
+    if any(told.get(key, asked[key]) != asked[key] for key in ("profile", "settings", "traces")):
+        hint = f"go on with: {told['command']} --resume; or leave --resume out"
+        raise UsageError(f"{folder} was begun with other options", hint)
+    return folder
 
 
-def _begun(study: Study, parent: Path, asked: dict[str, Any], resume: bool) -> Session:
-    """A study's new folder, or to resume its latest."""
-    folder = found.newest(study, parent) if resume else None
+def _told(folder: Path) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads((folder / found.FILE).read_text(encoding="utf-8"))
+    return told
+
+
+def _begun(study: Study, parent: Path, asked: dict[str, Any], folder: Path | None) -> Session:
+    """A study's new folder, or the one to resume."""
     if folder is not None:
-        return Session(study, folder, json.loads((folder / found.FILE).read_text(encoding="utf-8")))
+        return Session(study, folder, _told(folder))
     made = Session(study, parent / run_name.new(study.name), asked)
     made.folder.mkdir()
     if not study.traces:
@@ -175,9 +193,14 @@ def _traces(session: Session, options: argparse.Namespace) -> int:
         if target.is_file():
             continue
         progress.begin(f"trace {name}{'' if name in real else ', synthetic'}")
-        if not (_counted(real[name], target) if name in real else _made(session, name, target)):
-            complain(f"reprise: warning: {real.get(name, name)} was not read whole")
+        part = target.with_suffix(".part")
+        if name not in real:
+            _make(session, name, part)
+        elif not _counted(real[name], part):
+            session.warn(f"{real[name]} was not read whole")
             failed = EXIT_FAILED
+        if part.is_file():
+            part.rename(target)
         session.note()
     progress.over()
     return failed
@@ -190,7 +213,7 @@ def _counted(trace: str | Path, target: Path, given: IO[bytes] | None = None) ->
         return subprocess.run(argv, stdin=given, stdout=nowhere, stderr=nowhere, check=False).returncode == 0
 
 
-def _made(session: Session, name: str, target: Path) -> bool:
+def _make(session: Session, name: str, target: Path) -> None:
     """Makes a trace and counts it on its way, so that no length of it needs room on the disk."""
     mutator, table = (
         programs.own("reprise-mutator"),
@@ -206,8 +229,6 @@ def _made(session: Session, name: str, target: Path) -> bool:
         assert maker.stdout is not None
         maker.stdout.close()
         said = maker.communicate()[1].decode(errors="replace")
-    if maker.returncode and not target.is_file():
-        raise RepriseError(
-            said.strip().splitlines()[-1].partition(": error: ")[2], "correct the study's options"
-        )
-    return counted and maker.returncode == 0
+    if maker.returncode or not counted:
+        why = said.strip().rpartition(": error: ")[2] or linux.describe_exit(maker.returncode)
+        raise RepriseError(f"trace {name} was not made: {why}", "correct the study's options or make room")

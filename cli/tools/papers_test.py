@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -138,24 +139,40 @@ def test_traces_are_counted_made_or_real(tmp_path: Path, capsys: pytest.CaptureF
     assert told["mine: records"].cells()[1:3] == ["–", "2"]
 
 
+def test_a_trace_that_is_cut_is_counted_with_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study, traces = traces_only(tmp_path), tmp_path / "traces"
+    traces.mkdir()
+    made = [programs.own("reprise-mutator"), "synth", "--profile", "syn-2", "--duration", "1"]
+    subprocess.run([*made, "--to", "stream", "-o", str(tmp_path / "whole")], check=True)
+    (traces / "mine.rps").write_bytes((tmp_path / "whole").read_bytes()[:-1])
+    assert papers_run.run([study], [study], options_of(["all"], tmp_path, traces=traces)) == 1
+    for words in capsys.readouterr():
+        assert f"warning: {traces}/mine.rps was not read whole" in words
+    assert "mine" in found.read(study, tmp_path / "papers").runs
+
+
 def test_what_ended_early_is_reported_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     study = traces_only(tmp_path)
-    made = papers_run._made
-
-    def once(session: papers_run.Session, name: str, target: Path) -> bool:
-        if name == "Rec-17":
-            raise RepriseError("no room", "make some")
-        return made(session, name, target)
-
-    monkeypatch.setattr(papers_run, "_made", once)
-    with pytest.raises(RepriseError, match="no room") as caught:
+    own, killed = programs.own, tmp_path / "killed"
+    killed.write_text(
+        f'#!/bin/sh\n[ $1 = info ] && exec {own("reprise-mutator")} "$@"\n'
+        f'{own("reprise-mutator")} "$@" 2>/dev/null | head -c 9999\nkill -KILL $$\n'
+    )
+    killed.chmod(0o755)
+    monkeypatch.setattr(programs, "own", lambda name: str(killed))
+    with pytest.raises(RepriseError, match="trace syn-2 was not made: signal SIGKILL") as caught:
         papers_run.run([study], [study], options_of(["all"], tmp_path))
-    command = f"reprise papers run ldplayer-table-1 --resume -o {tmp_path}"
-    assert caught.value.hint == f"make some, then go on with: {command}"
+    command = f"reprise papers run ldplayer-table-1 -o {tmp_path} --resume"
+    assert caught.value.hint == f"correct the study's options or make room, then go on with: {command}"
     assert "not run yet" in capsys.readouterr().out
-    monkeypatch.setattr(papers_run, "_made", made)
+    monkeypatch.setattr(programs, "own", own)
+    with pytest.raises(UsageError, match="begun with other options") as refused:
+        papers_run.run([study], [study], options_of(["all"], tmp_path, resume=True, full=True))
+    assert refused.value.hint == f"go on with: {command}; or leave --resume out"
     assert papers_run.run([study], [study], options_of(["all"], tmp_path, resume=True)) == 0
     (folder,) = (one for one in (tmp_path / "papers").iterdir() if one.is_dir())
     assert {one.stem for one in folder.glob("*.json")} == {"study", "syn-2", "Rec-17"}

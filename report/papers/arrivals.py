@@ -34,7 +34,8 @@ _DIGITS = 9  # of a time behind its point
 
 def of(run: Run, warmup_ns: int, sent: int) -> Json:
     """The part `arrival` of papers.json, of a run that `sent` so many queries; empty where nothing was
-    captured. Raises ReportError where the trace does not tell its queries apart.
+    captured. Raises ReportError where the trace does not tell its queries apart, or one of both is not
+    whole.
     """
     if not (run.folder / CAPTURE).is_file():
         return {}
@@ -42,7 +43,13 @@ def of(run: Run, warmup_ns: int, sent: int) -> Json:
     played = changed if changed.is_file() else trace_of(run)
     trace, came = (_named(path, run) for path in (played, run.folder / CAPTURE))
     start = run.told("start")
-    due, arrived = matched(trace, came, start["trace_first_ns"], start["real_ns"])
+    due, arrived, others = matched(trace, came, start["trace_first_ns"], start["real_ns"])
+    missing = max(0, sent - len(due) - others)
+    if missing > (1 - _KNOWN) * sent:
+        raise ReportError(
+            f"the capture lacks {missing} of {sent} queries",
+            "see what took the disk or the processors, and run it again",
+        )
     span = int(due.max(initial=0)) // _SECOND
     seconds = np.arange(-(-warmup_ns // _SECOND), span)
     stolen = _stolen(server.steal_spans(run) or [], span + 1)
@@ -54,7 +61,7 @@ def of(run: Run, warmup_ns: int, sent: int) -> Json:
         "error_us": error.spread(),
         **_gaps(np.sort(due), np.sort(arrived), clean),
         "rate": _rates(due, arrived, clean),
-        "missing": max(0, sent - len(due)),
+        "missing": missing,
         "seconds": len(clean),
         "steal_seconds": int(len(seconds) - len(clean)),
     }
@@ -62,12 +69,12 @@ def of(run: Run, warmup_ns: int, sent: int) -> Json:
 
 def matched(
     trace: tuple[Values, Values], came: tuple[Values, Values], first_ns: int, start_ns: int
-) -> tuple[Values, Values]:
+) -> tuple[Values, Values, int]:
     """Of each query with a name of its own that came, when it was due and when it arrived, in ns from the
-    start. Both sides are times and names, as numbers.
+    start; how many others came. Both sides are times and names, as numbers.
     """
     names, order, times = np.unique(trace[1], return_index=True, return_counts=True)
-    names, order = names[times == 1], order[times == 1]
+    shared, names, order = names[times > 1], names[times == 1], order[times == 1]
     if len(names) < _KNOWN * len(trace[1]):
         raise ReportError(
             "queries of the trace have the same names",
@@ -76,7 +83,7 @@ def matched(
     seen, places = np.unique(came[1], return_index=True)  # the first arrival of each
     _, ours, theirs = np.intersect1d(names, seen, assume_unique=True, return_indices=True)
     due = trace[0][order[ours]] - first_ns
-    return due, came[0][places[theirs]] - start_ns
+    return due, came[0][places[theirs]] - start_ns, int(np.isin(came[1], shared).sum())
 
 
 def _named(path: Path, run: Run) -> tuple[Values, Values]:
@@ -85,6 +92,8 @@ def _named(path: Path, run: Run) -> tuple[Values, Values]:
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as mutator:
         assert mutator.stdout is not None
         both = np.fromiter(itertools.chain.from_iterable(_rows(mutator.stdout)), np.int64)
+    if mutator.returncode:
+        raise ReportError(f"{path} cannot be read whole", "look at it with `reprise trace info`")
     if not len(both):
         raise ReportError(f"{path} has no query", "look at it with `reprise trace info`")
     return both[::2], both[1::2]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from report import series, statistics
+from report.errors import ReportError
 from report.papers import measured
 from report.papers.book import FULL, QUICK, Row, Study, published
 from report.run import Json, as_dict, as_list
@@ -16,6 +17,7 @@ from report.tables import number
 
 FILE = "study.json"  # beside series.json
 HOLDS, DIFFERS, NOT_HERE, NOT_YET = "holds", "differs", "not testable here", "not run yet"
+NO_CLEAN = "no clean run"
 TOLD = "no figure published"
 _STEADY = (  # the figure whose slope says whether a measure was steady, by how the measure's path begins
     ("arrival", "sent"),
@@ -41,8 +43,9 @@ _SPOILS = (  # the part of a summary that a busy machine spoils with it
 
 @dataclass(frozen=True)
 class Found:
-    """`told` is study.json, `runs` the figures of clean runs by the labels of their variants, whose
-    `settings` are those of the sweep. `unclean` says which were not clean.
+    """`told` is study.json, `runs` the figures of clean runs, each with its `round`, by the labels of the
+    variants that have been run, whose `settings` are those of the sweep. `unclean` says which runs were not
+    clean.
     """
 
     study: Study
@@ -100,22 +103,27 @@ def read(study: Study, parent: Path) -> Found:
         return Found(study, labels=tuple(study.traces or study.labels(QUICK)))
     told = _read(folder / FILE)
     if study.traces:
-        held = {one.stem: [_read(one)] for one in sorted(folder.glob("*.json")) if one.name != FILE}
-        labels = dict.fromkeys((*study.traces, *held))
-        return Found(study, folder, told, tuple(labels), {}, held)
+        runs = {one.stem: [_read(one)] for one in sorted(folder.glob("*.json")) if one.name != FILE}
+        labels = dict.fromkeys((*study.traces, *runs))
+        return Found(study, folder, told, tuple(labels), {}, runs)
     made = _read(folder / series.FILE)
     variants = as_list(made.get("variants"))
     labels_of = study.labels(str(told.get("profile")), bool(told.get("real")))
     names = labels_of if len(labels_of) == len(variants) else series.labels(variants)
-    runs: dict[str, list[Json]] = {name: [] for name in names}
+    runs = {}
     unclean = []
     for one in as_list(made.get("runs")):
         if one["folder"]:
-            figures = measured.figures_of(folder / one["folder"])
+            held = runs.setdefault(names[one["variant"]], [])
+            try:
+                figures = measured.figures_of(folder / one["folder"])
+            except ReportError as error:
+                unclean.append(f"{one['folder']} is not counted: {error}")
+                continue
             if problem := value_at(figures, "arrival.problem"):
                 unclean.append(f"{one['folder']}: arrivals are not known: {problem}")
             if figures.get("clean"):
-                runs[names[one["variant"]]].append(figures)
+                held.append({**figures, "round": one["round"]})
             else:
                 unclean.append(
                     f"{one['folder']} is not clean and not counted: {figures['unclean_because'][0]}"
@@ -155,8 +163,10 @@ def _judge(row: Row, found: Found) -> Judged:
         full = found.study.traces or names <= set(found.study.labels(FULL))
         where = "in the full profile only" if full and found.profile == QUICK else "not in these runs"
         return Judged(row, NOT_HERE, wanted, verdict=f"{NOT_HERE}: {where}")
-    if not all(found.runs.get(name) for name in names):
+    if not names <= found.runs.keys():
         return Judged(row, NOT_YET, wanted)
+    if not set.intersection(*({one.get("round") for one in found.runs[name]} for name in names)):
+        return Judged(row, NO_CLEAN, wanted)
     values, runs = _values(row, found), found.runs[row.variant]
     if not values:
         stolen = row.measure.startswith("arrival") and value_at(runs[0], "arrival.seconds") == 0
@@ -182,20 +192,20 @@ def _shown(value: float, unit: str) -> str:
 
 
 def _values(row: Row, found: Found) -> list[float]:
-    """One for each run, or for each pair of runs that it is set beside."""
+    """One for each run, or for each pair of runs of one round where it is set beside another variant."""
     own, others = (
-        [
-            value * row.scale
+        {
+            one.get("round"): value * row.scale
             for one in found.runs.get(name, ())
             if (value := value_at(one, row.measure)) is not None
-        ]
+        }
         for name in (row.variant, row.over)
     )
     if row.per:
-        own = [value / found.settings[row.variant][row.per] for value in own]
+        own = {at: value / found.settings[row.variant][row.per] for at, value in own.items()}
     if not row.over:
-        return own
-    pairs = list(zip(own, others, strict=False))
+        return list(own.values())
+    pairs = [(value, others[at]) for at, value in own.items() if at in others]
     if row.relation == "minus":
         return [one - other for one, other in pairs]
     ratios = [one / other for one, other in pairs if other]

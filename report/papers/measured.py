@@ -1,4 +1,6 @@
-"""papers.json of a run: figures that the papers have and summary.json lacks. It is made once for each run."""
+"""papers.json of a run: figures that the papers have and summary.json lacks. It is made once for each run
+whose arrivals are known.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from report import server, whole_file
+from report import series, server, whole_file
 from report.errors import ReportError
 from report.papers import arrivals
 from report.records import NEVER, Window, windows
@@ -26,12 +28,13 @@ Values = NDArray[np.float64]
 
 
 def figures_of(folder: Path) -> Json:
-    """Those of summary.json and papers.json together."""
-    known = _read(folder / FILE)
+    """Those of summary.json and papers.json together. Raises ReportError where the run has no summary."""
+    summary, known = series.summary_of(folder), _read(folder / FILE)
     if known.get("schema") != _SCHEMA:
-        known = of(measure(open_run(folder)), _read(folder / "summary.json"))
-        whole_file.write(folder / FILE, json.dumps(known) + "\n")
-    return {**_read(folder / "summary.json"), **known}
+        known = of(measure(open_run(folder)), summary)
+        if "problem" not in known["arrival"]:
+            whole_file.write(folder / FILE, json.dumps(known) + "\n")
+    return {**summary, **known}
 
 
 def _read(path: Path) -> Json:
@@ -114,7 +117,7 @@ def _flatness(values: Values) -> float | None:
 
 def _busiest(measured: Measured, span_s: float) -> Json:
     """The program of the clients and the controller that used most of a core."""
-    used = {f"querier {one.querier}": one.statistics.get("cpu_s") or 0.0 for one in measured.files}
+    used = {f"querier {one.host}/{one.querier}": one.statistics.get("cpu_s") or 0.0 for one in measured.files}
     used["controller"] = measured.run.controller.get("cpu_s") or 0.0
     name = max(used, key=lambda one: used[one])
     return {"name": name, "share": used[name] / max(span_s, 1e-9)}

@@ -11,7 +11,7 @@ from report import figures, html
 from report.figures import Drawn
 from report.papers import plots
 from report.papers.book import Figure, Study
-from report.papers.found import DIFFERS, HOLDS, NOT_HERE, NOT_YET, Found, Judged, judge, read
+from report.papers.found import DIFFERS, HOLDS, NO_CLEAN, NOT_HERE, NOT_YET, Found, Judged, judge, read
 from report.run import as_dict
 from report.tables import number, table
 
@@ -81,7 +81,7 @@ def facts(figure: Figure, found: Found, section: str) -> list[tuple[str, str]]:
         ("published", section),
         ("command", str(told.get("command"))),
         ("profile", found.profile),
-        ("trials", f"{runs} clean, of {len(found.labels)} {'traces' if found.study.traces else 'variants'}"),
+        ("trials", f"{runs} clean; {len(found.labels)} {'traces' if found.study.traces else 'variants'}"),
         (
             "machine",
             f"{machine.get('cpu')}, {machine.get('cores')} cores, {memory} GB, Linux {machine.get('kernel')}",
@@ -107,4 +107,4 @@ def _left_out(found: Found) -> list[tuple[str, str]]:
 def counts(rows: Iterable[Judged]) -> list[tuple[str, int]]:
     """How many rows hold, differ, and cannot or could not yet be told."""
     found = Counter(one.state for one in rows)
-    return [(name, found[name]) for name in (HOLDS, DIFFERS, NOT_HERE, NOT_YET)]
+    return [(name, found[name]) for name in (HOLDS, DIFFERS, NOT_HERE, NO_CLEAN, NOT_YET)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ import pytest
 from report.errors import ReportError
 from report.papers import arrivals, book, found, measured, page
 from report.papers.book import Row, Study
-from report.papers.found import DIFFERS, HOLDS, NOT_HERE, NOT_YET, TOLD, Found
+from report.papers.found import DIFFERS, HOLDS, NO_CLEAN, NOT_HERE, NOT_YET, TOLD, Found
 from report.run import Json, open_run
+from report.sources import find_program
 from report.summary import measure, summarize
 from report.tests.writers import MANIFEST, START_REAL, TRACE_FIRST, Query, server_csv, write_run
 
@@ -57,6 +59,31 @@ def test_arrivals_are_those_of_the_capture(tmp_path: Path, monkeypatch: pytest.M
     assert sorted(made["curves"]) == ["arrivals", "trace"]
 
 
+def test_a_capture_that_lacks_much_is_no_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is that kept: whoever has found the whole capture reports again."""
+    folder = run_with_capture(tmp_path, monkeypatch, [0] * 500)
+    (folder / "summary.json").write_text(json.dumps(summarize(measure(open_run(folder)))))
+    whole = arrivals._named
+    monkeypatch.setattr(arrivals, "_named", lambda path, run: [one[10:] for one in whole(path, run)])
+    known = measured.figures_of(folder)["arrival"]["problem"]
+    assert known.startswith("the capture lacks 10 of 500 queries")
+    monkeypatch.setattr(arrivals, "_named", whole)
+    assert measured.figures_of(folder)["arrival"]["missing"] == 0
+    assert (folder / measured.FILE).is_file()
+
+
+def test_a_capture_that_is_cut_is_no_proof(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", [Query(seq=0, due=0, sent=0)])
+    mutator, whole = find_program(None), tmp_path / "whole.pcap"
+    lines = "".join(f"{at}\t192.0.2.1\tq{at}.\tA\n" for at in range(9))
+    (tmp_path / "t.tsv").write_text(f"#reprise-text 1\ntime\tsource\tname\ttype\n{lines}")
+    subprocess.run([mutator, "mutate", tmp_path / "t.tsv", "--to", "pcap", "-o", whole], check=True)
+    assert len(arrivals._named(whole, open_run(folder))[0]) == 9
+    whole.write_bytes(whole.read_bytes()[:-1])
+    with pytest.raises(ReportError, match="cannot be read whole"):
+        arrivals._named(whole, open_run(folder))
+
+
 def test_seconds_with_steal_are_left_out_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     late = [0] * 300 + [500 * MS] * 10 + [0] * 190
     made = arrivals.of(open_run(run_with_capture(tmp_path, monkeypatch, late, steal_at=4)), SECOND, 500)
@@ -69,16 +96,16 @@ def test_queries_with_the_same_name_are_no_proof() -> None:
     with pytest.raises(ReportError, match="the same names"):
         arrivals.matched((times, names), (times, names), 0, 0)
     times, names = np.arange(1000), np.append(np.arange(995), [7, 7, 7, 7, 7])  # as those without a question
-    due, _ = arrivals.matched((times, names), (times, names), 0, 0)
-    assert len(due) == 994
+    due, _, others = arrivals.matched((times, names), (times, names), 0, 0)
+    assert (len(due), others) == (994, 6)
 
 
 def test_a_query_that_did_not_come_has_no_arrival() -> None:
     times = np.array([10, 20, 30])
-    due, came = arrivals.matched(
+    due, came, others = arrivals.matched(
         (times, np.array([7, 8, 9])), (np.array([125, 111]), np.array([9, 7])), 10, 100
     )
-    assert (due.tolist(), came.tolist()) == ([0, 20], [11, 25])
+    assert (due.tolist(), came.tolist(), others) == ([0, 20], [11, 25], 0)
 
 
 def test_names_are_read_of_the_text_form() -> None:
@@ -145,7 +172,7 @@ def judged(
 
 
 def runs_of(*values: float, **more: Any) -> list[Json]:
-    return [{"a": {"b": value}, **more} for value in values]
+    return [{"a": {"b": value}, "round": at, **more} for at, value in enumerate(values)]
 
 
 ONE, LEAST, MOST = "one trial", "at least 5 ± 1 ms", "at most 5 ± 1 ms"
@@ -182,6 +209,19 @@ BUSY = {"busy": ["other programs used 1.7 of 2 cores"], "busy_spoils": ["timing_
         ),
         ("value = 5, tolerance = 1", {}, NOT_YET, ("5 ± 1 ms", "–", "–")),
         ('value = 5, tolerance = 1, over = "two"', {"one": runs_of(1)}, NOT_YET, ("5 ± 1 ms", "–", "–")),
+        ("value = 5, tolerance = 1", {"one": []}, NO_CLEAN, ("5 ± 1 ms", "–", "–")),
+        (
+            'value = 5, tolerance = 0, over = "two", relation = "minus"',
+            {"one": runs_of(15, 26)[1:], "two": runs_of(10, 21)},
+            HOLDS,
+            ("5 ms", "5 ms", ONE),
+        ),
+        (
+            'value = 5, tolerance = 1, over = "two"',
+            {"one": runs_of(15, 26)[1:], "two": runs_of(10)},
+            NO_CLEAN,
+            ("5 ± 1 ms", "–", "–"),
+        ),
         ("value = 5, tolerance = 1", {"one": [{}]}, NOT_HERE, ("5 ± 1 ms", "–", "–")),
         ('value = 5, tolerance = 1, only = "full"', {"one": runs_of(5)}, NOT_HERE, ("5 ± 1 ms", "–", "–")),
         ('value = 5, tolerance = 1, in = ["three"]', {"one": runs_of(5)}, NOT_HERE, ("5 ± 1 ms", "–", "–")),
@@ -302,12 +342,13 @@ def test_a_half_finished_study_reports_what_it_has(
     }
     (folder / found.FILE).write_text(json.dumps(told))
     states = [one.state for one in found.judge(found.read(study, tmp_path))]
-    assert states == [HOLDS, NOT_YET, NOT_YET]
+    assert states == [HOLDS, NO_CLEAN, NOT_YET]
     page.write([study], tmp_path)
     text = (tmp_path / page.PAGE).read_text(encoding="utf-8")
     for words in (
         *warnings,
         "bad is not clean and not counted",
+        "1 clean; 3 variants",
         "1.5 (stated",
         "x-1-latency-boxes",
         "x-1-server-cpu",
@@ -315,3 +356,8 @@ def test_a_half_finished_study_reports_what_it_has(
         assert words in text
     assert (folder / "plots/x-1-server-cpu.pdf").is_file()
     assert "one: latency    0.5 ± 0.1 ms  0.5 ms" in capsys.readouterr().out
+    (folder / "bad" / "summary.json").unlink()
+    page.write([study], tmp_path)
+    said = capsys.readouterr().out
+    assert f"bad is not counted: {folder}/bad has no summary.json; make it: reprise report" in said
+    assert "one: latency    0.5 ± 0.1 ms  0.5 ms" in said
