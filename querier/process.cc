@@ -44,7 +44,6 @@ namespace reprise::querier {
 namespace {
 
 constexpr Nanoseconds kReportEvery = 400 * kMillisecond;
-constexpr Nanoseconds kParentSilence = 1800 * kMillisecond;
 /// What departed and is worth a message of its own.
 constexpr Credit kCreditBatch{.records = 8192, .bytes = 10UL << 20U};
 /// Writing a buffer of records takes about 100 us; only when nothing is due for so long.

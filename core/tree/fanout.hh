@@ -32,8 +32,6 @@
 namespace reprise::tree {
 
 inline constexpr Nanoseconds kHeartbeat = 400 * kMillisecond;
-/// A child that hears nothing from its parent for so long stops in order.
-inline constexpr Nanoseconds kParentSilence = 1800 * kMillisecond;
 inline constexpr Nanoseconds kChildSilence = 5 * kSecond;
 inline constexpr unsigned kProbes = 64;
 

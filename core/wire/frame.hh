@@ -3,6 +3,7 @@
 // anything is allocated.
 
 #include "core/base/bytes.hh"
+#include "core/base/clock.hh"
 #include "core/wire/credit.hh"
 #include "core/wire/replay.pb.h"
 
@@ -20,6 +21,8 @@ inline constexpr std::uint32_t kMaxFrame = 4U << 20U;
 /// A block is closed at so many records or bytes, whichever comes first.
 inline constexpr std::uint32_t kBlockRecords = 256;
 inline constexpr size_t kBlockBytes = 256U << 10U;
+/// A child that hears nothing from its parent for so long stops in order.
+inline constexpr Nanoseconds kParentSilence = 1800 * kMillisecond;
 
 /// A child's message that returns credit.
 wire::Frame frame_of(const Credit& credit);

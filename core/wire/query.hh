@@ -44,12 +44,6 @@ constexpr std::string_view transport_name(Transport transport) {
     return "unknown";
 }
 
-/// Whether queries travel on connections that this program knows how to keep.
-constexpr bool is_stream(Transport transport) {
-    return transport == Transport::kTcp || transport == Transport::kTls ||
-           transport == Transport::kStatelessTcp;
-}
-
 // The times that a trace may have: the years 1900 to 2149. So the difference of two of them, and
 // one with a timeout added, fits into 64 bits. Readers see to it.
 inline constexpr Nanoseconds kFirstTraceTime = -2'208'988'800 * kSecond;
