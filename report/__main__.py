@@ -150,7 +150,7 @@ def _add_compare(three: argparse.ArgumentParser) -> None:
         help="start the servers of both runs again, ask once more what they answer differently, and say "
         "which differences persist",
     )
-    three.add_argument("--programs", type=Path, help="folder of reprise-mutator (default: the newest build)")
+    three.add_argument("--programs", type=Path, help="folder of reprise-mutator (default: the release build)")
     three.set_defaults(run=_compare)
 
 

@@ -122,9 +122,9 @@ def _split(error: str, trace: Path) -> tuple[str, str]:
 
 
 def find_program(given: Path | None) -> Path:
-    """`--programs`, REPRISE_PROGRAMS, the newest build beside this package, or the PATH."""
+    """`--programs`, REPRISE_PROGRAMS, a build beside this package, or the PATH."""
     named = given or (Path(os.environ["REPRISE_PROGRAMS"]) if os.environ.get("REPRISE_PROGRAMS") else None)
-    folders = [named] if named else sorted(ROOT.glob("build/*/bin"), key=_age)
+    folders = [named] if named else sorted(ROOT.glob("build/*/bin"), key=_rank)
     for folder in folders:
         if os.access(folder / PROGRAM, os.X_OK):
             return folder / PROGRAM
@@ -134,6 +134,7 @@ def find_program(given: Path | None) -> Path:
     return Path(found)
 
 
-def _age(folder: Path) -> float:
+def _rank(folder: Path) -> tuple[bool, float]:
+    """The release build first, as others are slower; of these the newest first."""
     program = folder / PROGRAM
-    return -program.stat().st_mtime if program.exists() else 0.0
+    return folder.parent.name != "release", -program.stat().st_mtime if program.exists() else 0.0
