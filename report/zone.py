@@ -58,7 +58,7 @@ class Zone:
     def reach(self) -> int:
         """How many labels at the end of a name decide about its cut() and its top()."""
         cuts = (dns.name.from_text(owner).labels for owner, kind in self.sets if kind == "NS")
-        return max(self.depth, *(len(labels) - 1 for labels in cuts))
+        return max([self.depth, *(len(labels) - 1 for labels in cuts)])
 
     def contains(self, name: str) -> bool:
         return name == self.origin or name.endswith(self.origin if self.origin == "." else "." + self.origin)

@@ -71,6 +71,10 @@ def test_names_outside_have_no_cut() -> None:
     assert zone.cut("badexample.") is None
 
 
+def test_a_zone_may_have_no_cuts() -> None:
+    assert parse_zone("example. 60 SOA a. b. 1 2 3 4 5\nwww.example. 60 A 192.0.2.1\n").reach == 2
+
+
 def test_escaped_dots_do_not_split_names() -> None:
     assert list(ancestors("a\\.b.c.", ".")) == ["a\\.b.c.", "c."]
 
