@@ -284,7 +284,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     if arguments.again:
         _want_runs(arguments)
     listed = differences.class_named(arguments.list) if arguments.list else None
-    with tempfile.TemporaryDirectory(prefix="reprise-compare-") as scratch:
+    place = os.environ.get("TMPDIR") or "/var/tmp"  # which is on a disk, where /tmp may be memory
+    with tempfile.TemporaryDirectory(prefix="reprise-compare-", dir=place) as scratch:
         first, *others = _sides(arguments, Path(scratch))
         zone = _zone(arguments, *(one.run for one in (*others, first)))
         page = differences.Page([one.answers.name for one in (first, *others)])
@@ -292,7 +293,8 @@ def _compare(arguments: argparse.Namespace) -> int:
 
         def digests(side: Source) -> Digested:
             program = functools.partial(find_program, arguments.programs)
-            return digested(side.answers, zone, program, Path(scratch))
+            told = _progress(side.answers.name)
+            return digested(side.answers, zone, program, Path(scratch), told)
 
         base, *rest = sides = [digests(one) for one in (first, *others)]
         results = []
@@ -305,7 +307,8 @@ def _compare(arguments: argparse.Namespace) -> int:
             told = _progress("compare")
             every = differences.chained(*seen) if seen else None
             results.append(compare(base, side, zone, every, evidence, told))
-        alone = differences.alone(sides, zone, evidence) if len(sides) > 2 else None
+        told = _progress("compare all sides")
+        alone = differences.alone(sides, zone, evidence, told) if len(sides) > 2 else None
         alike = alone.as_json(page.names) if alone else None
         if asked.differing:
             runs = [one.run for one in (first, *others) if one.run]

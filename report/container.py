@@ -50,7 +50,7 @@ def open_frame(path: Path, header_magic: bytes, footer_magic: bytes) -> Frame:
     """Maps the file read-only and checks header, footer and checksum; the map lives as long as the frame's
     data.
     """
-    data = _map(path)
+    data = mapped(path)
     if len(data) < FIXED_HEADER.size:
         return _headless(path, data, header_magic)
     magic, schema, header_size, record_size, json_size = FIXED_HEADER.unpack_from(data)
@@ -71,7 +71,8 @@ def open_frame(path: Path, header_magic: bytes, footer_magic: bytes) -> Frame:
     return _with_footer(cut, footer_magic)
 
 
-def _map(path: Path) -> memoryview:
+def mapped(path: Path) -> memoryview:
+    """A file to read; the map lives as long as what is made of it."""
     try:
         with path.open("rb") as file:
             if path.stat().st_size == 0:

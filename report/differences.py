@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import dns.exception
@@ -134,12 +134,18 @@ class _Row:
     finding: Finding | None = None
 
 
-def alone(sides: Sequence[Digested], zone: Zone | None, evidence: Evidence) -> Alone:
+def alone(
+    sides: Sequence[Digested],
+    zone: Zone | None,
+    evidence: Evidence,
+    told: Callable[[int, int], None] = lambda _done, _of: None,
+) -> Alone:
     """Answers are alike where rcode, flags, records and signatures are. An answer that is not is classified
     as in the comparison of its side with the first, or of the first with the second; `evidence`: the first's.
-    Answers of the same kinds are looked at once.
+    Answers of the same kinds are looked at once. `told`: how many records there have been, of how many.
     """
     found = Alone(0, [Side() for _ in sides])
+    done, of = 0, sum(len(one.answers) for one in sides)
     known: dict[tuple[int, ...], _Row] = {}
     for held in windows([one.answers for one in sides]):
         common = functools.reduce(np.intersect1d, [one.seqs for one in held])
@@ -160,8 +166,10 @@ def alone(sides: Sequence[Digested], zone: Zone | None, evidence: Evidence) -> A
                 lonely = found.sides[row.side]
                 lonely.classes[row.finding.kind] += 1
                 if len(lonely.listed) < MAX_LISTED:
-                    told = _answers(places, at)
-                    lonely.listed.append(Lone(row.finding, told[row.side], told[0 if row.side else 1]))
+                    both = _answers(places, at)
+                    lonely.listed.append(Lone(row.finding, both[row.side], both[0 if row.side else 1]))
+        done += sum(map(len, held))
+        told(done, of)
     return found
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from report.container import mapped, release
 from report.errors import ReportError
 from report.rafile import AnswerSet, Places
+from report.sources import error_line
 from report.zone import Zone
 
 _ROW = np.dtype(
@@ -31,25 +33,47 @@ class Digested:
     """
 
     answers: AnswerSet
-    tables: tuple[NDArray[np.void], ...]
+    tables: tuple[memoryview, ...]
 
     def rows(self, places: Places) -> NDArray[np.void]:
-        return places.rows(self.tables or (np.zeros(0, _ROW),))
+        """A row for each; those that stand in the files need no memory afterwards."""
+        found = places.rows([np.frombuffer(one, _ROW) for one in self.tables or (b"",)])
+        for one in self.tables:
+            release(one)
+        return found
 
 
-def digested(answers: AnswerSet, zone: Zone | None, program: Callable[[], Path], scratch: Path) -> Digested:
-    """`program` is the mutator; raises ReportError where it fails. Names count as far as the zone cuts."""
+def digested(
+    answers: AnswerSet,
+    zone: Zone | None,
+    program: Callable[[], Path],
+    scratch: Path,
+    told: Callable[[int, int], None] = lambda _done, _of: None,
+) -> Digested:
+    """`program` is the mutator; raises ReportError where it fails. Names count as far as the zone cuts.
+    `told`: after each file, how many records there have been, of how many.
+    """
     words = ["--origin", zone.origin, "--labels", str(zone.reach)] if zone else []
-    tables = []
+    tables: list[memoryview] = []
+    done = 0
     for file in answers.files:
+        if not len(file):  # it may be cut off in its header
+            tables.append(memoryview(b""))
+            continue
         target = scratch / f"{len(list(scratch.iterdir()))}.digests"
         argv = [str(program()), "digests", str(file.path), "-o", str(target), *words]
-        done = subprocess.run(argv, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
-        if done.returncode:
-            what = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-            raise ReportError(f"cannot read {file.path}: {what}", f"see whether {scratch} has room")
-        rows = np.memmap(target, _ROW, "r") if target.stat().st_size else np.zeros(0, _ROW)
-        if len(rows) < len(file):
+        ended = subprocess.run(argv, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
+        if ended.returncode:
+            what, _, hint = error_line(ended.stderr).partition("; ")
+            if hint == "see --help":
+                raise ReportError(f"{argv[0]} is older than this report", "build it with ./reprise")
+            if not hint or str(target) in what:
+                hint = f"see whether {scratch.parent} has room, or set TMPDIR"
+            raise ReportError(f"cannot read {file.path}: {what}", hint)
+        rows = mapped(target)
+        if len(rows) < len(file) * _ROW.itemsize:
             raise ReportError(f"{file.path} changes while it is read", "compare when its run is done")
         tables.append(rows)
+        done += len(file)
+        told(done, len(answers))
     return Digested(answers, tuple(tables))

@@ -105,11 +105,11 @@ def _from_trace(trace: Path, reading: Reading) -> Path:
     ]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode and not (target.exists() and len(rafile.read_ra(target))):
-        raise ReportError(*_split(_error_line(done.stderr), trace))
+        raise ReportError(*_split(error_line(done.stderr), trace))
     return target
 
 
-def _error_line(stderr: str) -> str:
+def error_line(stderr: str) -> str:
     """The program's own one-line error, or its last line."""
     lines = [line for line in stderr.splitlines() if line.strip()]
     marked = [line.split(": error: ", 1)[1] for line in lines if ": error: " in line]

@@ -81,7 +81,7 @@ def _places(window: Window) -> NDArray[np.uint64]:
     replay refers to a cut.
     """
     flags = window.before["flags"], window.after["flags"]
-    refers = (flags[1] & (FLAGS["AA"] | 15) == 0) & (window.after["answers"] == 0)
+    refers = flags[1] & (FLAGS["AA"] | 15) == 0
     return np.where(refers | ((flags[0] ^ flags[1]) & 15 != 0), window.before["place"], np.uint64(0))
 
 

@@ -320,3 +320,48 @@ def test_nothing_in_common_or_no_answers_is_refused(tmp_path: Path) -> None:
         compare(a, b, None)
     with pytest.raises(ReportError, match="no query in common"):
         compare(b, other, None)
+
+
+@pytest.mark.parametrize("rest", [b"", b"RPRAHDR1"])
+def test_a_file_that_is_cut_off_in_its_header_is_a_problem_of_its_side(tmp_path: Path, rest: bytes) -> None:
+    query, whole = reply().to_wire(), reply(COM).to_wire(want_shuffle=False)
+    paths = [tmp_path / "a.ra", tmp_path / "b.ra"]
+    paths[0].write_bytes(ra_bytes([(0, query, whole)]))
+    paths[1].write_bytes(rest)
+    side = digested(join("run", paths), ZONE, lambda: find_program(None), tmp_path)
+    result = comparison(of_file(paths[0], ZONE), side, ZONE)
+    assert (result["compared"], result["after"]["problems"]) == (1, ["b.ra: cut off in its header"])
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "A subcommand is required; see --help",
+            "mutator is older than this report; build it with ./reprise",
+        ),
+        ("a.ra is damaged; copy it again", "cannot read .*a.ra: a.ra is damaged; copy it again"),
+        (
+            "cannot write $4: No space left on device; give another",
+            "; see whether .* has room, or set TMPDIR",
+        ),
+    ],
+)
+def test_what_the_mutator_complains_of(tmp_path: Path, said: str, told: str) -> None:
+    (tmp_path / "a.ra").write_bytes(ra_bytes([(0, reply().to_wire(), b"")]))
+    program = tmp_path / "mutator"
+    program.write_text(f'#!/bin/sh\necho "reprise-mutator: error: {said}" >&2\nexit 1\n')
+    program.chmod(0o755)
+    with pytest.raises(ReportError, match=told):
+        digested(join("a", [tmp_path / "a.ra"]), None, lambda: program, tmp_path)
+
+
+def test_where_the_replay_refers_counts_beside_signatures(tmp_path: Path) -> None:
+    """The same answers are those of a child zone for one name and not for the other."""
+    before = [(2, "in-addr.arpa.", "NS", "b.in-addr-servers.arpa.")]
+    after = [(1, *SIG_NEW[1:]), (2, "arpa.", "NS", "a.root-servers.net.")]
+    names = ("1.2.in-addr.arpa.", "www.example.com.")
+    alone = [classes(tmp_path, (reply(before, name), reply(after, name))) for name in names]
+    assert c.CHILD in alone[0] and c.CHILD not in alone[1]
+    both = classes(tmp_path, *((reply(before, name), reply(after, name)) for name in names))
+    assert both[c.CHILD] == 1
