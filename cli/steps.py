@@ -67,7 +67,8 @@ class Running:
                 self._process = Process.started(argv, log, env=env, held=job.held)
                 self._all.add(self)
         except KeyboardInterrupt:
-            self.stop()
+            if self in self._all:
+                self.stop()
             raise
 
     def watch(self, progress: Progress | None = None) -> Done:

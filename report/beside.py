@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from report.conditions import conditions_that_differ
-from report.nested import leaves
+from report.nested import RENAMED, leaves
 from report.rows import figures
 from report.run import Json, Run
 from report.series import KEY_FIGURES, labels
@@ -17,7 +17,8 @@ _NAMES = ("name", "title", "schema")  # which say nothing of what is done
 
 def settings_that_differ(runs: Sequence[Run]) -> list[Json]:
     """Of each run, the keys of experiments whose values are not the same in all."""
-    flat = [dict(leaves({k: v for k, v in run.experiment.items() if k not in _NAMES})) for run in runs]
+    told = [leaves({k: v for k, v in run.experiment.items() if k not in _NAMES}) for run in runs]
+    flat = [{RENAMED.get(key, key): value for key, value in one} for one in told]
     keys = list(dict.fromkeys(key for one in flat for key in one))
     differing = [key for key in keys if any(one.get(key) != flat[0].get(key) for one in flat)]
     return [{key: one.get(key) for key in differing} for one in flat]

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+RENAMED = {  # keys of experiments that had another name before, and the one that they have now
+    "hierarchy.qname_minimisation": "hierarchy.qname_minimization",
+}
+
 
 def leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The dotted keys of a table, also in tables below it, and their values."""

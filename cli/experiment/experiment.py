@@ -23,10 +23,8 @@ from cli.errors import UsageError, want_choice
 from cli.experiment import keys, rules, tables
 from cli.experiment.schema import Experiment, Mutate
 from report import nested
+from report.nested import RENAMED
 
-RENAMED = {  # keys that had another name before, and the one that they have now
-    "hierarchy.qname_minimisation": "hierarchy.qname_minimization",
-}
 _READER = TypeAdapter(Experiment)
 _NEAR = 0.7  # of a name, to be suggested: "nonsense" is none of "answers"
 

@@ -11,9 +11,10 @@ import pytest
 
 from cli import programs
 from cli.errors import UsageError
-from cli.experiment import document, experiment, tables
+from cli.experiment import document, tables
 from cli.experiment.experiment import as_dict, load, read
 from cli.servers import started
+from report.nested import RENAMED
 
 MINIMAL = """
 schema = 1
@@ -172,7 +173,7 @@ def test_the_documentation_is_what_the_schema_says() -> None:
 
 
 def test_a_renamed_key_says_its_new_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(experiment.RENAMED, "replay.wait_s", "replay.timeout_s")
+    monkeypatch.setitem(RENAMED, "replay.wait_s", "replay.timeout_s")
     for text, settings in ((MINIMAL + "[replay]\nwait_s=5", []), (MINIMAL, ["replay.wait_s=5"])):
         with pytest.raises(UsageError, match=r"unknown key replay\.wait_s") as caught:
             load(write(tmp_path, text), settings)

@@ -86,15 +86,15 @@ class Target:
 
     def ask(self, form: Any, module: str, *words: str, given: bytes = b"") -> Any:
         """What a module of this package prints there as JSON, of the type `form`; `given` is its input."""
-        with tempfile.TemporaryFile() as said:
-            done = subprocess.run(
-                self.python(module, *words), input=given, stdout=said, stderr=subprocess.PIPE, check=False
-            )
+        with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as errors:
+            argv = self.python(module, *words)
+            subprocess.run(argv, input=given, stdout=said, stderr=errors, check=False)
             said.seek(0)
+            errors.seek(0)
             try:
                 value = json.loads(said.read())
             except (ValueError, RecursionError):
-                raise unreachable(self, last_line(done.stderr)) from None
+                raise unreachable(self, last_line(errors.read())) from None
         return checked(self.name, value, form)
 
     def _becomes(self) -> bool:

@@ -103,5 +103,5 @@ def send(plan: Plan, home: Target, to: Target, hosts: Iterable[str]) -> None:
     head = json.dumps(listed).encode() + b"\n"
     there, here = home.python("changes", "send", plan.run), to.python("changes", "put", plan.run)
     if (complaint := passed_on(there, here, names, head)) is not None:
-        what = f"cannot copy prepared files from {home.name} to {to.name}: {complaint}"
+        what = f"cannot copy prepared files from {home.name} to {to.name}: {complaint or 'no message'}"
         raise RepriseError(what, "check that both have enough free memory")

@@ -10,6 +10,7 @@ from cli.errors import RepriseError, want
 from cli.executor.run import carry_out
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
+from report.nested import RENAMED
 from report.run import Json, Run
 from report.sources import zone_of
 
@@ -44,9 +45,7 @@ def changed(tables: Json, trace: Path, zone: Path | None) -> Experiment:
     if server["kind"] == "address":  # nothing is sampled of it, and older versions took more keys
         server = {key: one for key, one in server.items() if key in _REACHED}
     if emulated:  # perhaps of an older version
-        names = {
-            former.rpartition(".")[2]: now.rpartition(".")[2] for former, now in experiments.RENAMED.items()
-        }
+        names = {former.rpartition(".")[2]: now.rpartition(".")[2] for former, now in RENAMED.items()}
         emulated = {names.get(key, key): one for key, one in emulated.items()}
         emulated["form"] = emulated["form"].replace("coloured", "colored")
     own = {"server": server, "hierarchy": emulated}

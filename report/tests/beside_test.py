@@ -32,6 +32,11 @@ def test_labels_are_made_of_what_differs(tmp_path: Path) -> None:
     assert differences([runs[0], runs[0]], ["a", "b"]) == []
 
 
+def test_keys_are_compared_under_their_names_of_today(tmp_path: Path) -> None:
+    names = ("qname_minimisation", "qname_minimization")
+    assert differences([made(tmp_path / key, hierarchy={key: True}) for key in names], names) == []
+
+
 def test_what_servers_ran_with_is_told_where_it_differs(tmp_path: Path) -> None:
     """With the server's name where there are several; what only one says does not vanish."""
     runs = [made(tmp_path / name, server={"kind": name}) for name in ("nsd", "bind")]
