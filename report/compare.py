@@ -31,7 +31,7 @@ from report.rafile import AnswerSet, Places, windows
 from report.rcodes import rcode_name
 from report.referrals import Referral, drifting
 from report.verdicts import Pair, Seen, Tally, Verdicts, Window
-from report.wire import FLAGS, HEADER_BYTES, Delegation, delegation, header, parse
+from report.wire import FLAGS, HEADER_BYTES, Delegation, delegation, header, parse, question
 from report.zone import Zone
 
 SCHEMA = 1
@@ -54,17 +54,20 @@ def compare(
     tally, evidence = Tally(), evidence or Evidence()
     of, done = 2 * (len(before.answers) + len(after.answers)), 0
 
-    def both() -> Iterator[tuple[Places, ...]]:
+    def read(*sides: Digested) -> Iterator[tuple[Places, ...]]:
         nonlocal done
-        for sides in windows((before.answers, after.answers)):
-            yield sides
-            done += sum(map(len, sides))
+        for places in windows([one.answers for one in sides]):
+            yield places
+            done += sum(map(len, places))
             told(done, of)
 
     with _without_collector():
-        equal = _equal(both(), before, after, zone, evidence, tally)
+        equal, gone = _equal(read(before, after), before, after, zone, evidence, tally)
+        if zone is not None and gone:
+            of += len(before.answers)
+            evidence.seek(gone, _denials(read(before), before), zone)
         verdicts = Verdicts(zone, evidence, tally)
-        for (was, now), bits in zip(both(), equal, strict=True):
+        for (was, now), bits in zip(read(before, after), equal, strict=True):
             left, right = _common(was, now)
             others = np.unpackbits(bits, count=len(left)) == 0
             sides = was[left[others]], now[right[others]]
@@ -76,8 +79,8 @@ def compare(
 
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
-    """The garbage collector would go through all messages that are kept, again and again, and finds nothing:
-    they hold no cycles.
+    """The garbage collector would go through all that is kept of messages, again and again, and finds
+    nothing: it holds no cycles.
     """
     was = gc.isenabled()
     gc.disable()
@@ -111,9 +114,9 @@ def _equal(
     zone: Zone | None,
     evidence: Evidence,
     tally: Tally,
-) -> list[NDArray[np.uint8]]:
-    """Counts the pairs with equal queries and replies, and completes the evidence by what the replies of
-    `before` say. Returns a bit for each pair of each window, set where it is equal.
+) -> tuple[list[NDArray[np.uint8]], set[str]]:
+    """Counts the pairs with equal queries and replies, and learns what the referrals of `before` say. Returns
+    a bit for each pair of each window, set where it is equal, and names that are yet to be sought.
     """
     bits, gone = [], set[str]()
     for was, now in both:
@@ -133,9 +136,7 @@ def _equal(
             gone |= _names(was, rows, left[~same & _has(one, 0) & _has(other, NXDOMAIN)], zone)
     tally.compared = tally.parsed = tally.equal_bytes
     evidence.complete = True
-    if zone is not None and (names := gone - evidence.sought):
-        evidence.seek(names, _denials(before), zone)
-    return bits
+    return bits, gone - evidence.sought
 
 
 def _has(rows: NDArray[np.void], rcode: int) -> Chosen:
@@ -209,14 +210,18 @@ def _names(places: Places, rows: NDArray[np.void], chosen: NDArray[np.intp], zon
     """What NXDOMAIN denies of the names that some replies are about: what is one label below the zone's
     origin, or the whole name if it is outside, unless the zone has it.
     """
-    messages = [message for message in map(parse, _of_each_place(places, rows, chosen)) if message]
-    names = {zone.top(one.qname) or one.qname for one in messages if one.qclass == QCLASS_IN}
+    names = set[str]()
+    for reply in _of_each_place(places, rows, chosen):
+        with contextlib.suppress(ValueError):  # a damaged question; other damage says nothing of its place
+            (name, _, qclass), _ = question(reply)
+            if qclass == QCLASS_IN:
+                names.add(zone.top(name) or name)
     return names - zone.names
 
 
-def _denials(before: Digested) -> Iterator[bytes]:
+def _denials(read: Iterator[tuple[Places, ...]], before: Digested) -> Iterator[bytes]:
     """Authoritative NXDOMAINs with records, of each kind one."""
-    for (was,) in windows((before.answers,)):
+    for (was,) in read:
         rows = before.rows(was)
         denies = _has(rows, NXDOMAIN) & (rows["flags"] & FLAGS["AA"] != 0)
         denies &= (rows["answers"] > 0) | (rows["authority"] > 0)

@@ -32,7 +32,7 @@ MAX_LISTED = 10_000
 MAX_TEXT = 160
 Pair = tuple[Answer, Answer]
 Seen = Callable[[Pair, list[Finding]], None]
-_KEPT = 1 << 14  # verdicts
+_KEPT = 1 << 14  # verdicts; there may be twice as many
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # odd
 
 
@@ -85,12 +85,14 @@ def _places(window: Window) -> NDArray[np.uint64]:
     return np.where(refers | ((flags[0] ^ flags[1]) & 15 != 0), window.before["place"], np.uint64(0))
 
 
-@dataclass
+@dataclass(slots=True)
 class _Verdict:
-    """What is said of all pairs of some two messages; None is a reply that is missing or damaged."""
+    """What is said of all pairs of some two messages. `rcodes` and `differ`, what is not equal, are of two
+    whole ones, else None and empty.
+    """
 
-    before: Message | None
-    after: Message | None
+    rcodes: tuple[int, int] | None
+    differ: list[str]
     answered: bool  # on both sides
     found: list[Finding]
     referral: Referral | None
@@ -110,6 +112,10 @@ class Verdicts:
 
     def judge(self, window: Window, seen: Seen | None) -> None:
         """Counts pairs that are not equal in every byte, and tells `seen` of them."""
+        for at in range(0, len(window.was), _KEPT):
+            self._judge(window.chosen(slice(at, at + _KEPT)), seen)
+
+    def _judge(self, window: Window, seen: Seen | None) -> None:
         if len(self._held) >= _KEPT:
             self.count()
         asked = window.before["query"] == window.after["query"]
@@ -153,9 +159,10 @@ class Verdicts:
         for finding in found:
             if finding.kind not in self.tally.examples:
                 self.tally.examples[finding.kind] = _example(was, finding, before, after)
+        both = None if before is None or after is None else (before, after)
         return _Verdict(
-            before,
-            after,
+            (both[0].rcode, both[1].rcode) if both else None,
+            _parts(*both) if both else [],
             bool(was.reply and now.reply),
             found,
             told,
@@ -167,8 +174,11 @@ class Verdicts:
         """Adds the verdicts to the tally, each so often as there were pairs, and forgets them."""
         for one in self._held.values():
             self.tally.compared += one.pairs * one.answered
-            if one.before is not None and one.after is not None:
-                _count_parts(self.tally, one.before, one.after, one.pairs)
+            if one.rcodes is not None:
+                self.tally.parsed += one.pairs
+                self.tally.rcodes[one.rcodes] += one.pairs
+            for name in one.differ:
+                self.tally.differ[name] += one.pairs
             if one.referral is not None:
                 self.tally.referrals.add(one.referral, self.zone, one.pairs)
             _count(self.tally, one.found, one.pairs)
@@ -196,9 +206,8 @@ def _judged(
     return classify(before, after, zone, evidence)
 
 
-def _count_parts(tally: Tally, before: Message, after: Message, pairs: int) -> None:
-    tally.parsed += pairs
-    tally.rcodes[before.rcode, after.rcode] += pairs
+def _parts(before: Message, after: Message) -> list[str]:
+    """Those that are not equal."""
     both = [(name, was, after.sections[name]) for name, was in before.sections.items()]
     differ = [name for name, bit in FLAGS.items() if (before.flags ^ after.flags) & bit]
     differ += [name for name, was, now in both if was.sets != now.sets]
@@ -211,8 +220,7 @@ def _count_parts(tally: Tally, before: Message, after: Message, pairs: int) -> N
         for key in was.ttls.keys() & now.ttls.keys()
     ):
         differ.append("TTLs")
-    for name in differ:
-        tally.differ[name] += pairs
+    return differ
 
 
 def _count(tally: Tally, found: list[Finding], pairs: int) -> None:

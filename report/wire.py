@@ -291,18 +291,23 @@ def header(data: bytes) -> tuple[int, ...]:
     return _HEADER.unpack_from(data)
 
 
+def question(data: bytes) -> tuple[tuple[str, str, int], int]:
+    """Name, type and class that a message is about, ("", "", 0) for none, and where its records begin.
+    Raises ValueError where the question is damaged.
+    """
+    if end := end_of_question(data):
+        return _question(data[HEADER_BYTES:end]), end
+    cursor = _Cursor(data)
+    asked = ("", "", 0)
+    for _ in range(cursor.unpack(_HEADER)[2]):
+        one = _asked(cursor)
+        asked = asked if asked[0] else one
+    return asked, cursor.at
+
+
 def _read(data: bytes) -> Message:
-    if begin := end_of_question(data):
-        asked = _question(data[HEADER_BYTES:begin])
-        flags = data[2] << 8 | data[3]
-    else:
-        cursor = _Cursor(data)
-        _, flags, questions, *_ = cursor.unpack(_HEADER)
-        asked = ("", "", 0)
-        for _ in range(questions):
-            one = _asked(cursor)
-            asked = asked if asked[0] else one
-        begin = cursor.at
+    asked, begin = question(data)
+    flags = data[2] << 8 | data[3]
     body = data[4:12] + data[begin:]
     if (told := _records.get(data, begin, body)) is not None:
         return Message(flags, *asked, told[0])

@@ -14,6 +14,7 @@ import dns.rrset
 import pytest
 
 from report import classify as c
+from report import verdicts
 from report.compare import compare as comparison
 from report.digests import Digested, digested
 from report.errors import ReportError
@@ -365,3 +366,38 @@ def test_where_the_replay_refers_counts_beside_signatures(tmp_path: Path) -> Non
     assert c.CHILD in alone[0] and c.CHILD not in alone[1]
     both = classes(tmp_path, *((reply(before, name), reply(after, name)) for name in names))
     assert both[c.CHILD] == 1
+
+
+def test_what_is_held_of_pairs_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also within a window; and it changes nothing of the result."""
+    pairs = [case[1:3] for case in CASES if case[1].question == case[2].question] * 2
+    whole = run(tmp_path, *pairs)
+    held, count = [], verdicts.Verdicts.count
+
+    def noted(self: verdicts.Verdicts) -> None:
+        held.append(len(self._held))
+        count(self)
+
+    monkeypatch.setattr(verdicts, "_KEPT", 3)
+    monkeypatch.setattr(verdicts.Verdicts, "count", noted)
+    assert run(tmp_path, *pairs) == whole
+    assert len(held) > 3 and max(held) < 6
+
+
+def test_names_are_sought_in_replies_with_damaged_options(tmp_path: Path) -> None:
+    """The first of a place may be one."""
+    replies = (
+        reply([(2, "mcd.", "NS", "ns.mcd.")], "x.mcd."),
+        reply([SOA_2020], "x.mcd.", rcode="NXDOMAIN", flags="QR AA"),
+        reply([SOA_2016], "y.mcd.", rcode="NXDOMAIN", flags="QR AA"),
+    )
+    query, denied = (dns.message.make_query(name, "A", id=7).to_wire() for name in ("x.mcd.", "y.mcd."))
+    good, gone, denial = (one.to_wire() for one in replies)
+    damaged = bytearray(good) + b"\0\0\x29\4\xd0\0\0\0\0\0\4\0\3\0\x09"  # an option longer than its record
+    damaged[11] += 1
+    before = [(0, query, bytes(damaged)), (1, query, good), (2, denied, denial)]
+    after = [(0, query, gone), (1, query, gone), (2, denied, denial)]
+    (tmp_path / "a.ra").write_bytes(ra_bytes(before, "trace"))
+    (tmp_path / "b.ra").write_bytes(ra_bytes(after))
+    result = compare(tmp_path / "a.ra", tmp_path / "b.ra", ZONE)
+    assert {row["class"] for row in result["classes"]} == {c.MALFORMED, c.UNEXPLAINED}
