@@ -121,7 +121,7 @@ bool TraceFeed::read_query(Query& query) {
     }
     if (at_ == batch_.queries.size()) {
         at_ = 0;
-        if (!trace_->read(batch_)) {
+        if (!trace_ || !trace_->read(batch_)) {
             return false;
         }
     }

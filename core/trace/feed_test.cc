@@ -13,6 +13,7 @@
 #include "core/trace/test_files.hh"
 #include "core/trace/test_forms.hh"
 #include "core/trace/test_packets.hh"
+#include "core/wire/query.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,6 +4,7 @@
 #include "core/rules/engine/rule.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/query_encoder.hh"
+#include "core/wire/query.hh"
 #include "mutator/pipeline/inputs.hh"
 
 #include <fmt/format.h>

@@ -1,5 +1,7 @@
 #include "core/rules/engine/rule.hh"
 
+#include "core/wire/query.hh"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>

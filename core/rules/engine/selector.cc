@@ -9,7 +9,7 @@
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/source_key.hh"
 #include "core/rules/engine/values.hh"
-#include "core/trace/batch.hh"
+#include "core/wire/query.hh"
 
 #include <fmt/format.h>
 

@@ -136,7 +136,7 @@ public:
         if (takes_all_) {
             return closes_ != Closes::kNone || !query.is_close();
         }
-        return (!quick_ || filter_->may_match(query)) && chooses(query);
+        return (!quick_ || !filter_ || filter_->may_match(query)) && chooses(query);
     }
 
     /// Whether all queries of a connection and its close are taken alike: there is no share by

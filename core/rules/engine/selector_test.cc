@@ -6,6 +6,7 @@
 #include "core/rules/engine/source_key.hh"
 #include "core/rules/testing/rules.hh"
 #include "core/testing/support.hh"
+#include "core/trace/batch.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

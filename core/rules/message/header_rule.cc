@@ -7,6 +7,7 @@
 #include "core/rules/message/message_editor.hh"
 #include "core/rules/message/message_layout.hh"
 #include "core/rules/message/message_rule.hh"
+#include "core/wire/query.hh"
 
 #include <fmt/format.h>
 

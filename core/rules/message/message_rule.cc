@@ -6,6 +6,7 @@
 #include "core/rules/engine/selector.hh"
 #include "core/rules/message/message_editor.hh"
 #include "core/rules/message/message_layout.hh"
+#include "core/wire/query.hh"
 
 namespace reprise::rules {
 

@@ -10,6 +10,7 @@
 #include "core/rules/message/message_editor.hh"
 #include "core/rules/message/message_layout.hh"
 #include "core/rules/message/message_rule.hh"
+#include "core/wire/query.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -19,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>

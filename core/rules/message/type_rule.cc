@@ -9,6 +9,7 @@
 #include "core/rules/message/message_layout.hh"
 #include "core/rules/message/message_rule.hh"
 #include "core/rules/message/weighted_picker.hh"
+#include "core/wire/query.hh"
 
 #include <cstddef>
 #include <cstdint>

@@ -12,6 +12,7 @@
 #include "core/rules/engine/selector.hh"
 #include "core/rules/message/message_layout.hh"
 #include "core/rules/source/source_addresses.hh"
+#include "core/wire/query.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

@@ -8,6 +8,7 @@
 #include "core/rules/engine/selector.hh"
 #include "core/rules/engine/source_key.hh"
 #include "core/rules/engine/values.hh"
+#include "core/wire/query.hh"
 
 #include <fmt/format.h>
 

@@ -10,6 +10,7 @@
 #include "core/rules/engine/source_key.hh"
 #include "core/rules/engine/values.hh"
 #include "core/trace/forms/query_source.hh"
+#include "core/wire/query.hh"
 
 #include <fmt/format.h>
 

@@ -5,6 +5,7 @@
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/rules/engine/selector.hh"
+#include "core/wire/query.hh"
 
 #include <algorithm>
 #include <array>

@@ -7,6 +7,7 @@
 #include "core/dns/message.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/rules/testing/rules.hh"
+#include "core/wire/query.hh"
 
 #include <fmt/format.h>
 

@@ -9,6 +9,7 @@
 #include "core/rules/engine/rule.hh"
 #include "core/rules/engine/selector.hh"
 #include "core/rules/engine/time_arithmetic.hh"
+#include "core/wire/query.hh"
 
 #include <fmt/format.h>
 

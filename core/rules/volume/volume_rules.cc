@@ -13,6 +13,7 @@
 #include "core/rules/engine/values.hh"
 #include "core/rules/source/source_addresses.hh"
 #include "core/trace/retransmits.hh"
+#include "core/wire/query.hh"
 
 #include <algorithm>
 #include <cmath>

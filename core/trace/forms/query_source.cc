@@ -2,7 +2,6 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
-#include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>

@@ -6,6 +6,7 @@
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
 #include "core/trace/reassembly/tunnels.hh"
+#include "core/wire/query.hh"
 
 namespace reprise::trace {
 

@@ -3,10 +3,10 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
-#include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
 #include "core/trace/reassembly/tunnels.hh"
+#include "core/wire/query.hh"
 
 #include <algorithm>
 #include <cstddef>

@@ -9,6 +9,7 @@
 #include "core/trace/forms/cdns/cdns_message.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/reassembly/options.hh"
+#include "core/wire/query.hh"
 
 #include <fmt/format.h>
 
