@@ -175,7 +175,7 @@ def test_compare_of_a_run_with_recorded_answers(tmp_path: Path, capsys: pytest.C
 
 
 def test_compare_reads_a_trace_through_the_mutator(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program's part is taken by a script, since what is tested is how it is called and how its error is
     passed on.
@@ -189,14 +189,17 @@ def test_compare_reads_a_trace_through_the_mutator(
     program = programs / "reprise-mutator"
     program.write_text(
         f'#!/bin/sh\n[ "$1 $3 $5 $6" = "answers -o --port 5353" ] && exec cp {recorded} "$4"\n'
-        f'[ "$1" = digests ] && exec {find_program(None)} "$@"\nexit 2\n'
+        f'echo "$4" >{tmp_path}/where\n[ "$1" = digests ] && exec {find_program(None)} "$@"\nexit 2\n'
     )
     program.chmod(0o755)
     run = run_of(tmp_path / "run", 1)
     (run / "answers-client1-0.ra").write_bytes(ra_bytes([referral(0)]))
     experiment = {"trace": str(trace), "replay": {"ports": [5353]}}
     (run / "manifest.json").write_text(json.dumps({**MANIFEST, "experiment": experiment}))
-    assert main(["compare", str(run), "--programs", str(programs)]) == 0
+    for given, place in ("", "/var/tmp"), (str(tmp_path), str(tmp_path)):
+        monkeypatch.setenv("TMPDIR", given)
+        assert main(["compare", str(run), "--programs", str(programs)]) == 0
+        assert (tmp_path / "where").read_text().startswith(f"{place}/reprise-compare-")
     program.write_text("#!/bin/sh\necho 'reprise-mutator: error: it is empty; record again' >&2\nexit 1\n")
     capsys.readouterr()
     assert main(["compare", str(run), "--programs", str(programs)]) == 1
