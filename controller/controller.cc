@@ -74,10 +74,10 @@ wire::Options querier_setup(const Options& options, const Servers& servers) {
 }
 
 int run_controller(const Options& options) {
-    tree::KernelHost host(options.tls);
     const Servers servers = parse_servers(options.servers, options.server_port);
     wire::Options setup = querier_setup(options, servers); // from files opened before the trace
     ReadAhead feed(std::make_unique<TraceFeed>(options, servers));
+    tree::KernelHost host(options.tls); // its files by the rights that are left
     return Controller(options, host, std::move(setup), feed).run();
 }
 

@@ -1,5 +1,6 @@
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
+#include "core/base/random.hh"
 #include "core/trace/reassembly/options.hh"
 #include "mutator/command_line.hh"
 #include "mutator/commands.hh"

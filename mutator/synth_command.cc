@@ -2,6 +2,7 @@
 
 #include "core/base/command_line.hh"
 #include "core/base/progress.hh"
+#include "core/base/random.hh"
 #include "core/trace/extent.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "mutator/commands.hh"

@@ -7,7 +7,6 @@
 #include "core/wire/result_file.hh"
 #include "querier/kernel_network.hh"
 #include "querier/network/replay_options.hh"
-#include "querier/options.hh"
 #include "querier/results/results.hh"
 #include "querier/schedule/matcher.hh"
 #include "querier/schedule/pending_queries.hh"
@@ -22,7 +21,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -237,8 +235,10 @@ TEST(Options, ReplayOptionsAsAsked) {
     EXPECT_EQ(options.hedge_after, 2500 * kMicrosecond);
     EXPECT_EQ(options.peers.at(0).text(), "192.0.2.2:5300");
     ASSERT_TRUE(options.connection.tls);
+    // NOLINTBEGIN(bugprone-unchecked-optional-access)
     EXPECT_EQ(options.connection.tls->lowest_version, TLS1_3_VERSION);
     EXPECT_FALSE(options.connection.tls->verify);
+    // NOLINTEND(bugprone-unchecked-optional-access)
 }
 
 TEST(Statistics, SumsAndJson) {

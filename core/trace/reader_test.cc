@@ -2,6 +2,7 @@
 // wrong with a file.
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
+#include "core/trace/reassembly/options.hh"
 #include "core/trace/test_compress.hh"
 #include "core/trace/test_packets.hh"
 #include "core/trace/test_reader.hh"

@@ -73,8 +73,8 @@ std::optional<Contents::Numbers> Contents::read(Bytes query, Bytes reply) {
     const auto header = parse_header(reply);
     const auto question = parse_question(reply);
     const auto asked = parse_question(query);
-    if (!question || !asked || header->questions != 1 || !same_question(*question, *asked) ||
-        !add_records(*header, *question, reply)) {
+    if (!header || !question || !asked || header->questions != 1 ||
+        !same_question(*question, *asked) || !add_records(*header, *question, reply)) {
         return std::nullopt;
     }
     const Bytes& name = question->name;

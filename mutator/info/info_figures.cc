@@ -2,7 +2,6 @@
 
 #include "core/base/clock.hh"
 #include "core/trace/reassembly/handshake.hh"
-#include "core/wire/query.hh"
 
 #include <xxhash.h>
 

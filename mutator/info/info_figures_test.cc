@@ -2,7 +2,6 @@
 #include "core/base/clock.hh"
 #include "core/trace/reassembly/handshake.hh"
 #include "mutator/info/info_figures.hh"
-#include "mutator/test_support.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
+#include "core/dns/message.hh"
 #include "mutator/info/trace_info.hh"
 #include "mutator/synth/query_names.hh"
 #include "mutator/test_support.hh"

@@ -1,7 +1,5 @@
 #include "mutator/pipeline/inputs.hh"
 
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/trace/batch.hh"
 #include "core/trace/feed.hh"
@@ -12,13 +10,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
+#include <cstddef>
 #include <filesystem>
-#include <limits>
+#include <iterator>
 #include <span>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace reprise::mutator {
 namespace {

@@ -105,8 +105,10 @@ TcpFlow& Synthesizer::open_connection(Nanoseconds time) {
 }
 
 void Synthesizer::close(Nanoseconds time) {
-    busy_[flow_->client()] = flow_->close(time);
-    flow_.reset();
+    if (flow_) {
+        busy_[flow_->client()] = flow_->close(time);
+        flow_.reset();
+    }
 }
 
 void Synthesizer::close_idle(Nanoseconds time) {

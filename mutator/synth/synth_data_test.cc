@@ -1,3 +1,4 @@
+#include "core/trace/forms/query_encoder.hh"
 #include "core/trace/test_reader.hh"
 #include "core/wire/query.hh"
 #include "mutator/info/trace_info.hh"

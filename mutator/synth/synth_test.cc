@@ -1,5 +1,7 @@
 #include "core/base/clock.hh"
+#include "core/base/random.hh"
 #include "core/dns/message.hh"
+#include "core/trace/forms/query_encoder.hh"
 #include "core/trace/test_reader.hh"
 #include "core/wire/query.hh"
 #include "mutator/info/trace_info.hh"
@@ -13,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 

@@ -9,6 +9,7 @@
 #include "core/base/error.hh"
 #include "core/trace/forms/text/text_form.hh"
 #include "core/tree/distributor.hh"
+#include "core/wire/frame.hh"
 #include "core/wire/query.hh"
 #include "core/wire/settings.hh"
 #include "querier/process.hh"
@@ -22,6 +23,7 @@
 #include "querier/testing/simulation/words.hh"
 #include "querier/testing/tls_server.hh"
 #include "tests/tree/hosts.hh"
+#include "tests/tree/roads.hh"
 #include "tests/tree/stage.hh"
 
 #include <fmt/format.h>
@@ -32,6 +34,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -41,6 +44,7 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <set>
 #include <sstream>
 #include <string>

@@ -31,7 +31,7 @@ void add_common(Command& command, StatelessWords& words) {
         .required();
     command
         .add_option("--interface", options.interface,
-                    "interface towards the clients; connections that come in there are served")
+                    "interface toward the clients; connections that come in there are served")
         .required();
     command.add_option("--port", options.port, "port of the DNS server, over TCP and UDP")
         .in_range<unsigned>(1, kMostPort)

@@ -57,7 +57,7 @@ std::uint64_t entropy() {
 std::string checked_interface(const std::string& name) {
     if (name == "lo") {
         throw UsageError("--interface lo: connections of this host to itself cannot be led "
-                         "elsewhere; give the interface towards the clients");
+                         "elsewhere; give the interface toward the clients");
     }
     return name;
 }
