@@ -83,6 +83,7 @@ void Selection::add_of_sources(const Options& options, const Servers& servers) {
     }
     if (const auto prefixes = skipped_prefixes(options.replay); !prefixes.empty()) {
         std::vector<std::string> texts;
+        texts.reserve(prefixes.size());
         for (const Prefix& one : prefixes) {
             texts.push_back(Prefix{masked(one.address, one.bits), one.bits}.text());
         }
