@@ -8,7 +8,6 @@
 #include "core/base/hex.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"
-#include "core/trace/merge.hh"
 #include "core/wire/query.hh"
 #include "zonebuilder/reconstruct/exchange.hh"
 

@@ -5,7 +5,6 @@
 #include "core/base/progress.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"
-#include "core/trace/merge.hh"
 #include "core/wire/query.hh"
 #include "zonebuilder/reconstruct/exchange.hh"
 #include "zonebuilder/reconstruct/observations.hh"
