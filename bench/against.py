@@ -1,6 +1,7 @@
 """`reprise bench NAME --against COMMIT`: this checkout beside another commit, which is built below
 build/against/. Both are measured in turn, each by its own bench, and of each cost, rate and error of ours the
-ratios of all pairs are told, those of earlier calls (`--resume`) with them.
+ratios of all pairs are told, those of earlier calls (`--resume`) with them. "by other tools" is the median of
+the ratios over those of the row's other tools, which a machine whose speed changes does not move.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from cli import programs
 from cli.errors import RepriseError, UsageError, complain, one_line
 
 _UNITS = {"s/M", "us/query", "s CPU", "M/s", "us abs p50", "us abs p99"}  # of figures that are compared
-_HEAD = ("row", "tool", "unit", "min", "median", "max", "pairs")
+_Figure = tuple[str, str, str]  # row, tool and unit
+_HEAD = ("row", "tool", "unit", "min", "median", "max", "by other tools", "pairs")
 
 
 def measure(arguments: argparse.Namespace, words: Sequence[str]) -> int:
@@ -70,25 +72,33 @@ def _run(root: Path, words: Sequence[str]) -> Path:
 
 
 def _rows(folder: Path) -> list[tuple[str, ...]]:
-    """Of each figure the ratios here / there."""
-    ratios: dict[tuple[str, str, str], list[float]] = {}
+    """Of each figure of ours the ratios here / there."""
+    ratios: dict[_Figure, list[tuple[float, float | None]]] = {}
     for here in sorted(folder.glob("[0-9]*-here")):
-        costs = [_costs(here.with_name(here.name.replace("-here", f"-{side}"))) for side in ("here", "there")]
-        for figure in costs[0].keys() & costs[1].keys():
-            if costs[1][figure]:
-                ratios.setdefault(figure, []).append(costs[0][figure] / costs[1][figure])
-    return [
-        (*figure, *map(table.number, (min(found), statistics.median(found), max(found))), str(len(found)))
-        for figure, found in sorted(ratios.items())
-    ]
+        there = _costs(here.with_name(here.name.replace("-here", "-there")))
+        pair = {one: cost / there[one] for one, cost in _costs(here).items() if there.get(one)}
+        for (row, tool, unit), ratio in pair.items():
+            if "reprise" not in tool:
+                continue
+            others = [pair[one] for one in pair if one[::2] == (row, unit) and "reprise" not in one[1]]
+            machine = statistics.geometric_mean(others) if others and min(others) > 0 else None
+            ratios.setdefault((row, tool, unit), []).append((ratio, machine and ratio / machine))
+    return [_row(figure, found) for figure, found in sorted(ratios.items())]
 
 
-def _costs(folder: Path) -> dict[tuple[str, str, str], float]:
+def _row(figure: _Figure, found: list[tuple[float, float | None]]) -> tuple[str, ...]:
+    plain = [ratio for ratio, _ in found]
+    beside = [ratio for _, ratio in found if ratio is not None]
+    spread = map(table.number, (min(plain), statistics.median(plain), max(plain)))
+    return (*figure, *spread, table.number(statistics.median(beside)) if beside else "-", str(len(found)))
+
+
+def _costs(folder: Path) -> dict[_Figure, float]:
     entries = json.loads((folder / "recomputed.json").read_text(encoding="utf-8"))["table"]
     return {
         (one["row"], one["tool"], one["unit"]): statistics.median(one["values"])
         for one in entries
-        if "reprise" in one["tool"] and one["unit"] in _UNITS and one["values"]
+        if one["unit"] in _UNITS and one["values"]
     }
 
 
