@@ -232,10 +232,15 @@ def _interface(link: Mapping[str, Any]) -> Interface:
 
 
 def judge(
-    hosts: Iterable[Host], under_test: set[str], told: Mapping[str, int], unread: Mapping[str, int]
+    hosts: Iterable[Host],
+    under_test: set[str],
+    told: Mapping[str, int],
+    unread: Mapping[str, int],
+    taken: Mapping[str, int],
 ) -> Findings:
-    """`under_test`: hosts of the server under test. `told`: replies that queriers know they have lost, by
-    host. `unread`: packets that proxies know they have not read, by host.
+    """`under_test`: hosts of the server under test. By host, `told`: replies that queriers know they have
+    lost; `unread`: packets that proxies know they have not read; `taken`: packets that queriers took from an
+    interface, which the stack then drops, those of IPv6 without a counter.
     """
     all_hosts = list(hosts)
     findings = Findings()
@@ -247,10 +252,11 @@ def judge(
         findings.hosts_with_links_down |= {host.name} if links else set()
         mild = host.name == _MACHINE  # its counters are of all that goes on there
         losses = [*_at_interfaces(host, unread.get(host.name, 0)), *_at_queues(host)]
-        undelivered, strange = _undelivered(host)
-        fatal, warnings = _counted(
-            host, host.name in under_test, sum(told.values()) if mild else told.get(host.name, 0)
-        )
+        lost, dropped = (sum(one.values()) if mild else one.get(host.name, 0) for one in (told, taken))
+        misdirected = host.grown("IpInAddrErrors", "Ip6InAddrErrors")
+        undelivered, strange = _undelivered(host, max(0, dropped - misdirected))
+        known = {kernel.REPLIES: lost, kernel.MISDIRECTED: dropped}
+        fatal, warnings = _counted(host, host.name in under_test, known)
         fatal = [*losses, *undelivered, *fatal]
         warnings = [*strange, *warnings]
         findings.losses += [] if mild else fatal
@@ -299,9 +305,10 @@ def _at_queues(host: Host) -> Iterator[str]:
             yield f"{host.name}: queue {name} dropped {count:,} packets (tc -s qdisc)"
 
 
-def _undelivered(host: Host) -> tuple[list[str], list[str]]:
+def _undelivered(host: Host, dropped: int) -> tuple[list[str], list[str]]:
     """Packets that came and that no other counter explains: those that may be the run's, and those that are
     not, see _strangers in cli/servers/nftables.py. Who is a member of a group only that guard knows.
+    `dropped`: by design, after a querier took them.
     """
     line = kernel.counter(kernel.UNDELIVERED)
     assert line is not None
@@ -317,7 +324,7 @@ def _undelivered(host: Host) -> tuple[list[str], list[str]]:
         if count > to_groups:
             found[f"{received} - {delivers}"] = count - to_groups
             least = "at least " if to_groups else least
-    total, which = max(0, sum(found.values()) - host.not_taken("groups")), " + ".join(found)
+    total, which = max(0, sum(found.values()) - host.not_taken("groups") - dropped), " + ".join(found)
     strange = min(total, total if host.name == _CONTROLLER else host.not_taken("strangers"))
     ours = f"{host.name}: {least}{total - strange:,} packets came and were not delivered ({which})"
     others = f"{host.name}: {strange:,} packets, no queries or answers, came and were not delivered ({which})"
@@ -327,8 +334,10 @@ def _undelivered(host: Host) -> tuple[list[str], list[str]]:
     )
 
 
-def _counted(host: Host, under_test: bool, told: int) -> tuple[list[str], list[str]]:
-    """Losses by the counters of the table, for both families together: fatal ones, and warnings."""
+def _counted(host: Host, under_test: bool, known: Mapping[str, int]) -> tuple[list[str], list[str]]:
+    """Losses by the counters of the table, for both families together: fatal ones, and warnings. `known`: by
+    key of the table, those that queriers account for.
+    """
     names: dict[str, list[str]] = {}
     for name in host.after.protocols:
         names.setdefault(kernel.key_of(name), []).append(name)
@@ -336,7 +345,7 @@ def _counted(host: Host, under_test: bool, told: int) -> tuple[list[str], list[s
     warnings: list[str] = []
     for line in kernel.TABLE:
         counts = {name: max(0, host.grown(name) - host.planned(name)) for name in names.get(line.key, ())}
-        count = sum(counts.values()) - (told if line.key == kernel.REPLIES else 0)
+        count = sum(counts.values()) - known.get(line.key, 0)
         if line.verdict == kernel.IGNORED or count <= line.tolerance:
             continue
         which = " + ".join(name for name, grown in counts.items() if grown > 0)

@@ -14,6 +14,7 @@ FATAL, WARNING, IGNORED = "not clean", "a warning", "ignored"
 SERVERS = "a warning of the server under test, else not clean"
 UNDELIVERED = "Ip InReceives - InDelivers"
 REPLIES = "Udp RcvbufErrors"  # which queriers count too
+MISDIRECTED = "Ip InAddrErrors"  # as are answers in source mode packet, for the stack
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Counter:
 TABLE = (
     Counter(UNDELIVERED, FATAL, 2, "came and were neither delivered nor forwarded nor counted by a line below: dropped by a firewall, its limits, a full connection table, or reverse path filtering. Packets that come while the counters are read may be in only one of the two. Packets that the data path of a hierarchy drops by design are subtracted, and so are multicast packets, which only group members get. A warning where they cannot be queries or answers: to a real host's own addresses, which its guard counts, and on the controller's host where that is no other host too"),
     Counter("Ip InHdrErrors", FATAL, 0, "had a damaged header or too many hops"),
-    Counter("Ip InAddrErrors", FATAL, 0, "were sent to an address that is not the host's"),
+    Counter("Ip InAddrErrors", FATAL, 0, "were sent to an address that is not the host's. What queriers took from the interface in source mode `packet` is subtracted"),
     Counter("Ip InNoRoutes", FATAL, 2, "came and had no route onward. Neighbor discovery may meet an address that is not ready yet"),
     Counter("Ip InTooBigErrors", FATAL, 0, "were too large for the next link"),
     Counter("Ip InTruncatedPkts", FATAL, 0, "were shorter than their header says"),

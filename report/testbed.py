@@ -20,11 +20,12 @@ _CAPTURED = re.compile(r"^\d+ packets? captured$", re.MULTILINE)
 def look_at(run: Run, files: Sequence[RqFile]) -> Findings:
     """Everything that the files of the run tell of it."""
     overflows: Counter[str] = Counter()
+    taken: Counter[str] = Counter()
     for file in files:
         overflows[file.host] += as_int(file.statistics.get("receive_overflows"))
-    found = hosts.judge(
-        run.hosts, {str(one.get("host")) for one in run.processes("server")}, overflows, _unread(run)
-    )
+        taken[file.host] += as_int(file.statistics.get("frames_taken"))
+    servers = {str(one.get("host")) for one in run.processes("server")}
+    found = hosts.judge(run.hosts, servers, overflows, _unread(run), taken)
     found.losses += _captures(run)
     found.remarks += [*_refused(run, files), *_drifts(run), *server.gaps(run)]
     return found

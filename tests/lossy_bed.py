@@ -128,4 +128,4 @@ def judged(pair: Pair) -> report_hosts.Findings:
     problems: list[str] = []
     found = report_hosts.read(pair.bed.folder, problems)
     assert problems == []
-    return report_hosts.judge(found, set(), {}, {})
+    return report_hosts.judge(found, set(), {}, {}, {})

@@ -110,6 +110,7 @@ struct QuerierCounts {
     std::uint64_t reply_bytes = 0;
     std::uint64_t unreachable = 0;
     std::uint64_t receive_overflows = 0;
+    std::uint64_t frames_taken = 0;
 
     template <typename Visit> static void fields(Visit visit) {
         using C = QuerierCounts;
@@ -126,6 +127,8 @@ struct QuerierCounts {
         visit("unreachable", &C::unreachable, "ICMP errors seen on UDP sockets");
         visit("receive_overflows", &C::receive_overflows,
               "answers the kernel dropped because a socket's buffer was full");
+        visit("frames_taken", &C::frames_taken,
+              "packets of answers taken from the interface that the kernel's stack drops after it");
     }
 };
 

@@ -269,6 +269,7 @@ size_t PacketCarrier::drain(FrameRing& ring) {
         ring.release();
         frame = ring.front();
     }
+    statistics_.frames_taken += count;
     return count;
 }
 
