@@ -233,7 +233,9 @@ void Fanout::on_reply(Child& child, const wire::ClockReply& reply) {
     if (child.ready) {
         return;
     }
-    if (child.clock.count() < kProbes) {
+    const size_t count = child.clock.count();
+    const Nanoseconds took = clock_.now() - child.clock.series().front().when;
+    if (count < kFewestProbes || (count < kProbes && took < kProbing)) {
         return child.probe(clock_.now());
     }
     child.ready = true;

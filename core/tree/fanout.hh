@@ -33,7 +33,10 @@ namespace reprise::tree {
 
 inline constexpr Nanoseconds kHeartbeat = 400 * kMillisecond;
 inline constexpr Nanoseconds kChildSilence = 5 * kSecond;
+/// A child's clock is known after so many probes, or, on a slow link, after so much time and fewer.
 inline constexpr unsigned kProbes = 64;
+inline constexpr unsigned kFewestProbes = 8;
+inline constexpr Nanoseconds kProbing = 3 * kSecond;
 
 /// What a parent knows of one child.
 struct Child {
