@@ -23,7 +23,6 @@ from cli.errors import (
 from cli.experiment import tables
 from cli.tools import (
     bench,
-    debian,
     fire,
     fuzz,
     inventories,
@@ -191,13 +190,21 @@ def run_command(options: argparse.Namespace) -> int:
     others: dict[str, Callable[[argparse.Namespace], int]] = {
         "bench": bench.command_bench,
         "zones": _zones_step,
-        "package": lambda given: (debian.command_deb if given.deb else package.command_package)(given.output),
+        "package": _package,
         "fire": fire.command_fire,
         "fuzz": fuzz.command_fuzz,
         "inventory": inventories.command_inventory,
         "papers": _papers,
     }
     return others[options.command](options)
+
+
+def _package(options: argparse.Namespace) -> int:
+    if not options.deb:
+        return package.command_package(options.output)
+    from cli.tools import debian  # noqa: PLC0415
+
+    return debian.command_deb(options.output)
 
 
 def _play_again(run: Run, trace: Path) -> Path:

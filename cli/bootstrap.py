@@ -8,11 +8,13 @@ alone. With nothing to do it costs about a tenth of a second.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from typing import NoReturn
 
 from cli import programs, steps
+from cli.__main__ import build_parser
 from cli.errors import EXIT_FAILED, RepriseError, complain, hold_interrupts, interrupt_in_order
 from cli.progress import Progress
 from cli.tools import needs, packages
@@ -21,8 +23,14 @@ from cli.tools.needs import Needs
 
 
 def prepare(arguments: list[str]) -> None:
-    """Does what is still to do for the needs of a command."""
-    wanted = needs.of(arguments)
+    """Does what is still to do for the needs of a command. Help, and what is wrong with a command line, are
+    left to the command.
+    """
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            wanted = needs.of(build_parser().parse_args(arguments))
+    except SystemExit:
+        return
     if wanted == Needs():
         return
     if programs.INSTALLED:
@@ -36,7 +44,7 @@ def prepare(arguments: list[str]) -> None:
         _want_all(wanted)
         return
     with alone(folder / LOCK):
-        _carry_out(wanted, arguments)
+        _carry_out(wanted)
 
 
 def _want_all(wanted: Needs) -> None:
@@ -48,14 +56,7 @@ def _want_all(wanted: Needs) -> None:
         )
 
 
-def _check(arguments: list[str]) -> None:
-    """A command line that is wrong ends here, before minutes are spent on it."""
-    from cli.__main__ import build_parser  # noqa: PLC0415 - with nothing to install the command does it
-
-    build_parser().parse_args(arguments)
-
-
-def _carry_out(wanted: Needs, arguments: list[str]) -> None:
+def _carry_out(wanted: Needs) -> None:
     """Packages first. pip mostly waits for the network, so it works while the programs are compiled."""
     listed = packages.listed()
     every = {name for names in listed.values() for name in names}
@@ -67,8 +68,6 @@ def _carry_out(wanted: Needs, arguments: list[str]) -> None:
     to_install, to_build = bool(missing), (bool(missing) and bool(wanted.targets)) or not release.is_built()
     to_fetch = not environment.is_made()
     count = to_install + to_build + to_fetch
-    if count:
-        _check(arguments)
     title = (f"step {number} of {count}" for number in range(1, count + 1))
     if to_install:
         packages.install(missing, f"{next(title)}: Debian packages")

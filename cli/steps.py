@@ -126,7 +126,14 @@ def run(job: Job, progress: Progress | None = None) -> Done:
     return running.watch(progress)
 
 
-def show_tail(output: str) -> None:
-    """The last lines of what a program printed before it failed."""
-    sys.stderr.writelines(f"{printable(line)}\n" for line in output.splitlines()[-TAIL_LINES:])
-    sys.stderr.flush()
+def carry_out(job: Job, complaint: str, hint: str = "see above") -> None:
+    """Runs a program as a step, see `want_done`."""
+    want_done(run(job, Progress(quiet_s=LINE_EVERY_S)), complaint, hint)
+
+
+def want_done(done: Done, complaint: str, hint: str = "see above") -> None:
+    """An error where a program failed, after the last lines of what it printed."""
+    if done.returncode != 0:
+        sys.stderr.writelines(f"{printable(line)}\n" for line in done.stdout.splitlines()[-TAIL_LINES:])
+        sys.stderr.flush()
+        raise RepriseError(complaint, hint)

@@ -154,8 +154,7 @@ function(reprise_test name)
     reprise_precompile(${name} reprise_test_pch)
     add_dependencies(reprise_tests ${name})
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 900
-        SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+    set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 900)
 endfunction()
 
 # reprise_fuzz(NAME SOURCES ... LIBRARIES ... PARSERS ... [PIECES form]): a libFuzzer target. SOURCES begin with the one

@@ -67,7 +67,8 @@ def needed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     before = os.environ.get("XDG_CACHE_HOME")
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
     try:
-        return wanted.of([str(programs.ROOT / "experiments/quickstart.toml")])
+        found: dict[str, Any] = json.loads(wanted.of(str(programs.ROOT / "experiments/quickstart.toml"), []))
+        return found
     finally:
         del os.environ["XDG_CACHE_HOME"]
         os.environ.update({} if before is None else {"XDG_CACHE_HOME": before})

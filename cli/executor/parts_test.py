@@ -31,7 +31,6 @@ from cli.plan.server_plan import FIRST_COMPLAINT
 from cli.servers import bind, kinds, nsd
 from cli.servers.kind import Service, Site
 from cli.tools import doctor
-from cli.tools.counts import Counts, Timed, junit, longest
 from cli.zones.zonefile import compression, find_origin, origin_of, unpack
 from tests.bed import wait_for
 
@@ -205,35 +204,6 @@ def test_last_lines_and_exits(tmp_path: Path) -> None:
     assert last_line(log) == "last words"
     assert linux.describe_exit(3) == "exit status 3"
     assert linux.describe_exit(-9) == "signal SIGKILL"
-
-
-def test_counts_of_a_junit_file() -> None:
-    text = """<testsuite><testcase name="a"/><testcase name="b"><failure/></testcase>
-    <testcase name="c"><skipped message="no data"/></testcase></testsuite>"""
-    counts = junit(text)
-    assert counts.text() == "1 passed, 1 failed, 1 skipped"
-    assert counts.notes == ("c: no data",)
-
-
-def test_a_program_that_failed_is_not_skipped_because_one_of_its_tests_is() -> None:
-    """To ctest it is: SKIP_REGULAR_EXPRESSION counts more than the exit status."""
-    case = '<testcase status="notrun"><skipped message="no data"/><system-out>{}</system-out></testcase>'
-    outputs = ("[  SKIPPED ] a\n[  PASSED  ] 3", "[  SKIPPED ] a\n[  FAILED  ] b", "[  SKIPPED ] a\nkilled")
-    counts = junit(f"<testsuite>{''.join(map(case.format, outputs))}</testsuite>")
-    assert counts.text() == "0 passed, 2 failed, 1 skipped"
-
-
-def test_what_took_longest() -> None:
-    text = """<testsuites><testsuite><testcase classname="tests.a_test" name="test_x" time="2.5"/>
-    <testcase name="core_test" classname="core_test" time="0.25"/><testcase name="quick" time="0.001"/>
-    <testcase name="none"><skipped/></testcase></testsuite></testsuites>"""
-    times = junit(text).times
-    assert longest(times) == ["    2.5 s  tests.a_test: test_x", "    0.2 s  core_test"]
-    assert longest([Timed(float(n), f"t{n}") for n in range(1, 30)])[::9] == [
-        "   29.0 s  t29",
-        "   20.0 s  t20",
-    ]
-    assert longest((Counts(times=times) + Counts(times=(Timed(9, "mypy"),))).times, 1) == ["    9.0 s  mypy"]
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli import locks, programs, steps
-from cli.errors import RepriseError, complain
-from cli.progress import Progress
+from cli.errors import complain
 
 LOCK = ".bootstrap-lock"
 BUILD = programs.ROOT / "build/release"
 VENV = programs.ROOT / ".venv"
-_SEARCHED = ("REPRISE_MOLD", "REPRISE_BPF_CLANG", "HELP2MAN")  # programs that may come and go
+_MARK = ".configured-with"
+_SEARCH_AGAIN = ("-UREPRISE_*", "-UHELP2MAN")  # for programs that may come and go
+_INSTALLED = ".requirements"
 _SYSTEM_PYTHON = "/usr/bin/python3"
 # pip is what a new environment gets last: without it an earlier attempt was cut short. The files of pinned
 # packages list what those need as well.
@@ -43,31 +44,21 @@ class Release:
     targets: Sequence[str]
     installed: Sequence[str]
 
-    @property
-    def _mark(self) -> Path:
-        return BUILD / ".configured-with"
-
-    def _configured(self) -> bool:
-        there = (BUILD / "build.ninja").is_file() and not self._of_another_folder()
-        return there and _read(self._mark) == _lines(sorted(self.installed))
-
-    @staticmethod
-    def _of_another_folder() -> bool:
-        """A build that was copied along still names the folder it was made for, and would write there."""
-        line = "CMAKE_HOME_DIRECTORY:INTERNAL="
-        homes = [one for one in _read(BUILD / "CMakeCache.txt").splitlines() if one.startswith(line)]
-        return homes not in ([], [f"{line}{programs.ROOT}"])
-
     def configure(self) -> tuple[str, ...]:
-        again = tuple(f"-U{one}" for one in _SEARCHED)
-        return ("cmake", "--preset", "release", *again, *(("--fresh",) if self._of_another_folder() else ()))
+        """The call of cmake that the build needs first; nothing where it is configured for what there is."""
+        if (BUILD / "build.ninja").is_file() and _read(BUILD / _MARK) == self._state():
+            return ()
+        # A build that was copied along still names the folder it was made for, and would write there.
+        here = _read(BUILD / _MARK).startswith(_lines([str(programs.ROOT)]))
+        return ("cmake", "--preset", "release", *(_SEARCH_AGAIN if here else ("--fresh",)))
+
+    def _state(self) -> str:
+        return _lines([str(programs.ROOT), *sorted(self.installed)])
 
     def is_built(self) -> bool:
         """With nothing to do ninja answers within a few hundredths of a second."""
-        if not self.targets:
-            return True
-        if not self._configured():
-            return False
+        if not self.targets or self.configure():
+            return not self.targets
         done = subprocess.run(
             ["ninja", "-C", str(BUILD), "-n", *self.targets], capture_output=True, text=True, check=False
         )
@@ -75,21 +66,11 @@ class Release:
 
     def build(self, title: str) -> None:
         """Configures where that is needed, and compiles."""
-        progress = Progress(quiet_s=steps.LINE_EVERY_S)
-        if not self._configured():
-            job = steps.Job(f"{title}: configuring", self.configure(), cwd=programs.ROOT)
-            _carry_out(job, progress, "cmake failed")
-            self._mark.write_text(_lines(sorted(self.installed)), encoding="utf-8")
+        if argv := self.configure():
+            steps.carry_out(steps.Job(f"{title}: configuring", argv, cwd=programs.ROOT), "cmake failed")
+            (BUILD / _MARK).write_text(self._state(), encoding="utf-8")
         argv = ("ninja", "-C", str(BUILD), *self.targets)
-        job = steps.Job(title, argv, steps.NINJA_ENVIRONMENT)
-        _carry_out(job, progress, "the build failed")
-
-
-def _carry_out(job: steps.Job, progress: Progress, complaint: str) -> None:
-    done = steps.run(job, progress)
-    if done.returncode != 0:
-        steps.show_tail(done.stdout)
-        raise RepriseError(complaint, "see above")
+        steps.carry_out(steps.Job(title, argv, steps.NINJA_ENVIRONMENT), "the build failed")
 
 
 # --- Python packages --------------------------------------------------------------------------------------
@@ -101,14 +82,9 @@ class Environment:
 
     files: Sequence[str]
 
-    @property
-    def _mark(self) -> Path:
-        return VENV / ".requirements"
-
     def is_made(self) -> bool:
         """Whether every file was installed as it is now."""
-        there = _read(self._mark).splitlines()
-        return all(self._line(file) in there for file in self.files)
+        return {*map(self._line, self.files)} <= {*_read(VENV / _INSTALLED).splitlines()}
 
     @staticmethod
     def _line(file: str) -> str:
@@ -123,13 +99,11 @@ class Environment:
 
     def finish(self, done: steps.Done) -> None:
         """Marks the files as installed, or says that they are not."""
-        if done.returncode != 0:
-            steps.show_tail(done.stdout)
-            raise RepriseError(
-                "pip failed", "see above, check pip's configuration and the network, and run it again"
-            )
-        others = [line for line in _read(self._mark).splitlines() if line.split()[0] not in self.files]
-        self._mark.write_text(_lines([*others, *map(self._line, self.files)]), encoding="utf-8")
+        hint = "see above, check pip's configuration and the network, and run it again"
+        steps.want_done(done, "pip failed", hint)
+        there = _read(VENV / _INSTALLED).splitlines()
+        others = [line for line in there if line.split()[0] not in self.files]
+        (VENV / _INSTALLED).write_text(_lines([*others, *map(self._line, self.files)]), encoding="utf-8")
 
 
 def _read(path: Path) -> str:

@@ -16,9 +16,8 @@ from email.utils import formatdate
 from pathlib import Path
 
 from cli import VERSION, programs, steps
-from cli.errors import RepriseError, want
+from cli.errors import want
 from cli.hosts import source
-from cli.progress import Progress
 from cli.tools import building
 from cli.tools.checking import git
 
@@ -103,12 +102,13 @@ def build(output: Path) -> Path:
         shutil.rmtree(_SCRATCH, ignore_errors=True)
         tree = _SCRATCH / "reprise"
         _copy(tree, Build.of(checked_out()))
-        if not _step("building the package", ("dpkg-buildpackage", "--build=binary", "--no-sign"), tree):
-            hint = "see above; the network is needed for the Python packages"
-            raise RepriseError("the Debian package cannot be built", hint)
+        hint = "see above; the network is needed for the Python packages"
+        argv: tuple[str, ...] = ("dpkg-buildpackage", "--build=binary", "--no-sign")
+        steps.carry_out(_job("building the package", argv, tree), "the Debian package cannot be built", hint)
         (made,) = _SCRATCH.glob("*.deb")
-        if not _step("checking the package", ("lintian", "--fail-on=error", str(made)), tree):
-            raise RepriseError("the Debian package has errors", "see what lintian says above")
+        argv = ("lintian", "--fail-on=error", str(made))
+        complaint, hint = "the Debian package has errors", "see what lintian says above"
+        steps.carry_out(_job("checking the package", argv, tree), complaint, hint)
         path = Path(shutil.copy2(made, output / made.name))
         shutil.rmtree(_SCRATCH)
         return path
@@ -127,19 +127,15 @@ def _copy(tree: Path, build: Build) -> None:
     (tree / "debian/changelog").write_text(build.changelog(maintainer), encoding="utf-8")
 
 
-def _step(title: str, argv: tuple[str, ...], tree: Path) -> bool:
-    """Runs a tool in the tree; where it fails it shows the end of its output."""
+def _job(title: str, argv: tuple[str, ...], tree: Path) -> steps.Job:
+    """A tool that works in the tree."""
     env = {
         **steps.NINJA_ENVIRONMENT,
         "CCACHE_DIR": _ccache(),  # debhelper gives the build a home of its own
         "DEB_BUILD_OPTIONS": "noautodbgsym",
         "LC_ALL": "C.UTF-8",
     }
-    job = steps.Job(title, argv, env, tree, _PATIENCE_S)
-    done = steps.run(job, Progress(quiet_s=steps.LINE_EVERY_S))
-    if done.returncode != 0:
-        steps.show_tail(done.stdout)
-    return done.returncode == 0
+    return steps.Job(title, argv, env, tree, _PATIENCE_S)
 
 
 def _ccache() -> str:

@@ -12,8 +12,9 @@ import pytest
 from cli import programs
 from cli.__main__ import build_parser
 from cli.errors import UsageError
-from cli.tools import fuzz, needs
+from cli.tools import fuzz
 from cli.tools.fuzz import Fuzzed, Target, read_targets, sum_lines
+from cli.tools.needs_test import needs_of
 
 
 @pytest.fixture(autouse=True)
@@ -108,6 +109,6 @@ def test_what_is_wrong_is_told_before_anything_is_built(words: str, message: str
 
 
 def test_only_the_coverage_needs_its_package() -> None:
-    assert "coverage" not in needs.of(["fuzz", "reader_dns"]).sections
-    assert "coverage" in needs.of(["fuzz", "--coverage"]).sections
-    assert "coverage" not in needs.of(["test"]).sections
+    assert "coverage" not in needs_of(["fuzz", "reader_dns"]).sections
+    assert "coverage" in needs_of(["fuzz", "--coverage"]).sections
+    assert "coverage" not in needs_of(["test"]).sections

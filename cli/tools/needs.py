@@ -1,7 +1,7 @@
 """What a command line needs before it can be carried out: Debian packages, Python packages, programs.
 
-Runs before anything is installed, so it uses Python's own library alone. Nothing is checked here: where a
-command line or an experiment cannot be read, the command itself will say so.
+Runs before anything is installed, so it uses Python's own library alone. Nothing is checked here: where an
+experiment cannot be read, the command itself will say so.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import contextlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple
 
 from cli import programs
 from cli.errors import RepriseError
 from cli.experiment import tables
 from cli.servers.kinds import KINDS
 from cli.servers.started import front, own_programs, packaged_programs, source_mode
+from cli.tools import packages
 from report.nested import leaves
 
 RUN_PYTHON = "requirements.txt"
@@ -35,10 +35,6 @@ _SECTIONS = {
     "sysctl": "hierarchy",
     "tcpdump": "capture",
 }
-_EVERY_SECTION = (
-    "base", "run", "bind", "knot", "pdns", "recursor", "dnsdist", "hierarchy", "capture", "packet", "spread",
-    "hosts", "bench", "man", "test",
-)  # fmt: skip
 # Commands that build, check or measure; the Debian package of Reprise does not have them.
 SOURCE_COMMANDS = ("package", "bench", "fuzz", "test")
 _UDP_BENCH = (("packet",), (*REPLAY, "reprise-sink"))  # clang, for the sink's BPF program
@@ -54,31 +50,22 @@ _BENCHES = {  # sections beside those of every bench, and targets
     "hierarchy": (("bind", "hierarchy", "packet"), (*REPLAY, *HIERARCHY, "reprise-sink")),
     "stateless": (("bind", "packet"), (*REPLAY, "reprise-proxy", "reprise-flood")),
 }
-_BY_WORD = (  # sections of packages.txt
-    ("mutate", "--inventory", "spread"),
-    ("mutate", "--inventory", "hosts"),
-    ("zones", "--signed", "run"),
-    ("zones", "build", "run"),
-    ("zones", "resign", "run"),
-    ("zones", "check", "run"),
-    ("zones", "check", "bind"),
-    ("zones", "harvest", "bind"),
-    ("zones", "plan", "run"),
-)
+_ZONES = {  # sections of packages.txt, by the steps of `zones`
+    "build": ("run",),
+    "resign": ("run",),
+    "check": ("run", "bind"),
+    "harvest": ("bind",),
+    "plan": ("run",),
+}
 _TARGETS = {  # of commands that need nothing but programs of ours
     "report": (),
     "check": (),
-    "compare": ("reprise-mutator",),
-    "export": ("reprise-mutator",),
-    "trace": ("reprise-mutator",),
-    "mutate": ("reprise-mutator",),
-    "package": ("reprise-mutator",),
+    **dict.fromkeys(("compare", "export", "trace", "mutate", "package"), ("reprise-mutator",)),
     "zones": ("reprise-zonebuilder", "reprise-mutator"),
 }
 
 
-@dataclass(frozen=True)
-class Needs:
+class Needs(NamedTuple):
     """Sections of packages.txt, files of pinned Python packages, and targets of the release build."""
 
     sections: tuple[str, ...] = ()
@@ -86,98 +73,71 @@ class Needs:
     targets: tuple[str, ...] = ()
 
 
-def of(arguments: Sequence[str]) -> Needs:
-    """The needs of `reprise ARGUMENTS`; none for help, and for what is no command."""
-    command, rest = (arguments[0], arguments[1:]) if arguments else ("", ())
-    passed_on = (
-        "trace",
-        "mutate",
-        "report",
-        "compare",
-        "check",
-        "export",
-    )  # another program explains their options
-    if command not in passed_on and any(one in ("-h", "--help") for one in rest):
-        return Needs()
+def of(options: argparse.Namespace) -> Needs:
+    """The needs of a command line, as the command's own parser reads it."""
+    command = options.command
+    words = {one.split("=")[0] for one in getattr(options, "arguments", ())}  # of another program's options
+    sections, hosts = (), (RUN_PYTHON, HOSTS_PYTHON)
     if programs.INSTALLED and command in SOURCE_COMMANDS:
         return Needs()
-    if command == "package" and "--deb" in rest:
+    if command == "package" and options.deb:
         return Needs(("base", "packet", "man", "debian"))
+    if command == "compare" and "--again" in words:
+        return _replay(_of_runs(options.arguments))
+    if command == "zones":
+        sections = ("run",) if getattr(options, "signed", False) else _ZONES.get(options.step, ())
+    if command == "mutate" and "--inventory" in words:
+        sections = ("spread", "hosts")
     if command in _TARGETS:
-        words = [one.split("=")[0] for one in rest]
-        sections = [name for first, word, name in _BY_WORD if first == command and word in words]
         found = _needs(sections, *_TARGETS[command])
-        if command == "export" and "--parquet" in words:
-            found = replace(found, python=(*found.python, EXPORT_PYTHON))
-        return _replay(_of_runs(rest)) if command == "compare" and "--again" in words else found
+        export = command == "export" and "--parquet" in words
+        return found._replace(python=(*found.python, EXPORT_PYTHON)) if export else found
     return {
-        "run": lambda: _experiment(rest),
-        "plan": lambda: _experiment(rest),
-        "papers": lambda: _papers(rest),
+        "run": lambda: _experiment(options),
+        "plan": lambda: _experiment(options),
+        "papers": lambda: _papers(options) if options.step == "run" else _needs((), "reprise-mutator"),
         "fire": lambda: Needs(("base",), (RUN_PYTHON,), REPLAY),
-        "bench": lambda: _bench(rest),
+        "bench": lambda: _bench(*_BENCHES[options.bench]),
         "test": lambda: Needs(  # which builds what it checks
-            (*_EVERY_SECTION, *(("debian",) if "--slow" in rest else ())),
-            (RUN_PYTHON, HOSTS_PYTHON, EXPORT_PYTHON, TEST_PYTHON),
+            tuple(
+                one for one in packages.listed() if one != "coverage" and (options.slow or one != "debian")
+            ),
+            (*hosts, EXPORT_PYTHON, TEST_PYTHON),
         ),
-        "fuzz": lambda: _needs(("packet", "test", *(("coverage",) if "--coverage" in rest else ()))),
+        "fuzz": lambda: _needs(("packet", "test", *(("coverage",) if options.coverage else ()))),
         # Ansible reads what Merge generates.
-        "inventory": lambda: Needs(("base",), (RUN_PYTHON, HOSTS_PYTHON)) if "merge" in rest[:1] else Needs(),
+        "inventory": lambda: Needs(("base",), hosts) if options.testbed == "merge" else Needs(),
         "doctor": lambda: _needs(("run",), *REPLAY, *HIERARCHY, "reprise-packet-check"),
-    }.get(command, Needs)()
-
-
-def _bench(rest: Sequence[str]) -> Needs:
-    """Of the bench whose name is no option's value."""
-    names = [
-        one
-        for before, one in zip(("", *rest), rest, strict=False)
-        if one in _BENCHES and (not before.startswith("-") or before in ("--json", "--quick", "--resume"))
-    ]
-    if not names:
-        return Needs()
-    sections, targets = _BENCHES[names[0]]
-    return _needs(("run", "capture", *sections, "bench"), *targets)
+    }[command]()
 
 
 def _needs(sections: Sequence[str], *targets: str) -> Needs:
     return Needs(("base", *sections), (RUN_PYTHON,), targets)
 
 
-def _experiment(arguments: Sequence[str]) -> Needs:
-    experiment = _read(arguments)
-    if experiment is None:
+def _bench(sections: Sequence[str], targets: Sequence[str]) -> Needs:
+    return _needs(("run", "capture", *sections, "bench"), *targets)
+
+
+def _experiment(options: argparse.Namespace) -> Needs:
+    tables_of = _read(options.experiment, options.set)
+    if tables_of is None or tables.unknown_keys(tables_of):
         return Needs()
-    if any(one.partition("=")[0] == "--inventory" for one in arguments):
+    if getattr(options, "inventory", None):
         return Needs(("base", "run", "hosts"), (RUN_PYTHON, HOSTS_PYTHON), REPLAY)
-    return _replay(_variants(experiment))
+    return _replay(_variants(tables_of))
 
 
-def _papers(rest: Sequence[str]) -> Needs:
+def _papers(options: argparse.Namespace) -> Needs:
     """Of the studies whose figures are to be run, with what is set for all of them."""
-    parser = _Parser(add_help=False)
-    parser.add_argument("words", nargs="*")
-    parser.add_argument("--set", action="append", default=[])
-    for option in ("-o", "--output", "--traces"):
-        parser.add_argument(option)
-    for option in ("--full", "--resume"):
-        parser.add_argument(option, action="store_true")
-    try:
-        options = parser.parse_intermixed_args(rest)
-        step, *figures = options.words or [""]
-        found = [
-            table
-            for path in sorted((programs.ROOT / "experiments/papers").glob("*.toml"))
-            for table in [tables.read(path)]
-            if {"all", path.stem, *tables.get(table, "paper.figures", {})} & set(figures)
-        ]
-        for setting, table in itertools.product(options.set, found):
-            tables.lay_over(table, setting)
-    except RepriseError:
-        return Needs()
-    if step != "run":
-        return _needs((), "reprise-mutator")
-    return _replay(variant for table in found for variant in _variants(table))
+    found = [
+        variant
+        for path in sorted((programs.ROOT / "experiments/papers").glob("*.toml"))
+        for table in [_read(path, options.set) or {}]
+        if {"all", path.stem, *tables.get(table, "paper.figures", {})} & {*options.figures}
+        for variant in _variants(table)
+    ]
+    return _replay(found) if all(found) else Needs()
 
 
 def _of_runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -208,25 +168,12 @@ def _variants(experiment: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield made
 
 
-def _read(arguments: Sequence[str]) -> dict[str, Any] | None:
+def _read(path: Path, settings: Sequence[str]) -> dict[str, Any] | None:
     """The experiment's tables with its --set; None where the command will refuse it."""
-    parser = _Parser(add_help=False)
-    parser.add_argument("experiment", type=tables.find)
-    parser.add_argument("--set", action="append", default=[])
-    for option in ("-o", "--output", "--inventory", "--resume"):
-        parser.add_argument(option)
     try:
-        options = parser.parse_args(arguments)
-        found = tables.read(options.experiment)
-        for setting in options.set:
+        found = tables.read(path)
+        for setting in settings:
             tables.lay_over(found, setting)
-    except (RepriseError, OSError):
+    except RepriseError:
         return None
-    return None if tables.unknown_keys(found) else found
-
-
-class _Parser(argparse.ArgumentParser):
-    """Leaves complaints about the command line to the command."""
-
-    def error(self, message: str) -> NoReturn:
-        raise RepriseError(message)
+    return found

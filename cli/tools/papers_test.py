@@ -14,7 +14,8 @@ import pytest
 from cli import programs
 from cli.errors import RepriseError, UsageError
 from cli.experiment import experiment as experiments
-from cli.tools import needs, papers, papers_run, series
+from cli.tools import papers, papers_run, series
+from cli.tools.needs_test import needs_of
 from report.papers import book, found
 from report.papers.book import FULL, QUICK, Study
 
@@ -92,10 +93,10 @@ def test_what_is_no_figure_and_no_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_figures_need_what_their_runs_need() -> None:
-    assert "reprise-proxy" in needs.of(["papers", "run", "ldplayer-12"]).targets
-    assert "capture" in needs.of(["papers", "run", "--full", "ldplayer-8", "-o", "x"]).sections
-    assert "bind" in needs.of(["papers", "run", "ldplayer-9", "--set", "server.kind=bind"]).sections
-    assert needs.of(["papers", "list"]).targets == ("reprise-mutator",)
+    assert "reprise-proxy" in needs_of(["papers", "run", "ldplayer-12"]).targets
+    assert "capture" in needs_of(["papers", "run", "--full", "ldplayer-8", "-o", "x"]).sections
+    assert "bind" in needs_of(["papers", "run", "ldplayer-9", "--set", "server.kind=bind"]).sections
+    assert needs_of(["papers", "list"]).targets == ("reprise-mutator",)
 
 
 def options_of(figures: Sequence[str], output: Path, **more: Any) -> argparse.Namespace:

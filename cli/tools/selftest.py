@@ -1,40 +1,60 @@
-"""`reprise test`: layout, lint, types, spelling, unit tests under two presets, Python tests.
+"""`reprise test`: linters, C++ tests under sanitizers, the release build, Python tests and clang-tidy.
 
-Each check yields counts of passed, failed and skipped; the last line is `N passed, N failed, N skipped`.
-Output of a check is shown only when it fails, and every skip with its reason. What clang-tidy has passed and
-what did not change is left to the long suite; see cli/tools/cpp_checks.py.
+The tests are run by ctest and pytest, clang-tidy by ninja: the preset `tidy` has every file read by
+clang-tidy as it is compiled, and compiles every header alone, so ninja knows what has passed in this folder
+and did not change since, and ccache what has in others. What a check prints is shown only when it fails, and
+every skip with its reason. The last line is `N passed, N failed, N skipped`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from cli import programs
 from cli.errors import EXIT_FAILED, RepriseError, UsageError
-from cli.tools import building, cpp_checks, packages
+from cli.tools import building, packages
 from cli.tools.building import Release
-from cli.tools.checking import Check, files, together, tool
-from cli.tools.counts import Counts, Timed, longest
-from cli.tools.cpp_checks import clang_tidy, ctest, ctest_programs, gtest, reported
+from cli.tools.checking import Found, built, configured, files, git, good, run, tested, together, total
 
 _DATA_SKIP = re.compile(  # the reasons to skip that CI accepts: data that are not there, and a container
     r"shared data|\w+_data_test:|kernel threads are not visible in this PID namespace$"
 )
-_AT_ONCE = max(3, os.cpu_count() or 1)  # Python tests, which wait more than they compute
-_GTEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
-_PYTEST = re.compile(r"^def (test_\w+)\(", re.MULTILINE)
-_PYTHON = (sys.executable, "-m")
+_JOBS = max(3, os.cpu_count() or 1)  # Python tests, which wait more than they compute
+_RECENT = 20  # commits that are looked at where the main branch itself is checked out
 _MOST = 50  # failures that are named at the end
-_CPP = (".cc", ".hh")
+_LONGEST = 10  # tests and checks that are named with their times
+_TESTS = "reprise_tests"  # the target of all test programs
+_NICE = ("nice", "-n", "5")  # behind the Python tests; more would starve beside a busy machine's other work
+_PYTEST = (sys.executable, "-m", "pytest", "-q", "-n", str(_JOBS), "--dist", "worksteal")
+_UNIT = re.compile(r"(?<!_test)(?<!_fuzz)\.cc$")
+_OF_TESTS = re.compile(r"(?:^|/)(?:testing/|test_)[a-z_]+\.cc$")
+_HEADER_OBJECT = re.compile(
+    r"^(\S+_verify_interface_header_sets\.dir/\w+_verify_interface_header_sets/(\S+)\.cxx\.o):", re.MULTILINE
+)
 # Words of the field, names, and parts of "\\n" and "\\t" with what follows, that codespell takes for slips.
 _DNS_WORDS = "abd,additionals,adresses,caf,ede,filp,iif,inflight,kno,kown,nin,te,nd,sufix,thex,tyes,uper"
+# What defines a test program for CMake, a test for GoogleTest, and one for pytest.
+_DEFINED = {
+    "CMakeLists.txt": re.compile(r"^ *reprise_test\((\w+)", re.MULTILINE),
+    "_test.cc": re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE),
+    "_test.py": re.compile(r"^def (test_\w+)\(", re.MULTILINE),
+}
+
+
+class Check(NamedTuple):
+    """A named part of the suite."""
+
+    name: str
+    run: Callable[[], Found]
 
 
 def command_test(
@@ -44,80 +64,74 @@ def command_test(
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in a shell's background job; tests inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if listing:
-        cases, functions = tests()
         known = [one.name for one in (*linters(), *compiled(True), *beside(False))]
-        parts = {"checks": known, "C++ test programs": ctest_programs()}
-        for title, names in {**parts, "C++ tests": cases, "Python tests": functions}.items():
+        titles = ("checks", "C++ test programs", "C++ tests", "Python tests")
+        for title, names in zip(titles, (known, *tests()), strict=True):
             sys.stdout.write("".join(f"{line}\n" for line in (f"{title}:", *(f"  {one}" for one in names))))
         return 0
     if name is not None:
-        return _finish(map(_carried_out, chosen(name, slow)))
-    if only_changed:
-        return _finish(_all(linters(), changed_checks(), []))
-    return _finish(_all(linters(), compiled(slow), beside(slow)))
+        groups = [[one] for one in chosen(name, slow)]
+    elif only_changed:
+        groups = [linters(), *([one] for one in changed_checks())]
+    else:
+        groups = [linters(), *([one] for one in compiled(slow)), beside(slow)]
+    found = (together([partial(_carried_out, check) for check in checks]) for checks in groups)
+    return _finish(one for group in found for one in group)
 
 
-def _all(cheap: Sequence[Check], dear: Sequence[Check], last: Sequence[Check]) -> Iterator[Counts]:
-    """What costs little comes first, several at once, and what can be done beside each other last."""
-    yield from together([partial(_carried_out, check) for check in cheap])
-    yield from map(_carried_out, dear)
-    yield from together([partial(_carried_out, check) for check in last])
-
-
-def _carried_out(check: Check) -> Counts:
+def _carried_out(check: Check) -> Found:
     """Runs a check and prints what it came to."""
     begin = time.monotonic()
-    counts = check.run()
+    found = check.run()
     passed_s = time.monotonic() - begin
-    lines = [f"{check.name}: {counts.text()} in {passed_s:.0f} s"]
-    lines += [f"  {remark}" for remark in counts.remarks]
-    lines += [f"  skipped: {note}" for note in counts.notes]
+    lines = [f"{check.name}: {found.text()} in {passed_s:.0f} s"]
+    lines += [f"  skipped: {one}" for one in found.skipped]
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
-    if counts.failed and not counts.failures:
-        counts += Counts(failures=(check.name,))
-    return counts if counts.times else counts + Counts(times=(Timed(passed_s, check.name),))
+    return found if found.times else found._replace(times=((passed_s, check.name),))
 
 
-def _finish(found: Iterable[Counts]) -> int:
-    total = sum(found, Counts())
-    if os.environ.get("CI") and (unexpected := [n for n in total.notes if not _DATA_SKIP.search(n)]):
-        sys.stdout.writelines(f"not to be skipped in CI: {note}\n" for note in unexpected)
-        total = total + Counts(failed=len(unexpected))
-    if lines := longest(total.times):
-        sys.stdout.write("what took longest:\n" + "".join(f"{line}\n" for line in lines))
-    if total.failures:  # once more, where they are found
-        sys.stdout.write("what failed:\n" + "".join(f"  {line}\n" for line in total.failures[:_MOST]))
-    sys.stdout.write(total.text() + "\n")
-    return EXIT_FAILED if total.failed else 0
+def _finish(parts: Iterable[Found]) -> int:
+    found = total(parts)
+    if os.environ.get("CI"):
+        odd = (f"not to be skipped in CI: {one}" for one in found.skipped if not _DATA_SKIP.search(one))
+        found = total([found, Found(failed=tuple(odd))])
+    longest = [one for one in sorted(found.times, reverse=True)[:_LONGEST] if one[0] >= 1]
+    lines = ["what took longest:", *(f"{seconds:7.1f} s  {name}" for seconds, name in longest)]
+    lines += ["what failed:", *(f"  {one}" for one in found.failed[:_MOST])] if found.failed else []
+    sys.stdout.writelines(f"{line}\n" for line in (*lines, found.text()))
+    return EXIT_FAILED if found.failed else 0
 
 
 # --- the suite --------------------------------------------------------------------------------------------
 
 
+def _tool(name: str, *argv: str) -> Check:
+    """A check that a program makes with its exit status."""
+    return Check(name, lambda: Found(1) if good(*argv) else Found(failed=(name,)))
+
+
 def linters() -> list[Check]:
     """What builds nothing and takes seconds."""
-    python = Path(sys.executable).parent
-    cpp, scripts = files(_CPP), ["reprise", ".ci/run", *files((".sh",))]
-    words = files((".md", ".py", ".toml", *_CPP))
+    python = str(Path(sys.executable).parent)
     return [
-        Check("clang-format", lambda: tool("clang-format-19", "--dry-run", "--Werror", *cpp)),
-        Check("ruff", lambda: tool(f"{python}/ruff", "check", ".")),
-        Check("ruff format", lambda: tool(f"{python}/ruff", "format", "--check", ".")),
-        Check("mypy", lambda: tool(*_PYTHON, "mypy")),
-        Check("shellcheck", lambda: tool("shellcheck", *scripts)),
-        Check("codespell", lambda: tool("codespell", "-L", _DNS_WORDS, *words)),
+        _tool("clang-format", "clang-format-19", "--dry-run", "--Werror", *files(".cc", ".hh")),
+        _tool("ruff", f"{python}/ruff", "check", "."),
+        _tool("ruff format", f"{python}/ruff", "format", "--check", "."),
+        _tool("mypy", sys.executable, "-m", "mypy"),
+        _tool("shellcheck", "shellcheck", "reprise", ".ci/run", *files(".sh")),
+        _tool("codespell", "codespell", "-L", _DNS_WORDS, *files(".md", ".py", ".toml", ".cc", ".hh")),
     ]
 
 
 def compiled(slow: bool) -> list[Check]:
     """C++ tests by ctest, those of the long suite too, and then the programs that the Python tests start."""
-    asan, tsan = partial(ctest, "asan", slow), partial(ctest, "tsan", slow=True)
     longer = [
-        Check("ctest dev", partial(ctest, "dev", slow=True)),
-        Check("ctest tsan, the reader's thread", partial(tsan, only=["controller_test"])),
-        Check("ctest tsan, mutate's threads", partial(tsan, only=["mutator_pipe_test"])),
+        Check("ctest dev", partial(_ctest, "dev")),
+        Check("ctest tsan, the reader's thread", partial(_ctest, "tsan", only=["controller_test"])),
+        Check("ctest tsan, mutate's threads", partial(_ctest, "tsan", only=["mutator_pipe_test"])),
     ]
+    asan = partial(_ctest, "asan", options=() if slow else ("-LE", "slow"))
     return [Check("ctest asan", asan), *(longer if slow else []), Check("programs", release)]
 
 
@@ -125,11 +139,39 @@ def beside(slow: bool) -> list[Check]:
     """clang-tidy computes while the Python tests, also those with real namespaces, mostly wait; it is niced,
     so it does not disturb them. pyproject.toml leaves out slow ones.
     """
-    words = (*(("-m", "") if slow else ()), "-n", str(_AT_ONCE), "--dist", "worksteal")
-    return [Check("pytest", partial(_pytest, words)), Check("clang-tidy", partial(clang_tidy, slow))]
+    pytest = partial(_pytest, ("-m", "") if slow else ())
+    return [Check("pytest", pytest), Check("clang-tidy", partial(_clang_tidy, slow))]
 
 
-def release() -> Counts:
+def changed_checks() -> list[Check]:
+    """C++ test programs that are to be linked anew, Python tests that changed or stand beside what did."""
+    stems = {one[:-3].removesuffix("_test") for one in _changed() or files(".py") if one.endswith(".py")}
+    python = sorted(one for stem in stems if (programs.ROOT / (one := f"{stem}_test.py")).exists())
+    ninja = ("ninja", "-n", "-C", str(programs.ROOT / "build/asan"), _TESTS)
+    said = run(*ninja).stdout if configured("asan") else ""
+    linked = sorted(set(re.findall(r"Linking CXX executable \S*?([^/\s]+_test)$", said, re.MULTILINE)))
+    return [
+        *([Check("ctest asan", partial(_ctest, "asan", linked, ("-LE", "slow")))] if linked else []),
+        *([Check("pytest", partial(_pytest, python))] if python else []),
+        Check("clang-tidy", partial(_clang_tidy, False)),
+    ]
+
+
+def _ctest(preset: str, only: Sequence[str] = (), options: Sequence[str] = (), cases: str = "") -> Found:
+    """Builds a preset and runs its tests, or only some programs, or some of their tests; a build that fails
+    is one failure.
+    """
+    title = f"ctest {preset}"
+    if not built(preset, *(only or [_TESTS])):
+        return Found(failed=(title,))
+    names = ("-R", f"^({'|'.join(only)})$") if only else ()
+    filtered = ("env", f"GTEST_FILTER={cases}") if cases else ()
+    kept = [word for kind in ("passed", "failed") for word in (f"--test-output-size-{kind}", "10000000")]
+    words = (*filtered, "ctest", "--preset", preset, "-j", str(os.cpu_count() or 1), *names, *options, *kept)
+    return tested(title, *words, "--no-tests=error", report="--output-junit")
+
+
+def release() -> Found:
     """The programs that the Python tests start, man pages and all."""
     names = {name for section in packages.listed().values() for name in section}
     build = Release(("all",), sorted(names.difference(packages.missing(names))))
@@ -138,72 +180,108 @@ def release() -> Counts:
             if not build.is_built():
                 build.build("building release")
     except RepriseError as error:
-        sys.stdout.write(f"  {error.what}\n")
-        return Counts(failed=1)
-    return Counts(passed=1)
+        return Found(failed=(f"programs: {error.what}",))
+    return Found(1)
 
 
-def _pytest(words: tuple[str, ...]) -> Counts:
-    built = release()
-    return built if built.failed else reported(*_PYTHON, "pytest", "-q", *words, report="--junit-xml={}")
+def _pytest(words: Sequence[str]) -> Found:
+    found = release()
+    return found if found.failed else tested("pytest", *_PYTEST, *words, report="--junit-xml")
 
 
-def changed_checks() -> list[Check]:
-    """C++ test programs that are to be linked anew, Python tests that changed or stand beside what did."""
-    found = cpp_checks.changed()
-    names = sorted(found[0]) if found else files((".py",))
-    beside = {
-        one if one.endswith("_test.py") else f"{one[:-3]}_test.py" for one in names if one.endswith(".py")
-    }
-    python = sorted(one for one in beside if (programs.ROOT / one).exists())
-    linked = cpp_checks.to_be_linked()
-    return [
-        *([Check("ctest asan", partial(ctest, "asan", slow=False, only=linked))] if linked else []),
-        *([Check("Python tests", partial(_pytest, tuple(python)))] if python else []),
-        Check("clang-tidy", partial(clang_tidy, False)),
-    ]
+# --- clang-tidy -------------------------------------------------------------------------------------------
+
+
+def _changed() -> set[str] | None:
+    """Files that differ from where this branch left the main one, or in the last commits of that one itself;
+    None where git does not know.
+    """
+    head = git("rev-parse", "--verify", "HEAD")
+    base = (head and git("merge-base", "HEAD", "origin/main")) or head
+    if base and base == head:
+        base = git("rev-parse", "--verify", f"HEAD~{_RECENT}")
+    differing = git("diff", "--name-only", "--no-renames", base[0]) if base else None
+    if differing is None:
+        return None
+    return {*differing, *(git("ls-files", "--others", "--exclude-standard") or ())}
+
+
+def _read_by(headers: Iterable[str], units: Iterable[str]) -> set[str]:
+    """For each header a unit that reads it, so that it is looked at too: its own, or the first that includes
+    it.
+    """
+    found = set()
+    for one in headers:
+        own = f"{one.removesuffix('.hh')}.cc"
+        including = git("grep", "--untracked", "-lF", f'#include "{one}"', "--", "*.cc") or ()
+        found |= {own} if own in units else set(sorted(set(including).intersection(units))[:1])
+    return found
+
+
+def _clang_tidy(slow: bool) -> Found:
+    """Builds what changed, or all: translation units, which clang-tidy reads, those of tests only in the slow
+    suite; and every header alone, as it includes what it uses.
+    """
+    name, folder = "clang-tidy", programs.ROOT / "build/tidy"
+    if not configured("tidy"):
+        return Found(failed=(name,))
+    commands = json.loads((folder / "compile_commands.json").read_text(encoding="utf-8"))
+    units = {os.path.relpath(one["file"], programs.ROOT) for one in commands}
+    ours = {one for one in units if _UNIT.search(one) and not _OF_TESTS.search(one)}
+    targets = {one: f"{programs.ROOT / one}^" for one in (units if slow else ours)}
+    listed = run("ninja", "-C", str(folder), "-t", "targets", "all").stdout
+    headers = {header: target for target, header in _HEADER_OBJECT.findall(listed)}
+    targets = {one: words for one, words in targets.items() if not one.startswith("build/")} | headers
+    changed = None if slow else _changed()
+    chosen = set(targets) if changed is None else changed & set(targets)
+    chosen |= _read_by(chosen & set(headers), targets)
+    sys.stdout.write(f"clang-tidy: {len(chosen)} of {len(targets)} files\n")
+    words = (*_NICE, "ninja", "-C", str(folder), "-k", "0", *(targets[one] for one in sorted(chosen)))
+    return Found(1) if not chosen or good(*words, title=name) else Found(failed=(name,))
 
 
 # --- by name ----------------------------------------------------------------------------------------------
 
 
-def tests() -> tuple[list[str], list[str]]:
-    """Single tests as they stand in the sources, so that nothing is built: GoogleTest's SUITE.CASE, pytest's
-    FILE::FUNCTION.
+def tests() -> tuple[list[str], list[str], list[str]]:
+    """Test programs, SUITE.CASE of GoogleTest's tests, and FILE::FUNCTION of pytest's, as they stand in the
+    sources, so that nothing is built.
     """
-    texts = {
-        one: (programs.ROOT / one).read_text(encoding="utf-8") for one in files(("_test.py", "_test.cc"))
+    found = {
+        ending: [
+            (file, name)
+            for file in files(ending)
+            for name in defined.findall((programs.ROOT / file).read_text(encoding="utf-8"))
+        ]
+        for ending, defined in _DEFINED.items()
     }
-    cpp = (match for one, text in texts.items() if one.endswith(".cc") for match in _GTEST.findall(text))
-    python = (f"{one}::{name}" for one, text in texts.items() for name in _PYTEST.findall(text))
-    return sorted(map(".".join, cpp)), list(python)
-
-
-def fitting(name: str, known: Iterable[str]) -> list[str]:
-    """Those of which it is the whole name, or a whole part of it."""
-    return [
-        one for one in known if name == one or one.startswith(f"{name}::") or name in re.split("::|[./]", one)
-    ]
+    ours, cases, functions = found.values()
+    return (
+        sorted(name for _, name in ours if name != "name"),
+        sorted(".".join(name) for _, name in cases),
+        [f"{file}::{name}" for file, name in functions],
+    )
 
 
 def chosen(name: str, slow: bool) -> list[Check]:
-    """The checks that a name means: checks, whole names of tests or parts of them. It is a usage error when
-    there are none.
+    """The checks that a name means: checks, test programs, and tests that it is a part of. It is a usage
+    error when there are none.
     """
     known = (*linters(), *compiled(True), *beside(slow))
     if checks := [one for one in known if one.name.lower() == name.lower()]:
         return checks
-    cases, functions = tests()
-    plain = name.split("[", 1)[0]
-    built = fitting(name, ctest_programs())
-    cpp, python = fitting(name, cases), [one + name[len(plain) :] for one in fitting(plain, functions)]
-    if not (built or cpp or python):
-        cpp, python = ([one for one in known if name.lower() in one.lower()] for known in (cases, functions))
-    if not (built or cpp or python):
+    plain = name.split("[", 1)[0]  # pytest's words for what a test is given
+    ours, cases, functions = ([one for one in names if plain.lower() in one.lower()] for names in tests())
+    cases = [] if ours else cases
+    if not (ours or cases or functions):
         raise UsageError(f"--only {name}: no check and no test has this name", "see ./reprise test --list")
-    forms = ":".join(
-        f"{one}:*/{one}/*:{one.replace('.', '/*.')}" for one in cpp
-    )  # by itself, with parameters
-    found = [Check(one, partial(ctest, "asan", slow=True, only=[one])) for one in built]
-    found += [Check("C++ tests", partial(gtest, forms))] if cpp else []
-    return found + ([Check("Python tests", partial(_pytest, ("-m", "", *python)))] if python else [])
+    python = [one + name[len(plain) :] for one in functions]
+    return [
+        *([Check("ctest asan", partial(_ctest, "asan", ours))] if ours else []),
+        *(
+            [Check("C++ tests", partial(_ctest, "asan", cases=":".join(f"*{one}*" for one in cases)))]
+            if cases
+            else []
+        ),
+        *([Check("Python tests", partial(_pytest, ("-m", "", *python)))] if python else []),
+    ]

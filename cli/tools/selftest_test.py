@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from cli import programs
 from cli.errors import UsageError
-from cli.tools import checking, cpp_checks, selftest
-from cli.tools.checking import Check
-from cli.tools.counts import Counts, Timed, junit
+from cli.tools import checking, selftest
+from cli.tools.checking import Found, junit
+from cli.tools.selftest import Check
 
 CASES = ["Address.Reads", "Address.Sorts", "Frame.Reads"]
 FUNCTIONS = [
@@ -23,18 +24,19 @@ FUNCTIONS = [
 
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, ...]]:
-    """The arguments of pytest and the filter of GoogleTest that a check was made with, by its name."""
+    """What ctest, GoogleTest and pytest were asked for."""
     ran: dict[str, tuple[str, ...]] = {}
 
-    def note(kind: str, *words: str) -> Counts:
-        ran[kind] = words
-        return Counts(passed=1)
+    def note(kind: str, words: Sequence[str]) -> Found:
+        ran[kind] = tuple(words)
+        return Found(1)
 
-    monkeypatch.setattr(selftest, "tests", lambda: (CASES, FUNCTIONS))
-    monkeypatch.setattr(selftest, "ctest_programs", lambda: {"core_test": "", "proxy_test": ""})
-    monkeypatch.setattr(selftest, "ctest", lambda *_, only, **__: note("ctest", *only))
-    monkeypatch.setattr(selftest, "gtest", lambda forms: note("gtest", *forms.split(":")[::3]))
-    monkeypatch.setattr(selftest, "_pytest", lambda words: note("pytest", *words[2:]))
+    def ctest(_: str, only: Sequence[str] = (), cases: str = "") -> Found:
+        return note("gtest", cases.split(":")) if cases else note("ctest", only)
+
+    monkeypatch.setattr(selftest, "tests", lambda: (["core_test", "proxy_test"], CASES, FUNCTIONS))
+    monkeypatch.setattr(selftest, "_ctest", ctest)
+    monkeypatch.setattr(selftest, "_pytest", lambda words: note("pytest", words[2:]))
     return ran
 
 
@@ -49,10 +51,10 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, ...]]:
         ("test_one[a-b]", {"pytest": (f"{FUNCTIONS[0]}[a-b]", f"{FUNCTIONS[2]}[a-b]")}),
         (FUNCTIONS[0], {"pytest": (FUNCTIONS[0],)}),
         ("two_of", {"pytest": (FUNCTIONS[1],)}),
-        ("Address.Sorts", {"gtest": ("Address.Sorts",)}),
-        ("Address", {"gtest": ("Address.Reads", "Address.Sorts")}),
-        ("Reads", {"gtest": ("Address.Reads", "Frame.Reads")}),
-        ("fra", {"gtest": ("Frame.Reads",)}),
+        ("Address.Sorts", {"gtest": ("*Address.Sorts*",)}),
+        ("Address", {"gtest": ("*Address.Reads*", "*Address.Sorts*")}),
+        ("Reads", {"gtest": ("*Address.Reads*", "*Frame.Reads*")}),
+        ("fra", {"gtest": ("*Frame.Reads*",)}),
     ],
 )
 def test_what_a_name_means(
@@ -76,10 +78,15 @@ def test_a_name_that_means_nothing_is_a_usage_error(known: dict[str, tuple[str, 
 
 def test_names_are_read_from_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x_test.cc").write_text("TEST(A, B) {\n}\nTEST_P(\n    A, C) {}\n  TEST(No, Test)\n")
+    (tmp_path / "CMakeLists.txt").write_text(
+        "if(X)\n    reprise_test(b_test LABEL unit\nreprise_test(a_test)\n"
+    )
     (tmp_path / "y_test.py").write_text("def test_one() -> None:\n    pass\n\n\ndef helper() -> None:\n")
     monkeypatch.setattr(programs, "ROOT", tmp_path)
-    monkeypatch.setattr(selftest, "files", lambda _: ["x_test.cc", "y_test.py"])
-    assert selftest.tests() == (["A.B", "A.C"], ["y_test.py::test_one"])
+    monkeypatch.setattr(
+        selftest, "files", lambda end: [one.name for one in tmp_path.iterdir() if one.name.endswith(end)]
+    )
+    assert selftest.tests() == (["a_test", "b_test"], ["A.B", "A.C"], ["y_test.py::test_one"])
 
 
 # --- what changed -----------------------------------------------------------------------------------------
@@ -93,10 +100,8 @@ class Folder:
         self.git("init", "-q", "-b", "main")
         self.write("core/a.hh", "#pragma once\n")
         self.write("core/b.hh", '#include "core/a.hh"\n')
-        self.write("core/b.cc", '#include "b.hh"\n#include <vector>\n')
-        self.write("core/c.cc", '#  include "core/none.hh"\n#include "core/wire.pb.h"\n')
-        self.write("core/wire.proto", "")
-        self.write("proxy/d.cc", 'text("#include core/a.hh");\n')
+        self.write("core/b.cc", '#include "core/b.hh"\n#include "core/a.hh"\n')
+        self.write("proxy/d.cc", '#include "core/a.hh"\n')
         self.commit()
 
     def git(self, *words: str) -> str:
@@ -118,58 +123,46 @@ class Folder:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     made = Folder(tmp_path)
-    monkeypatch.setattr(cpp_checks, "git", lambda *words, root=None: checking.git(*words, root=tmp_path))
+    monkeypatch.setattr(selftest, "git", lambda *words, root=None: checking.git(*words, root=tmp_path))
     return made
 
 
-@pytest.mark.parametrize(
-    ("names", "looked_at"),
-    [
-        ((), set()),
-        (("README.md", "cli/a.py"), set()),
-        (("core/a.hh",), {"core/b.hh", "core/b.cc"}),
-        (("core/wire.proto",), {"core/c.cc"}),
-        (("proxy/d.cc", "core/b.hh"), {"core/b.cc"}),
-        (("gone.cc",), set()),
-    ],
-)
-def test_what_includes_a_changed_file_is_looked_at(
-    folder: Folder, names: tuple[str, ...], looked_at: set[str]
-) -> None:
-    assert cpp_checks.affected(names) == looked_at | set(names)
+def test_a_changed_header_is_looked_at_in_a_file_that_includes_it(folder: Folder) -> None:
+    units = ("core/b.cc", "proxy/d.cc")
+    assert selftest._read_by(["core/b.hh"], units) == {"core/b.cc"}
+    assert selftest._read_by(["core/a.hh"], units) == {"core/b.cc"}
+    assert selftest._read_by(["core/none.hh"], units) == set()
+    assert folder.path
 
 
 def test_what_differs_from_the_main_branch_is_looked_at(folder: Folder) -> None:
     folder.git("update-ref", "refs/remotes/origin/main", "HEAD")
-    left = folder.git("rev-parse", "HEAD")
     folder.write("core/b.cc", "changed\n")
     folder.commit()
     folder.write("proxy/d.cc", "not committed\n")
     folder.write("proxy/new.hh", "new\n")
-    assert cpp_checks.changed() == ({"core/b.cc", "proxy/d.cc", "proxy/new.hh"}, left[:10])
+    assert selftest._changed() == {"core/b.cc", "proxy/d.cc", "proxy/new.hh"}
 
 
 def test_of_the_main_branch_itself_the_last_commits_are_looked_at(folder: Folder) -> None:
-    assert cpp_checks.changed() is None  # there are not as many: everything is
-    for number in range(cpp_checks._RECENT):
+    assert selftest._changed() is None  # there are not as many: everything is
+    for number in range(selftest._RECENT):
         folder.write(f"{number}.cc", "x\n")
         folder.commit()
     folder.git("update-ref", "refs/remotes/origin/main", "HEAD")
-    found = cpp_checks.changed()
-    assert found is not None
-    assert found[0] == {f"{number}.cc" for number in range(cpp_checks._RECENT)}
+    assert selftest._changed() == {f"{number}.cc" for number in range(selftest._RECENT)}
 
 
 def test_outside_a_repository_everything_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    assert cpp_checks.changed() is None
+    assert selftest._changed() is None
 
 
 # --- the last lines ---------------------------------------------------------------------------------------
 
 
 def test_the_last_line_comes_after_what_took_longest(capsys: pytest.CaptureFixture[str]) -> None:
-    check = Check("it", lambda: Counts(passed=2, times=(Timed(3, "slow one"),)))
+    check = Check("it", lambda: Found(2, times=((3.0, "slow one"), (0.1, "quick one"))))
     assert selftest._finish([selftest._carried_out(check)]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "it: 2 passed, 0 failed, 0 skipped in 0 s",
@@ -182,9 +175,9 @@ def test_the_last_line_comes_after_what_took_longest(capsys: pytest.CaptureFixtu
 def test_failures_are_named_again_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     found = junit(
         '<testsuite><testcase classname="a_test" name="b" time="0"><failure message="x&#10; y">z</failure>'
-        '</testcase><testcase name="c" status="fail" time="0"/></testsuite>'
+        '</testcase><testcase name="c" classname="c" status="fail" time="0"/></testsuite>'
     )
-    parts = [Check("one", lambda: found), Check("other", lambda: Counts(failed=1))]
+    parts = [Check("one", lambda: found), Check("other", lambda: Found(failed=("other",)))]
     assert selftest._finish(selftest._carried_out(check) for check in parts) == 1
     assert capsys.readouterr().out.splitlines()[-5:] == [
         "what failed:",
@@ -193,3 +186,52 @@ def test_failures_are_named_again_at_the_end(capsys: pytest.CaptureFixture[str])
         "  other",
         "0 passed, 3 failed, 0 skipped",
     ]
+
+
+def test_what_is_skipped_is_told_with_its_reason_and_fails_in_ci(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CI", "1")
+    skips = ("a_test: A.B: no shared data at /x", "b: no root")
+    assert selftest._finish([selftest._carried_out(Check("it", lambda: Found(1, (), skips)))]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[1:3] == ["  skipped: a_test: A.B: no shared data at /x", "  skipped: b: no root"]
+    assert said[-2:] == ["  not to be skipped in CI: b: no root", "1 passed, 1 failed, 2 skipped"]
+
+
+# --- reports ----------------------------------------------------------------------------------------------
+
+
+def test_a_report_of_pytest() -> None:
+    text = """<testsuites><testsuite><testcase classname="a_test" name="a" time="2.5"/>
+    <testcase classname="a_test" name="b"><failure/></testcase>
+    <testcase classname="a_test" name="c"><skipped message="no data"/></testcase></testsuite></testsuites>"""
+    assert junit(text) == Found(
+        1,
+        ("a_test: b",),
+        ("c: no data",),
+        ((2.5, "a_test: a"), (0.0, "a_test: b"), (0.0, "a_test: c")),
+    )
+
+
+_SKIPPED = "[ RUN      ] A.B\n/a.cc:3: Skipped\nno data\n\n[  SKIPPED ] A.B (0 ms)\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "output", "found"),
+    [
+        ("run", "[  PASSED  ] 3 tests.\n", Found(3)),
+        ("run", f"{_SKIPPED}[  PASSED  ] 3 tests.\n", Found(3, (), ("x_test: A.B: no data",))),
+        ("fail", _SKIPPED, Found(0, ("x_test",), ("x_test: A.B: no data",))),
+        (
+            "fail",
+            "[  FAILED  ] A/B.C/0, where GetParam() = 1 (0 ms)\n[  PASSED  ] 2 tests.\n"
+            "[  FAILED  ] 1 test, listed below:\n[  FAILED  ] A/B.C/0, where GetParam() = 1\n",
+            Found(2, ("x_test: A/B.C/0",)),
+        ),
+    ],
+)
+def test_a_report_of_ctest_tells_of_the_tests_in_a_program(status: str, output: str, found: Found) -> None:
+    case = f'<testcase name="x_test" classname="x_test" status="{status}" time="1"><system-out>'
+    text = f"<testsuite>{case}{output}</system-out></testcase></testsuite>"
+    assert junit(text) == found._replace(times=((1.0, "x_test"),))
