@@ -70,8 +70,7 @@ trace::Extent look_at_trace(const Options& options, const Servers& servers) {
     const bool ended = input.each([&](const Query& query) {
         if (query.is_response()) {
             ++seen.responses;
-            sample.add_response(query.message.size());
-            return !sample.any() || !sample.enough();
+            return sample.wants_more(seen.read + seen.responses);
         }
         beyond = sample.any() && span.after(query.time);
         if (beyond) {
@@ -82,11 +81,11 @@ trace::Extent look_at_trace(const Options& options, const Servers& servers) {
         if (reason == Skip::kNone) {
             demand_no_gap(options, first, sample.any() ? before : query.time, query.time);
             before = query.time;
-            sample.add_query(query.time, query.message.size(), input.share_read());
+            sample.add(query.time, input.share_read());
         } else {
             seen.skipped.add(reason);
         }
-        return !sample.any() || !sample.enough();
+        return sample.wants_more(seen.read + seen.responses);
     });
     if (ended || beyond) {
         sample.end();

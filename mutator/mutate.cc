@@ -127,15 +127,15 @@ int check_mutate(const MutateOptions& options) {
     for (const std::string& path : options.inputs.paths) {
         trace::Feed feed(path, {.ports = options.inputs.ports}, 1);
         trace::Sample sample;
+        std::uint64_t read = 0;
         std::uint64_t responses = 0;
         const bool ended = feed.each([&](const Query& query) {
             if (query.is_response()) {
                 ++responses;
-                sample.add_response(query.message.size());
             } else {
-                sample.add_query(query.time, query.message.size(), feed.share_read());
+                sample.add(query.time, feed.share_read());
             }
-            return !sample.any() || !sample.enough();
+            return sample.wants_more(++read);
         });
         if (ended) {
             sample.end();

@@ -42,18 +42,6 @@ def test_the_estimate_is_near_what_a_run_takes(desk: Path, settings: tuple[str, 
 
 
 @pytest.mark.netns
-@pytest.mark.data
-def test_the_sizes_of_a_real_traces_answers_are_used(desk: Path, real: tuple[Path, Path]) -> None:
-    trace, zone = real
-    settings = ("replay.answers=true", "replay.speed=10", "replay.from=10", "replay.until=50")
-    ended = run(desk, f"trace={trace}", f"server.zone={zone}", *settings)
-    seconds, size = said(ended)
-    assert seconds == 4
-    (folder,) = ended.results
-    assert written(folder) / 2 < size < written(folder) * 2
-
-
-@pytest.mark.netns
 def test_a_run_without_room_is_refused(desk: Path) -> None:
     synth(desk / "long.pcap", "--queries", "40000", "--rate", "8000", "--clients", "20")
     with small_disk(desk / "results", "1m"):

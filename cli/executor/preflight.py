@@ -107,46 +107,35 @@ _RULES = ", not counting changes by rules or by the choice of queries"
 _TIMES = 2.0  # an estimate may be so many times too high
 
 
-def tell_estimate(found: Estimate, output: Path, alone: bool = True) -> None:
-    """One line of how long the replay takes, what it writes, and the memory it needs here; `alone`: on no
-    other machines.
-    """
-    most = "at most " if found.at_most else ""
+def tell_estimate(found: Estimate, output: Path) -> None:
+    """One line of how long the replay takes, what it writes, and the memory it needs here."""
     length = "a replay of unknown length"
     if found.seconds is not None:
-        length = f"{most}{seconds_in_words(max(1.0, found.seconds))} of replay"
-    results = results_in_words(found.whole, _free(output))
-    memory = max(found.reporting, found.replaying if alone else 0.0)
-    needed = f"{size_in_words(memory)} of memory{' beside the server' if alone else ''}"
-    free = f"{size_in_words(linux.available_memory())} free"
-    complain(f"reprise: {length}, {results}, {needed} ({free}){_RULES if found.rough else ''}")
-    if memory > linux.available_memory():
+        length = f"{seconds_in_words(max(1.0, found.seconds))} of replay"
+    size = f"about {size_in_words(found.size)}" if math.isfinite(found.size) else "an unknown amount"
+    available = linux.available_memory()
+    complain(
+        f"reprise: {length}, {size} of results ({size_in_words(free(output))} free), "
+        f"{size_in_words(found.memory)} of memory beside the server ({size_in_words(available)} free)"
+        + (_RULES if found.rough else "")
+    )
+    if found.memory > available:
         complain("reprise: warning: that is more memory than is free; play less, or fewer connections")
 
 
-def results_in_words(size: float, free: float) -> str:
-    """What is written, and what is free for it."""
-    known = f"about {size_in_words(size)}" if math.isfinite(size) else "an unknown amount"
-    return f"{known} of results ({size_in_words(free)} free)"
-
-
-def check_room(found: Estimate, output: Path) -> None:
-    """Refuses what clearly has no room where the results are in the end."""
-    want_room(found, found.whole, _free(output), str(existing(output)))
-
-
-def want_room(found: Estimate, size: float, free: float, place: str) -> None:
-    """An error where `size` bytes are far more than what is free."""
-    if found.rough or not math.isfinite(size) or size <= _TIMES * free:
+def want_room(found: Estimate, there: float, place: str | Path) -> None:
+    """An error where the results are far larger than what is free."""
+    if found.rough or not math.isfinite(found.size) or found.size <= _TIMES * there:
         return
     raise RepriseError(
-        f"no space left for results in {place}: about {size_in_words(size)} are needed, and "
-        f"{size_in_words(free)} are free",
+        f"no space left for results in {place}: about {size_in_words(found.size)} are needed, and "
+        f"{size_in_words(there)} are free",
         "make room, choose another folder with -o, or play less with replay.limit or replay.duration_s",
     )
 
 
-def _free(folder: Path) -> int:
+def free(folder: Path) -> int:
+    """Bytes that are free where a folder is or will be."""
     return shutil.disk_usage(existing(folder)).free
 
 

@@ -19,6 +19,7 @@ from cli.executor import preflight, sandbox
 from cli.executor.executor import Executor
 from cli.executor.machine import LocalMachine
 from cli.executor.outcome import Outcome
+from cli.executor.space import existing
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
 from cli.plan import estimate, planned, privileges
@@ -74,7 +75,7 @@ def carry_out(experiment: Experiment, given: tuple[str, ...], output: Path) -> t
     results, which is there if the run came to its end in order.
     """
     plan, expected = _planned(experiment, given)
-    preflight.check_room(expected, output)
+    preflight.want_room(expected, preflight.free(output), existing(output))
     for warning in plan.warnings:
         complain(f"reprise: warning: {warning}")
     runtime = sandbox.runtime_folder()

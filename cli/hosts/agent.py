@@ -15,7 +15,6 @@ import os
 import platform
 import re
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -30,7 +29,6 @@ from cli import VERSION, linux
 from cli.errors import RepriseError, complain, interrupt_in_order, interrupts_held
 from cli.executor import sandbox
 from cli.executor.machine import LocalMachine
-from cli.executor.space import existing
 from cli.experiment.schema import Experiment
 from cli.hosts import changes, clock, leftovers, source
 from cli.plan import facts as machine
@@ -95,7 +93,6 @@ def hello() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "operator": os.environ.get("SSH_CONNECTION", "").split(" ")[0],
         "interfaces": interfaces(),
-        "free_bytes": shutil.disk_usage(existing(changes.STATE)).free,
         "dns_ports": dns_ports(),
         "servers": {name: kind.version() for name, kind in KINDS.items()},
         "clock": clock.state(),

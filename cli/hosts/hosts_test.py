@@ -19,9 +19,8 @@ from cli import programs
 from cli.errors import RepriseError, UsageError
 from cli.executor import run as local
 from cli.hosts import changes, clock, inputs, leftovers, results, share, source
-from cli.hosts import run as hosts_run
 from cli.hosts.inventory import Placement, Target
-from cli.plan import estimate, network
+from cli.plan import network
 from cli.plan.guards_test import PLAIN, planned
 from cli.plan.placement_test import OFFICE
 
@@ -201,28 +200,6 @@ def test_one_source_has_one_checksum_and_its_archive_is_the_same(tmp_path: Path)
     subprocess.run(["tar", "-C", there, "-xzf", archive], check=True)
     other = subprocess.run(argv, cwd="/", env={"PYTHONPATH": str(there)}, capture_output=True, check=True)
     assert here.stdout == other.stdout == source.checksum().encode() + b"\n"
-
-
-def test_a_host_without_room_for_its_part_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    expected = estimate.of(planned(PLAIN, OFFICE), estimate.Extent(1e6, 60, 40, 200))
-    load, dns = Target("load", {}), Target("dns", {})
-    placement = Placement({"controller": dns, "client1": load, "server": dns})
-    hosts = {"load": {"free_bytes": 1e9}, "dns": {"free_bytes": 3e6}}
-    hosts_run._check_room(expected, placement, hosts, tmp_path)
-    hosts_run._tell_estimate(expected, placement, hosts, tmp_path)
-    told = capsys.readouterr().err.splitlines()
-    assert told[0].startswith("reprise: 1 min 0 s of replay, about 81 MB of results (")
-    assert told[1:] == [
-        "reprise: dns: about 230 kB of results (3.0 MB free)",
-        "reprise: load: about 80 MB of results (1.0 GB free)",
-    ]
-    hosts["load"]["free_bytes"] = 30e6
-    with pytest.raises(
-        RepriseError, match="in /var/lib/reprise of load: about 80 MB are needed, and 30 MB are free"
-    ):
-        hosts_run._check_room(expected, placement, hosts, tmp_path)
 
 
 def test_a_repository_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from cli.executor.executor import Executor
 from cli.executor.machine import Text
 from cli.executor.outcome import Outcome
 from cli.executor.sandbox import STOP
+from cli.executor.space import existing
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
 from cli.hosts import changes, inputs, inventory, share, source
@@ -52,7 +53,6 @@ class Greeting:
     cores: int
     operator: str
     interfaces: dict[_Address, str]
-    free_bytes: int
     dns_ports: list[str]
     clock: dict[str, Any]
     host: dict[str, Any]
@@ -70,11 +70,11 @@ def command_run(options: argparse.Namespace) -> int:
         there = inputs.carry(experiment, placement)
         plan, expected = _plan(experiment, there, placement, agents, hosts, run)
         plan = dataclasses.replace(plan, given=given)
-        _check_room(expected, placement, hosts, options.output)
+        preflight.want_room(expected, preflight.free(options.output), existing(options.output))
         for warning in plan.warnings:
             complain(f"reprise: warning: {warning}")
         folder = local.make_folder(options.output, plan.run)
-        _tell_estimate(expected, placement, hosts, options.output)
+        preflight.tell_estimate(expected, options.output)
         machines = _prepared(plan, placement, agents, folder.partial)
         outcome = local.named(
             _carried_out(plan, placement, machines, folder.partial),
@@ -171,22 +171,7 @@ def _plan(
     ours = plans.make(experiment, facts, management)
     extent = preflight.check_values(ours)  # which is done here, with our files
     plan = dataclasses.replace(plans.make(there, facts, management), experiment=experiment)
-    return plan, estimate.of(ours, extent)
-
-
-def _check_room(expected: Estimate, placement: Placement, hosts: Mapping[str, Any], output: Path) -> None:
-    """Each machine holds its part until all of them are here."""
-    preflight.check_room(expected, output)
-    for name, target in placement.machines().items():
-        needed = expected.on(placement.hosts_of(target))
-        preflight.want_room(expected, needed, hosts[name]["free_bytes"], f"{changes.STATE} of {name}")
-
-
-def _tell_estimate(expected: Estimate, placement: Placement, hosts: Mapping[str, Any], output: Path) -> None:
-    preflight.tell_estimate(expected, output, alone=False)
-    for name, target in placement.machines().items():
-        part, free = expected.on(placement.hosts_of(target)), hosts[name]["free_bytes"]
-        complain(f"reprise: {name}: {preflight.results_in_words(part, free)}")
+    return plan, estimate.of(ours, extent, alone=False)
 
 
 def _check_sources(experiment: Experiment, hosts: Mapping[str, Any]) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from cli.experiment.schema import Experiment, Generate, Mutate, Replay, Sample, Server, Topology
+from cli.experiment.schema import Experiment, Generate, Mutate, Replay, Sample, Server
 from cli.plan import estimate
 from cli.plan.estimate import Estimate, Extent
 from cli.plan.plan import make
 from cli.plan.plan_test import FACTS, ZONED
 
-MINUTE = Extent(60_000, 60.0, 40, 200)  # 1000 queries a second
+MINUTE = Extent(60_000, 60.0)  # 1000 queries a second
 
 
 def of(extent: Extent | None = MINUTE, experiment: Experiment = ZONED, **replay: Any) -> Estimate:
@@ -38,23 +38,22 @@ def of(extent: Extent | None = MINUTE, experiment: Experiment = ZONED, **replay:
 )
 def test_length_and_queries(replay: dict[str, Any], queries: float, seconds: float | None) -> None:
     found = of(**replay)
-    assert found.queries == pytest.approx(queries)
+    assert found.size == pytest.approx(1.4e6 + 80 * queries)
     assert found.seconds == (None if seconds is None else pytest.approx(seconds))
-    assert found.at_most == ("fast" in replay)
 
 
 def test_what_is_generated_is_as_long_as_it_is_told() -> None:
     generated = Experiment(name="x", server=Server(zone="/z"), generate=Generate(name="a."))
     assert of(None, generated, rate=100.0, limit=1_000).seconds == 10
-    assert of(None, generated, rate=100.0, duration_s=3.0).queries == 300
+    assert of(None, generated, rate=100.0, duration_s=3.0).size == 1.4e6 + 80 * 300
 
 
 def test_without_a_look_at_the_trace_nothing_is_known() -> None:
     found = of(None)
     assert found.seconds is None
-    assert found.whole == math.inf
+    assert found.size == math.inf
     assert of(None, duration_s=5.0).seconds == 5
-    assert estimate.read({"queries": "0", "span_s": "0", "query_bytes": "0", "response_bytes": "0"}) is None
+    assert estimate.read({"queries": "0", "span_s": "0"}) is None
     assert estimate.read({"left_s": "unknown"}) is None
 
 
@@ -65,15 +64,18 @@ def test_the_part_of_a_synthesized_trace_that_is_played_is_not_known(replay: dic
     assert not of(**replay).rough
 
 
-def test_each_host_writes_its_part() -> None:
-    two = dataclasses.replace(ZONED, topology=Topology(clients=2), sample=Sample(capture=True))
-    plain, kept = of(experiment=two), of(experiment=two, answers=True)
-    records = 60_000 * 80 / 2
-    assert plain.on(["client1"]) == pytest.approx(records, rel=0.1)
-    assert plain.on(["client1", "client2"]) == pytest.approx(2 * records, rel=0.1)
-    assert kept.on(["client1"]) == pytest.approx(30_000 * (80 + 36 + 240), rel=0.1)
-    assert plain.on(["server"]) == pytest.approx(60_000 * (116 + 240), rel=0.1)
-    assert plain.whole > plain.on(["client1", "client2", "server", "controller"])
+def test_answers_and_captures_hold_messages() -> None:
+    both = dataclasses.replace(ZONED, sample=Sample(capture=True))
+    assert of(answers=True).size - of().size == 60_000 * 400
+    assert of(experiment=both, answers=True).size - of().size == 2 * 60_000 * 400
+
+
+def test_memory_is_that_of_the_replay_or_of_the_report() -> None:
+    """Two queriers; where the hosts are others, only the report is made here."""
+    plan = make(ZONED, FACTS)
+    assert estimate.of(plan, MINUTE).memory == 140e6 + 2 * 35e6
+    assert estimate.of(plan, MINUTE, alone=False).memory == 110e6 + 7 * 60_000
+    assert of(loop=1_000).memory == 110e6 + 7 * 60_000_000
 
 
 def test_rules_make_it_rough_and_the_changed_trace_is_kept() -> None:
@@ -81,4 +83,4 @@ def test_rules_make_it_rough_and_the_changed_trace_is_kept() -> None:
     found = of(experiment=changed)
     assert found.rough
     assert not of().rough
-    assert found.on(["controller"]) > of().on(["controller"]) + 60_000 * 40
+    assert found.size == of().size + 60_000 * 90

@@ -3,7 +3,6 @@
 
 #include "core/base/clock.hh"
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,26 +12,24 @@ namespace reprise::trace {
 /// Of a whole trace, or of the part that is wanted. Zeros stand for what is not known.
 struct Extent {
     double queries = 0;
-    double span_s = 0;         ///< from the first query to the last
-    double query_bytes = 0;    ///< mean size of the messages
-    double response_bytes = 0; ///< the same of the responses that the trace holds
+    double span_s = 0; ///< from the first query to the last
 
     /// One line of key=value, for whoever started the program.
     [[nodiscard]] std::string line() const;
 };
 
-/// The messages at the beginning, and where in the file they were.
+/// The queries at the beginning, and where in the file they were.
 class Sample {
 public:
     static constexpr std::uint64_t kEnough = 100'000; ///< messages, a tenth of a second's reading
 
     /// `share_read`: as Feed says, behind the query.
-    void add_query(Nanoseconds time, size_t bytes, double share_read);
-    void add_response(size_t bytes);
+    void add(Nanoseconds time, double share_read);
 
     [[nodiscard]] bool any() const { return queries_ > 0; }
 
-    [[nodiscard]] bool enough() const { return queries_ + responses_ >= kEnough; }
+    /// Whether the file is to be read further, once so many messages were.
+    [[nodiscard]] bool wants_more(std::uint64_t read) const { return !any() || read < kEnough; }
 
     /// No query follows.
     void end() { ended_ = true; }
@@ -42,12 +39,7 @@ public:
     [[nodiscard]] Extent extent(std::optional<Nanoseconds> until = std::nullopt) const;
 
 private:
-    [[nodiscard]] double growth(std::optional<Nanoseconds> until) const;
-
     std::uint64_t queries_ = 0;
-    std::uint64_t responses_ = 0;
-    double query_bytes_ = 0; ///< sums
-    double response_bytes_ = 0;
     Nanoseconds first_ = 0;
     Nanoseconds last_ = 0; ///< the latest
     double first_share_ = 0;

@@ -3,27 +3,22 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdint>
-
 namespace reprise::trace {
 namespace {
 
-/// Ten queries a second apart with 40 bytes each, from a file of which each is a hundredth.
+/// Ten queries a second apart, from a file of which each is a hundredth.
 Sample ten(double from = 0) {
     Sample sample;
     for (int number = 0; number < 10; ++number) {
-        sample.add_query(1'000 * kSecond + number * kSecond, 40, from + 0.01 * number);
+        sample.add(1'000 * kSecond + number * kSecond, from + 0.01 * number);
     }
     return sample;
 }
 
 TEST(Extent, OfAWholeTraceIsWhatWasSeen) {
     Sample sample = ten();
-    sample.add_response(500);
-    sample.add_response(700);
     sample.end();
-    EXPECT_EQ(sample.extent().line(),
-              "extent queries=10 span_s=9.000 query_bytes=40 response_bytes=600");
+    EXPECT_EQ(sample.extent().line(), "extent queries=10 span_s=9.000");
 }
 
 TEST(Extent, WhatFollowsIsLikeTheBeginning) {
@@ -41,21 +36,18 @@ TEST(Extent, OnlyThePartThatIsWantedCounts) {
 
 TEST(Extent, IsUnknownWhereTheSizeOfTheFileIs) {
     Sample sample;
-    sample.add_query(0, 40, 0);
-    sample.add_query(kSecond, 40, 0);
-    EXPECT_EQ(sample.extent().line(),
-              "extent queries=0 span_s=0.000 query_bytes=40 response_bytes=0");
+    sample.add(0, 0);
+    sample.add(kSecond, 0);
+    EXPECT_EQ(sample.extent().line(), "extent queries=0 span_s=0.000");
     EXPECT_EQ(Sample().extent().queries, 0);
 }
 
-TEST(Extent, SomeMessagesAreEnough) {
+TEST(Extent, SomeMessagesAreEnoughOnceAQueryIsAmongThem) {
     Sample sample;
-    for (std::uint64_t number = 1; number < Sample::kEnough; ++number) {
-        sample.add_response(100);
-    }
-    EXPECT_FALSE(sample.enough());
-    sample.add_query(0, 40, 0.1);
-    EXPECT_TRUE(sample.enough());
+    EXPECT_TRUE(sample.wants_more(Sample::kEnough));
+    sample.add(0, 0.1);
+    EXPECT_TRUE(sample.wants_more(Sample::kEnough - 1));
+    EXPECT_FALSE(sample.wants_more(Sample::kEnough));
 }
 
 } // namespace
