@@ -37,7 +37,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -58,8 +57,8 @@ namespace {
 
 using namespace querier::testing; // NOLINT(google-build-using-namespace): the same vocabulary
 
-constexpr Nanoseconds kAfterwards = 20 * kSecond; ///< for the others to end
-constexpr std::uint64_t kMostQueries = 16'000;    ///< that the reader takes without being asked
+constexpr Nanoseconds kAfterward = 20 * kSecond; ///< for the others to end
+constexpr std::uint64_t kMostQueries = 16'000;   ///< that the reader takes without being asked
 
 /// The log's lines go to the transcript, with the name of who says them.
 class LogSink final : public spdlog::sinks::base_sink<std::mutex> {
@@ -121,34 +120,28 @@ public:
     Player(const Player&) = delete;
     Player& operator=(const Player&) = delete;
 
-    void carry_out(const std::string& line) {
-        Words words = words_of(line);
-        const std::string word = take(words);
-        if (word == "option") {
-            const std::string name = take(words);
-            set(options_.replay, name.find('.') == std::string::npos ? "replay." + name : name,
-                take(words));
-        } else if (word == "client") {
-            add_client(words);
-        } else if (word == "road") {
-            const std::string time = take_after(words, "rtt", "");
-            road(words).set_round_trip(duration(time));
-        } else if (word == "server") {
-            rules_.add(rule_of(words));
-        } else if (word == "queries") {
-            add_queries(words);
-        } else if (word == "show") {
-            shown_.insert(take(words));
-        } else if (word == "at") {
-            const Nanoseconds time = duration(take(words));
-            timeline_.in(time, [this, words] { happen(words); });
-            return;
-        } else {
-            throw Error(fmt::format("{} is not known", word));
-        }
-        if (!words.empty()) {
-            throw Error(fmt::format("{} is not expected here", words.front()));
-        }
+    Verbs verbs() {
+        return {
+            {"option",
+             [this](Words& words) {
+                 const std::string key = take_key(words);
+                 set(options_.replay, key, take(words));
+             }},
+            {"client", [this](Words& words) { add_client(words); }},
+            {"road",
+             [this](Words& words) {
+                 const std::string time = take_after(words, "rtt", "");
+                 road(words).set_round_trip(duration(time));
+             }},
+            {"server", [this](Words& words) { rules_.add(rule_of(words)); }},
+            {"queries", [this](Words& words) { add_queries(words); }},
+            {"show", [this](Words& words) { shown_.insert(take(words)); }},
+            {"at",
+             [this](Words& words) {
+                 const Nanoseconds time = duration(take(words));
+                 timeline_.in(time, [this, what = std::exchange(words, {})] { happen(what); });
+             }},
+        };
     }
 
     std::vector<std::string> run() {
@@ -305,7 +298,7 @@ private:
                                options_, host, controller::querier_setup(options_, servers), feed)
                                .run();
         hosts_.erase("controller");
-        over_ = timeline_.now() + kAfterwards;
+        over_ = timeline_.now() + kAfterward;
         timeline_.note("controller ends with status {}", status);
     }
 
@@ -433,13 +426,7 @@ private:
 
 std::vector<std::string> play_tree(const Scenario& scenario) {
     Player player;
-    for (const std::string& line : scenario.script) {
-        try {
-            player.carry_out(line);
-        } catch (const std::exception& error) {
-            throw Error(fmt::format("{}: {}", line, error.what()));
-        }
-    }
+    carry_out(scenario, player.verbs());
     return player.run();
 }
 

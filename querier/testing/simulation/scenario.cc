@@ -27,7 +27,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
-#include <exception>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -54,39 +53,33 @@ public:
         query_.results = folder_.path();
     }
 
-    void carry_out(const std::string& line) {
-        Words words = words_of(line);
-        const std::string word = take(words);
-        if (word == "option") {
-            const std::string name = take(words);
-            set(name.find('.') == std::string::npos ? "replay." + name : name, take(words));
-        } else if (word == "rtt") {
-            network_.set_round_trip(duration(take(words)));
-        } else if (word == "descriptors") {
-            host_.descriptors = number(take(words));
-        } else if (word == "prefix") {
-            const std::string prefix = take(words);
-            query_.prefixes.push_back(parsed(Prefix::parse_network(prefix), prefix));
-        } else if (word == "lead") {
-            timeline_.begin(duration(take(words)));
-        } else if (word == "ahead") {
-            ahead_ = duration(take(words));
-        } else if (word == "show-credit") {
-            parent_.show_credit();
-        } else if (word == "server") {
-            rules_.add(rule_of(words));
-        } else if (word == "query" || word == "close") {
-            add_query(words, word == "close");
-        } else if (word == "at") {
-            const Nanoseconds time = kStart + duration(take(words));
-            timeline_.in(time - timeline_.now(), [this, words] { happen(words); });
-            return;
-        } else {
-            throw Error(fmt::format("{} is not known", word));
-        }
-        if (!words.empty()) {
-            throw Error(fmt::format("{} is not expected here", words.front()));
-        }
+    Verbs verbs() {
+        return {
+            {"option",
+             [this](Words& words) {
+                 const std::string key = take_key(words);
+                 set(key, take(words));
+             }},
+            {"rtt", [this](Words& words) { network_.set_round_trip(duration(take(words))); }},
+            {"descriptors", [this](Words& words) { host_.descriptors = number(take(words)); }},
+            {"prefix",
+             [this](Words& words) {
+                 const std::string prefix = take(words);
+                 query_.prefixes.push_back(parsed(Prefix::parse_network(prefix), prefix));
+             }},
+            {"lead", [this](Words& words) { timeline_.begin(duration(take(words))); }},
+            {"ahead", [this](Words& words) { ahead_ = duration(take(words)); }},
+            {"show-credit", [this](Words&) { parent_.show_credit(); }},
+            {"server", [this](Words& words) { rules_.add(rule_of(words)); }},
+            {"query", [this](Words& words) { add_query(words, false); }},
+            {"close", [this](Words& words) { add_query(words, true); }},
+            {"at",
+             [this](Words& words) {
+                 const Nanoseconds time = kStart + duration(take(words));
+                 timeline_.in(time - timeline_.now(),
+                              [this, what = std::exchange(words, {})] { happen(what); });
+             }},
+        };
     }
 
     std::vector<std::string> run() {
@@ -231,13 +224,7 @@ private:
 
 std::vector<std::string> play(const Scenario& scenario) {
     Player player;
-    for (const std::string& line : scenario.script) {
-        try {
-            player.carry_out(line);
-        } catch (const std::exception& error) {
-            throw Error(fmt::format("{}: {}", line, error.what()));
-        }
-    }
+    carry_out(scenario, player.verbs());
     return player.run();
 }
 

@@ -13,6 +13,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -50,11 +51,35 @@ bool says_nothing(const std::string& line) {
     return first == std::string::npos || line[first] == '#';
 }
 
+void carry_out_line(const std::string& line, const Verbs& verbs) {
+    std::istringstream in(line);
+    Words words(std::istream_iterator<std::string>(in), {});
+    const std::string word = take(words);
+    const auto verb = verbs.find(word);
+    if (verb == verbs.end()) {
+        throw Error(fmt::format("{} is not known", word));
+    }
+    verb->second(words);
+    if (!words.empty()) {
+        throw Error(fmt::format("{} is not expected here", words.front()));
+    }
+}
+
 } // namespace
 
-Words words_of(const std::string& line) {
-    std::istringstream in(line);
-    return {std::istream_iterator<std::string>(in), {}};
+void carry_out(const Scenario& scenario, const Verbs& verbs) {
+    for (const std::string& line : scenario.script) {
+        try {
+            carry_out_line(line, verbs);
+        } catch (const std::exception& error) {
+            throw Error(fmt::format("{}: {}", line, error.what()));
+        }
+    }
+}
+
+std::string take_key(Words& words) {
+    const std::string name = take(words);
+    return name.find('.') == std::string::npos ? "replay." + name : name;
 }
 
 std::string take(Words& words) {

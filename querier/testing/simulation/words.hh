@@ -4,10 +4,13 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/wire/query.hh"
+#include "querier/testing/simulation/scenario.hh"
 #include "querier/testing/simulation/server.hh"
 
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,13 +19,20 @@ namespace reprise::querier::testing {
 
 using Words = std::deque<std::string>;
 
-Words words_of(const std::string& line);
+/// By the first word of a line, what takes the others.
+using Verbs = std::map<std::string, std::function<void(Words&)>>;
+
+/// Carries out a script. Throws Error naming the line that is wrong.
+void carry_out(const Scenario& scenario, const Verbs& verbs);
 
 /// The first, which is taken off.
 std::string take(Words& words);
 
 /// The word behind `key`, which may stand anywhere.
 std::string take_after(Words& words, std::string_view key, const std::string& otherwise);
+
+/// The key of a setting; where it names no table it is one of the replay's.
+std::string take_key(Words& words);
 
 /// What was read, which must have been well formed.
 template <typename T> T parsed(std::optional<T> value, const std::string& text) {
