@@ -106,23 +106,6 @@ def test_what_a_firewall_drops_on_arrival_makes_a_run_unclean(desk: Path, proces
     assert "packets came and were not delivered (Ip" in ended.line()
 
 
-def test_a_controller_that_stood_still_loses_no_query_from_the_table(desk: Path) -> None:
-    synth(desk / "long.pcap", "--queries", "8000", "--rate", "200", "--clients", "20")
-    with started(desk, "run", "good.toml", "--set", "trace=long.pcap") as running:
-        running.reaches(ANSWERED)
-        (controller,) = running.offspring("reprise-controller")
-        (distributor,) = running.offspring("reprise-querier distribute")
-        os.kill(controller, signal.SIGSTOP)
-        wait_for(lambda: not Path(f"/proc/{distributor}").exists(), "the end of the distributor")
-        os.kill(controller, signal.SIGCONT)
-        ended = running.end()
-    assert "the controller stood still for" in ended.line()
-    summary = ended.summary()
-    assert summary["queries"]["lost"] == 0
-    assert not re.search(r"^lost ", ended.output, re.MULTILINE)
-    assert not any("known end" in reason for reason in summary["unclean_because"])
-
-
 def test_refused_realtime_is_a_warning(bed: Bed, tmp_path: Path) -> None:
     """In the records, and so in the table and the report."""
     trace = synth(tmp_path / "few.pcap", "--queries", "50", "--rate", "200", "--clients", "20")

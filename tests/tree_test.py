@@ -5,18 +5,14 @@ What only needs time and messages is played in tests/scenario/tree.
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cli.plan import certificates, network
-from report.rqfile import Status
-from tests.bed import PORT, Bed, accounted, has_ended, progress, synth, wait_for, wait_for_answers
-from tests.small_disk import fill, small_disk, thin_disk
+from tests.bed import PORT, Bed, accounted, synth, wait_for
+from tests.small_disk import fill, thin_disk
 
 pytestmark = pytest.mark.netns
 
@@ -28,13 +24,6 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """4 s of 500 q/s from 300 clients, some by TCP and IPv6."""
     options = ("--rate", "500", "--duration", "4", "--clients", "300", "--tcp-share", "0.1", "--seed", "7")
     return synth(tmp_path_factory.mktemp("trace") / "short.pcap", *options)
-
-
-@pytest.fixture(scope="module")
-def long_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """60 s of 200 q/s, to be cut short by a fault."""
-    options = ("--rate", "200", "--duration", "60", "--clients", "300", "--seed", "7")
-    return synth(tmp_path_factory.mktemp("trace") / "long.pcap", *options)
 
 
 def test_one_host_answers_everything(bed: Bed, trace: Path) -> None:
@@ -90,88 +79,6 @@ def test_a_distributor_feeds_another(bed: Bed, trace: Path) -> None:
     assert account["children"][0]["queriers"] == 2
 
 
-def test_a_killed_querier_loses_only_its_queries(bed: Bed, trace: Path) -> None:
-    bed.start_server()
-    distributor = bed.start_distributor(1)
-    controller = bed.start_controller(trace)
-    wait_for_answers(controller)
-    os.kill(bed.queriers(distributor)[0], signal.SIGKILL)
-    assert controller.wait() == 1
-    account = bed.account()
-    assert account["queries"]["lost"] > 0
-    assert account["queries"]["answered"] > 0
-    assert accounted(account["queries"]) == account["queries"]["read"]
-    assert any("killed by signal 9" in reason for reason in account["because"])
-    assert distributor.wait() == 1
-
-
-def test_a_killed_distributor_is_a_lost_host(bed: Bed, trace: Path) -> None:
-    bed.start_server()
-    first = bed.start_distributor(1, queriers=1)
-    bed.start_distributor(2, queriers=1)
-    controller = bed.start_controller(trace, clients=(1, 2))
-    wait_for_answers(controller)
-    pids = bed.queriers(first)
-    first.send(signal.SIGKILL)
-    assert controller.wait() == 1
-    account = bed.account()
-    assert account["queries"]["lost"] > 0
-    assert accounted(account["queries"]) == account["queries"]["read"]
-    assert any("client1" in reason and "lost" in reason for reason in account["because"])
-    # its querier noticed, flushed and went
-    wait_for(lambda: all(map(has_ended, pids)), "querier gone")
-    files = {file.path.name: file for file in bed.records()}
-    orphan = files["queries-client1-0.rq"]
-    assert orphan.problem is None, orphan.problem
-    assert len(orphan.records) > 0
-
-
-def test_a_killed_controller_stops_the_queriers_with_whole_files(bed: Bed, long_trace: Path) -> None:
-    bed.start_server()
-    distributor = bed.start_distributor(1)
-    controller = bed.start_controller(long_trace)
-    wait_for_answers(controller)
-    controller.send(signal.SIGKILL)
-    died = time.monotonic()
-    assert distributor.wait(limit_s=20) == 1
-    assert time.monotonic() - died < 10  # 2 s promised; the bound leaves room for a loaded machine
-    assert "parent lost" in distributor.text()
-    for file in bed.records():
-        assert file.problem is None
-        assert len(file.records) > 0
-        assert not file.statistics["clean"]
-
-
-def test_a_stopped_server_times_out_and_late_answers_are_counted(bed: Bed, long_trace: Path) -> None:
-    server = bed.start_server()
-    bed.start_distributor(1)
-    controller = bed.start_controller(long_trace, extra=("--timeout-s", "1"))
-    wait_for_answers(controller)
-    group = [server.pid, *bed.queriers(server)]
-    group += [pid for one in group[1:] for pid in _children(one)]
-    for pid in group:
-        os.kill(pid, signal.SIGSTOP)
-    wait_for(lambda: progress(controller)["timed_out"] > 0, "timeouts")
-    before = progress(controller)["answered"]
-    for pid in group:
-        os.kill(pid, signal.SIGCONT)
-    wait_for(
-        lambda: progress(controller)["answered"] > before, "answers in time, which come behind the late ones"
-    )
-    controller.send(signal.SIGINT)
-    assert controller.wait() == 1, controller.text()
-    queries = bed.account()["queries"]
-    assert queries["timed_out"] > 0
-    assert queries["late"] > 0
-    assert accounted(queries) == queries["read"]
-    statuses = np.concatenate([np.asarray(file.records["status"]) for file in bed.records()])
-    assert int((statuses == Status.TIMED_OUT).sum()) == queries["timed_out"]
-
-
-def _children(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 def test_strangers_are_refused(bed: Bed, trace: Path) -> None:
     distributor = bed.start_distributor(1)
     certificates.write(bed.folder / "other", {"client1": network.control_address(1)})
@@ -195,18 +102,6 @@ def test_a_port_in_use_is_a_clear_error(bed: Bed) -> None:
     second = bed.start_distributor(1, results=bed.folder)
     assert second.wait() == 1
     assert "is the port in use" in second.text()
-
-
-def test_a_full_disk_stops_the_run_in_order(bed: Bed, long_trace: Path) -> None:
-    with small_disk(bed.folder / "small", "64k") as small:
-        bed.start_server()
-        distributor = bed.start_distributor(1, results=small)
-        (small / "ballast").write_bytes(bytes(40_000))
-        controller = bed.start_controller(long_trace, extra=("--answers",))
-        assert controller.wait() == 1
-        assert "No space left on device" in controller.text()
-        assert accounted(bed.account()["queries"]) == bed.account()["queries"]["read"]
-        distributor.wait()
 
 
 def test_a_disk_that_fails_at_the_end_makes_the_run_unclean(bed: Bed, trace: Path) -> None:
