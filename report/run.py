@@ -131,6 +131,14 @@ def as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def as_json(path: Path) -> Json:
+    """A file of JSON; empty where it cannot be read."""
+    try:
+        return as_dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
 def open_run(folder: Path) -> Run:
     """Raises ReportError where the folder is none, holds nothing of a run, or is of an unknown schema."""
     if not folder.is_dir():

@@ -30,7 +30,7 @@ from cli.plan.planned import Management, Plan
 from report import whole_file
 from report.errors import ReportError
 from report.rows import rows_of
-from report.run import as_dict
+from report.run import as_dict, as_json
 from report.tables import table as as_table
 
 PARTIAL = ".partial"
@@ -187,14 +187,14 @@ def finish(folder: Folder, status: int) -> int:
     """Report and final name for a run that ended in order; otherwise the folder stays partial, or goes if
     there are no records in it.
     """
-    found = _read_json(folder.partial / "manifest.json")
+    found = as_json(folder.partial / "manifest.json")
     if not has_records(folder.partial):
         if not print_error(found):
             _say_killed(status, "nothing had been replayed, run it again")
-        if found is None or folder.partial.name not in str(found.get("hint")):  # which names a log there
+        if folder.partial.name not in str(found.get("hint")):  # which names a log there
             shutil.rmtree(folder.partial, ignore_errors=True)
         return EXIT_FAILED
-    if found is None:
+    if not found:
         _say_killed(status, _again(folder.partial))
         return EXIT_FAILED
     trouble = _report_trouble(folder.partial)
@@ -202,7 +202,7 @@ def finish(folder: Folder, status: int) -> int:
         complain(RepriseError(str(found.get("error") or trouble), _again(folder.partial)).line())
         return EXIT_FAILED
     folder.partial.rename(folder.final)
-    summary = _read_json(folder.final / "summary.json") or {}
+    summary = as_json(folder.final / "summary.json")
     if found.get("error"):
         complain(_headline(found, summary, folder).line())
     if summary:
@@ -293,9 +293,9 @@ def _headline(found: dict[str, Any], summary: dict[str, Any], folder: Folder) ->
     return RepriseError(f"the run is not clean: {first}", hint)
 
 
-def print_error(found: dict[str, Any] | None) -> bool:
+def print_error(found: dict[str, Any]) -> bool:
     """The one error line of a run without a report; false where its manifest has none."""
-    if found is None or not found.get("error"):
+    if not found.get("error"):
         return False
     complain(RepriseError(str(found["error"]), str(found.get("hint") or "")).line())
     return True
@@ -319,14 +319,6 @@ def _give_plots_a_cache() -> None:
     home = Path(os.environ.get("HOME", "/nonexistent"))
     if not os.access(home, os.W_OK):
         os.environ.setdefault("MPLCONFIGDIR", str(sandbox.runtime_folder().parent / "matplotlib"))
-
-
-def _read_json(path: Path) -> dict[str, Any] | None:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def table(summary: dict[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from report import series, statistics
 from report.errors import ReportError
 from report.papers import measured
 from report.papers.book import FULL, QUICK, Row, Study, published
-from report.run import Json, as_dict, as_list
+from report.run import Json, as_dict, as_json, as_list
 from report.tables import number
 
 FILE = "study.json"  # beside series.json
@@ -91,7 +90,7 @@ class Judged:
 def newest(study: Study, parent: Path) -> Path | None:
     """The latest folder that the study has made there."""
     made = [
-        one.parent for one in parent.glob(f"{study.name}-*/{FILE}") if _read(one).get("study") == study.name
+        one.parent for one in parent.glob(f"{study.name}-*/{FILE}") if as_json(one).get("study") == study.name
     ]
     return max(made, key=lambda one: one.name, default=None)
 
@@ -101,12 +100,12 @@ def read(study: Study, parent: Path) -> Found:
     folder = newest(study, parent)
     if folder is None:
         return Found(study, labels=tuple(study.traces or study.labels(QUICK)))
-    told = _read(folder / FILE)
+    told = as_json(folder / FILE)
     if study.traces:
-        runs = {one.stem: [_read(one)] for one in sorted(folder.glob("*.json")) if one.name != FILE}
+        runs = {one.stem: [as_json(one)] for one in sorted(folder.glob("*.json")) if one.name != FILE}
         labels = dict.fromkeys((*study.traces, *runs))
         return Found(study, folder, told, tuple(labels), {}, runs)
-    made = _read(folder / series.FILE)
+    made = as_json(folder / series.FILE)
     variants = as_list(made.get("variants"))
     labels_of = study.labels(str(told.get("profile")), bool(told.get("real")))
     names = labels_of if len(labels_of) == len(variants) else series.labels(variants)
@@ -131,13 +130,6 @@ def read(study: Study, parent: Path) -> Found:
     return Found(
         study, folder, told, tuple(names), dict(zip(names, variants, strict=True)), runs, tuple(unclean)
     )
-
-
-def _read(path: Path) -> Json:
-    try:
-        return as_dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        return {}
 
 
 def judge(found: Found) -> list[Judged]:

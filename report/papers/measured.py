@@ -15,7 +15,7 @@ from report.errors import ReportError
 from report.papers import arrivals
 from report.records import NEVER, Window, windows
 from report.rqfile import MARK_OPENED
-from report.run import Json, Run, as_dict, open_run
+from report.run import Json, Run, as_dict, as_json, open_run
 from report.server import Series
 from report.summary import Measured, measure
 
@@ -29,19 +29,12 @@ Values = NDArray[np.float64]
 
 def figures_of(folder: Path) -> Json:
     """Those of summary.json and papers.json together. Raises ReportError where the run has no summary."""
-    summary, known = series.summary_of(folder), _read(folder / FILE)
+    summary, known = series.summary_of(folder), as_json(folder / FILE)
     if known.get("schema") != _SCHEMA:
         known = of(measure(open_run(folder)), summary)
         if "problem" not in known["arrival"]:
             whole_file.write(folder / FILE, json.dumps(known) + "\n")
     return {**summary, **known}
-
-
-def _read(path: Path) -> Json:
-    try:
-        return as_dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        return {}
 
 
 def of(measured: Measured, summary: Json) -> Json:
