@@ -152,6 +152,12 @@ def discard(descriptor: int) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
+def last_line(text: str | bytes) -> str:
+    """The last line with any text, fit for a message; "" where there is none."""
+    whole = text if isinstance(text, str) else text.decode("utf-8", "replace")
+    return next((one_line(line) for line in reversed(whole.split("\n")) if line.strip()), "")
+
+
 def one_line(text: str, limit: int = 400) -> str:
     """Text from elsewhere (a log, a tool) made fit for a one-line message."""
     flat = printable(" ".join(text.split()))

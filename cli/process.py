@@ -18,7 +18,7 @@ from resource import struct_rusage
 from typing import Self
 
 from cli import linux, programs
-from cli.errors import RepriseError, interrupts_held, one_line
+from cli.errors import RepriseError, interrupts_held, last_line
 
 _TICK_S = 0.02
 _END_S = 60.0
@@ -99,8 +99,7 @@ class Process:
 
     def last_line(self) -> str:
         """The last line of that with any text, fit for a message."""
-        lines = self.text().split("\n")
-        return next((one_line(line) for line in reversed(lines) if line.strip()), "no message")
+        return last_line(self.text()) or "no message"
 
     def until(self, text: str, limit_s: float = _END_S, reason: str = "") -> Self:
         """Waits for a text in what it writes; it is an error when it ends without it, or says it too late.

@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from cli.errors import RepriseError
-from cli.executor import processes
+from cli.errors import RepriseError, last_line
+from cli.executor.words import tail
 from cli.process import Process
 
 _PATIENCE_S = 120.0  # for one command: ten thousand addresses are added in one
@@ -39,7 +39,7 @@ def _reason(program: str, log: Path) -> str:
     if program == "nft":
         lines = (line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines())
         return next(filter(None, lines), "")
-    return processes.last_line(log)
+    return last_line(tail(log))
 
 
 def _shown(argv: Sequence[str], log: Path) -> str:

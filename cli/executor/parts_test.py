@@ -19,10 +19,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from cli import linux, programs, progress
-from cli.errors import RepriseError
+from cli.errors import RepriseError, last_line
 from cli.executor import hoststeps, netns, ready, sockdiag, workers
-from cli.executor.processes import Child, last_line
-from cli.executor.words import ended, in_terms
+from cli.executor.processes import Child
+from cli.executor.words import ended, in_terms, tail
 from cli.experiment.schema import Server
 from cli.plan import certificates
 from cli.plan import network as networks
@@ -199,9 +199,9 @@ def test_a_step_that_is_interrupted_leaves_no_tool(tmp_path: Path) -> None:
 
 def test_last_lines_and_exits(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    assert last_line(log) == ""
+    assert last_line(tail(log)) == ""
     log.write_text("a\nlast words \n\n", encoding="utf-8")
-    assert last_line(log) == "last words"
+    assert last_line(tail(log)) == "last words"
     assert linux.describe_exit(3) == "exit status 3"
     assert linux.describe_exit(-9) == "signal SIGKILL"
 

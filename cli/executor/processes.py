@@ -102,14 +102,3 @@ def named(name: str) -> list[int]:
         if os.path.basename(program) == name.encode():  # noqa: PTH119
             found.append(int(path.parent.name))
     return found
-
-
-def last_line(log: Path, limit: int = 16_384) -> str:
-    """The last line with text of a log, "" when there is none."""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - limit))
-            lines = [line for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    except OSError:
-        return ""
-    return lines[-1].strip() if lines else ""

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cli import linux
-from cli.errors import read_told
-from cli.executor.processes import Child, last_line
+from cli.errors import last_line, read_told
+from cli.executor.processes import Child
 from cli.plan.planned import Process, Step, Terms
 
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
@@ -18,12 +18,12 @@ _TAIL = 16_384
 
 def ended(what: Step | Process, log: Path) -> tuple[str, str]:
     """What ended a program and how to fix it, in its own words; both empty where it said nothing."""
-    return told(log) or (_reason(what.reason, log) or last_line(log), "")
+    return told(log) or (_reason(what.reason, log) or last_line(tail(log)), "")
 
 
 def told(log: Path) -> tuple[str, str] | None:
     """What one of our own programs told whoever started it at its end."""
-    return read_told(_tail(log))
+    return read_told(tail(log))
 
 
 def end_of(child: Child) -> str:
@@ -57,7 +57,8 @@ def _reason(pattern: str, log: Path) -> str:
     return found[0].strip() if found else ""
 
 
-def _tail(log: Path) -> str:
+def tail(log: Path) -> str:
+    """The end of a log; "" where there is none."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - _TAIL))

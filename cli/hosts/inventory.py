@@ -26,7 +26,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from cli import programs
-from cli.errors import RepriseError, UsageError, one_line, want
+from cli.errors import RepriseError, UsageError, last_line, one_line, want
 from cli.experiment.schema import Experiment
 from cli.plan import hierarchy_network, network
 
@@ -263,12 +263,6 @@ def passed_on(source: list[str], to: list[str], given: bytes = b"", head: bytes 
                 ).returncode
         errors.seek(0)
         return last_line(errors.read()) if status or receiver.returncode else None
-
-
-def last_line(text: bytes) -> str:
-    """The last line that a host printed, as part of a message; "" if it printed nothing."""
-    lines = text.decode("utf-8", "replace").splitlines()
-    return one_line(lines[-1]) if lines else ""
 
 
 class UnreachableError(RepriseError):

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cli.errors import RepriseError, complain, one_line
+from cli.errors import RepriseError, complain, last_line, one_line
 from cli.executor.machine import Said, State, Text
 from cli.executor.processes import Child
 from cli.hosts import changes, share
-from cli.hosts.inventory import MOST_SAID, Target, UnreachableError, checked, last_line, unreachable
+from cli.hosts.inventory import MOST_SAID, Target, UnreachableError, checked, unreachable
 from cli.hosts.results import Results
 from cli.plan import plan as plans
 from cli.plan.planned import RESULTS, RUN, HostStep, Plan

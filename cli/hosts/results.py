@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from cli import locks, run_name
-from cli.errors import RepriseError, telling, want
+from cli.errors import RepriseError, last_line, telling, want
 from cli.executor import run as local
 from cli.executor.machine import Text
 from cli.hosts import changes, files, inventory, share
-from cli.hosts.inventory import Target, last_line, unreachable
+from cli.hosts.inventory import Target, unreachable
 from cli.plan import planned
 from cli.plan.planned import RESULTS
 from report import whole_file

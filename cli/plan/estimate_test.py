@@ -71,9 +71,9 @@ def test_answers_and_captures_hold_messages() -> None:
 
 
 def test_memory_is_that_of_the_replay_or_of_the_report() -> None:
-    """Two queriers; where the hosts are others, only the report is made here."""
+    """Four queriers; where the hosts are others, only the report is made here."""
     plan = make(ZONED, FACTS)
-    assert estimate.of(plan, MINUTE).memory == 140e6 + 2 * 35e6
+    assert estimate.of(plan, MINUTE).memory == 140e6 + 4 * 35e6
     assert estimate.of(plan, MINUTE, alone=False).memory == 110e6 + 7 * 60_000
     assert of(loop=1_000).memory == 110e6 + 7 * 60_000_000
 

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from cli import programs, progress
 from cli.errors import EXIT_FAILED, RepriseError, want, want_choice
-from cli.tools.checking import run, show, together
-from cli.tools.cpp_checks import built, configured
+from cli.tools.checking import built, configured, run, show, together
 
 _SEEDS = programs.ROOT / "tests/fuzz"
 _FINDINGS = programs.ROOT / "build/fuzz/findings"

@@ -77,7 +77,8 @@ def of(options: argparse.Namespace) -> Needs:
     """The needs of a command line, as the command's own parser reads it."""
     command = options.command
     words = {one.split("=")[0] for one in getattr(options, "arguments", ())}  # of another program's options
-    sections, hosts = (), (RUN_PYTHON, HOSTS_PYTHON)
+    sections: tuple[str, ...] = ()
+    hosts = (RUN_PYTHON, HOSTS_PYTHON)
     if programs.INSTALLED and command in SOURCE_COMMANDS:
         return Needs()
     if command == "package" and options.deb:

@@ -19,7 +19,7 @@ from typing import Any
 import dns.exception
 import dns.name
 
-from cli.errors import RepriseError
+from cli.errors import RepriseError, last_line
 from cli.servers import named_lines
 from cli.servers.kinds import KINDS
 from cli.zones import bind_tools
@@ -71,8 +71,8 @@ def refused(folder: Path, entries: Iterable[Entry]) -> list[Refused]:
         done = bind_tools.run(("named-checkconf", "-z", str(config)), folder, Path(made))
     said = list(_blocks(done.stdout.decode("utf-8", "replace").splitlines()))
     if len(said) != len(ordered):
-        last = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()[-1:]
-        raise RepriseError(f"named-checkconf cannot check the zones: {''.join(last)}", "see `reprise doctor`")
+        last = last_line(done.stderr or done.stdout)
+        raise RepriseError(f"named-checkconf cannot check the zones: {last}", "see `reprise doctor`")
     found = (
         _judged(one, number, lines) for number, (one, lines) in enumerate(zip(ordered, said, strict=True))
     )
