@@ -28,15 +28,13 @@ from cli.tools.checking import Found, built, configured, files, git, good, run, 
 _DATA_SKIP = re.compile(  # the reasons to skip that CI accepts: data that are not there, and a container
     r"shared data|\w+_data_test:|kernel threads are not visible in this PID namespace$"
 )
-_JOBS = max(3, os.cpu_count() or 1)  # Python tests, which wait more than they compute
+_AT_ONCE = ("-n", str(max(3, os.cpu_count() or 1)), "--dist", "worksteal")  # Python tests mostly wait
 _RECENT = 20  # commits that are looked at where the main branch itself is checked out
 _MOST = 50  # failures that are named at the end
 _LONGEST = 10  # tests and checks that are named with their times
 _TESTS = "reprise_tests"  # the target of all test programs
 _NICE = ("nice", "-n", "5")  # behind the Python tests; more would starve beside a busy machine's other work
-_PYTEST = (sys.executable, "-m", "pytest", "-q", "-n", str(_JOBS), "--dist", "worksteal")
-_UNIT = re.compile(r"(?<!_test)(?<!_fuzz)\.cc$")
-_OF_TESTS = re.compile(r"(?:^|/)(?:testing/|test_)[a-z_]+\.cc$")
+_OF_TESTS = re.compile(r"(_test|_fuzz|/testing/[a-z_/]+|/test_[a-z_]+)\.cc$")
 _HEADER_OBJECT = re.compile(
     r"^(\S+_verify_interface_header_sets\.dir/\w+_verify_interface_header_sets/(\S+)\.cxx\.o):", re.MULTILINE
 )
@@ -139,8 +137,8 @@ def beside(slow: bool) -> list[Check]:
     """clang-tidy computes while the Python tests, also those with real namespaces, mostly wait; it is niced,
     so it does not disturb them. pyproject.toml leaves out slow ones.
     """
-    pytest = partial(_pytest, ("-m", "") if slow else ())
-    return [Check("pytest", pytest), Check("clang-tidy", partial(_clang_tidy, slow))]
+    words = (*(("-m", "") if slow else ()), *_AT_ONCE)
+    return [Check("pytest", partial(_pytest, words)), Check("clang-tidy", partial(_clang_tidy, slow))]
 
 
 def changed_checks() -> list[Check]:
@@ -186,7 +184,8 @@ def release() -> Found:
 
 def _pytest(words: Sequence[str]) -> Found:
     found = release()
-    return found if found.failed else tested("pytest", *_PYTEST, *words, report="--junit-xml")
+    argv = (sys.executable, "-m", "pytest", "-q", *words)
+    return found if found.failed else tested("pytest", *argv, report="--junit-xml")
 
 
 # --- clang-tidy -------------------------------------------------------------------------------------------
@@ -227,11 +226,11 @@ def _clang_tidy(slow: bool) -> Found:
         return Found(failed=(name,))
     commands = json.loads((folder / "compile_commands.json").read_text(encoding="utf-8"))
     units = {os.path.relpath(one["file"], programs.ROOT) for one in commands}
-    ours = {one for one in units if _UNIT.search(one) and not _OF_TESTS.search(one)}
-    targets = {one: f"{programs.ROOT / one}^" for one in (units if slow else ours)}
+    units = {one for one in units if not one.startswith("build/") and (slow or not _OF_TESTS.search(one))}
+    targets = {one: f"{programs.ROOT / one}^" for one in units}
     listed = run("ninja", "-C", str(folder), "-t", "targets", "all").stdout
     headers = {header: target for target, header in _HEADER_OBJECT.findall(listed)}
-    targets = {one: words for one, words in targets.items() if not one.startswith("build/")} | headers
+    targets |= headers
     changed = None if slow else _changed()
     chosen = set(targets) if changed is None else changed & set(targets)
     chosen |= _read_by(chosen & set(headers), targets)
@@ -275,13 +274,10 @@ def chosen(name: str, slow: bool) -> list[Check]:
     cases = [] if ours else cases
     if not (ours or cases or functions):
         raise UsageError(f"--only {name}: no check and no test has this name", "see ./reprise test --list")
-    python = [one + name[len(plain) :] for one in functions]
-    return [
-        *([Check("ctest asan", partial(_ctest, "asan", ours))] if ours else []),
-        *(
-            [Check("C++ tests", partial(_ctest, "asan", cases=":".join(f"*{one}*" for one in cases)))]
-            if cases
-            else []
-        ),
-        *([Check("Python tests", partial(_pytest, ("-m", "", *python)))] if python else []),
-    ]
+    found = [Check("ctest asan", partial(_ctest, "asan", ours))] if ours else []
+    if cases:
+        found.append(Check("C++ tests", partial(_ctest, "asan", cases=":".join(f"*{one}*" for one in cases))))
+    if functions:
+        python = (one + name[len(plain) :] for one in functions)
+        found.append(Check("Python tests", partial(_pytest, ("-m", "", *python))))
+    return found
