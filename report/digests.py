@@ -36,7 +36,7 @@ class Digested:
     tables: tuple[memoryview, ...]
 
     def rows(self, places: Places) -> NDArray[np.void]:
-        """A row for each; those that stand in the files need no memory afterwards."""
+        """A row for each; those that stand in the files need no memory afterward."""
         found = places.rows([np.frombuffer(one, _ROW) for one in self.tables or (b"",)])
         for one in self.tables:
             release(one)

@@ -1,4 +1,4 @@
-"""knot-resolver: a resolver."""
+"""knot-resolver: its configuration as a resolver, and what its log complains of."""
 
 from __future__ import annotations
 

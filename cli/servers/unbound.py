@@ -1,4 +1,4 @@
-"""unbound: a resolver."""
+"""unbound: its configuration as a resolver, and what its log complains of."""
 
 from __future__ import annotations
 

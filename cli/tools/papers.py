@@ -54,7 +54,6 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def command_list(options: argparse.Namespace) -> int:
-    """Prints the figures."""
     sys.stdout.write(listed(book.studies(), options.traces) + "\n")
     return 0
 

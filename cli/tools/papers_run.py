@@ -61,7 +61,7 @@ def command_run(options: argparse.Namespace) -> int:
 
 
 def command_report(options: argparse.Namespace) -> int:
-    """Writes the page anew."""
+    """Writes the page again, of what earlier runs have left; 0."""
     report(book.studies(), options.output)
     return 0
 

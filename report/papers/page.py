@@ -34,7 +34,7 @@ class Part:
         return [one.cells() for one in self.rows]
 
     def as_text(self) -> str:
-        """For the terminal."""
+        """The same as lines for the terminal."""
         told = [f"{name}: {text}" for name, text in self.facts]
         warned = [f"warning: {one}" for one in self.found.warnings]
         head = f"{self.figure.name}: {self.figure.title}"
