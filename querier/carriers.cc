@@ -74,9 +74,9 @@ void Carriers::add(std::unique_ptr<Carrier> carrier, std::initializer_list<Trans
 
 SendResult Carriers::submit(std::uint32_t index) {
     PendingQuery& pending = queries_[index];
-    if (!pending.copy) {
-        pending.carrier = by_transport_.at(static_cast<size_t>(pending.transport));
-    }
+    pending.carrier = pending.peer != 0 && pending.transport == Transport::kUdp
+                          ? pending.peer
+                          : by_transport_.at(static_cast<size_t>(pending.transport));
     if (pending.carrier == kMost) {
         return SendResult::kFailed;
     }

@@ -18,7 +18,7 @@
 namespace reprise::querier {
 
 /// The carriers of a replay, and which of them a query takes. Number 0 is UDP to the server, 1 to
-/// kMostPeers are UDP to the peers of hedged queries.
+/// kMostPeers are UDP to the peers of hedged queries; the last one has the connections to all.
 class Carriers {
 public:
     static constexpr size_t kMost = kMostPeers + 2;

@@ -150,7 +150,8 @@ InFlight::InFlight(const ReplayParts& parts)
         std::vector<std::uint8_t> families(options_.peers.size());
         std::ranges::transform(options_.peers, families.begin(),
                                [](const Endpoint& peer) { return peer.address.family; });
-        hedges_ = std::make_unique<Hedges>(queries_, options_.hedge_after, std::move(families));
+        hedges_ = std::make_unique<Hedges>(queries_, options_.timeout, options_.hedge_after,
+                                           std::move(families));
     }
 }
 
@@ -162,6 +163,9 @@ SendResult InFlight::hand_over(std::uint32_t index, Nanoseconds now) {
     pending.in_flight = true;
     deadlines_.push_back(queries_, index);
     ++count_;
+    if (hedges_ && pending.peer == 0) {
+        hedges_->watch(index);
+    }
     const SendResult result = parts_.carriers.submit(index);
     if (result == SendResult::kStaged) {
         pending.staged = true;
@@ -177,6 +181,9 @@ void InFlight::land(std::uint32_t index) {
         deadlines_.remove(queries_, index);
         --count_;
         ++landings_;
+        if (hedges_) {
+            hedges_->unwatch(index);
+        }
     }
 }
 
@@ -229,7 +236,7 @@ void InFlight::on_sent(std::uint32_t index, const SendCall& call) {
     if (std::exchange(pending.written, true)) {
         return;
     }
-    if (pending.copy) {
+    if (pending.peer != 0) {
         ++statistics_.hedged;
         return;
     }
@@ -241,9 +248,6 @@ void InFlight::on_sent(std::uint32_t index, const SendCall& call) {
         ++statistics_.sent_late;
     }
     queries_.let_go(index);
-    if (hedges_ && pending.transport == Transport::kUdp) {
-        hedges_->watch(index);
-    }
 }
 
 void InFlight::on_refused(std::uint32_t index, SendResult result) {
@@ -252,7 +256,7 @@ void InFlight::on_refused(std::uint32_t index, SendResult result) {
     land(index);
     pending.place = kNone;
     pending.staged = false;
-    if (pending.copy) {
+    if (pending.peer != 0) {
         hedges_->cancel(index);
     } else if (take_back(index, result, parts_.clock.now()) == SendResult::kBusy) {
         parts_.outbox.refuse(index);
@@ -267,9 +271,10 @@ void InFlight::hedge(Nanoseconds now) {
         if (copy == kNone) {
             continue;
         }
-        if (hand_over(copy, now) == SendResult::kStaged) {
+        const SendResult result = hand_over(copy, now);
+        if (result == SendResult::kStaged) {
             parts_.carriers[queries_[copy].carrier].flush();
-        } else {
+        } else if (result != SendResult::kTaken) {
             hedges_->cancel(copy);
         }
     }
@@ -362,9 +367,6 @@ void InFlight::leave(std::uint32_t index, bool answered) {
     }
     land(index);
     parts_.matcher.end(index, answered, now_);
-    if (hedges_) {
-        hedges_->unwatch(index);
-    }
 }
 
 void InFlight::finish(std::uint32_t index, Status status, Bytes reply) {
@@ -381,6 +383,7 @@ void InFlight::finish(std::uint32_t index, Status status, Bytes reply) {
     queries_.give_back(index);
     for (HedgeRow row; hedges_ && hedges_->take_row(row);) {
         statistics_.hedges_won += row.won ? 1 : 0;
+        statistics_.sent += row.sent[0] == 0 && row.sent[1] != 0 ? 1U : 0U;
         parts_.results.write_hedge(row);
     }
 }

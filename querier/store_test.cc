@@ -56,7 +56,7 @@ TEST(PendingQueries, ACopyHasTheQueryAndAMessageOfItsOwn) {
     queries[a].wire_id = 99;
     queries[a].in_flight = queries[a].keyed = queries[a].written = true;
     queries[a].place = 4;
-    const std::uint32_t b = queries.copy(a);
+    const std::uint32_t b = queries.copy(a, 1);
     EXPECT_EQ(queries[b].record.sequence, 9U);
     EXPECT_EQ(queries[b].record.source, 3U);
     EXPECT_EQ(queries[b].source, queries[a].source);

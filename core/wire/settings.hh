@@ -156,8 +156,10 @@ struct Settings {
               "a query without an answer for this time also goes to one of `replay.peers`; the "
               "first answer wins");
         visit("peers", &S::peers, {},
-              "`ADDR[:PORT]`, taken in turn. On the local network the server listens at the peers' "
-              "addresses too, out of 198.19.255.0/24 or fd00:198:19:ff::/64");
+              "`ADDR[:PORT]`, taken in turn; over TLS the port is `tls.port`. On the local "
+              "network, out of 198.19.255.0/24 or fd00:198:19:ff::/64: the server listens there "
+              "too; where `hierarchy.resolver` lists several, those of each family are the "
+              "resolvers after the client's own");
         visit("timeout_s", &S::timeout_s, between(0.001, 3'600),
               "wait at most this long for an answer");
         visit("idle_timeout_s", &S::idle_timeout_s, between(0.001, kDay),

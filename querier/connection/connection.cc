@@ -225,7 +225,7 @@ void Connection::finish_connect(std::uint32_t events) {
         if (!origin_.secure) {
             return establish();
         }
-        tls_ = std::make_unique<TlsConnection>(*tools_.tls, origin_.source, origin_.server);
+        tls_ = std::make_unique<TlsConnection>(*tools_.tls, origin_.client, origin_.server);
         write_early();
         shake_hands();
     }

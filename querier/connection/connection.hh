@@ -123,8 +123,8 @@ struct ConnectionTools {
 
 /// Where a connection comes from.
 struct ConnectionOrigin {
-    std::uint32_t number = 0; ///< from 1, never used again
-    std::uint32_t source = 0;
+    std::uint32_t number = 0;     ///< from 1, never used again
+    std::uint64_t client = 0;     ///< whose it is, for TLS sessions
     std::uint32_t opener = kNone; ///< the query that opens it
     Endpoint server;
     bool secure = false; ///< by TLS

@@ -42,20 +42,16 @@ constexpr std::uint64_t kTraceKey = std::uint64_t{1} << 63U;
 constexpr std::uint64_t kTlsKey = std::uint64_t{1} << 62U;
 constexpr std::uint64_t kSingleKey = std::uint64_t{1} << 61U;
 
-std::uint64_t key_of(std::uint64_t traced, std::uint32_t source, Transport transport) {
-    const std::uint64_t base = traced != 0 ? kTraceKey | traced : source;
+/// A source at a peer (0 = the server under test): each has TLS sessions and connections.
+std::uint64_t client_of(const PendingQuery& pending) {
+    return (std::uint64_t{pending.peer} << 32U) | pending.record.source;
+}
+
+std::uint64_t key_of(std::uint64_t traced, std::uint64_t client, Transport transport) {
+    const std::uint64_t base = traced != 0 ? kTraceKey | traced : client;
     return base | (transport == Transport::kTls            ? kTlsKey
                    : transport == Transport::kStatelessTcp ? kSingleKey
                                                            : 0U);
-}
-
-Servers on_port(Servers servers, std::uint16_t port) {
-    for (auto* server : {&servers.v4, &servers.v6}) {
-        if (*server) {
-            (*server)->port = port;
-        }
-    }
-    return servers;
 }
 
 } // namespace
@@ -81,30 +77,39 @@ void IdleConnections::remove(Places& places, std::uint32_t place) {
 ConnectionCarrier::ConnectionCarrier(const CarrierWish& wish, const CarrierParts& parts)
     : tools_{.parts = parts, .tls = {}, .buffer = std::vector<std::uint8_t>(kMostRead)},
       queries_(parts.queries), statistics_(parts.statistics), clock_(parts.network.clock()),
-      servers_(wish.servers), options_(wish.options.connection), source_(wish.source),
+      servers_{wish.servers}, options_(wish.options.connection), source_(wish.source),
       number_(wish.number), timeout_(wish.options.timeout), kernel_stamps_(!wish.options.fast) {
+    for (const Endpoint& peer : wish.options.peers) {
+        servers_.push_back(peer.address.is_v4() ? Servers{.v4 = peer, .v6 = {}}
+                                                : Servers{.v4 = {}, .v6 = peer});
+    }
     if (options_.tls) {
-        tls_servers_ = on_port(servers_, options_.tls->port);
         tools_.tls = std::make_unique<TlsClient>(*options_.tls);
     }
 }
 
 // Opening
 
-const std::optional<Endpoint>& ConnectionCarrier::server_of(const PendingQuery& pending) const {
-    return (pending.transport == Transport::kTls ? tls_servers_ : servers_).of(pending.family());
+std::optional<Endpoint> ConnectionCarrier::server_of(const PendingQuery& pending) const {
+    std::optional<Endpoint> server = servers_[pending.peer].of(pending.family());
+    if (pending.transport == Transport::kTls) {
+        if (!server || !options_.tls) {
+            return {};
+        }
+        server->port = options_.tls->port;
+    }
+    return server;
 }
 
 std::uint32_t ConnectionCarrier::connection_for(std::uint32_t index, SendResult& result) {
     PendingQuery& pending = queries_[index];
-    const auto known =
-        by_key_.find(key_of(pending.traced, pending.record.source, pending.transport));
+    const auto known = by_key_.find(key_of(pending.traced, client_of(pending), pending.transport));
     if (known != by_key_.end()) {
         statistics_.reused_queries += (pending.record.marks & kMarkReused) == 0 ? 1U : 0U;
         pending.record.marks |= kMarkReused;
         return known->second;
     }
-    const auto& server = server_of(pending);
+    const auto server = server_of(pending);
     const std::optional<IpAddress> source = source_ ? source_(pending) : std::nullopt;
     if (!server || (source_ && !source)) {
         result = server ? SendResult::kNoAddress : SendResult::kNoConnection;
@@ -161,7 +166,7 @@ std::uint32_t ConnectionCarrier::adopt(OpenedSocket opened, std::uint32_t index)
         .connection = std::make_unique<Connection>(
             tools_, std::move(opened.socket),
             ConnectionOrigin{.number = number,
-                             .source = pending.record.source,
+                             .client = client_of(pending),
                              .opener = index,
                              .server = server_of(pending).value_or(Endpoint{}),
                              .secure = pending.transport == Transport::kTls,
@@ -170,7 +175,7 @@ std::uint32_t ConnectionCarrier::adopt(OpenedSocket opened, std::uint32_t index)
                                      .carrier = number_,
                                      .place = at,
                                      .generation = number}}),
-        .key = key_of(pending.traced, pending.record.source, pending.transport),
+        .key = key_of(pending.traced, client_of(pending), pending.transport),
         .most = pending.transport == Transport::kStatelessTcp ? 1 : options_.queries_per_connection,
         .idle_limit =
             pending.idle_class == 0 ? options_.idle_timeout : pending.idle_class * kSecond};

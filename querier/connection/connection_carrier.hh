@@ -3,8 +3,9 @@
 //
 // Which connection a query takes: the one that stands for its connection in the trace, where it had
 // one; otherwise its source's, opened by the first query and reused while it lasts, for at most
-// `queries_per_connection` queries. Queries are pipelined, one segment each (over TLS one record
-// each; the first shares its segment with the handshake's end); answers may come in any order.
+// `queries_per_connection` queries. A hedged query's copy takes its source's to the peer. Queries
+// are pipelined, one segment each (over TLS one record each; the first shares its segment with the
+// handshake's end); answers may come in any order.
 //
 // A connection ends when the server closes it; or, unless the server is to close first, when it was
 // idle for the idle timeout, when it has carried its queries, or when the trace's client closed
@@ -107,7 +108,7 @@ public:
     [[nodiscard]] Nanoseconds next_wake(Nanoseconds now) const override;
 
 private:
-    [[nodiscard]] const std::optional<Endpoint>& server_of(const PendingQuery& pending) const;
+    [[nodiscard]] std::optional<Endpoint> server_of(const PendingQuery& pending) const;
     std::uint32_t connection_for(std::uint32_t pending, SendResult& result);
     SendResult refused(int error, const Endpoint& server);
     std::uint32_t adopt(OpenedSocket opened, std::uint32_t pending);
@@ -122,8 +123,7 @@ private:
     PendingQueries& queries_;
     Statistics& statistics_;
     const Clock& clock_;
-    Servers servers_;
-    Servers tls_servers_;
+    std::vector<Servers> servers_; ///< by PendingQuery's `peer`: first the server under test
     ConnectionOptions options_;
     SourceOf source_;
     std::uint8_t number_;

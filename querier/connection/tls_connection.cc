@@ -28,7 +28,7 @@
 
 namespace reprise::querier {
 
-void TlsSessions::drop_oldest(std::uint32_t source) {
+void TlsSessions::drop_oldest(std::uint64_t source) {
     const auto found = by_source_.find(source);
     auto& [entries, count] = found->second;
     entries_.erase(entries.front());
@@ -38,7 +38,7 @@ void TlsSessions::drop_oldest(std::uint32_t source) {
     }
 }
 
-void TlsSessions::store(std::uint32_t source, TlsSession session) {
+void TlsSessions::store(std::uint64_t source, TlsSession session) {
     const auto known = by_source_.find(source);
     if (known != by_source_.end() && known->second.count == kMostOfASource) {
         drop_oldest(source);
@@ -50,7 +50,7 @@ void TlsSessions::store(std::uint32_t source, TlsSession session) {
     entries.at(count++) = std::prev(entries_.end());
 }
 
-TlsSession TlsSessions::take(std::uint32_t source) {
+TlsSession TlsSessions::take(std::uint64_t source) {
     const auto found = by_source_.find(source);
     if (found == by_source_.end()) {
         return {};
@@ -206,7 +206,7 @@ int TlsClient::take_session(SSL* ssl, SSL_SESSION* session) {
 
 // One connection
 
-TlsConnection::TlsConnection(TlsClient& client, std::uint32_t source, const Endpoint& server)
+TlsConnection::TlsConnection(TlsClient& client, std::uint64_t source, const Endpoint& server)
     : client_(client), source_(source), ssl_(SSL_new(client.context_.get())) {
     demand(ssl_ != nullptr, "SSL_new");
     wires_.out = &client.out_;

@@ -24,7 +24,8 @@
 namespace reprise::querier {
 
 // The TLS sessions of the sources, for resumption. Each source has its own, as real clients do:
-// sharing them would make servers see replays of single-use tickets (RFC 8446, section 8.1).
+// sharing them would make servers see replays of single-use tickets (RFC 8446, section 8.1). A
+// source has sessions of its own with each server.
 
 struct FreeSession {
     void operator()(SSL_SESSION* session) const { SSL_SESSION_free(session); }
@@ -41,17 +42,17 @@ public:
     explicit TlsSessions(size_t limit) : limit_(limit) {}
 
     /// Goes in the place of the source's oldest where it has enough.
-    void store(std::uint32_t source, TlsSession session);
+    void store(std::uint64_t source, TlsSession session);
 
     /// The source's newest session, which leaves the store: tickets are for one use. Null where
     /// there is none.
-    TlsSession take(std::uint32_t source);
+    TlsSession take(std::uint64_t source);
 
     [[nodiscard]] size_t size() const { return entries_.size(); }
 
 private:
     struct Entry {
-        std::uint32_t source;
+        std::uint64_t source;
         TlsSession session;
     };
 
@@ -60,11 +61,11 @@ private:
         size_t count = 0;
     };
 
-    void drop_oldest(std::uint32_t source);
+    void drop_oldest(std::uint64_t source);
 
     size_t limit_;
     std::list<Entry> entries_; ///< oldest first
-    std::unordered_map<std::uint32_t, OfASource> by_source_;
+    std::unordered_map<std::uint64_t, OfASource> by_source_;
 };
 
 class TlsConnection;
@@ -114,7 +115,7 @@ public:
     };
 
     /// `client` must outlive it. `source` owns the session.
-    TlsConnection(TlsClient& client, std::uint32_t source, const Endpoint& server);
+    TlsConnection(TlsClient& client, std::uint64_t source, const Endpoint& server);
     ~TlsConnection();
     TlsConnection(const TlsConnection&) = delete;
     TlsConnection& operator=(const TlsConnection&) = delete;
@@ -168,7 +169,7 @@ private:
     void resume();
 
     TlsClient& client_;
-    std::uint32_t source_;
+    std::uint64_t source_;
     std::unique_ptr<SSL, Free> ssl_;
     Wires wires_;
     size_t early_room_ = 0;

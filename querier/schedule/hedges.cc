@@ -52,7 +52,7 @@ void Hedges::unwatch(std::uint32_t pending) {
 
 Nanoseconds Hedges::next() const {
     return watched_.empty() ? std::numeric_limits<Nanoseconds>::max()
-                            : queries_[watched_.front()].record.send + after_;
+                            : handed_over(watched_.front()) + after_;
 }
 
 std::uint32_t Hedges::new_pair() {
@@ -80,18 +80,16 @@ std::uint32_t Hedges::split() {
     const std::uint32_t original = watched_.front();
     unwatch(original);
     const std::uint8_t peer = next_peer(queries_[original].family());
-    const std::uint32_t copy = peer == 0 ? kNone : queries_.copy(original);
+    const std::uint32_t copy = peer == 0 ? kNone : queries_.copy(original, peer);
     if (copy == kNone) {
         return kNone;
     }
     const std::uint32_t pair = new_pair();
     queries_[original].pair = queries_[copy].pair = pair;
-    queries_[copy].carrier = peer;
-    queries_[copy].record.send = 0;
-    pairs_[pair].record = queries_[original].record;
-    pairs_[pair].row.sequence = queries_[original].record.sequence;
+    RqRecord& whole = pairs_[pair].record = queries_[original].record;
+    whole.send = whole.send == 0 ? handed_over(original) : whole.send; // it waits for a connection
+    pairs_[pair].row.sequence = whole.sequence;
     pairs_[pair].row.peer = peer;
-    pairs_[pair].row.sent[0] = queries_[original].record.send;
     return copy;
 }
 
@@ -107,8 +105,8 @@ bool Hedges::settle(std::uint32_t index, Status status) {
     PendingQuery& pending = queries_[index];
     const std::uint32_t number = pending.pair;
     Pair& pair = pairs_[number];
-    const size_t which = pending.copy ? 1 : 0;
-    pair.row.sent[which] = pending.record.send;
+    const size_t which = pending.peer == 0 ? 0 : 1;
+    pair.row.sent[which] = pending.written ? pending.record.send : 0;
     pair.row.received[which] = status == Status::kAnswered ? pending.record.receive : 0;
     --pair.open;
     const bool ends = !pair.decided && (status == Status::kAnswered || pair.open == 0);

@@ -58,11 +58,13 @@ struct HedgeRow {
 
 class Hedges {
 public:
+    /// Queries are hedged `after` they were handed over, `timeout` before their deadlines;
     /// `families`: of each peer's address, 4 or 6.
-    Hedges(PendingQueries& queries, Nanoseconds after, std::vector<std::uint8_t> families)
-        : queries_(queries), after_(after), families_(std::move(families)) {}
+    Hedges(PendingQueries& queries, Nanoseconds timeout, Nanoseconds after,
+           std::vector<std::uint8_t> families)
+        : queries_(queries), timeout_(timeout), after_(after), families_(std::move(families)) {}
 
-    /// The original was sent: it is hedged if it lives long enough.
+    /// The original is in flight: it is hedged if it lives long enough.
     void watch(std::uint32_t pending);
 
     /// It ended, or is hedged.
@@ -71,7 +73,7 @@ public:
     /// When the next query is to be hedged; max() = none.
     [[nodiscard]] Nanoseconds next() const;
 
-    /// Makes the copy of the query whose turn it is; it has its peer's carrier and is not sent yet.
+    /// Makes the copy of the query whose turn it is; it has its peer and is not sent yet.
     /// kNone where there is no place left or no peer of its address family.
     std::uint32_t split();
 
@@ -94,11 +96,17 @@ private:
         bool cancelled = false;
     };
 
+    /// When the query was handed to its carrier.
+    [[nodiscard]] Nanoseconds handed_over(std::uint32_t pending) const {
+        return queries_[pending].deadline - timeout_;
+    }
+
     std::uint32_t new_pair();
     /// The next peer of this family in turn, from 1; 0 = none.
     std::uint8_t next_peer(std::uint8_t family);
 
     PendingQueries& queries_;
+    Nanoseconds timeout_;
     Nanoseconds after_;
     std::vector<std::uint8_t> families_;
     size_t turn_ = 0;

@@ -21,16 +21,19 @@ using testing::make_message;
 using testing::make_query;
 
 constexpr Nanoseconds kAfter = 100;
+constexpr Nanoseconds kTimeout = 5000;
 
 class HedgesTest : public ::testing::Test {
 protected:
-    /// A query that was sent at `time`.
-    std::uint32_t sent(Nanoseconds time, std::uint8_t family = 4) {
+    /// A query that was handed over at `time`, and sent where it is `written`.
+    std::uint32_t sent(Nanoseconds time, std::uint8_t family = 4, bool written = true) {
         const std::uint32_t pending =
             queries_.take(make_query(sequence_++, 0, message_, 0, Transport::kUdp, family));
         queries_.keep(pending);
         queries_[pending].record.due = time - 1;
-        queries_[pending].record.send = time;
+        queries_[pending].record.send = written ? time : 0;
+        queries_[pending].written = written;
+        queries_[pending].deadline = time + kTimeout;
         hedges_.watch(pending);
         return pending;
     }
@@ -39,6 +42,7 @@ protected:
     std::uint32_t split(Nanoseconds time) {
         const std::uint32_t copy = hedges_.split();
         queries_[copy].record.send = time;
+        queries_[copy].written = true;
         return copy;
     }
 
@@ -67,7 +71,7 @@ protected:
 
     std::vector<std::uint8_t> message_ = make_message(7, "a.example.");
     PendingQueries queries_{6};
-    Hedges hedges_{queries_, kAfter, {4, 6, 4}};
+    Hedges hedges_{queries_, kTimeout, kAfter, {4, 6, 4}};
     std::uint64_t sequence_ = 0;
     RqRecord ended_; ///< of the query settled last
 };
@@ -114,6 +118,17 @@ TEST_F(HedgesTest, TheServersAnswerMayStillWin) {
     ASSERT_EQ(all.size(), 1U);
     EXPECT_FALSE(all[0].won);
     EXPECT_EQ(all[0].received, (std::array<Nanoseconds, 2>{1150, 0}));
+}
+
+TEST_F(HedgesTest, AQueryThatWaitsForItsConnectionIsHedgedToo) {
+    const std::uint32_t original = sent(1000, 4, false);
+    EXPECT_EQ(hedges_.next(), 1000 + kAfter);
+    const std::uint32_t copy = split(1100);
+    EXPECT_TRUE(answer(copy, 1300));
+    EXPECT_EQ(ended_.send, 1000);
+    EXPECT_EQ(ended_.latency, 300);
+    EXPECT_FALSE(time_out(original));
+    EXPECT_EQ(rows().at(0).sent, (std::array<Nanoseconds, 2>{0, 1100}));
 }
 
 TEST_F(HedgesTest, BothSilentIsOneTimeout) {
@@ -164,17 +179,17 @@ TEST_F(HedgesTest, PeersOfTheQuerysFamilyTakeTurns) {
     for (int n = 0; n < 3; ++n) {
         const std::uint32_t original = sent(1000);
         const std::uint32_t copy = split(1100);
-        peers.push_back(queries_[copy].carrier);
+        peers.push_back(queries_[copy].peer);
         time_out(original);
         time_out(copy);
     }
     EXPECT_EQ(peers, (std::vector<std::uint8_t>{1, 3, 1}));
     sent(1000, 6);
-    EXPECT_EQ(queries_[split(1100)].carrier, 2);
+    EXPECT_EQ(queries_[split(1100)].peer, 2);
 }
 
 TEST_F(HedgesTest, WithoutAPeerOrAPlaceTheOriginalGoesOnAlone) {
-    Hedges only_v6(queries_, kAfter, {6});
+    Hedges only_v6(queries_, kTimeout, kAfter, {6});
     const std::uint32_t pending = sent(1000);
     hedges_.unwatch(pending);
     only_v6.watch(pending);

@@ -45,7 +45,7 @@ std::uint32_t PendingQueries::take(const Query& query) {
     return index;
 }
 
-std::uint32_t PendingQueries::copy(std::uint32_t index) {
+std::uint32_t PendingQueries::copy(std::uint32_t index, std::uint8_t peer) {
     const std::uint32_t other = fresh();
     if (other == kNone) {
         return kNone;
@@ -55,7 +55,10 @@ std::uint32_t PendingQueries::copy(std::uint32_t index) {
     twin.record = pending.record;
     twin.source = pending.source;
     twin.transport = pending.transport;
-    twin.copy = true;
+    twin.record.send = twin.record.connect = 0;
+    twin.record.marks = 0;
+    twin.record.retries = 0;
+    twin.peer = peer;
     twin.message = pending.message;
     twin.question = pending.question;
     twin.id = twin.wire_id = pending.id;

@@ -99,7 +99,7 @@ struct PendingQuery {
     std::uint16_t wire_id = 0;    ///< id as sent; differs from the message's where rewritten
     Transport transport = Transport::kUdp; ///< what it travels by now
     std::uint8_t carrier = 0;              ///< its carrier, by number (see carriers.hh)
-    bool copy = false;                     ///< of a hedged query, for a peer
+    std::uint8_t peer = 0;                 ///< of a hedged query's copy, from 1; 0 = the server
     bool watched = false;                  ///< it will be hedged
     bool waited = false;                   ///< it was held back by the source's query before
     bool in_flight = false;                ///< in the order of deadlines
@@ -130,9 +130,9 @@ public:
     /// Takes the query in, its message borrowed, or kNone when all are taken.
     std::uint32_t take(const Query& query);
 
-    /// A copy of another one, not sent yet; kNone when all are taken. That one's
+    /// A copy of another one for a peer, not sent yet; kNone when all are taken. That one's
     /// message must be kept.
-    std::uint32_t copy(std::uint32_t index);
+    std::uint32_t copy(std::uint32_t index, std::uint8_t peer);
 
     /// It gets its own copy of its message.
     void keep(std::uint32_t index);
