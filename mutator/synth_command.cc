@@ -106,6 +106,10 @@ void add_content(Command& command, SynthOptions& options) {
         .show_default()
         .group(group);
     command
+        .add_flag("--names-in-turn", options.names_in_turn,
+                  "Each client asks for the names in their order, and begins again at the end")
+        .group(group);
+    command
         .add_option("--unique-below", options.unique_below,
                     "A new name for each query, below this domain")
         .group(group);

@@ -198,6 +198,26 @@ TEST_F(ProfilesTest, RecursiveIsLikeRec17) {
     EXPECT_NEAR(names["a.example."] / names["d.example."], 4, 0.4);
 }
 
+TEST_F(ProfilesTest, NamesInTurnAreAskedOnceByEachClient) {
+    std::ofstream(folder_.file("names")) << "a.example\nb.example\nc.example\n";
+    SynthOptions options = profile_options("recursive");
+    options.names_in_turn = true;
+    EXPECT_THROW(check_options(options), UsageError);
+    options.names = folder_.file("names");
+    options.clients = 2;
+    options.duration_s = 10;
+    make(options);
+    trace::test::Reader reader(path_);
+    std::map<IpAddress, std::string> asked;
+    for (Query query; reader.next(query);) {
+        asked[query.source.address] += name_text(parse_question(query.message)->name)[0];
+    }
+    ASSERT_EQ(asked.size(), 2U);
+    for (const auto& [client, names] : asked) {
+        EXPECT_EQ(names.substr(0, 4), "abca");
+    }
+}
+
 TEST_F(ProfilesTest, EachIsTheSameEveryTime) {
     for (const std::string name : {"root", "syn-3"}) {
         SynthOptions options = profile_options(name);

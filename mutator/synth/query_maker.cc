@@ -36,7 +36,8 @@ public:
         : QueryMaker(plan), names_(std::move(tlds)), junk_share_(plan.options.junk_share) {}
 
 private:
-    bool make_name(std::uint16_t type, Random& random, QueryName& out) override {
+    bool make_name(std::uint32_t /*client*/, std::uint16_t type, Random& random,
+                   QueryName& out) override {
         if (random.chance(junk_share_)) {
             names_.make_junk(type, random, out);
             return true;
@@ -55,7 +56,8 @@ public:
         : QueryMaker(plan), names_(std::move(tlds), plan.types, plan.options.junk_share) {}
 
 private:
-    bool make_name(std::uint16_t type, Random& random, QueryName& out) override {
+    bool make_name(std::uint32_t /*client*/, std::uint16_t type, Random& random,
+                   QueryName& out) override {
         return names_.make(type, random, out);
     }
 
@@ -68,7 +70,8 @@ public:
     explicit UniqueMaker(const SynthPlan& plan) : QueryMaker(plan), domain_(plan.unique_below) {}
 
 private:
-    bool make_name(std::uint16_t /*type*/, Random& /*random*/, QueryName& out) override {
+    bool make_name(std::uint32_t /*client*/, std::uint16_t /*type*/, Random& /*random*/,
+                   QueryName& out) override {
         out.clear();
         label_.clear();
         fmt::format_to(std::back_inserter(label_), "u{:010}", number_++);
@@ -84,21 +87,25 @@ private:
     std::string label_;
 };
 
-/// Names of a list, the n-th n^-S times as often as the first.
+/// Names of a list, the n-th n^-S times as often as the first, or to each client in their order.
 class ListMaker : public QueryMaker {
 public:
     explicit ListMaker(const SynthPlan& plan)
         : QueryMaker(plan), names_(load_names(plan.options.names)),
-          popularity_(zipf_weights(names_.size(), plan.options.names_zipf)) {}
+          popularity_(zipf_weights(names_.size(), plan.options.names_zipf)),
+          asked_(plan.options.names_in_turn ? plan.options.clients : 0) {}
 
 private:
-    bool make_name(std::uint16_t /*type*/, Random& random, QueryName& out) override {
-        out.assign(names_.wire(popularity_.draw(random)));
+    bool make_name(std::uint32_t client, std::uint16_t /*type*/, Random& random,
+                   QueryName& out) override {
+        out.assign(names_.wire(asked_.empty() ? popularity_.draw(random)
+                                              : asked_[client]++ % names_.size()));
         return false;
     }
 
     NameList names_;
     WeightedChoice popularity_;
+    std::vector<std::uint32_t> asked_; ///< by client, where they ask in turn
 };
 
 } // namespace
@@ -106,7 +113,8 @@ private:
 QueryMaker::QueryMaker(const SynthPlan& plan)
     : mix_(plan.types), types_(weights_of(plan.types)), rd_share_(plan.options.rd_share) {}
 
-bool QueryMaker::make(const ClientHabit& habit, Random& random, std::vector<std::uint8_t>& out) {
+bool QueryMaker::make(std::uint32_t client, const ClientHabit& habit, Random& random,
+                      std::vector<std::uint8_t>& out) {
     QueryShape shape{.checking_disabled = habit.checking_disabled,
                      .edns = habit.edns,
                      .dnssec_ok = habit.dnssec_ok,
@@ -114,7 +122,7 @@ bool QueryMaker::make(const ClientHabit& habit, Random& random, std::vector<std:
     shape.id = static_cast<std::uint16_t>(random.bits());
     shape.type = mix_[types_.draw(random)].value;
     shape.recursion_desired = random.chance(rd_share_);
-    const bool junk = make_name(shape.type, random, name_);
+    const bool junk = make_name(client, shape.type, random, name_);
     build_query(out, shape, name_.bytes());
     return junk;
 }

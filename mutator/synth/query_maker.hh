@@ -21,12 +21,15 @@ public:
     QueryMaker(const QueryMaker&) = delete;
     QueryMaker& operator=(const QueryMaker&) = delete;
 
-    /// Replaces `out` by a query of a client with this habit. Returns whether its name is junk.
-    bool make(const ClientHabit& habit, Random& random, std::vector<std::uint8_t>& out);
+    /// Replaces `out` by a query of a client, which has this habit. Returns whether its name is
+    /// junk.
+    bool make(std::uint32_t client, const ClientHabit& habit, Random& random,
+              std::vector<std::uint8_t>& out);
 
 private:
     /// Draws a name fit for the type; returns whether it is junk.
-    virtual bool make_name(std::uint16_t type, Random& random, QueryName& out) = 0;
+    virtual bool make_name(std::uint32_t client, std::uint16_t type, Random& random,
+                           QueryName& out) = 0;
 
     Mix mix_;
     WeightedChoice types_;

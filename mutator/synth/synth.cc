@@ -75,20 +75,21 @@ double Synthesizer::progress() const {
     return std::max(by_count, offset_ / plan_.duration_ns);
 }
 
-void Synthesizer::make_message(const ClientHabit& habit) {
-    counts_.junk_queries += queries_->make(habit, random_, message_) ? 1U : 0U;
+void Synthesizer::make_message(std::uint32_t client) {
+    const ClientHabit& habit = clients_.habit(client);
+    counts_.junk_queries += queries_->make(client, habit, random_, message_) ? 1U : 0U;
     counts_.ipv6_queries += habit.ipv6 ? 1U : 0U;
 }
 
 void Synthesizer::send_udp(Nanoseconds time) {
     const std::uint32_t client = clients_.draw(random_);
-    make_message(clients_.habit(client));
+    make_message(client);
     sink_.datagram(time, client_endpoint(client), server_for(client), message_);
 }
 
 void Synthesizer::send_tcp(Nanoseconds time) {
     TcpFlow& flow = flow_ ? *flow_ : open_connection(time);
-    make_message(clients_.habit(flow_client_));
+    make_message(flow_client_);
     flow.send(time, message_);
     ++counts_.tcp_queries;
     if (--flow_left_ == 0) {

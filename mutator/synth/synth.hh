@@ -53,7 +53,7 @@ public:
     [[nodiscard]] double progress() const;
 
 private:
-    void make_message(const ClientHabit& habit);
+    void make_message(std::uint32_t client);
     void send_udp(Nanoseconds time);
     void send_tcp(Nanoseconds time);
     TcpFlow& open_connection(Nanoseconds time);

@@ -138,6 +138,9 @@ NameKind name_kind(const SynthOptions& options) {
     if (!options.names.empty()) {
         return NameKind::kList;
     }
+    if (options.names_in_turn) {
+        throw UsageError("--names-in-turn has no names; give a list with --names FILE");
+    }
     if (options.wants_names) {
         throw UsageError("the profile asks names of a list; give it with --names FILE, one name a "
                          "line");

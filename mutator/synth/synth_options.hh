@@ -53,11 +53,12 @@ struct SynthOptions {
     double rd_share = 0.02;
     std::string edns_sizes = "4096:60,1232:25,512:15";
     std::string types = "A:57,AAAA:23,NS:5,PTR:4,SRV:3,DS:3,SOA:2,MX:1,TXT:1,ANY:1";
-    bool root_names = false;  ///< NameKind::kRoot in place of kSimple
-    std::string unique_below; ///< a domain: NameKind::kUnique
-    std::string names;        ///< a file: NameKind::kList
-    bool wants_names = false; ///< the profile is of no use without `names`
-    double names_zipf = 1.0;  ///< exponent of the names' popularity
+    bool root_names = false;    ///< NameKind::kRoot in place of kSimple
+    std::string unique_below;   ///< a domain: NameKind::kUnique
+    std::string names;          ///< a file: NameKind::kList
+    bool wants_names = false;   ///< the profile is of no use without `names`
+    double names_zipf = 1.0;    ///< exponent of the names' popularity
+    bool names_in_turn = false; ///< each client asks for them in their order
     std::string tld_file = "/usr/share/publicsuffix/public_suffix_list.dat";
     double start_s = 1'704'067'200; ///< 2024-01-01T00:00:00Z
     std::string server = "192.0.2.53";
