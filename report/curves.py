@@ -130,9 +130,9 @@ def time_axis(axes: Axes, label: str, counts: bool = False) -> None:
         whole_axis(axes.yaxis)
 
 
-def share_axis(axes: Axes, label: str) -> None:
+def share_axis(axes: Axes, label: str, of: str = "queries") -> None:
     axes.set_xlabel(label)
-    axes.set_ylabel("share of queries")
+    axes.set_ylabel(f"share of {of}")
     axes.set_ylim(0, 1.02)
     plain_axis(axes, "xy")
 
@@ -205,6 +205,26 @@ def latency_cdf(answers: Mapping[str, Answers]) -> Drawn:
         "Share of the queries sent that had an answer within this time, from the SYN of a fresh connection."
     )
     return draw(Words("latency", "Latency", caption, "no answer was received"), paint)
+
+
+def sources_cdf(means: Mapping[str, Distribution]) -> list[Drawn]:
+    """None where there is one source."""
+    held = {name: one for name, one in means.items() if one.count > 1}
+
+    def paint(axes: Axes) -> bool:
+        for name, one in held.items():
+            x, y = cdf_points(one)
+            axes.plot(np.maximum(x, 1) / MEGA, y, label=name, drawstyle="steps-post")
+        axes.set_xscale("log")
+        share_axis(axes, "mean response time [ms]", "sources")
+        legend_above(axes)
+        return True
+
+    caption = (
+        "Share of the sources whose answers took at most this long on average, from when a query was due by "
+        "the trace."
+    )
+    return [draw(Words("source-response", "Sources", caption, ""), paint)] if held else []
 
 
 def cold_parts(tally: Tally, cold_s: float) -> list[tuple[str, Answers]]:

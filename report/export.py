@@ -27,6 +27,8 @@ from report.records import NEVER, Window, windows
 from report.rqfile import (
     FLAG_TC,
     MARK_FALLBACK,
+    MARK_HEDGE_WON,
+    MARK_HEDGED,
     MARK_OPENED,
     MARK_REUSED,
     NO_RCODE,
@@ -99,6 +101,8 @@ def _block(
         "opened": window.marks & MARK_OPENED != 0,
         "reused": window.marks & MARK_REUSED != 0,
         "fallback": window.marks & MARK_FALLBACK != 0,
+        "hedged": window.marks & MARK_HEDGED != 0,
+        "hedge_won": window.marks & MARK_HEDGE_WON != 0,
         "retries": window.retries,
         "source_id": window.source,
         "source": source,

@@ -30,6 +30,7 @@ from report.distribution import Distribution
 STYLE = Path(__file__).with_name("reprise.mplstyle")
 INK = "#1f2933"
 CDF_POINTS = 600
+_MOST_LABELS = 20
 Size = tuple[float, float]
 NORMAL: Size = (6.0, 3.2)  # inches; two of them side by side are as wide as one WIDE
 WIDE: Size = (12.4, 3.4)
@@ -190,10 +191,10 @@ def whole_axis(axis: Axis) -> None:
 
 def legend_above(axes: Axes, at_least: int = 2) -> None:
     """Above the data, where it hides nothing; in one line where the labels are short. None below `at_least`
-    lines.
+    lines, and none where it would leave the data no room.
     """
     labels = [str(label) for label in axes.get_legend_handles_labels()[1]]
-    if len(labels) >= at_least:
+    if at_least <= len(labels) <= _MOST_LABELS:
         columns = max(1, min(len(labels), 70 // (max(map(len, labels)) + 6)))
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.2)
 

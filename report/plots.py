@@ -24,6 +24,7 @@ def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
         _error_over_time(tally),
         *_latencies(tally),
         *_response_over_time(measured, summary),
+        *curves.sources_cdf({"": tally.source_response.all()}),
         *_by_round_trip(measured),
         _rcodes(summary["rcode"]),
         _unanswered(tally),

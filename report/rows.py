@@ -259,6 +259,7 @@ ROWS = (
     Row("steady", "not steady over the replay", _unsteady, "run counts"),
     Row("stalls", "no answer came", _stalls, "run counts"),
     Row("stalls.longest_s", "longest time without an answer, s", number, "runs?"),
+    Row("response_us_by_source.median", "response time, median source, µs", number, "runs"),
     Row("latency_us.median", "latency median, µs", number, "runs"),
     Row("latency_us.p90", "latency p90, µs", number, "runs"),
     Row("latency_us.p99", "latency p99, µs", number, "runs"),

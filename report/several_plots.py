@@ -61,6 +61,7 @@ def side_by_side(variants: Variants) -> list[Drawn]:
     drawn = [
         curves.latency_cdf({name: Answers.of(*repeats) for name, repeats in tallies.items()}),
         curves.slowest(answers),
+        *curves.sources_cdf(_sources(tallies)),
         *_cold(variants),
         *_response(tallies),
         _unanswered(tallies),
@@ -72,6 +73,14 @@ def side_by_side(variants: Variants) -> list[Drawn]:
         _errors(tallies),
     ]
     return [one for one in drawn if not one.empty]
+
+
+def _sources(tallies: Mapping[str, Sequence[Tally]]) -> dict[str, Distribution]:
+    """The sources' mean response times in all repeats together."""
+    return {
+        name: Distribution.of(one.source_response.all() for one in repeats)
+        for name, repeats in tallies.items()
+    }
 
 
 def _cold(variants: Variants) -> list[Drawn]:

@@ -92,6 +92,7 @@ def summarize(measured: Measured) -> Json:
         "latency_us_by_transport": _spreads(found.latency),
         "response_us": Distribution.of(found.response.values()).spread(),
         "response_us_by_transport": _spreads(found.response),
+        "response_us_by_source": found.source_response.all().spread(),
         "stalls": stalls.summarize(stalls.find(found.sends, found.answers), stalls.events(run)),
         "steady": steady.summarize(run, found, measured.warmup_ns),
         **connections.summarize(run, measured.files, found),

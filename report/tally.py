@@ -90,6 +90,32 @@ class _Sources:
         return int(np.count_nonzero(self._seen)) + len(self._beyond)
 
 
+class Means:
+    """The mean of each source's values, for the first sources: 12 bytes for each of them."""
+
+    _MOST = 1 << 22
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(0, np.uint32)
+        self._sums = np.zeros(0, np.float64)
+
+    def add(self, ids: NDArray[np.uint32], values: Values) -> None:
+        known = ids < self._MOST
+        if not known.any():
+            return
+        size = max(len(self._counts), int(ids[known].max()) + 1)
+        self._counts.resize(size, refcheck=False)  # what is new is 0
+        self._sums.resize(size, refcheck=False)
+        self._counts += np.bincount(ids[known], minlength=size).astype(np.uint32)
+        self._sums += np.bincount(ids[known], values[known], size)
+
+    def all(self) -> Distribution:
+        """Those of the sources that have a value."""
+        held, found = self._counts > 0, Distribution()
+        found.add((self._sums[held] / self._counts[held]).astype(np.int64))
+        return found
+
+
 @dataclass
 class OfHost:
     """What the queriers of a host did."""
@@ -142,6 +168,7 @@ class Tally:
     interarrival: Distribution = field(default_factory=Distribution)
     latency: ByTransport = field(default_factory=_distributions)
     response: ByTransport = field(default_factory=_distributions)
+    source_response: Means = field(default_factory=Means)
     connect: ByTransport = field(default_factory=_distributions)
     fresh: Distribution = field(default_factory=Distribution)
     reused: Distribution = field(default_factory=Distribution)
@@ -234,6 +261,7 @@ class Tally:
         timed = answered & known & (window.received != NEVER) & (window.sent != NEVER)
         response = window.received - np.minimum(window.due, window.sent)
         self.response_slices.add(window.due[timed], response[timed])
+        self.source_response.add(window.source[timed], response[timed])
         for transport in np.unique(window.transport[timed]):
             self.response[_over(transport)].add(response[timed & (window.transport == transport)])
 

@@ -65,6 +65,9 @@ def test_totals_are_those_of_the_summary(name: str, tmp_path: Path) -> None:
             0,
         )
     ]
+    means = "SELECT avg(response_us) AS mean FROM RUN GROUP BY source_id"
+    ((median,),) = ask(table, f"SELECT quantile_disc(mean, 0.5) FROM ({means})")
+    assert median == pytest.approx(summary["response_us_by_source"]["median"], abs=0.002)
 
 
 @pytest.mark.netns

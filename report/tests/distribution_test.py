@@ -12,7 +12,7 @@ from report import distribution, records
 from report.distribution import COARSE, FINE, Distribution, Slices, Values, bins_of, middles
 from report.run import open_run
 from report.summary import measure
-from report.tally import Rate
+from report.tally import Means, Rate
 from report.tests.writers import Query, rq_bytes, write_run
 from report.tests.writers import records as rows_of
 
@@ -131,6 +131,14 @@ def test_a_rate_over_a_damaged_span_takes_no_memory_for_it() -> None:
     assert rate.per(3_600 * 10**9, 1_000_000).nonzero()[0].tolist() == [0, 1]
     assert rate.per(3_600 * 10**9, 2).tolist() == [4, 1]
     assert rate.per(10**8, 3).tolist() == [2, 1, 0]
+
+
+def test_means_are_those_of_each_source() -> None:
+    means = Means()
+    means.add(np.array([3, 1, 3], np.uint32), np.array([10_000, 5_000, 20_000]))
+    means.add(np.array([1, 1 << 30], np.uint32), np.array([7_000, 1]))  # the other one is of a damaged file
+    assert means.all().spread()["min"] == 6
+    assert (means.all().count, means.all().spread()["max"]) == (2, 15)
 
 
 def test_response_time_counts_from_when_a_query_was_due(tmp_path: Path) -> None:

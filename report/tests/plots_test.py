@@ -123,6 +123,16 @@ def test_round_trips_need_no_memory_for_sources_of_a_damaged_record(tmp_path: Pa
     assert [(name, one.count) for name, one in found.classes] == [("20–30", 9)] and found.left_out == 1
 
 
+def test_sources_are_compared_by_their_means(tmp_path: Path) -> None:
+    queries = [Query(n, n * MS, n * MS, (1 + n % 3) * MS, source=n % 3) for n in range(9)]
+    drawn = drawn_of(measure(open_run(write_run(tmp_path / "run", queries))))
+    (line,) = axes_of(drawn, "source-response").lines
+    assert np.asarray(line.get_xdata()).tolist() == [1, 2, 3]
+    assert np.asarray(line.get_ydata()).tolist() == pytest.approx([1 / 3, 2 / 3, 1])
+    one = measure(open_run(write_run(tmp_path / "one", queries[::3])))
+    assert "source-response" not in {drawn.name for drawn in drawn_of(one)}
+
+
 def test_labels_of_users_are_no_formulas(tmp_path: Path) -> None:
     """A shell's command line between two dollars."""
     name = 'printf "listen $1\\nzone $2\\n"'
