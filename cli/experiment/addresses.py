@@ -10,7 +10,7 @@ META6 = "fd00:198:18::/48"
 # All addresses behind the resolvers that are the testbed's own.
 PREFIXES = (META4, META6, "198.19.253.0/24", "198.19.254.0/24", "fd00:198:19:fd::/64", "fd00:198:19:fe::/64")
 MOST_CLIENTS = 120  # above, their control links would lie where the meta addresses do
-MOST_LINKS = 64
+MOST_LINKS = 128  # of two addresses each
 
 
 def can_serve(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:

@@ -253,6 +253,14 @@ def _check_hedge(experiment: Experiment) -> None:
         "the command line has one address of each family: leave out replay.peers and replay.hedge_ms",
     )
     want(len(replay.peers) <= _MOST_PEERS, "replay.peers has too many", f"name {_MOST_PEERS} at most")
+    others = len(experiment.emulated.resolvers) - 1 if experiment.emulated else 0
+    families = [peer(text)[0].version for text in replay.peers]
+    most = max(families.count(4), families.count(6))
+    want(
+        others == 0 or most <= others,
+        f"replay.peers has {most} addresses of one family for {others} other resolvers",
+        f"name {others} at most",
+    )
     for text in replay.peers:
         address, port = peer(text)
         if server.kind == "address":

@@ -159,11 +159,6 @@ def check_transport(experiment: Experiment) -> None:
     """How queries travel: [tls] and the keys of [replay] that say it."""
     replay = experiment.replay
     want(
-        not replay.peers or not experiment.connections_only,
-        f'replay.peers and replay.transport = "{replay.transport}" exclude each other',
-        "only queries over UDP are sent to peers too",
-    )
-    want(
         not replay.peers or not replay.tcp_fallback,
         "replay.peers and replay.tcp_fallback exclude each other",
         "leave one of them out",

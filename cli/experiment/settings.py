@@ -31,7 +31,7 @@ class ReplaySettings:
     collapse_retransmits: Annotated[Flag, doc('leave out UDP queries with source, port, ID and question of one played within `timeout_s` before')] = False
     dependent: Annotated[Flag, doc("a source's next query waits for the end of the one before")] = False
     hedge_ms: Annotated[Number, span(0, 3600000, 'a query without an answer for this time also goes to one of `replay.peers`; the first answer wins')] = 0.0
-    peers: Annotated[Texts, doc("`ADDR[:PORT]`, taken in turn. On the local network the server listens at the peers' addresses too, out of 198.19.255.0/24 or fd00:198:19:ff::/64")] = ()
+    peers: Annotated[Texts, doc("`ADDR[:PORT]`, taken in turn; over TLS the port is `tls.port`. On the local network, out of 198.19.255.0/24 or fd00:198:19:ff::/64: the server listens there too; where `hierarchy.resolver` lists several, those of each family are the resolvers after the client's own")] = ()
     timeout_s: Annotated[Number, span(0.001, 3600, 'wait at most this long for an answer')] = 5.0
     idle_timeout_s: Annotated[Number, span(0.001, 86400, 'close a TCP or TLS connection that was idle for this time')] = 20.0
     in_flight: Annotated[Whole, span(1, 4194304, 'most queries waiting for an answer, per querier; at the limit sending waits')] = 262144

@@ -21,7 +21,15 @@ from collections.abc import Iterable
 from cli.errors import want
 from cli.experiment import addresses
 from cli.experiment.schema import Experiment, Tls
-from cli.plan import delay, front, hierarchy_network, hierarchy_setup, network, placement
+from cli.plan import (
+    delay,
+    front,
+    hierarchy_network,
+    hierarchy_setup,
+    network,
+    placement,
+    replay_options,
+)
 from cli.plan.planned import RESULTS, RUN, Figure, File, HostStep, Management, shell
 from cli.servers import nftables
 
@@ -186,12 +194,14 @@ def _servers(
     servers = len(emulated.resolvers) if emulated else 1
     metas = [hierarchy_network.meta(n) for n in range(1, emulated.instances + 1)] if emulated else []
     ports, tunnels = _ports(experiment), (*_TUNNELS, *front.tunnels(experiment))
+    places = range(network.further(replay_options.peers(experiment), servers) + 1)
     found = {}
     for number in range(1, servers + 1):
         clients = [
-            f"data{index}"
+            network.data_link(index, place)[1]
             for index in range(1, experiment.topology.clients + 1)
-            if network.server_of(index, servers) == number
+            for place in places
+            if network.server_of(index, servers, place) == number
         ]
         found[network.server(number)] = nftables.Guarded(
             (*clients, *metas),

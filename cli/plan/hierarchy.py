@@ -390,7 +390,8 @@ def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind
         addresses=server_plan.addresses(experiment),
         origin=".",
         hint="correct hierarchy.resolver_config" if emulated.resolver_config else "",
-        source=host if experiment.rtt else network.client(number),  # answers to clients are late
+        # Answers to clients are late, and a client's way to a peer leads to another resolver.
+        source=host if experiment.rtt or experiment.replay.peers else network.client(number),
         timeout_s=experiment.server.ready_s,
         udp=not experiment.connections_only,
         refusal=server.refusal(facts.version(kind, host)),

@@ -36,10 +36,10 @@ def upstream(resolver: int) -> tuple[str, str]:
 
 def link_addresses(resolver: int, instance: int, instances: int) -> tuple[tuple[str, str], tuple[str, str]]:
     """Both ends (the resolver's first) of the link between a resolver and an instance, without prefixes."""
-    base = 4 * ((resolver - 1) * instances + instance - 1)
+    number = (resolver - 1) * instances + instance - 1
     four, six = (
-        (f"198.19.253.{base + end}" for end in (1, 2)),
-        (f"fd00:198:19:fd::{base + end:x}" for end in (1, 2)),
+        (f"198.19.253.{2 * number + end}" for end in (0, 1)),
+        (f"fd00:198:19:fd::{4 * number + end:x}" for end in (1, 2)),
     )
     one, other = zip(four, six, strict=True)
     return one, other
@@ -86,8 +86,8 @@ def _link(resolver: int, instance: int, instances: int) -> Link:
         meta(instance),
         meta(instance),
         resolver_link(resolver),
-        (f"{here[0]}/30", f"{here[1]}/126"),
-        (f"{there[0]}/30", f"{there[1]}/126"),
+        (f"{here[0]}/31", f"{here[1]}/126"),
+        (f"{there[0]}/31", f"{there[1]}/126"),
     )
 
 

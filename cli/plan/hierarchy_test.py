@@ -16,8 +16,9 @@ from cli import call, programs
 from cli.errors import RepriseError
 from cli.executor import figures, ready
 from cli.executor.words import in_terms
+from cli.experiment import rules
 from cli.experiment.experiment import load
-from cli.experiment.schema import Experiment, Hierarchy, Server, Topology, World
+from cli.experiment.schema import Experiment, Hierarchy, Replay, Server, Topology, World
 from cli.plan import guards
 from cli.plan.hierarchy_network import link_addresses, upstream
 from cli.plan.plan import as_json, make
@@ -127,6 +128,49 @@ def test_clients_are_dealt_to_resolvers() -> None:
     guards = {file.path: file.content or "" for file in plan.files if "guard-" in file.path}
     assert '"data1", "data3"' in guards["@run@/guard-server.nft"]
     assert '"data2"' in guards["@run@/guard-server2.nft"]
+
+
+def test_peers_are_the_resolvers_after_a_clients_own() -> None:
+    """By a link of its own each, and in every client's view under the same addresses."""
+    peers = ("198.19.255.54", "fd00:198:19:ff::54", "198.19.255.55")
+    experiment = dataclasses.replace(
+        BASE,
+        hierarchy=Hierarchy(synth=World(), resolver=("bind",) * 3),
+        topology=Topology(clients=3),
+        replay=Replay(hedge_ms=50, peers=peers, source_mode="mapped"),
+    )
+    plan = make(experiment, FACTS)
+    ends = {(link.a, link.a_if): (link.b, link.b_if) for link in plan.network.links}
+    assert [ends["client2", name] for name in ("data", "peer1", "peer2")] == [
+        ("server2", "data2"), ("server3", "peer2-1"), ("server", "peer2-2")
+    ]  # fmt: skip
+    ways = {one.to: one.via for one in plan.network.routes if one.host == "client2" and "255." in one.to}
+    assert ways == {
+        "198.19.255.53/32": "198.19.2.2", "198.19.255.54/32": "198.19.2.6", "198.19.255.55/32": "198.19.2.10"
+    }  # fmt: skip
+    back = [one.via for one in plan.network.routes if one.host == "server3" and one.to == "10.64.0.0/10"]
+    assert back == ["198.19.2.5"]
+    guards = {file.path: file.content or "" for file in plan.files if "guard-" in file.path}
+    assert '"peer1-2", "peer2-1", "data3"' in guards["@run@/guard-server3.nft"]
+    assert {one.ready.source for one in plan.processes if one.role == "server"} == {
+        "server", "server2", "server3"
+    }  # fmt: skip
+
+
+def test_there_is_a_plan_for_the_107_nodes_of_codns() -> None:
+    experiment = dataclasses.replace(
+        BASE,
+        hierarchy=Hierarchy(synth=World(), resolver=("bind",) * 107),
+        topology=Topology(clients=107),
+        replay=Replay(hedge_ms=200, peers=("198.19.255.54",)),
+    )
+    rules.check(experiment)
+    ends = [
+        end
+        for link in make(experiment, FACTS).network.links
+        for end in (*link.a_addresses, *link.b_addresses)
+    ]
+    assert len(set(ends)) == len(ends)
 
 
 def test_names_of_the_emulated_world_are_asked_for() -> None:

@@ -10,6 +10,7 @@ the server sees the trace's own addresses as sources, its default route ends at 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cli.experiment import addresses
@@ -133,9 +134,22 @@ def server(index: int) -> str:
     return SERVER if index == 1 else f"{SERVER}{index}"
 
 
-def server_of(client_index: int, servers: int) -> int:
-    """The number of the server that a client asks, where there are several with the same addresses."""
-    return (client_index - 1) % servers + 1
+def server_of(client_index: int, servers: int, place: int = 0) -> int:
+    """The number of the server that a client asks, where there are several with the same addresses; of its
+    peer number `place`, from 1: the one so many places further on.
+    """
+    return (client_index - 1 + place) % servers + 1
+
+
+def further(peers: Iterable[str], servers: int) -> int:
+    """Links from each client to servers other than its own; a single server has the peers' addresses."""
+    families = [":" in one for one in peers]
+    return max(families.count(True), families.count(False)) if servers > 1 else 0
+
+
+def data_link(index: int, place: int = 0) -> tuple[str, str]:
+    """The interfaces at both ends of the link between a client and its server, or its peer number `place`."""
+    return (f"peer{place}", f"peer{index}-{place}") if place else ("data", f"data{index}")
 
 
 def own_prefixes(clients: int) -> tuple[str, ...]:
@@ -169,22 +183,35 @@ def local(
 ) -> Network:
     """The topology with `clients` clients, each at one of `servers` servers with the same addresses.
 
-    `peers` are further addresses of the servers.
+    `peers` are further addresses of all servers. A client's way to those of each family leads to its own
+    server where there is one, and to the ones after it where there are several.
     """
     indices = range(1, clients + 1)
     hosts = [server(index) for index in range(1, servers + 1)]
     names = [CONTROLLER, *(client(index) for index in indices), *hosts]
     fixed = source_mode == "packet"
     services = (SERVICE_V4, SERVICE_V6, *peers)
+    places = range(further(peers, servers) + 1)
     return Network(
         kind="namespaces",
         hosts=tuple(Host(name) for name in names),
-        links=tuple(link for index in indices for link in (_control(index), _data(index, servers, fixed))),
+        links=tuple(
+            link
+            for index in indices
+            for link in (_control(index), *(_data(index, place, servers, fixed) for place in places))
+        ),
         addresses=tuple(Address(host, "lo", whole(one)) for host in hosts for one in services),
         routes=tuple(
             route
             for index in indices
-            for route in (*_routes(index, services), *_source_routes(index, clients, servers, source_mode))
+            for route in (
+                *_routes(index, peers, len(places) > 1),
+                *(
+                    one
+                    for place in places
+                    for one in _source_routes(index, place, clients, servers, source_mode)
+                ),
+            )
         ),
         rules=_rules() if fixed else (),
         neighbors=_neighbors() if fixed else (),
@@ -215,16 +242,16 @@ def whole(address: str) -> str:
     return f"{address}/{128 if ':' in address else 32}"
 
 
-def _source_routes(index: int, clients: int, servers: int, source_mode: str) -> tuple[Route, ...]:
-    """The ways of the sources' addresses.
+def _source_routes(index: int, place: int, clients: int, servers: int, source_mode: str) -> tuple[Route, ...]:
+    """The ways of the sources' addresses to a client's server, or its peer number `place`.
 
     The server sends answers back through the client. There every address is the client's own (AnyIP: a local
     route; that of the main table gives way to the links' more specific ones). In mode packet that holds for
     TCP only, by tables behind the main one: for the rest its kernel would answer with port unreachable, so
     they go nowhere.
     """
-    v4, v6 = f"198.19.{index}.1", f"fd00:198:19:{index}::1"
-    here, there = client(index), server(server_of(index, servers))
+    (v4, v6), _ = _ends(index, place)
+    here, there = client(index), server(server_of(index, servers, place))
     if source_mode == "addresses":
         return (
             Route(here, "0.0.0.0/0", kind="local", interface="lo"),
@@ -233,13 +260,9 @@ def _source_routes(index: int, clients: int, servers: int, source_mode: str) -> 
             Route(there, "::/0", v6),
         )
     if source_mode == "mapped":
-        own4, own6 = source_prefixes(index, clients)
-        return (
-            Route(here, own4, kind="local", interface="lo"),
-            Route(here, own6, kind="local", interface="lo"),
-            Route(there, own4, v4),
-            Route(there, own6, v6),
-        )
+        own = source_prefixes(index, clients)
+        local = [] if place else [Route(here, one, kind="local", interface="lo") for one in own]
+        return (*local, *(Route(there, to, via) for to, via in zip(own, (v4, v6), strict=True)))
     if source_mode == "packet":
         return (
             *(Route(here, to, kind="local", interface="lo", table=_OURS) for to in _EVERYTHING),
@@ -289,28 +312,35 @@ def _control(index: int) -> Link:
     )
 
 
-def _data(index: int, servers: int, fixed: bool) -> Link:
+def _ends(index: int, place: int) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Both ends (the client's first) of the link to a client's server, or its peer number `place`."""
+    one, other = 4 * place + 1, 4 * place + 2
+    four, six = f"198.19.{index}.", f"fd00:198:19:{index}::"
+    return (f"{four}{one}", f"{six}{one:x}"), (f"{four}{other}", f"{six}{other:x}")
+
+
+def _data(index: int, place: int, servers: int, fixed: bool) -> Link:
+    bits4, bits6 = (30, 126) if place else (24, 64)
+    here, there = _ends(index, place)
     return Link(
         client(index),
-        server(server_of(index, servers)),
-        "data",
-        f"data{index}",
-        (f"198.19.{index}.1/24", f"fd00:198:19:{index}::1/64"),
-        (f"198.19.{index}.2/24", f"fd00:198:19:{index}::2/64"),
+        server(server_of(index, servers, place)),
+        *data_link(index, place),
+        (f"{here[0]}/{bits4}", f"{here[1]}/{bits6}"),
+        (f"{there[0]}/{bits4}", f"{there[1]}/{bits6}"),
         a_mac=_CLIENT_MAC if fixed else "",
         b_mac=_SERVER_MAC if fixed else "",
     )
 
 
-def _routes(index: int, services: tuple[str, ...]) -> tuple[Route, ...]:
-    return tuple(
-        Route(
-            client(index),
-            whole(one),
-            f"fd00:198:19:{index}::2" if ":" in one else f"198.19.{index}.2",
-        )
-        for one in services
-    )
+def _routes(index: int, peers: tuple[str, ...], elsewhere: bool) -> tuple[Route, ...]:
+    """A client's ways to its server's addresses and to the peers', which may be `elsewhere`."""
+    found = []
+    for six, service in enumerate((SERVICE_V4, SERVICE_V6)):
+        same = (service, *(one for one in peers if (":" in one) is bool(six)))
+        for place, one in enumerate(same):
+            found.append(Route(client(index), whole(one), _ends(index, place if elsewhere else 0)[1][six]))
+    return tuple(found)
 
 
 def sysctls(host: str, listen_queue: int, is_client: bool = False) -> tuple[Sysctl, ...]:

@@ -91,7 +91,7 @@ def source_prefixes(experiment: Experiment, index: int) -> tuple[str, ...]:
 
 
 def peers(experiment: Experiment) -> tuple[str, ...]:
-    """Further addresses of our own server that hedged queries go to."""
+    """Addresses of our own servers that hedged queries go to, beside those that all clients ask."""
     own = (network.SERVICE_V4, network.SERVICE_V6)
     addresses = [str(rules.peer(text)[0]) for text in experiment.replay.peers]
     return tuple(dict.fromkeys(one for one in addresses if one not in own))
