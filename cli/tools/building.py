@@ -46,14 +46,14 @@ class Release:
 
     def configure(self) -> tuple[str, ...]:
         """The call of cmake that the build needs first; nothing where it is configured for what there is."""
-        if (BUILD / "build.ninja").is_file() and _read(BUILD / _MARK) == self._state():
-            return ()
         # A build that was copied along still names the folder it was made for, and would write there.
-        here = _read(BUILD / _MARK).startswith(_lines([str(programs.ROOT)]))
+        here = f"CMAKE_HOME_DIRECTORY:INTERNAL={programs.ROOT}\n" in _read(BUILD / "CMakeCache.txt")
+        if here and (BUILD / "build.ninja").is_file() and _read(BUILD / _MARK) == self._found():
+            return ()
         return ("cmake", "--preset", "release", *(_SEARCH_AGAIN if here else ("--fresh",)))
 
-    def _state(self) -> str:
-        return _lines([str(programs.ROOT), *sorted(self.installed)])
+    def _found(self) -> str:
+        return _lines(sorted(self.installed))
 
     def is_built(self) -> bool:
         """With nothing to do ninja answers within a few hundredths of a second."""
@@ -68,7 +68,7 @@ class Release:
         """Configures where that is needed, and compiles."""
         if argv := self.configure():
             steps.carry_out(steps.Job(f"{title}: configuring", argv, cwd=programs.ROOT), "cmake failed")
-            (BUILD / _MARK).write_text(self._state(), encoding="utf-8")
+            (BUILD / _MARK).write_text(self._found(), encoding="utf-8")
         argv = ("ninja", "-C", str(BUILD), *self.targets)
         steps.carry_out(steps.Job(title, argv, steps.NINJA_ENVIRONMENT), "the build failed")
 

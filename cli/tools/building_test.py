@@ -21,7 +21,8 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(building, "BUILD", tmp_path)
     monkeypatch.setattr(building.subprocess, "run", lambda *_: pytest.fail("ninja was asked"))  # type: ignore[attr-defined]
     (tmp_path / "build.ninja").touch()
-    (tmp_path / ".configured-with").write_text(f"{programs.ROOT}\nclang-19\ng++\n")
+    (tmp_path / "CMakeCache.txt").write_text(f"A:B=c\nCMAKE_HOME_DIRECTORY:INTERNAL={programs.ROOT}\n")
+    (tmp_path / ".configured-with").write_text("clang-19\ng++\n")
     return tmp_path
 
 
@@ -45,7 +46,7 @@ def test_what_is_configured_for_what_there_is_stays(build: Path) -> None:
 
 def test_a_build_of_another_folder_is_not_touched(build: Path) -> None:
     """ninja would configure it again where it came from."""
-    (build / ".configured-with").write_text("/another/folder\nclang-19\ng++\n")
+    (build / "CMakeCache.txt").write_text("CMAKE_HOME_DIRECTORY:INTERNAL=/another/folder\n")
     release = Release(("all",), ("g++", "clang-19"))
     assert not release.is_built()
     assert release.configure()[-1] == "--fresh"

@@ -95,7 +95,8 @@ def _finish(parts: Iterable[Found]) -> int:
         odd = (f"not to be skipped in CI: {one}" for one in found.skipped if not _DATA_SKIP.search(one))
         found = total([found, Found(failed=tuple(odd))])
     longest = [one for one in sorted(found.times, reverse=True)[:_LONGEST] if one[0] >= 1]
-    lines = ["what took longest:", *(f"{seconds:7.1f} s  {name}" for seconds, name in longest)]
+    lines = ["what took longest:"] if longest else []
+    lines += [f"{seconds:7.1f} s  {name}" for seconds, name in longest]
     lines += ["what failed:", *(f"  {one}" for one in found.failed[:_MOST])] if found.failed else []
     sys.stdout.writelines(f"{line}\n" for line in (*lines, found.text()))
     return EXIT_FAILED if found.failed else 0
