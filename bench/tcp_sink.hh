@@ -36,7 +36,7 @@ struct TcpOptions {
     std::string keylog;           ///< file that takes the sessions' secrets, for tshark
 };
 
-/// A context for `options`; tickets sealed in one process open in every process forked afterwards.
+/// A context for `options`; tickets sealed in one process open in every process forked afterward.
 /// Null where TLS is not spoken. Throws UsageError.
 TlsContext make_server_context(const TcpOptions& options);
 

@@ -79,7 +79,7 @@ class Process final : public Service {
 public:
     Process(const ProcessOptions& options, std::unique_ptr<DelayModel> model, const AddressMap& map)
         : options_(options), model_(std::move(model)), tun_(options.tun),
-          mtu_(tun_, neighbours(map, options.side, options.resolver)),
+          mtu_(tun_, neighbors(map, options.side, options.resolver)),
           link_(link_sender(options, map, tun_)), loop_(tun_, routes_of(options, map), model_.get(),
                                                         link_.get(), statistics_, system_clock()) {
         statistics_.side = side_name(options.side);
@@ -124,7 +124,7 @@ public:
         try {
             const AddressMap map = map_of(options_);
             loop_.replace_routes(routes_of(options_, map));
-            mtu_.replace(neighbours(map, options_.side, options_.resolver));
+            mtu_.replace(neighbors(map, options_.side, options_.resolver));
             if (link_) {
                 link_->replace(flows(map, options_.side, options_.resolver));
             }

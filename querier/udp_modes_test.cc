@@ -313,7 +313,7 @@ INSTANTIATE_TEST_SUITE_P(Waiting, CreditTest, ::testing::Bool());
 
 TEST_F(ModesTest, RefusedQueriesAreSentInOrder) {
     // Nobody answers for the server's address on this wire: what is sent waits in the kernel until
-    // the socket's buffer is full, and goes when the test makes the neighbour known.
+    // the socket's buffer is full, and goes when the test makes the neighbor known.
     const Wire wire("192.0.2.2");
     Parent parent(results_.path());
     wire::Options options = in_mode("addresses");

@@ -71,15 +71,15 @@ TEST(AddressMapTest, RoutesNeedWhatTheMapPromises) {
     EXPECT_THROW(Routes::of_meta(parse_map(kHead + "meta\t1\t5\t1\t-\t-\n", "map.tsv")), Error);
 }
 
-TEST(AddressMapTest, NeighboursAreOneOfEachInstanceAndFamily) {
+TEST(AddressMapTest, NeighborsAreOneOfEachInstanceAndFamily) {
     const AddressMap map =
         parse_map(kHead + "resolver\t1\t192.0.2.9\tfd00::9\nresolver\t2\t192.0.2.8\t-\n"
                           "meta\t1\t1\t1\t192.0.2.1\tfd00::1\nmeta\t2\t1\t1\t192.0.2.2\tfd00::2\n"
                           "meta\t3\t1\t2\t192.0.2.3\t-\nmeta\t1\t2\t1\t192.0.2.4\t-\n",
                   "map.tsv");
-    EXPECT_EQ(neighbours(map, Side::kResolver, 1).size(), 3);
-    EXPECT_EQ(neighbours(map, Side::kMeta, 1).size(), 3);
-    EXPECT_TRUE(neighbours(map, Side::kNone, 1).empty());
+    EXPECT_EQ(neighbors(map, Side::kResolver, 1).size(), 3);
+    EXPECT_EQ(neighbors(map, Side::kMeta, 1).size(), 3);
+    EXPECT_TRUE(neighbors(map, Side::kNone, 1).empty());
 }
 
 } // namespace

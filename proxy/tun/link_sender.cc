@@ -74,7 +74,7 @@ void LinkSender::look_up_route(const Flow& flow) {
     }
     Hop& hop = hop_by(*gateway);
     if (std::exchange(hop.round, round_) != round_) {
-        look_up_neighbour(hop);
+        look_up_neighbor(hop);
     }
     by_destination_[flow.destination] = static_cast<size_t>(&hop - hops_.data());
 }
@@ -87,17 +87,17 @@ LinkSender::Hop& LinkSender::hop_by(const Gateway& gateway) {
     return hops_[found->second];
 }
 
-void LinkSender::look_up_neighbour(Hop& hop) {
-    const auto to = tables_.neighbour(hop.gateway);
+void LinkSender::look_up_neighbor(Hop& hop) {
+    const auto to = tables_.neighbor(hop.gateway);
     hop.usable = to.has_value();
     hop.to = to.value_or(sockaddr_ll{});
 }
 
 void LinkSender::refresh() {
     const RoutingTables::Changes changes = tables_.changes();
-    for (const Gateway& gateway : changes.neighbours) {
+    for (const Gateway& gateway : changes.neighbors) {
         if (const auto found = by_gateway_.find(gateway); found != by_gateway_.end()) {
-            look_up_neighbour(hops_[found->second]);
+            look_up_neighbor(hops_[found->second]);
         }
     }
     outdated_ = outdated_ || changes.routes;

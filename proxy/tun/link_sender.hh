@@ -2,24 +2,24 @@
 // Sends packets straight to the next hop, many in one system call.
 //
 // Problem. What is written to the TUN device takes the host's whole way of a forwarded packet: a
-// fresh reception, a look through all routing rules, the route, the neighbour; one packet a system
+// fresh reception, a look through all routing rules, the route, the neighbor; one packet a system
 // call. That is most of what a packet costs here.
 //
 // Idea. The destinations are few and known: the meta addresses beside a resolver, the resolvers
-// beside the meta-DNS-server. So their routes and neighbours are looked up once, and packets go by
+// beside the meta-DNS-server. So their routes and neighbors are looked up once, and packets go by
 // a packet socket to the interface and hardware address that the kernel would have used; captures
 // and queueing disciplines of that interface see them. The kernel tells of changed routes, rules,
-// settings and neighbours, which are looked up again within 100 ms, a slice of them at a time, so
+// settings and neighbors, which are looked up again within 100 ms, a slice of them at a time, so
 // that packets do not wait for it. Once a second one packet to each next hop takes the kernel's
-// way, so that the kernel keeps the neighbour resolved, for it confirms only neighbours that it
-// uses itself. Whatever does not fit (no Ethernet, a neighbour not resolved yet, a link that takes
+// way, so that the kernel keeps the neighbor resolved, for it confirms only neighbors that it
+// uses itself. Whatever does not fit (no Ethernet, a neighbor not resolved yet, a link that takes
 // no more) goes by the device as before: this is a short cut, never a condition. Only what is
 // longer than the link allows is refused, for the kernel would send an error message about it.
 //
 // Cost of a packet, everything included, with both hosts on two busy cores and dnsperf asking as
 // fast as it can: 4.5 to 5.3 µs through the device, 3.1 to 3.8 µs past it. Of the latter a third is
 // the receiver's network stack, which is on the same machine there. Raw IP sockets, which leave
-// neighbours to the kernel, cost 4.1 to 4.4 µs; IFF_NAPI on the device made it 0.8 µs dearer.
+// neighbors to the kernel, cost 4.1 to 4.4 µs; IFF_NAPI on the device made it 0.8 µs dearer.
 // (`reprise bench hierarchy --only path` measures it.)
 
 #include "core/base/address.hh"
@@ -97,7 +97,7 @@ private:
 
     struct Hop {
         Gateway gateway;
-        unsigned round = 0; ///< in which the neighbour was looked up
+        unsigned round = 0; ///< in which the neighbor was looked up
         sockaddr_ll to{};
         bool usable = false;
         bool by_kernel = false; ///< the next packet takes the kernel's way
@@ -108,7 +108,7 @@ private:
     void begin_round();
     void look_up(size_t most);
     void look_up_route(const Flow& flow);
-    void look_up_neighbour(Hop& hop);
+    void look_up_neighbor(Hop& hop);
     Hop& hop_by(const Gateway& gateway);
     Hop* hop_of(Bytes packet);
     Next send_from(size_t& first, Sent& result);

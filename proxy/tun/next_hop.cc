@@ -54,8 +54,8 @@ std::optional<IpAddress> address_in(Bytes value) {
     return value.size() == 16 ? std::optional(IpAddress::v6(value.data())) : std::nullopt;
 }
 
-/// The neighbour that a piece of news speaks of.
-std::optional<Gateway> neighbour_in(const NetlinkMessage& news) {
+/// The neighbor that a piece of news speaks of.
+std::optional<Gateway> neighbor_in(const NetlinkMessage& news) {
     const auto address = address_in(news.attribute(sizeof(ndmsg), NDA_DST));
     const auto interface = static_cast<unsigned>(news.header<ndmsg>().ndm_ifindex);
     return address ? std::optional(Gateway{.interface = interface, .address = *address})
@@ -131,7 +131,7 @@ std::optional<Gateway> RoutingTables::gateway(const Flow& flow) {
     return is_ethernet(found.interface) ? std::optional(found) : std::nullopt;
 }
 
-std::optional<sockaddr_ll> RoutingTables::neighbour(const Gateway& gateway) {
+std::optional<sockaddr_ll> RoutingTables::neighbor(const Gateway& gateway) {
     ndmsg header{};
     header.ndm_family = family_of(gateway.address);
     header.ndm_ifindex = static_cast<int>(gateway.interface);
@@ -161,8 +161,8 @@ RoutingTables::Changes RoutingTables::changes() {
     while (const auto news = listen_.receive()) {
         if (news->type() != RTM_NEWNEIGH && news->type() != RTM_DELNEIGH) {
             found.routes = true;
-        } else if (const auto gateway = neighbour_in(*news)) {
-            found.neighbours.push_back(*gateway);
+        } else if (const auto gateway = neighbor_in(*news)) {
+            found.neighbors.push_back(*gateway);
         }
     }
     found.routes = found.routes || errno == ENOBUFS; // more news than the socket holds

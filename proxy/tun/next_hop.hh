@@ -18,7 +18,7 @@
 
 namespace reprise::proxy {
 
-/// The neighbour on a link that leads to some destination.
+/// The neighbor on a link that leads to some destination.
 struct Gateway {
     unsigned interface = 0;
     IpAddress address; ///< of the gateway, or the destination itself where it is on the link
@@ -44,13 +44,13 @@ public:
     /// Ethernet-like link.
     [[nodiscard]] std::optional<Gateway> gateway(const Flow& flow);
 
-    /// The address for a packet socket; none while the neighbour is not resolved.
-    [[nodiscard]] std::optional<sockaddr_ll> neighbour(const Gateway& gateway);
+    /// The address for a packet socket; none while the neighbor is not resolved.
+    [[nodiscard]] std::optional<sockaddr_ll> neighbor(const Gateway& gateway);
 
     /// What has changed since the last call.
     struct Changes {
         bool routes = false; ///< a route, rule, address, link or setting; look at everything
-        std::vector<Gateway> neighbours; ///< whose state is another
+        std::vector<Gateway> neighbors; ///< whose state is another
     };
 
     [[nodiscard]] Changes changes();

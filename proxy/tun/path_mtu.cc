@@ -104,7 +104,7 @@ std::vector<Flow> flows(const AddressMap& map, Side side, unsigned resolver) {
     return found;
 }
 
-std::vector<IpAddress> neighbours(const AddressMap& map, Side side, unsigned resolver) {
+std::vector<IpAddress> neighbors(const AddressMap& map, Side side, unsigned resolver) {
     std::vector<IpAddress> found;
     const auto add = [&found](const IpAddress& address) {
         if (address.family != 0) {
@@ -152,7 +152,7 @@ void MtuKeeper::fit() {
 
 std::optional<int> MtuKeeper::narrowest() {
     std::optional<int> narrowest;
-    for (const IpAddress& address : neighbours_) {
+    for (const IpAddress& address : neighbors_) {
         const std::optional<int> found = route_mtu(address);
         warn_of_route(address, found.has_value());
         if (found) {
@@ -173,7 +173,7 @@ void MtuKeeper::warn_of_route(const IpAddress& address, bool found) {
 }
 
 int MtuKeeper::wide_enough(int mtu) {
-    const int wide = device_mtu(mtu, std::ranges::any_of(neighbours_, &IpAddress::is_v6));
+    const int wide = device_mtu(mtu, std::ranges::any_of(neighbors_, &IpAddress::is_v6));
     if (wide > mtu && std::exchange(narrow_, mtu) != mtu) {
         spdlog::warn("event=narrow_link mtu={} hint=\"give the link at least {} bytes; longer "
                      "packets are lost\"",

@@ -1,5 +1,5 @@
 #pragma once
-// Where the packets of a map go, and the largest that fits through the interface towards there.
+// Where the packets of a map go, and the largest that fits through the interface toward there.
 
 #include "core/base/address.hh"
 #include "proxy/rewrite/address_map.hh"
@@ -18,9 +18,9 @@ namespace reprise::proxy {
 /// sent.
 std::optional<int> route_mtu(const IpAddress& address);
 
-/// The addresses to which this side's packets go, one of each family and neighbour: of every
+/// The addresses to which this side's packets go, one of each family and neighbor: of every
 /// instance beside a resolver, of every resolver beside the meta-DNS-server.
-std::vector<IpAddress> neighbours(const AddressMap& map, Side side, unsigned resolver);
+std::vector<IpAddress> neighbors(const AddressMap& map, Side side, unsigned resolver);
 
 /// All addresses to which this side's packets go, each with an example of its packets.
 std::vector<Flow> flows(const AddressMap& map, Side side, unsigned resolver);
@@ -34,14 +34,14 @@ std::vector<Flow> flows(const AddressMap& map, Side side, unsigned resolver);
 class MtuKeeper {
 public:
     /// `tun` must outlive this.
-    MtuKeeper(const Tun& tun, std::vector<IpAddress> neighbours)
-        : tun_(tun), neighbours_(std::move(neighbours)) {}
+    MtuKeeper(const Tun& tun, std::vector<IpAddress> neighbors)
+        : tun_(tun), neighbors_(std::move(neighbors)) {}
 
-    /// Sets the device's MTU where another is right; warns of neighbours without a route and of a
+    /// Sets the device's MTU where another is right; warns of neighbors without a route and of a
     /// refusal, once for each.
     void fit();
 
-    void replace(std::vector<IpAddress> neighbours) { neighbours_ = std::move(neighbours); }
+    void replace(std::vector<IpAddress> neighbors) { neighbors_ = std::move(neighbors); }
 
 private:
     [[nodiscard]] std::optional<int> narrowest();
@@ -50,7 +50,7 @@ private:
     void set(int mtu, int before);
 
     const Tun& tun_;
-    std::vector<IpAddress> neighbours_;
+    std::vector<IpAddress> neighbors_;
     std::set<IpAddress> without_route_;
     int refused_ = 0; ///< an MTU that could not be set
     int narrow_ = 0;  ///< a link's MTU that is too small for IPv6

@@ -306,7 +306,7 @@ TEST_P(SenderTest, SendsFromTheTracesOwnAddressesAndPorts) {
     expect_all_sources(bed, client, 500);
 }
 
-TEST_P(SenderTest, FailsQueriesWhileTheLinkIsDownAndGoesOnAfterwards) {
+TEST_P(SenderTest, FailsQueriesWhileTheLinkIsDownAndGoesOnAfterward) {
     PacketBed bed(echo);
     run(mtu());
     Client client(kQuick);

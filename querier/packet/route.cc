@@ -220,15 +220,15 @@ void fill_link(Netlink& netlink, PacketRoute& route) {
     route.macs.source = read_mac(link.attribute(sizeof(ifinfomsg), IFLA_ADDRESS));
 }
 
-ndmsg neighbour_header(const Hop& hop) {
+ndmsg neighbor_header(const Hop& hop) {
     ndmsg header{};
     header.ndm_family = family_of(hop.address);
     header.ndm_ifindex = static_cast<int>(hop.interface);
     return header;
 }
 
-std::optional<MacAddress> known_neighbour(Netlink& netlink, const Hop& hop) {
-    NetlinkRequest request(RTM_GETNEIGH, 0, neighbour_header(hop));
+std::optional<MacAddress> known_neighbor(Netlink& netlink, const Hop& hop) {
+    NetlinkRequest request(RTM_GETNEIGH, 0, neighbor_header(hop));
     request.add(NDA_DST, hop.address);
     int error = 0;
     const auto answer = netlink.ask(request, error);
@@ -238,10 +238,10 @@ std::optional<MacAddress> known_neighbour(Netlink& netlink, const Hop& hop) {
     return read_mac(answer->attribute(sizeof(ndmsg), NDA_LLADDR));
 }
 
-/// Lets the kernel resolve the neighbour as if a packet were to be sent. What it refuses (a user
-/// without the right) shows as a neighbour that stays unknown.
-void touch_neighbour(Netlink& netlink, const Hop& hop) {
-    ndmsg header = neighbour_header(hop);
+/// Lets the kernel resolve the neighbor as if a packet were to be sent. What it refuses (a user
+/// without the right) shows as a neighbor that stays unknown.
+void touch_neighbor(Netlink& netlink, const Hop& hop) {
+    ndmsg header = neighbor_header(hop);
     header.ndm_flags = NTF_USE;
     header.ndm_state = NUD_NONE;
     NetlinkRequest request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_ACK, header);
@@ -250,12 +250,12 @@ void touch_neighbour(Netlink& netlink, const Hop& hop) {
     netlink.ask(request, error);
 }
 
-MacAddress find_neighbour(Netlink& netlink, const Hop& hop, const std::string& interface,
-                          Nanoseconds patience) {
+MacAddress find_neighbor(Netlink& netlink, const Hop& hop, const std::string& interface,
+                         Nanoseconds patience) {
     const Nanoseconds limit = SteadyClock::now() + patience;
-    touch_neighbour(netlink, hop);
+    touch_neighbor(netlink, hop);
     for (;;) {
-        if (const auto mac = known_neighbour(netlink, hop)) {
+        if (const auto mac = known_neighbor(netlink, hop)) {
             return *mac;
         }
         if (SteadyClock::now() > limit) {
@@ -290,7 +290,7 @@ PacketRoute find_packet_route(const IpAddress& server, Nanoseconds patience) {
     route.interface = hop.interface;
     fill_link(netlink, route);
     refuse_forwarding(route.name, server);
-    route.macs.next_hop = find_neighbour(netlink, hop, route.name, patience);
+    route.macs.next_hop = find_neighbor(netlink, hop, route.name, patience);
     return route;
 }
 

@@ -44,7 +44,7 @@ FileDescriptor reader_of(const char* device) {
 
 } // namespace
 
-Wire::Wire(std::string neighbour) : neighbour_(std::move(neighbour)) {
+Wire::Wire(std::string neighbor) : neighbor_(std::move(neighbor)) {
     reprise::testing::ip(std::string("link add ") + kNear + " type veth peer name " + kFar +
                          " address 02:00:00:00:00:02");
     reprise::testing::ip(std::string("link set ") + kNear + " up");
@@ -64,7 +64,7 @@ Wire::~Wire() {
 }
 
 void Wire::make_known() const {
-    reprise::testing::ip("neigh replace " + neighbour_ + " lladdr 02:00:00:00:00:02 dev " + kNear +
+    reprise::testing::ip("neigh replace " + neighbor_ + " lladdr 02:00:00:00:00:02 dev " + kNear +
                          " nud permanent");
 }
 

@@ -14,9 +14,9 @@ namespace reprise::querier::testing {
 
 class Wire {
 public:
-    /// `neighbour` is an address of 192.0.2.0/24 that nobody answers for: what is sent to it waits
+    /// `neighbor` is an address of 192.0.2.0/24 that nobody answers for: what is sent to it waits
     /// in the kernel, up to three seconds and without limit but for the sockets' buffers.
-    explicit Wire(std::string neighbour);
+    explicit Wire(std::string neighbor);
     ~Wire();
     Wire(const Wire&) = delete;
     Wire& operator=(const Wire&) = delete;
@@ -29,7 +29,7 @@ public:
     [[nodiscard]] std::vector<std::pair<std::uint32_t, std::uint16_t>> seen(size_t count) const;
 
 private:
-    std::string neighbour_;
+    std::string neighbor_;
     FileDescriptor reader_;
 };
 

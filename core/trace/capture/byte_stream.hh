@@ -94,7 +94,7 @@ public:
     /// A regular file, which can be opened again.
     [[nodiscard]] bool regular() const { return regular_; }
 
-    /// Gives the open file away; nothing can be read afterwards.
+    /// Gives the open file away; nothing can be read afterward.
     FileDescriptor take_file() { return std::move(file_); }
 
 private:

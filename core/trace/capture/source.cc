@@ -56,7 +56,7 @@ bool looks_like_erf(Bytes head) {
            record <= wire + 64;
 }
 
-Content recognise(Bytes head) {
+Content recognize(Bytes head) {
     Cursor in(head);
     const std::uint32_t magic = in.u32be();
     const std::uint32_t swapped = __builtin_bswap32(magic);
@@ -190,7 +190,7 @@ std::unique_ptr<PacketSource> try_libtrace(const Content& content, ByteStream& s
 std::unique_ptr<PacketSource> open_source(std::unique_ptr<ByteStream> stream,
                                           const std::string& path) {
     const Bytes head = stream->peek(kSniffed);
-    const Content content = recognise(head);
+    const Content content = recognize(head);
     if (content.format == Format::kUnknown) {
         refuse(path, *stream, head);
     }

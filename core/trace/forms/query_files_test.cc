@@ -95,7 +95,7 @@ TEST(Dnsperf, AByteOrderMarkIsNoPartOfTheName) {
 TEST(Dnsperf, ManyCommentsFirst) {
     std::string comments;
     while (comments.size() < 900'000) {
-        comments += "; a licence, say\n\n# and more\n";
+        comments += "; a license, say\n\n# and more\n";
     }
     EXPECT_EQ(read_content(comments + "www A\n").queries.size(), 1U);
     EXPECT_EQ(read_content(comments + comments + "www A\n").queries.size(), 0U); // not endless

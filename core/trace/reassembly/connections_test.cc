@@ -106,7 +106,7 @@ TEST(Tcp, HoleInsideAMessageLosesOnlyThatMessage) {
     EXPECT_THAT(feeder.feed(server(501, {}, "A", 101 + static_cast<std::uint32_t>(all.size()))),
                 ElementsAre(2, 3));
     EXPECT_EQ(feeder.count(Count::kTcpGapMessage), 1U);
-    EXPECT_EQ(feeder.count(Count::kTcpUnsynchronised), 0U)
+    EXPECT_EQ(feeder.count(Count::kTcpUnsynchronized), 0U)
         << "the length prefix told where to go on";
 }
 
@@ -117,7 +117,7 @@ TEST(Tcp, HoleOverABoundaryIsSearchedForTheNextMessage) {
     feeder.feed(client(101, part(all, 0, 10)));
     feeder.feed(client(101 + kSize + 8, part(all, kSize + 8)));
     EXPECT_THAT(feeder.feed(server(501, {}, "A", 101 + 3 * kSize)), ElementsAre(3));
-    EXPECT_EQ(feeder.count(Count::kTcpUnsynchronised), kSize - 8);
+    EXPECT_EQ(feeder.count(Count::kTcpUnsynchronized), kSize - 8);
 }
 
 TEST(Tcp, HolesEndWithTheConnection) {
@@ -167,7 +167,7 @@ TEST(Tcp, CaptureFromTheMiddleOfAMessage) {
         Feeder feeder;
         const Buffer all = message(1) + message(2);
         EXPECT_THAT(feeder.feed(client(7'000, part(all, cut))), ElementsAre(2)) << cut;
-        EXPECT_EQ(feeder.count(Count::kTcpUnsynchronised), kSize - cut);
+        EXPECT_EQ(feeder.count(Count::kTcpUnsynchronized), kSize - cut);
     }
 }
 
@@ -184,7 +184,7 @@ TEST(Tcp, NothingPlausibleIsNeverYielded) {
     EXPECT_THAT(feeder.feed(client(7'000, Buffer(1'000, 0x16))), IsEmpty());
     EXPECT_THAT(feeder.feed(client(8'000, Buffer(1'000, 0x00))), IsEmpty());
     EXPECT_THAT(feeder.finish(), IsEmpty());
-    EXPECT_GT(feeder.count(Count::kTcpUnsynchronised), 1'900U);
+    EXPECT_GT(feeder.count(Count::kTcpUnsynchronized), 1'900U);
 }
 
 TEST(Tcp, NewSynIsANewConnection) {

@@ -43,7 +43,7 @@ void Stream::begin() {
 void Stream::start(std::uint32_t sequence) {
     if (!started_) {
         started_ = true;
-        synchronised_ = true;
+        synchronized_ = true;
         next_ = first_ = sequence;
     }
 }
@@ -120,7 +120,7 @@ void Stream::append(Bytes data, Nanoseconds time, std::vector<Found>& found, Tal
 }
 
 void Stream::scan(Nanoseconds time, std::vector<Found>& found, Tally& tally) {
-    if (!synchronised_ && !search(tally)) {
+    if (!synchronized_ && !search(tally)) {
         return;
     }
     while (pending().size() >= kPrefix) {
@@ -146,9 +146,9 @@ bool Stream::search(Tally& tally) {
         verdict = begins_message(pending());
         used_ += verdict == Plausible::kNo ? 1 : 0;
     }
-    tally.add(Count::kTcpUnsynchronised, used_ - from);
-    synchronised_ = verdict == Plausible::kYes;
-    return synchronised_;
+    tally.add(Count::kTcpUnsynchronized, used_ - from);
+    synchronized_ = verdict == Plausible::kYes;
+    return synchronized_;
 }
 
 /// Bytes still to come of the message that began, or 0 where that is not known.
@@ -156,7 +156,7 @@ size_t Stream::missing() const {
     if (discard_ > 0) {
         return discard_;
     }
-    if (!synchronised_ || pending().size() < kPrefix) {
+    if (!synchronized_ || pending().size() < kPrefix) {
         return 0;
     }
     return kPrefix + message_size(pending()) - pending().size();
@@ -165,12 +165,12 @@ size_t Stream::missing() const {
 void Stream::jump_over(std::uint32_t lost, Tally& tally) {
     tally.add(Count::kTcpGap);
     const size_t need = missing();
-    if (synchronised_ && !pending().empty()) {
+    if (synchronized_ && !pending().empty()) {
         tally.add(Count::kTcpGapMessage);
     }
     used_ = buffer_.size();
-    synchronised_ = need >= lost;
-    discard_ = synchronised_ ? need - lost : 0;
+    synchronized_ = need >= lost;
+    discard_ = synchronized_ ? need - lost : 0;
 }
 
 void Stream::skip_hole(std::vector<Found>& found, Tally& tally) {
@@ -188,7 +188,7 @@ void Stream::skip_holes(std::vector<Found>& found, Tally& tally) {
 
 void Stream::finish(std::vector<Found>& found, Tally& tally) {
     skip_holes(found, tally);
-    if (synchronised_ && !pending().empty()) {
+    if (synchronized_ && !pending().empty()) {
         tally.add(Count::kTcpGapMessage);
     }
     used_ = buffer_.size();

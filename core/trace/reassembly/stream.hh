@@ -104,7 +104,7 @@ private:
     std::uint32_t next_ = 0; ///< expected sequence number
     std::uint32_t first_ = 0;
     bool started_ = false;
-    bool synchronised_ = false; ///< next_ less pending() is a message boundary
+    bool synchronized_ = false; ///< next_ less pending() is a message boundary
 };
 
 } // namespace reprise::trace

@@ -34,7 +34,7 @@ enum class Count : std::uint8_t {
     kTcpGapMessage,     ///< messages that a hole or a cut end left incomplete
     kTcpOutOfOrder,     ///< segments held back
     kTcpRetransmission, ///< segments seen before
-    kTcpUnsynchronised, ///< bytes passed over in search of a message's beginning
+    kTcpUnsynchronized, ///< bytes passed over in search of a message's beginning
     kTcpEvicted,        ///< connections given up for lack of memory
     kTcpEmptyMessage,   ///< messages: length prefix 0
     kEnd,

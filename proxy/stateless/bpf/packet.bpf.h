@@ -147,7 +147,7 @@ static __always_inline void swap_ethernet(struct __sk_buff* skb) {
     }
 }
 
-/// A new IP header in place for a transport of `length` bytes, towards the client or the server.
+/// A new IP header in place for a transport of `length` bytes, toward the client or the server.
 static __always_inline int write_ip(struct __sk_buff* skb, const struct Packet* p, __u8 protocol,
                                     __u16 length, int to_client) {
     const __u32* source = to_client ? p->flow.server : p->flow.client;

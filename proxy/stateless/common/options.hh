@@ -20,7 +20,7 @@ enum class FrontKind : std::uint8_t {
 /// Defaults of both fronts.
 struct StatelessOptions {
     FrontKind front = FrontKind::kReference;
-    std::string interface; ///< towards the clients
+    std::string interface; ///< toward the clients
     std::uint16_t port = 53;
     unsigned timeout_ms = 3'000;    ///< how long an entry for a query without an answer is kept
     unsigned loglevel = 1;          ///< 0 nothing, 1 warnings, 2 counts each second, 3 each packet

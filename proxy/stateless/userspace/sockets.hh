@@ -1,5 +1,5 @@
 #pragma once
-// The front's sockets: raw ones towards the clients, UDP ones towards the server.
+// The front's sockets: raw ones toward the clients, UDP ones toward the server.
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"

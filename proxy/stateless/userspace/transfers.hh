@@ -1,5 +1,5 @@
 #pragma once
-// The relayed connections and their sockets towards the server.
+// The relayed connections and their sockets toward the server.
 
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"

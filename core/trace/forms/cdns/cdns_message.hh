@@ -50,7 +50,7 @@ private:
     std::array<std::uint64_t, kCdnsNotes.size()> values_{};
 };
 
-/// The two ends of an item and how it travelled; the source is the client.
+/// The two ends of an item and how it traveled; the source is the client.
 struct CdnsEnds {
     Endpoint source;
     Endpoint destination;
