@@ -203,6 +203,8 @@ void Controller::start() {
     fanout_.start(outcome_.start.mono, outcome_.start.real, outcome_.start.trace_first);
     spdlog::info("event=start start_real_ns={} trace_first_ns={} prefilled={}", outcome_.start.real,
                  outcome_.start.trace_first, staged_count_);
+    fmt::print("start in_s={:.6f}\n", static_cast<double>(lead) / 1e9);
+    std::fflush(stdout);
     phase_ = Phase::kRun;
     pump_->again_in(0);
 }

@@ -27,11 +27,11 @@ def warnings(run: Run, rcodes: dict[str, int], skipped: dict[str, int]) -> list[
     ]
 
 
-def server_faults(run: Run, queries: dict[str, int], rcodes: dict[str, int]) -> list[str]:
-    """Faults of the server on a sound testbed, in words: queries without an answer, and errors instead of
-    answers. Empty for a server that served.
+def server_faults(run: Run, queries: dict[str, int], rcodes: dict[str, int], spoiled: int) -> list[str]:
+    """Faults of the server on a sound testbed, in words: queries without an answer, but those `spoiled` by
+    faults of the experiment, and errors instead of answers. Empty for a server that served.
     """
-    unanswered = queries["timed_out"] + queries["connection_failed"]
+    unanswered = max(0, queries["timed_out"] + queries["connection_failed"] - spoiled)
     share = unanswered / max(1, unanswered + queries["answered"])
     silent = [f"it did not answer {percent(share, 1)} of the queries"] if share >= _UNANSWERED else []
     errors = [name for name in rcodes if name not in ("NOERROR", "NXDOMAIN")]

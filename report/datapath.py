@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from report import answers
+from report import answers, faults
 from report.run import Json, Run, as_dict, as_int
 
 _DEFAULT_PERCENT = 1.0
@@ -23,13 +23,15 @@ def growth(run: Run, name: str) -> int:
 def balance(run: Run) -> Json:
     """UDP datagrams at both ends; null where an end has not counted.
 
-    Packets to unmapped addresses, and those that the delay line loses as it was asked to, are not to arrive.
+    Packets to unmapped addresses, and those that the delay line or a fault loses as it was asked to, are not
+    to arrive.
     """
     names = {item.get("host") for item in run.processes("meta")}
     metas = [host for host in run.hosts if host.name in names]
     if not run.resolvers or not metas:
         return {"sent": None, "arrived": None, "answered": None, "lost_share": None}
     gone = growth(run, "unmapped_packets") + growth(run, "lost_packets")
+    gone += sum(host.by_fault() for host in metas)
     sent = max(0, growth(run, "udp_queries") - gone)
     arrived = sum(
         host.grown(
@@ -72,6 +74,8 @@ def reasons(run: Run, resolver: Json) -> Iterator[str]:
         ),
     ):
         limit = _limit(run, name)
+        if key == "servfail_share" and faults.at_ways(run, "upstream"):
+            continue  # it is what that does
         if _over(resolver.get(key), limit):
             why = answers.validation(run) if key == "servfail_share" else ""
             yield f"{words} ({_limited(resolver[key], name, limit)})" + (f": {why}" if why else "")

@@ -25,6 +25,7 @@ _CONTROLLER = "controller"  # no query or answer comes there, only TCP that is s
 _NOWHERE = {"outside", "nowhere"}  # the ends of a hierarchy's way out, behind its guards
 _SENDING, _RECEIVING = "sending", "receiving"
 _ERRORS = {_RECEIVING: kernel.errors("rx"), _SENDING: kernel.errors("tx")}
+_TORN = "Ip ReasmFails"
 _OTHERS = "otherhost"
 _PROGRAMS = "clsact"  # no queue, but where a front's BPF programs drop what they have answered
 _TAKEN = (
@@ -87,6 +88,15 @@ class Host:
         """How many of a counter's packets were dropped by design."""
         key = _PLANNED.get(name, "")
         return self.after.filters.get(key, 0) - self.before.filters.get(key, 0)
+
+    def by_fault(self, name: str = "") -> int:
+        """Packets that a fault of the experiment lost here; without a name all of them."""
+        key = f"reprise_faults.{name}"
+        return sum(
+            count - self.before.filters.get(which, 0)
+            for which, count in self.after.filters.items()
+            if (which == key if name else which.startswith(key))
+        )
 
     def not_taken(self, name: str) -> int:
         """Packets of one of the guard's counters at a real host, `strangers` or `groups`, that it dropped."""
@@ -237,10 +247,12 @@ def judge(
     told: Mapping[str, int],
     unread: Mapping[str, int],
     taken: Mapping[str, int],
+    torn: bool = False,
 ) -> Findings:
     """`under_test`: hosts of the server under test. By host, `told`: replies that queriers know they have
     lost; `unread`: packets that proxies know they have not read; `taken`: packets that queriers took from an
-    interface, which the stack then drops, those of IPv6 without a counter.
+    interface, which the stack then drops, those of IPv6 without a counter. `torn`: faults of the experiment
+    lost fragments.
     """
     all_hosts = list(hosts)
     findings = Findings()
@@ -256,6 +268,7 @@ def judge(
         misdirected = host.grown("IpInAddrErrors", "Ip6InAddrErrors")
         undelivered, strange = _undelivered(host, max(0, dropped - misdirected))
         known = {kernel.REPLIES: lost, kernel.MISDIRECTED: dropped}
+        known[_TORN] = host.grown("IpReasmFails", "Ip6ReasmFails") if torn else 0
         fatal, warnings = _counted(host, host.name in under_test, known)
         fatal = [*losses, *undelivered, *fatal]
         warnings = [*strange, *warnings]
@@ -336,7 +349,7 @@ def _undelivered(host: Host, dropped: int) -> tuple[list[str], list[str]]:
 
 def _counted(host: Host, under_test: bool, known: Mapping[str, int]) -> tuple[list[str], list[str]]:
     """Losses by the counters of the table, for both families together: fatal ones, and warnings. `known`: by
-    key of the table, those that queriers account for.
+    key of the table, those that queriers or faults account for.
     """
     names: dict[str, list[str]] = {}
     for name in host.after.protocols:

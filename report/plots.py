@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from report import curves, round_trips, server, stalls
+from report import curves, faults, round_trips, server, stalls
 from report.curves import LEVEL, MEGA, RATE, TIME_LABEL, Answers, bin_size, line, scaled, time_axis
 from report.distribution import Slices
 from report.figures import WIDE, Drawn, Words, draw, legend_above, plain_axis, whole_axis
@@ -19,7 +19,7 @@ def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
     """Every plot of the report, also where there is nothing to see: the plot then says so."""
     tally = measured.tally
     return [
-        _rate(tally),
+        _rate(measured),
         curves.error_cdf({"timing error": tally.errors_of()}),
         _error_over_time(tally),
         *_latencies(tally),
@@ -27,7 +27,7 @@ def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
         *curves.sources_cdf({"": tally.source_response.all()}),
         *_by_round_trip(measured),
         _rcodes(summary["rcode"]),
-        _unanswered(tally),
+        _unanswered(measured),
         _server_cpu(measured),
         _server_memory(measured),
         *_kernel_memory(measured),
@@ -37,8 +37,8 @@ def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
     ]
 
 
-def _rate(tally: Tally) -> Drawn:
-    span = tally.span_ns
+def _rate(measured: Measured) -> Drawn:
+    tally, span = measured.tally, measured.tally.span_ns
     size = bin_size(span)
 
     def paint(axes: Axes) -> bool:
@@ -55,9 +55,11 @@ def _rate(tally: Tally) -> Drawn:
         )
         time_axis(axes, "rate [1/s]")
         legend_above(axes)
+        _mark_faults(axes, measured.run)
         return True
 
     caption = f"Queries due by the trace, queries sent and answers received, in bins of {size:g} s."
+    caption += _of_faults(measured.run)
     return draw(Words("rate", "Rate of trace and replay", caption, "no query reached a querier"), paint, WIDE)
 
 
@@ -121,6 +123,7 @@ def _response_over_time(measured: Measured, summary: Json) -> list[Drawn]:
             axes.axvspan(one["at_s"], one["at_s"] + one["seconds"], color="#888888", alpha=0.25, linewidth=0)
         for event in stalls.events(measured.run):
             _mark(axes, event.at_s)
+        _mark_faults(axes, measured.run)
         axes.set_yscale("log")
         axes.set_xlabel(TIME_LABEL)
         axes.set_ylabel("response time [ms]")
@@ -133,6 +136,7 @@ def _response_over_time(measured: Measured, summary: Json) -> list[Drawn]:
         "Response time, from when a query was due by the trace, in each bin of the schedule. Gray: no "
         "answer came for 50 ms or longer; dotted lines: a server read its zones again."
     )
+    caption += _of_faults(measured.run)
     return [draw(Words("response-time", "Response time", caption, ""), paint, WIDE)]
 
 
@@ -154,7 +158,8 @@ def _by_round_trip(measured: Measured) -> list[Drawn]:
     return [curves.boxes(words, "round trip of the client [ms]", [("", held)], WIDE)]
 
 
-def _unanswered(tally: Tally) -> Drawn:
+def _unanswered(measured: Measured) -> Drawn:
+    tally = measured.tally
     size = bin_size(tally.span_ns)
 
     def paint(axes: Axes) -> bool:
@@ -162,10 +167,22 @@ def _unanswered(tally: Tally) -> Drawn:
         shares = tally.unanswered_share(int(size * 1e9), count) * 100
         axes.stairs(shares, np.arange(count + 1) * size, baseline=None, label="queries")
         time_axis(axes, "without an answer [%]")
+        _mark_faults(axes, measured.run)
         return bool(tally.unanswered.end_ns)
 
     caption = f"Share of the queries due in each bin of {size:g} s that had no answer, for whatever reason."
+    caption += _of_faults(measured.run)
     return draw(Words("unanswered", "Queries without an answer", caption, "every query was answered"), paint)
+
+
+def _mark_faults(axes: Axes, run: Run) -> None:
+    for one in faults.of_run(run):
+        axes.axvspan(one.at_s, one.at_s + one.seconds, color="C3", alpha=0.15, linewidth=1)
+
+
+def _of_faults(run: Run) -> str:
+    """What their color means, for a caption."""
+    return " Red: a fault that the experiment asked for." if faults.of_run(run) else ""
 
 
 def _mark(axes: Axes, at_s: float) -> None:

@@ -27,6 +27,7 @@ _SKIPPED = {  # reasons of controller.json and of records, of which the others a
     "oversize": "too long",
     "no_address": "without an address for their source",
 }
+_FAULTS_TOLD = 5
 _NOTHING = ("0", "–", "0.00 %")
 _SPOILED = {
     "timing_error_us": "timing error",
@@ -205,6 +206,18 @@ def _stalls(part: object) -> str:
     return f"{number(told['count'])} times, {number(told['total_s'])} s in all, the longest {once}"
 
 
+def _faults(part: object) -> str:
+    """The first ones in words; no row without any."""
+    told = [
+        f"{one['text']} at {one['at_s']:g} s"
+        + (f" for {one['seconds']:g} s" if one["seconds"] else "")
+        + (f", {one['packets']:,} packets lost" if one["packets"] is not None else "")
+        for one in as_list(part)
+    ]
+    more = f"; {len(told) - _FAULTS_TOLD} more" if len(told) > _FAULTS_TOLD else ""
+    return "; ".join(told[:_FAULTS_TOLD]) + more
+
+
 def _verdict(summary: Json) -> str:
     """Whether the testbed was sound and, if it was, whether the server was."""
     clean = summary.get("clean")
@@ -257,6 +270,7 @@ ROWS = (
     Row("peak_rss_bytes.front", "memory of the front, at most", _memory, "run tiles"),
     Row("connections.peak_open", "connections at once, at most", number, "run? tiles?"),
     Row("steady", "not steady over the replay", _unsteady, "run counts"),
+    Row("faults", "faults", _faults, "run? counts?"),
     Row("stalls", "no answer came", _stalls, "run counts"),
     Row("stalls.longest_s", "longest time without an answer, s", number, "runs?"),
     Row("response_us_by_source.median", "response time, median source, µs", number, "runs"),

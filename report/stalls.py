@@ -27,11 +27,12 @@ class Stall:
 
 @dataclass(frozen=True)
 class Event:
-    """A line of a server's log, `at_s` seconds from the start of the replay."""
+    """A line of a server's log, `at_s` seconds from the start of the replay; of a fault, how long it was."""
 
     at_s: float
     process: str
     text: str
+    seconds: float = 0.0
 
 
 def find(sent: Rate, answered: Rate) -> list[Stall]:
@@ -81,5 +82,6 @@ def summarize(found: list[Stall], happened: list[Event]) -> Json:
 
 def _near(stall: Stall, happened: list[Event]) -> Iterator[str]:
     for one in happened:
-        if stall.at_s - _NEAR_S <= one.at_s <= stall.at_s + stall.seconds + _NEAR_S:
+        begin, end = stall.at_s - _NEAR_S, stall.at_s + stall.seconds + _NEAR_S
+        if begin <= one.at_s + one.seconds and one.at_s <= end:
             yield f"{one.process}: {one.text}"

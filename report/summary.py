@@ -18,6 +18,7 @@ from report import (
     clean,
     connections,
     counters,
+    faults,
     front,
     per_host,
     resolver,
@@ -74,7 +75,9 @@ def summarize(measured: Measured) -> Json:
         "trace": run.played,
         "clean": not because,
         "unclean_because": because,
-        "server_faults": answers.server_faults(run, queries, rcodes),
+        "server_faults": answers.server_faults(
+            run, queries, rcodes, faults.unanswered(run, found.unanswered)
+        ),
         "queries": queries,
         "answered_share": queries["answered"] / queries["read"] if queries["read"] else None,
         "skipped": skipped,
@@ -93,7 +96,10 @@ def summarize(measured: Measured) -> Json:
         "response_us": Distribution.of(found.response.values()).spread(),
         "response_us_by_transport": _spreads(found.response),
         "response_us_by_source": found.source_response.all().spread(),
-        "stalls": stalls.summarize(stalls.find(found.sends, found.answers), stalls.events(run)),
+        "stalls": stalls.summarize(
+            stalls.find(found.sends, found.answers), [*faults.of_run(run), *stalls.events(run)]
+        ),
+        "faults": faults.summarize(run),
         "steady": steady.summarize(run, found, measured.warmup_ns),
         **connections.summarize(run, measured.files, found),
         "rcode": rcodes,

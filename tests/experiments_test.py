@@ -23,6 +23,7 @@ SHORT = ("replay.until=2",)
 OTHERS = {
     "attack": (("mutate.rule=[{kind='attack',rate=300,at=1,for=1,name='a.example.'}]", *SHORT), ROOT_MINUTE),
     "cooperative": (("synth.duration=5", "hierarchy.synth.zones=40"), "synthetic: profile recursive, seed 1"),
+    "faults": ((), "synthetic: profile simple, seed 1"),
     "hierarchy": (("synth.duration=5", "hierarchy.synth.zones=40"), "synthetic: profile recursive, seed 1"),
     "quickstart": (SHORT, "synthetic: profile simple, seed 1"),
     "root-rate": (

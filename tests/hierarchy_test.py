@@ -454,3 +454,20 @@ def test_planned_configurations_are_whole(tmp_path: Path, world: Path, engine: s
     assert checked["nsd-*.conf"] == (0 if engine == "bind" else 3)
     assert checked["nft-*.nft"] == 3
     assert "addr replace 10.9.0." in (out / "meta-1.ip").read_text()
+
+
+@pytest.mark.parametrize("data_path", ["tun", "nft"])
+def test_faults_upstream_are_no_fault_of_the_data_path(world: Path, tmp_path: Path, data_path: str) -> None:
+    """Each query is for a name of its own; the resolver asks again for what is lost, in both directions."""
+    trace = write_trace(tmp_path / "t.tsv", [Ask(f"n{number}.w.example.com.") for number in range(200)])
+    fault = "fault=[{at = 0.5, for = 3, target = 'upstream', loss = 0.3}]"
+    tmp_path.chmod(0o755)
+    settings = [*settings_of(world, trace, hierarchy__data_path=data_path), fault]
+    result = finish(tmp_path, start(tmp_path, settings))
+    assert result.status == 0, result.said
+    summary = result.summary
+    assert summary["clean"], summary["unclean_because"]
+    (found,) = summary["faults"]
+    assert found["packets"] > 20
+    assert summary["queries"]["answered"] > 150
+    assert summary["resolver"]["data_path"]["lost_share"] < 0.01

@@ -56,6 +56,53 @@ def test_hosts_with_other_versions_are_named(hosts: Testbed, tmp_path: Path) -> 
     )
 
 
+FAULTS = """[[fault]]
+at = 0.5
+for = {seconds}
+loss = 0.3
+[[fault]]
+at = 1
+for = {seconds}
+target = "server"
+stall = true
+"""
+
+
+def test_faults_happen_on_hosts_and_nothing_of_them_stays(hosts: Testbed, tmp_path: Path) -> None:
+    restart = '[[fault]]\nat = 3\nfor = 0.3\ntarget = "server"\nrestart = true\n'
+    (tmp_path / "site.toml").write_text(EXPERIMENT + FAULTS.format(seconds=1) + restart)
+    before = states(hosts)
+    lenient = ("--set", "replay.late_ms=5000", "--set", "replay.max_lateness_s=20", "-o", "far")
+    done = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), *lenient, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert states(hosts) == before
+    found = summary(run_of(tmp_path / "far"))
+    assert found["clean"]
+    lossy, stall, again = found["faults"]
+    assert lossy["packets"] > 50
+    assert [one["at_s"] for one in (lossy, stall, again)] == [
+        pytest.approx(at_s, abs=0.5) for at_s in (0.5, 1, 3)
+    ]
+    assert found["queries"]["timed_out"] > 50
+
+
+@pytest.mark.slow
+def test_faults_end_with_an_agent_that_is_killed(hosts: Testbed, tmp_path: Path) -> None:
+    (tmp_path / "site.toml").write_text(EXPERIMENT + FAULTS.format(seconds=50))
+    before = states(hosts)
+    first = begun(hosts, tmp_path, "--inventory", str(hosts.inventory))
+    wait_for(lambda: "expires" in hosts.on("dns", "nft list ruleset"), "the fault", 30)
+    hosts.kill("dns", "cli.hosts.agent")
+    hosts.kill("load1", "cli.hosts.agent")
+    assert first.wait(120) == 1
+    words = ("run", "site.toml", "--inventory", str(hosts.inventory), "--set", "fault=[]", "-o", "again")
+    again = hosts.run(*words, cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    for name in ("dns", "load1"):
+        hosts.on(name, "rm -rf /var/lib/reprise/runs/*")  # which nobody could fetch
+    assert states(hosts) == before
+
+
 @pytest.mark.slow
 def test_hosts_whose_user_is_not_root(hosts: Testbed, tmp_path: Path) -> None:
     before = states(hosts)

@@ -26,6 +26,7 @@ from cli.executor.machine import Machine, State
 from cli.executor.outcome import Outcome
 from cli.executor.processes import Child
 from cli.executor.sandbox import STOP
+from cli.executor.timetable import Timetable
 from cli.executor.words import end_of, in_terms
 from cli.plan.planned import Figure, HostStep, Plan, Process, Step, Terms
 
@@ -68,6 +69,7 @@ class Executor:
         self._progress = progress.Progress()
         self._stopping = False
         self._main_because = ""
+        self._faults = Timetable(plan.faults, lambda step: self._machine(step.host).carry_out([step]), clock)
         self._alone_since: float | None = None  # when the last distributor was seen to have ended
         self.outcome = Outcome()
 
@@ -87,7 +89,7 @@ class Executor:
             self.outcome.fail(_INTERRUPTED)
         except OSError as error:
             self.outcome.fail_by(error)
-        for last in (self._stop_main, self._finish, self._stop_all):
+        for last in (self._end_faults, self._stop_main, self._finish, self._stop_all):
             try:
                 last()
             except OSError as error:
@@ -131,7 +133,7 @@ class Executor:
             left = None if end is None else end - self._clock()
             if left is not None and left <= 0:
                 return False
-            tick = min(machine.tick_s for machine in self._machines)
+            tick = min(self._faults.due_s(), *(machine.tick_s for machine in self._machines))
             for key, _ in self._selector.select(tick if left is None else min(tick, left)):
                 key.data(key.fd)
 
@@ -217,7 +219,8 @@ class Executor:
         for machine in self._machines:
             state = self._look(machine, ended=True)
             self.outcome.because += state.reasons
-            self.outcome.replaced += state.replaced
+            if not any(one.replaces for one in self._plan.faults):
+                self.outcome.replaced += state.replaced
             self.outcome.events += state.events
         for step in self._plan.finish:
             try:
@@ -296,12 +299,21 @@ class Executor:
         word, fields = progress.parse(line)
         if word == "progress":
             self._progress.update(fields)
+        elif word == "start":
+            self._faults.start(self._clock() + float(fields["in_s"]))
         elif word == "done":
             self._main_because = fields.get("because", "").strip('"')
 
     def _until_main_ends(self) -> None:
         main = next(child for child in self._started if child.id == self._plan.main)
-        self._wait(lambda: not main.running or self._trouble() is not None, None)
+
+        def is_over() -> bool:
+            if not main.running or self._trouble() is not None:
+                return True
+            self._faults.go_on()
+            return False
+
+        self._wait(is_over, None)
         self._note_the_lost()
         if (why := self._why_lost(main.host)) is not None:
             raise RepriseError(f"the controller's host was lost: {why}", _LOST_HINT)
@@ -381,6 +393,13 @@ class Executor:
         )
 
     # --- the end ------------------------------------------------------------------------------------------
+
+    def _end_faults(self) -> None:
+        """What stands still would not end in order."""
+        missed = self._faults.end()
+        self.outcome.faults = self._faults.happened
+        if self.outcome.reached_end:
+            self.outcome.because += [f"the replay ended before a fault: {text}" for text in missed]
 
     def _stop_main(self) -> None:
         """A replay that is cut short ends before anything is read off the hosts."""

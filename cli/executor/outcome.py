@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from cli.executor.timetable import Happened
 from cli.executor.workers import Event
 
 
@@ -22,6 +23,7 @@ class Outcome:
     steal_s: float = 0.0
     replaced: list[str] = field(default_factory=list)  # processes that ended; a warning if nothing was lost
     events: list[Event] = field(default_factory=list)
+    faults: list[Happened] = field(default_factory=list)
     leaked_packets: int | None = None
     leaks: list[dict[str, Any]] = field(default_factory=list)
     refused_sysctls: list[str] = field(default_factory=list)

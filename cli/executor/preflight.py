@@ -23,6 +23,7 @@ from cli.plan.estimate import Estimate, Extent
 from cli.plan.planned import RESULTS, RUN, Check, Plan, Terms
 from cli.progress import parse, seconds_in_words
 
+_ROUNDED_S = 1.0  # a trace ends before its nominal time
 _LIMIT_S = 5.0  # of a check; a trace that shows no query so soon is left to the run
 
 
@@ -99,6 +100,16 @@ def _carry_out(check: Check, terms: Terms, scratch: str) -> str:
         raise RepriseError(f"the check of {Path(ours).name} {how}", "look at `./reprise doctor`")
     what, hint = (in_terms(text, terms, lambda word: _filled(word, scratch)) for text in told)
     raise UsageError(what, hint)
+
+
+def check_faults(experiment: Experiment, expected: Estimate) -> None:
+    """Faults lie within the replay, as far as its length is known."""
+    for number, one in enumerate(experiment.fault, 1):
+        if expected.seconds is not None and one.at + one.for_ > expected.seconds + _ROUNDED_S:
+            what = (
+                f"fault {number} lasts until {one.at + one.for_:g} s, and the replay {expected.seconds:.4g} s"
+            )
+            raise UsageError(what, "let it begin earlier, or play more")
 
 
 # --- room -------------------------------------------------------------------------------------------------

@@ -61,7 +61,9 @@ def _planned(
     preflight.check_files(experiment)
     plan = plans.make(experiment, machine.gather(experiment, run_name.new(experiment.name)), management)
     plan = replace(plan, given=given)
-    return plan, estimate.of(plan, preflight.check_values(plan))
+    expected = estimate.of(plan, preflight.check_values(plan))
+    preflight.check_faults(experiment, expected)
+    return plan, expected
 
 
 def command_run(options: argparse.Namespace) -> int:
@@ -168,6 +170,7 @@ def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, An
         "unclean_because": [reason for reason in outcome.because if reason != outcome.server_died],
         "replaced": outcome.replaced,
         "server_events": [asdict(one) for one in outcome.events],
+        "faults": [asdict(one) for one in outcome.faults],
         "steal_s": outcome.steal_s,
         "warmup_s": plan.experiment.sample.warmup_s,
         "leaked_packets": outcome.leaked_packets,

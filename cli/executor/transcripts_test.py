@@ -15,13 +15,14 @@ from pathlib import Path
 import pytest
 
 from cli import programs
+from cli.errors import RepriseError
 from cli.executor.executor import Executor
 from cli.executor.machine import Said, State
 from cli.executor.processes import Child
 from cli.executor.sandbox import STOP
 from cli.experiment.schema import Experiment
 from cli.plan.network import Network
-from cli.plan.planned import HostStep, Plan, Process, Ready, Refused, Step, Stop
+from cli.plan.planned import Fault, HostStep, Plan, Process, Ready, Refused, Step, Stop
 
 _FOLDER = programs.ROOT / "tests/runs"
 _TICK_S = 0.05
@@ -77,7 +78,9 @@ class FakeMachine:
         self.name = name
         self._world = world
         self._ends: dict[int, tuple[float, int]] = {}
+        self._announced = False
         self.why_lost: str | None = None
+        self.breaks = ""  # a step
         self.full = False
         self.found: list[str] = []
 
@@ -117,6 +120,7 @@ class FakeMachine:
                 self._note(f"{child.id} ends with {status}")
         return State(
             (),
+            self._lines(),
             missing=self._waits(awaited) if awaited else None,
             trouble=("no space left for results", "make room") if self.full else None,
             records=world.records,
@@ -124,13 +128,23 @@ class FakeMachine:
             lost=self.why_lost,
         )
 
+    def _lines(self) -> tuple[str, ...]:
+        """The controller announces the start of the replay at once."""
+        if self._announced or all(one.id != "controller" for one in self.children.values()):
+            return ()
+        self._announced = True
+        return ("start in_s=0.1",)
+
     def prepare(self) -> list[str]:
         self._note("prepare")
         return []
 
     def carry_out(self, steps: Sequence[HostStep]) -> None:
         for step in steps:
-            self._note(f"{'set up' if step in PLAN.setup else 'read'} {step.id} on {step.host}")
+            done = "set up" if step in PLAN.setup else "read" if step in _READ else "do"
+            self._note(f"{done} {step.id} on {step.host}")
+            if step.id == self.breaks:
+                raise RepriseError(f"{step.id} failed: no such table", "see its log")
 
     def start(self, ident: str, turn: int = 0) -> Child:
         what = _EVERY.named(ident)
@@ -220,6 +234,7 @@ PLAN = Plan(
     begin=(HostStep("counters-before", "server", ()),),
     finish=(HostStep("counters", "server", ()),),
 )
+_READ = (*PLAN.begin, *PLAN.finish)
 PROXIED = dataclasses.replace(PLAN, processes=(SERVER, PROXY, DISTRIBUTOR, CONTROLLER))
 
 
@@ -241,6 +256,12 @@ def play(plan: Plan, world: World, others: dict[str, FakeMachine] | None = None)
         f"end: {'' if outcome.reached_end else 'not '}at the end, {end}",
         *([f"error: {outcome.error}; {outcome.hint}"] if outcome.error else []),
         *([f"warning: {one}" for one in outcome.warnings]),
+        *(
+            [
+                f"fault {one.number}: {one.text} at {one.at_s:.2f} s, {one.seconds:.2f} s"
+                for one in outcome.faults
+            ]
+        ),
         *([f"server died: {outcome.server_died}"] if outcome.server_died else []),
     ]
     return world.transcript
@@ -257,6 +278,19 @@ def _world(actors: dict[str, Actor]) -> World:
 
 def _records(world: World) -> None:
     world.records = True
+
+
+def _faulty(*faults: tuple[str, float, float]) -> Plan:
+    """A plan with faults: of the server, which stands still or is started again, or of the link."""
+    made = []
+    for what, at_s, for_s in faults:
+        begin = tuple(HostStep(f"{what}-{host}", host, ()) for host in ("server", "client1"))
+        one = Fault(f"link: {what}", at_s, for_s, begin)
+        if what != "loss":
+            end = (HostStep(f"{what}-end", "server", ()),)
+            one = Fault(f"server: {what}", at_s, for_s, begin[:1], end, what == "restart")
+        made.append(one)
+    return dataclasses.replace(PLAN, faults=tuple(made))
 
 
 def _alone(events: Sequence[tuple[float, str, int]], **actors: Actor) -> Callable[[Plan], list[str]]:
@@ -310,6 +344,10 @@ def _two(
         return play(plan, world, {"server": home, "client1": load})
 
     return run
+
+
+def _break(_world: World, machine: FakeMachine) -> None:
+    machine.breaks = "loss-client1"
 
 
 def _fill(_world: World, machine: FakeMachine) -> None:
@@ -374,6 +412,21 @@ RUNS: dict[str, tuple[Plan, Callable[[Plan], list[str]]]] = {
     "server-does-not-end": (PLAN, _alone([], server=Actor(obeys=False))),
     "process-complains": (PLAN, _with((1.0, lambda _, machine: machine.found.append("server: it said so")))),
     "two-hosts": (PLAN, _two()),
+    "faults": (_faulty(("restart", 1.0, 0.0), ("loss", 0.5, 1.0), ("stall", 2.0, 0.2)), _two()),
+    "fault-cannot-begin": (_faulty(("stall", 0.5, 2.0), ("loss", 1.0, 1.0)), _with((0.3, _break))),
+    "fault-comes-after-the-replay": (_faulty(("loss", 2.5, 1.0), ("stall", 5.0, 0.1)), _alone([])),
+    "stop-while-the-server-stands-still": (
+        _faulty(("stall", 0.5, 2.0), ("loss", 0.5, 2.0)),
+        _with((1.0, lambda world, _: world.stop()), controller=Actor()),
+    ),
+    "server-dies-while-it-stands-still": (_faulty(("stall", 0.5, 2.0)), _alone([(1.0, "server", -9)])),
+    "client-host-lost-in-a-fault": (
+        _faulty(("loss", 0.5, 2.0), ("stall", 1.5, 0.2)),
+        _two(
+            (1.0, lambda _, load: load.lose("load cannot be reached")),
+            (2.0, lambda home, _: home.kill("controller", 1)),
+        ),
+    ),
     "client-host-lost": (
         PLAN,
         _two(

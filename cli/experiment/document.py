@@ -40,7 +40,8 @@ def rows(kind: Any = Experiment, prefix: str = "") -> Iterator[str]:
             yield f"| `{prefix}{name}` | {_default(field)} | {_meaning(field)} |\n"
             continue
         said = field.description or " ".join(str(below.__doc__).split())
-        yield f"| `[{prefix}{name}]` | | {said} |\n"
+        title = f"[{prefix}{name}]" if field.default != () else f"[[{prefix}{name}]]"
+        yield f"| `{title}` | | {said} |\n"
         yield from rows(below, f"{prefix}{name}.")
 
 

@@ -91,8 +91,10 @@ def choices(kind: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
 
 
 def table_of(field: FieldInfo) -> Any:
-    """The type of the table that a key holds; None where it holds a value."""
-    return next((kind for kind, _ in choices(field.annotation) if fields(kind)), None)
+    """The type of the table, or of each of the tables, that a key holds; None where it holds a value."""
+    kinds = (kind for kind, _ in choices(field.annotation))
+    each = (typing.get_args(kind)[0] if _is_list(kind) else kind for kind in kinds)
+    return next((kind for kind in each if fields(kind)), None)
 
 
 def is_path(field: FieldInfo) -> bool:
@@ -102,10 +104,11 @@ def is_path(field: FieldInfo) -> bool:
 
 
 def leaves(kind: Any = Experiment, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """The whole names of all keys that hold values; those of [replay] come last."""
+    """The whole names of all keys that hold values, or lists of tables; those of [replay] come last."""
     known = fields(kind)
     for name in sorted(known, key=lambda one: one == "replay"):
-        below = table_of(known[name])
+        is_list = any(_is_list(one) for one, _ in choices(known[name].annotation))
+        below = None if is_list else table_of(known[name])
         yield from leaves(below, f"{prefix}{name}.") if below else [(prefix + name, known[name])]
 
 
@@ -175,6 +178,8 @@ def _usage_error(error: ValidationError) -> UsageError:
         names.append(str(rest.pop(0)))
         field = fields(kind)[names[-1]]
         kind = table_of(field)
+        if kind and len(rest) > 1 and isinstance(rest[0], int):
+            names[-1] += f" {int(rest.pop(0)) + 1}"
     key = ".".join(names)
     if first["type"] == "unexpected_keyword_argument":
         return _unknown(".".join([*names, str(rest[0])]), fields(kind))

@@ -10,7 +10,7 @@ from typing import Any
 
 from cli import run_name
 from cli.errors import UsageError, want
-from cli.experiment import addresses, delay_rules, front_rules, hierarchy_rules, server_rules
+from cli.experiment import addresses, delay_rules, fault_rules, front_rules, hierarchy_rules, server_rules
 from cli.experiment.schema import AUTHORITATIVE, SCHEMA, Experiment, Generate, Mutate, Replay
 from report.errors import ReportError
 
@@ -60,6 +60,7 @@ def check(experiment: Experiment) -> None:
     server_rules.check_transport(experiment)
     delay_rules.check_clients(experiment)
     front_rules.check(experiment)
+    fault_rules.check(experiment)
 
 
 def _check_expect(expected: dict[str, Any] | None) -> None:

@@ -209,6 +209,23 @@ class Hierarchy:
 
 
 @dataclass(frozen=True, config=CONFIG)
+class Fault:
+    """what goes wrong at a time of the replay, one effect a table; see [faults.md](faults.md)"""
+
+    at: Annotated[Number, span(0, 1e6, "begins so many seconds after the start of the replay")] = 0.0
+    for_: Annotated[Number, Field(alias="for", ge=0, le=1e6, description="lasts so many seconds; of `restart`: the server is down for so long")] = 0.0
+    target: Annotated[Literal["link", "server", "upstream"], doc("`link`: the way between clients and server; `server`: the processes of the server or the resolvers under test; `upstream`: the way between resolvers and meta-DNS-servers")] = "link"
+    direction: Annotated[Literal["both", "queries", "answers"], doc("packets of `link` or `upstream` that are concerned")] = "both"
+    servers: Annotated[tuple[Whole, ...], doc("of several resolvers under test the numbers of those concerned, from 1, with their clients; empty = all")] = ()
+    loss: Annotated[Number | None, span(0.000_001, 1, "of a way: share of the packets that are lost, drawn for each")] = None
+    drop: Annotated[Text | None, doc('of a way: `"udp>N"`: UDP datagrams with more than N bytes are lost (64 to 1472), `"fragments"`: all fragments are')] = None
+    rate: Annotated[Text | None, doc('of a way: what is more than this in a direction is lost, such as `"10Mb/s"`; 50 ms of it may come at once')] = None
+    stall: Annotated[Flag, doc("of a server: its processes stand still")] = False
+    reload: Annotated[Flag, doc("of a server (NSD, BIND, Knot DNS): it reads its configuration and zones again")] = False
+    restart: Annotated[Flag, doc("of a server: it is ended in order, and started again")] = False
+
+
+@dataclass(frozen=True, config=CONFIG)
 class Topology:
     """where the processes run"""
 
@@ -263,6 +280,7 @@ class Experiment:
     tls: Tls | None = None
     rtt: Annotated[Rtt | None, doc("distance between clients and server, by the client's address; a server of ours only")] = None
     hierarchy: Hierarchy | None = None
+    fault: Annotated[tuple[Fault, ...], doc("faults as a timetable, a table (`[[fault]]`) each: keys as below")] = ()
     topology: Topology = Field(default_factory=Topology)
     sample: Sample = Field(default_factory=Sample)
     repeat: Repeat | None = None

@@ -194,7 +194,7 @@ def _serve_plan(channel: Channel, plan: planned.Plan, life: int) -> int:
     seen = privileges.lend(kept, folder) if plan.user else kept
     local = LocalMachine(plan, folder, kept, seen)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    steps = {one.id: one for one in (*plan.begin, *plan.finish)}
+    steps = {one.id: one for one in plan.later}
     channel.answer(_want_user, plan=plan)
     answers: dict[str, Callable[..., Any]] = {
         "nop": _nothing,

@@ -70,6 +70,7 @@ def command_run(options: argparse.Namespace) -> int:
         there = inputs.carry(experiment, placement)
         plan, expected = _plan(experiment, there, placement, agents, hosts, run)
         plan = dataclasses.replace(plan, given=given)
+        preflight.check_faults(experiment, expected)
         preflight.want_room(expected, preflight.free(options.output), existing(options.output))
         for warning in plan.warnings:
             complain(f"reprise: warning: {warning}")

@@ -44,7 +44,7 @@ def part(plan: Plan, hosts: Iterable[str]) -> Plan:
 def _needs(plan: Plan, hosts: set[str]) -> tuple[set[str], bool]:
     """Paths that are named in what the hosts carry out, and whether they need everything."""
     processes = [one for one in plan.processes if one.host in hosts]
-    steps = [one for one in (*plan.setup, *plan.begin, *plan.finish) if one.host in hosts]
+    steps = [one for one in (*plan.setup, *plan.later) if one.host in hosts]
     words = [word for one in processes for word in (*one.argv, *one.files, *one.env.values())]
     words += [word for one in steps for argv in (*one.apply, *one.undo) for word in argv]
     named = {found for word in words for found in _NAMED.findall(word)}
@@ -70,7 +70,7 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 def _results(plan: Plan, own: set[str]) -> list[str]:
     named, _ = _needs(plan, own)
     processes = [one for one in plan.processes if one.host in own]
-    steps = [one for one in (*plan.setup, *plan.begin, *plan.finish) if one.host in own]
+    steps = [one for one in (*plan.setup, *plan.later) if one.host in own]
     found = [path.removeprefix(f"{RESULTS}/").replace("@turn@", "*") for path in named if path != RESULTS]
     clients = [one.host for one in processes if one.role == "distributor"]
     found += [f"{kind}-{host}-*" for host in clients for kind in ("queries", "answers", "hedges")]

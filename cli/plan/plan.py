@@ -15,6 +15,7 @@ from cli.experiment.schema import Experiment
 from cli.plan import (
     checks,
     delay,
+    faults,
     front,
     guards,
     hierarchy,
@@ -82,6 +83,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
             *copies,
             *guards.files(experiment, management),
             *files,
+            *faults.files(experiment, management),
             *mutation.files(experiment, facts),
             replay_options.file(experiment, server_plan.NAME),
         ),
@@ -100,7 +102,9 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
             *(hierarchy.setup(experiment) if experiment.emulated else ()),
             *delay.setup(experiment),
             *front.setup(experiment, facts, management),
+            *faults.setup(experiment, management),
         ),
+        faults=faults.of(experiment, management),
         # A hierarchy's own reads lie within the hosts' counters in time, so that what is under way at the
         # first or the last of them does not look lost.
         begin=(
@@ -132,6 +136,7 @@ def _process(one: Process, experiment: Experiment, facts: Facts) -> Process:
     once = one.ready.kind == "exit"
     title = f"starting {one.role} on {one.host}" if essential or one.role == "distributor" else ""
     ready = dataclasses.replace(one.ready, late_hint="raise server.ready_s") if serves else one.ready
+    one = faults.supervised(one, experiment)
     return dataclasses.replace(
         one,
         argv=privileges.command(one, experiment, facts),

@@ -140,6 +140,21 @@ class HostStep:
     after_all: bool = False
 
 
+@dataclass(frozen=True)
+class Fault:
+    """What is done to hosts from `at_s` seconds after the start of the replay on, for `for_s` seconds. `end`
+    is carried out then, or when the run ends before; what has no `end` is over by itself. `replaces`:
+    processes of servers end by it.
+    """
+
+    text: str
+    at_s: float
+    for_s: float
+    begin: tuple[HostStep, ...]
+    end: tuple[HostStep, ...] = ()
+    replaces: bool = False
+
+
 def shell(line: str, *words: str) -> tuple[str, ...]:
     """A command that needs a shell. Paths are `words`, "$1" and so on of the line: they may hold anything."""
     return ("sh", "-c", line, "sh", *words) if words else ("sh", "-c", line)
@@ -231,9 +246,10 @@ class Plan:
     """Everything an executor needs; `main` is the process whose end is the run's end.
 
     `setup` comes after `prepare` and before the processes; `begin` when everything but the main process has
-    been started and is ready, `finish` when the main process has ended and everything else still runs.
-    `user`: who owns the results while the run lasts ("" = ours). `records`: the files in the results that
-    are there as soon as queries are recorded. `private`: the plan holds what only its user may read.
+    been started and is ready, `finish` when the main process has ended and everything else still runs,
+    `faults` by the time of the replay. `user`: who owns the results while the run lasts ("" = ours).
+    `records`: the files in the results that are there as soon as queries are recorded. `private`: the plan
+    holds what only its user may read.
     `given`: the experiment's keys that do not just have their defaults.
     """
 
@@ -248,6 +264,7 @@ class Plan:
     setup: tuple[HostStep, ...] = ()
     begin: tuple[HostStep, ...] = ()
     finish: tuple[HostStep, ...] = ()
+    faults: tuple[Fault, ...] = ()
     checks: tuple[Check, ...] = ()
     figures: tuple[Figure, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -257,6 +274,15 @@ class Plan:
     user: str = ""
     given: tuple[str, ...] = ()
     schema: int = SCHEMA
+
+    @property
+    def later(self) -> tuple[HostStep, ...]:
+        """The steps of hosts behind their set-up."""
+        return (
+            *self.begin,
+            *(step for one in self.faults for step in (*one.begin, *one.end)),
+            *self.finish,
+        )
 
     def named(self, ident: str) -> Step | Process:
         """The step or process of this name."""

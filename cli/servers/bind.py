@@ -167,6 +167,7 @@ KIND = ServerKind(
     options=("-g", "-c", "{config}", "-n", "{processes}"),
     as_user=("-u", "{user}"),
     events=r"reloading configuration succeeded|: (?:loaded|transferred) serial \d",
+    reloads=True,
     complaints=r"assertion failure|out of memory|unexpected error|fatal error",
     copied=True,
     checker="named-checkconf",

@@ -128,6 +128,7 @@ class ServerKind:
     `config_name`: that of the file with its configuration, if it has to have one, and {configs} its folder.
     `quoted_as`: how its messages name that file, "" = by its name.
     `events`: lines of its log, with their time, that say when it read its zones again or was sent one.
+    `reloads`: it does so at SIGHUP.
 
     `copied`: a packager's AppArmor profile keeps the program out of our folders. `stays_root`: it does not
     give up root by itself. `checker`: the program that reads a configuration and complains of it, with the
@@ -157,6 +158,7 @@ class ServerKind:
     config_name: str = ""
     quoted_as: str = ""
     events: str = ""
+    reloads: bool = False
     as_user: tuple[str, ...] = ()
     services: tuple[str, ...] = ()
     copied: bool = False

@@ -69,6 +69,7 @@ KIND = ServerKind(
     services=("knot",),
     options=("-c", "{config}"),
     complaints=r"critical:|not enough memory|out of memory",
+    reloads=True,
     checker="knotc",
     checks=("-c", "{file}", "conf-check"),
     zone_checker=("named-checkzone", "-i", "none", "-k", "ignore"),

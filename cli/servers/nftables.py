@@ -17,6 +17,10 @@ A real host gets packets that are none of the experiment's. Those to its address
 before and behind all other hooks, so that what its firewall drops of them, and groups that it is not in, are
 known.
 
+What faults lose is dropped where it comes to a host, before the host's kernel counts it: a way that loses
+packets looks so to both ends. A fault is in force while a set of its name has elements, which end by
+themselves.
+
 Frames that a program writes to an interface itself (AF_PACKET) never come to postrouting. Where a program
 does so, the same rules stand a second time at the interface's own egress hook (netdev).
 """
@@ -30,6 +34,7 @@ from typing import Any
 
 NAT = "reprise"
 GUARD = "reprise_guard"
+FAULTS = "reprise_faults"
 # The guard's counters, each in the words of a reason why a run is not clean.
 GUARD_WORDS = {
     "dns_ports": "to ports 53, 853 or 443 tried to leave the experiment",
@@ -263,6 +268,41 @@ def _frames(host: Guarded) -> str:
 """,
         "netdev",
     )
+
+
+@dataclass(frozen=True)
+class Lossy:
+    """A fault of a way at the host where it ends: of the packets from or to (`end` is "saddr" or "daddr") the
+    `addresses`, what one of the `rules` matches is lost; with `devices` only of those that come by them.
+    """
+
+    name: str
+    end: str
+    addresses: Sequence[str]
+    rules: Sequence[str]
+    devices: Sequence[str] = ()
+
+
+def faults_ruleset(devices: Sequence[str], faults: Sequence[Lossy]) -> str:
+    """The faults of the ways that end at a host's devices, none of which is in force."""
+    parts, jumps = "", ""
+    for one in faults:
+        lost = "".join(f"        {rule} counter name {one.name} drop\n" for rule in one.rules)
+        parts += f"    set {one.name} {{ type ether_type; flags timeout; }}\n    counter {one.name} {{ }}\n"
+        parts += f"    chain {one.name} {{\n{lost}    }}\n"
+        for word, listed in zip(("ip", "ip6"), _by_family(one.addresses), strict=True):
+            if listed:
+                by = f"iifname {_names(one.devices)} " if one.devices else ""
+                where = f"meta protocol @{one.name} {by}{word} {one.end} {{ {listed} }}"
+                jumps += f"        {where} jump {one.name}\n"
+    hook = f"type filter hook ingress devices = {_names(devices)} priority 0; policy accept;"
+    return _table(FAULTS, f"{parts}    chain arriving {{\n        {hook}\n{jumps}    }}\n", "netdev")
+
+
+def fault_begin(name: str, seconds: float) -> tuple[str, ...]:
+    """The command that puts a fault in force for a time."""
+    ends = f"timeout {round(seconds * 1000)}ms"
+    return ("nft", "add", "element", "netdev", FAULTS, name, f"{{ ip {ends}, ip6 {ends} }}")
 
 
 _NEIGHBORS = "nd-neighbor-solicit, nd-neighbor-advert"

@@ -100,6 +100,7 @@ KIND = ServerKind(
     options=("-d", "-c", "{config}"),
     complaints=r"died unexpectedly|malloc failed|out of memory|internal error",
     events=r"SIGHUP received, reloading|zone \S+ (?:read with success|written to)|received update to serial",
+    reloads=True,
     checker="nsd-checkconf",
     zone_checker=("nsd-checkzone",),
     refused=r"error: (?P<why>zone (?P<what>\S+) .+)$",

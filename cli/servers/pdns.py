@@ -19,7 +19,7 @@ _ZONES = "pdns-zones.conf"
 # It serves the signatures of a zone file only where its database says that the zone is signed.
 _PREPARE = """'set -e; at=${1%/*}; db=$(sed -n "s/^bind-dnssec-db=//p" "$1")
 pdns_server --config-dir="$at" --config=check
-pdnsutil --config-dir="$at" create-bind-db "$db"
+test -e "$db" || pdnsutil --config-dir="$at" create-bind-db "$db"
 zone=$(pdnsutil --config-dir="$at" list-all-zones)
 if pdnsutil --config-dir="$at" list-zone "$zone" | grep -q "IN[[:space:]]DNSKEY[[:space:]]"
 then pdnsutil --config-dir="$at" set-presigned "$zone"; fi

@@ -55,6 +55,7 @@ def packaged_programs(tables: Tables) -> tuple[str, ...]:
         named = dict.fromkeys(KINDS[one].program for one in kinds if one in KINDS)
         return (*named, "nft", "ip", "sysctl", *capture)
     shaped = ("ip", "sysctl") if get(tables, "rtt") is not None else ()
+    faulty = ("nft",) if get(tables, "fault") else ()
     own = STARTED.get(_kind(tables))
     packaged = (KINDS[name].program for name in (_kind(tables), front(tables)) if name in KINDS)
-    return (*packaged, *(own.zone_checker[:1] if own else ()), *shaped, *capture)
+    return (*packaged, *(own.zone_checker[:1] if own else ()), *shaped, *faulty, *capture)

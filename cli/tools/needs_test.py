@@ -56,6 +56,7 @@ def test_the_value_of_an_option_names_no_bench() -> None:
         ("quickstart --set server.front=reference", "", "reprise-proxy"),
         ("quickstart --set server.front=dnsdist --set server.kind=knot", "knot dnsdist", ""),
         ("quickstart --set server.kind=command", "", ""),
+        ("faults", "hierarchy", ""),
         ("hierarchy", "bind hierarchy capture", "reprise-zonebuilder reprise-proxy"),
         ("hierarchy --set hierarchy.data_path=nft", "bind hierarchy capture", "reprise-zonebuilder"),
         ('quickstart --set sweep.server.kind=["nsd","bind"] --set repeat.n=3', "bind", ""),

@@ -1,0 +1,123 @@
+"""Rules of [[fault]] tables that no type can say."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+
+from cli.errors import want
+from cli.experiment.schema import Experiment, Fault
+
+EFFECTS = ("loss", "drop", "rate", "stall", "reload", "restart")
+_OF_WAYS = EFFECTS[:3]
+_LEAST_UDP, _MOST_UDP = 64, 1_472  # more than the latter is in fragments
+_RATE = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)Mb/s", re.ASCII)
+
+
+def effect(fault: Fault) -> str:
+    """What it does: the first of its effects that is given."""
+    return next((one for one in EFFECTS if getattr(fault, one) not in (None, False)), "")
+
+
+def size_of(drop: str) -> int:
+    """The N of `udp>N`; 0 for fragments, and -1 for what is neither."""
+    found = re.fullmatch(r"udp>(\d{1,5})", drop, re.ASCII)
+    return int(found[1]) if found else 0 if drop == "fragments" else -1
+
+
+def bytes_of(rate: str) -> int:
+    """A rate in bytes a second; 0 where it is none."""
+    found = _RATE.fullmatch(rate)
+    return round(float(found[1]) * 125_000) if found else 0
+
+
+def check(experiment: Experiment) -> None:
+    """Each fault, and those that come together."""
+    for number, fault in enumerate(experiment.fault, 1):
+        _check_one(f"fault {number}", fault)
+        _check_where(f"fault {number}", fault, experiment)
+    for (one, first), (other, second) in combinations(enumerate(experiment.fault, 1), 2):
+        want(
+            not _same(first, second)
+            or first.at + first.for_ < second.at
+            or second.at + second.for_ < first.at,
+            f"fault {one} and fault {other} are at {first.target} at the same time",
+            "let one begin when the other is over",
+        )
+
+
+def _same(one: Fault, other: Fault) -> bool:
+    """Whether they may not be at the same time: at a server none may."""
+    apart = one.servers and other.servers and not set(one.servers) & set(other.servers)
+    same = one.target == other.target and (one.target == "server" or effect(one) == effect(other))
+    return same and not apart
+
+
+def _check_one(name: str, fault: Fault) -> None:
+    given = [one for one in EFFECTS if getattr(fault, one) not in (None, False)]
+    want(bool(given), f"{name} does nothing", f"give it one of {', '.join(EFFECTS)}")
+    want(len(given) == 1, f"{name}: {' and '.join(given)} exclude each other", "make a [[fault]] of each")
+    what = given[0]
+    of_server = what not in _OF_WAYS
+    want(
+        of_server == (fault.target == "server"),
+        f'{name}: {what} and target = "{fault.target}" exclude each other',
+        'use target = "server"' if of_server else 'use target = "link" or "upstream"',
+    )
+    want(
+        not of_server or fault.direction == "both",
+        f"{name}: {what} has no direction",
+        "leave direction out",
+    )
+    want(what != "reload" or fault.for_ == 0, f"{name}: reload takes the time it takes", "leave for out")
+    want(
+        what in ("reload", "restart") or fault.for_ > 0,
+        f"{name} has no length",
+        "set for to its seconds",
+    )
+    want(
+        fault.drop is None or fault.drop == "fragments" or _LEAST_UDP <= size_of(fault.drop) <= _MOST_UDP,
+        f"{name}: drop = {fault.drop!r} is unknown",
+        f'use "fragments" or "udp>N" with N from {_LEAST_UDP} to {_MOST_UDP}',
+    )
+    want(
+        fault.rate is None or bytes_of(fault.rate) > 0,
+        f"{name}: rate = {fault.rate!r} is no rate",
+        'write it like "10Mb/s"',
+    )
+
+
+def _check_where(name: str, fault: Fault, experiment: Experiment) -> None:
+    server, front = experiment.server, experiment.server.front
+    count = len(experiment.emulated.resolvers) if experiment.emulated else 1
+    unknown = next((one for one in fault.servers if not 1 <= one <= count), None)
+    want(
+        unknown is None,
+        f"{name}: there is no server {unknown}",
+        f"use 1 to {count}" if count > 1 else "leave servers out",
+    )
+    want(
+        experiment.own_server,
+        f'{name}: [[fault]] and server.kind = "address" exclude each other',
+        "faults are those of servers and networks of the run: use another kind",
+    )
+    want(
+        fault.target != "upstream" or experiment.emulated is not None,
+        f'{name}: target = "upstream" and server.kind = "{server.kind}" exclude each other',
+        'only resolvers ask upstream: use server.kind = "hierarchy" or target = "link"',
+    )
+    want(
+        not (fault.reload or fault.restart) or experiment.emulated is None,
+        f'{name}: {effect(fault)} and server.kind = "hierarchy" exclude each other',
+        "a resolver's counters would begin anew; use stall",
+    )
+    want(
+        fault.target != "link" or experiment.replay.source_mode != "packet",
+        f'{name}: target = "link" and replay.source_mode = "packet" exclude each other',
+        "packets read below the network stack are never lost: use another source mode",
+    )
+    want(
+        fault.target != "link" or fault.direction == "answers" or not experiment.has_front,
+        f'{name}: queries lost on the link and server.front = "{front}" exclude each other',
+        'the front takes TCP before it could be lost: use direction = "answers"',
+    )

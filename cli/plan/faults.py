@@ -1,0 +1,186 @@
+"""Faults of an experiment as a timetable: [[fault]].
+
+Packets are lost where a way ends, see cli/servers/nftables.py: what is lost there has been sent as usual, and
+came nowhere. All rules are loaded with the hosts' set-up and are in force for the time of their fault, which
+the kernel ends. A server stands still while its processes are stopped. One that is to be started again runs
+below a shell that keeps its number: who watches the tree of its processes sees it end and come back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from cli.errors import want
+from cli.experiment import schema
+from cli.experiment.addresses import META4, META6
+from cli.experiment.fault_rules import bytes_of, effect, size_of
+from cli.experiment.schema import Experiment
+from cli.plan import hierarchy_network, hierarchy_setup, network, server_plan
+from cli.plan.planned import RUN, Fault, File, HostStep, Management, Process, shell
+from cli.servers import nftables
+from cli.servers.kinds import STARTED
+
+_BURST_S, _LEAST_BURST = 0.05, 3_000  # what a limited rate lets through at once
+_SUPERVISE = (
+    "trap 'wanted=1 go=; kill -TERM $pid' USR1; trap go=1 USR2; "
+    "trap 'over=1; kill -TERM $pid' TERM; trap 'kill -HUP $pid' HUP; "
+    'while :; do wanted= go=1; "$@" & pid=$!; '
+    "while wait $pid; status=$?; kill -0 $pid 2> /dev/null; do :; done; "
+    'test -n "$wanted" -a -z "$over" || exit $status; '
+    'until test -n "$go$over"; do sleep 0.02; done; test -z "$over" || exit 0; done'
+)
+
+
+def supervised(one: Process, experiment: Experiment) -> Process:
+    """The server so that it can be started again where that is wanted: SIGUSR1 ends it, and SIGUSR2 lets it
+    start again.
+    """
+    wanted = one.role == "server" and any(each.restart for each in experiment.fault)
+    return dataclasses.replace(one, argv=shell(_SUPERVISE, *one.argv)) if wanted else one
+
+
+def files(experiment: Experiment, management: Management | None) -> tuple[File, ...]:
+    return tuple(
+        File(_file(host), nftables.faults_ruleset(devices, found))
+        for host, devices, found in _lossy(experiment, management)
+    )
+
+
+def setup(experiment: Experiment, management: Management | None) -> tuple[HostStep, ...]:
+    drop = shell(hierarchy_setup.drop_table(nftables.FAULTS, "netdev"))
+    return tuple(
+        HostStep(f"faults-{host}", host, (("nft", "-f", _file(host)),), (drop,))
+        for host, _, _ in _lossy(experiment, management)
+    )
+
+
+def of(experiment: Experiment, management: Management | None) -> tuple[Fault, ...]:
+    """The timetable."""
+    kind = STARTED.get(experiment.server.kind)
+    title = kind.title if kind else experiment.server.kind
+    hosts = _lossy(experiment, management)
+    found = []
+    for number, one in enumerate(experiment.fault, 1):
+        want(
+            not one.reload or (kind is not None and kind.reloads),
+            f"fault {number}: {title} cannot be told to reload",
+            "use restart",
+        )
+        begin: tuple[HostStep, ...] = tuple(
+            HostStep(f"fault-{number}-{host}", host, (nftables.fault_begin(_name(number), one.for_),))
+            for host, _, lossy in hosts
+            if _name(number) in {each.name for each in lossy}
+        )
+        end: tuple[HostStep, ...] = ()
+        if one.stall:
+            begin, end = (_signals(experiment, number, word, group=True) for word in ("STOP", "CONT"))
+        elif one.reload:
+            begin = _signals(experiment, number, "HUP")
+        elif one.restart:
+            begin, end = (_signals(experiment, number, word) for word in ("USR1", "USR2"))
+        replaces = one.reload or one.restart
+        found.append(Fault(_text(one), one.at, one.for_, begin, end, replaces))
+    return tuple(found)
+
+
+def _text(one: schema.Fault) -> str:
+    what = effect(one)
+    value = {"loss": f" {100 * (one.loss or 0):g} %", "drop": f" {one.drop}", "rate": f" {one.rate}"}
+    way = f" ({one.direction})" if one.direction != "both" else ""
+    which = " " + ", ".join(map(str, one.servers)) if one.servers else ""
+    return f"{one.target}{which}: {what}{value.get(what, '')}{way}"
+
+
+def _name(number: int) -> str:
+    return f"fault{number}"
+
+
+def _file(host: str) -> str:
+    return f"{RUN}/faults-{host}.nft"
+
+
+def _signals(experiment: Experiment, number: int, word: str, group: bool = False) -> tuple[HostStep, ...]:
+    """A signal to the server, or to each resolver under test; to all processes of its `group`."""
+    kill = ("kill", f"-{word}", "--")
+    return tuple(
+        HostStep(f"fault-{number}-{word.lower()}-{host}", host, ((*kill, f"{'-' * group}@pid:{host}@"),))
+        for server, host in enumerate(_servers(experiment), 1)
+        if _concerns(experiment.fault[number - 1], server)
+    )
+
+
+def _servers(experiment: Experiment) -> list[str]:
+    """The hosts of the servers under test, whose processes have the same names."""
+    count = len(experiment.emulated.resolvers) if experiment.emulated else 1
+    return [network.server(number) for number in range(1, count + 1)]
+
+
+# --- ways that lose packets -------------------------------------------------------------------------------
+
+
+def _lossy(
+    experiment: Experiment, management: Management | None
+) -> list[tuple[str, list[str], list[nftables.Lossy]]]:
+    """Hosts where packets are lost, each with the devices by which they come."""
+    found = []
+    for host, devices, ends in _ends(experiment) if experiment.fault else ():
+        own = management.interfaces.get(host) if management else None
+        lossy = []
+        for number, one in enumerate(experiment.fault, 1):
+            chosen = [name for name, server in devices.items() if _concerns(one, server)]
+            partly = chosen if len(chosen) < len(devices) else ()
+            for target, direction, end, addresses in ends if chosen else ():
+                if one.target == target and one.direction in ("both", direction):
+                    want(
+                        not partly or own is None,
+                        f"fault {number}: queries of some resolvers cannot be told on one interface",
+                        'use direction = "answers"',
+                    )
+                    lossy.append(nftables.Lossy(_name(number), end, addresses, _rules(one), partly))
+        if lossy:
+            found.append((host, [own] if own is not None else list(devices), lossy))
+    return found
+
+
+_End = tuple[str, str, str, tuple[str, ...]]  # target, direction, and whose packets they are
+
+
+def _ends(experiment: Experiment) -> Iterator[tuple[str, dict[str, int], list[_End]]]:
+    """The hosts at the ends of ways, their devices there with the number of the server at the way, and what
+    comes by them.
+    """
+    service, servers = server_plan.addresses(experiment), _servers(experiment)
+    clients = range(1, experiment.topology.clients + 1)
+    instances = range(1, (experiment.emulated.instances if experiment.emulated else 0) + 1)
+    for number, host in enumerate(servers, 1):
+        links = [f"data{one}" for one in clients if network.server_of(one, len(servers)) == number]
+        links += [hierarchy_network.meta(one) for one in instances]
+        own = hierarchy_network.upstream(number)
+        ends: list[_End] = [("link", "queries", "daddr", service), ("upstream", "answers", "daddr", own)]
+        yield host, dict.fromkeys(links, number), ends
+    for one in clients:
+        asked = {"data": network.server_of(one, len(servers))}
+        yield network.client(one), asked, [("link", "answers", "saddr", service)]
+    resolvers = {hierarchy_network.resolver_link(one): one for one in range(1, len(servers) + 1)}
+    for one in instances:
+        yield hierarchy_network.meta(one), resolvers, [("upstream", "queries", "daddr", (META4, META6))]
+
+
+def _concerns(one: schema.Fault, server: int) -> bool:
+    return not one.servers or server in one.servers
+
+
+def _rules(one: schema.Fault) -> tuple[str, ...]:
+    """What is lost, in the words of nftables."""
+    if one.loss is not None:
+        return (f"numgen random mod 1000000 < {round(one.loss * 1_000_000)}",)
+    if one.rate is not None:
+        rate = bytes_of(one.rate)
+        burst = max(round(rate * _BURST_S), _LEAST_BURST)
+        return (f"limit rate over {rate} bytes/second burst {burst} bytes",)
+    size = size_of(one.drop or "")
+    if size == 0:
+        return ("ip frag-off & 0x3fff != 0", "exthdr frag exists")
+    later = ("ip frag-off & 0x1fff != 0", "frag frag-off != 0")
+    return (f"udp length > {size + 8}", *(f"meta l4proto udp {rule}" for rule in later))

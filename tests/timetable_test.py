@@ -1,0 +1,182 @@
+"""[[fault]]: what a real server's host and the clients see of faults, and what a run says of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from report.rqfile import Records, Status, read_rq
+from tests import packets
+from tests.bed import ZONE
+from tests.desk import TEXT_EXPERIMENT, Ended, run, started
+
+pytestmark = pytest.mark.netns
+
+SOURCES = ("203.0.113.1", "2001:db8::3")
+NAMES = {"com.": 1, "mid.": 3, "big.": 15}  # strings in their answers: small, of one packet, of several
+RATE = 200
+LATE_S = 0.15  # how much later than planned a fault begins on a busy machine
+
+
+def text(name: str, strings: int) -> str:
+    return f"{name} 300 IN TXT " + " ".join(f'"{number:0250}"' for number in range(strings)) + "\n"
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    """A folder with a zone and a trace of 5 s, from an address of each family, for each name in turn."""
+    (tmp_path / "zone").write_text(ZONE + text("mid.", 3) + text("big.", 15), encoding="ascii")
+    rows = ["#reprise-text 1", "time\tsource\tport\tid\tname\ttype\tedns"]
+    for number in range(5 * RATE):
+        name = list(NAMES)[number // 2 % 3]
+        cells = (number / RATE, SOURCES[number % 2], 2_000 + number, number, name, "TXT", 4_096)
+        rows.append("\t".join(map(str, cells)))
+    (tmp_path / "trace.txt").write_text("\n".join(rows) + "\n", encoding="ascii")
+    return tmp_path
+
+
+def write(desk: Path, *faults: str) -> None:
+    tables = "".join(f"[[fault]]\n{one}\n" for one in faults)
+    (desk / "good.toml").write_text(TEXT_EXPERIMENT + tables, encoding="ascii")
+
+
+def records(ended: Ended) -> Records:
+    (folder,) = ended.results
+    found: Records = np.concatenate([read_rq(path).records for path in folder.glob("queries-*.rq")])
+    return found[np.argsort(found["seq"])]
+
+
+def sound(ended: Ended) -> list[dict[str, object]]:
+    """The faults of a run on a sound testbed with a sound server."""
+    assert ended.status == 0, ended.errors
+    summary = ended.summary()
+    assert (summary["clean"], summary["server_faults"]) == (True, []), summary["unclean_because"]
+    (folder,) = ended.results
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    assert (manifest["server_died"], manifest["replaced"]) == (None, [])
+    found: list[dict[str, object]] = summary["faults"]
+    return found
+
+
+def test_queries_are_lost_and_the_server_stands_still(desk: Path) -> None:
+    write(
+        desk,
+        'at = 1\nfor = 2\ntarget = "link"\nloss = 0.3\ndirection = "queries"',
+        'at = 4\nfor = 0.2\ntarget = "server"\nstall = true',
+    )
+    ended = run(desk, "sample.capture=true", "replay.timeout_s=2")
+    lossy, stall = sound(ended)
+    (folder,) = ended.results
+    seen = packets.read(folder / "capture.pcap")
+    answers = {(one.ident, one.destination): one.time for one in seen if one.source_port == 53}
+    queries = [one for one in seen if one.is_query]
+    begin = queries[0].time
+    queries = [one for one in queries if one.ident // 2 % 3 < 2]  # whose answers are in one packet
+    lost = [one for one in queries if (one.ident, one.source) not in answers]
+    at_s = [(one.time - begin) / 1e9 for one in lost]
+    assert min(at_s) >= 1 and max(at_s) < 3 + LATE_S
+    assert lossy["text"] == "link: loss 30 % (queries)"
+    assert lossy["packets"] == ended.summary()["queries"]["timed_out"]
+    assert 0.2 < len(lost) / (2 * RATE * 2 / 3) < 0.4
+    stands = [(time - begin) / 1e9 for time in answers.values()]
+    assert not [one for one in stands if 4 + LATE_S < one < 4.2]
+    assert stall["text"] == "server: stall"
+    assert stall["packets"] is None
+    latest = max(
+        (answers[one.ident, one.source] - one.time) / 1e9
+        for one in queries
+        if (one.ident, one.source) in answers
+    )
+    assert 0.1 < latest < 0.2 + LATE_S
+
+
+@pytest.mark.parametrize(("drop", "lost"), [("udp>512", {"mid.", "big."}), ("fragments", {"big."})])
+def test_large_answers_are_lost_and_no_others(desk: Path, drop: str, lost: set[str]) -> None:
+    write(desk, f'at = 1\nfor = 2\ndrop = "{drop}"')
+    ended = run(desk, "replay.timeout_s=1")
+    (fault,) = sound(ended)
+    assert isinstance(fault["packets"], int)
+    assert fault["packets"] > 0
+    found = records(ended)
+    assert len(found) == 5 * RATE
+    missing = np.flatnonzero(found["status"] != Status.ANSWERED)
+    assert {list(NAMES)[number // 2 % 3] for number in missing} == lost
+    assert {SOURCES[number % 2] for number in missing} == set(SOURCES)
+    at_s = missing / RATE
+    assert min(at_s) >= 1
+    assert max(at_s) < 3 + LATE_S
+    assert len(missing) >= 0.9 * 2 * RATE * len(lost) / 3
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="BPF programs need root")
+@pytest.mark.parametrize("truncated", [False, True])
+def test_truncation_by_a_front_gets_large_answers_through(desk: Path, truncated: bool) -> None:
+    """What is lost on the way to the client has passed the front."""
+    write(desk, 'at = 1\nfor = 3\ndrop = "udp>512"\ndirection = "answers"')
+    front = ("server.front=bpf", f"front.truncate_udp={512 * truncated}", "replay.tcp_fallback=true")
+    ended = run(desk, *front, "replay.timeout_s=1")
+    (fault,) = sound(ended)
+    queries = ended.summary()["queries"]
+    if truncated:
+        assert (fault["packets"], queries["answered"]) == (0, queries["read"])
+        assert ended.summary()["tcp_fallbacks"] > RATE
+    else:
+        assert queries["timed_out"] > RATE
+
+
+def test_a_rate_loses_what_is_more(desk: Path) -> None:
+    write(desk, 'at = 1\nfor = 3\nrate = "0.5Mb/s"\ndirection = "answers"')
+    ended = run(desk, "replay.timeout_s=1")
+    (fault,) = sound(ended)
+    found = records(ended)
+    missing = np.flatnonzero(found["status"] != Status.ANSWERED)
+    assert fault["text"] == "link: rate 0.5Mb/s (answers)"
+    assert RATE < len(missing) < 3 * RATE
+
+
+@pytest.mark.parametrize("kind", ["nsd", "bind", "knot", "pdns"])
+def test_a_server_is_started_again_and_its_connections_with_it(desk: Path, kind: str) -> None:
+    reload = 'at = 3\ntarget = "server"\nreload = true'
+    write(
+        desk,
+        'at = 1\nfor = 0.5\ntarget = "server"\nrestart = true',
+        *((reload,) if kind != "pdns" else ()),
+    )
+    ended = run(desk, f"server.kind={kind}", "replay.transport=tcp", "sample.capture=true")
+    first, *_ = sound(ended)
+    assert first["text"] == "server: restart"
+    assert isinstance(first["at_s"], float)
+    assert isinstance(first["seconds"], float)
+    assert 1 <= first["at_s"] < 1 + LATE_S
+    assert 0.5 <= first["seconds"] < 0.5 + LATE_S
+    found = records(ended)
+    missing = np.flatnonzero(found["status"] != Status.ANSWERED) / RATE
+    assert len(missing)
+    assert min(missing) > 1 - LATE_S
+    assert max(missing) < 2.5
+    (folder,) = ended.results
+    seen = packets.read(folder / "capture.pcap")
+    begin = min(one.time for one in seen)
+    opened = [(one.time - begin) / 1e9 for one in seen if one.has(packets.SYN | packets.ACK)]
+    closed = [(one.time - begin) / 1e9 for one in seen if one.flags & (packets.FIN | packets.RST)]
+    assert len([one for one in opened if one < 1]) == len(SOURCES)
+    assert [one for one in closed if 0.9 < one < 1.5]
+    assert [one for one in opened if 1.4 < one < 2.5]
+
+
+def test_a_run_that_is_stopped_wakes_the_server_first(desk: Path) -> None:
+    write(desk, 'at = 0.5\nfor = 4\ntarget = "server"\nstall = true')
+    with started(desk, "run", "good.toml") as running:
+        running.reaches(r"sent \d{3}")
+        running.process.send(signal.SIGINT)
+        ended = running.end()
+    assert "interrupted" in ended.line()
+    summary = ended.summary()
+    assert not [one for one in summary["unclean_because"] if "killed" in one]
+    (fault,) = summary["faults"]
+    assert 0 < fault["seconds"] < 4
