@@ -16,7 +16,7 @@ from cli.experiment import schema
 from cli.experiment.addresses import META4, META6
 from cli.experiment.fault_rules import bytes_of, effect, size_of
 from cli.experiment.schema import Experiment
-from cli.plan import hierarchy_network, hierarchy_setup, network, server_plan
+from cli.plan import hierarchy_network, hierarchy_setup, network, replay_options, server_plan
 from cli.plan.planned import RUN, Fault, File, HostStep, Management, Process, shell
 from cli.servers import nftables
 from cli.servers.kinds import STARTED
@@ -134,8 +134,8 @@ def _lossy(
                 if one.target == target and one.direction in ("both", direction):
                     want(
                         not partly or own is None,
-                        f"fault {number}: queries of some resolvers cannot be told on one interface",
-                        'use direction = "answers"',
+                        f"fault {number}: packets of some resolvers cannot be told from others there",
+                        "leave servers out",
                     )
                     lossy.append(nftables.Lossy(_name(number), end, addresses, _rules(one), partly))
         if lossy:
@@ -151,18 +151,21 @@ def _ends(experiment: Experiment) -> Iterator[tuple[str, dict[str, int], list[_E
     comes by them.
     """
     service, servers = server_plan.addresses(experiment), _servers(experiment)
-    clients = range(1, experiment.topology.clients + 1)
+    count, clients, peers = len(servers), experiment.topology.clients, replay_options.peers(experiment)
     instances = range(1, (experiment.emulated.instances if experiment.emulated else 0) + 1)
     for number, host in enumerate(servers, 1):
-        links = [f"data{one}" for one in clients if network.server_of(one, len(servers)) == number]
+        links = network.facing(number, clients, count, peers)
         links += [hierarchy_network.meta(one) for one in instances]
         own = hierarchy_network.upstream(number)
         ends: list[_End] = [("link", "queries", "daddr", service), ("upstream", "answers", "daddr", own)]
         yield host, dict.fromkeys(links, number), ends
-    for one in clients:
-        asked = {"data": network.server_of(one, len(servers))}
+    for one in range(1, clients + 1):
+        asked = {
+            network.data_link(one, place)[0]: network.server_of(one, count, place)
+            for place in range(network.further(peers, count) + 1)
+        }
         yield network.client(one), asked, [("link", "answers", "saddr", service)]
-    resolvers = {hierarchy_network.resolver_link(one): one for one in range(1, len(servers) + 1)}
+    resolvers = {hierarchy_network.resolver_link(one): one for one in range(1, count + 1)}
     for one in instances:
         yield hierarchy_network.meta(one), resolvers, [("upstream", "queries", "daddr", (META4, META6))]
 

@@ -80,7 +80,7 @@ def test_only_the_servers_that_are_named_are_concerned() -> None:
         (("kill", "-STOP", "--", "-@pid:server2@"),),
         (("kill", "-CONT", "--", "-@pid:server2@"),),
     ]
-    with pytest.raises(UsageError, match="fault 2: queries of some resolvers cannot be told on one"):
+    with pytest.raises(UsageError, match="fault 2: packets of some resolvers cannot be told from others"):
         faults.of(experiment, HOSTS)
     answers = dataclasses.replace(behind, direction="answers")
     assert "exp0" in faults.files(dataclasses.replace(TWO, fault=(answers,)), HOSTS)[0].content  # type: ignore[operator]

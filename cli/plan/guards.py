@@ -194,15 +194,10 @@ def _servers(
     servers = len(emulated.resolvers) if emulated else 1
     metas = [hierarchy_network.meta(n) for n in range(1, emulated.instances + 1)] if emulated else []
     ports, tunnels = _ports(experiment), (*_TUNNELS, *front.tunnels(experiment))
-    places = range(network.further(replay_options.peers(experiment), servers) + 1)
+    peers = replay_options.peers(experiment)
     found = {}
     for number in range(1, servers + 1):
-        clients = [
-            network.data_link(index, place)[1]
-            for index in range(1, experiment.topology.clients + 1)
-            for place in places
-            if network.server_of(index, servers, place) == number
-        ]
+        clients = network.facing(number, experiment.topology.clients, servers, peers)
         found[network.server(number)] = nftables.Guarded(
             (*clients, *metas),
             prefixes,

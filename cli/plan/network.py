@@ -152,6 +152,17 @@ def data_link(index: int, place: int = 0) -> tuple[str, str]:
     return (f"peer{place}", f"peer{index}-{place}") if place else ("data", f"data{index}")
 
 
+def facing(number: int, clients: int, servers: int, peers: Iterable[str]) -> list[str]:
+    """The interfaces of server number `number` that face clients."""
+    places = range(further(peers, servers) + 1)
+    return [
+        data_link(index, place)[1]
+        for index in range(1, clients + 1)
+        for place in places
+        if server_of(index, servers, place) == number
+    ]
+
+
 def own_prefixes(clients: int) -> tuple[str, ...]:
     """Where the testbed's own addresses lie: no source that the server sees can be one of them."""
     links = (
