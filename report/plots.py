@@ -32,6 +32,7 @@ def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
         _server_memory(measured),
         *_kernel_memory(measured),
         *_connections(measured),
+        *_server_counts(measured),
         *_resolvers(measured.run),
         *_cold(measured),
     ]
@@ -292,6 +293,27 @@ def _connections(measured: Measured) -> list[Drawn]:
         " Dotted: the last query was sent, and the replay closed what was open."
     )
     return [draw(Words("connections", "TCP connections", caption, ""), paint, WIDE)]
+
+
+def _server_counts(measured: Measured) -> list[Drawn]:
+    """No plot where no authoritative server of ours said what it has counted."""
+    run, tally = measured.run, measured.tally
+    if not run.server_counts:
+        return []
+
+    def paint(axes: Axes) -> bool:
+        span = tally.span_ns
+        line(axes, curves.per_second(tally.sends, 1, span), "replay, sent", linewidth=4, alpha=0.35)
+        for column, title in {"queries": "queries", "tcp_queries": "over TCP", "answers": "answers"}.items():
+            found = server.rate_of(server.counts_series(run, column))
+            if any(value for _, value in found.points):
+                line(axes, found, f"server, {title}", linewidth=1.2, drawstyle=RATE)
+        time_axis(axes, "rate [1/s]")
+        legend_above(axes)
+        return bool(tally.records)
+
+    caption = "Each second, by the server's own counters, beside the queries that the replay sent."
+    return [draw(Words("server-counts", "The server's counts", caption, "no query was sent"), paint, WIDE)]
 
 
 def _resolvers(run: Run) -> list[Drawn]:

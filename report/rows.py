@@ -11,7 +11,7 @@ from report.run import Json, as_dict, as_list
 from report.tables import micro, number, percent
 
 # Parts of a summary that a run may not have, and what is null there then.
-_MEASURED = {"front": "queries", "resolver": "upstream_queries"}
+_MEASURED = {"front": "queries", "resolver": "upstream_queries", "server_counts": "queries"}
 _SKIPPED = {  # reasons of controller.json and of records, of which the others are words already
     "from": "before replay.from",
     "notify": "NOTIFY",
@@ -245,6 +245,9 @@ ROWS = (
     Row("queries.*", "{}", number, "runs counts"),
     Row("dependent_waits", "waited for an answer", number, "runs? counts?"),
     Row("hedges.*", "hedges {}", number, "runs? counts?"),
+    Row("server_counts.queries", "the server's count: queries", number, "runs counts"),
+    Row("server_counts.tcp_queries", "the server's count: queries over TCP", number, "runs? counts?"),
+    Row("server_counts.answers", "the server's count: answers", number, "runs counts"),
     Row("sources", "sources", number, "counts"),
     Row("transport.*", "sent over {}", number, "counts?"),
     Row("rcode", "rcodes", _rcodes, "run"),

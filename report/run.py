@@ -53,6 +53,7 @@ class Run:
     resolver_samples: Mapping[str, tuple[ServerSample, ...]] = field(
         default_factory=dict
     )  # counters of each resolver, each second
+    server_counts: tuple[ServerSample, ...] = ()  # of an authoritative server, each second
     hosts: tuple[Host, ...] = ()  # what their kernels counted
     proxies: Mapping[str, Json] = field(default_factory=dict)  # statistics by the file's name
     fronts: tuple[Json, ...] = ()  # statistics of each front of statelessTCP
@@ -179,6 +180,7 @@ def open_run(folder: Path) -> Run:
             path.stem.removeprefix("resolver-"): tuple(_read_samples(path, problems))
             for path in sorted(folder.glob("resolver-server*.csv"))
         },
+        server_counts=tuple(_read_samples(folder / "counts-server.csv", problems)),
         hosts=hosts.read(folder, problems),
         proxies={
             path.stem: statistics

@@ -9,9 +9,10 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from report.run import Run, ServerSample, as_dict
+from report.run import Json, Run, ServerSample, as_dict
 
 UPSTREAM = "upstream"  # the process under which a resolver's data path has counted
+COUNTED = ("queries", "tcp_queries", "answers")  # by an authoritative server itself
 _GAP_S = 1.0  # over the usual time between samples
 TCP_STATES = ("established", "syn_recv", "time_wait", "fin_wait", "close_wait", "other")
 
@@ -129,6 +130,24 @@ def resolver_series(run: Run, column: str) -> list[Series]:
         _series(run, name, (one for one in samples if (one.process == UPSTREAM) is asked), column)
         for name, samples in run.resolver_samples.items()
     ]
+
+
+def counts_series(run: Run, column: str) -> Series:
+    """What an authoritative server has counted itself."""
+    return _series(run, column, run.server_counts, column)
+
+
+def counts(run: Run) -> Json:
+    """The part `server_counts` of summary.json: since the last reading before the replay. Nulls where the
+    server did not say what it has counted before and after.
+    """
+    found: Json = {}
+    for column in COUNTED:
+        points = counts_series(run, column).points
+        before = [value for time, value in points if time <= 0]
+        known = before and points[-1][0] > 0 and column in run.server_counts[-1].values
+        found[column] = int(max(0.0, points[-1][1] - before[-1])) if known else None
+    return found
 
 
 def summed(several: list[Series]) -> Series:

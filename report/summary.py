@@ -114,6 +114,7 @@ def summarize(measured: Measured) -> Json:
         "tcp_fallbacks": found.fallbacks,
         "reply_bytes": found.reply_bytes,
         "packets_per_query": _packets_per_query(run, queries["sent"]),
+        "server_counts": server.counts(run),
         "resolver": of_resolver,
         "front": of_front,
         "warnings": [

@@ -98,6 +98,20 @@ def limited_of(ended: Ended) -> tuple[dict[str, int], int]:
     return summary["queries"], summary["truncated"]
 
 
+@pytest.mark.parametrize("kind", get_args(Authoritative))
+def test_what_the_server_counts_stands_beside_what_the_replay_counts(desk: Path, kind: str) -> None:
+    """With several processes or threads, over TCP too; of what it drops it counts no answer, but for NSD."""
+    both = "mutate.rule=[{kind='transport',to='tcp',share=30}]"
+    summary = run(desk, f"server.kind={kind}", "server.processes=2", both).summary()
+    queries, over = summary["queries"], summary["transport"]
+    assert summary["clean"] and over["tcp"] > 50 and over["udp"] > 50
+    assert summary["server_counts"] == {
+        "queries": queries["sent"],
+        "tcp_queries": over["tcp"],
+        "answers": queries["answered"],
+    }
+
+
 def test_a_server_without_tls_is_refused_it(desk: Path) -> None:
     ended = run(desk, "server.kind=knot", "replay.transport=tls")
     assert ended.line() == "reprise: error: Knot DNS serves no DNS over TLS; use another server or transport"

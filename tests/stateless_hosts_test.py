@@ -41,6 +41,30 @@ def test_a_front_on_a_host_serves_all_clients_and_leaves_nothing(
     assert found["cpu_s"]["front"] is not None
 
 
+def test_dnsdist_stands_before_the_server_of_an_inventory(tmp_path: Path) -> None:
+    (tmp_path / "site.toml").write_text(EXPERIMENT)
+    with opened(tmp_path / "bed", GROUPS) as hosts:
+        before = states(hosts)
+        words = (
+            "--set",
+            "server.front=dnsdist",
+            "--set",
+            "replay.transport=tls",
+            "--set",
+            "synth.duration=3",
+        )
+        done = hosts.run(
+            "run", "site.toml", "--inventory", str(hosts.inventory), "-o", "far", *words, cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        assert states(hosts) == before
+    found = summary(run_of(tmp_path / "far"))
+    queries = found["queries"]
+    assert found["clean"] and queries["answered"] == queries["read"] > 500
+    assert found["server_counts"]["tcp_queries"] == queries["sent"]
+    assert found["cpu_s"]["front"] > 0 and found["cpu_s"]["server"] > 0
+
+
 def state(hosts: Testbed) -> tuple[dict[str, str], bool]:
     """Of all hosts, and whether the server's interface computes checksums."""
     return states(hosts), has_offload(hosts.bed.hosts.of("dns"), "exp0", SEND_CHECKSUMS)

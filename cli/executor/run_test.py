@@ -72,7 +72,11 @@ def test_the_quickstart_is_clean_and_accounts_for_every_query(tmp_path: Path, ki
     assert not {"server.port", "replay.transport"} & set(manifest["given"])
     assert "Settings that have their defaults" in (folder / "report.html").read_text()
     assert {one["id"] for one in manifest["processes"]} == {
-        "server", "conditions-server", "sampler", "distributor-client1", "controller"}  # fmt: skip
+        "server", "conditions-server", "sampler", "watch-server", "distributor-client1", "controller",
+    }  # fmt: skip
+    counts = summary["server_counts"]
+    assert counts == {"queries": queries["sent"], "tcp_queries": 0, "answers": queries["answered"]}
+    assert (folder / "plots" / "server-counts.svg").is_file()
     assert "report.html" in done.stdout
 
 

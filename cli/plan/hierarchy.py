@@ -273,7 +273,7 @@ def _count(
     resolver has ended what it does by itself.
     """
     return facts.call(
-        "cli.servers.resolver_stats.write",
+        "cli.servers.counted.write",
         **_of_resolver(experiment, host, kind),
         out=f"{RESULTS}/resolver-{host}{when}.json",
         idle=idle,
@@ -428,13 +428,11 @@ def _watchers(experiment: Experiment, facts: Facts) -> list[Process]:
         config = f"{RUN}/resolver-{number}.conf"
         found.append(server_plan.conditions(host, host, config, facts, kind))
         argv = facts.call(
-            "cli.servers.resolver_stats.watch",
+            "cli.servers.counted.watch_resolver",
             **_of_resolver(experiment, host, kind),
             out=f"{RESULTS}/resolver-{host}.csv",
         )
-        ready = Ready("log", text="watching")
-        stop = Stop("SIGTERM", 15.0)  # it reads once more
-        found.append(Process(f"watch-{host}", "count", host, argv, facts.module_env, ready=ready, stop=stop))
+        found.append(server_plan.watcher(host, argv, facts))
     return [*found, *((server_plan.capture(experiment, facts),) if experiment.sample.capture else ())]
 
 

@@ -23,7 +23,8 @@ from cli.plan import guards
 from cli.plan.hierarchy_network import link_addresses, upstream
 from cli.plan.plan import as_json, make
 from cli.plan.planned import Facts, Management, Plan, Refused
-from cli.servers import bind, meta_servers, nftables, resolver_stats
+from cli.servers import bind, meta_servers, nftables
+from cli.servers.counted import of_proxy
 from cli.servers.kind import ResolverSite
 from cli.servers.kinds import KINDS
 from cli.servers.meta_servers import MetaSite
@@ -467,7 +468,7 @@ def test_counters_of_all_proxies_of_a_host_are_added(tmp_path: Path) -> None:
         }
         path.write_text(json.dumps(counted))
     (tmp_path / "proxy-server2-0.json").write_text("{}")
-    found = resolver_stats.of_proxy(tmp_path, "proxy-server-")
+    found = of_proxy(tmp_path, "proxy-server-")
     assert found == {
         "udp_queries": 10, "tcp_connections": 1, "tcp_queries": 14, "unmapped_packets": 4, "lost_packets": 6,
         "unmapped": {"192.0.2.9": 4}, "counted_until_ns": 2**62,

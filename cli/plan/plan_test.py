@@ -55,6 +55,7 @@ def test_processes_start_in_the_order_of_their_needs() -> None:
         "server",
         "conditions-server",
         "sampler",
+        "watch-server",
         "capture",
         "distributor-client1",
         "distributor-client2",

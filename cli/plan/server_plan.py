@@ -227,6 +227,12 @@ def processes(
         ),
         sampler("sampler", network.SERVER, watched, "server", experiment, facts),
     ]
+    if STARTED[experiment.server.kind].counted is not None:
+        of = {"kind": experiment.server.kind, "folder": f"{RUN}/server", "process": "@pid:server@"}
+        log, out = f"{RESULTS}/logs/server.log", f"{RESULTS}/counts-server.csv"
+        tls = experiment.over_tls and not experiment.has_proxy
+        argv = facts.call("cli.servers.counted.watch", **of, log=log, out=out, tls=tls)
+        found.append(watcher(network.SERVER, argv, facts))
     if experiment.sample.capture:
         found.append(capture(experiment, facts))
     return tuple(found)
@@ -305,6 +311,12 @@ def conditions(process: str, host: str, config: str, facts: Facts, kind: str = "
     return Process(
         f"conditions-{process}", "conditions", host, argv, facts.module_env, after=(process,), ready=ready
     )
+
+
+def watcher(host: str, argv: tuple[str, ...], facts: Facts) -> Process:
+    """Writes down each second what the server of a host has counted itself."""
+    ready, stop = Ready("log", text="watching"), Stop("SIGTERM", 15.0)  # it reads once more
+    return Process(f"watch-{host}", "count", host, argv, facts.module_env, ready=ready, stop=stop)
 
 
 def sampler(

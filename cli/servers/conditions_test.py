@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cli import programs
 from cli.errors import RepriseError
 from cli.experiment.schema import Hierarchy, Server
 from cli.servers import conditions, kind
@@ -137,3 +138,25 @@ def test_defaults_of_a_server_are_shown_too(tmp_path: Path) -> None:
     told = shown("bind", "options { };\n", tmp_path)
     assert (told[IDLE], told[CACHE], RATE_LIMIT in told) == (30, "90%", False)
     assert shown("nsd", "server:\n", tmp_path)[UDP_SIZE] == 1232
+
+
+def test_knot_resolver_writes_down_what_is_in_effect(tmp_path: Path) -> None:
+    own = KINDS["knot-resolver"]
+    assert own.resolver is not None
+    (tmp_path / "hints").write_text(". 60 IN NS a.\na. 60 IN A 127.0.0.1\n")
+    ends = ResolverSite(
+        str(tmp_path), str(tmp_path / "hints"), "", "", (), ("127.0.0.2", "::1"), "", 20_000,
+        extra="net.tcp_pipeline(33)",
+    )  # fmt: skip
+    emulated = Hierarchy(resolver="knot-resolver", validate=False, qname_minimization=False)
+    text = own.resolver(SERVER, emulated, ends)
+    config = tmp_path / own.config_file
+    config.write_text(text)
+    argv = own.argv(programs.packaged("kresd"), str(config), str(tmp_path), 1, "")
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+        wait_for(lambda: (tmp_path / "settings").is_file() or child.poll() is not None, "its settings")
+        child.kill()
+    told = shown("knot-resolver", text, tmp_path)
+    assert (told[IDLE], told[UDP_SIZE], told[EDNS_SIZE], told[MINIMIZATION]) == (7, 1400, 1400, "no")
+    assert told[CACHE] == 256 * 1.048576
+    assert told["queries under way on a TCP connection"] == 33

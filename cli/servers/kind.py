@@ -87,6 +87,18 @@ class ResolverSite:
 
 
 @dataclass(frozen=True)
+class Serving:
+    """A server that runs: its folder, and of an authoritative one its process, the file of its log, and
+    whether it is asked over TLS.
+    """
+
+    folder: Path
+    process: int = 0
+    log: Path = Path()
+    tls: bool = False
+
+
+@dataclass(frozen=True)
 class Condition:
     """What a server runs with, by the same title for all kinds; `key` is its own name for it, and what it
     says times `factor` is in the title's unit.
@@ -138,9 +150,10 @@ class ServerKind:
     `why`.
 
     `authoritative`, `resolver` and `front` write its configuration as one; None = it is none. `beside` writes
-    further files of an authoritative server, by name. `counted` reads what a resolver with this folder has
-    counted. `sees_early`: as a resolver it refuses signatures that are not yet valid, also where it accepts
-    expired ones.
+    further files of an authoritative server, by name. `counted` reads what a server has counted since it
+    started: `queries`, and of an authoritative server that counts them `tcp_queries` and `answers`, of a
+    resolver `recursions` and what is `under_way`. `sees_early`: as a resolver it refuses signatures that are
+    not yet valid, also where it accepts expired ones.
 
     `shows`: a line of shell that prints what the server makes of its configuration "$1", what is given after
     the defaults; `conditions`: what is read of it, the last value of each key ({keys} in the line,
@@ -175,7 +188,7 @@ class ServerKind:
     shows: str = ""
     conditions: tuple[Condition, ...] = ()
     front: Callable[[Server, Site], str] | None = None
-    counted: Callable[[Path], dict[str, int]] | None = None
+    counted: Callable[[Serving], dict[str, int]] | None = None
     sees_early: bool = False
 
     @property

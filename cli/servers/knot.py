@@ -1,21 +1,34 @@
 """Knot DNS: an authoritative server.
 
 Every setting that bends a measurement is set here and nowhere else: TCP connections over the peak, the EDNS
-size of the experiment, no control socket, no changes to the zone, no name of the machine in answers. Its
-answers leave out what they need not hold in any case, and it speaks no DNS over TLS.
+size of the experiment, no changes to the zone, no name of the machine in answers. Its answers leave out what
+they need not hold in any case, and it speaks no DNS over TLS. It counts queries where a module is told to,
+which counts no more than is asked of it here.
 """
 
 from __future__ import annotations
 
+import re
+import subprocess
 from typing import TYPE_CHECKING
 
-from cli.servers.kind import CONNECTIONS, IDLE, RATE_LIMIT, UDP_SIZE, Condition, ServerKind, Site
+from cli import programs
+from cli.servers.kind import CONNECTIONS, IDLE, RATE_LIMIT, UDP_SIZE, Condition, ServerKind, Serving, Site
 
 if TYPE_CHECKING:
     from cli.experiment.schema import Server
 
 _DESCRIPTOR_RESERVE = 512  # what it needs beside TCP connections
 _SMALLEST_UDP = 512
+_ASK_S = 5.0
+_COUNTS = """mod-stats:
+  - id: counted
+    request-protocol: on
+    server-operation: on
+    response-code: on
+    request-bytes: off
+    response-bytes: off
+"""
 
 
 def config(server: Server, site: Site) -> str:
@@ -25,10 +38,8 @@ def config(server: Server, site: Site) -> str:
     idle = max(1, round(server.tcp_idle_timeout_s))
     user = f'    user: "{site.user}:{site.user}"\n' if site.user else ""
     udp = max(_SMALLEST_UDP, min(server.edns_size, 4096))
-    modules, limits = "", ""
-    if server.rrl:
-        modules = f"mod-rrl:\n  - id: rrl\n    rate-limit: {server.rrl}\n"
-        limits = "    global-module: mod-rrl/rrl\n"
+    limits = f"mod-rrl:\n  - id: rrl\n    rate-limit: {server.rrl}\n" if server.rrl else ""
+    modules = ", ".join((*(("mod-rrl/rrl",) if server.rrl else ()), "mod-stats/counted"))
     return f"""server:
     rundir: "{site.folder}"
     identity: "reprise"
@@ -46,9 +57,10 @@ log:
     any: info
 database:
     storage: "{site.folder}"
-{modules}template:
+{limits}{_COUNTS}template:
   - id: default
-{limits}    storage: "{site.folder}"
+    global-module: [ {modules} ]
+    storage: "{site.folder}"
     zonefile-sync: -1
     zonefile-load: whole
     journal-content: none
@@ -57,6 +69,25 @@ zone:
   - domain: "{site.origin}"
     file: "{site.zone_file}"
 {site.extra}"""
+
+
+def counted(server: Serving) -> dict[str, int]:
+    """By knotc, over the server's own socket."""
+    argv = [programs.packaged("knotc"), "-s", f"{server.folder}/knot.sock", "stats", "mod-stats"]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_ASK_S, check=True)
+    except subprocess.SubprocessError as error:
+        raise OSError(f"knotc: {error}") from None
+    found = re.findall(r"^mod-stats\.([a-z-]+)\[([^\]]+)\] = (\d+)$", done.stdout, re.MULTILINE)
+
+    def sum_of(counter: str, what: str) -> int:
+        return sum(int(count) for name, of, count in found if name == counter and re.match(what, of))
+
+    return {
+        "queries": sum_of("server-operation", "query"),
+        "tcp_queries": sum_of("request-protocol", "tcp"),
+        "answers": sum_of("response-code", ""),
+    }
 
 
 KIND = ServerKind(
@@ -82,4 +113,5 @@ KIND = ServerKind(
         Condition(RATE_LIMIT, "rate-limit"),
     ),
     authoritative=config,
+    counted=counted,
 )

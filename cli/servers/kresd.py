@@ -1,4 +1,7 @@
-"""knot-resolver: its configuration as a resolver, and what its log complains of."""
+"""knot-resolver: its configuration as a resolver, and what its log complains of.
+
+It does not show its configuration. Ours, which is a program, ends with writing down what is in effect then.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,31 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.servers.kind import ResolverSite, ServerKind, talk
+from cli.servers.kind import (
+    CACHE,
+    EDNS_SIZE,
+    IDLE,
+    MINIMIZATION,
+    UDP_SIZE,
+    Condition,
+    ResolverSite,
+    ServerKind,
+    Serving,
+    talk,
+)
 
 if TYPE_CHECKING:
     from cli.experiment.schema import Hierarchy, Server
+
+
+_SHOWN = """local settings = io.open('{folder}/settings', 'w')
+local downstream, upstream = net.bufsize()
+settings:write('downstream: ', downstream, '\\nupstream: ', upstream, '\\n')
+settings:write('tcp_in_idle: ', net.tcp_in_idle(), '\\ntcp_pipeline: ', net.tcp_pipeline(), '\\n')
+settings:write('cache: ', cache.current_size, '\\n')
+settings:write('minimize: ', option('NO_MINIMIZE') and 'no' or 'yes', '\\n')
+settings:close()
+"""
 
 
 def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
@@ -36,17 +60,19 @@ modules.unload('detect_time_skew')
 net.outgoing_v6('{site.upstream[1]}')
 net.bufsize({server.edns_size}, {server.edns_size})
 net.tcp_pipeline(100)
+net.tcp_in_idle({max(1, round(server.tcp_idle_timeout_s * 1000))})
 cache.open(256 * MB, 'lmdb://{site.folder}/cache')
 modules = {{ 'stats', 'hints > iterate' }}
 hints.root_file('{site.hints}')
 {anchors}option('NO_MINIMIZE', {"false" if emulated.qname_minimization else "true"})
 policy.special_names = {{}}
-{site.extra}"""
+{site.extra}
+{_SHOWN.format(folder=site.folder)}"""
 
 
-def counted(folder: Path) -> dict[str, int]:
+def counted(server: Serving) -> dict[str, int]:
     """By its control socket, which has the process's number for a name."""
-    path = next((folder / "control").iterdir())
+    path = next((server.folder / "control").iterdir())
     values = _values(path, "stats.list()")
     queries = int(values["answer.total"])
     return {
@@ -71,6 +97,15 @@ KIND = ServerKind(
     options=("-n", "-c", "{config}", "{folder}"),
     stays_root=True,
     complaints=r"out of memory|not enough memory|panic",
+    shows="""cat "$(sed -n "s|.*io.open('\\(.*/settings\\)', 'w').*|\\1|p" "$1")\"""",
+    conditions=(
+        Condition("queries under way on a TCP connection", "tcp_pipeline"),
+        Condition(IDLE, "tcp_in_idle", 0.001),
+        Condition(UDP_SIZE, "downstream"),
+        Condition(EDNS_SIZE, "upstream"),
+        Condition(MINIMIZATION, "minimize"),
+        Condition(CACHE, "cache", 1e-6),
+    ),
     resolver=resolver,
     counted=counted,
 )

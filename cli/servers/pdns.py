@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cli.servers.kind import CONNECTIONS, IDLE, UDP_SIZE, Condition, ServerKind, Site
+from cli.servers.kind import CONNECTIONS, IDLE, UDP_SIZE, Condition, ServerKind, Serving, Site, talk
 
 if TYPE_CHECKING:
     from cli.experiment.schema import Server
@@ -57,6 +57,15 @@ def zones(site: Site) -> dict[str, str]:
     return {_ZONES: f'zone "{site.origin}" {{ type master; file "{site.zone_file}"; }};\n'}
 
 
+def counted(server: Serving) -> dict[str, int]:
+    """By its control socket."""
+    said = talk(str(server.folder / "pdns.controlsocket"), b"show *\n", lambda _so_far: False)
+    values = dict(one.partition("=")[::2] for one in said.split(","))
+    udp, tcp = (int(values[f"{one}-queries"]) for one in ("udp", "tcp"))
+    answers = int(values["udp-answers"]) + int(values["tcp-answers"])
+    return {"queries": udp + tcp, "tcp_queries": tcp, "answers": answers}
+
+
 KIND = ServerKind(
     "PowerDNS",
     program="pdns_server",
@@ -81,4 +90,5 @@ KIND = ServerKind(
     ),
     authoritative=config,
     beside=zones,
+    counted=counted,
 )

@@ -8,7 +8,6 @@ it converts such a file itself.
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli import programs
@@ -21,6 +20,7 @@ from cli.servers.kind import (
     Condition,
     ResolverSite,
     ServerKind,
+    Serving,
 )
 
 if TYPE_CHECKING:
@@ -70,10 +70,10 @@ udp-truncation-threshold={server.edns_size}
 {site.extra}"""
 
 
-def counted(folder: Path) -> dict[str, int]:
+def counted(server: Serving) -> dict[str, int]:
     """By rec_control, over the resolver's own socket."""
     names = ("questions", "packetcache-hits", "cache-hits", "concurrent-queries")
-    argv = [programs.packaged("rec_control"), f"--config-dir={folder}", "get", *names]
+    argv = [programs.packaged("rec_control"), f"--config-dir={server.folder}", "get", *names]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_ASK_S, check=True)
     except subprocess.SubprocessError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.servers.kind import (
@@ -17,6 +16,7 @@ from cli.servers.kind import (
     Condition,
     ResolverSite,
     ServerKind,
+    Serving,
     talk,
 )
 
@@ -82,9 +82,9 @@ def _no_local_zones() -> str:
     return "server:\n" + "".join(f'    local-zone: "{zone}" nodefault\n' for zone in _ZONES)
 
 
-def counted(folder: Path) -> dict[str, int]:
+def counted(server: Serving) -> dict[str, int]:
     """By unbound-control, over the resolver's own socket."""
-    socket_path = str(folder / "control.sock")
+    socket_path = str(server.folder / "control.sock")
     text = talk(socket_path, b"UBCT1 stats_noreset\n", lambda _so_far: False)
     values = dict(re.findall(r"^([\w.]+)=([\d.]+)$", text, re.MULTILINE))
     queries = int(values["total.num.queries"])

@@ -1,8 +1,8 @@
-"""What a resolver and its path have counted.
+"""What servers have counted, and the path behind a resolver.
 
-Each resolver counts in its own way; the file has the same few numbers for all, as JSON. Read before and after
-a replay, the difference is the replay's; read each second, what happened when. `recursions` are queries that
-were not answered from the cache.
+Each server counts in its own way; the files have the same few numbers for all. Read before and after a
+replay, the difference is the replay's; read each second, what happened when. `recursions` are queries that a
+resolver did not answer from its cache.
 
 A resolver may go on for itself (addresses of name servers, keys) when its clients have their answers, and
 that is not the replay's: the counts may wait until it asks nobody any more.
@@ -20,17 +20,18 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 from cli import programs
 from cli.errors import RepriseError
+from cli.servers.kind import Serving
 from cli.servers.kinds import KINDS
 from cli.servers.nftables import NAT, counters
 from report import whole_file
-from report.server import UPSTREAM
+from report.server import COUNTED, UPSTREAM
 
 _PATIENCE_S = 5.0  # with a proxy that writes its statistics each second
 _IDLE_S = 60.0  # a resolver tries a name server that does not answer for so long
@@ -40,10 +41,10 @@ _OWN, _ASKED = ("queries", "recursions", "under_way"), ("udp_queries", "tcp_quer
 _UNREAD = (OSError, ValueError, KeyError, StopIteration, HTTPException, RepriseError)
 
 
-def when_idle(read: Callable[[Path], dict[str, int]], folder: Path) -> dict[str, int]:
+def when_idle(read: Callable[[Serving], dict[str, int]], resolver: Serving) -> dict[str, int]:
     """A resolver's counters when it has nothing under way; after a minute as they are."""
     end = time.monotonic() + _IDLE_S
-    while (found := read(folder))["under_way"] and time.monotonic() < end:
+    while (found := read(resolver))["under_way"] and time.monotonic() < end:
         time.sleep(0.05)
     return found
 
@@ -114,7 +115,8 @@ def write(
     read = KINDS[kind].counted
     assert read is not None, "it is a resolver"
     try:
-        own = when_idle(read, folder) if idle else read(folder)
+        found = when_idle(read, Serving(folder)) if idle else read(Serving(folder))
+        own = {name: found[name] for name in _OWN}
         path = of_proxy(proxies, prefix) if proxies else of_nftables()
         del path["counted_until_ns"]
     except (OSError, ValueError, KeyError, StopIteration) as error:
@@ -126,29 +128,58 @@ def write(
         raise RepriseError(f"cannot write {out}: {error.strerror}", "make room for results") from None
 
 
-def watch(kind: str, folder: Path, out: Path, proxies: Path | None = None, prefix: str = "") -> None:
-    """Writes the same each second, and when it is ended, in the form of the sampler: a line of the resolver,
-    and one of the process `upstream` with the time until which its data path has counted. A second in which
-    one does not say in time what it has counted has no such line.
+def watch(kind: str, folder: Path, out: Path, process: int, log: Path, tls: bool) -> None:
+    """Writes each second what an authoritative server has counted, in columns of what it counts."""
+    read, server = KINDS[kind].counted, Serving(folder, process, log, tls)
+    assert read is not None, "it says what it has counted"
+    try:
+        first = read(server)
+    except _UNREAD:
+        first = dict.fromkeys(COUNTED, 0)
+    columns = [one for one in COUNTED if one in first]
+
+    def own() -> list[object]:
+        found = read(server)
+        return [time.time_ns(), time.monotonic_ns(), "server", *(found[column] for column in columns)]
+
+    _each_second(out, columns, (own,))
+
+
+def watch_resolver(kind: str, folder: Path, out: Path, proxies: Path | None = None, prefix: str = "") -> None:
+    """Writes the same of a resolver: a line of its own, and one of the process `upstream` with the time until
+    which its data path has counted.
     """
     read = KINDS[kind].counted
     assert read is not None, "it is a resolver"
+
+    def own() -> list[object]:
+        found = read(Serving(folder))
+        row = (found[column] for column in _OWN)
+        return [time.time_ns(), time.monotonic_ns(), out.stem, *row, *("" for _ in _ASKED)]
+
+    def asked() -> list[object]:
+        path = of_proxy(proxies, prefix, 0.0) if proxies else of_nftables(named=False)
+        until = path["counted_until_ns"]
+        real = time.time_ns() - time.monotonic_ns() + until
+        return [real, until, UPSTREAM, *("" for _ in _OWN), *(path[one] for one in _ASKED)]
+
+    _each_second(out, (*_OWN, *_ASKED), (own, asked))
+
+
+def _each_second(out: Path, columns: Sequence[str], reads: Sequence[Callable[[], list[object]]]) -> None:
+    """Writes what `reads` return each second, and when it is ended, in the form of the sampler. What cannot
+    be read in time has no line in that second.
+    """
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     begun = time.monotonic()
     with out.open("x", encoding="utf-8", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
-        lines.writerow(("time_real_ns", "time_mono_ns", "process", *_OWN, *_ASKED))
+        lines.writerow(("time_real_ns", "time_mono_ns", "process", *columns))
         for turn in itertools.count():
-            with contextlib.suppress(*_UNREAD):
-                own = read(folder)
-                row = (own[column] for column in _OWN)
-                lines.writerow((time.time_ns(), time.monotonic_ns(), out.stem, *row, *("" for _ in _ASKED)))
-            with contextlib.suppress(*_UNREAD):
-                path = of_proxy(proxies, prefix, 0.0) if proxies else of_nftables(named=False)
-                until = path["counted_until_ns"]
-                real = time.time_ns() - time.monotonic_ns() + until
-                lines.writerow((real, until, UPSTREAM, *("" for _ in _OWN), *(path[one] for one in _ASKED)))
+            for read in reads:
+                with contextlib.suppress(*_UNREAD):
+                    lines.writerow(read())
             file.flush()
             if turn == 0:
                 sys.stderr.write("watching\n")
