@@ -75,7 +75,11 @@ def test_the_quickstart_is_clean_and_accounts_for_every_query(tmp_path: Path, ki
         "server", "conditions-server", "sampler", "watch-server", "distributor-client1", "controller",
     }  # fmt: skip
     counts = summary["server_counts"]
-    assert counts == {"queries": queries["sent"], "tcp_queries": 0, "answers": queries["answered"]}
+    assert counts == {
+        "queries": queries["sent"],
+        "tcp_queries": summary["transport"]["tcp"],
+        "answers": queries["answered"],
+    }
     assert (folder / "plots" / "server-counts.svg").is_file()
     assert "report.html" in done.stdout
 
