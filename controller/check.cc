@@ -7,6 +7,7 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/trace_time.hh"
+#include "core/rules/engine/chain.hh"
 #include "core/trace/extent.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/losses.hh"
@@ -59,7 +60,9 @@ void demand_no_gap(const Options& options, Nanoseconds first, Nanoseconds before
 
 /// Reads the beginning of what can be played. Throws Error where nothing can.
 trace::Extent look_at_trace(const Options& options, const Servers& servers) {
-    trace::Feed input(options.trace, {.ports = options.replay.ports}, 1);
+    trace::Feed input(options.trace,
+                      {.ports = options.replay.ports, .closes = !options.rules.rules.empty()}, 1);
+    rules::Chain rules(options.rules);
     Selection selection(options, servers);
     Span span(TraceTime::parse(options.replay.from), TraceTime::parse(options.replay.until));
     trace::Sample sample;
@@ -67,7 +70,10 @@ trace::Extent look_at_trace(const Options& options, const Servers& servers) {
     Nanoseconds first = 0;
     Nanoseconds before = 0; ///< the time of the query played last
     bool beyond = false;    // the span
-    const bool ended = input.each([&](const Query& query) {
+    const bool ended = rules.each(input, [&](const Query& query) {
+        if (query.is_close()) {
+            return true;
+        }
         if (query.is_response()) {
             ++seen.responses;
             return sample.wants_more(seen.read + seen.responses);
@@ -96,6 +102,7 @@ trace::Extent look_at_trace(const Options& options, const Servers& servers) {
     seen.packets = input.packets();
     seen.trouble = input.end().trouble;
     seen.counters = input.counters();
+    seen.rules = rules.counts();
     throw Error(no_queries(options, seen));
 }
 
@@ -108,7 +115,8 @@ std::string no_queries(const Options& options, const FeedState& feed) {
             options.trace, options.replay.from);
     }
     if (feed.read > 0) {
-        const std::string lost = trace::losses_suffix(feed.counters, feed.read + feed.responses);
+        const std::string lost =
+            trace::losses_suffix(feed.counters, feed.of_trace() + feed.responses);
         std::vector<std::string> reasons;
         for (const auto& [reason, count] : feed.skipped.named()) {
             reasons.push_back(fmt::format("{} {}", reason, count));
@@ -118,6 +126,10 @@ std::string no_queries(const Options& options, const FeedState& feed) {
             "family (--server), another replay.transport, replay.all_opcodes, or leave out what "
             "skips them",
             feed.read, options.trace, fmt::join(reasons, ", "), lost);
+    }
+    if (feed.of_trace() > 0) {
+        return fmt::format("the rules leave none of the {} queries of {}; change them",
+                           feed.of_trace(), options.trace);
     }
     return fmt::format(
         "no DNS queries to replay in {} ({} packets, {} queries, {} responses{}{}{}); "
@@ -129,6 +141,7 @@ std::string no_queries(const Options& options, const FeedState& feed) {
 std::optional<trace::Extent> check(const Options& options) {
     parse_peers(options.distributors);
     const Servers servers = parse_servers(options.servers, options.server_port);
+    const rules::Chain rules(options.rules); // throws
     if (options.check == "trace" && options.generate.empty()) {
         return look_at_trace(options, servers);
     }

@@ -1,6 +1,7 @@
 #include "controller/check.hh"
 #include "controller/options.hh"
 #include "core/base/error.hh"
+#include "core/rules/engine/catalog.hh"
 #include "core/trace/extent.hh"
 
 #include <gmock/gmock.h>
@@ -73,6 +74,21 @@ TEST_F(CheckTest, NothingThatCanBePlayed) {
     write(kQuic + kIpv6 + kIpv6);
     EXPECT_THAT(complaint(), HasSubstr("none of the 3 queries of " + options_.trace +
                                        " can be sent (no_ipv6_server 2, transport 1)"));
+}
+
+TEST_F(CheckTest, RulesAreApplied) {
+    rules::parse_rule_file("[[rule]]\nkind = 'duplicate'\ncopies = 3", "r.toml", options_.rules);
+    write(kUdp + "1030\t192.0.2.1\tudp\t.\tNS\n");
+    EXPECT_EQ(check(options_).value_or(trace::Extent{}).queries, 6);
+    rules::parse_rule_file("[[rule]]\nkind = 'drop'\nwhere.type = 'NS'", "r.toml", options_.rules);
+    EXPECT_EQ(complaint(),
+              "the rules leave none of the 2 queries of " + options_.trace + "; change them");
+    options_.rules.rules.clear();
+    rules::parse_rule_file("[[rule]]\nkind = 'heavy'\ntop = 3", "r.toml", options_.rules);
+    options_.check = "options";
+    EXPECT_EQ(complaint(),
+              "r.toml:1: rule heavy: reads the trace twice; change the trace before it "
+              "is played, with reprise mutate");
 }
 
 TEST_F(CheckTest, ASpanWithoutQueries) {

@@ -3,6 +3,7 @@
 #include "core/base/address.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
+#include "core/rules/engine/catalog.hh"
 #include "core/wire/settings.hh"
 
 #include <fmt/format.h>
@@ -178,6 +179,14 @@ void add_options(Command& app, Options& options) {
            "play nothing: look at the options, and with trace also whether there is a query "
            "in TRACE that can be played, and about how many there are")
         .one_of({"options", "trace"});
+    app.add_option_function(
+           "--rules", [&](const std::string& path) { rules::read_rule_file(path, options.rules); },
+           "TOML file of rules, as those of reprise mutate, that change the trace as it is read; "
+           "may "
+           "be repeated. Rules that must see more of the trace first are refused (heavy, jitter, "
+           "and shift with a share or a filter)")
+        .type_name("FILE")
+        .trigger_on_parse();
     add_settings(app, options.replay);
     add_generator(app, options);
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include "core/base/address.hh"
 #include "core/base/servers.hh" // IWYU pragma: export
+#include "core/rules/engine/catalog.hh"
 #include "core/tree/tls.hh"
 #include "core/wire/settings.hh"
 
@@ -32,6 +33,7 @@ struct Options {
     bool allow_public = false; ///< of servers and peers
     bool confirm_return_path = false;
     Settings replay;
+    rules::RuleSet rules; ///< applied to the trace as it is read
     std::string generate; ///< "NAME[/TYPE]" instead of a trace
     std::uint32_t generate_sources = 1;
     bool generate_rd = false;

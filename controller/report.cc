@@ -7,6 +7,7 @@
 #include "controller/verdict.hh"
 #include "core/base/clock.hh"
 #include "core/base/fields.hh"
+#include "core/rules/engine/chain.hh"
 #include "core/trace/losses.hh"
 #include "core/tree/fanout.hh"
 #include "core/wire/counts.hh"
@@ -146,7 +147,7 @@ void judge(Report& report, const FeedState& feed, const tree::Children& children
 
 /// What a reader of the results should know of the reading, one line each.
 std::vector<std::string> reader_notes(const FeedState& feed) {
-    std::vector<std::string> notes = trace::losses(feed.counters, feed.read + feed.responses);
+    std::vector<std::string> notes = trace::losses(feed.counters, feed.of_trace() + feed.responses);
     if (feed.clock_steps > 0) {
         notes.push_back(fmt::format(
             "clock_steps_back {}: the trace's time goes back by more than max_lateness_s, and the "
@@ -228,6 +229,7 @@ json whole_json(const Report& report, const Options& options, const FeedState& f
               {"counters", feed.counters},
               {"clock_steps_back", feed.clock_steps},
               {"notes", reader_notes(feed)}}},
+            {"rules", rules::counts_json(options.rules, feed.rules)},
             {"queries", queries},
             {"skipped", report.skipped},
             {"sources", feed.sources},

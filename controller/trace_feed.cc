@@ -61,10 +61,10 @@ std::optional<Generator> generator_of(const Options& options, const Servers& ser
 
 TraceFeed::TraceFeed(const Options& options, const Servers& servers)
     : sources_(options.results + "/sources.csv"), generator_(generator_of(options, servers)),
-      selection_(options, servers), steady_(longest_way_back(options)),
-      timetable_({.speed = options.replay.speed,
-                  .rate = options.replay.rate,
-                  .fast = options.replay.fast}),
+      rules_(options.rules), plays_closes_(wants_closes(options)), selection_(options, servers),
+      steady_(longest_way_back(options)), timetable_({.speed = options.replay.speed,
+                                                      .rate = options.replay.rate,
+                                                      .fast = options.replay.fast}),
       span_(TraceTime::parse(options.replay.from), TraceTime::parse(options.replay.until)),
       transport_(transport_of(options.replay)), laps_(options.replay.loop),
       limit_(options.replay.limit),
@@ -72,7 +72,7 @@ TraceFeed::TraceFeed(const Options& options, const Servers& servers)
     if (!generator_) {
         trace_.emplace(trace::FeedOptions{
             .paths = {options.trace},
-            .reader = {.ports = options.replay.ports, .closes = wants_closes(options)},
+            .reader = {.ports = options.replay.ports, .closes = plays_closes_ || !rules_.empty()},
             .responses = trace::Responses::kHeaders,
             // With 100,000 sources each query would wait for a line of the table to come from
             // memory, which costs as much as all the rest of the reading.
@@ -102,6 +102,7 @@ FeedState TraceFeed::state() const {
     describe(state);
     if (trace_) {
         state.counters = trace_->counters();
+        state.rules = rules_.counts();
         state.description = trace_->end().description;
     }
     if (generator_) {
@@ -121,7 +122,7 @@ bool TraceFeed::read_query(Query& query) {
     }
     if (at_ == batch_.queries.size()) {
         at_ = 0;
-        if (!trace_ || !trace_->read(batch_)) {
+        if (!trace_ || !rules_.read(*trace_, batch_)) {
             return false;
         }
     }
@@ -136,6 +137,7 @@ void TraceFeed::restart() {
         at_ = 0;
         trace_->restart();
         trace_->open();
+        rules_.restart();
     }
     if (generator_) {
         generator_->restart();
@@ -171,8 +173,10 @@ bool TraceFeed::pull(Query& query) {
     while (true) {
         const bool more = read_query(query);
         if (more && query.is_close()) {
-            query.time = steady_.of_close(query.time);
-            hold_close(query);
+            if (plays_closes_) {
+                query.time = steady_.of_close(query.time);
+                hold_close(query);
+            }
             continue;
         }
         if (more && !query.is_response()) {

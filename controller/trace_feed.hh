@@ -15,6 +15,7 @@
 #include "controller/steady_time.hh"
 #include "controller/timetable.hh"
 #include "core/base/clock.hh"
+#include "core/rules/engine/chain.hh"
 #include "core/trace/batch.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/reassembly/options.hh"
@@ -50,12 +51,18 @@ struct FeedState {
     std::uint64_t clock_steps = 0; ///< back, made good
     std::uint64_t sources = 0;
     std::uint64_t source_table_bytes = 0;
-    double share_read = 0;    ///< of the replay, 0 to 1; 0 where it is not known
-    trace::Counters counters; ///< over all laps
+    double share_read = 0;                ///< of the replay, 0 to 1; 0 where it is not known
+    trace::Counters counters;             ///< over all laps
+    std::vector<rules::RuleCounts> rules; ///< the same
     std::string description;
     std::string trouble;
     std::string error; ///< sources.csv could not be written
     bool ended = false;
+
+    /// Queries of the trace, before rules.
+    [[nodiscard]] std::uint64_t of_trace() const {
+        return rules.empty() ? read : rules.front().at("seen");
+    }
 };
 
 /// The TCP connections of a trace of which a query was played: only their closes are. Memory
@@ -118,7 +125,7 @@ public:
         state.last_due = last_due_;
     }
 
-    /// That and the rest, but for the last five; it costs more.
+    /// That and the rest, but for the last six; it costs more.
     void describe(FeedState& state) const;
 
     /// All.
@@ -146,8 +153,10 @@ private:
     SourceTable sources_;
     std::optional<Generator> generator_; ///< one of the two
     std::optional<trace::Feed> trace_;   ///< looks into sources_
-    Batch batch_;                        ///< read last
-    size_t at_ = 0;                      ///< its next query
+    rules::Chain rules_;                 ///< on what is read of it
+    bool plays_closes_;
+    Batch batch_;   ///< read last
+    size_t at_ = 0; ///< its next query
     Selection selection_;
     SteadyTime steady_;
     Timetable timetable_;

@@ -40,6 +40,8 @@ void validate_generator(const Options& options) {
            "--generate has no times of its own; give replay.rate or replay.fast");
     demand(replay.limit > 0 || replay.duration_s > 0,
            "--generate never ends; give replay.limit or replay.duration_s");
+    demand(options.rules.rules.empty(), "--rules change a trace, not what --generate asks; leave "
+                                        "one of them out");
     demand(replay.loop == 1 && replay.from.empty() && replay.until.empty() &&
                !replay.collapse_retransmits,
            "--generate goes without replay.loop, replay.from, replay.until and "

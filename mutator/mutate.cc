@@ -7,6 +7,7 @@
 #include "core/base/json.hh"
 #include "core/base/log.hh"
 #include "core/rules/engine/catalog.hh"
+#include "core/rules/engine/chain.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/trace/extent.hh"
 #include "core/trace/feed.hh"
@@ -189,28 +190,12 @@ int run_mutate(const MutateOptions& options) {
 
 namespace {
 
-template <typename Counts> void add_counts(Json& object, const Counts& counts) {
-    for (const auto& [name, count] : counts) {
-        object[name] = count;
-    }
-}
-
 Json files_json(const std::vector<trace::Feed::File>& files) {
     Json out = Json::array();
     for (const trace::Feed::File& file : files) {
         out.push_back({{"path", file.path},
                        {"form", file.end.description},
                        {"trouble", text_or_null(file.end.trouble)}});
-    }
-    return out;
-}
-
-Json rules_json(const MutateOptions& options, const std::vector<rules::RuleCounts>& rules) {
-    Json out = Json::array();
-    for (size_t i = 0; i < rules.size(); ++i) {
-        const auto& rule = options.rules.rules.at(i);
-        Json& object = out.emplace_back(Json{{"kind", rule.kind()}, {"place", rule.place()}});
-        add_counts(object, rules[i]);
     }
     return out;
 }
@@ -255,8 +240,6 @@ void log_report(const MutateOptions& options, const MutateReport& report) {
 }
 
 std::string report_json(const MutateOptions& options, const MutateReport& report) {
-    Json counters = Json::object();
-    add_counts(counters, report.in.counters);
     return json_text({{"schema", 1},
                       {"inputs", files_json(report.files)},
                       {"output", options.output},
@@ -271,9 +254,9 @@ std::string report_json(const MutateOptions& options, const MutateReport& report
                       {"connections_split", report.out.losses.connections_split},
                       {"out_of_order", report.out.out_of_order},
                       {"packets", report.in.packets},
-                      {"counters", std::move(counters)},
+                      {"counters", report.in.counters},
                       {"losses", losses_of(report)},
-                      {"rules", rules_json(options, report.rules)},
+                      {"rules", rules::counts_json(options.rules, report.rules)},
                       {"bytes", report.bytes},
                       {"seconds", report.seconds}});
 }

@@ -145,13 +145,20 @@ def names_of(run: Run, scratch: Path) -> Names:
     trace = _played(run)
     if trace is None or not trace.exists():
         return Names(_nothing, f"its trace {trace or ''} is gone".replace("  ", " "))
-    if (run.told("reader").get("laps") or 1) > 1:
-        return Names(_nothing, "its trace was played several times")
+    if why := _differs(run):
+        return Names(_nothing, why)
     try:
         answers = open_source(trace, Reading(None, scratch, reading_arguments(run))).answers
     except ReportError as error:
         return Names(_nothing, error.what)
     return Names(_lookup(answers))
+
+
+def _differs(run: Run) -> str:
+    """Why what was played is not what the controller read; "" where it is."""
+    if run.rules and run.mutation is None:
+        return "rules changed its trace as it was played (mutate.keep = true keeps it)"
+    return "its trace was played several times" if (run.told("reader").get("laps") or 1) > 1 else ""
 
 
 def _played(run: Run) -> Path | None:

@@ -98,6 +98,11 @@ class Run:
         return own if own.exists() else Path(str(made))
 
     @property
+    def rules(self) -> list[Any]:
+        """What each rule did, as says who applied it: the mutator before, or the controller."""
+        return as_list((self.mutation or self.controller).get("rules"))
+
+    @property
     def source(self) -> str | None:
         """The key of the experiment that says what was played, the first that is there."""
         return next((key for key in TRACE_KEYS if self.experiment.get(key) is not None), None)

@@ -125,6 +125,7 @@ def summarize(measured: Measured) -> Json:
             *([] if clean.unanswered(queries) else clean.replaced(run)),
         ],
         "trace_notes": _trace_notes(run),
+        "rules": run.rules,
         **_cpu(measured),
         "peak_rss_bytes": _memory(measured),
         "server_memory": server.memory_in_use(run, found.span_ns),

@@ -60,7 +60,7 @@ def test_a_run_without_room_is_refused(desk: Path) -> None:
 def test_what_is_not_known_is_not_told(desk: Path) -> None:
     ended = run(desk, "replay.fast=true")
     assert "reprise: a replay of unknown length, about " in ended.errors
-    changing = EXPERIMENT.replace("[server]", '[[mutate.rule]]\nkind = "edns"\ndo = true\n[server]')
+    changing = EXPERIMENT.replace("[server]", '[[mutate.rule]]\nkind = "jitter"\nus = 1\n[server]')
     (desk / "changed.toml").write_text(changing)
     ended = reprise(desk, "run", "changed.toml")
     assert re.search("reprise: 2 s of replay, .* free[)], not counting changes by rules", ended.errors), (

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,8 @@ def test_names_are_those_that_were_asked_and_recipes_work(
     """From the played file, where rules dropped and renamed queries, the same as from the kept queries."""
     desk = furnish(tmp_path, synth(tmp_path / "made.pcap", "--rate=300", "--duration=4"))
     rules = "mutate.rule=[{kind='name',prefix='x'},{kind='keep',where={type='A'}}]"
-    ended = run(desk, rules, "replay.answers=true", "replay.from=1", "replay.until=3")
+    settings = ("replay.answers=true", "replay.from=1", "replay.until=3")
+    ended = run(desk, rules, "mutate.keep=true", *settings)
     (folder,) = ended.results
     queries = ended.summary()["queries"]
     asked = "SELECT qname, qtype, latency_us FROM RUN"
@@ -104,6 +106,13 @@ def test_names_are_those_that_were_asked_and_recipes_work(
     (folder / "trace.rps").unlink()
     assert ask(exported(folder), "SELECT count(qname) FROM RUN") == [(0,)]
     assert "no names and types: its trace" in capfd.readouterr().err
+    shutil.rmtree(folder)
+    (folder,) = run(desk, rules, *settings).results
+    assert ask(exported(folder), asked) and not (folder / "trace.rps").exists()
+    for path in open_run(folder).answer_paths:
+        path.unlink()
+    assert ask(exported(folder), "SELECT count(qname) FROM RUN") == [(0,)]
+    assert "no names and types: rules changed its trace as it was played" in capfd.readouterr().err
 
 
 @pytest.mark.netns

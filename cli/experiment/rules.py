@@ -75,7 +75,7 @@ def _check_expect(expected: dict[str, Any] | None) -> None:
 
 
 def _check_mutate(mutate: Mutate) -> None:
-    """The rules themselves are the mutator's to check."""
+    """The rules themselves are checked by the programs that apply them."""
     want(
         bool(mutate.rules or mutate.rule),
         "[mutate] has no rule",

@@ -103,15 +103,17 @@ class Replay(ReplaySettings):
 
 @dataclass(frozen=True, config=CONFIG)
 class Mutate:
-    """change the trace (or the synthesized one) before it is played: the changed one is `trace.rps` in the
-    results, what each rule did `mutate.json`. A rule of the file that sends queries over TLS needs a `[tls]`
-    table
+    """change the trace (or the synthesized one) as it is played; `rules` of `summary.json` says what each
+    rule did. For `heavy`, `jitter` and a `shift` of some queries, with `[generate]`, `rtt.by = "source"` or
+    `hierarchy.cache = "warm"`, the changed trace is written first, as with `keep`. A rule of the file that
+    sends queries over TLS needs a `[tls]` table
     """
 
     rules: Annotated[Path | None, doc("a rule file")] = None
     rule: Annotated[tuple[dict[str, Any], ...], doc('rules written here (`[[mutate.rule]]` with `kind = "edns"` and so on, see [rules.md](rules.md)), applied ' 'after the file\'s; a key of `anonymize` only as `key = "@FILE"`, so that it stands in no result')] = ()
     seed: Annotated[Whole | None, doc("in place of the file's")] = None
     malformed: Annotated[Literal["keep", "drop"] | None, doc("in place of the file's")] = None
+    keep: Annotated[bool, doc("write the changed trace before it is played: `trace.rps` in the results, and what was done `mutate.json`")] = False
 
     @property
     def over_tls(self) -> bool:

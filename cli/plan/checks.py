@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cli.experiment.schema import Experiment
-from cli.plan import delay, terms
+from cli.plan import delay, mutation, terms
 from cli.plan.planned import RUN, Check, Facts, Process, Step
 
 
@@ -19,9 +19,10 @@ def of(
     """The command lines, in the order in which the run would use them."""
     what = "trace" if experiment.trace is not None else "options"
     for step in steps:
-        if step.id in ("synth", "mutate"):
-            more = (what,) if step.id == "mutate" else ()
-            yield Check((*step.argv, "--check", *more), step.id)
+        if step.id == "synth":
+            yield Check((*step.argv, "--check"), terms.SYNTH)
+        elif step.id == "mutate":
+            yield Check((*step.argv, "--check", what), terms.EXPERIMENT)
     behind = experiment.emulated.rtt if experiment.emulated else None
     for part, rtt in ((terms.RTT, experiment.rtt), (terms.WORLD_RTT, behind)):
         if rtt is not None and rtt.by is None:
@@ -29,7 +30,7 @@ def of(
             yield Check((proxy, "delay", "--tun", "check", *delay.options(rtt), "--check"), part)
     distributor = next(one for one in processes if one.role == "distributor")
     yield Check((*distributor.argv, "--check"), terms.EXPERIMENT)
-    played = experiment.trace is not None and experiment.mutate is None
+    played = experiment.trace is not None and not mutation.is_written(experiment, facts)
     argv = _without_own_authority(processes[-1].argv)
     yield Check((*argv, "--check", "trace" if played else "options"), terms.EXPERIMENT)
 

@@ -60,13 +60,14 @@ def of(plan: Plan, extent: Extent | None, alone: bool = True) -> Estimate:
     """
     experiment, replay = plan.experiment, plan.experiment.replay
     queries, seconds = _played(extent, experiment)
-    made = (experiment.trace is None and experiment.generate is None) + (experiment.mutate is not None)
+    written = any(one.id == "mutate" for one in plan.prepare)
+    made = (experiment.trace is None and experiment.generate is None) + written
     size = queries * (_RECORD + _MESSAGES * (replay.answers + experiment.sample.capture))
     size += (extent.queries if extent else 0) * _MADE * made
     memory = _REPORTING + _REPORTED * (queries if math.isfinite(queries) else 0)
     memory = max(memory, _replaying(plan)) if alone else memory
-    # The controller looks at a trace of the user's with all settings, at others by whole.
-    rough = experiment.mutate is not None or (experiment.trace is None and _chooses(replay))
+    # The controller looks at a trace of the user's with all settings and rules, at others by whole.
+    rough = written or (experiment.trace is None and (experiment.mutate is not None or _chooses(replay)))
     return Estimate(seconds, _RUN + size, memory, rough)
 
 

@@ -79,7 +79,9 @@ def test_memory_is_that_of_the_replay_or_of_the_report() -> None:
 
 
 def test_rules_make_it_rough_and_the_changed_trace_is_kept() -> None:
-    changed = dataclasses.replace(ZONED, mutate=Mutate(rule=({"kind": "edns"},)))
+    mutate = Mutate(rule=({"kind": "edns"},))
+    assert not of(experiment=dataclasses.replace(ZONED, mutate=mutate)).rough
+    changed = dataclasses.replace(ZONED, mutate=dataclasses.replace(mutate, keep=True))
     found = of(experiment=changed)
     assert found.rough
     assert not of().rough

@@ -82,6 +82,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         origin=server.origin or (_origin(zone) if zone is not None else _made_origin(server)),
         config_lines=_lines_of(experiment),
         front_lines=_front_lines(experiment),
+        rule_lines=_rule_lines(experiment),
         users={
             **{name: _packaged_user(_USERS[name]) for name in needed if name in _USERS},
             command.KIND.program: user,
@@ -150,6 +151,7 @@ def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
         user_group=linux.group_number(said.user) if said.user else 0,
         config_lines=_lines_of(experiment),
         front_lines=_front_lines(experiment),
+        rule_lines=_rule_lines(experiment),
         process=0,
         versions={},  # each host has its own
         versions_of={},
@@ -173,6 +175,10 @@ def _lines_of(experiment: Experiment) -> str:
 
 def _front_lines(experiment: Experiment) -> str:
     return _lines(experiment.front.config if experiment.front else None, "front.config")
+
+
+def _rule_lines(experiment: Experiment) -> str:
+    return _lines(experiment.mutate.rules if experiment.mutate else None, "mutate.rules")
 
 
 def _lines(path: str | None, key: str) -> str:

@@ -452,7 +452,7 @@ def _warm(experiment: Experiment, facts: Facts, number: int, host: str) -> Proce
     argv = facts.call(
         "cli.plan.warm.warm",
         mutator=facts.programs["reprise-mutator"],
-        trace=mutation.played_path(experiment),
+        trace=mutation.played_path(experiment, facts),
         server=network.SERVICE_V4,
         ports=experiment.replay.ports,
     )

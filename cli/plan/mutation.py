@@ -1,12 +1,13 @@
-"""[mutate] of an experiment: rules that change the trace before it is played."""
+"""[mutate] of an experiment: rules that change the trace, as it is played or before."""
 
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from cli.experiment.schema import Experiment
+from cli.experiment.schema import Experiment, Mutate
 from cli.plan.planned import RESULTS, RUN, Facts, File, Step
 from cli.programs import flags
 
@@ -22,39 +23,78 @@ def trace_path(experiment: Experiment) -> str:
     return experiment.trace or f"{RESULTS}/trace.pcap"
 
 
-def played_path(experiment: Experiment) -> str:
-    """The trace that is replayed: a changed one lies in the results."""
-    return CHANGED if experiment.mutate else trace_path(experiment)
+def is_written(experiment: Experiment, facts: Facts) -> bool:
+    """Whether the mutator writes the changed trace before it is played: where that is wanted, where others
+    read it, where a few queries are repeated, and for rules that must see more of it first.
+    """
+    mutate, rtt, emulated = experiment.mutate, experiment.rtt, experiment.emulated
+    if mutate is None:
+        return False
+    return (
+        mutate.keep
+        or experiment.generate is not None
+        or (rtt is not None and rtt.by == "source")
+        or (emulated is not None and emulated.cache == "warm")
+        or any(map(_needs_whole, (*_rules_of(facts.rule_lines), *mutate.rule)))
+    )
+
+
+def _needs_whole(rule: Mapping[str, Any]) -> bool:
+    """Whether the controller refuses the rule."""
+    some = rule.get("share", 100) != 100 or "where" in rule
+    return rule.get("kind") in ("heavy", "jitter") or (rule.get("kind") == "shift" and some)
+
+
+def _rules_of(lines: str) -> list[Mapping[str, Any]]:
+    """Of what is no rule file none: the program that reads it says what is wrong."""
+    try:
+        found = tomllib.loads(lines).get("rule")
+    except tomllib.TOMLDecodeError:
+        return []
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+
+
+def played_path(experiment: Experiment, facts: Facts) -> str:
+    """The trace that the controller reads: one that was changed before lies in the results."""
+    return CHANGED if is_written(experiment, facts) else trace_path(experiment)
 
 
 def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
-    """The rules written in the experiment, as a rule file; they may hold keys."""
+    """What the experiment itself says of rules, as a rule file; they may hold keys."""
     mutate = experiment.mutate
-    rules = rule_file(mutate.rule) if mutate and mutate.rule else None
-    return (File(RULE_FILE, rules, mode="0600", owner=facts.user),) if rules else ()
+    if mutate is None or not (text := rule_file(mutate)):
+        return ()
+    return (File(RULE_FILE, text, mode="0600", owner=facts.user),)
+
+
+def _rule_files(mutate: Mutate) -> tuple[str, ...]:
+    """The user's file before the experiment's own, of which what both say counts."""
+    return flags(rules=(mutate.rules or None, RULE_FILE if rule_file(mutate) else None))
+
+
+def options(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
+    """The controller's, where it applies the rules."""
+    mutate = experiment.mutate
+    return () if mutate is None or is_written(experiment, facts) else _rule_files(mutate)
 
 
 def steps(experiment: Experiment, facts: Facts, trace: str) -> tuple[Step, ...]:
-    """The mutator's run from `trace` to CHANGED, with the rules of the file before the experiment's own."""
+    """The mutator's run from `trace` to CHANGED, where it is needed."""
     mutate = experiment.mutate
-    if mutate is None:
+    if mutate is None or not is_written(experiment, facts):
         return ()
-    words = flags(
-        report=REPORT,
-        port=experiment.replay.ports,
-        rules=(mutate.rules or None, RULE_FILE if mutate.rule else None),
-        seed=mutate.seed,
-        malformed=mutate.malformed or None,
-        jobs=facts.cores if facts.cores > 1 else None,
-    )
-    argv = (facts.programs["reprise-mutator"], "mutate", trace, "-o", CHANGED, *words)
+    words = flags(report=REPORT, port=experiment.replay.ports, jobs=facts.cores if facts.cores > 1 else None)
+    argv = (facts.programs["reprise-mutator"], "mutate", trace, "-o", CHANGED, *words, *_rule_files(mutate))
     return (Step("mutate", "changing the trace", argv),)
 
 
-def rule_file(rules: tuple[Mapping[str, Any], ...]) -> str:
-    """Rule tables of an experiment as the text of a rule file."""
-    lines = (("[[rule]]", *(f"{_key(key)} = {_value(one)}" for key, one in rule.items())) for rule in rules)
-    return "".join(f"{line}\n" for rule in lines for line in rule)
+def rule_file(mutate: Mutate) -> str:
+    """The text of a rule file; empty where the experiment only names one."""
+    said = {"seed": mutate.seed, "malformed": mutate.malformed}
+    lines = [f"{key} = {_value(one)}" for key, one in said.items() if one is not None]
+    for rule in mutate.rule:
+        lines += ["[[rule]]", *(f"{_key(key)} = {_value(one)}" for key, one in rule.items())]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _key(key: str) -> str:

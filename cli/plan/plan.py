@@ -125,7 +125,7 @@ def _step(one: Step, experiment: Experiment, facts: Facts) -> Step:
         one,
         argv=privileges.command(one, experiment, facts),
         env=_env(one, facts),
-        terms=one.id if one.id in (terms.SYNTH, terms.MUTATE) else terms.EXPERIMENT,
+        terms=terms.SYNTH if one.id == terms.SYNTH else terms.EXPERIMENT,
     )
 
 
@@ -220,7 +220,7 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
         )
         steps.append(Step("generate", "making the queries", argv, facts.module_env))
     steps += mutation.steps(experiment, facts, mutation.trace_path(experiment))
-    steps += delay.steps(experiment, facts, mutation.played_path(experiment))
+    steps += delay.steps(experiment, facts, mutation.played_path(experiment, facts))
     steps += [] if emulated else server_plan.steps(experiment, facts)
     hosts = {
         network.client(index): _control_address(experiment, index)
@@ -320,7 +320,7 @@ def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Proces
     ]
     argv = (
         facts.programs["reprise-controller"],
-        *replay_options.trace_or_generator(experiment, mutation.played_path(experiment)),
+        *replay_options.trace_or_generator(experiment, mutation.played_path(experiment, facts)),
         *flags(run_id=facts.run, distributor=children),
         *_tls("controller"),
         *flags(
@@ -329,6 +329,7 @@ def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Proces
             server_port=server.port,
             allow_public=server.allow_public,
         ),
+        *mutation.options(experiment, facts),
         *replay_options.options(experiment),
         *replay_options.authority(experiment, server_plan.AUTHORITY),
     )

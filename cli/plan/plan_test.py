@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 import json
+import subprocess
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cli import programs
 from cli.errors import RepriseError
 from cli.experiment.schema import (
     Experiment,
@@ -26,6 +29,7 @@ from cli.experiment.schema import (
 from cli.plan import mutation, network, planned, replay_options
 from cli.plan.plan import as_json, make
 from cli.plan.planned import Facts, Folder, Plan
+from cli.programs import flags
 
 FACTS = Facts(
     run="x-1",
@@ -313,27 +317,62 @@ def test_json_has_the_documented_keys_and_nothing_private() -> None:
     assert "PRIVATE KEY" not in json.dumps(value)
 
 
-def test_a_changed_trace_is_made_first_and_played_instead() -> None:
+def test_a_changed_trace_is_made_first_where_it_is_kept() -> None:
     rules = (
         {"kind": "edns", "do": True, "where": {"type": ["A", "AAAA"]}},
         {"kind": "transport", "to": "tls"},
     )
-    mutate = Mutate(rules="/r.toml", rule=rules, seed=7)
+    mutate = Mutate(rules="/r.toml", rule=rules, seed=7, keep=True)
     plan = make(dataclasses.replace(ZONED, mutate=mutate), FACTS)
     step = next(one for one in plan.prepare if one.id == "mutate")
     assert " ".join(step.argv) == (
         "/bin/reprise-mutator mutate /t.pcap -o @results@/trace.rps --report @results@/mutate.json --port 53"
-        " --rules /r.toml --rules @run@/rules.toml --seed 7 --jobs 4"
+        " --jobs 4 --rules /r.toml --rules @run@/rules.toml"
     )
     assert argv_of(plan, "controller").startswith("/bin/reprise-controller @results@/trace.rps ")
     assert "--set tls.ca=" in argv_of(plan, "controller")
     written = next(file.content for file in plan.files if file.path == mutation.RULE_FILE) or ""
-    assert tomllib.loads(written) == {"rule": [dict(rule) for rule in rules]}
+    assert tomllib.loads(written) == {"seed": 7, "rule": [dict(rule) for rule in rules]}
+
+
+def test_rules_are_the_controllers_where_they_can_be() -> None:
+    mutate = Mutate(rules="/r.toml", rule=({"kind": "shift", "seconds": 2},), malformed="drop")
+    plan = make(dataclasses.replace(ZONED, mutate=mutate), FACTS)
+    assert "mutate" not in {one.id for one in plan.prepare}
+    argv = argv_of(plan, "controller")
+    assert argv.startswith("/bin/reprise-controller /t.pcap ")
+    assert " --rules /r.toml --rules @run@/rules.toml " in argv
+    assert plan.checks[-1].argv[-2:] == ("--check", "trace")
+
+
+@pytest.mark.parametrize(
+    ("rule", "whole"),
+    [
+        ("kind = 'heavy'\ntop = 3", True),
+        ("kind = 'jitter'\nus = 3", True),
+        ("kind = 'shift'\nseconds = 3\nshare = 20", True),
+        ("kind = 'shift'\nseconds = 3\nwhere.type = 'A'", True),
+        ("kind = 'shift'\nseconds = 3", False),
+        ("kind = 'speed'\nfactor = 3\nshare = 20", False),
+    ],
+)
+def test_rules_run_before_are_those_that_the_controller_refuses(
+    tmp_path: Path, rule: str, whole: bool
+) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(f"[[rule]]\n{rule}\n", encoding="ascii")
+    facts = dataclasses.replace(FACTS, rule_lines=path.read_text(encoding="ascii"))
+    assert mutation.is_written(dataclasses.replace(ZONED, mutate=Mutate(rules=str(path))), facts) == whole
+    argv = [programs.own("reprise-controller"), "t.pcap", "--rules", str(path), "--check", "options"]
+    argv += [*flags(run_id="x", distributor="127.0.0.1:1", cert="c", key="k", ca="a", server="127.0.0.1")]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == (2 if whole else 0), done.stderr
+    assert ("change the trace before it is played" in done.stderr) == whole
 
 
 def test_values_of_rules_survive_the_rule_file() -> None:
     rule = {"kind": "type", "to": {"A": 50, "AAAA": 50.5}, "where": {"name": 'a"\\.example.', "0x20": False}}
-    assert tomllib.loads(mutation.rule_file((rule,))) == {"rule": [rule]}
+    assert tomllib.loads(mutation.rule_file(Mutate(rule=(rule,)))) == {"rule": [rule]}
 
 
 def test_programs_start_with_the_rights_they_need() -> None:

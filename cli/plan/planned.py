@@ -328,6 +328,7 @@ class Facts:
     origin: str = "."
     config_lines: str = ""  # that the user adds to the configuration of servers or resolvers under test
     front_lines: str = ""  # likewise, to that of a packaged front
+    rule_lines: str = ""  # of the user's rule file
     users: dict[str, str] = field(default_factory=dict)  # of further servers, by program; "" = ours
     user: str = ""  # that our own programs become, see privileges.py; "" = they stay what they are
     user_group: int = 0

@@ -20,8 +20,7 @@ _EXPERIMENT = {
     "--generate-rd": "generate.rd",
     "--cpus": "replay.cpus",
     "--queriers": "topology.queriers",
-    "--seed": "mutate.seed",
-    "--malformed": "mutate.malformed",
+    mutation.RULE_FILE: "[mutate]",
     "--skip-bad": "hierarchy.skip_bad = true",
     SETTINGS: "the settings",
 }
@@ -37,9 +36,8 @@ _FRONT = {
     "--entries": "front.entries",
     "--truncate-udp": "front.truncate_udp",
 }
-EXPERIMENT, MUTATE, SYNTH, RTT, WORLD_RTT, FRONT, OWN_LINES = (
+EXPERIMENT, SYNTH, RTT, WORLD_RTT, FRONT, OWN_LINES = (
     "experiment",
-    "mutate",
     "synth",
     "rtt",
     "hierarchy.rtt",
@@ -51,8 +49,6 @@ EXPERIMENT, MUTATE, SYNTH, RTT, WORLD_RTT, FRONT, OWN_LINES = (
 def of(experiment: Experiment) -> dict[str, Terms]:
     """The terms of a plan, by the names under which steps, checks and processes have them."""
     found = {EXPERIMENT: Terms(_EXPERIMENT)}
-    if experiment.mutate is not None:
-        found[MUTATE] = Terms({**_EXPERIMENT, mutation.RULE_FILE: "[mutate]"})
     if experiment.synth is not None:
         kept = {"see --help": "see reprise trace synth --help", "--help": "--help", "--output": "--output"}
         found[SYNTH] = Terms(kept, "synth.")

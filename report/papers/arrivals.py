@@ -40,6 +40,8 @@ def of(run: Run, warmup_ns: int, sent: int) -> Json:
     if not (run.folder / CAPTURE).is_file():
         return {}
     changed = run.folder / _CHANGED
+    if run.rules and not changed.is_file():
+        raise ReportError("rules changed the trace as it was played", "run it with mutate.keep = true")
     played = changed if changed.is_file() else trace_of(run)
     trace, came = (_named(path, run) for path in (played, run.folder / CAPTURE))
     start = run.told("start")

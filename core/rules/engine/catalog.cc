@@ -203,7 +203,8 @@ std::vector<std::unique_ptr<Rule>> make_rules(const RuleSet& rules) {
         Arguments arguments = rules.rules[i];
         const RuleSettings settings{.seed = mixed_seed(rules.seed, i),
                                     .drop_malformed = rules.drop_malformed,
-                                    .sees_closes = rules.sees_closes};
+                                    .sees_closes = rules.sees_closes,
+                                    .again = rules.again};
         made.push_back(kind_of(arguments.kind(), arguments.place()).make(arguments, settings));
         arguments.finish();
     }

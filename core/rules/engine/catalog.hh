@@ -17,6 +17,7 @@ struct RuleSettings {
     std::uint64_t seed = 1;      ///< of this rule: already mixed with its place in the list
     bool drop_malformed = false; ///< messages that a rule cannot parse: drop or keep as they are
     bool sees_closes = true;     ///< or those who use the rule see to them
+    bool again = false;          ///< the rule was made before: nothing is warned of twice
 };
 
 /// What a rule does to all queries that rules beside it must know.
@@ -72,6 +73,7 @@ struct RuleSet {
     std::uint64_t seed = 1;
     bool drop_malformed = false;
     bool sees_closes = true; ///< as RuleSettings
+    bool again = false;      ///< the same
     std::vector<Arguments> rules;
 };
 

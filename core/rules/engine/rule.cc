@@ -45,6 +45,12 @@ RuleCounts Rule::counts() const {
     return told;
 }
 
+void Rule::count_on(const Rule& before) {
+    for (const auto& [name, count] : before.counts_) {
+        counts_[name].value = count.value;
+    }
+}
+
 void PiecewiseRule::apply(Batch& batch) {
     incoming_.swap(batch.queries);
     fill(batch);

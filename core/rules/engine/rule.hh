@@ -35,6 +35,9 @@ public:
 
     virtual void survey(const Query& /*query*/) {}
 
+    /// Whether queries wait in the rule for later ones, the last of them for finish().
+    [[nodiscard]] virtual bool holds() const { return false; }
+
     /// Changes, drops, adds and reorders the batch's queries: as change() and leave() say of each.
     /// What is kept for later is copied: the batch's memory goes with it.
     virtual void apply(Batch& batch);
@@ -56,6 +59,9 @@ public:
     virtual void finish(Batch& /*batch*/) {}
 
     [[nodiscard]] RuleCounts counts() const;
+
+    /// Begins with the counts of another rule of the kind.
+    void count_on(const Rule& before);
 
 protected:
     /// What became of a query.

@@ -76,9 +76,12 @@ class UniqueName final : public NameRule {
 public:
     UniqueName(Arguments& arguments, const RuleSettings& settings)
         : NameRule(arguments, settings), label_(read_label(arguments)) {
-        spdlog::warn("event=unique_names note=\"every name gets a label of {} bytes more: queries "
-                     "at a zone's apex become queries below it, answers change, messages grow\"",
-                     label_.size() + kDigits);
+        if (!settings.again) {
+            spdlog::warn(
+                "event=unique_names note=\"every name gets a label of {} bytes more: queries "
+                "at a zone's apex become queries below it, answers change, messages grow\"",
+                label_.size() + kDigits);
+        }
     }
 
 private:

@@ -60,7 +60,8 @@ public:
             to_.at(value) =
                 &rare_count("to_" + std::string(transport_name(static_cast<Transport>(value))));
         }
-        if (std::ranges::find(targets_, Transport::kStatelessTcp) != targets_.end()) {
+        if (!settings.again &&
+            std::ranges::find(targets_, Transport::kStatelessTcp) != targets_.end()) {
             spdlog::warn("event=stateless_tcp note=\"this is the clients' side; the server's is "
                          "server.front of the experiment that replays the trace\"");
         }

@@ -271,6 +271,8 @@ public:
         incoming_.clear();
     }
 
+    [[nodiscard]] bool holds() const override { return true; }
+
     void finish(Batch& batch) override { held_.release(kLastTime, batch); }
 
 private:

@@ -12,6 +12,7 @@
 #include "core/rules/engine/source_key.hh"
 #include "core/rules/engine/values.hh"
 #include "core/rules/source/source_addresses.hh"
+#include "core/trace/forms/message_source.hh"
 #include "core/trace/retransmits.hh"
 #include "core/wire/query.hh"
 
@@ -94,8 +95,6 @@ constexpr std::string_view kCopies6 = "fd00::/8";   ///< the same (RFC 4193)
 constexpr std::uint64_t kPool4Use = 4;
 constexpr std::uint64_t kPool6Use = 6;
 constexpr std::uint64_t kMostDuplicates = 10'000;
-/// A copy's number must fit 63 bits.
-constexpr std::uint64_t kMostConnection = (std::uint64_t{1} << 63U) - 1;
 
 /// Each query taken comes `copies` times at the same time: once as it is and, behind it, from fresh
 /// sources. A source's n-th copy always has the same address. Connections get new numbers, so that
@@ -149,7 +148,7 @@ private:
         if (wanted_ > 1) {
             first_copy_ = number_of(query.source.address) * (settings_.copies - 1);
         }
-        if (query.connection > kMostConnection / settings_.copies) {
+        if (query.connection >= trace::kMaxConnection / settings_.copies) {
             throw Error(
                 "rule duplicate: the trace's connections have too large numbers for so many "
                 "copies; give fewer copies=");

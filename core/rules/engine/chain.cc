@@ -1,0 +1,96 @@
+#include "core/rules/engine/chain.hh"
+
+#include "core/base/json.hh"
+#include "core/rules/engine/catalog.hh"
+#include "core/rules/engine/rule.hh"
+#include "core/trace/batch.hh"
+#include "core/trace/feed.hh"
+#include "core/wire/query.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace reprise::rules {
+
+Chain::Chain(RuleSet set) : set_(std::move(set)), rules_(make_rules(set_)) {
+    for (size_t i = 0; i < rules_.size(); ++i) {
+        if (rules_[i]->surveys() || rules_[i]->holds()) {
+            set_.rules[i].fail({}, fmt::format("{}; change the trace before it is played, with "
+                                               "reprise mutate",
+                                               rules_[i]->surveys()
+                                                   ? "reads the trace twice"
+                                                   : "holds back a part of the trace"));
+        }
+    }
+}
+
+/// Replaces what is in the batch by queries that the rules from the one returned on have not seen;
+/// nothing at the end.
+std::optional<size_t> Chain::read_next(trace::Feed& feed, Batch& batch) {
+    for (size_t next = rules_.size(); next > 0; --next) {
+        if (rules_[next - 1]->has_more()) {
+            batch.clear();
+            rules_[next - 1]->apply_more(batch);
+            return next;
+        }
+    }
+    return feed.read(batch) ? std::optional<size_t>(0) : std::nullopt;
+}
+
+bool Chain::read(trace::Feed& feed, Batch& batch) {
+    while (const auto first = read_next(feed, batch)) {
+        if (rules_.empty()) {
+            return true;
+        }
+        std::vector<Query>& queries = batch.queries;
+        const auto responses = std::ranges::stable_partition(
+            queries, [](const Query& query) { return !query.is_response(); });
+        responses_.assign(responses.begin(), responses.end());
+        queries.erase(responses.begin(), responses.end());
+        for (size_t i = *first; i < rules_.size(); ++i) {
+            rules_[i]->apply(batch);
+        }
+        queries.insert(queries.end(), responses_.begin(), responses_.end());
+        if (!queries.empty()) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void Chain::restart() {
+    set_.again = true;
+    auto fresh = make_rules(set_);
+    for (size_t i = 0; i < rules_.size(); ++i) {
+        fresh[i]->count_on(*rules_[i]);
+    }
+    rules_ = std::move(fresh);
+}
+
+std::vector<RuleCounts> Chain::counts() const {
+    std::vector<RuleCounts> all;
+    for (const auto& rule : rules_) {
+        all.push_back(rule->counts());
+    }
+    return all;
+}
+
+Json counts_json(const RuleSet& set, const std::vector<RuleCounts>& counts) {
+    Json out = Json::array();
+    for (size_t i = 0; i < counts.size(); ++i) {
+        Json& row = out.emplace_back(
+            Json{{"kind", set.rules.at(i).kind()}, {"place", set.rules.at(i).place()}});
+        for (const auto& [name, count] : counts[i]) {
+            row[name] = count;
+        }
+    }
+    return out;
+}
+
+} // namespace reprise::rules
