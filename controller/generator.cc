@@ -4,6 +4,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/numbers.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/dns/words.hh"
 #include "core/wire/query.hh"
 
@@ -60,8 +61,8 @@ std::optional<Question> Question::parse(std::string_view text) {
 Generator::Generator(const Question& question, std::uint32_t sources, const Endpoint& server,
                      double rate, bool recursion_desired)
     : text_(question.text), sources_(sources), server_(server), rate_(rate) {
-    const std::string labels(question.name.begin(), question.name.end() - 1);
-    build_query(message_, {.type = question.type, .recursion_desired = recursion_desired}, labels);
+    build_query(message_, {.type = question.type, .recursion_desired = recursion_desired},
+                question.name.bytes());
 }
 
 void Generator::next(Query& query) {

@@ -3,7 +3,7 @@
 // the replay itself can do at most is measured with it, without a trace's own cost.
 
 #include "core/base/address.hh"
-#include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/wire/query.hh"
 
 #include <cstdint>
@@ -18,7 +18,7 @@ inline constexpr std::uint32_t kMostGenerated = 16'000'000; ///< sources that fi
 
 /// What to ask: "NAME" (type A) or "NAME/TYPE", the type by its name or as a number ("TYPE65").
 struct Question {
-    WireBytes name;
+    Name name;
     std::uint16_t type = 0;
     std::string text;
 

@@ -2,6 +2,7 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/wire/query.hh"
 
 #include <gtest/gtest.h>

@@ -114,7 +114,7 @@ bool ReadAhead::take_batch() {
     batch_ = std::move(shared_->batches.front());
     shared_->batches.pop_front();
     shared_->changed.notify_all();
-    records_.emplace(Bytes{reinterpret_cast<const std::uint8_t*>(batch_.data()), batch_.size()});
+    records_.emplace(bytes_of(batch_));
     return true;
 }
 

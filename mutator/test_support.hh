@@ -5,7 +5,6 @@
 #include "core/base/clock.hh"
 #include "core/testing/support.hh" // IWYU pragma: export
 #include "core/wire/query.hh"
-#include "mutator/synth/query_names.hh"
 
 #include <cstdint>
 #include <fstream>
@@ -22,18 +21,7 @@ inline std::string file_text(const std::string& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The name "www.example" in wire form.
-inline QueryName wire_name(std::string_view text) {
-    QueryName name;
-    while (!text.empty()) {
-        const size_t dot = std::min(text.find('.'), text.size());
-        name.add(text.substr(0, dot));
-        text.remove_prefix(std::min(dot + 1, text.size()));
-    }
-    return name;
-}
-
-/// A response to it: QR set and the rcode, the question as it is.
+/// A response to query_bytes(): QR set and the rcode, the question as it is.
 inline std::vector<std::uint8_t> reply_bytes(std::uint16_t id, std::string_view name,
                                              std::uint8_t rcode = 0, std::uint16_t type = 1) {
     auto out = query_bytes(id, name, type);

@@ -22,14 +22,6 @@
 #include <string_view>
 
 namespace reprise::zonebuilder {
-namespace {
-
-Bytes bytes_of(std::string_view text) {
-    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
-
-} // namespace
-
 void add_exchanges_command(Command& app, ExchangesOptions& options) {
     Command command = app.add_subcommand(
         "exchanges", "Responses of captures with their queries, a line each, for programs");

@@ -7,7 +7,7 @@
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/lame.hh"
 #include "zonebuilder/plan/serving.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_content.hh"
 #include "zonebuilder/zone/zone_tree.hh"
@@ -35,8 +35,8 @@ inline Prefix prefix(const std::string& text) {
     return found ? *found : throw std::invalid_argument(text);
 }
 
-inline Name name(const std::string& text) {
-    const auto parsed = Name::parse(text);
+inline NameKey name(const std::string& text) {
+    const auto parsed = NameKey::parse(text);
     return parsed ? *parsed : throw std::invalid_argument(text);
 }
 

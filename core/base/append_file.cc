@@ -20,10 +20,6 @@ namespace {
 constexpr size_t kBufferSize = 256UL << 10U;
 constexpr std::uint64_t kRoomAtOnce = 256UL << 10U; ///< fewer system calls
 
-Bytes bytes_of(std::string_view text) {
-    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
-
 FileDescriptor open_file(const std::string& path, AppendFile::Existing existing) {
     const int how = existing == AppendFile::Existing::kRefuse ? O_EXCL : O_TRUNC;
     return FileDescriptor(check(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644),

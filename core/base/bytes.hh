@@ -8,11 +8,16 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace reprise {
 
 using Bytes = std::span<const std::uint8_t>;
+
+inline Bytes bytes_of(std::string_view text) {
+    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
 
 class Cursor {
 public:

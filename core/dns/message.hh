@@ -3,11 +3,8 @@
 
 #include "core/base/bytes.hh"
 
-#include <array>
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace reprise {
@@ -86,31 +83,6 @@ inline bool is_whole(Bytes message, size_t size) {
 /// Whether two questions ask the same: names compared without regard to ASCII case (RFC 4343).
 bool same_question(const DnsQuestion& a, const DnsQuestion& b);
 
-/// Presentation form of an uncompressed wire name, with escapes (RFC 1035 section 5.1).
-std::string name_text(Bytes name);
-
-/// The same, behind what is in `out`.
-void append_name_text(std::string& out, Bytes name);
-
-/// A name in uncompressed wire form.
-struct WireName {
-    std::array<std::uint8_t, 255> bytes{};
-    std::uint8_t size = 0;
-
-    [[nodiscard]] Bytes view() const { return Bytes(bytes).first(size); }
-};
-
-enum class NameError : std::uint8_t { kNone, kEmpty, kEmptyLabel, kLongLabel, kLongName, kEscape };
-
-/// The reverse of name_text(). A final dot may be left out. `name` is good with kNone only.
-NameError parse_name(std::string_view text, WireName& name);
-
-/// A name in uncompressed wire form, for what is not made often.
-using WireBytes = std::vector<std::uint8_t>;
-
-/// The same, or nothing.
-std::optional<WireBytes> parse_name(std::string_view text);
-
 /// What a query asks besides its name.
 struct QueryShape {
     std::uint16_t id = 0;
@@ -122,23 +94,9 @@ struct QueryShape {
     std::uint16_t edns_size = 0;
 };
 
-/// Replaces `out` by a query of class IN for a name, in wire form without the root label; with an
-/// empty OPT record where asked.
-void build_query(std::vector<std::uint8_t>& out, const QueryShape& shape, std::string_view labels);
-
-/// Whether two wire names are the same without regard to ASCII case (RFC 4343).
-bool same_name(Bytes a, Bytes b);
-
-/// Whether the wire name ends in `suffix` (wire form in lower case, with the root label) at a
-/// label's beginning, without regard to case.
-bool ends_in(Bytes name, Bytes suffix);
-
-/// Reads a name that may be compressed, at `in` in `message`: its pointers lead to what lies before
-/// each part of it. False for what is no name of at most 255 bytes.
-bool read_name(Cursor& in, Bytes message, WireName& name);
-
-/// What is wrong with the name, e.g. "has a label of over 63 bytes".
-std::string_view name_error_text(NameError error);
+/// Replaces `out` by a query of class IN for a name in wire form; with an empty OPT record where
+/// asked.
+void build_query(std::vector<std::uint8_t>& out, const QueryShape& shape, Bytes name);
 
 /// Rcode of a reply with the upper bits of EDNS where present.
 std::uint16_t full_rcode(Bytes reply);

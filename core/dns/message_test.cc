@@ -1,5 +1,6 @@
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 
 #include <gtest/gtest.h>
 
@@ -140,93 +141,37 @@ TEST(DnsEdns, RcodeWithoutEdnsIsTheHeaders) {
     EXPECT_EQ(full_rcode({}), 0xffff);
 }
 
-TEST(NameText, EscapesWhatMasterFilesNeedEscaped) {
-    const std::string_view name("\4a.b\\\2\1 \0", 9);
-    EXPECT_EQ(name_text({reinterpret_cast<const std::uint8_t*>(name.data()), name.size()}),
-              "a\\.b\\\\.\\001\\032.");
-    const std::string_view root("\0", 1);
-    EXPECT_EQ(name_text({reinterpret_cast<const std::uint8_t*>(root.data()), root.size()}), ".");
+TEST(Query, HeaderQuestionAndOpt) {
+    std::vector<std::uint8_t> message;
+    build_query(message,
+                {.id = 0x1234,
+                 .type = 28,
+                 .recursion_desired = true,
+                 .edns = true,
+                 .dnssec_ok = true,
+                 .edns_size = 1232},
+                parse_name("www.example")->bytes());
+    const auto header = parse_header(message);
+    ASSERT_TRUE(header);
+    EXPECT_EQ(header->id, 0x1234);
+    EXPECT_EQ(header->flags, 0x0100);
+    const auto question = parse_question(message);
+    ASSERT_TRUE(question);
+    EXPECT_EQ(name_text(question->name), "www.example.");
+    EXPECT_EQ(question->type, 28);
+    EXPECT_EQ(question->dns_class, 1);
+    const auto edns = parse_edns(message);
+    ASSERT_TRUE(edns);
+    EXPECT_EQ(edns->udp_size, 1232);
+    EXPECT_TRUE(edns->dnssec_ok);
 }
 
-TEST(ParseName, IsTheReverseOfNameText) {
-    const std::vector<std::string> texts{".",
-                                         "example.com.",
-                                         "\\000\\255.x.",
-                                         "a\\.b.c.",
-                                         R"(\"\(\)\@\$\;\\.)",
-                                         "-.",
-                                         std::string(63, 'x') + "."};
-    for (const std::string& text : texts) {
-        WireName name;
-        ASSERT_EQ(parse_name(text, name), NameError::kNone) << text;
-        EXPECT_EQ(name_text(name.view()), text);
-        std::string behind = "x";
-        append_name_text(behind, name.view());
-        EXPECT_EQ(behind, "x" + text);
-    }
-}
-
-TEST(ParseName, TakesNamesAsPeopleWriteThem) {
-    WireName name;
-    ASSERT_EQ(parse_name("eXample.com", name), NameError::kNone);
-    EXPECT_EQ(name_text(name.view()), "eXample.com.");
-    ASSERT_EQ(parse_name("\\097\\b", name), NameError::kNone);
-    EXPECT_EQ(name_text(name.view()), "ab.");
-}
-
-TEST(ParseName, SaysWhatIsWrong) {
-    const std::string label(63, 'x');
-    const std::string longest = label + "." + label + "." + label + "." + std::string(61, 'x');
-    WireName name;
-    EXPECT_EQ(parse_name(longest, name), NameError::kNone);
-    EXPECT_EQ(name.size, 255);
-    EXPECT_EQ(parse_name(longest + ".", name), NameError::kNone);
-    EXPECT_EQ(parse_name(longest + "x", name), NameError::kLongName);
-    EXPECT_EQ(parse_name(longest + ".x", name), NameError::kLongName);
-    EXPECT_EQ(parse_name(label + "x", name), NameError::kLongLabel);
-    EXPECT_EQ(parse_name(std::string(10'000, 'x'), name), NameError::kLongName);
-    EXPECT_EQ(parse_name("", name), NameError::kEmpty);
-    for (const char* empty : {"..", ".x", "x..", "x..y"}) {
-        EXPECT_EQ(parse_name(empty, name), NameError::kEmptyLabel) << empty;
-    }
-    for (const char* escape : {"\\", "x\\", "\\25", "\\256", "\\2x5", "\\25x"}) {
-        EXPECT_EQ(parse_name(escape, name), NameError::kEscape) << escape;
-    }
-}
-
-WireBytes wire_bytes(const std::string& text) { return parse_name(text).value_or(WireBytes{}); }
-
-TEST(Names, ParseAsTheyAreWritten) {
-    EXPECT_EQ(wire_bytes("."), WireBytes{0});
-    EXPECT_EQ(wire_bytes("a.b"), (WireBytes{1, 'a', 1, 'b', 0}));
-    EXPECT_EQ(wire_bytes("a.b."), wire_bytes("a.b"));
-    EXPECT_EQ(wire_bytes("a\\.b"), (WireBytes{3, 'a', '.', 'b', 0}));
-    EXPECT_EQ(wire_bytes("\\000\\255"), (WireBytes{2, 0, 255, 0}));
-    EXPECT_EQ(name_text(wire_bytes("A\\;b.\\032.example.")), "A\\;b.\\032.example.");
-    EXPECT_TRUE(parse_name(std::string(63, 'a')));
-}
-
-TEST(Names, ThatDoNotParse) {
-    const std::string label = std::string(63, 'a') + ".";
-    std::string long_name;
-    for (int i = 0; i < 4; ++i) {
-        long_name += label;
-    }
-    for (const std::string& text : {std::string(), std::string(".."), std::string("a..b"),
-                                    std::string(".a"), std::string("a\\"), std::string("\\25"),
-                                    std::string("\\256"), std::string(64, 'a'), long_name}) {
-        EXPECT_FALSE(parse_name(text)) << text;
-    }
-}
-
-TEST(Names, EndAtLabels) {
-    EXPECT_TRUE(ends_in(wire_bytes("www.Example.COM"), wire_bytes("example.com")));
-    EXPECT_TRUE(ends_in(wire_bytes("example.com"), wire_bytes("example.com")));
-    EXPECT_TRUE(ends_in(wire_bytes("example.com"), wire_bytes(".")));
-    EXPECT_FALSE(ends_in(wire_bytes("anexample.com"), wire_bytes("example.com")));
-    EXPECT_FALSE(ends_in(wire_bytes("com"), wire_bytes("example.com")));
-    EXPECT_FALSE(ends_in(WireBytes{200, 'a', 0}, wire_bytes("c")));
-    EXPECT_FALSE(ends_in(WireBytes{}, wire_bytes("c")));
+TEST(Query, WithoutEdnsAndAtTheRoot) {
+    std::vector<std::uint8_t> message;
+    build_query(message, {.id = 1, .type = 2}, parse_name(".")->bytes());
+    EXPECT_EQ(message.size(), 17U);
+    EXPECT_FALSE(parse_edns(message));
+    EXPECT_EQ(name_text(parse_question(message)->name), ".");
 }
 
 } // namespace

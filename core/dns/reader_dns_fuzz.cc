@@ -1,6 +1,7 @@
 // The view of a DNS message: every accessor on any bytes; and names as text.
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 
 #include <algorithm>
 #include <cstddef>
@@ -12,18 +13,18 @@ namespace {
 
 /// A good name is the same when it was written as text.
 void read_name(std::string_view text) {
-    reprise::WireName name;
-    reprise::WireName again;
-    const reprise::NameError error = reprise::parse_name(text, name);
+    reprise::Name name;
+    reprise::Name again;
+    const reprise::NameError error = name.parse(text);
     if (error != reprise::NameError::kNone) {
         if (reprise::name_error_text(error).empty()) {
             std::abort();
         }
         return;
     }
-    const auto written = reprise::name_text(name.view());
-    if (reprise::parse_name(written, again) != reprise::NameError::kNone ||
-        !std::ranges::equal(name.view(), again.view())) {
+    const auto written = reprise::name_text(name.bytes());
+    if (again.parse(written) != reprise::NameError::kNone ||
+        !std::ranges::equal(name.bytes(), again.bytes())) {
         std::abort();
     }
 }

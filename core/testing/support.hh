@@ -2,6 +2,7 @@
 // What tests of several components use: a temporary folder, a query made by hand.
 
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 
 #include <cerrno>
 #include <cstdint>
@@ -43,10 +44,8 @@ private:
 /// A query for "www.example".
 inline std::vector<std::uint8_t> query_bytes(std::uint16_t id, std::string_view name,
                                              std::uint16_t type = 1) {
-    const WireBytes wire = parse_name(name).value_or(WireBytes{0});
     std::vector<std::uint8_t> out;
-    build_query(out, {.id = id, .type = type},
-                {reinterpret_cast<const char*>(wire.data()), wire.size() - 1});
+    build_query(out, {.id = id, .type = type}, parse_name(name).value_or(Name()).bytes());
     return out;
 }
 

@@ -20,10 +20,7 @@ struct Outgoing {
     size_t start = 0;
     Credit cost = {};
 
-    [[nodiscard]] Bytes view() const {
-        return Bytes{reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}.subspan(
-            start);
-    }
+    [[nodiscard]] Bytes view() const { return bytes_of(bytes).subspan(start); }
 };
 
 /// A block being filled.

@@ -69,8 +69,7 @@ TEST(BlockFrame, OtherFramesAndCutsAreNotBlocks) {
     wire::Frame frame;
     frame.mutable_end()->set_queries(7);
     const std::string end = encode_frame(frame);
-    EXPECT_FALSE(view_block(
-        Bytes{reinterpret_cast<const std::uint8_t*>(end.data()), end.size()}.subspan(4)));
+    EXPECT_FALSE(view_block(bytes_of(end).subspan(4)));
     BlockBuilder builder;
     builder.append(std::vector<std::uint8_t>(300, 0x42));
     const Outgoing out = builder.take();

@@ -40,10 +40,6 @@ constexpr Credit kCreditPortion{.records = 4096, .bytes = 5UL << 20U};
 constexpr Nanoseconds kStandstill = kSecond;    ///< of this process, between two ticks
 constexpr Nanoseconds kFarewell = 10 * kSecond; ///< for the parent to take Finished
 
-Bytes bytes_of(const std::string& text) {
-    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
-
 unsigned default_queriers(const DistributorOptions& options) {
     if (options.queriers > 0 || !options.feeds.empty()) {
         return options.queriers;

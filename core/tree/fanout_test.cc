@@ -50,9 +50,7 @@ struct FakeChild {
             reply.mutable_reply()->set_child_mono_ns(SteadyClock::now());
             link->send(reply);
         } else if (frame.has_block()) {
-            RecordReader records(
-                {reinterpret_cast<const std::uint8_t*>(frame.block().records().data()),
-                 frame.block().records().size()});
+            RecordReader records(bytes_of(frame.block().records()));
             taken += {.records = frame.block().count(), .bytes = frame.block().records().size()};
             Query query;
             while (records.next(query)) {
@@ -127,8 +125,7 @@ protected:
                                 .destination = {.address = source(250), .port = 53},
                                 .source_id = from,
                                 .message = message});
-        RecordReader records(
-            {reinterpret_cast<const std::uint8_t*>(record_.data()), record_.size()});
+        RecordReader records(bytes_of(record_));
         RecordView view;
         records.next(view);
         return view;

@@ -29,23 +29,19 @@ public:
     /// Calls `use(Bytes)` for each piece, in order.
     template <typename Use> void look(const Use& use) const {
         for (const std::string& piece : pieces_) {
-            use(view(piece));
+            use(bytes_of(piece));
         }
     }
 
     /// The same; each piece is freed behind its call.
     template <typename Use> void drain(const Use& use) {
         for (; !pieces_.empty(); pieces_.pop_front()) {
-            use(view(pieces_.front()));
+            use(bytes_of(pieces_.front()));
         }
         bytes_ = 0;
     }
 
 private:
-    static Bytes view(const std::string& piece) {
-        return {reinterpret_cast<const std::uint8_t*>(piece.data()), piece.size()};
-    }
-
     std::deque<std::string> pieces_;
     size_t bytes_ = 0;
 };

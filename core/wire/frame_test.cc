@@ -13,10 +13,6 @@ namespace {
 
 using Result = FrameReader::Result;
 
-Bytes bytes(const std::string& text) {
-    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
-
 wire::Frame credit(std::uint64_t queries) {
     wire::Frame frame;
     frame.mutable_credit()->set_queries(queries);
@@ -25,7 +21,7 @@ wire::Frame credit(std::uint64_t queries) {
 
 TEST(Frame, SeveralAtOnceComeOutInOrder) {
     FrameReader reader;
-    reader.feed(bytes(encode_frame(credit(1)) + encode_frame(credit(2))));
+    reader.feed(bytes_of(encode_frame(credit(1)) + encode_frame(credit(2))));
     wire::Frame frame;
     ASSERT_EQ(reader.next(frame), Result::kFrame);
     EXPECT_EQ(frame.credit().queries(), 1U);
@@ -39,10 +35,10 @@ TEST(Frame, ByteByByte) {
     wire::Frame frame;
     const std::string encoded = encode_frame(credit(77));
     for (size_t i = 0; i + 1 < encoded.size(); ++i) {
-        reader.feed(bytes(encoded.substr(i, 1)));
+        reader.feed(bytes_of(encoded.substr(i, 1)));
         ASSERT_EQ(reader.next(frame), Result::kNeedMore) << i;
     }
-    reader.feed(bytes(encoded.substr(encoded.size() - 1)));
+    reader.feed(bytes_of(encoded.substr(encoded.size() - 1)));
     ASSERT_EQ(reader.next(frame), Result::kFrame);
     EXPECT_EQ(frame.credit().queries(), 77U);
 }
@@ -52,9 +48,9 @@ TEST(Frame, ManyFramesThroughOneReader) {
     wire::Frame frame;
     for (std::uint64_t i = 0; i < 1'000; ++i) {
         const std::string encoded = encode_frame(credit(i));
-        reader.feed(bytes(encoded.substr(0, 3)));
+        reader.feed(bytes_of(encoded.substr(0, 3)));
         ASSERT_EQ(reader.next(frame), Result::kNeedMore);
-        reader.feed(bytes(encoded.substr(3)));
+        reader.feed(bytes_of(encoded.substr(3)));
         ASSERT_EQ(reader.next(frame), Result::kFrame);
         ASSERT_EQ(frame.credit().queries(), i);
     }
@@ -63,17 +59,17 @@ TEST(Frame, ManyFramesThroughOneReader) {
 TEST(Frame, SizeIsCappedBeforeTheBytesAreThere) {
     FrameReader reader;
     wire::Frame frame;
-    reader.feed(bytes(std::string("\x01\0\x40\0", 4))); // 4 MiB and one byte
+    reader.feed(bytes_of(std::string("\x01\0\x40\0", 4))); // 4 MiB and one byte
     EXPECT_EQ(reader.next(frame), Result::kTooLarge);
 }
 
 TEST(Frame, GarbageAndEmptyFramesAreCorrupt) {
     wire::Frame frame;
     FrameReader garbage;
-    garbage.feed(bytes(std::string("\x03\0\0\0\xff\xff\xff", 7)));
+    garbage.feed(bytes_of(std::string("\x03\0\0\0\xff\xff\xff", 7)));
     EXPECT_EQ(garbage.next(frame), Result::kCorrupt);
     FrameReader empty;
-    empty.feed(bytes(std::string(4, '\0')));
+    empty.feed(bytes_of(std::string(4, '\0')));
     EXPECT_EQ(empty.next(frame), Result::kCorrupt);
 }
 

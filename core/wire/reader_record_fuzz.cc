@@ -14,8 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
     while (reader.next(query)) {
         std::string written;
         reprise::append_record(written, query);
-        reprise::RecordReader again(
-            {reinterpret_cast<const std::uint8_t*>(written.data()), written.size()});
+        reprise::RecordReader again(bytes_of(written));
         reprise::Query copy;
         if (!again.next(copy) || copy.sequence != query.sequence || copy.source != query.source ||
             !std::ranges::equal(copy.message, query.message)) {

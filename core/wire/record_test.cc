@@ -17,10 +17,6 @@
 namespace reprise {
 namespace {
 
-Bytes bytes(const std::string& text) {
-    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
-
 const std::vector<std::uint8_t> kMessage(29, 0x5a);
 
 Query query(const char* source, const char* destination) {
@@ -51,7 +47,7 @@ TEST(Record, RoundTripOfBothFamilies) {
     std::string block;
     append_record(block, v4);
     append_record(block, v6);
-    RecordReader reader(bytes(block));
+    RecordReader reader(bytes_of(block));
     Query out;
     ASSERT_TRUE(reader.next(out));
     expect_same(out, v4);
@@ -67,7 +63,7 @@ TEST(Record, LargestMessage) {
     in.message = large;
     std::string block;
     append_record(block, in);
-    RecordReader reader(bytes(block));
+    RecordReader reader(bytes_of(block));
     Query out;
     ASSERT_TRUE(reader.next(out));
     EXPECT_EQ(out.message.size(), large.size());
@@ -87,7 +83,7 @@ TEST(Record, EveryCutIsReportedWithItsOffset) {
     append_record(first, query("192.0.2.1:1", "192.0.2.2:2"));
     const std::string whole = first + first;
     for (size_t size = first.size() + 1; size < whole.size(); ++size) {
-        RecordReader reader(bytes(whole).first(size));
+        RecordReader reader(bytes_of(whole).first(size));
         Query out;
         EXPECT_TRUE(reader.next(out) && !reader.next(out)) << size;
         EXPECT_EQ(reader.error(), RecordError::kTruncated) << size;
@@ -106,7 +102,7 @@ TEST(Record, BadVersionFamilyAndTransportAreRefused) {
         std::string block;
         append_record(block, query("192.0.2.1:1", "192.0.2.2:2"));
         block[bad.position] = 99;
-        RecordReader reader(bytes(block));
+        RecordReader reader(bytes_of(block));
         Query out;
         EXPECT_FALSE(reader.next(out));
         EXPECT_EQ(reader.error(), bad.error) << bad.position;
@@ -126,7 +122,7 @@ std::string with_tail(const std::string& tail) {
 
 TEST(Record, UnknownTailFieldsAreSkipped) {
     const std::string block = with_tail(std::string("\x09\x02xy\x08\0", 6));
-    RecordReader reader(bytes(block));
+    RecordReader reader(bytes_of(block));
     Query out;
     EXPECT_TRUE(reader.next(out));
     expect_same(out, query("192.0.2.1:1", "192.0.2.2:2"));
@@ -134,7 +130,7 @@ TEST(Record, UnknownTailFieldsAreSkipped) {
 
 TEST(Record, MalformedTailIsCorrupt) {
     const std::string block = with_tail(std::string("\x09\x05xy", 4));
-    RecordReader reader(bytes(block));
+    RecordReader reader(bytes_of(block));
     Query out;
     EXPECT_FALSE(reader.next(out));
     EXPECT_EQ(reader.error(), RecordError::kCorrupt);
@@ -144,8 +140,8 @@ TEST(RecordReader, AViewSeesWhatAQueryHas) {
     std::string block;
     append_record(block, query("192.0.2.1:1024", "198.51.100.1:53"));
     append_record(block, query("[2001:db8::1]:65535", "[2001:db8::2]:53"));
-    RecordReader reader(bytes(block));
-    RecordReader whole(bytes(block));
+    RecordReader reader(bytes_of(block));
+    RecordReader whole(bytes_of(block));
     std::string copied;
     RecordView view;
     Query out;
@@ -170,8 +166,8 @@ TEST(RecordReader, TellsACloseFromAQuery) {
             std::string block;
             append_record(block, close);
             append_record(block, query(source, destination));
-            RecordReader reader(bytes(block));
-            RecordReader whole(bytes(block));
+            RecordReader reader(bytes_of(block));
+            RecordReader whole(bytes_of(block));
             RecordView view;
             Query out;
             ASSERT_TRUE(reader.next(view) && whole.next(out));
@@ -190,7 +186,7 @@ TEST(RecordReader, ARecordTooShortForItsAddressesIsCorrupt) {
     append_record(block, query("192.0.2.1:1024", "198.51.100.1:53"));
     block.resize(57); // one byte of the message's size is missing
     block[0] = 53;
-    RecordReader reader(bytes(block));
+    RecordReader reader(bytes_of(block));
     RecordView view;
     EXPECT_FALSE(reader.next(view));
     EXPECT_EQ(reader.error(), RecordError::kCorrupt);
@@ -202,7 +198,7 @@ TEST(RecordReader, EveryCutIsAnErrorAtItsOffset) {
     const size_t first = block.size();
     append_record(block, query("[2001:db8::1]:1", "[2001:db8::2]:53"));
     for (size_t cut = first + 1; cut < block.size(); ++cut) {
-        RecordReader reader(bytes(block).first(cut));
+        RecordReader reader(bytes_of(block).first(cut));
         RecordView view;
         EXPECT_TRUE(reader.next(view));
         EXPECT_FALSE(reader.next(view));
@@ -215,7 +211,7 @@ TEST(RecordReader, WhatCannotBeARecordIsRefused) {
     std::string good;
     append_record(good, query("192.0.2.1:1024", "198.51.100.1:53"));
     const auto error_of = [](const std::string& block) {
-        RecordReader reader(bytes(block));
+        RecordReader reader(bytes_of(block));
         RecordView view;
         EXPECT_FALSE(reader.next(view));
         return reader.error();

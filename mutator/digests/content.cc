@@ -3,6 +3,7 @@
 #include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/dns/words.hh"
 
 #include <xxhash.h>
@@ -78,9 +79,10 @@ std::optional<Contents::Numbers> Contents::read(Bytes query, Bytes reply) {
         return std::nullopt;
     }
     const Bytes& name = question->name;
-    const bool below = ends_in(name, place_.origin) && name.size() > place_.origin.size();
+    const Bytes origin = place_.origin.bytes();
+    const bool below = ends_in(name, origin) && name.size() > origin.size();
     const bool whole =
-        whole_name_ || question->dns_class != kClassInternet || (!place_.origin.empty() && !below);
+        whole_name_ || question->dns_class != kClassInternet || (!origin.empty() && !below);
     Numbers found;
     if (!whole) {
         scratch_.clear();
@@ -107,19 +109,19 @@ bool Contents::add_records(const DnsHeader& header, const DnsQuestion& asked, By
     unsigned section = 0;
     for (const unsigned count : {header.answers, header.authorities, header.additionals}) {
         for (unsigned i = 0; i < count; ++i) {
-            WireName owner;
+            Name owner;
             if (!add_record(in, reply, section, owner)) {
                 return false;
             }
-            whole_name_ = whole_name_ || same_name(owner.view(), asked.name);
+            whole_name_ = whole_name_ || same_name(owner.bytes(), asked.name);
         }
         ++section;
     }
     return opts_ < 2;
 }
 
-bool Contents::add_record(Cursor& in, Bytes reply, unsigned section, WireName& owner) {
-    if (!read_name(in, reply, owner)) {
+bool Contents::add_record(Cursor& in, Bytes reply, unsigned section, Name& owner) {
+    if (!owner.read(in, reply)) {
         return false;
     }
     const size_t fixed = in.position();
@@ -133,7 +135,7 @@ bool Contents::add_record(Cursor& in, Bytes reply, unsigned section, WireName& o
     }
     scratch_.clear();
     append_little(scratch_, section);
-    append_name(scratch_, owner.view());
+    append_name(scratch_, owner.bytes());
     append(scratch_, reply.subspan(fixed, 8));
     opts_ += static_cast<unsigned>(type == kTypeOpt);
     if (!add_data(type, reply, data, data + size)) {
@@ -170,12 +172,12 @@ bool Contents::add_names(Bytes reply, size_t from, size_t end, unsigned names, s
     Cursor in(reply.first(end));
     in.seek(from);
     append(scratch_, in.take(before));
-    WireName name;
+    Name name;
     for (unsigned i = 0; i < names; ++i) {
-        if (!read_name(in, reply, name)) {
+        if (!name.read(in, reply)) {
             return false;
         }
-        append_name(scratch_, name.view());
+        append_name(scratch_, name.bytes());
     }
     append(scratch_, in.take(behind));
     return in.ok() && in.left() == 0;

@@ -8,6 +8,7 @@
 
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 
 #include <cstdint>
 #include <optional>
@@ -18,7 +19,7 @@ namespace reprise::mutator {
 
 /// How much of the name that was asked counts.
 struct Place {
-    WireBytes origin;    ///< names below it count by their last labels, others whole; in lower case
+    Name origin;         ///< names below it count by their last labels, others whole; in lower case
     unsigned labels = 0; ///< so many, without the root
 };
 
@@ -42,7 +43,7 @@ public:
 private:
     std::optional<Numbers> read(Bytes query, Bytes reply);
     bool add_records(const DnsHeader& header, const DnsQuestion& asked, Bytes reply);
-    bool add_record(Cursor& in, Bytes reply, unsigned section, WireName& owner);
+    bool add_record(Cursor& in, Bytes reply, unsigned section, Name& owner);
     bool add_data(std::uint16_t type, Bytes reply, size_t from, size_t end);
     bool add_names(Bytes reply, size_t from, size_t end, unsigned names, size_t before,
                    size_t behind);

@@ -1,4 +1,5 @@
 #include "core/base/bytes.hh"
+#include "core/dns/name.hh"
 #include "mutator/digests/content.hh"
 
 #include <gtest/gtest.h>
@@ -50,7 +51,7 @@ static_assert(kName[kBehindWww - 12] == 7);
 
 Contents::Numbers content(const Message& reply, std::string_view asked = kName, unsigned labels = 2,
                           unsigned dns_class = 1) {
-    Contents contents({.origin = {3, 'c', 'o', 'm', 0}, .labels = labels});
+    Contents contents({.origin = parse_name("com").value_or(Name()), .labels = labels});
     return contents.of(message(asked, {}, 0, dns_class), reply);
 }
 

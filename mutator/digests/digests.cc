@@ -4,6 +4,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "mutator/digests/content.hh"
 #include "mutator/output/output_file.hh"
 
@@ -108,7 +109,7 @@ Digest digest_of(Bytes query, Bytes reply, Contents& contents) {
     return row;
 }
 
-WireBytes origin_of(const std::string& text) {
+Name origin_of(const std::string& text) {
     if (text.empty()) {
         return {};
     }
@@ -116,7 +117,7 @@ WireBytes origin_of(const std::string& text) {
     if (!name) {
         throw UsageError(fmt::format("--origin {} is no domain name", text));
     }
-    std::ranges::transform(*name, name->begin(), Lower{});
+    name->lower();
     return *name;
 }
 

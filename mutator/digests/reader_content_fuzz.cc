@@ -1,5 +1,6 @@
 // What a reply says, of any bytes: the same whatever its id and what follows it.
 #include "core/base/bytes.hh"
+#include "core/dns/name.hh"
 #include "mutator/digests/content.hh"
 
 #include <cstddef>
@@ -9,7 +10,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
     std::vector<std::uint8_t> message(data, data + size);
-    reprise::mutator::Contents contents({.origin = {3, 'c', 'o', 'm', 0}, .labels = 2});
+    reprise::mutator::Contents contents(
+        {.origin = reprise::parse_name("com").value_or(reprise::Name()), .labels = 2});
     const auto content = contents.of(message, message);
     if (size > 1) {
         message[1] ^= 1U;

@@ -1,7 +1,6 @@
 #include "mutator/info/info_format.hh"
 
 #include "core/base/clock.hh"
-#include "core/dns/message.hh"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -33,10 +32,6 @@ std::string grouped(std::uint64_t number) {
         text += digits[i];
     }
     return text;
-}
-
-std::string shown_name(const std::string& wire_name) {
-    return name_text({reinterpret_cast<const std::uint8_t*>(wire_name.data()), wire_name.size()});
 }
 
 } // namespace reprise::mutator

@@ -30,9 +30,6 @@ std::string grouped(std::uint64_t number);
 
 inline std::string number_text(std::uint64_t number) { return std::to_string(number); }
 
-/// A name in wire form as text.
-std::string shown_name(const std::string& wire_name);
-
 /// Counts by name, the greatest first; ties by name.
 using Named = std::vector<std::pair<std::string, std::uint64_t>>;
 

@@ -1,7 +1,9 @@
 // What a trace holds, for programs.
 
+#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/json.hh"
+#include "core/dns/name.hh"
 #include "core/dns/words.hh"
 #include "mutator/info/info_figures.hh"
 #include "mutator/info/info_format.hh"
@@ -77,7 +79,7 @@ Json names_json(const TraceFigures& f) {
     const TopKeys& names = f.names.keys();
     Json top = Json::array();
     for (const TopKeys::Entry& entry : names.top(20)) {
-        top.push_back({{"name", shown_name(entry.key)},
+        top.push_back({{"name", name_text(bytes_of(entry.key))},
                        {"queries", entry.count},
                        {"share", share(entry.count, f.all.queries)}});
     }

@@ -1,6 +1,7 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "mutator/info/trace_info.hh"
 #include "mutator/synth/query_names.hh"
 #include "mutator/test_support.hh"
@@ -39,7 +40,7 @@ TraceFigures small_trace() {
     add(30'000'000, query_bytes(5, "e"), 9);
     std::vector<std::uint8_t> edns;
     build_query(edns, {.id = 6, .type = 43, .edns = true, .dnssec_ok = true, .edns_size = 4096},
-                wire_name("f").bytes());
+                parse_name("f")->bytes());
     add(kSecond, edns);
     info.finish();
     return info.figures();

@@ -1,6 +1,8 @@
 // What a trace holds, for people.
 
+#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/dns/name.hh"
 #include "core/dns/words.hh"
 #include "mutator/info/info_figures.hh"
 #include "mutator/info/info_format.hh"
@@ -137,7 +139,7 @@ void add_names(Lines& lines, const TraceFigures& f) {
     }
     Named top;
     for (const TopKeys::Entry& entry : names.top(5)) {
-        top.emplace_back(shown_name(entry.key), entry.count);
+        top.emplace_back(name_text(bytes_of(entry.key)), entry.count);
     }
     const bool exact = names.error() == 0;
     lines.add(

@@ -2,6 +2,7 @@
 
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
+#include "core/dns/name.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/line_reader.hh"
 #include "core/trace/reassembly/options.hh"
@@ -18,8 +19,7 @@
 namespace reprise::mutator {
 namespace {
 
-constexpr size_t kMostLabel = 63;
-constexpr size_t kMostName = 253; ///< in wire form without the root label, as QueryName holds
+constexpr size_t kMostName = 253; ///< in wire form without the root label
 constexpr size_t kMostText = 1UL << 30U;
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
@@ -55,24 +55,13 @@ std::string read_names(const std::string& path) {
 
 } // namespace
 
-bool NameList::add(std::string_view name) {
-    if (name.ends_with('.')) {
-        name.remove_suffix(1);
-    }
-    if (name.empty() || name.size() >= kMostName || !std::ranges::all_of(name, is_name_byte)) {
+bool NameList::add(std::string_view text) {
+    Name name;
+    if (!std::ranges::all_of(text, is_name_byte) || name.parse(text) != NameError::kNone ||
+        name.labels().empty() || name.labels().size() > kMostName) {
         return false;
     }
-    const size_t before = bytes_.size();
-    while (!name.empty()) {
-        const size_t dot = std::min(name.find('.'), name.size());
-        if (dot == 0 || dot > kMostLabel || dot + 1 == name.size()) {
-            bytes_.resize(before);
-            return false;
-        }
-        bytes_ += static_cast<char>(dot);
-        bytes_ += name.substr(0, dot);
-        name.remove_prefix(std::min(dot + 1, name.size()));
-    }
+    bytes_.append(name.labels().begin(), name.labels().end());
     ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
     return true;
 }

@@ -17,7 +17,7 @@ class NameList {
 public:
     /// Adds a name in presentation form (no escapes), with or without its final dot. False where it
     /// is no name that fits RFC 1035's limits.
-    bool add(std::string_view name);
+    bool add(std::string_view text);
 
     [[nodiscard]] size_t size() const { return ends_.size(); }
 

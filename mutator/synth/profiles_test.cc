@@ -2,6 +2,7 @@
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/trace/test_reader.hh"
 #include "core/wire/query.hh"

@@ -1,7 +1,9 @@
 #include "mutator/synth/query_maker.hh"
 
+#include "core/base/bytes.hh"
 #include "core/base/random.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "mutator/synth/clients.hh"
 #include "mutator/synth/name_list.hh"
 #include "mutator/synth/query_names.hh"
@@ -37,7 +39,7 @@ public:
 
 private:
     bool make_name(std::uint32_t /*client*/, std::uint16_t type, Random& random,
-                   QueryName& out) override {
+                   Name& out) override {
         if (random.chance(junk_share_)) {
             names_.make_junk(type, random, out);
             return true;
@@ -57,7 +59,7 @@ public:
 
 private:
     bool make_name(std::uint32_t /*client*/, std::uint16_t type, Random& random,
-                   QueryName& out) override {
+                   Name& out) override {
         return names_.make(type, random, out);
     }
 
@@ -71,18 +73,16 @@ public:
 
 private:
     bool make_name(std::uint32_t /*client*/, std::uint16_t /*type*/, Random& /*random*/,
-                   QueryName& out) override {
+                   Name& out) override {
         out.clear();
         label_.clear();
         fmt::format_to(std::back_inserter(label_), "u{:010}", number_++);
-        out.add(label_);
-        for (const std::string& label : domain_) {
-            out.add(label);
-        }
+        out.add_label(label_);
+        out.add(domain_.labels());
         return false;
     }
 
-    std::vector<std::string> domain_;
+    Name domain_;
     std::uint64_t number_ = 0;
     std::string label_;
 };
@@ -97,9 +97,10 @@ public:
 
 private:
     bool make_name(std::uint32_t client, std::uint16_t /*type*/, Random& random,
-                   QueryName& out) override {
-        out.assign(names_.wire(asked_.empty() ? popularity_.draw(random)
-                                              : asked_[client]++ % names_.size()));
+                   Name& out) override {
+        out.clear();
+        out.add(bytes_of(names_.wire(asked_.empty() ? popularity_.draw(random)
+                                                    : asked_[client]++ % names_.size())));
         return false;
     }
 
@@ -123,6 +124,7 @@ bool QueryMaker::make(std::uint32_t client, const ClientHabit& habit, Random& ra
     shape.type = mix_[types_.draw(random)].value;
     shape.recursion_desired = random.chance(rd_share_);
     const bool junk = make_name(client, shape.type, random, name_);
+    name_.add_label({}); // the root's
     build_query(out, shape, name_.bytes());
     return junk;
 }

@@ -2,6 +2,7 @@
 // What the clients of a synthetic trace ask.
 
 #include "core/base/random.hh"
+#include "core/dns/name.hh"
 #include "mutator/synth/clients.hh"
 #include "mutator/synth/query_names.hh"
 #include "mutator/synth/synth_options.hh"
@@ -27,14 +28,13 @@ public:
               std::vector<std::uint8_t>& out);
 
 private:
-    /// Draws a name fit for the type; returns whether it is junk.
-    virtual bool make_name(std::uint32_t client, std::uint16_t type, Random& random,
-                           QueryName& out) = 0;
+    /// Draws a name fit for the type, without its root label; returns whether it is junk.
+    virtual bool make_name(std::uint32_t client, std::uint16_t type, Random& random, Name& out) = 0;
 
     Mix mix_;
     WeightedChoice types_;
     double rd_share_;
-    QueryName name_;
+    Name name_;
 };
 
 /// The maker that the plan asks for. `tlds` as from load_tlds(), where needs_tlds(). Throws

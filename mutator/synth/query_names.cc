@@ -1,12 +1,12 @@
 #include "mutator/synth/query_names.hh"
 
 #include "core/base/random.hh"
+#include "core/dns/name.hh"
 #include "core/dns/words.hh"
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -40,24 +40,12 @@ template <typename Table> std::string_view pick(const Table& table, Random& rand
 
 } // namespace
 
-void QueryName::add(std::string_view label) {
-    bytes_.at(size_ + label.size()) = 0; // throws where the name would be too long
-    bytes_[size_] = static_cast<char>(label.size());
-    std::memcpy(bytes_.data() + size_ + 1, label.data(), label.size());
-    size_ += label.size() + 1;
-}
-
-void QueryName::assign(std::string_view labels) {
-    size_ = std::min(labels.size(), bytes_.size());
-    std::memcpy(bytes_.data(), labels.data(), size_);
-}
-
-void add_reverse(Random& random, QueryName& out) {
+void add_reverse(Random& random, Name& out) {
     for (int i = 0; i < 4; ++i) {
-        out.add(std::to_string(random.below(256)));
+        out.add_label(std::to_string(random.below(256)));
     }
-    out.add("in-addr");
-    out.add("arpa");
+    out.add_label("in-addr");
+    out.add_label("arpa");
 }
 
 NameMaker::NameMaker(std::vector<std::string> tlds)
@@ -68,23 +56,23 @@ NameMaker::NameMaker(std::vector<std::string> tlds)
     });
 }
 
-void NameMaker::add_tld(Random& random, QueryName& out) {
-    out.add(tlds_[popularity_.draw(random)]);
+void NameMaker::add_tld(Random& random, Name& out) {
+    out.add_label(tlds_[popularity_.draw(random)]);
 }
 
-void NameMaker::add_host(Random& random, QueryName& out) {
+void NameMaker::add_host(Random& random, Name& out) {
     if (random.chance(0.6)) {
-        out.add(pick(kHosts, random));
+        out.add_label(pick(kHosts, random));
     }
     scratch_.clear();
     for (std::uint64_t i = random.between(2, 4); i > 0; --i) {
         scratch_ += pick(kSyllables, random);
     }
-    out.add(scratch_);
+    out.add_label(scratch_);
     add_tld(random, out);
 }
 
-void NameMaker::make(std::uint16_t type, Random& random, QueryName& out) {
+void NameMaker::make(std::uint16_t type, Random& random, Name& out) {
     out.clear();
     switch (type) {
     case kTypeNs:
@@ -101,38 +89,38 @@ void NameMaker::make(std::uint16_t type, Random& random, QueryName& out) {
         add_reverse(random, out);
         break;
     case kTypeSrv:
-        out.add("_ldap");
-        out.add("_tcp");
+        out.add_label("_ldap");
+        out.add_label("_tcp");
         [[fallthrough]];
     default:
         add_host(random, out);
     }
 }
 
-void NameMaker::add_probe(Random& random, QueryName& out) {
+void NameMaker::add_probe(Random& random, Name& out) {
     do {
         scratch_.resize(random.between(7, 15));
         for (char& c : scratch_) {
             c = static_cast<char>('a' + random.below(26));
         }
     } while (known_.contains(scratch_));
-    out.add(scratch_);
+    out.add_label(scratch_);
 }
 
-void NameMaker::make_junk(std::uint16_t type, Random& random, QueryName& out) {
+void NameMaker::make_junk(std::uint16_t type, Random& random, Name& out) {
     out.clear();
     if (leaked_.empty() || random.chance(kProbeShare)) {
         add_probe(random, out);
         return;
     }
     if (type == kTypePtr) {
-        out.add("lb");
-        out.add("_dns-sd");
-        out.add("_udp");
+        out.add_label("lb");
+        out.add_label("_dns-sd");
+        out.add_label("_udp");
     } else if (random.chance(0.7)) {
-        out.add(pick(kMachines, random));
+        out.add_label(pick(kMachines, random));
     }
-    out.add(pick(leaked_, random));
+    out.add_label(pick(leaked_, random));
 }
 
 } // namespace reprise::mutator

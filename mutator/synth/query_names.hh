@@ -2,8 +2,8 @@
 // Names that a root server is asked for.
 
 #include "core/base/random.hh"
+#include "core/dns/name.hh"
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,26 +12,10 @@
 
 namespace reprise::mutator {
 
-/// A DNS name under construction, in wire form without the root label. Labels and sum must fit RFC
-/// 1035's limits.
-class QueryName {
-public:
-    void clear() { size_ = 0; }
-
-    void add(std::string_view label);
-
-    /// A whole name, in wire form without the root label, at most 254 bytes.
-    void assign(std::string_view labels);
-
-    [[nodiscard]] std::string_view bytes() const { return {bytes_.data(), size_}; }
-
-private:
-    std::array<char, 254> bytes_{};
-    size_t size_ = 0;
-};
+// Makers leave the root label away.
 
 /// A name below in-addr.arpa.
-void add_reverse(Random& random, QueryName& out);
+void add_reverse(Random& random, Name& out);
 
 /// Draws query names: below existing top-level domains (weighted by rank) or below ones that do not
 /// exist.
@@ -41,16 +25,16 @@ public:
 
     /// A name fit for the type: the root or a TLD for NS, DS, DNSKEY and SOA, in-addr.arpa for PTR,
     /// else a host's.
-    void make(std::uint16_t type, Random& random, QueryName& out);
+    void make(std::uint16_t type, Random& random, Name& out);
 
     /// A name whose TLD does not exist: a random label as Chromium's probes (7 to 15 letters), or a
     /// leaked local name.
-    void make_junk(std::uint16_t type, Random& random, QueryName& out);
+    void make_junk(std::uint16_t type, Random& random, Name& out);
 
 private:
-    void add_tld(Random& random, QueryName& out);
-    void add_host(Random& random, QueryName& out);
-    void add_probe(Random& random, QueryName& out);
+    void add_tld(Random& random, Name& out);
+    void add_host(Random& random, Name& out);
+    void add_probe(Random& random, Name& out);
 
     std::vector<std::string> tlds_;
     WeightedChoice popularity_;

@@ -2,6 +2,7 @@
 
 #include "core/base/ascii.hh"
 #include "core/base/random.hh"
+#include "core/dns/name.hh"
 #include "core/dns/words.hh"
 #include "mutator/synth/query_names.hh"
 #include "mutator/synth/synth_options.hh"
@@ -190,7 +191,7 @@ RootNames::RootNames(std::vector<std::string> tlds, const Mix& types, double jun
       tail_choice_(zipf_weights(tlds_.size(), 0.5)), junk_labels_(kJunkLabels),
       host_labels_(kHostLabels), odds_(odds_for(types, junk_share)) {}
 
-bool RootNames::make(std::uint16_t type, Random& random, QueryName& out) {
+bool RootNames::make(std::uint16_t type, Random& random, Name& out) {
     out.clear();
     const bool junk = random.chance(with_odds(junk_of(type), odds_));
     if (junk) {
@@ -204,44 +205,43 @@ bool RootNames::make(std::uint16_t type, Random& random, QueryName& out) {
 bool RootNames::exists(std::string_view tld) const { return known_.contains(lower_case(tld)); }
 
 void RootNames::add_random(Random& random, std::uint64_t low, std::uint64_t high,
-                           std::string_view from, QueryName& out) {
+                           std::string_view from, Name& out) {
     do {
         scratch_.resize(random.between(low, high));
         for (char& c : scratch_) {
             c = from[random.below(from.size())];
         }
     } while (exists(scratch_));
-    out.add(scratch_);
+    out.add_label(scratch_);
 }
 
-void RootNames::add_syllables(Random& random, std::uint64_t low, std::uint64_t high,
-                              QueryName& out) {
+void RootNames::add_syllables(Random& random, std::uint64_t low, std::uint64_t high, Name& out) {
     scratch_.clear();
     for (std::uint64_t i = random.between(low, high); i > 0; --i) {
         scratch_ += one_of(kRootSyllables, random);
     }
-    out.add(scratch_);
+    out.add_label(scratch_);
 }
 
-void RootNames::add_leaked_tld(Random& random, QueryName& out) {
+void RootNames::add_leaked_tld(Random& random, Name& out) {
     if (random.chance(kGarbageTld)) {
         add_random(random, 2, 10, kAlphanumeric, out);
     } else {
-        out.add(leaked_[leaked_choice_.draw(random)]);
+        out.add_label(leaked_[leaked_choice_.draw(random)]);
     }
 }
 
-void RootNames::add_tld(Random& random, QueryName& out) {
+void RootNames::add_tld(Random& random, Name& out) {
     if (random.chance(kTailShare)) {
-        out.add(tlds_[tail_choice_.draw(random)]);
+        out.add_label(tlds_[tail_choice_.draw(random)]);
     } else {
         const std::string_view tld = popular_[popular_choice_.draw(random)];
-        out.add(exists(tld) ? tld : std::string_view(tlds_.front()));
+        out.add_label(exists(tld) ? tld : std::string_view(tlds_.front()));
     }
 }
 
 /// A computer inside somebody's network.
-void RootNames::add_machine(Random& random, QueryName& out) {
+void RootNames::add_machine(Random& random, Name& out) {
     const double draw = random.unit();
     if (draw < 0.45) {
         add_random(random, 7, 15, kLetters, out);
@@ -255,14 +255,14 @@ void RootNames::add_machine(Random& random, QueryName& out) {
 }
 
 // What Windows domains and multicast DNS let out.
-void RootNames::make_service(std::uint16_t type, Random& random, QueryName& out) {
+void RootNames::make_service(std::uint16_t type, Random& random, Name& out) {
     if (type == kTypePtr) {
-        out.add(random.chance(0.7) ? "lb" : "dr");
-        out.add("_dns-sd");
-        out.add("_udp");
+        out.add_label(random.chance(0.7) ? "lb" : "dr");
+        out.add_label("_dns-sd");
+        out.add_label("_udp");
     } else {
-        out.add("_ldap");
-        out.add("_tcp");
+        out.add_label("_ldap");
+        out.add_label("_tcp");
         for (std::uint64_t i = random.between(1, 4); i > 0; --i) {
             add_syllables(random, 3, 6, out);
         }
@@ -271,7 +271,7 @@ void RootNames::make_service(std::uint16_t type, Random& random, QueryName& out)
 }
 
 // A name that somebody's network should have kept, or an address taken for a name.
-void RootNames::make_leaked(std::uint64_t labels, Random& random, QueryName& out) {
+void RootNames::make_leaked(std::uint64_t labels, Random& random, Name& out) {
     if (labels == 4 && random.chance(kQuad)) {
         for (int i = 0; i < 4; ++i) {
             add_random(random, 2, 3, kDigits, out);
@@ -279,7 +279,7 @@ void RootNames::make_leaked(std::uint64_t labels, Random& random, QueryName& out
         return;
     }
     if (labels > 2 && random.chance(0.4)) {
-        out.add("www");
+        out.add_label("www");
     } else {
         add_machine(random, out);
     }
@@ -289,7 +289,7 @@ void RootNames::make_leaked(std::uint64_t labels, Random& random, QueryName& out
     add_leaked_tld(random, out);
 }
 
-void RootNames::make_junk(std::uint16_t type, Random& random, QueryName& out) {
+void RootNames::make_junk(std::uint16_t type, Random& random, Name& out) {
     if (type == kTypeSrv || type == kTypePtr) {
         make_service(type, random, out);
         return;
@@ -304,20 +304,20 @@ void RootNames::make_junk(std::uint16_t type, Random& random, QueryName& out) {
     }
 }
 
-void RootNames::add_zone(Random& random, QueryName& out) {
+void RootNames::add_zone(Random& random, Name& out) {
     add_syllables(random, 2, 6, out);
     add_tld(random, out);
 }
 
-void RootNames::add_host(Random& random, QueryName& out) {
+void RootNames::add_host(Random& random, Name& out) {
     const std::uint64_t middle = host_labels_.draw(random);
     const double draw = random.unit();
     if (draw < kNsHost) {
-        out.add(one_of(kNs, random));
+        out.add_label(one_of(kNs, random));
     } else if (draw < kNsHost + kProbeHost) {
         add_random(random, 13, 13, kAlphanumeric, out);
     } else if (draw < 0.67) {
-        out.add(one_of(kShort, random));
+        out.add_label(one_of(kShort, random));
     } else if (draw < 0.77) {
         add_random(random, 1, 2, kLetters, out);
     } else {
@@ -329,7 +329,7 @@ void RootNames::add_host(Random& random, QueryName& out) {
     add_zone(random, out);
 }
 
-void RootNames::make_existing(std::uint16_t type, Random& random, QueryName& out) {
+void RootNames::make_existing(std::uint16_t type, Random& random, Name& out) {
     if (type == kTypePtr) {
         add_reverse(random, out);
     } else if (random.chance(top_share(type))) {

@@ -7,6 +7,7 @@
 // top-level domains leak, which existing ones are asked for.
 
 #include "core/base/random.hh"
+#include "core/dns/name.hh"
 #include "mutator/synth/query_names.hh"
 #include "mutator/synth/synth_options.hh"
 
@@ -26,22 +27,22 @@ public:
     RootNames(std::vector<std::string> tlds, const Mix& types, double junk_share);
 
     /// Draws a name for the type; returns whether it is junk.
-    bool make(std::uint16_t type, Random& random, QueryName& out);
+    bool make(std::uint16_t type, Random& random, Name& out);
 
 private:
     [[nodiscard]] bool exists(std::string_view tld) const;
-    void make_service(std::uint16_t type, Random& random, QueryName& out);
-    void make_leaked(std::uint64_t labels, Random& random, QueryName& out);
-    void make_junk(std::uint16_t type, Random& random, QueryName& out);
-    void make_existing(std::uint16_t type, Random& random, QueryName& out);
-    void add_zone(Random& random, QueryName& out);
-    void add_host(Random& random, QueryName& out);
-    void add_machine(Random& random, QueryName& out);
-    void add_leaked_tld(Random& random, QueryName& out);
-    void add_tld(Random& random, QueryName& out);
+    void make_service(std::uint16_t type, Random& random, Name& out);
+    void make_leaked(std::uint64_t labels, Random& random, Name& out);
+    void make_junk(std::uint16_t type, Random& random, Name& out);
+    void make_existing(std::uint16_t type, Random& random, Name& out);
+    void add_zone(Random& random, Name& out);
+    void add_host(Random& random, Name& out);
+    void add_machine(Random& random, Name& out);
+    void add_leaked_tld(Random& random, Name& out);
+    void add_tld(Random& random, Name& out);
     void add_random(Random& random, std::uint64_t low, std::uint64_t high, std::string_view from,
-                    QueryName& out);
-    void add_syllables(Random& random, std::uint64_t low, std::uint64_t high, QueryName& out);
+                    Name& out);
+    void add_syllables(Random& random, std::uint64_t low, std::uint64_t high, Name& out);
 
     std::vector<std::string> tlds_;
     std::unordered_set<std::string> known_;

@@ -1,4 +1,6 @@
+#include "core/base/bytes.hh"
 #include "core/base/random.hh"
+#include "core/dns/name.hh"
 #include "core/dns/words.hh"
 #include "mutator/synth/query_names.hh"
 #include "mutator/synth/root_names.hh"
@@ -6,9 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cstddef>
 #include <string>
-#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -17,14 +17,13 @@ namespace {
 
 const std::vector<std::string> kTlds{"com", "net", "org", "arpa", "de", "home"};
 
-std::string_view last_label(std::string_view wire) {
-    std::string_view label;
-    while (!wire.empty()) {
-        const auto size = static_cast<size_t>(static_cast<unsigned char>(wire.front()));
-        label = wire.substr(1, size);
-        wire.remove_prefix(size + 1);
+std::string last_label(Bytes wire) {
+    Cursor in(wire);
+    Bytes label;
+    while (in.left() > 0) {
+        label = in.take(in.u8());
     }
-    return label;
+    return {label.begin(), label.end()};
 }
 
 // Junk never exists, the rest always does; "home" is delegated here, so it does not leak.
@@ -34,11 +33,11 @@ TEST(RootNames, JunkIsWhatDoesNotExist) {
     const std::unordered_set<std::string> known(kTlds.begin(), kTlds.end());
     RootNames names(kTlds, types, 0.5);
     Random random(1);
-    QueryName name;
+    Name name;
     for (const auto& item : types) {
         for (int i = 0; i < 3000; ++i) {
             const bool junk = names.make(item.value, random, name);
-            const std::string tld(last_label(name.bytes()));
+            const std::string tld = last_label(name.bytes());
             ASSERT_EQ(junk, !tld.empty() && !known.contains(tld)) << tld;
             ASSERT_LE(name.bytes().size(), 254U);
         }
@@ -50,7 +49,7 @@ TEST(RootNames, TheShareOfJunkIsWhatWasAsked) {
     for (const double share : {0.0, 0.1, 0.63, 0.95, 1.0}) {
         RootNames names(kTlds, types, share);
         Random random(2);
-        QueryName name;
+        Name name;
         double junk = 0;
         for (const auto& item : types) {
             const int draws = static_cast<int>(item.weight) * 1000;
@@ -65,7 +64,7 @@ TEST(RootNames, TheShareOfJunkIsWhatWasAsked) {
 TEST(RootNames, OneTopLevelDomainIsEnough) {
     RootNames names({"example"}, {{kTypeA, 1}}, 0.5);
     Random random(3);
-    QueryName name;
+    Name name;
     for (int i = 0; i < 1000; ++i) {
         if (!names.make(kTypeA, random, name)) {
             ASSERT_EQ(last_label(name.bytes()), "example");

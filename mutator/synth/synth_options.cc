@@ -4,6 +4,7 @@
 #include "core/base/error.hh"
 #include "core/base/numbers.hh"
 #include "core/base/prefix.hh"
+#include "core/dns/name.hh"
 #include "core/dns/words.hh"
 #include "core/wire/query.hh"
 
@@ -116,22 +117,15 @@ void check_room(const Prefix& prefix, std::uint64_t clients, std::string_view op
 
 constexpr size_t kLongestDomain = 238; ///< leaves room for the unique label
 
-/// The labels of a domain name below which unique names are made.
-std::vector<std::string> domain_labels(std::string_view text) {
-    std::vector<std::string> labels;
-    std::string_view rest = text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
-    while (!rest.empty()) {
-        const size_t dot = std::min(rest.find('.'), rest.size());
-        labels.emplace_back(rest.substr(0, dot));
-        if (dot == 0 || dot > 63 || text.size() > kLongestDomain || dot + 1 == rest.size()) {
-            throw UsageError(
-                fmt::format("--unique-below {} is not a domain name of at most {} bytes; "
-                            "give one, like example.com",
-                            text, kLongestDomain));
-        }
-        rest.remove_prefix(std::min(dot + 1, rest.size()));
+/// The domain below which unique names are made; empty where there are none.
+Name read_domain(std::string_view text) {
+    Name domain;
+    if (!text.empty() && (domain.parse(text) != NameError::kNone || text.size() > kLongestDomain)) {
+        throw UsageError(fmt::format("--unique-below {} is not a domain name of at most {} bytes; "
+                                     "give one, like example.com",
+                                     text, kLongestDomain));
     }
-    return labels;
+    return domain;
 }
 
 NameKind name_kind(const SynthOptions& options) {
@@ -182,7 +176,7 @@ SynthPlan check_options(const SynthOptions& options) {
                            ? std::numeric_limits<double>::infinity()
                            : options.duration_s.value_or(options.profile_duration_s) * 1e9;
     plan.names = name_kind(options);
-    plan.unique_below = domain_labels(options.unique_below);
+    plan.unique_below = read_domain(options.unique_below);
     plan.edns_sizes = parse_number_mix(options.edns_sizes, "--edns-sizes");
     plan.types = parse_type_mix(options.types, "--types");
     plan.server4 = parse_server(options.server, 4, "--server");

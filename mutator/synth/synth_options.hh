@@ -4,6 +4,7 @@
 #include "core/base/address.hh"
 #include "core/base/prefix.hh"
 #include "core/base/random.hh"
+#include "core/dns/name.hh"
 
 #include <cstdint>
 #include <optional>
@@ -76,7 +77,7 @@ struct SynthPlan {
     std::uint64_t most_queries = 0; ///< UINT64_MAX = no limit
     double duration_ns = 0;         ///< infinity = no limit
     NameKind names = NameKind::kSimple;
-    std::vector<std::string> unique_below; ///< labels
+    Name unique_below;
     Mix edns_sizes;
     Mix types;
     Endpoint server4;

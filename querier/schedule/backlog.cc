@@ -51,10 +51,7 @@ void Schedule::pop() {
     }
 }
 
-Bytes Backlog::bytes(std::uint32_t block) const {
-    const std::string& records = blocks_[block].records;
-    return {reinterpret_cast<const std::uint8_t*>(records.data()), records.size()};
-}
+Bytes Backlog::bytes(std::uint32_t block) const { return bytes_of(blocks_[block].records); }
 
 void Backlog::begin(std::string records) {
     if (free_.empty()) {

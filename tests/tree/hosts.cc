@@ -26,10 +26,6 @@
 namespace reprise::tests {
 namespace {
 
-Bytes bytes_of(const std::string& text) {
-    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
-
 class SimulatedLink final : public tree::Link {
 public:
     SimulatedLink(const Machine& machine, const Clock& clock, std::shared_ptr<Mailbox> mailbox,

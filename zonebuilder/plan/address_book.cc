@@ -7,7 +7,7 @@
 #include "zonebuilder/plan/address_book.hh"
 
 #include "core/base/address.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <algorithm>
@@ -41,10 +41,10 @@ void append(std::vector<IpAddress>& to, const std::vector<IpAddress>& from) {
 struct AddressBook::Search {
     std::vector<IpAddress> own;
     std::vector<IpAddress> glue;
-    std::set<Name> met;
-    std::vector<Name> ahead; ///< names still to look at
+    std::set<NameKey> met;
+    std::vector<NameKey> ahead; ///< names still to look at
 
-    void follow(const Name& name) {
+    void follow(const NameKey& name) {
         if (met.size() < kMostNames && met.insert(name).second) {
             ahead.push_back(name);
         }
@@ -53,7 +53,7 @@ struct AddressBook::Search {
     void take(const Host& host) {
         append(own, host.own);
         append(glue, host.glue);
-        for (const Name& alias : host.aliases) {
+        for (const NameKey& alias : host.aliases) {
             follow(alias);
         }
     }
@@ -89,7 +89,7 @@ const AddressBook::Host* AddressBook::find(std::string_view key) const {
 
 /// Wildcards right below, and DNAMEs at, the names above this one. `known`: where the name has data
 /// of its own in any case, wildcards do not stand for it.
-void AddressBook::look_above(const Name& name, bool known, Search& search) const {
+void AddressBook::look_above(const NameKey& name, bool known, Search& search) const {
     for (const std::string_view key :
          name.enclosing() | std::views::reverse | std::views::drop(1)) {
         if (const Host* const wild = known ? nullptr : find(wildcard_key(key))) {
@@ -97,7 +97,7 @@ void AddressBook::look_above(const Name& name, bool known, Search& search) const
             known = wild->everywhere;
         }
         if (const Host* const host = find(key)) {
-            for (const Name& target : host->subtrees) {
+            for (const NameKey& target : host->subtrees) {
                 if (const auto moved = name.moved(key, target)) {
                     search.follow(*moved);
                 }
@@ -106,7 +106,7 @@ void AddressBook::look_above(const Name& name, bool known, Search& search) const
     }
 }
 
-void AddressBook::look_at(const Name& name, Search& search) const {
+void AddressBook::look_at(const NameKey& name, Search& search) const {
     const Host* const exact = find(name.key());
     if (exact != nullptr) {
         search.take(*exact);
@@ -114,25 +114,25 @@ void AddressBook::look_at(const Name& name, Search& search) const {
     look_above(name, exact != nullptr && exact->everywhere, search);
 }
 
-AddressBook::Search AddressBook::look_for(const Name& host) const {
+AddressBook::Search AddressBook::look_for(const NameKey& host) const {
     Search search;
     search.follow(host);
     while (!search.ahead.empty()) {
-        const Name name = std::move(search.ahead.back());
+        const NameKey name = std::move(search.ahead.back());
         search.ahead.pop_back();
         look_at(name, search);
     }
     return search;
 }
 
-std::vector<IpAddress> AddressBook::real(const Name& host) const {
+std::vector<IpAddress> AddressBook::real(const NameKey& host) const {
     Search found = look_for(host);
     std::vector<IpAddress>& addresses = found.own.empty() ? found.glue : found.own;
     sort_unique(addresses);
     return std::move(addresses);
 }
 
-std::vector<IpAddress> AddressBook::any(const Name& host) const {
+std::vector<IpAddress> AddressBook::any(const NameKey& host) const {
     Search found = look_for(host);
     append(found.own, found.glue);
     sort_unique(found.own);

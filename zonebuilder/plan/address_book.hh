@@ -1,6 +1,6 @@
 #pragma once
 #include "core/base/address.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <functional>
@@ -19,27 +19,27 @@ public:
     explicit AddressBook(const std::vector<Zone>& zones);
 
     /// Where the host really is: what zones that own the name say; where none does, what glue says.
-    [[nodiscard]] std::vector<IpAddress> real(const Name& host) const;
+    [[nodiscard]] std::vector<IpAddress> real(const NameKey& host) const;
 
     /// Everywhere a resolver may look for it: own data and all glue, however stale.
-    [[nodiscard]] std::vector<IpAddress> any(const Name& host) const;
+    [[nodiscard]] std::vector<IpAddress> any(const NameKey& host) const;
 
 private:
     /// What is known of a name.
     struct Host {
         std::vector<IpAddress> own;
         std::vector<IpAddress> glue;
-        std::vector<Name> aliases;
-        std::vector<Name> subtrees; ///< targets of DNAMEs
-        bool everywhere = false;    ///< has own addresses in every content of its zone
+        std::vector<NameKey> aliases;
+        std::vector<NameKey> subtrees; ///< targets of DNAMEs
+        bool everywhere = false;       ///< has own addresses in every content of its zone
     };
 
     struct Search;
 
     [[nodiscard]] const Host* find(std::string_view key) const;
-    void look_at(const Name& name, Search& search) const;
-    void look_above(const Name& name, bool known, Search& search) const;
-    [[nodiscard]] Search look_for(const Name& host) const;
+    void look_at(const NameKey& name, Search& search) const;
+    void look_above(const NameKey& name, bool known, Search& search) const;
+    [[nodiscard]] Search look_for(const NameKey& host) const;
 
     /// Keys are looked up without a copy.
     struct Hash : std::hash<std::string_view> {

@@ -40,7 +40,7 @@
 #include "core/base/address.hh"
 #include "zonebuilder/plan/lame.hh"
 #include "zonebuilder/plan/serving.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_tree.hh"
 
@@ -71,7 +71,7 @@ public:
     }
 
     /// (c)
-    void lame_delegation(GroupIndex group, const Name& delegated) {
+    void lame_delegation(GroupIndex group, const NameKey& delegated) {
         const std::vector<ZoneRange> enclosing = tree_.enclosing(delegated);
         if (serves_one_of(group, enclosing)) {
             return;

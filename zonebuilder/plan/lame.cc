@@ -12,7 +12,7 @@
 #include "core/base/address.hh"
 #include "zonebuilder/plan/address_book.hh"
 #include "zonebuilder/plan/serving.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_tree.hh"
 
@@ -31,9 +31,9 @@ public:
            const std::unordered_map<IpAddress, GroupIndex>& group_of)
         : tree_(tree), book_(book), groups_(groups), group_of_(group_of) {}
 
-    void look_at(const Name& zone, const Name& parent, const std::vector<Name>& servers) {
+    void look_at(const NameKey& zone, const NameKey& parent, const std::vector<NameKey>& servers) {
         const ZoneRange contents = tree_.at(zone.key());
-        for (const Name& server : servers) {
+        for (const NameKey& server : servers) {
             for (const IpAddress& address : book_.any(server)) {
                 if (is_lame(contents, address)) {
                     found_.push_back({zone, parent, server, address, !contents.empty()});

@@ -4,7 +4,7 @@
 #include "core/base/address.hh"
 #include "zonebuilder/plan/address_book.hh"
 #include "zonebuilder/plan/serving.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_tree.hh"
 
@@ -17,9 +17,9 @@ namespace reprise::zonebuilder {
 
 /// One address that a resolver asks about `zone` although it does not serve that.
 struct Lame {
-    Name zone;
-    Name parent; ///< the zone with the NS record: the parent, or the zone itself
-    Name server;
+    NameKey zone;
+    NameKey parent; ///< the zone with the NS record: the parent, or the zone itself
+    NameKey server;
     IpAddress address;
     bool built = true; ///< the zone is among those here, at other addresses
 

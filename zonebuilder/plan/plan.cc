@@ -18,7 +18,7 @@
 #include "zonebuilder/plan/routable.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/plan/slots.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_folder.hh"
 #include "zonebuilder/zone/zone_tree.hh"
@@ -72,7 +72,7 @@ private:
     std::map<std::string, double> seconds_;
 };
 
-RootServer root_server(const Name& name, const Zone& root, const AddressBook& book,
+RootServer root_server(const NameKey& name, const Zone& root, const AddressBook& book,
                        const std::unordered_map<IpAddress, GroupIndex>& mapped) {
     RootServer server{.name = name, .ttl = root.ns_ttl, .addresses = book.real(name)};
     std::erase_if(server.addresses,
@@ -96,10 +96,10 @@ std::vector<IpAddress> addresses_serving(const std::vector<Group>& groups, ZoneR
 std::vector<RootServer> root_servers(const std::vector<Zone>& zones, ZoneRange roots,
                                      const AddressBook& book, const std::vector<Group>& groups,
                                      const std::unordered_map<IpAddress, GroupIndex>& mapped) {
-    std::map<Name, RootServer> servers;
+    std::map<NameKey, RootServer> servers;
     bool reachable = false;
     for (ZoneIndex root = roots.first; root < roots.end; ++root) {
-        for (const Name& name : zones[root].servers) {
+        for (const NameKey& name : zones[root].servers) {
             const auto& server =
                 servers.try_emplace(name, root_server(name, zones[root], book, mapped))
                     .first->second;
@@ -118,7 +118,7 @@ std::vector<RootServer> root_servers(const std::vector<Zone>& zones, ZoneRange r
 }
 
 /// Of the DS records that a zone has for another.
-std::span<const KeyId> ds_of(const Zone& parent, const Name& child) {
+std::span<const KeyId> ds_of(const Zone& parent, const NameKey& child) {
     const auto found = std::ranges::lower_bound(parent.delegations, child, {}, &Delegation::name);
     const bool is = found != parent.delegations.end() && found->name == child;
     return is ? std::span<const KeyId>(found->ds) : std::span<const KeyId>{};
@@ -150,7 +150,7 @@ std::vector<Trusted> trusted_zones(const std::vector<Zone>& zones, const ZoneTre
     std::vector<bool> trusted(zones.size());
     std::vector<Trusted> list;
     for (ZoneIndex i = 0; i < zones.size(); ++i) {
-        const Name& name = zones[i].name;
+        const NameKey& name = zones[i].name;
         const std::vector<ZoneRange> above = tree.enclosing(name);
         const ZoneRange parents = name.is_root() ? ZoneRange{} : above[above.size() - 2];
         trusted[i] = name.is_root() && !zones[i].anchors.empty();
@@ -193,7 +193,7 @@ void plan_groups(Plan& plan, const std::vector<Zone>& zones, const AddressBook& 
 /// Internet's are only in the map, for resolvers with hints of their own.
 void plan_root(Plan& plan, const std::vector<Zone>& zones, const ZoneTree& tree,
                const AddressBook& book, Engine engine) {
-    const ZoneRange roots = tree.at(Name{}.key());
+    const ZoneRange roots = tree.at(NameKey{}.key());
     if (roots.empty()) {
         return;
     }
@@ -208,7 +208,7 @@ void plan_root(Plan& plan, const std::vector<Zone>& zones, const ZoneTree& tree,
 std::vector<Lame> with_asked(std::vector<Lame> lame, const std::vector<AskedInVain>& asked) {
     for (const AskedInVain& one : asked) {
         for (const IpAddress& address : one.addresses) {
-            lame.push_back({one.name, one.name, Name{}, address, true});
+            lame.push_back({one.name, one.name, NameKey{}, address, true});
         }
     }
     return lame;

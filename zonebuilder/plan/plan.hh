@@ -32,7 +32,7 @@ struct PlanSettings {
 
 /// The real addresses of one root server.
 struct RootServer {
-    Name name;
+    NameKey name;
     std::uint32_t ttl = 0;
     std::vector<IpAddress> addresses;
 };

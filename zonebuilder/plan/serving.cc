@@ -14,7 +14,7 @@
 #include "core/base/address.hh"
 #include "zonebuilder/plan/address_book.hh"
 #include "zonebuilder/plan/routable.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/root_servers.hh"
 #include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_tree.hh"
@@ -33,7 +33,7 @@
 namespace reprise::zonebuilder {
 namespace {
 
-using Names = std::vector<Name>;
+using Names = std::vector<NameKey>;
 
 /// For each zone that some other zone here delegates: to whom.
 using Delegated = std::unordered_map<std::string_view, Names>;
@@ -64,7 +64,7 @@ bool only_content(const std::vector<Zone>& zones, std::size_t i) {
 /// The addresses of name servers.
 std::vector<IpAddress> derived(const Names& servers, const AddressBook& book) {
     std::vector<IpAddress> addresses;
-    for (const Name& server : servers) {
+    for (const NameKey& server : servers) {
         const std::vector<IpAddress> more = book.real(server);
         addresses.insert(addresses.end(), more.begin(), more.end());
     }
@@ -203,7 +203,7 @@ std::vector<Group> make_groups(const Serving& serving) {
 
 std::size_t add_root_addresses(std::vector<Group>& groups, const ZoneTree& tree,
                                const std::vector<Reserved>& reserved) {
-    const auto root = smallest_root_group(groups, tree.at(Name{}.key()));
+    const auto root = smallest_root_group(groups, tree.at(NameKey{}.key()));
     if (root == groups.end()) {
         return 0;
     }

@@ -19,7 +19,7 @@
 #include "zonebuilder/reconstruct/proofs.hh"
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/reconstruct/strings.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <algorithm>
@@ -212,9 +212,9 @@ private:
 
     /// A name for a server whose name was not recorded: in the zone, or next to it if a DNAME
     /// leaves no room there.
-    Name own_server(const Draft& zone) {
+    NameKey own_server(const Draft& zone) {
         if (zone.name == NameTable::kRoot) {
-            const Name name = Name::parse("a.root-servers.net.").value_or(Name{});
+            const NameKey name = NameKey::parse("a.root-servers.net.").value_or(NameKey{});
             names_.add(name);
             return name;
         }
@@ -227,8 +227,8 @@ private:
             label += names_.key(zone.name).substr(names_.key(above).size() + 1);
             label.resize(std::min(label.size(), kLongest));
         }
-        const Name name =
-            Name::of_key(std::string(names_.key(above)) + static_cast<char>(label.size()) + label);
+        const NameKey name = NameKey::of_key(std::string(names_.key(above)) +
+                                             static_cast<char>(label.size()) + label);
         names_.add(name);
         return name;
     }
@@ -252,7 +252,7 @@ private:
             servers = &maker_.made(i).front(); // add_servers() has just put them there
         }
         const auto targets = servers_in(seen_.contents()[servers->content], names_);
-        const Name first = targets.empty() ? Name{} : names_.name(targets.front());
+        const NameKey first = targets.empty() ? NameKey{} : names_.name(targets.front());
         maker_.make(i, zone.name, type::kSoa, maker_.content({soa_of(first)}), kTtl, "no_soa");
     }
 

@@ -10,7 +10,7 @@
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/reconstruct/strings.hh"
 #include "zonebuilder/reconstruct/zone_text.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <algorithm>
@@ -192,7 +192,7 @@ private:
             addresses.push_back(seen_.address(server));
         }
         std::ranges::sort(addresses);
-        const Name server = Name::parse("reprise-ns.invalid.").value_or(Name{});
+        const NameKey server = NameKey::parse("reprise-ns.invalid.").value_or(NameKey{});
         maker_.make(i, name, type::kNs, maker_.content({wire_of(server)}), kTtl, why);
         maker_.make(i, name, type::kSoa, maker_.content({soa_of(server)}), kTtl, why);
         if (name == NameTable::kRoot) { // which the server's name lies in
@@ -239,7 +239,7 @@ private:
             done_.refused.push_back({.name = one.first, .servers = std::move(servers)});
         }
         if (!only.empty()) {
-            const Name name = Name::parse("reprise-refuses.invalid.").value_or(Name{});
+            const NameKey name = NameKey::parse("reprise-refuses.invalid.").value_or(NameKey{});
             add_private_zone(names_.add(name), only, "refuses_everything");
         }
     }

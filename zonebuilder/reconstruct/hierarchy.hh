@@ -67,7 +67,8 @@ public:
 
     [[nodiscard]] const std::vector<Distrust>& distrusted() const { return distrusted_; }
 
-    /// Name servers of zones and addresses of name servers beyond what a zone or server may have.
+    /// NameKey servers of zones and addresses of name servers beyond what a zone or server may
+    /// have.
     [[nodiscard]] std::uint64_t over_limit() const { return over_limit_; }
 
 private:

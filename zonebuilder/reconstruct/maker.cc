@@ -1,12 +1,12 @@
 #include "zonebuilder/reconstruct/maker.hh"
 
 #include "core/base/bytes.hh"
-#include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "zonebuilder/reconstruct/draft.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/reconstruct/strings.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 
 #include <algorithm>
 #include <array>
@@ -19,14 +19,14 @@
 
 namespace reprise::zonebuilder {
 
-std::string wire_of(const Name& name) {
-    const auto wire = parse_name(name.text());
-    return wire ? std::string(wire->begin(), wire->end()) : std::string(1, '\0');
+std::string wire_of(const NameKey& name) {
+    const Name wire = parse_name(name.text()).value_or(Name());
+    return {wire.bytes().begin(), wire.bytes().end()};
 }
 
-std::string soa_of(const Name& server) {
+std::string soa_of(const NameKey& server) {
     constexpr std::array<std::uint32_t, 5> kSerialAndTimes{1, 3600, 900, 1'209'600, 300};
-    std::string data = wire_of(server) + wire_of(Name{});
+    std::string data = wire_of(server) + wire_of(NameKey{});
     for (const std::uint32_t value : kSerialAndTimes) {
         std::array<std::uint8_t, 4> bytes{};
         store32(bytes.data(), value);

@@ -5,7 +5,7 @@
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/reconstruct/strings.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -24,10 +24,10 @@ inline constexpr std::uint32_t kTtl = 3600; ///< of what is made up
 inline constexpr std::string_view kNobody{"\xC0\x00\x02\x01", 4};
 
 /// In wire form, as data of records has it.
-std::string wire_of(const Name& name);
+std::string wire_of(const NameKey& name);
 
 /// Data of a SOA record for a zone with this first server.
-std::string soa_of(const Name& server);
+std::string soa_of(const NameKey& server);
 
 /// Adds records to drafts, each with the reason why. What was made is in its zone after flush().
 class Maker {

@@ -10,7 +10,7 @@
 #include "core/base/flat_ids.hh"
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/reconstruct/strings.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <algorithm>
@@ -120,7 +120,7 @@ std::size_t Observations::follow_dname(Context& context, Rank rank) {
     observe(context, *dname, rank);
     const bool made = find(answer, context.name, type::kCname) != nullptr;
     if (const auto target = name_in(first_rdata(contents_[dname->content]))) {
-        const Name name = names_.name(context.name);
+        const NameKey name = names_.name(context.name);
         const auto moved = name.moved(names_.key(dname->owner), *target);
         context.name = moved ? names_.add(*moved) : context.name;
     }

@@ -4,7 +4,7 @@
 #include "core/dns/message.hh"
 #include "zonebuilder/reconstruct/rdata_text.hh"
 #include "zonebuilder/reconstruct/strings.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 
 extern "C" {
@@ -98,15 +98,15 @@ std::string_view first_rdata(std::string_view content) {
     return content.substr(2, load16(reinterpret_cast<const std::uint8_t*>(content.data())));
 }
 
-std::optional<Name> name_in(std::string_view rdata, std::size_t at) {
+std::optional<NameKey> name_in(std::string_view rdata, std::size_t at) {
     if (rdata.size() <= at) {
         return std::nullopt;
     }
-    return Name::from_wire(
+    return NameKey::from_wire(
         {reinterpret_cast<const std::uint8_t*>(rdata.data()) + at, rdata.size() - at});
 }
 
-std::optional<Name> signer_in(std::string_view content) {
+std::optional<NameKey> signer_in(std::string_view content) {
     constexpr std::size_t kSigner = 18;
     return name_in(first_rdata(content), kSigner);
 }

@@ -5,7 +5,7 @@
 #include "core/base/bytes.hh"
 #include "zonebuilder/reconstruct/rdata_text.hh"
 #include "zonebuilder/reconstruct/strings.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -28,10 +28,10 @@ std::vector<std::string_view> rdatas(std::string_view content);
 std::string_view first_rdata(std::string_view content);
 
 /// The name at a place of an rdata.
-std::optional<Name> name_in(std::string_view rdata, std::size_t at = 0);
+std::optional<NameKey> name_in(std::string_view rdata, std::size_t at = 0);
 
 /// Of the first RRSIG of a content the signer's name (RFC 4034 section 3.1.7).
-std::optional<Name> signer_in(std::string_view content);
+std::optional<NameKey> signer_in(std::string_view content);
 
 /// The names that the NS records of a content have as data.
 std::vector<NameId> servers_in(std::string_view content, NameTable& names);

@@ -2,7 +2,7 @@
 // Texts and names by number: a capture repeats them so often that everything else refers to them.
 
 #include "core/base/flat_ids.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -41,7 +41,7 @@ private:
 
 using NameId = Strings::Id;
 
-/// Names as their keys (Name::key()). With a name all that enclose it are there, too.
+/// Names as their keys (NameKey::key()). With a name all that enclose it are there, too.
 class NameTable {
 public:
     static constexpr NameId kRoot = 0;
@@ -50,13 +50,13 @@ public:
 
     NameId add(std::string_view key);
 
-    NameId add(const Name& name) { return add(name.key()); }
+    NameId add(const NameKey& name) { return add(name.key()); }
 
     [[nodiscard]] std::optional<NameId> find(std::string_view key) const { return keys_.find(key); }
 
     [[nodiscard]] std::string_view key(NameId id) const { return keys_[id]; }
 
-    [[nodiscard]] Name name(NameId id) const { return Name::of_key(keys_[id]); }
+    [[nodiscard]] NameKey name(NameId id) const { return NameKey::of_key(keys_[id]); }
 
     /// The name without its first label; the root's is the root.
     [[nodiscard]] NameId parent(NameId id) const { return parents_[id]; }

@@ -5,6 +5,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/dns/words.hh"
 #include "zonebuilder/reconstruct/complete.hh"
 #include "zonebuilder/reconstruct/draft.hh"
@@ -73,7 +74,7 @@ inline Wire wire_of(const Reply& reply) {
     if (!name || !type) {
         throw std::invalid_argument(reply.question);
     }
-    out.insert(out.end(), name->begin(), name->end());
+    out.insert(out.end(), name->bytes().begin(), name->bytes().end());
     append16(out, *type);
     append16(out, 1);
     const unsigned flags = 0x8000U | (reply.authoritative ? 0x400U : 0U) |

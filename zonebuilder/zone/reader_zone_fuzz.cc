@@ -1,6 +1,6 @@
 // The planner's input: zone text, and zones.json.
 #include "core/base/error.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_content.hh"
 #include "zonebuilder/zone/zone_folder.hh"
@@ -14,7 +14,7 @@
 
 namespace {
 
-using reprise::zonebuilder::Name;
+using reprise::zonebuilder::NameKey;
 
 void require(bool holds) {
     if (!holds) {
@@ -23,14 +23,14 @@ void require(bool holds) {
 }
 
 /// A name's text stands for it in the servers' configurations.
-void check(const Name& name) {
-    require(Name::parse(name.text()) == name && name.text().find('"') == std::string::npos);
+void check(const NameKey& name) {
+    require(NameKey::parse(name.text()) == name && name.text().find('"') == std::string::npos);
 }
 
 void read_list(std::string_view text) {
     try {
         for (const auto& entry : reprise::zonebuilder::parse_zones_json(text).zones) {
-            check(entry.name.value_or(Name{}));
+            check(entry.name.value_or(NameKey{}));
         }
     } catch (const reprise::Error&) {
         return; // what is wrong with it; anything else thrown ends the fuzzer

@@ -2,7 +2,7 @@
 // What the planner keeps of a zone: who serves it, whom it delegates to, where its data points.
 
 #include "core/base/address.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,7 @@ struct Validity {
 
 /// A record as its zone file has it.
 struct ZoneRecord {
-    Name owner;
+    NameKey owner;
     std::uint16_t type = 0;
     std::uint32_t ttl = 0;
     std::uint64_t line = 0;
@@ -39,13 +39,13 @@ struct KeyId {
 
 /// An NS RRset below the apex: the child's name and its servers.
 struct Delegation {
-    Name name;
-    std::vector<Name> servers;
+    NameKey name;
+    std::vector<NameKey> servers;
     std::vector<KeyId> ds; ///< of its DS records; none where it is not secure
 };
 
 struct HostAddress {
-    Name host;
+    NameKey host;
     IpAddress address;
     bool glue = false; ///< at or below a delegation, so not this zone's own data
 };
@@ -53,8 +53,8 @@ struct HostAddress {
 /// Where an answer continues: a CNAME's target, or with `subtree` a DNAME's, which stands for all
 /// names below it.
 struct Alias {
-    Name owner;
-    Name target;
+    NameKey owner;
+    NameKey target;
     bool subtree = false;
 };
 
@@ -65,11 +65,11 @@ struct TrustAnchor {
 };
 
 struct Zone {
-    Name name;
+    NameKey name;
     std::string file;                             ///< as given, below the zones' folder
     std::optional<std::vector<IpAddress>> stated; ///< addresses of zones.json
     std::uint32_t ns_ttl = 0;
-    std::vector<Name> servers; ///< of the apex
+    std::vector<NameKey> servers; ///< of the apex
     std::vector<Delegation> delegations;
     std::vector<HostAddress> hosts;
     std::vector<Alias> aliases;

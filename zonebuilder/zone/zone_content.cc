@@ -8,7 +8,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_scan.hh"
 
@@ -35,17 +35,13 @@ namespace {
 
 using Records = std::vector<ZoneRecord>;
 
-std::span<const std::uint8_t> bytes(std::string_view text) {
-    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
-
 /// Names in rdata of NS, CNAME and DNAME fill it; the scanner has checked them.
-Name target_of(const ZoneRecord& record) {
-    return Name::from_wire(bytes(record.rdata)).value_or(Name{});
+NameKey target_of(const ZoneRecord& record) {
+    return NameKey::from_wire(bytes_of(record.rdata)).value_or(NameKey{});
 }
 
 std::optional<IpAddress> address_of(const ZoneRecord& record) {
-    const auto raw = bytes(record.rdata);
+    const auto raw = bytes_of(record.rdata);
     if (record.type == type::kA && raw.size() == 4) {
         return IpAddress::v4(raw.data());
     }
@@ -57,7 +53,7 @@ std::optional<IpAddress> address_of(const ZoneRecord& record) {
 
 /// Exactly one SOA, where it is expected.
 std::optional<ContentFailure> apex_failure(const Records& records,
-                                           const std::optional<Name>& expected) {
+                                           const std::optional<NameKey>& expected) {
     const ZoneRecord* soa = nullptr;
     for (const ZoneRecord& record : records) {
         if (record.type != type::kSoa) {
@@ -78,7 +74,7 @@ std::optional<ContentFailure> apex_failure(const Records& records,
     return std::nullopt;
 }
 
-Name apex_of(const Records& records) {
+NameKey apex_of(const Records& records) {
     return std::ranges::find(records, type::kSoa, &ZoneRecord::type)->owner;
 }
 
@@ -88,7 +84,7 @@ bool may_join_alias(std::uint16_t type) {
 }
 
 /// The target of the CNAME at every name that has one.
-using Aliases = std::unordered_map<Name, const ZoneRecord*>;
+using Aliases = std::unordered_map<NameKey, const ZoneRecord*>;
 
 Aliases aliases_of(const Records& records) {
     Aliases aliases;
@@ -122,13 +118,13 @@ std::optional<ContentFailure> alias_failure(const Records& records) {
     return std::nullopt;
 }
 
-bool is_wildcard(const Name& name) {
+bool is_wildcard(const NameKey& name) {
     const auto keys = name.enclosing();
     return keys.size() > 1 && keys.back().substr(keys[keys.size() - 2].size()) == "\1*";
 }
 
 /// Why BIND, NSD or both refuse the whole zone because of this record; empty where they do not.
-std::string_view why_refused(const ZoneRecord& record, const Name& apex) {
+std::string_view why_refused(const ZoneRecord& record, const NameKey& apex) {
     if (is_meta(record.type)) {
         return "a type that is not zone data";
     }
@@ -143,7 +139,7 @@ std::string_view why_refused(const ZoneRecord& record, const Name& apex) {
 }
 
 /// Single records that servers refuse; DNAMEs that differ at one name.
-std::optional<ContentFailure> record_failure(const Records& records, const Name& apex) {
+std::optional<ContentFailure> record_failure(const Records& records, const NameKey& apex) {
     std::unordered_map<std::string_view, const ZoneRecord*> dnames;
     for (const ZoneRecord& record : records) {
         if (!record.owner.within(apex)) {
@@ -167,7 +163,7 @@ bool is_hashed_denial(const ZoneRecord& record) {
 }
 
 /// Records where a DNAME allows none (RFC 6672 section 2.4).
-std::uint64_t records_below(const Records& records, const Name& apex) {
+std::uint64_t records_below(const Records& records, const NameKey& apex) {
     std::unordered_set<std::string_view> dnames;
     for (const ZoneRecord& record : records) {
         if (record.type == type::kDname && record.owner.within(apex)) {
@@ -202,7 +198,7 @@ std::uint16_t key_tag(std::string_view key) {
 
 /// The type that a signature is over; 0 where too little was kept of it.
 std::uint16_t covered(std::string_view signature) {
-    const auto raw = bytes(signature);
+    const auto raw = bytes_of(signature);
     return raw.size() < 2 ? 0 : load16(raw.data());
 }
 
@@ -213,13 +209,13 @@ KeyId key_of(std::string_view key) {
 
 /// The key that an RRSIG with this beginning was made with (RFC 4034 section 3.1).
 KeyId signing_key(std::string_view signature) {
-    return {.tag = load16(bytes(signature).data() + 16),
+    return {.tag = load16(bytes_of(signature).data() + 16),
             .algorithm = static_cast<std::uint8_t>(signature[2])};
 }
 
 /// One signature, and what it is over.
 struct Signature {
-    const Name* owner;
+    const NameKey* owner;
     std::uint16_t type;
     Validity valid;
 };
@@ -228,7 +224,7 @@ bool over_same(const Signature& a, const Signature& b) {
     return a.type == b.type && *a.owner == *b.owner;
 }
 
-std::vector<Signature> signatures_of(const Records& records, const Name& apex) {
+std::vector<Signature> signatures_of(const Records& records, const NameKey& apex) {
     std::vector<Signature> signatures;
     for (const ZoneRecord& record : records) {
         if (record.type == type::kRrsig && record.owner.within(apex)) {
@@ -242,7 +238,7 @@ std::vector<Signature> signatures_of(const Records& records, const Name& apex) {
 }
 
 /// Several signatures over the same records stand in for each other.
-std::optional<Validity> validity_of(const Records& records, const Name& apex) {
+std::optional<Validity> validity_of(const Records& records, const NameKey& apex) {
     const std::vector<Signature> signatures = signatures_of(records, apex);
     if (signatures.empty()) {
         return std::nullopt;
@@ -264,7 +260,7 @@ std::optional<Validity> validity_of(const Records& records, const Name& apex) {
 /// Fills a zone record by record; delegations are known only at the end, so glue is marked there.
 class Filler {
 public:
-    explicit Filler(Name apex) { zone_.name = std::move(apex); }
+    explicit Filler(NameKey apex) { zone_.name = std::move(apex); }
 
     void add(const ZoneRecord& record) {
         if (!record.owner.within(zone_.name)) {
@@ -284,7 +280,7 @@ public:
             add_signature(record);
         }
         if (record.type == type::kDs && record.rdata.size() == 3) {
-            ds_[record.owner].push_back({.tag = load16(bytes(record.rdata).data()),
+            ds_[record.owner].push_back({.tag = load16(bytes_of(record.rdata).data()),
                                          .algorithm = static_cast<std::uint8_t>(record.rdata[2])});
         }
         const bool denial = record.type == type::kNsec || record.type == type::kNsec3Param;
@@ -379,14 +375,14 @@ private:
     }
 
     Zone zone_;
-    std::map<Name, std::vector<Name>> cuts_;
-    std::vector<KeyId> signatures_;                   ///< over the keys: by which they are
-    std::unordered_map<Name, std::vector<KeyId>> ds_; ///< of children
+    std::map<NameKey, std::vector<NameKey>> cuts_;
+    std::vector<KeyId> signatures_;                      ///< over the keys: by which they are
+    std::unordered_map<NameKey, std::vector<KeyId>> ds_; ///< of children
     bool servers_signed_ = false;
     bool signs_delegations_ = false;
 };
 
-BadZone bad(const std::optional<Name>& name, const std::string& file, std::uint64_t line,
+BadZone bad(const std::optional<NameKey>& name, const std::string& file, std::uint64_t line,
             std::string why) {
     return {.name = name ? name->text() : "", .file = file, .line = line, .why = std::move(why)};
 }
@@ -394,14 +390,14 @@ BadZone bad(const std::optional<Name>& name, const std::string& file, std::uint6
 } // namespace
 
 std::variant<Zone, ContentFailure> make_zone(const Records& records,
-                                             const std::optional<Name>& expected) {
+                                             const std::optional<NameKey>& expected) {
     if (auto failure = apex_failure(records, expected)) {
         return *failure;
     }
     if (auto failure = alias_failure(records)) {
         return *failure;
     }
-    const Name apex = apex_of(records);
+    const NameKey apex = apex_of(records);
     if (auto failure = record_failure(records, apex)) {
         return *failure;
     }
@@ -418,19 +414,20 @@ std::variant<Zone, ContentFailure> make_zone(const Records& records,
     return zone;
 }
 
-Name name_of_file(std::string_view file) {
+NameKey name_of_file(std::string_view file) {
     constexpr std::array<std::string_view, 3> kRoots{"root", "@", ""};
     std::string_view stem = file.substr(file.rfind('/') + 1);
     if (stem.ends_with(".zone")) {
         stem.remove_suffix(5);
     }
-    return std::ranges::find(kRoots, stem) != kRoots.end() ? Name{}
-                                                           : Name::parse(stem).value_or(Name{});
+    return std::ranges::find(kRoots, stem) != kRoots.end()
+               ? NameKey{}
+               : NameKey::parse(stem).value_or(NameKey{});
 }
 
 std::variant<Zone, BadZone> read_zone(std::string_view text, const std::string& file,
-                                      const std::optional<Name>& expected) {
-    const Name guess = expected.value_or(name_of_file(file));
+                                      const std::optional<NameKey>& expected) {
+    const NameKey guess = expected.value_or(name_of_file(file));
     auto scanned = scan_zone(text, guess);
     if (const auto* failure = std::get_if<ScanFailure>(&scanned)) {
         return bad(expected, file, failure->line, failure->why);

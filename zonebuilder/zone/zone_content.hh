@@ -1,7 +1,7 @@
 #pragma once
 // Records -> what the planner keeps of a zone.
 
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <optional>
@@ -21,15 +21,15 @@ struct ContentFailure {
 /// without NS at the apex, with other data beside a CNAME. With `expected` the SOA must be that
 /// name's. Records outside the zone are counted and left out.
 std::variant<Zone, ContentFailure> make_zone(const std::vector<ZoneRecord>& records,
-                                             const std::optional<Name>& expected);
+                                             const std::optional<NameKey>& expected);
 
 /// Reads a zone file's text. Without `expected` the zone's name is that of its SOA, and `guess`
 /// (from the file's name) completes relative names.
 std::variant<Zone, BadZone> read_zone(std::string_view text, const std::string& file,
-                                      const std::optional<Name>& expected);
+                                      const std::optional<NameKey>& expected);
 
 /// The zone's name as a file's name tells it: "example.com.zone" -> example.com., "root.zone" ->
 /// the root.
-Name name_of_file(std::string_view file);
+NameKey name_of_file(std::string_view file);
 
 } // namespace reprise::zonebuilder

@@ -1,5 +1,5 @@
 #include "zonebuilder/test_support.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_content.hh"
 
@@ -21,7 +21,7 @@ using testing::name;
 constexpr const char* kSoa = "@ 60 SOA m. h. 1 2 3 4 5\n";
 
 Zone read(const std::string& text, const std::string& file = "example.com.zone",
-          const std::optional<Name>& expected = {}) {
+          const std::optional<NameKey>& expected = {}) {
     auto zone = read_zone(text, file, expected);
     if (const auto* bad = std::get_if<BadZone>(&zone)) {
         ADD_FAILURE() << bad->line << ": " << bad->why;
@@ -31,7 +31,7 @@ Zone read(const std::string& text, const std::string& file = "example.com.zone",
 }
 
 /// "line: why" of a zone that does not load.
-std::string trouble(const std::string& text, const std::optional<Name>& expected = {}) {
+std::string trouble(const std::string& text, const std::optional<NameKey>& expected = {}) {
     const auto zone = read_zone(text, "example.com.zone", expected);
     const auto* bad = std::get_if<BadZone>(&zone);
     return bad == nullptr ? "none" : std::to_string(bad->line) + ": " + bad->why;
@@ -161,7 +161,7 @@ TEST(ZoneContent, TakesItsNameFromTheSoa) {
     EXPECT_EQ(zone.name, name("org"));
     // A server completes relative names by the zone's name.
     EXPECT_EQ(zone.hosts[0].host, name("ns.org"));
-    EXPECT_EQ(read(std::string(kSoa) + "@ NS n.", "root.zone").name, Name{});
+    EXPECT_EQ(read(std::string(kSoa) + "@ NS n.", "root.zone").name, NameKey{});
     EXPECT_EQ(read("$ORIGIN net.\n" + std::string(kSoa) + "@ NS n.", "x.zone").name, name("net"));
 }
 

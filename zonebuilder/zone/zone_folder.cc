@@ -5,7 +5,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/error.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_content.hh"
 
@@ -125,7 +125,7 @@ ZoneEntry entry_of(const Json& zone, std::size_t entry) {
     check_keys(zone, entry);
     const std::string name = string_of(zone, "name", entry);
     const std::string file = string_of(zone, "file", entry);
-    const auto parsed = Name::parse(name);
+    const auto parsed = NameKey::parse(name);
     if (!parsed) {
         refuse(entry, fmt::format("{} is not a domain name", Json(name).dump(-1, ' ', true)),
                "write it as in a zone file");
@@ -168,7 +168,7 @@ std::vector<AskedInVain> asked_of(const Json& list) {
     for (const Json& one : given == list.end() ? Json::array() : *given) {
         const auto name = one.is_object() ? one.find("name") : one.end();
         const auto parsed = one.is_object() && name != one.end() && name->is_string()
-                                ? Name::parse(name->get<std::string>())
+                                ? NameKey::parse(name->get<std::string>())
                                 : std::nullopt;
         if (!parsed) {
             throw Error(
@@ -263,11 +263,11 @@ ZoneList parse_zones_json(std::string_view text) {
     check_schema(list);
     ZoneList found{.zones = {}, .asked = asked_of(list)};
     std::vector<ZoneEntry>& entries = found.zones;
-    std::set<std::pair<Name, std::string>> seen;
+    std::set<std::pair<NameKey, std::string>> seen;
     for (const Json& zone : list["zones"]) {
         entries.push_back(entry_of(zone, entries.size() + 1));
         const ZoneEntry& entry = entries.back();
-        const Name name = entry.name.value_or(Name{});
+        const NameKey name = entry.name.value_or(NameKey{});
         if (!seen.emplace(name, entry.file).second) {
             refuse(entries.size(),
                    fmt::format("{} from {} is listed twice", name.text(), entry.file),

@@ -2,7 +2,7 @@
 // The planner's input: a folder of zone files, with or without zones.json.
 
 #include "core/base/address.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <filesystem>
@@ -15,14 +15,14 @@ namespace reprise::zonebuilder {
 
 /// One file to read: what zones.json says about it, or only its name.
 struct ZoneEntry {
-    std::optional<Name> name;
+    std::optional<NameKey> name;
     std::string file;
     std::optional<std::vector<IpAddress>> addresses;
 };
 
 /// A name that servers are asked for although none of their zones is about it.
 struct AskedInVain {
-    Name name;
+    NameKey name;
     std::vector<IpAddress> addresses;
 };
 

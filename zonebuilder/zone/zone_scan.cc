@@ -2,7 +2,7 @@
 
 #include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <algorithm>
@@ -36,7 +36,8 @@ constexpr std::string_view kGenerate = "$GENERATE";
 /// small zone's cost.
 class Scanner {
 public:
-    explicit Scanner(const Name& origin) : state_(std::make_unique_for_overwrite<zs_scanner_t>()) {
+    explicit Scanner(const NameKey& origin)
+        : state_(std::make_unique_for_overwrite<zs_scanner_t>()) {
         ready_ = zs_init(state_.get(), origin.text().c_str(), kInternet, kDefaultTtl) == 0;
     }
 
@@ -118,7 +119,7 @@ std::string_view data_of(const zs_scanner_t& state) {
 }
 
 std::optional<ZoneRecord> record_of(const zs_scanner_t& state) {
-    const auto owner = Name::from_wire(std::span(state.r_owner, state.r_owner_length));
+    const auto owner = NameKey::from_wire(std::span(state.r_owner, state.r_owner_length));
     if (!owner) {
         return std::nullopt;
     }
@@ -166,7 +167,7 @@ ScanFailure failure(const zs_scanner_t& state, std::string why) {
 } // namespace
 
 std::variant<std::vector<ZoneRecord>, ScanFailure> scan_zone(std::string_view text,
-                                                             const Name& origin) {
+                                                             const NameKey& origin) {
     // The scanner hands over a record when it meets the end of its line.
     const std::string whole = text.ends_with('\n') ? "" : std::string(text) + '\n';
     Scanner scanner(origin);

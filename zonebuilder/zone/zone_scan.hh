@@ -1,7 +1,7 @@
 #pragma once
 // Zone text -> records. The only user of libzscanner.
 
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <cstdint>
@@ -20,6 +20,6 @@ struct ScanFailure {
 /// All records of a zone file's text, or the first thing wrong with it. `origin` completes relative
 /// names until the text has an $ORIGIN. $INCLUDE and $GENERATE are refused.
 std::variant<std::vector<ZoneRecord>, ScanFailure> scan_zone(std::string_view text,
-                                                             const Name& origin);
+                                                             const NameKey& origin);
 
 } // namespace reprise::zonebuilder

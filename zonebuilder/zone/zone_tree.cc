@@ -3,7 +3,7 @@
 // hash.
 #include "zonebuilder/zone/zone_tree.hh"
 
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ ZoneRange ZoneTree::at(std::string_view key) const {
     return found == ranges_.end() ? ZoneRange{} : found->second;
 }
 
-ZoneRange ZoneTree::below(const Name& name) const {
+ZoneRange ZoneTree::below(const NameKey& name) const {
     const auto first = std::ranges::upper_bound(*zones_, name, {}, &Zone::name);
     const auto end = std::partition_point(first, zones_->end(),
                                           [&](const Zone& zone) { return zone.name.within(name); });
@@ -35,7 +35,7 @@ ZoneRange ZoneTree::below(const Name& name) const {
             static_cast<ZoneIndex>(end - zones_->begin())};
 }
 
-std::vector<ZoneRange> ZoneTree::enclosing(const Name& name) const {
+std::vector<ZoneRange> ZoneTree::enclosing(const NameKey& name) const {
     std::vector<ZoneRange> ranges;
     for (const std::string_view key : name.enclosing()) {
         if (const ZoneRange range = at(key); !range.empty()) {

@@ -1,7 +1,7 @@
 #pragma once
 // Finds zones by name: those that enclose a name and those below it.
 
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <cstdint>
@@ -34,10 +34,10 @@ public:
     [[nodiscard]] ZoneRange at(std::string_view key) const;
 
     /// The zones below the name, without those at it.
-    [[nodiscard]] ZoneRange below(const Name& name) const;
+    [[nodiscard]] ZoneRange below(const NameKey& name) const;
 
     /// For every zone name that encloses or equals `name`, root first, the zones there.
-    [[nodiscard]] std::vector<ZoneRange> enclosing(const Name& name) const;
+    [[nodiscard]] std::vector<ZoneRange> enclosing(const NameKey& name) const;
 
 private:
     const std::vector<Zone>* zones_;

@@ -6,6 +6,7 @@
 #include "core/base/prefix.hh"
 #include "core/base/trace_time.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/source_key.hh"
 #include "core/rules/engine/values.hh"
@@ -131,8 +132,8 @@ bool Filter::question_holds(Bytes message) const {
         return false;
     }
     const bool type = types_.empty() || std::ranges::find(types_, question->type) != types_.end();
-    return type && (names_.empty() || std::ranges::any_of(names_, [&](const WireBytes& suffix) {
-                        return ends_in(question->name, suffix);
+    return type && (names_.empty() || std::ranges::any_of(names_, [&](const Name& suffix) {
+                        return ends_in(question->name, suffix.bytes());
                     }));
 }
 

@@ -7,7 +7,7 @@
 #include "core/base/prefix.hh"
 #include "core/base/random.hh"
 #include "core/base/trace_time.hh"
-#include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/values.hh"
 #include "core/trace/batch.hh"
@@ -71,7 +71,7 @@ private:
     std::vector<Prefix> sources_;
     std::vector<Prefix> destinations_;
     std::vector<std::uint16_t> types_;
-    std::vector<WireBytes> names_; ///< lower case
+    std::vector<Name> names_;      ///< lower case
     std::uint32_t opcodes_ = kAny; ///< a bit each
     std::uint16_t flags_ = 0;
     std::optional<bool> edns_;

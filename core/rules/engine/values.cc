@@ -4,7 +4,7 @@
 #include "core/base/nearest.hh"
 #include "core/base/numbers.hh"
 #include "core/base/prefix.hh"
-#include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/dns/words.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/wire/query.hh"
@@ -59,8 +59,8 @@ std::vector<Weighted> get_mix(Arguments& arguments, std::string_view key) {
     return mix;
 }
 
-std::vector<WireBytes> get_names(Arguments& arguments, std::string_view key, bool lower_case) {
-    std::vector<WireBytes> names;
+std::vector<Name> get_names(Arguments& arguments, std::string_view key, bool lower_case) {
+    std::vector<Name> names;
     for (const std::string& text : arguments.get_list(key)) {
         auto name = parse_name(text);
         if (!name) {
@@ -68,9 +68,9 @@ std::vector<WireBytes> get_names(Arguments& arguments, std::string_view key, boo
                 key, fmt::format("\"{}\" is not a domain name; write it as example.com.", text));
         }
         if (lower_case) {
-            std::ranges::transform(*name, name->begin(), Lower{});
+            name->lower();
         }
-        names.push_back(std::move(*name));
+        names.push_back(*name);
     }
     return names;
 }

@@ -3,7 +3,7 @@
 // throws RuleError by Arguments::fail, naming the key and the nearest word.
 
 #include "core/base/prefix.hh"
-#include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/wire/query.hh"
 
@@ -25,8 +25,8 @@ struct Weighted {
 /// not there.
 std::vector<Weighted> get_mix(Arguments& arguments, std::string_view key);
 
-/// Values as wire names; in lower case for ends_in() where `lower`.
-std::vector<WireBytes> get_names(Arguments& arguments, std::string_view key, bool lower = false);
+/// Values as names; in lower case for ends_in() where `lower`.
+std::vector<Name> get_names(Arguments& arguments, std::string_view key, bool lower = false);
 
 std::vector<Prefix> get_prefixes(Arguments& arguments, std::string_view key);
 

@@ -2,6 +2,7 @@
 
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/rules/message/message_layout.hh"
 #include "core/trace/batch.hh"
 
@@ -119,35 +120,26 @@ Edit set_type(Bytes message, const MessageLayout& layout, std::uint16_t type) {
     return Edit::kChanged;
 }
 
-void NameBuffer::add(Bytes part) {
-    if (part.size() > bytes_.size() - size_) {
-        fits_ = false;
-        return;
-    }
-    copy_to(bytes_.data() + size_, part);
-    size_ += part.size();
-}
-
 Bytes question_name(Bytes message, const MessageLayout& layout) {
     return layout.name_end == 0 ? Bytes()
                                 : message.subspan(kDnsHeaderSize, layout.name_end - kDnsHeaderSize);
 }
 
-Edit set_name(Batch& batch, Bytes& message, const MessageLayout& layout, const NameBuffer& name) {
+Edit set_name(Batch& batch, Bytes& message, const MessageLayout& layout, Bytes name) {
     if (!layout.whole) {
         return Edit::kMalformed;
     }
     if (!layout.asks) {
         return Edit::kNoQuestion;
     }
-    if (!name.fits()) {
+    if (name.empty()) {
         return Edit::kTooLong;
     }
     const Bytes old = question_name(message, layout);
-    if (layout.compressed && !same_name(old, name.bytes())) {
+    if (layout.compressed && !same_name(old, name)) {
         return Edit::kCompressed;
     }
-    return splice(batch, message, kDnsHeaderSize, old.size(), name.bytes());
+    return splice(batch, message, kDnsHeaderSize, old.size(), name);
 }
 
 void OptEditor::append(Bytes bytes) { opt_.insert(opt_.end(), bytes.begin(), bytes.end()); }

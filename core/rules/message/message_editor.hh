@@ -12,7 +12,6 @@
 #include "core/rules/message/message_layout.hh"
 #include "core/trace/batch.hh"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -37,27 +36,12 @@ Edit set_flags(Bytes message, std::uint16_t mask, std::uint16_t value);
 /// The type of the first question.
 Edit set_type(Bytes message, const MessageLayout& layout, std::uint16_t type);
 
-/// A name under construction, in wire form; more than 255 bytes are not kept but remembered.
-class NameBuffer {
-public:
-    void add(Bytes part);
-
-    [[nodiscard]] bool fits() const { return fits_; }
-
-    [[nodiscard]] Bytes bytes() const { return Bytes(bytes_).first(size_); }
-
-private:
-    std::array<std::uint8_t, 255> bytes_; // not zeroed: only the first size_ are ever read
-    size_t size_ = 0;
-    bool fits_ = true;
-};
-
 /// The first question's name with its root label; empty where there is none.
 Bytes question_name(Bytes message, const MessageLayout& layout);
 
-/// The first question's name. Where another record is compressed only the case may change: its
-/// owner may be the question's name.
-Edit set_name(Batch& batch, Bytes& message, const MessageLayout& layout, const NameBuffer& name);
+/// The first question's name; an empty one is too long. Where another record is compressed only the
+/// case may change: its owner may be the question's name.
+Edit set_name(Batch& batch, Bytes& message, const MessageLayout& layout, Bytes name);
 
 /// An EDNS option to be there once, or not at all.
 struct OptionChange {

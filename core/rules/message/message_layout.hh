@@ -3,7 +3,6 @@
 // offsets; after an edit that moves bytes the message is parsed anew.
 
 #include "core/base/bytes.hh"
-#include "core/dns/message.hh"
 
 #include <cstddef>
 #include <cstdint>

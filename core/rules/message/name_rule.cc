@@ -1,9 +1,9 @@
 // name: the name that is asked for. One change a rule, each made of the old name's parts.
 
-#include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
 #include "core/base/random.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"
@@ -15,15 +15,13 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace reprise::rules {
@@ -31,17 +29,17 @@ namespace {
 
 const std::vector<std::string> kNameChanges{"unique", "prefix", "suffix", "zone", "case", "fixed"};
 
-WireBytes read_name(Arguments& arguments, std::string_view key, const std::string& text) {
+Name read_name(Arguments& arguments, std::string_view key, const std::string& text) {
     auto name = parse_name(text);
     if (!name) {
         arguments.fail(key, fmt::format("\"{}\" is not a name: labels have 1 to 63 bytes, the "
                                         "whole at most 255",
                                         text));
     }
-    return *std::move(name);
+    return *name;
 }
 
-WireBytes read_name(Arguments& arguments, std::string_view key) {
+Name read_name(Arguments& arguments, std::string_view key) {
     return read_name(arguments, key, arguments.get_text(key).value_or("."));
 }
 
@@ -51,18 +49,18 @@ protected:
     using MessageRule::MessageRule;
 
     /// Fills `out`; false where the name is none of this rule's.
-    virtual bool rename(Bytes old, NameBuffer& out) = 0;
+    virtual bool rename(Bytes old, Name& out) = 0;
 
     /// The last rename() was made use of.
     virtual void used() {}
 
 private:
     Edit edit(Query& query, const MessageLayout& layout, Batch& batch) final {
-        NameBuffer name;
+        Name name;
         if (layout.name_end != 0 && !rename(question_name(query.message, layout), name)) {
             return Edit::kUnchanged;
         }
-        const Edit done = set_name(batch, query.message, layout, name);
+        const Edit done = set_name(batch, query.message, layout, name.bytes());
         if (done == Edit::kChanged) {
             used();
         }
@@ -75,12 +73,12 @@ private:
 class UniqueName final : public NameRule {
 public:
     UniqueName(Arguments& arguments, const RuleSettings& settings)
-        : NameRule(arguments, settings), label_(read_label(arguments)) {
+        : NameRule(arguments, settings), label_(read_label(arguments)), prefix_(label_.size()) {
         if (!settings.again) {
             spdlog::warn(
                 "event=unique_names note=\"every name gets a label of {} bytes more: queries "
                 "at a zone's apex become queries below it, answers change, messages grow\"",
-                label_.size() + kDigits);
+                1 + prefix_ + kDigits);
         }
     }
 
@@ -88,79 +86,74 @@ private:
     static constexpr size_t kDigits = 8;
     static constexpr size_t kMostDigits = 16;
 
-    /// The length byte and the prefix.
-    static WireBytes read_label(Arguments& arguments) {
+    static std::string read_label(Arguments& arguments) {
+        constexpr size_t kMost = Name::kMostLabel - kMostDigits;
         const auto text = arguments.get_text("unique").value_or(".");
-        WireBytes label = read_name(arguments, "unique", text);
-        label.pop_back(); // the root label
-        if (label.empty() || size_t{label[0]} + 1 != label.size() || label[0] > 63 - kMostDigits) {
+        const Name name = read_name(arguments, "unique", text);
+        const Bytes label = name.labels();
+        if (label.empty() || size_t{label[0]} + 1 != label.size() || label[0] > kMost) {
             arguments.fail("unique", fmt::format("\"{}\" is not the beginning of a label; give at "
                                                  "most {} bytes, without a dot",
-                                                 text, 63 - kMostDigits));
+                                                 text, kMost));
         }
-        return label;
+        return {label.begin() + 1, label.end()};
     }
 
-    bool rename(Bytes old, NameBuffer& out) override {
-        std::array<std::uint8_t, kMostDigits> digits{};
-        size_t size = 0;
-        for (std::uint64_t left = count_; left != 0 || size < kDigits; left >>= 4U) {
-            ++size;
-            digits[kMostDigits - size] = static_cast<std::uint8_t>("0123456789abcdef"[left & 15U]);
-        }
-        label_[0] = static_cast<std::uint8_t>(label_.size() - 1 + size);
-        out.add(label_);
-        out.add(Bytes(digits).last(size));
+    bool rename(Bytes old, Name& out) override {
+        label_.resize(prefix_);
+        fmt::format_to(std::back_inserter(label_), "{:0{}x}", count_, kDigits);
+        out.add_label(label_);
         out.add(old);
         return true;
     }
 
     void used() override { ++count_; }
 
-    WireBytes label_; ///< its length byte changes with the digits
+    std::string label_; ///< the digits change
+    size_t prefix_;
     std::uint64_t count_ = 0;
 };
 
 class PrefixedName final : public NameRule {
 public:
     PrefixedName(Arguments& arguments, const RuleSettings& settings)
-        : NameRule(arguments, settings), labels_(read_name(arguments, "prefix")) {
-        labels_.pop_back(); // the root label
-        if (labels_.empty()) {
+        : NameRule(arguments, settings), name_(read_name(arguments, "prefix")) {
+        if (name_.labels().empty()) {
             arguments.fail("prefix", "is the root, which adds nothing; give a label");
         }
     }
 
 private:
-    bool rename(Bytes old, NameBuffer& out) override {
-        out.add(labels_);
+    bool rename(Bytes old, Name& out) override {
+        out.add(name_.labels());
         out.add(old);
         return true;
     }
 
-    WireBytes labels_;
+    Name name_;
 };
 
 /// Names at or below a zone move to another; the root's are all names.
 class MovedName final : public NameRule {
 public:
-    MovedName(Arguments& arguments, const RuleSettings& settings, WireBytes from, WireBytes to)
-        : NameRule(arguments, settings), from_(std::move(from)), to_(std::move(to)) {
-        std::ranges::transform(from_, from_.begin(), Lower{});
+    MovedName(Arguments& arguments, const RuleSettings& settings, const Name& from, const Name& to)
+        : NameRule(arguments, settings), from_(from), to_(to) {
+        from_.lower();
     }
 
 private:
-    bool rename(Bytes old, NameBuffer& out) override {
-        if (!ends_in(old, from_)) {
+    bool rename(Bytes old, Name& out) override {
+        const Bytes from = from_.bytes();
+        if (!ends_in(old, from)) {
             return false;
         }
-        out.add(old.first(old.size() - from_.size()));
-        out.add(to_);
+        out.add(old.first(old.size() - from.size()));
+        out.add(to_.bytes());
         return true;
     }
 
-    WireBytes from_;
-    WireBytes to_;
+    Name from_;
+    Name to_;
 };
 
 class FixedName final : public NameRule {
@@ -169,12 +162,12 @@ public:
         : NameRule(arguments, settings), name_(read_name(arguments, "fixed")) {}
 
 private:
-    bool rename(Bytes /*old*/, NameBuffer& out) override {
-        out.add(name_);
+    bool rename(Bytes /*old*/, Name& out) override {
+        out.add(name_.bytes());
         return true;
     }
 
-    WireBytes name_;
+    Name name_;
 };
 
 /// Letters in lower or upper case, or each at random (draft-vixie-dnsext-dns0x20). In place; bytes
@@ -252,7 +245,7 @@ std::unique_ptr<Rule> make_name(Arguments& arguments, const RuleSettings& settin
         return std::make_unique<PrefixedName>(arguments, settings);
     }
     if (change == "suffix") {
-        return std::make_unique<MovedName>(arguments, settings, WireBytes{0},
+        return std::make_unique<MovedName>(arguments, settings, read_name(arguments, "suffix", "."),
                                            read_name(arguments, "suffix"));
     }
     if (change == "zone") {

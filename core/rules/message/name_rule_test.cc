@@ -1,4 +1,5 @@
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/rules/testing/messages.hh"
 #include "core/rules/testing/rules.hh"

@@ -2,6 +2,7 @@
 // it is, an edit must stay within it; where it was well formed, the result must be, and as asked.
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/rules/message/message_editor.hh"
 #include "core/rules/message/message_layout.hh"
 #include "core/trace/batch.hh"
@@ -66,10 +67,10 @@ public:
     }
 
     void name(Bytes more) {
-        NameBuffer name;
+        Name name;
         name.add(more);
         name.add(question_name(message_, layout_));
-        finish(set_name(batch_, edited_, layout_, name));
+        finish(set_name(batch_, edited_, layout_, name.bytes()));
         require(done_ != Edit::kChanged || edited_.size() == message_.size() + more.size());
     }
 

@@ -5,7 +5,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/hex.hh"
 #include "core/base/prefix.hh"
-#include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"
@@ -91,8 +91,8 @@ public:
         : Rule(Selector(arguments, settings.seed, Closes::kAny, true)), pan_(read_key(arguments)),
           destination_(arguments.get_switch("destination").value_or(false)),
           keep_malformed_(arguments.get_word("malformed", {"keep", "drop"}) == "keep"),
-          reverse_{parse_name("in-addr.arpa.").value_or(WireBytes{}),
-                   parse_name("ip6.arpa.").value_or(WireBytes{})} {}
+          reverse_{parse_name("in-addr.arpa.").value_or(Name()),
+                   parse_name("ip6.arpa.").value_or(Name())} {}
 
 private:
     Outcome change(Query& query, Batch& /*batch*/) override {
@@ -164,7 +164,7 @@ private:
 
     void look_at_name(Bytes name) {
         const bool reverse = std::ranges::any_of(
-            reverse_, [&](const WireBytes& suffix) { return ends_in(name, suffix); });
+            reverse_, [&](const Name& suffix) { return ends_in(name, suffix.bytes()); });
         if (reverse && ++reverse_names_ == 1) {
             spdlog::warn(
                 "event=names_not_anonymized note=\"names of reverse zones hold addresses and "
@@ -184,7 +184,7 @@ private:
     CryptoPan pan_;
     bool destination_;
     bool keep_malformed_; ///< whatever --malformed says: they may show client subnets
-    std::vector<WireBytes> reverse_;
+    std::array<Name, 2> reverse_;
     std::uint64_t& dropped_ = rare_count("dropped");
     std::uint64_t& malformed_ = rare_count("malformed");
     std::uint64_t& subnets_ = rare_count("ecs");

@@ -5,6 +5,7 @@
 #include "core/base/clock.hh"
 #include "core/base/random.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/rules/testing/rules.hh"
 #include "core/wire/query.hh"
@@ -30,8 +31,8 @@ MessageMaker::MessageMaker(std::uint16_t flags) {
 void MessageMaker::count(unsigned section) { ++bytes_[5 + 2 * section]; }
 
 MessageMaker& MessageMaker::question(std::string_view name, std::uint16_t type) {
-    const auto wire = parse_name(name).value_or(WireBytes{0});
-    bytes_.insert(bytes_.end(), wire.begin(), wire.end());
+    const Name parsed = parse_name(name).value_or(Name());
+    bytes_.insert(bytes_.end(), parsed.bytes().begin(), parsed.bytes().end());
     append16(bytes_, type);
     append16(bytes_, 1);
     count(0);

@@ -7,6 +7,7 @@
 #include "core/base/random.hh"
 #include "core/base/trace_time.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"
@@ -73,7 +74,7 @@ public:
 
 private:
     bool work(Query& query, Batch& batch) override;
-    std::string read_name(Arguments& arguments);
+    Name read_name(Arguments& arguments);
     void start(const Query& first);
     bool add_until(Nanoseconds time, Batch& batch);
     Query make(Batch& batch);
@@ -109,7 +110,7 @@ AttackRule::AttackRule(Arguments& arguments, const RuleSettings& settings)
         arguments.fail("sources", fmt::format("has {} addresses, but prefix has room for {}",
                                               sources_, pool_.size()));
     }
-    const std::string labels = read_name(arguments);
+    const Name name = read_name(arguments);
     QueryShape shape{.type = 1};
     if (const auto type = arguments.get_text("type")) {
         shape.type = type_value(arguments, "type", *type);
@@ -118,23 +119,26 @@ AttackRule::AttackRule(Arguments& arguments, const RuleSettings& settings)
         transport_ = transport_value(arguments, "transport", *transport);
     }
     shape.recursion_desired = arguments.get_switch("rd").value_or(false);
-    build_query(query_, shape, labels);
+    build_query(query_, shape, name.bytes());
 }
 
-/// The name's labels, with room for a random one before them unless it is fixed.
-std::string AttackRule::read_name(Arguments& arguments) {
+/// The name, with room for a random label before it unless it is fixed.
+Name AttackRule::read_name(Arguments& arguments) {
     fixed_ = arguments.has("fixed");
     const auto names = get_names(arguments, fixed_ ? "fixed" : "name");
     if (names.size() != 1 || (fixed_ && arguments.has("name"))) {
         arguments.fail({}, "needs either name=SUFFIX, for random names below it, or fixed=NAME");
     }
-    const WireBytes& name = names.front();
-    if (!fixed_ && name.size() > kLongestSuffix) {
+    const Bytes suffix = names.front().bytes();
+    if (!fixed_ && suffix.size() > kLongestSuffix) {
         arguments.fail("name", "is too long for a label before it; give at most 242 bytes");
     }
-    std::string labels = fixed_ ? "" : static_cast<char>(kLabel) + std::string(kLabel, ' ');
-    labels.append(name.begin(), name.end() - 1);
-    return labels;
+    Name name;
+    if (!fixed_) {
+        name.add_label(std::string(kLabel, ' '));
+    }
+    name.add(suffix);
+    return name;
 }
 
 void AttackRule::start(const Query& first) {

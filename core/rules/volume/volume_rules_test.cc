@@ -3,6 +3,7 @@
 #include "core/base/error.hh"
 #include "core/base/prefix.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/rules/source/source_addresses.hh"
 #include "core/rules/testing/rules.hh"

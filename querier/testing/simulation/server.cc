@@ -2,6 +2,7 @@
 
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/wire/query.hh"
 #include "querier/testing/messages.hh"
 

@@ -125,10 +125,6 @@ std::string content_type(fstrm_reader* reader) {
     return found ? std::string(text, text + size) : "";
 }
 
-Bytes bytes_of(const std::string& text) {
-    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
-
 std::optional<IpAddress> address_of(const std::string& text) {
     const Bytes bytes = bytes_of(text);
     if (bytes.size() == 4) {

@@ -166,9 +166,7 @@ private:
             block_.count() == 0 || block_.count() > kBlockRecords) {
             return fail_frame("is not a block of 1 to 256 records");
         }
-        const std::string& records = block_.records();
-        records_ =
-            RecordReader({reinterpret_cast<const std::uint8_t*>(records.data()), records.size()});
+        records_ = RecordReader(bytes_of(block_.records()));
         left_ = block_.count();
         return true;
     }

@@ -8,6 +8,7 @@
 #include "core/base/nearest.hh"
 #include "core/base/numbers.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/dns/words.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/wire/query.hh"
@@ -176,10 +177,10 @@ struct Flags {
     }
 };
 
-struct Name {
+struct QuestionName {
     static bool parse(std::string_view cell, Bytes& out, RowMemory& memory) {
-        const bool good = parse_name(cell, memory.name) == NameError::kNone;
-        out = good ? memory.name.view() : Bytes();
+        const bool good = memory.name.parse(cell) == NameError::kNone;
+        out = good ? memory.name.bytes() : Bytes();
         return good;
     }
 
@@ -194,8 +195,7 @@ struct Name {
     }
 
     static std::string hint(std::string_view cell) {
-        WireName name;
-        return std::string(name_error_text(parse_name(cell, name)));
+        return std::string(name_error_text(Name().parse(cell)));
     }
 };
 
@@ -311,7 +311,7 @@ constexpr std::array<ColumnKind, 20> kColumns{{
                                "is not a list of flags, such as rd,ad (aa tc rd ra z ad cd), or -"),
     column<&Row::opcode, Words<opcode_words>>("opcode", "opcode", kOfMessage,
                                               "is not an opcode (QUERY, NOTIFY, ... or 0 to 15)"),
-    column<&Row::name, Name>("name", "qname queryname query name", kOfQuestion, ""),
+    column<&Row::name, QuestionName>("name", "qname queryname query name", kOfQuestion, ""),
     column<&Row::dns_class, Words<class_words>>("class", "qclass queryclass class", kOfQuestion,
                                                 "is not a class (IN, CH, ... or CLASS1)"),
     column<&Row::type, Words<type_words>>("type", "type qtype querytype", kOfQuestion,

@@ -5,7 +5,7 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/wire/query.hh"
 
 #include <array>
@@ -84,7 +84,7 @@ struct Row {
 
 /// What a row's bytes may lie in; kept from row to row.
 struct RowMemory {
-    WireName name;
+    Name name;
     std::vector<std::uint8_t> options;
     std::vector<std::uint8_t> message;
 };

@@ -14,18 +14,18 @@ namespace reprise::zonebuilder {
 /// A domain name in lower case, kept as its labels from the root down, each behind its length
 /// octet ("\3com\7example"). So a zone's key is a prefix of the keys of all names in it, and
 /// sorting puts everything below a name right behind it. The root's key is empty.
-class Name {
+class NameKey {
 public:
-    Name() = default;
+    NameKey() = default;
 
     /// The name at the beginning of uncompressed wire data; none where that is cut or too long.
-    static std::optional<Name> from_wire(std::span<const std::uint8_t> wire);
+    static std::optional<NameKey> from_wire(std::span<const std::uint8_t> wire);
 
     /// Reads text as in a zone file ("a\.b.example."); relative names are taken as absolute.
-    static std::optional<Name> parse(std::string_view text);
+    static std::optional<NameKey> parse(std::string_view text);
 
     /// Of what key() gave.
-    static Name of_key(std::string_view key);
+    static NameKey of_key(std::string_view key);
 
     /// Absolute, everything but letters, digits, '-', '_', '*' and '/' as \DDD: safe in zone files
     /// and in quotes.
@@ -36,18 +36,19 @@ public:
     [[nodiscard]] bool is_root() const { return key_.empty(); }
 
     /// Equal to `zone` or below it.
-    [[nodiscard]] bool within(const Name& zone) const { return key_.starts_with(zone.key_); }
+    [[nodiscard]] bool within(const NameKey& zone) const { return key_.starts_with(zone.key_); }
 
-    [[nodiscard]] bool below(const Name& zone) const { return within(zone) && *this != zone; }
+    [[nodiscard]] bool below(const NameKey& zone) const { return within(zone) && *this != zone; }
 
     /// The name that a DNAME makes of this one, which is below its owner; none where it is too
     /// long.
-    [[nodiscard]] std::optional<Name> moved(std::string_view owner_key, const Name& target) const;
+    [[nodiscard]] std::optional<NameKey> moved(std::string_view owner_key,
+                                               const NameKey& target) const;
 
     /// The keys of the root, ..., the parent, and the name itself; they point into this name.
     [[nodiscard]] std::vector<std::string_view> enclosing() const;
 
-    auto operator<=>(const Name&) const = default;
+    auto operator<=>(const NameKey&) const = default;
 
 private:
     std::string key_;
@@ -56,7 +57,7 @@ private:
 /// Room for the longest key (RFC 1035 section 2.3.4).
 using KeyRoom = std::array<char, 255>;
 
-/// Name::from_wire(), without a name: its key, in `room`.
+/// NameKey::from_wire(), without a name: its key, in `room`.
 std::optional<std::string_view> key_from_wire(std::span<const std::uint8_t> wire, KeyRoom& room);
 
 /// The key of the wildcard right below a name.
@@ -64,8 +65,8 @@ std::string wildcard_key(std::string_view key);
 
 } // namespace reprise::zonebuilder
 
-template <> struct std::hash<reprise::zonebuilder::Name> {
-    std::size_t operator()(const reprise::zonebuilder::Name& name) const noexcept {
+template <> struct std::hash<reprise::zonebuilder::NameKey> {
+    std::size_t operator()(const reprise::zonebuilder::NameKey& name) const noexcept {
         return std::hash<std::string>{}(name.key());
     }
 };

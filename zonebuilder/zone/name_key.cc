@@ -1,10 +1,10 @@
 // Names as keys. Wire form has the labels from the leaf up, so that a zone's name is a suffix of
 // what lies in it, with the length octets in the way of a comparison; turned round, "lies in" is
 // "begins with".
-#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/name_key.hh"
 
 #include "core/base/ascii.hh"
-#include "core/dns/message.hh"
+#include "core/dns/name.hh"
 
 #include <fmt/format.h>
 
@@ -71,24 +71,24 @@ std::optional<std::string_view> key_from_wire(std::span<const std::uint8_t> wire
     return std::string_view(room.data(), at);
 }
 
-std::optional<Name> Name::from_wire(std::span<const std::uint8_t> wire) {
+std::optional<NameKey> NameKey::from_wire(std::span<const std::uint8_t> wire) {
     KeyRoom room;
     const auto key = key_from_wire(wire, room);
     return key ? std::optional(of_key(*key)) : std::nullopt;
 }
 
-Name Name::of_key(std::string_view key) {
-    Name name;
+NameKey NameKey::of_key(std::string_view key) {
+    NameKey name;
     name.key_ = key;
     return name;
 }
 
-std::optional<Name> Name::parse(std::string_view text) {
+std::optional<NameKey> NameKey::parse(std::string_view text) {
     const auto wire = parse_name(text);
-    return wire ? from_wire(*wire) : std::nullopt;
+    return wire ? from_wire(wire->bytes()) : std::nullopt;
 }
 
-std::string Name::text() const {
+std::string NameKey::text() const {
     if (is_root()) {
         return ".";
     }
@@ -100,13 +100,13 @@ std::string Name::text() const {
     return text;
 }
 
-std::optional<Name> Name::moved(std::string_view owner_key, const Name& target) const {
-    Name name;
+std::optional<NameKey> NameKey::moved(std::string_view owner_key, const NameKey& target) const {
+    NameKey name;
     name.key_ = target.key_ + key_.substr(owner_key.size());
     return name.key_.size() < kLongestName ? std::optional(std::move(name)) : std::nullopt;
 }
 
-std::vector<std::string_view> Name::enclosing() const {
+std::vector<std::string_view> NameKey::enclosing() const {
     const std::string_view key = key_;
     std::vector<std::string_view> keys{key.substr(0, 0)};
     for (std::size_t at = 0; at < key.size();) {

@@ -1,0 +1,228 @@
+#include "core/dns/name.hh"
+
+#include "core/base/ascii.hh"
+#include "core/base/bytes.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace reprise {
+namespace {
+
+/// How a byte of a label is written.
+enum class Written : std::uint8_t { kPlain, kEscaped, kDecimal };
+
+constexpr std::array<Written, 256> written_table() {
+    std::array<Written, 256> table{};
+    for (size_t byte = 0; byte < table.size(); ++byte) {
+        table.at(byte) = byte > 0x20 && byte < 0x7f ? Written::kPlain : Written::kDecimal;
+    }
+    for (const char c : std::string_view(".\\\";()@$")) {
+        table.at(static_cast<std::uint8_t>(c)) = Written::kEscaped;
+    }
+    return table;
+}
+
+constexpr std::array<Written, 256> kWritten = written_table();
+
+void append_byte(std::string& out, std::uint8_t byte) {
+    if (kWritten.at(byte) == Written::kDecimal) {
+        fmt::format_to(std::back_inserter(out), "\\{:03}", byte);
+        return;
+    }
+    if (kWritten.at(byte) == Written::kEscaped) {
+        out += '\\';
+    }
+    out += static_cast<char>(byte);
+}
+
+void append_label(std::string& out, Bytes label) {
+    const bool plain = std::ranges::all_of(
+        label, [](std::uint8_t byte) { return kWritten.at(byte) == Written::kPlain; });
+    if (plain) {
+        out.append(reinterpret_cast<const char*>(label.data()), label.size());
+    } else {
+        std::ranges::for_each(label, [&](std::uint8_t byte) { append_byte(out, byte); });
+    }
+    out += '.';
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// The byte that "\\DDD" or "\\c" at the beginning of `text` stands for; takes it off. Nothing
+/// where the escape is broken.
+std::optional<std::uint8_t> take_escape(std::string_view& text) {
+    text.remove_prefix(1);
+    if (text.empty()) {
+        return std::nullopt;
+    }
+    if (!is_digit(text[0])) {
+        const char c = text[0];
+        text.remove_prefix(1);
+        return static_cast<std::uint8_t>(c);
+    }
+    if (text.size() < 3 || !is_digit(text[1]) || !is_digit(text[2])) {
+        return std::nullopt;
+    }
+    const int value = (text[0] - '0') * 100 + (text[1] - '0') * 10 + (text[2] - '0');
+    text.remove_prefix(3);
+    return value < 256 ? std::optional(static_cast<std::uint8_t>(value)) : std::nullopt;
+}
+
+} // namespace
+
+void Name::add(Bytes part) {
+    if (size_ + part.size() <= kMost) {
+        std::ranges::copy(part, bytes_.begin() + static_cast<std::ptrdiff_t>(size_));
+    }
+    size_ += part.size();
+}
+
+void Name::add_label(std::string_view label) {
+    const auto length = static_cast<std::uint8_t>(label.size());
+    add({&length, 1});
+    add(bytes_of(label));
+}
+
+void Name::lower() { std::ranges::transform(bytes(), bytes_.begin(), Lower{}); }
+
+/// Takes a label and its dot off `text`; keeps room for the root label.
+NameError Name::take_label(std::string_view& text) {
+    const size_t length_at = size_++;
+    while (!text.empty() && text[0] != '.') {
+        auto byte = static_cast<std::uint8_t>(text[0]);
+        if (byte == '\\') {
+            const auto escaped = take_escape(text);
+            if (!escaped) {
+                return NameError::kEscape;
+            }
+            byte = *escaped;
+        } else {
+            text.remove_prefix(1);
+        }
+        if (size_ >= kMost - 1) {
+            return NameError::kLongName;
+        }
+        bytes_.at(size_++) = byte;
+    }
+    const size_t length = size_ - length_at - 1;
+    bytes_.at(length_at) = static_cast<std::uint8_t>(length);
+    text.remove_prefix(text.empty() ? 0 : 1);
+    return length == 0           ? NameError::kEmptyLabel
+           : length > kMostLabel ? NameError::kLongLabel
+                                 : NameError::kNone;
+}
+
+NameError Name::parse(std::string_view text) {
+    clear();
+    if (text.empty()) {
+        return NameError::kEmpty;
+    }
+    if (text == ".") {
+        text = {};
+    }
+    while (!text.empty()) {
+        if (size_ >= kMost - 1) {
+            return NameError::kLongName;
+        }
+        if (const NameError error = take_label(text); error != NameError::kNone) {
+            return error;
+        }
+    }
+    add_label({});
+    return NameError::kNone;
+}
+
+std::optional<Name> parse_name(std::string_view text) {
+    std::optional<Name> name(std::in_place);
+    return name->parse(text) == NameError::kNone ? name : std::nullopt;
+}
+
+bool Name::read(Cursor& in, Bytes message) {
+    clear();
+    Cursor behind(message); // a pointer
+    Cursor* at = &in;
+    size_t start = in.position();
+    for (;;) {
+        const std::uint8_t length = at->u8();
+        if ((length & 0xc0U) == 0xc0U) {
+            const size_t target = (length & 0x3fU) << 8U | at->u8();
+            if (!at->ok() || target >= start) {
+                return false;
+            }
+            behind.seek(target);
+            at = &behind;
+            start = target;
+            continue;
+        }
+        const Bytes label = at->take(length);
+        if (!at->ok() || length > kMostLabel || size_ + length + 1U > kMost) {
+            return false;
+        }
+        bytes_.at(size_++) = length;
+        add(label);
+        if (length == 0) {
+            return true;
+        }
+    }
+}
+
+bool same_name(Bytes a, Bytes b) { return std::ranges::equal(a, b, {}, Lower{}, Lower{}); }
+
+bool ends_in(Bytes name, Bytes suffix) {
+    size_t at = 0;
+    while (name.size() - at > suffix.size()) {
+        at += size_t{1} + name[at];
+        if (at > name.size()) {
+            return false;
+        }
+    }
+    return name.size() - at == suffix.size() &&
+           std::ranges::equal(name.subspan(at), suffix, {}, Lower{});
+}
+
+void append_name_text(std::string& out, Bytes name) {
+    const size_t before = out.size();
+    Cursor in(name);
+    for (std::uint8_t length = in.u8(); in.ok() && length != 0; length = in.u8()) {
+        append_label(out, in.take(length));
+    }
+    if (out.size() == before) {
+        out += '.';
+    }
+}
+
+std::string name_text(Bytes name) {
+    std::string out;
+    append_name_text(out, name);
+    return out;
+}
+
+std::string_view name_error_text(NameError error) {
+    switch (error) {
+    case NameError::kNone:
+        break;
+    case NameError::kEmpty:
+        return "is empty";
+    case NameError::kEmptyLabel:
+        return "has an empty label";
+    case NameError::kLongLabel:
+        return "has a label of over 63 bytes";
+    case NameError::kLongName:
+        return "takes over 255 bytes";
+    case NameError::kEscape:
+        return R"(has a broken escape (\DDD up to \255, or \ and a character))";
+    }
+    return "is good";
+}
+
+} // namespace reprise
