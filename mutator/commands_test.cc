@@ -5,7 +5,7 @@
 #include "mutator/command_line.hh"
 #include "mutator/commands.hh"
 #include "mutator/synth/synth_options.hh"
-#include "mutator/test_support.hh"
+#include "mutator/testing/support.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

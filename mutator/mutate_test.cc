@@ -4,12 +4,12 @@
 #include "core/base/fd.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/trace/forms/query_encoder.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/packets.hh"
 #include "mutator/mutate.hh"
 #include "mutator/mutate_options.hh"
 #include "mutator/output/output_file.hh"
-#include "mutator/pipeline/mutate_test_support.hh"
-#include "mutator/test_support.hh"
+#include "mutator/testing/mutate.hh"
+#include "mutator/testing/support.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

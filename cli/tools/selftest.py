@@ -34,7 +34,7 @@ _MOST = 50  # failures that are named at the end
 _LONGEST = 10  # tests and checks that are named with their times
 _TESTS = "reprise_tests"  # the target of all test programs
 _NICE = ("nice", "-n", "5")  # behind the Python tests; more would starve beside a busy machine's other work
-_OF_TESTS = re.compile(r"(_test|_fuzz|/testing/[a-z_/]+|/test_[a-z_]+)\.cc$")
+_OF_TESTS = re.compile(r"(_test|_fuzz|/testing/[a-z_/]+)\.cc$")
 _HEADER_OBJECT = re.compile(
     r"^(\S+_verify_interface_header_sets\.dir/\w+_verify_interface_header_sets/(\S+)\.cxx\.o):", re.MULTILINE
 )

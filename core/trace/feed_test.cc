@@ -10,9 +10,9 @@
 #include "core/trace/forms/stream/stream_form.hh"
 #include "core/trace/forms/text/text_form.hh"
 #include "core/trace/reassembly/options.hh"
-#include "core/trace/test_files.hh"
-#include "core/trace/test_forms.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/files.hh"
+#include "core/trace/testing/forms.hh"
+#include "core/trace/testing/packets.hh"
 #include "core/wire/query.hh"
 
 #include <gmock/gmock.h>

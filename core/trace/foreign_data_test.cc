@@ -1,8 +1,8 @@
 // Real dnstap and C-DNS files, the latter against the capture of the same traffic. The collection
 // is found as in shared_data_test.cc; without it the tests are skipped.
 #include "core/trace/reassembly/options.hh"
-#include "core/trace/test_files.hh"
-#include "core/trace/test_reader.hh"
+#include "core/trace/testing/files.hh"
+#include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // Every capture of the shared collection as text and as stream: the same queries, times, addresses,
 // ports and connections. The collection is found by REPRISE_SHARED_DATA or beside the source tree;
 // without it the test is skipped.
-#include "core/trace/test_forms.hh"
-#include "core/trace/test_reader.hh"
+#include "core/trace/testing/forms.hh"
+#include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
 
 #include <gtest/gtest.h>

@@ -3,9 +3,9 @@
 #include "core/base/fd.hh"
 #include "core/trace/forms/stream/stream_form.hh"
 #include "core/trace/forms/text/text_form.hh"
-#include "core/trace/test_forms.hh"
-#include "core/trace/test_packets.hh"
-#include "core/trace/test_reader.hh"
+#include "core/trace/testing/forms.hh"
+#include "core/trace/testing/packets.hh"
+#include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
 
 #include <archive.h>

@@ -3,9 +3,9 @@
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
 #include "core/trace/reassembly/options.hh"
-#include "core/trace/test_compress.hh"
-#include "core/trace/test_packets.hh"
-#include "core/trace/test_reader.hh"
+#include "core/trace/testing/compress.hh"
+#include "core/trace/testing/packets.hh"
+#include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // Real captures: the counts of every one listed in the collection's MANIFEST.md. The collection is
 // found by REPRISE_SHARED_DATA or beside the source tree; without it the test is skipped.
-#include "core/trace/test_reader.hh"
+#include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
 
 #include <gtest/gtest.h>

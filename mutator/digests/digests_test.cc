@@ -2,7 +2,7 @@
 #include "core/wire/result_file.hh"
 #include "mutator/digests/content.hh"
 #include "mutator/digests/digests.hh"
-#include "mutator/test_support.hh"
+#include "mutator/testing/support.hh"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // What `info` says of the real minute, against what tshark and a few lines of Python find in it.
 // The collection is found as in shared_data_test.cc; without it the test is skipped.
 #include "core/trace/reassembly/handshake.hh"
-#include "core/trace/test_reader.hh"
+#include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
 #include "mutator/info/info_format.hh"
 #include "mutator/info/trace_info.hh"

@@ -1,7 +1,7 @@
 #include "core/base/clock.hh"
 #include "core/wire/query.hh"
 #include "mutator/info/pairer.hh"
-#include "mutator/test_support.hh"
+#include "mutator/testing/support.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

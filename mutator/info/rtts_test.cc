@@ -1,6 +1,6 @@
 #include "core/base/error.hh"
 #include "mutator/info/rtts.hh"
-#include "mutator/test_support.hh"
+#include "mutator/testing/support.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

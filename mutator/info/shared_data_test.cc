@@ -1,6 +1,6 @@
 // Against a real minute of a root server's traffic, where the shared data is there.
 
-#include "core/trace/test_reader.hh"
+#include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
 #include "mutator/info/pairer.hh"
 #include "mutator/info/trace_info.hh"

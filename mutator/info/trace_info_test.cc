@@ -4,7 +4,7 @@
 #include "core/dns/name.hh"
 #include "mutator/info/trace_info.hh"
 #include "mutator/synth/query_names.hh"
-#include "mutator/test_support.hh"
+#include "mutator/testing/support.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

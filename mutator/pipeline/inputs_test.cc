@@ -1,11 +1,11 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/random.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/packets.hh"
 #include "mutator/pipeline/inputs.hh"
-#include "mutator/pipeline/mutate_test_support.hh"
 #include "mutator/pipeline/pipeline.hh"
-#include "mutator/test_support.hh"
+#include "mutator/testing/mutate.hh"
+#include "mutator/testing/support.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,8 +3,8 @@
 #include "core/base/error.hh"
 #include "core/trace/forms/pcap/pcap_encoder.hh"
 #include "core/wire/query.hh"
-#include "mutator/pipeline/mutate_test_support.hh"
-#include "mutator/test_support.hh"
+#include "mutator/testing/mutate.hh"
+#include "mutator/testing/support.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

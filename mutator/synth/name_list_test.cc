@@ -1,6 +1,6 @@
 #include "core/base/error.hh"
 #include "mutator/synth/name_list.hh"
-#include "mutator/test_support.hh"
+#include "mutator/testing/support.hh"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/trace/forms/query_encoder.hh"
-#include "core/trace/test_reader.hh"
+#include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
 #include "mutator/command_line.hh"
 #include "mutator/info/trace_info.hh"
@@ -12,7 +12,7 @@
 #include "mutator/synth/synth.hh"
 #include "mutator/synth/synth_options.hh"
 #include "mutator/synth/synth_sink.hh"
-#include "mutator/test_support.hh"
+#include "mutator/testing/support.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

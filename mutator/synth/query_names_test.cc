@@ -3,7 +3,7 @@
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"
 #include "mutator/synth/query_names.hh"
-#include "mutator/test_support.hh"
+#include "mutator/testing/support.hh"
 
 #include <gtest/gtest.h>
 

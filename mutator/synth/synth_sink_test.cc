@@ -1,11 +1,11 @@
 #include "core/base/clock.hh"
 #include "core/trace/forms/query_encoder.hh"
-#include "core/trace/test_reader.hh"
+#include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
 #include "mutator/synth/synth.hh"
 #include "mutator/synth/synth_options.hh"
 #include "mutator/synth/synth_sink.hh"
-#include "mutator/test_support.hh"
+#include "mutator/testing/support.hh"
 
 #include <gtest/gtest.h>
 

@@ -2,13 +2,13 @@
 #include "core/base/random.hh"
 #include "core/dns/message.hh"
 #include "core/trace/forms/query_encoder.hh"
-#include "core/trace/test_reader.hh"
+#include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
 #include "mutator/info/trace_info.hh"
 #include "mutator/synth/synth.hh"
 #include "mutator/synth/synth_options.hh"
 #include "mutator/synth/synth_sink.hh"
-#include "mutator/test_support.hh"
+#include "mutator/testing/support.hh"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/packets.hh"
 #include "querier/packet/frame_ring.hh"
 #include "querier/sockets/carrier.hh"
 

@@ -2,7 +2,7 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/checksum.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/packets.hh"
 #include "querier/packet/route.hh"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/packets.hh"
 #include "querier/packet/unusual_replies.hh"
 #include "querier/sockets/carrier.hh"
 

@@ -9,7 +9,7 @@
 #include "core/trace/forms/dnstap/dnstap_source.hh"
 #include "core/trace/forms/text/text_form.hh"
 #include "core/trace/reassembly/packet.hh"
-#include "core/trace/test_forms.hh"
+#include "core/trace/testing/forms.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/record.hh"
 #include "core/wire/replay.pb.h"

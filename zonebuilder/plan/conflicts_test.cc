@@ -1,6 +1,6 @@
 // The smallest world for every condition of conflicts.cc, and its like without the conflict.
 #include "zonebuilder/plan/conflicts.hh"
-#include "zonebuilder/test_support.hh"
+#include "zonebuilder/testing/support.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include "core/base/error.hh"
 #include "zonebuilder/plan/outputs.hh"
 #include "zonebuilder/plan/plan.hh"
-#include "zonebuilder/test_support.hh"
+#include "zonebuilder/testing/support.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 #include "zonebuilder/plan/routable.hh"
-#include "zonebuilder/test_support.hh"
+#include "zonebuilder/testing/support.hh"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include "zonebuilder/plan/address_book.hh"
 #include "zonebuilder/plan/lame.hh"
 #include "zonebuilder/plan/serving.hh"
-#include "zonebuilder/test_support.hh"
+#include "zonebuilder/testing/support.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 #include "core/base/error.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/plan/slots.hh"
-#include "zonebuilder/test_support.hh"
+#include "zonebuilder/testing/support.hh"
 #include "zonebuilder/zone/zone_tree.hh"
 
 #include <gmock/gmock.h>

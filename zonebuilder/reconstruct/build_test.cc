@@ -1,5 +1,5 @@
 #include "core/base/clock.hh"
-#include "zonebuilder/reconstruct/test_replies.hh"
+#include "zonebuilder/testing/replies.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

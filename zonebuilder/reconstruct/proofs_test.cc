@@ -1,4 +1,4 @@
-#include "zonebuilder/reconstruct/test_replies.hh"
+#include "zonebuilder/testing/replies.hh"
 
 #include <gtest/gtest.h>
 

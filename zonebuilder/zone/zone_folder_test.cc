@@ -1,5 +1,5 @@
 #include "core/base/error.hh"
-#include "zonebuilder/test_support.hh"
+#include "zonebuilder/testing/support.hh"
 #include "zonebuilder/zone/zone_folder.hh"
 
 #include <gmock/gmock.h>

@@ -1,10 +1,10 @@
 // One meaning of a capture, plain (libtrace) or compressed (libpcap); and files that were cut or
 // damaged on their way.
 #include "core/base/clock.hh"
-#include "core/trace/test_compress.hh"
-#include "core/trace/test_feeder.hh"
-#include "core/trace/test_files.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/compress.hh"
+#include "core/trace/testing/feeder.hh"
+#include "core/trace/testing/files.hh"
+#include "core/trace/testing/packets.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

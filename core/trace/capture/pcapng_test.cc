@@ -1,9 +1,9 @@
 // pcapng as several programs write it, and everything that can be wrong with it.
 #include "core/base/clock.hh"
-#include "core/trace/test_compress.hh"
-#include "core/trace/test_feeder.hh"
-#include "core/trace/test_files.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/compress.hh"
+#include "core/trace/testing/feeder.hh"
+#include "core/trace/testing/files.hh"
+#include "core/trace/testing/packets.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

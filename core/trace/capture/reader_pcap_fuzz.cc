@@ -1,7 +1,7 @@
 // Captures but pcapng, and compressed files of any form; the packets in them are for
 // reader_packets.
 #include "core/base/bytes.hh"
-#include "core/trace/test_fuzz_file.hh"
+#include "core/trace/testing/fuzz_file.hh"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // pcapng files; the packets in them are for reader_packets.
 #include "core/base/bytes.hh"
-#include "core/trace/test_fuzz_file.hh"
+#include "core/trace/testing/fuzz_file.hh"
 
 #include <cstddef>
 #include <cstdint>

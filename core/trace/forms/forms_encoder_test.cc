@@ -3,8 +3,8 @@
 #include "core/trace/forms/query_encoder.hh"
 #include "core/trace/forms/stream/stream_form.hh"
 #include "core/trace/forms/text/text_form.hh"
-#include "core/trace/test_forms.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/forms.hh"
+#include "core/trace/testing/packets.hh"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Text of other tools: LDplayer's fsdb, dnsperf's query files.
 #include "core/base/clock.hh"
-#include "core/trace/test_forms.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/forms.hh"
+#include "core/trace/testing/packets.hh"
 #include "core/wire/query.hh"
 
 #include <gmock/gmock.h>

@@ -3,8 +3,8 @@
 #include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
-#include "core/trace/test_feeder.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/feeder.hh"
+#include "core/trace/testing/packets.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 // Which end of a TCP connection closed first, and when that is told.
 #include "core/base/clock.hh"
 #include "core/trace/reassembly/options.hh"
-#include "core/trace/test_feeder.hh"
-#include "core/trace/test_packets.hh"
-#include "core/trace/test_tcp.hh"
+#include "core/trace/testing/feeder.hh"
+#include "core/trace/testing/packets.hh"
+#include "core/trace/testing/tcp.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 // TCP streams, from packets to messages.
 #include "core/base/clock.hh"
 #include "core/trace/reassembly/tally.hh"
-#include "core/trace/test_feeder.hh"
-#include "core/trace/test_packets.hh"
-#include "core/trace/test_tcp.hh"
+#include "core/trace/testing/feeder.hh"
+#include "core/trace/testing/packets.hh"
+#include "core/trace/testing/tcp.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

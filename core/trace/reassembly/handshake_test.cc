@@ -1,9 +1,9 @@
 #include "core/base/clock.hh"
 #include "core/trace/reassembly/handshake.hh"
 #include "core/trace/reassembly/options.hh"
-#include "core/trace/test_feeder.hh"
-#include "core/trace/test_packets.hh"
-#include "core/trace/test_tcp.hh"
+#include "core/trace/testing/feeder.hh"
+#include "core/trace/testing/packets.hh"
+#include "core/trace/testing/tcp.hh"
 
 #include <gtest/gtest.h>
 

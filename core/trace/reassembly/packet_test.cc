@@ -1,6 +1,6 @@
 #include "core/base/bytes.hh"
 #include "core/trace/reassembly/packet.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/packets.hh"
 
 #include <gtest/gtest.h>
 

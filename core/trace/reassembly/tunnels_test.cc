@@ -2,8 +2,8 @@
 #include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
-#include "core/trace/test_feeder.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/feeder.hh"
+#include "core/trace/testing/packets.hh"
 #include "core/wire/query.hh"
 
 #include <gmock/gmock.h>

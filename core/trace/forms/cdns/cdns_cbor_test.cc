@@ -1,8 +1,8 @@
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/forms/cdns/cdns_cbor.hh"
-#include "core/trace/test_cbor.hh"
-#include "core/trace/test_files.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/cbor.hh"
+#include "core/trace/testing/files.hh"
+#include "core/trace/testing/packets.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,9 +2,9 @@
 #include "core/base/clock.hh"
 #include "core/trace/forms/cdns/cdns_message.hh"
 #include "core/trace/forms/cdns/cdns_source.hh"
-#include "core/trace/test_cbor.hh"
-#include "core/trace/test_files.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/cbor.hh"
+#include "core/trace/testing/files.hh"
+#include "core/trace/testing/packets.hh"
 #include "core/wire/query.hh"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // C-DNS files. An item of one byte may be a query and a response.
 #include "core/trace/forms/cdns/cdns_source.hh"
-#include "core/trace/test_fuzz_file.hh"
+#include "core/trace/testing/fuzz_file.hh"
 
 #include <cstddef>
 #include <cstdint>

@@ -2,8 +2,8 @@
 #include "core/base/clock.hh"
 #include "core/trace/forms/dnstap/dnstap.pb.h"
 #include "core/trace/forms/dnstap/dnstap_source.hh"
-#include "core/trace/test_files.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/files.hh"
+#include "core/trace/testing/packets.hh"
 #include "core/wire/query.hh"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // dnstap files.
 #include "core/trace/forms/dnstap/dnstap_source.hh"
-#include "core/trace/test_fuzz_file.hh"
+#include "core/trace/testing/fuzz_file.hh"
 
 #include <cstddef>
 #include <cstdint>

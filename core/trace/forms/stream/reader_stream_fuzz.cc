@@ -1,7 +1,7 @@
 // The stream form: the bytes behind a good header as they are, or (first byte even) as the payload
 // of a frame whose size and checksum are right.
 #include "core/trace/forms/stream/stream_form.hh"
-#include "core/trace/test_fuzz_forms.hh"
+#include "core/trace/testing/fuzz_forms.hh"
 
 #include <xxhash.h>
 

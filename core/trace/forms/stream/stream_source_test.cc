@@ -1,8 +1,8 @@
 // The stream form: whole, cut, damaged.
 #include "core/base/address.hh"
 #include "core/trace/forms/stream/stream_form.hh"
-#include "core/trace/test_forms.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/forms.hh"
+#include "core/trace/testing/packets.hh"
 #include "core/wire/query.hh"
 #include "core/wire/record.hh"
 #include "core/wire/replay.pb.h"

@@ -1,6 +1,6 @@
 // LDplayer's fsdb text, header line and rows.
 #include "core/trace/forms/text/text_form.hh"
-#include "core/trace/test_fuzz_forms.hh"
+#include "core/trace/testing/fuzz_forms.hh"
 
 #include <cstddef>
 #include <cstdint>

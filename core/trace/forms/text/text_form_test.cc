@@ -4,8 +4,8 @@
 #include "core/base/hex.hh"
 #include "core/trace/forms/text/columns.hh"
 #include "core/trace/forms/text/text_form.hh"
-#include "core/trace/test_forms.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/forms.hh"
+#include "core/trace/testing/packets.hh"
 #include "core/wire/query.hh"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Files in the text form: what people and their editors do to them.
 #include "core/base/clock.hh"
-#include "core/trace/test_forms.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/forms.hh"
+#include "core/trace/testing/packets.hh"
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #pragma once
 // CBOR written by hand, for the tests of C-DNS.
 
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/packets.hh"
 
 #include <cstdint>
 #include <initializer_list>

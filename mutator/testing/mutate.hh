@@ -3,8 +3,8 @@
 
 #include "core/base/clock.hh"
 #include "core/trace/batch.hh"
-#include "core/trace/test_packets.hh"
-#include "core/trace/test_reader.hh"
+#include "core/trace/testing/packets.hh"
+#include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
 #include "mutator/pipeline/inputs.hh"
 #include "mutator/pipeline/pipeline.hh"

@@ -1,8 +1,8 @@
 #pragma once
 // Segments of one connection, for the tests of TCP streams.
 
-#include "core/trace/test_feeder.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/feeder.hh"
+#include "core/trace/testing/packets.hh"
 
 #include <cstdint>
 #include <string>

@@ -7,7 +7,7 @@
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/packets.hh"
 #include "core/wire/query.hh"
 
 #include <algorithm>

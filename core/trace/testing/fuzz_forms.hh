@@ -1,7 +1,7 @@
 #pragma once
 // Fuzz targets of the forms that hold queries: what is read and written again is read the same.
 
-#include "core/trace/test_forms.hh"
+#include "core/trace/testing/forms.hh"
 
 #include <cstdint>
 #include <cstdlib>

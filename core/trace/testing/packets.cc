@@ -1,4 +1,4 @@
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/packets.hh"
 
 #include "core/base/address.hh"
 

@@ -1,7 +1,7 @@
 #pragma once
 // Readers take paths: a fuzz target's bytes as a file in memory.
 
-#include "core/trace/test_reader.hh"
+#include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 // Compressed traces for tests.
 
-#include "core/trace/test_packets.hh"
+#include "core/trace/testing/packets.hh"
 
 #include <archive.h>
 #include <archive_entry.h>

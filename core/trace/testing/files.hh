@@ -1,8 +1,8 @@
 #pragma once
 // Files of a test's own, and all messages of a trace at once.
 
-#include "core/trace/test_packets.hh"
-#include "core/trace/test_reader.hh"
+#include "core/trace/testing/packets.hh"
+#include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
 
 #include <cstdint>

@@ -5,8 +5,8 @@
 #include "core/base/address.hh"
 #include "core/trace/forms/stream/stream_form.hh"
 #include "core/trace/forms/text/text_form.hh"
-#include "core/trace/test_packets.hh"
-#include "core/trace/test_reader.hh"
+#include "core/trace/testing/packets.hh"
+#include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
 
 #include <algorithm>
