@@ -6,9 +6,7 @@
 #include "mutator/digests/digests.hh"
 #include "mutator/info/rtts.hh"
 #include "mutator/mutate.hh"
-#include "mutator/mutate_options.hh"
 #include "mutator/pipeline/reduce.hh"
-#include "mutator/synth_command.hh"
 
 #include <cstdint>
 #include <string>

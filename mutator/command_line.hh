@@ -4,7 +4,7 @@
 #include "mutator/commands.hh"
 #include "mutator/digests/digests.hh"
 #include "mutator/info/rtts.hh"
-#include "mutator/mutate_options.hh"
+#include "mutator/mutate.hh"
 #include "mutator/pipeline/reduce.hh"
 #include "mutator/synth/synth_options.hh"
 
@@ -32,5 +32,9 @@ void add_commands(Command& app, CommandLine& line);
 
 /// Runs the subcommand that was parsed; returns the exit status.
 int run_command(const Command& app, const CommandLine& line);
+
+/// The subcommand `synth`; parsing fills `options` and `output`. What is given explicitly wins over
+/// the profile, wherever it stands.
+void add_synth(Command& app, SynthOptions& options, std::string& output);
 
 } // namespace reprise::mutator

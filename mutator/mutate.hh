@@ -8,8 +8,13 @@
 #include "mutator/pipeline/stages.hh"
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
+
+namespace reprise {
+class Command;
+}
 
 namespace reprise::mutator {
 
@@ -30,8 +35,6 @@ int run_mutate(const MutateOptions& options);
 
 // What a mutation did, for people (log lines) and programs (JSON).
 
-struct MutateOptions;
-
 struct MutateReport {
     InputCounts in;
     OutputCounts out;
@@ -46,5 +49,19 @@ void log_report(const MutateOptions& options, const MutateReport& report);
 
 /// One JSON object, schema 1.
 std::string report_json(const MutateOptions& options, const MutateReport& report);
+
+/// The command line, as the parser fills it.
+struct MutateLine {
+    MutateOptions options;
+    std::string form; ///< of --to; empty for the output's ending
+    std::string malformed = "keep";
+    std::map<std::string, std::vector<std::string>> rules; ///< by kind; "rules" are the files
+};
+
+void add_mutate(Command& app, MutateLine& line);
+
+/// What was asked for, the rules in the order of the command line. Throws UsageError,
+/// rules::RuleError.
+MutateOptions mutate_options(const Command& app, const MutateLine& line);
 
 } // namespace reprise::mutator

@@ -1,4 +1,3 @@
-#include "mutator/mutate_options.hh"
 
 #include "core/base/command_line.hh"
 #include "core/rules/engine/catalog.hh"

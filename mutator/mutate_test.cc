@@ -6,7 +6,6 @@
 #include "core/trace/forms/query_encoder.hh"
 #include "core/trace/testing/packets.hh"
 #include "mutator/mutate.hh"
-#include "mutator/mutate_options.hh"
 #include "mutator/output/output_file.hh"
 #include "mutator/testing/mutate.hh"
 #include "mutator/testing/support.hh"

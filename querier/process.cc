@@ -5,7 +5,6 @@
 #include "core/base/fd.hh"
 #include "core/base/host.hh"
 #include "core/base/log.hh"
-#include "core/base/realtime.hh"
 #include "core/base/signals.hh"
 #include "core/wire/counts.hh"
 #include "core/wire/credit.hh"

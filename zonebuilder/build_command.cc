@@ -1,5 +1,3 @@
-#include "zonebuilder/build_command.hh"
-
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/command_line.hh"
@@ -7,9 +5,8 @@
 #include "core/base/json.hh"
 #include "core/base/trace_time.hh"
 #include "core/trace/feed.hh"
-#include "zonebuilder/output_folder.hh"
+#include "zonebuilder/commands.hh"
 #include "zonebuilder/reconstruct/build.hh"
-#include "zonebuilder/reconstruct/build_report.hh"
 #include "zonebuilder/reconstruct/complete.hh"
 #include "zonebuilder/reconstruct/draft.hh"
 #include "zonebuilder/reconstruct/hierarchy.hh"

@@ -1,5 +1,3 @@
-#include "zonebuilder/exchanges_command.hh"
-
 #include "core/base/bytes.hh"
 #include "core/base/capabilities.hh"
 #include "core/base/clock.hh"
@@ -9,6 +7,7 @@
 #include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"
 #include "core/wire/query.hh"
+#include "zonebuilder/commands.hh"
 #include "zonebuilder/reconstruct/exchange.hh"
 
 #include <fmt/format.h>

@@ -1,8 +1,6 @@
 #include "core/base/command_line.hh"
 #include "core/base/log.hh"
-#include "zonebuilder/build_command.hh"
-#include "zonebuilder/exchanges_command.hh"
-#include "zonebuilder/plan_command.hh"
+#include "zonebuilder/commands.hh"
 
 namespace {
 

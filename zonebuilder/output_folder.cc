@@ -1,7 +1,6 @@
-#include "zonebuilder/output_folder.hh"
-
 #include "core/base/error.hh"
 #include "core/base/whole_file.hh"
+#include "zonebuilder/commands.hh"
 
 #include <fmt/format.h>
 

@@ -1,12 +1,10 @@
-#include "zonebuilder/plan_command.hh"
-
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/json.hh"
 #include "core/base/prefix.hh"
-#include "zonebuilder/output_folder.hh"
+#include "zonebuilder/commands.hh"
 #include "zonebuilder/plan/address_book.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/outputs.hh"

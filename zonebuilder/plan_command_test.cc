@@ -1,9 +1,9 @@
 #include "core/base/address.hh"
 #include "core/base/error.hh"
+#include "zonebuilder/commands.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/plan.hh"
 #include "zonebuilder/plan/slots.hh"
-#include "zonebuilder/plan_command.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,12 +11,24 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <idn2.h>
+#include <istream>
+#include <iterator>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
+#include <vector>
 
 namespace reprise::mutator {
+
 namespace {
 
 constexpr size_t kMostName = 253; ///< in wire form without the root label
@@ -106,6 +118,98 @@ NameList load_names(const std::string& path) {
         spdlog::warn("names={} used={} lines_without_a_name={}", path, names.size(), bad);
     }
     return names;
+}
+
+namespace {
+
+/// The order of popularity is a plausible one, not a measurement.
+constexpr std::array<std::string_view, 48> kPopular{
+    "com", "net", "arpa", "org", "ru", "de",   "cn",  "uk", "br", "jp", "info", "nl",
+    "it",  "fr",  "in",   "pl",  "au", "eu",   "ca",  "io", "tv", "us", "edu",  "co",
+    "gov", "biz", "me",   "ir",  "ua", "kr",   "tw",  "cz", "ch", "se", "es",   "at",
+    "be",  "vn",  "id",   "tr",  "mx", "asia", "xyz", "cc", "ro", "gr", "dk",   "hu"};
+
+bool is_comment(std::string_view line) { return line.starts_with("//") || line.starts_with('#'); }
+
+std::string_view first_word(std::string_view line) {
+    const size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string_view::npos) {
+        return {};
+    }
+    line.remove_prefix(begin);
+    return line.substr(0, line.find_first_of(" \t\r"));
+}
+
+bool is_host_label(std::string_view label) {
+    return !label.empty() && std::ranges::all_of(label, [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+    });
+}
+
+/// Last label of a rule ("*.ck" and "!www.ck" give "ck"), or nothing.
+std::optional<std::string> top_label(std::string_view rule) {
+    while (rule.ends_with('.')) {
+        rule.remove_suffix(1);
+    }
+    rule.remove_prefix(rule.rfind('.') + 1);
+    auto label = to_a_label(std::string(rule));
+    return label && is_host_label(*label) ? label : std::nullopt;
+}
+
+/// The popular ones that are present in their order, then the rest in the order they came.
+std::vector<std::string> by_popularity(const std::vector<std::string>& tlds) {
+    std::vector<std::string> out;
+    for (const std::string_view popular : kPopular) {
+        if (std::ranges::find(tlds, popular) != tlds.end()) {
+            out.emplace_back(popular);
+        }
+    }
+    std::ranges::copy_if(tlds, std::back_inserter(out), [](const std::string& tld) {
+        return std::ranges::find(kPopular, tld) == kPopular.end();
+    });
+    return out;
+}
+
+} // namespace
+
+std::optional<std::string> to_a_label(const std::string& label) {
+    char* out = nullptr;
+    if (idn2_to_ascii_8z(label.c_str(), &out, IDN2_NONTRANSITIONAL) != IDN2_OK) {
+        return std::nullopt;
+    }
+    const std::unique_ptr<char, decltype(&idn2_free)> owner(out, &idn2_free);
+    return *out == '\0' ? std::nullopt : std::optional<std::string>(out);
+}
+
+std::vector<std::string> read_tlds(std::istream& in) {
+    std::vector<std::string> tlds;
+    std::unordered_set<std::string> seen;
+    for (std::string line; std::getline(in, line);) {
+        if (is_comment(line)) {
+            if (line.find("END ICANN DOMAINS") != std::string::npos) {
+                break;
+            }
+            continue;
+        }
+        if (const auto label = top_label(first_word(line)); label && seen.insert(*label).second) {
+            tlds.push_back(*label);
+        }
+    }
+    return by_popularity(tlds);
+}
+
+std::vector<std::string> load_tlds(const std::string& path) {
+    std::ifstream file(path);
+    if (!file) {
+        throw UsageError(fmt::format("cannot read {}: {}; install publicsuffix or give --tld-file",
+                                     path, std::strerror(errno)));
+    }
+    auto tlds = read_tlds(file);
+    if (tlds.empty()) {
+        throw UsageError(fmt::format(
+            "{} names no top-level domain; give --tld-file a public suffix list", path));
+    }
+    return tlds;
 }
 
 } // namespace reprise::mutator

@@ -8,7 +8,6 @@
 #include "core/wire/query.hh"
 #include "mutator/command_line.hh"
 #include "mutator/info/trace_info.hh"
-#include "mutator/synth/profiles.hh"
 #include "mutator/synth/synth.hh"
 #include "mutator/synth/synth_options.hh"
 #include "mutator/synth/synth_sink.hh"

@@ -7,7 +7,6 @@
 #include "mutator/synth/clients.hh"
 #include "mutator/synth/name_list.hh"
 #include "mutator/synth/query_names.hh"
-#include "mutator/synth/root_names.hh"
 #include "mutator/synth/synth_options.hh"
 
 #include <fmt/format.h>

@@ -3,7 +3,6 @@
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"
 #include "mutator/synth/query_names.hh"
-#include "mutator/synth/root_names.hh"
 #include "mutator/synth/synth_options.hh"
 
 #include <gtest/gtest.h>

@@ -2,7 +2,6 @@
 #include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
 #include "mutator/info/trace_info.hh"
-#include "mutator/synth/profiles.hh"
 #include "mutator/synth/synth.hh"
 #include "mutator/synth/synth_options.hh"
 #include "mutator/synth/synth_sink.hh"

@@ -32,7 +32,7 @@ struct WeightedNumber {
 using Mix = std::vector<WeightedNumber>;
 
 /// Shares are of all queries unless said otherwise, from 0 to 1. The numbers here resemble a root
-/// server's traffic; profiles.hh has other sets of them.
+/// server's traffic; profiles() has other sets of them.
 struct SynthOptions {
     std::optional<std::uint64_t> queries; ///< at most this many
     std::optional<double> duration_s;     ///< arrivals before this time
@@ -96,5 +96,18 @@ Mix parse_number_mix(std::string_view text, std::string_view option);
 
 /// Parses "198.18.0.0/15" of the given family (4 or 6).
 Prefix parse_prefix(std::string_view text, unsigned family, std::string_view option);
+
+/// A set of options with a name.
+struct Profile {
+    std::string name;
+    std::string help; ///< half a line
+    SynthOptions options;
+};
+
+/// simple first: the options' own defaults.
+const std::vector<Profile>& profiles();
+
+/// Throws UsageError where there is no such profile.
+const SynthOptions& profile_options(std::string_view name);
 
 } // namespace reprise::mutator

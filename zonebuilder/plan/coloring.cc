@@ -16,7 +16,6 @@
 // The cost. A heap of nodes, in which a node moves only when a neighbor shows it a color for the
 // first time: (nodes + edges) * log(nodes), and one bit per node and color. Ties go by the node's
 // number, so plans repeat.
-#include "zonebuilder/plan/coloring.hh"
 
 #include "zonebuilder/plan/conflicts.hh"
 

@@ -1,4 +1,3 @@
-#include "zonebuilder/plan/coloring.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/serving.hh"
 

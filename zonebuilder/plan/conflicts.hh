@@ -6,6 +6,7 @@
 
 #include <compare>
 #include <cstddef>
+#include <cstdint>
 #include <unordered_map>
 #include <vector>
 
@@ -28,5 +29,11 @@ std::vector<Edge> find_conflicts(const std::vector<Zone>& zones, const ZoneTree&
                                  const std::vector<Group>& groups, const std::vector<Lame>& lame,
                                  const std::unordered_map<IpAddress, GroupIndex>& group_of,
                                  Engine engine);
+
+using Color = std::uint32_t; ///< from 0
+
+/// A color for each of `nodes` nodes, such that no edge joins two of one color; the same for the
+/// same graph on every machine. Every edge's ends are below `nodes`.
+std::vector<Color> color_graph(std::size_t nodes, const std::vector<Edge>& edges);
 
 } // namespace reprise::zonebuilder

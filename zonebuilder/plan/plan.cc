@@ -12,7 +12,6 @@
 #include "core/base/error.hh"
 #include "core/base/prefix.hh"
 #include "zonebuilder/plan/address_book.hh"
-#include "zonebuilder/plan/coloring.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/lame.hh"
 #include "zonebuilder/plan/routable.hh"

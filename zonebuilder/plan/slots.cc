@@ -14,7 +14,7 @@
 #include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/base/prefix.hh"
-#include "zonebuilder/plan/coloring.hh"
+#include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/routable.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/zone/zone_tree.hh"

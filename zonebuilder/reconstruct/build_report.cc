@@ -1,4 +1,3 @@
-#include "zonebuilder/reconstruct/build_report.hh"
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"

@@ -11,12 +11,10 @@
 #include "zonebuilder/reconstruct/complete.hh"
 
 #include "core/base/address.hh"
-#include "zonebuilder/reconstruct/denials.hh"
 #include "zonebuilder/reconstruct/draft.hh"
 #include "zonebuilder/reconstruct/hierarchy.hh"
 #include "zonebuilder/reconstruct/maker.hh"
 #include "zonebuilder/reconstruct/observations.hh"
-#include "zonebuilder/reconstruct/proofs.hh"
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/reconstruct/strings.hh"
 #include "zonebuilder/zone/name_key.hh"

@@ -46,4 +46,12 @@ struct Completed {
 /// refuse, or that deny the zone's own name. Every record that it makes up has its reason.
 Completed complete(Observations& seen, const Hierarchy& hierarchy, Drafts drafts);
 
+/// Makes zones deny what was denied, as far as they can; what they cannot is in
+/// `done.contradictions`. Refused names are in `done.refused`.
+void add_denials(Observations& seen, Completed& done);
+
+/// Adds to zones with recorded signatures what they need so that servers return those and denials.
+/// None of it can be validated.
+void add_proofs(Observations& seen, Completed& done);
+
 } // namespace reprise::zonebuilder

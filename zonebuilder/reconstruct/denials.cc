@@ -1,6 +1,5 @@
 // What zones lack because servers denied it: names that exist without records, and servers that
 // refuse, or that deny the zone's own name.
-#include "zonebuilder/reconstruct/denials.hh"
 
 #include "core/base/address.hh"
 #include "zonebuilder/reconstruct/complete.hh"

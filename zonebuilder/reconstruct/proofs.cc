@@ -16,7 +16,6 @@
 // The made-up denials deny nothing (the next name follows at once), and their signatures are copies
 // of one over other records. A validating resolver accepts none of them, just as it accepts no
 // answer without a proof: the proofs that it needs are in the capture or nowhere.
-#include "zonebuilder/reconstruct/proofs.hh"
 
 #include "core/base/bytes.hh"
 #include "zonebuilder/reconstruct/complete.hh"

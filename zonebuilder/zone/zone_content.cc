@@ -10,7 +10,6 @@
 #include "core/base/bytes.hh"
 #include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
-#include "zonebuilder/zone/zone_scan.hh"
 
 #include <fmt/format.h>
 
@@ -52,24 +51,24 @@ std::optional<IpAddress> address_of(const ZoneRecord& record) {
 }
 
 /// Exactly one SOA, where it is expected.
-std::optional<ContentFailure> apex_failure(const Records& records,
-                                           const std::optional<NameKey>& expected) {
+std::optional<ZoneFailure> apex_failure(const Records& records,
+                                        const std::optional<NameKey>& expected) {
     const ZoneRecord* soa = nullptr;
     for (const ZoneRecord& record : records) {
         if (record.type != type::kSoa) {
             continue;
         }
         if (soa != nullptr) {
-            return ContentFailure{record.line, "a second SOA record"};
+            return ZoneFailure{record.line, "a second SOA record"};
         }
         soa = &record;
     }
     if (soa == nullptr) {
-        return ContentFailure{0, records.empty() ? "no records" : "no SOA record"};
+        return ZoneFailure{0, records.empty() ? "no records" : "no SOA record"};
     }
     if (expected && soa->owner != *expected) {
-        return ContentFailure{soa->line, fmt::format("its SOA record is at {}, not at {}",
-                                                     soa->owner.text(), expected->text())};
+        return ZoneFailure{soa->line, fmt::format("its SOA record is at {}, not at {}",
+                                                  soa->owner.text(), expected->text())};
     }
     return std::nullopt;
 }
@@ -102,7 +101,7 @@ bool same_alias(const ZoneRecord& a, const ZoneRecord& b) {
 }
 
 /// Most zones without a CNAME are done at once; the others cost one look-up a record.
-std::optional<ContentFailure> alias_failure(const Records& records) {
+std::optional<ZoneFailure> alias_failure(const Records& records) {
     const Aliases aliases = aliases_of(records);
     if (aliases.empty()) {
         return std::nullopt;
@@ -111,8 +110,8 @@ std::optional<ContentFailure> alias_failure(const Records& records) {
         const auto alias = aliases.find(record.owner);
         if (alias != aliases.end() && !may_join_alias(record.type) &&
             !same_alias(record, *alias->second)) {
-            return ContentFailure{
-                record.line, fmt::format("{} has a CNAME and other data", record.owner.text())};
+            return ZoneFailure{record.line,
+                               fmt::format("{} has a CNAME and other data", record.owner.text())};
         }
     }
     return std::nullopt;
@@ -139,19 +138,19 @@ std::string_view why_refused(const ZoneRecord& record, const NameKey& apex) {
 }
 
 /// Single records that servers refuse; DNAMEs that differ at one name.
-std::optional<ContentFailure> record_failure(const Records& records, const NameKey& apex) {
+std::optional<ZoneFailure> record_failure(const Records& records, const NameKey& apex) {
     std::unordered_map<std::string_view, const ZoneRecord*> dnames;
     for (const ZoneRecord& record : records) {
         if (!record.owner.within(apex)) {
             continue;
         }
         if (const auto why = why_refused(record, apex); !why.empty()) {
-            return ContentFailure{record.line, std::string(why)};
+            return ZoneFailure{record.line, std::string(why)};
         }
         if (record.type == type::kDname &&
             !same_alias(record, *dnames.emplace(record.owner.key(), &record).first->second)) {
-            return ContentFailure{record.line,
-                                  fmt::format("a second DNAME at {}", record.owner.text())};
+            return ZoneFailure{record.line,
+                               fmt::format("a second DNAME at {}", record.owner.text())};
         }
     }
     return std::nullopt;
@@ -389,8 +388,8 @@ BadZone bad(const std::optional<NameKey>& name, const std::string& file, std::ui
 
 } // namespace
 
-std::variant<Zone, ContentFailure> make_zone(const Records& records,
-                                             const std::optional<NameKey>& expected) {
+std::variant<Zone, ZoneFailure> make_zone(const Records& records,
+                                          const std::optional<NameKey>& expected) {
     if (auto failure = apex_failure(records, expected)) {
         return *failure;
     }
@@ -409,7 +408,7 @@ std::variant<Zone, ContentFailure> make_zone(const Records& records,
     zone.below_dname = records_below(records, apex);
     zone.signatures = validity_of(records, apex);
     if (zone.servers.empty()) {
-        return ContentFailure{0, fmt::format("no NS record at {}", zone.name.text())};
+        return ZoneFailure{0, fmt::format("no NS record at {}", zone.name.text())};
     }
     return zone;
 }
@@ -429,12 +428,12 @@ std::variant<Zone, BadZone> read_zone(std::string_view text, const std::string& 
                                       const std::optional<NameKey>& expected) {
     const NameKey guess = expected.value_or(name_of_file(file));
     auto scanned = scan_zone(text, guess);
-    if (const auto* failure = std::get_if<ScanFailure>(&scanned)) {
+    if (const auto* failure = std::get_if<ZoneFailure>(&scanned)) {
         return bad(expected, file, failure->line, failure->why);
     }
     const auto& records = std::get<Records>(scanned);
     auto made = make_zone(records, expected);
-    if (const auto* failure = std::get_if<ContentFailure>(&made)) {
+    if (const auto* failure = std::get_if<ZoneFailure>(&made)) {
         return bad(expected, file, failure->line, failure->why);
     }
     Zone zone = std::get<Zone>(std::move(made));

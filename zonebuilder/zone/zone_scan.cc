@@ -1,9 +1,8 @@
-#include "zonebuilder/zone/zone_scan.hh"
-
 #include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
 #include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
+#include "zonebuilder/zone/zone_content.hh"
 
 #include <algorithm>
 #include <cstddef>
@@ -160,13 +159,13 @@ std::string wrong_with(const zs_scanner_t& state, std::string_view text) {
     return state.r_class == kInternet ? "" : "a class other than IN";
 }
 
-ScanFailure failure(const zs_scanner_t& state, std::string why) {
+ZoneFailure failure(const zs_scanner_t& state, std::string why) {
     return {.line = state.line_counter, .why = std::move(why)};
 }
 
 } // namespace
 
-std::variant<std::vector<ZoneRecord>, ScanFailure> scan_zone(std::string_view text,
+std::variant<std::vector<ZoneRecord>, ZoneFailure> scan_zone(std::string_view text,
                                                              const NameKey& origin) {
     // The scanner hands over a record when it meets the end of its line.
     const std::string whole = text.ends_with('\n') ? "" : std::string(text) + '\n';

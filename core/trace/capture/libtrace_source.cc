@@ -1,9 +1,8 @@
 // The only user of libtrace.
-#include "core/trace/capture/libtrace_source.hh"
 
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/trace/capture/pcap_source.hh"
+#include "core/trace/capture/backends.hh"
 #include "core/trace/capture/source.hh"
 #include "core/trace/reassembly/packet.hh"
 

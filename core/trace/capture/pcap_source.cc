@@ -1,8 +1,7 @@
 // The only user of libpcap.
-#include "core/trace/capture/pcap_source.hh"
-
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/trace/capture/backends.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/source.hh"
 #include "core/trace/reassembly/options.hh"

@@ -1,4 +1,3 @@
-#include "core/trace/reassembly/link.hh"
 
 #include "core/base/bytes.hh"
 #include "core/trace/reassembly/packet.hh"

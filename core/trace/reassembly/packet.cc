@@ -2,7 +2,6 @@
 
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
-#include "core/trace/reassembly/link.hh"
 
 #include <algorithm>
 #include <cstddef>

@@ -100,4 +100,11 @@ enum class Plausible : std::uint8_t { kNo, kYes, kNeedMore };
 /// a stream's beginning was not captured.
 Plausible begins_message(Bytes stream);
 
+// What comes before the IP header of a captured frame.
+
+/// Leaves the cursor at the IP header if it returns kIp, by what the link layer says: the header's
+/// version was not checked. If the cursor overran, the frame is cut or damaged, whatever is
+/// returned.
+Decoded skip_link(LinkType link, Cursor& in);
+
 } // namespace reprise::trace

@@ -1,0 +1,86 @@
+#pragma once
+// The subcommands of reprise-zonebuilder: options as they were given, and the runs.
+
+#include "zonebuilder/plan/plan.hh"
+#include "zonebuilder/reconstruct/zone_text.hh"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reprise {
+class Command;
+}
+
+namespace reprise::zonebuilder {
+
+struct PlanOptions {
+    std::string folder{};
+    std::string output{};
+    std::string engine = "bind";
+    std::string form = "colored";
+    unsigned instances = 1;
+    std::vector<std::string> resolvers{};
+    std::string meta4 = "198.18.128.0/17";
+    std::string meta6 = "fd00:198:18::/48";
+    std::vector<std::string> reserved{};
+    std::string refused{}; ///< file that lists zones that a server does not load; empty: none
+    bool skip_bad = false;
+    bool no_historic_roots = false;
+};
+
+/// Adds the subcommand, which fills `options`.
+void add_plan_command(Command& app, PlanOptions& options);
+
+/// Checks the options. Throws UsageError.
+PlanSettings plan_settings(const PlanOptions& options);
+
+/// Refuses views that take more than the memory of this host, `available` bytes. Throws Error.
+void check_memory(const Plan& plan, const PlanSettings& settings, std::uint64_t available);
+
+/// Reads, plans and writes; returns the exit status.
+int run_plan(const PlanOptions& options);
+
+struct BuildOptions {
+    std::vector<std::string> captures{};
+    std::string output{};
+    std::string at{};
+    Dnssec dnssec = Dnssec::kKeep;
+    std::vector<std::uint16_t> ports{53};
+};
+
+/// Adds the subcommand, which fills `options`.
+void add_build_command(Command& app, BuildOptions& options);
+
+/// Reads, rebuilds and writes; returns the exit status.
+int run_build(const BuildOptions& options);
+
+struct ExchangesOptions {
+    std::vector<std::string> captures{};
+    std::vector<std::uint16_t> ports{53};
+};
+
+/// Adds the subcommand, which fills `options`.
+void add_exchanges_command(Command& app, ExchangesOptions& options);
+
+/// Writes to standard output; returns the exit status.
+int run_exchanges(const ExchangesOptions& options);
+
+/// The folder of -o, made if need be. The report, which is written last, says that it is whole.
+class OutputFolder {
+public:
+    /// Removes a former `report`, and beside one the files that end in `ending`, if that is given.
+    /// Throws Error.
+    explicit OutputFolder(std::filesystem::path path, const std::string& report,
+                          std::string_view ending = {});
+
+    /// Whole or not at all: a file that could not be written to its end is not there. Throws Error.
+    void write(const std::string& name, std::string_view text) const;
+
+private:
+    std::filesystem::path path_;
+};
+
+} // namespace reprise::zonebuilder
