@@ -70,21 +70,14 @@ std::optional<DnsQuestion> parse_question(Bytes message) {
     }
     Cursor in(message);
     in.skip(kDnsHeaderSize);
-    for (std::uint8_t length = in.u8(); in.ok() && length != 0; length = in.u8()) {
-        if ((length & 0xc0U) != 0) {
-            return std::nullopt;
-        }
-        in.skip(length);
-    }
-    const size_t name_size = in.position() - std::min(in.position(), kDnsHeaderSize);
     DnsQuestion question;
+    question.name = take_name(in);
     question.type = in.u16be();
     question.dns_class = in.u16be();
-    if (!in.ok() || name_size > Name::kMost) {
+    if (question.name.empty() || !in.ok()) {
         return std::nullopt;
     }
-    question.name = message.subspan(kDnsHeaderSize, name_size);
-    question.raw = message.subspan(kDnsHeaderSize, name_size + 4);
+    question.raw = message.subspan(kDnsHeaderSize, question.name.size() + 4);
     return question;
 }
 

@@ -65,6 +65,19 @@ std::string name_text(Bytes name);
 /// The same, behind what is in `out`.
 void append_name_text(std::string& out, Bytes name);
 
+/// The name at `in`, which goes on behind it; empty where there is none without pointers.
+inline Bytes take_name(Cursor& in) {
+    Cursor end = in;
+    for (unsigned length = end.u8(); length != 0; length = end.u8()) {
+        if (length > Name::kMostLabel) {
+            return {};
+        }
+        end.skip(length);
+    }
+    const size_t size = end.position() - in.position();
+    return end.ok() && size <= Name::kMost ? in.take(size) : Bytes();
+}
+
 /// Whether two names are the same without regard to ASCII case (RFC 4343).
 bool same_name(Bytes a, Bytes b);
 

@@ -8,7 +8,6 @@
 #include "core/trace/chunk.hh"
 #include "core/trace/forms/cdns/cdns_source.hh"
 #include "core/trace/forms/dnstap/dnstap_source.hh"
-#include "core/trace/forms/form.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/stream/stream_form.hh"
 #include "core/trace/forms/text/text_form.hh"
@@ -35,6 +34,19 @@
 
 namespace reprise::trace {
 namespace {
+
+/// A form of trace and how it is known. What none of them knows is a packet capture, or refused.
+struct Form {
+    /// Whether a trace that begins with `head` is of this form: the first kHead bytes, of text the
+    /// first lines up to one that is neither empty nor a comment. Fewer where the trace is shorter.
+    bool (*fits)(Bytes head);
+
+    /// `stream` is at its beginning, and what `path` names. Throws TraceError.
+    std::unique_ptr<MessageSource> (*open)(std::unique_ptr<ByteStream> stream,
+                                           const std::string& path, const ReaderOptions& options);
+
+    static constexpr size_t kHead = 16; ///< bytes that may be waited for on a live pipe
+};
 
 /// In the order in which they are asked.
 const std::vector<Form>& forms() {

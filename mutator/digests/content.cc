@@ -37,14 +37,11 @@ bool is_special(std::uint16_t type) {
     return type == kTypeAny || type == kTypeAxfr || type == kTypeIxfr;
 }
 
-/// Whether the bytes begin with a name without pointers.
-bool plain_name(Bytes bytes) {
-    Cursor in(bytes);
-    std::uint8_t length = in.u8();
-    for (; in.ok() && length != 0 && length < 64; length = in.u8()) {
-        in.skip(length);
-    }
-    return in.ok() && length == 0;
+/// Whether an RRSIG's signer is a name without pointers.
+bool has_signer(Bytes data) {
+    Cursor in(data);
+    in.skip(kBeforeSigner);
+    return !take_name(in).empty();
 }
 
 /// The last labels of a name in wire form.
@@ -160,9 +157,7 @@ bool Contents::add_data(std::uint16_t type, Bytes reply, size_t from, size_t end
         return add_names(reply, from, end, 1, 6, 0);
     default:
         append(scratch_, reply.subspan(from, end - from));
-        return type != kTypeRrsig ||
-               (end - from > kBeforeSigner &&
-                plain_name(reply.subspan(from + kBeforeSigner, end - from - kBeforeSigner)));
+        return type != kTypeRrsig || has_signer(reply.subspan(from, end - from));
     }
 }
 

@@ -25,12 +25,6 @@ namespace {
 /// DNAMEs may lead a name below itself, so that it grows with every step.
 constexpr std::size_t kMostNames = 64;
 
-void sort_unique(std::vector<IpAddress>& addresses) {
-    std::ranges::sort(addresses);
-    const auto twice = std::ranges::unique(addresses);
-    addresses.erase(twice.begin(), twice.end());
-}
-
 void append(std::vector<IpAddress>& to, const std::vector<IpAddress>& from) {
     to.insert(to.end(), from.begin(), from.end());
 }

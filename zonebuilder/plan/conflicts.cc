@@ -101,7 +101,7 @@ public:
     }
 
     std::vector<Edge> finish() {
-        compact();
+        sort_unique(edges_);
         return std::move(edges_);
     }
 
@@ -151,15 +151,9 @@ private:
     void add(GroupIndex a, GroupIndex b) {
         edges_.push_back({std::min(a, b), std::max(a, b)});
         if (edges_.size() >= room_) {
-            compact();
+            sort_unique(edges_);
             room_ = std::max(room_, edges_.size() * 2);
         }
-    }
-
-    void compact() {
-        std::ranges::sort(edges_);
-        const auto twice = std::ranges::unique(edges_);
-        edges_.erase(twice.begin(), twice.end());
     }
 
     const std::vector<Zone>& zones_;

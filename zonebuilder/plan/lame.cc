@@ -44,9 +44,7 @@ public:
 
     /// Sorted, each once: apex and parent often say the same.
     std::vector<Lame> finish() {
-        std::ranges::sort(found_);
-        const auto twice = std::ranges::unique(found_);
-        found_.erase(twice.begin(), twice.end());
+        sort_unique(found_);
         return std::move(found_);
     }
 

@@ -68,9 +68,7 @@ std::vector<IpAddress> derived(const Names& servers, const AddressBook& book) {
         const std::vector<IpAddress> more = book.real(server);
         addresses.insert(addresses.end(), more.begin(), more.end());
     }
-    std::ranges::sort(addresses);
-    const auto twice = std::ranges::unique(addresses);
-    addresses.erase(twice.begin(), twice.end());
+    sort_unique(addresses);
     return addresses;
 }
 

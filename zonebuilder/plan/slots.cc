@@ -17,6 +17,7 @@
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/routable.hh"
 #include "zonebuilder/plan/serving.hh"
+#include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_tree.hh"
 
 #include <fmt/format.h>
@@ -114,12 +115,6 @@ Color key_of(Form form, GroupIndex group, const std::vector<Color>& colors) {
         break;
     }
     return colors[group];
-}
-
-void sort_unique(std::vector<ZoneIndex>& zones) {
-    std::ranges::sort(zones);
-    const auto twice = std::ranges::unique(zones);
-    zones.erase(twice.begin(), twice.end());
 }
 
 IpAddress meta_address(const Prefix& prefix, std::size_t n, std::size_t needed,

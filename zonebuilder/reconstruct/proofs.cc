@@ -318,9 +318,8 @@ private:
     /// The name right after another, in wire form; if there is no room, the name itself, which says
     /// that there is no other.
     std::string following(NameId name) {
-        constexpr std::size_t kLongest = 255;
         std::string wire = wire_of(names_.name(name));
-        return wire.size() + 2 <= kLongest ? std::string("\1\0", 2) + wire : wire;
+        return wire.size() + 2 <= Name::kMost ? std::string("\1\0", 2) + wire : wire;
     }
 
     Observations& seen_;

@@ -22,9 +22,6 @@
 namespace reprise::zonebuilder {
 namespace {
 
-constexpr std::size_t kLongestLabel = 63;
-constexpr std::size_t kLongestName = 255; ///< with the root's length octet
-
 bool plain(char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '*' ||
            c == '/';
@@ -48,11 +45,11 @@ std::size_t label_length(std::string_view key, std::size_t at) {
 } // namespace
 
 std::optional<std::string_view> key_from_wire(std::span<const std::uint8_t> wire, KeyRoom& room) {
-    std::array<std::uint8_t, kLongestName / 2 + 1> starts{}; // of the labels
+    std::array<std::uint8_t, Name::kMost / 2 + 1> starts{}; // of the labels
     std::size_t labels = 0;
     std::size_t at = 0;
     for (; at < wire.size() && wire[at] != 0; at += 1UL + wire[at]) {
-        if (wire[at] > kLongestLabel || at + wire[at] + 2 > std::min(wire.size(), kLongestName)) {
+        if (wire[at] > Name::kMostLabel || at + wire[at] + 2 > std::min(wire.size(), Name::kMost)) {
             return std::nullopt;
         }
         starts[labels++] = static_cast<std::uint8_t>(at);
@@ -103,7 +100,7 @@ std::string NameKey::text() const {
 std::optional<NameKey> NameKey::moved(std::string_view owner_key, const NameKey& target) const {
     NameKey name;
     name.key_ = target.key_ + key_.substr(owner_key.size());
-    return name.key_.size() < kLongestName ? std::optional(std::move(name)) : std::nullopt;
+    return name.key_.size() < Name::kMost ? std::optional(std::move(name)) : std::nullopt;
 }
 
 std::vector<std::string_view> NameKey::enclosing() const {

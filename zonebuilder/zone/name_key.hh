@@ -1,4 +1,6 @@
 #pragma once
+#include "core/dns/name.hh"
+
 #include <array>
 #include <compare>
 #include <cstddef>
@@ -55,7 +57,7 @@ private:
 };
 
 /// Room for the longest key (RFC 1035 section 2.3.4).
-using KeyRoom = std::array<char, 255>;
+using KeyRoom = std::array<char, Name::kMost>;
 
 /// NameKey::from_wire(), without a name: its key, in `room`.
 std::optional<std::string_view> key_from_wire(std::span<const std::uint8_t> wire, KeyRoom& room);

@@ -4,6 +4,7 @@
 #include "core/base/address.hh"
 #include "zonebuilder/zone/name_key.hh"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -113,6 +114,13 @@ constexpr std::uint16_t kKey = 25;
 /// Types of queries and of messages, which no zone holds.
 constexpr bool is_meta(std::uint16_t type) {
     return type == 0 || type == type::kOpt || (type >= 128 && type <= 255);
+}
+
+/// In order, each once.
+template <typename T> void sort_unique(std::vector<T>& values) {
+    std::ranges::sort(values);
+    const auto twice = std::ranges::unique(values);
+    values.erase(twice.begin(), twice.end());
 }
 
 } // namespace reprise::zonebuilder

@@ -102,9 +102,7 @@ std::optional<std::vector<IpAddress>> addresses_of(const Json& zone, std::size_t
     for (const Json& one : *value) {
         addresses.push_back(address_of(one, entry));
     }
-    std::ranges::sort(addresses);
-    const auto twice = std::ranges::unique(addresses);
-    addresses.erase(twice.begin(), twice.end());
+    sort_unique(addresses);
     return addresses;
 }
 

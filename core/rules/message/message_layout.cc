@@ -2,6 +2,7 @@
 
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 
 #include <algorithm>
 #include <array>
@@ -14,7 +15,6 @@ namespace {
 constexpr std::uint16_t kTypeSig = 24;
 constexpr std::uint16_t kTypeNaptr = 35;
 constexpr std::uint16_t kTypeTsig = 250;
-constexpr size_t kMaxName = 255;
 
 /// Record data that may hold compressed names: bytes before them, and how many there are. RFC 3597
 /// section 4 closes the list; TSIG and TKEY name an algorithm.
@@ -60,7 +60,7 @@ private:
 /// A possibly compressed name. A pointer must lead back (RFC 1035); it is not followed.
 bool LayoutParser::name(Cursor& in) {
     const size_t begin = in.position();
-    while (in.position() - begin < kMaxName) {
+    while (in.position() - begin < Name::kMost) {
         const unsigned length = in.u8();
         if (length == 0) {
             return in.ok();
@@ -81,18 +81,12 @@ bool LayoutParser::name(Cursor& in) {
 
 /// The name that rules change: without pointers.
 bool LayoutParser::first_name() {
-    for (unsigned length = in_.u8(); length != 0; length = in_.u8()) {
-        if (length > 63) {
-            return false;
-        }
-        in_.skip(length);
-    }
-    const size_t end = in_.position();
+    const Bytes name = take_name(in_);
     in_.skip(4);
-    if (!in_.ok() || end - kDnsHeaderSize > kMaxName) {
+    if (name.empty() || !in_.ok()) {
         return false;
     }
-    out_.name_end = end;
+    out_.name_end = kDnsHeaderSize + name.size();
     return true;
 }
 

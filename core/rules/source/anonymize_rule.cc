@@ -5,6 +5,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/hex.hh"
 #include "core/base/prefix.hh"
+#include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"
@@ -33,7 +34,6 @@
 namespace reprise::rules {
 namespace {
 
-constexpr size_t kDnsHeader = 12;
 constexpr size_t kEcsFixed = 4; ///< family, source and scope prefix lengths
 constexpr size_t kMostKeyFile = 4096;
 
@@ -118,7 +118,7 @@ private:
             return false;
         }
         if (layout.asks) {
-            look_at_name(message.subspan(kDnsHeader, layout.name_end - kDnsHeader));
+            look_at_name(message.subspan(kDnsHeaderSize, layout.name_end - kDnsHeaderSize));
         }
         bool good = !layout.stray_opt && layout.end == message.size();
         if (layout.opt != 0) {

@@ -4,6 +4,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
+#include "core/dns/name.hh"
 #include "core/trace/forms/cdns/cdns_block.hh"
 #include "core/trace/forms/query_source.hh"
 #include "core/wire/query.hh"
@@ -23,8 +24,6 @@ using Out = std::vector<std::uint8_t>;
 
 constexpr std::uint16_t kTypeA = 1;
 constexpr std::uint16_t kClassIn = 1;
-constexpr size_t kMostName = 255;
-constexpr size_t kMostMessage = 65'535;
 
 /// Bits of the signature's flags.
 constexpr std::int64_t kHasQuery = 1;
@@ -52,13 +51,7 @@ bool fits(std::int64_t value, unsigned bits) { return value >= 0 && (value >> bi
 /// A whole uncompressed name and nothing else.
 bool is_name(Bytes bytes) {
     Cursor in(bytes);
-    for (std::uint8_t length = in.u8(); in.ok() && length != 0; length = in.u8()) {
-        if ((length & 0xc0U) != 0) {
-            return false;
-        }
-        in.skip(length);
-    }
-    return in.ok() && in.left() == 0 && bytes.size() <= kMostName;
+    return !take_name(in).empty() && in.left() == 0;
 }
 
 std::uint16_t header_flags(std::int64_t dns_flags, unsigned first) {
@@ -163,7 +156,7 @@ private:
     void append_name(std::int64_t index) {
         if (const auto name = need_string(index)) {
             need(is_name(*name), CdnsNote::kBadName);
-            need(out_->size() + kMostName <= kMostMessage, CdnsNote::kBadValue);
+            need(out_->size() + Name::kMost <= kMaxMessage, CdnsNote::kBadValue);
             append(*out_, ok_ ? *name : Bytes{});
         }
     }
@@ -176,7 +169,7 @@ private:
     }
 
     void append_data(Bytes data) {
-        need(out_->size() + data.size() + 2 <= kMostMessage, CdnsNote::kBadValue);
+        need(out_->size() + data.size() + 2 <= kMaxMessage, CdnsNote::kBadValue);
         append_u16(*out_, static_cast<std::int64_t>(data.size()));
         append(*out_, ok_ ? data : Bytes{});
     }
