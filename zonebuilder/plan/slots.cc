@@ -1,11 +1,11 @@
 // From colors to what servers and data paths are told.
 //
-//   colored: a slot for each instance and color. The view is told by the destination, which is
-//   the slot's meta address; the
-//             source stays the OQDA, so answers find back.
+//   colored:  a slot for each instance and color. The view is told by the destination, which is the
+//             slot's meta address; the source stays the OQDA, so answers find back.
 //   paper:    one slot an instance, all queries to one address; the view is told by the source, the
-//   OQDA. separate: a slot for each group. Nothing is shared, so nothing can be wrong: the truth
-//   that tests compare with.
+//             OQDA.
+//   separate: a slot for each group. Nothing is shared, so nothing can be wrong: the truth that
+//             tests compare with.
 //
 // A meta address belongs to a slot and a resolver. The answer goes from it to the OQDA, and the
 // resolver that gets it is known by the meta address alone: no data path keeps state.
