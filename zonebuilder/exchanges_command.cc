@@ -21,6 +21,7 @@
 #include <string_view>
 
 namespace reprise::zonebuilder {
+
 void add_exchanges_command(Command& app, ExchangesOptions& options) {
     Command command = app.add_subcommand(
         "exchanges", "Responses of captures with their queries, a line each, for programs");

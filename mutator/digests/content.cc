@@ -59,12 +59,12 @@ Bytes last_labels(Bytes name, unsigned count) {
 
 } // namespace
 
-std::uint64_t bytes_of(Bytes message) {
+std::uint64_t message_hash(Bytes message) {
     return hash(message.subspan(std::min<size_t>(message.size(), 2)));
 }
 
 Contents::Numbers Contents::of(Bytes query, Bytes reply) {
-    return read(query, reply).value_or(Numbers{.content = bytes_of(reply)});
+    return read(query, reply).value_or(Numbers{.content = message_hash(reply)});
 }
 
 std::optional<Contents::Numbers> Contents::read(Bytes query, Bytes reply) {

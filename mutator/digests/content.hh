@@ -56,6 +56,6 @@ private:
 };
 
 /// The bytes of a message but its id, as a number.
-std::uint64_t bytes_of(Bytes message);
+std::uint64_t message_hash(Bytes message);
 
 } // namespace reprise::mutator

@@ -93,11 +93,12 @@ private:
 };
 
 Digest digest_of(Bytes query, Bytes reply, Contents& contents) {
-    Digest row{.query = bytes_of(query), .reply_size = static_cast<std::uint16_t>(reply.size())};
+    Digest row{.query = message_hash(query),
+               .reply_size = static_cast<std::uint16_t>(reply.size())};
     if (reply.empty()) {
         return row;
     }
-    row.reply = bytes_of(reply);
+    row.reply = message_hash(reply);
     const auto [content, place] = contents.of(query, reply);
     row.content = content;
     row.place = place;

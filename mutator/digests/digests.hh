@@ -14,7 +14,7 @@ struct DigestsOptions {
     unsigned labels = 0;
 };
 
-/// A row, as it lies in the file. See bytes_of() and Contents; zeroes where there is no reply.
+/// A row, as it lies in the file. See message_hash() and Contents; zeroes where there is no reply.
 struct Digest {
     std::uint64_t query = 0;
     std::uint64_t reply = 0;

@@ -44,12 +44,12 @@ TEST_F(DigestsTest, ARowForEachRecord) {
     write_answers();
     const auto found = rows();
     ASSERT_EQ(found.size(), 2U);
-    EXPECT_EQ(found[0].query, bytes_of(query_));
-    EXPECT_EQ(found[0].reply, bytes_of(reply_));
+    EXPECT_EQ(found[0].query, message_hash(query_));
+    EXPECT_EQ(found[0].reply, message_hash(reply_));
     EXPECT_EQ(found[0].content, Contents({}).of(query_, reply_).content);
     EXPECT_EQ(found[0].flags, 0x8103);
     EXPECT_EQ(found[0].reply_size, reply_.size());
-    EXPECT_EQ(found[1].query, bytes_of(query_));
+    EXPECT_EQ(found[1].query, message_hash(query_));
     EXPECT_EQ(found[1].content, 0U);
     EXPECT_EQ(found[1].reply_size, 0U);
 }
