@@ -17,15 +17,17 @@ namespace {
 constexpr std::uint64_t kMostMemory = 128UL << 20U;
 constexpr size_t kMostParameters = 65'536;
 
+template <typename Key> void read_number(CborReader& in, std::int64_t key, CdnsNumbers<Key>& out) {
+    if (key >= 0 && static_cast<size_t>(key) < out.kSize) {
+        out.set(static_cast<size_t>(key), in.signed_number());
+    } else {
+        in.skip();
+    }
+}
+
 template <typename Key> CdnsNumbers<Key> read_numbers(CborReader& in) {
     CdnsNumbers<Key> out;
-    in.map([&](std::int64_t key) {
-        if (key >= 0 && static_cast<size_t>(key) < out.kSize) {
-            out.set(static_cast<size_t>(key), in.signed_number());
-        } else {
-            in.skip();
-        }
-    });
+    in.map([&](std::int64_t key) { read_number(in, key, out); });
     return out;
 }
 
@@ -46,10 +48,8 @@ CdnsMalformedData read_malformed_data(CborReader& in) {
     in.map([&](std::int64_t key) {
         if (key == kPayload) {
             in.string(out.payload);
-        } else if (key >= 0 && static_cast<size_t>(key) < out.numbers.kSize) {
-            out.numbers.set(static_cast<size_t>(key), in.signed_number());
         } else {
-            in.skip();
+            read_number(in, key, out.numbers);
         }
     });
     return out;
@@ -61,10 +61,8 @@ CdnsItem read_item(CborReader& in) {
     in.map([&](std::int64_t key) {
         if (key == kQueryExtended) {
             out.query_extended = read_numbers<CdnsExtendedKey>(in);
-        } else if (key >= 0 && static_cast<size_t>(key) < out.numbers.kSize) {
-            out.numbers.set(static_cast<size_t>(key), in.signed_number());
         } else {
-            in.skip();
+            read_number(in, key, out.numbers);
         }
     });
     return out;
