@@ -67,7 +67,7 @@ class Identity:
         """Writes the files; the folder goes with the session's end."""
         self.folder.mkdir(mode=0o700)
         service = certificates.Service(NAME, (SERVER, SERVER6), key_type)
-        certificates.write_service(self.stem, self.authority, service)
+        certificates.write_service({str(self.stem): ""}, self.authority, service)
 
 
 Sink = UdpSink | TcpSink

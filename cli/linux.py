@@ -39,6 +39,7 @@ _LOCKED = (
     (0x2000, MS_NOSYMFOLLOW, "nosymfollow"),  # Python has no name for the bit
 )
 
+_PIDFD_GETFD = 438  # of every processor
 PR_SET_PDEATHSIG = 1
 PR_SET_TIMERSLACK = 29
 
@@ -163,6 +164,17 @@ def bound(program: str, by: str = "KILL") -> tuple[str, ...]:
     They come after those that change its user. `program` is the path of setpriv.
     """
     return (program, "--pdeathsig", by, "--")
+
+
+def descriptor_of(pid: int, number: int) -> int:
+    """A descriptor of ours for what a descriptor of another process stands for."""
+    process = os.pidfd_open(pid)
+    try:
+        found = int(_libc.syscall(_PIDFD_GETFD, process, number, 0))
+    finally:
+        os.close(process)
+    _check(int(found < 0), f"descriptor {number} of process {pid}")
+    return found
 
 
 def system() -> tuple[str, bool]:

@@ -76,8 +76,8 @@ void add_setting(Command& app, std::string_view table, std::string_view name, au
 void add_settings(Command& app, Settings& settings) {
     app.add_option_function(
            "--options", [&](const std::string& path) { read_options_file(path, settings); },
-           "TOML file with settings in the tables [replay] and [tls], named as in experiments; "
-           "paths count from the working folder")
+           "TOML file with settings in the tables [replay], [tls] and [socket], named as in "
+           "experiments; paths count from the working folder")
         .type_name("FILE")
         .trigger_on_parse();
     app.add_option_function(

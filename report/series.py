@@ -31,6 +31,7 @@ _FEWEST_PLACES = 3
 MOST_CURVES = 8
 _MOST_TOLD = 3  # variants of which the terminal tells the differences; the page has all
 FILE, CSV, PAGE = "series.json", "series.csv", "report.html"
+_SUMMARY = "summary.json"
 # Of these a table in the terminal is made; the page has all.
 KEY_FIGURES = (
     "answered_share",
@@ -100,14 +101,16 @@ def _plain(value: float) -> float | int:
     return int(value) if value == int(value) else value
 
 
-def read(folder: Path) -> list[Variant]:
-    """The variants in the order of the experiment. Raises ReportError where it is no series."""
+def read(folder: Path, partly: bool = False) -> list[Variant]:
+    """The variants in the order of the experiment. Raises ReportError where it is no series or a run has no
+    summary; `partly`: such runs are left out.
+    """
     try:
         told = json.loads((folder / FILE).read_text(encoding="utf-8"))
         made, runs = told["variants"], told["runs"]
         held: list[list[Json]] = [[] for _ in made]
         for one in runs:
-            if one["folder"]:
+            if one["folder"] and not (partly and not (folder / one["folder"] / _SUMMARY).is_file()):
                 held[one["variant"]].append(summary_of(folder / one["folder"]))
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise ReportError(f"{folder} holds no whole series: {error}", "run it again with --resume") from None
@@ -117,7 +120,7 @@ def read(folder: Path) -> list[Variant]:
 def summary_of(folder: Path) -> Json:
     """Of a run. Raises ReportError where it has none."""
     try:
-        found: Json = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        found: Json = json.loads((folder / _SUMMARY).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise ReportError(f"{folder} has no summary.json", f"make it: reprise report {folder}", 2) from None
     return found
@@ -282,8 +285,8 @@ def _runs(one: Variant) -> str:
 
 
 def plots(folder: Path) -> list[Drawn]:
-    """Those of its page. Raises ReportError where it is no series."""
-    variants = read(folder)
+    """Those of its page, of the runs that have a summary. Raises ReportError where it is no series."""
+    variants = read(folder, partly=True)
     return _drawn(folder, variants, _main(lines(variants)))
 
 

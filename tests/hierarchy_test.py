@@ -168,6 +168,19 @@ def test_several_resolvers_and_instances_at_once(tmp_path: Path, world: Path, tr
         assert during[role] + outside[role] > 0  # few queries may cost less than the kernel's tick
 
 
+def test_resolvers_are_asked_over_tls(tmp_path: Path, world: Path, trace: Path) -> None:
+    resolvers = ["bind", "unbound", "knot-resolver"]
+    tls = {"replay__transport": "tls", "topology__clients": 3}
+    result = play(tmp_path, world, trace, hierarchy__resolver=resolvers, **tls)
+    assert result.status == 0, result.said
+    assert [one.rcode() for one in result.answers()] == RCODES
+    assert result.summary["transport"]["tls"] == len(ASKS)
+    assert result.summary["leaked_packets"] == 0
+    refused = play(tmp_path, world, trace, hierarchy__resolver="pdns-recursor", **tls)
+    assert refused.status == 2
+    assert "PowerDNS Recursor serves no DNS over TLS; use another server or transport" in refused.said
+
+
 @pytest.mark.parametrize(
     "resolver",
     ["bind", *(pytest.param(one, marks=pytest.mark.slow) for one in ("unbound", "knot-resolver"))],

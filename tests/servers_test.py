@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import get_args
 
 import dns.edns
+import dns.flags
 import dns.message
+import dns.rcode
 import pytest
 
 from cli import programs
 from cli.experiment.schema import Authoritative
 from cli.servers.kinds import KINDS
+from report.papers import answers
 from report.rafile import join
 from report.run import open_run
 from tests.desk import Ended, reprise, run
@@ -110,6 +113,48 @@ def test_what_the_server_counts_stands_beside_what_the_replay_counts(desk: Path,
         "tcp_queries": over["tcp"],
         "answers": queries["answered"],
     }
+
+
+@pytest.mark.parametrize("kind", get_args(Authoritative))
+def test_a_server_has_zones_of_given_number_and_size(desk: Path, kind: str) -> None:
+    made = ("server.zone=", "trace=", "synth.duration=2", "synth.rate=100", "replay.answers=true")
+    ended = run(desk, f"server.kind={kind}", *made, "server.wildcard.zones=30", "server.wildcard.names=20")
+    assert ended.summary()["clean"], ended.errors
+    (folder,) = ended.results
+    found = join("run", list(open_run(folder).answer_paths)).between(0, 1 << 62)
+    answers = [dns.message.from_wire(one.reply) for one in found]
+    asked = {one.question[0].name.to_text() for one in answers}
+    assert len(asked) > 50 and any(one.endswith(".z30.example.com.") for one in asked)
+    assert all(one.rcode() == dns.rcode.NOERROR and one.flags & dns.flags.AA for one in answers)
+
+
+def test_what_delays_segments_may_be_changed(desk: Path) -> None:
+    keys = ("socket.quickack=false", "socket.nagle=false", "socket.offload=false")
+    ended = run(desk, "replay.transport=tcp", *keys)
+    assert ended.summary()["clean"], ended.errors
+    (folder,) = ended.results
+    controller = json.loads((folder / "controller.json").read_text(encoding="utf-8"))
+    assert controller["options"]["socket"] == {"quickack": False}
+    plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    assert {one["id"] for one in plan["setup"]} >= {"offload-client1-data", "offload-server-data1"}
+
+
+def test_a_zone_is_built_of_a_capture(desk: Path) -> None:
+    """Of the answers that a server gave: another server that has it gives the same."""
+    first = run(desk, "replay.answers=true", "sample.capture=true")
+    (recorded,) = first.results
+    capture = f"server.capture={recorded}/capture.pcap"
+    again = run(desk, "server.zone=", "server.kind=bind", "server.origin=.", capture, "replay.answers=true")
+    assert again.status == 0, again.errors
+    (folder,) = set(again.results) - {recorded}
+    assert answers.differing(recorded, folder) == 0
+    assert (folder / "zones/build.json").is_file()
+    wrong = reprise(
+        desk, "run", "good.toml", "--set", "server.zone=", "--set", "server.origin=other.", "--set", capture
+    )
+    assert re.search(
+        r"zone other\. was not built of the capture; it holds .*: set server\.origin", wrong.line()
+    )
 
 
 def test_a_server_without_tls_is_refused_it(desk: Path) -> None:

@@ -46,9 +46,14 @@ def _check_zones(experiment: Experiment, emulated: Hierarchy) -> None:
         "use `reprise zones resign` for other folders",
     )
     want(
-        not any((server.zone, server.root_like, server.wildcard, server.origin, server.addresses)),
-        'server.zone, root_like, wildcard, origin and addresses are not for server.kind = "hierarchy"',
-        "its zones are hierarchy.zones",
+        not any(
+            (
+                *(server.zone, server.capture, server.root_like, server.wildcard),
+                *(server.origin, server.addresses),
+            )
+        ),
+        'server.zone, capture, root_like, wildcard, origin and addresses are not for kind = "hierarchy"',
+        "its zones are hierarchy.zones or hierarchy.capture",
     )
 
 
@@ -104,11 +109,6 @@ def _check_paths(emulated: Hierarchy) -> None:
 
 
 def _check_others(experiment: Experiment, emulated: Hierarchy) -> None:
-    want(
-        not experiment.over_tls,
-        'server.kind = "hierarchy" and TLS exclude each other',
-        "resolvers under test are asked by UDP and TCP; leave [tls] out",
-    )
     want(
         experiment.server.port == 53,
         f"server.port = {experiment.server.port} is not for a hierarchy",

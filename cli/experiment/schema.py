@@ -14,7 +14,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from cli.experiment.keys import CONFIG, Flag, Number, Path, Text, Texts, Whole, doc, span
-from cli.experiment.settings import ReplaySettings, TlsSettings
+from cli.experiment.settings import ReplaySettings, SocketSettings, TlsSettings
 
 SCHEMA = 1
 _MOST_MS, _MOST_SEED = 100_000, (1 << 63) - 1
@@ -37,6 +37,13 @@ class Wildcard:
     """a zone made on the spot in which every name has an answer: its apex and `*` have A, AAAA and TXT records"""
 
     origin: Annotated[Text, doc("name of the zone")] = "example.com."
+    zones: Annotated[Whole, span(1, 100_000, "how many zones: `origin`, and below it `z2`, `z3` and so on, all with the same records")] = 1
+    names: Annotated[Whole, span(0, 10_000_000, "further names in each zone, `n1` and so on, with A and AAAA records. With these, or with several zones, a `[synth]` trace without `names` and `unique_below` asks for names of the zones")] = 0
+
+    @property
+    def has_names(self) -> bool:
+        """Whether a trace is to ask for what the zones hold."""
+        return self.zones > 1 or self.names > 0
 
 
 Authoritative = Literal["nsd", "bind", "knot", "pdns"]
@@ -54,6 +61,7 @@ class Server:
     kind: Annotated[Literal[Authoritative, "command", "address", "hierarchy"], doc("`command`: a server of yours that `server.command` starts; `address`: a server of yours that is running already, on this machine's loopback or, for runs on many hosts, at any address that the clients reach; `hierarchy`: a resolver with `[hierarchy]` behind it")] = "nsd"
     command: Annotated[Text | None, doc('command line of a `command` server, split into words as a shell does it, without a shell. The program is one of the system\'s or has its whole path, and stays in the foreground; `{port}`, `{zone}` (the zone\'s file) and `{address}` have to be in it, `{address6}` (without it, queries over IPv6 are skipped), `{origin}` and `{folder}` (where it may write) can be. It runs as `nobody`, and may bind ports below 1024. On this machine only')] = None
     zone: Annotated[Path | None, doc("zone file, plain or compressed; wins over `[server.root_like]` and `[server.wildcard]`")] = None
+    capture: Annotated[Path | None, doc("capture of a server's answers, of which its zone `server.origin` is built as by `reprise zones build`; wins over `[server.root_like]` and `[server.wildcard]`")] = None
     origin: Annotated[Text | None, doc("the zone's origin (the owner of its SOA if not given)")] = None
     addresses: Annotated[Texts, doc("where an `address` server listens")] = ()
     pid: Annotated[Whole | None, span(1, 4_194_304, "number of the first process of an `address` server on this machine: CPU, memory and connections of it and of those below it are sampled")] = None
@@ -129,6 +137,14 @@ class Tls(TlsSettings):
     """
 
     key: Annotated[Literal["ecdsa-p256", "rsa-2048"], doc("key of our own server")] = "ecdsa-p256"
+
+
+@dataclass(frozen=True, config=CONFIG)
+class Socket(SocketSettings):
+    """what delays segments of TCP, at the clients, the server and the links between them"""
+
+    nagle: Annotated[Flag | None, doc("Nagle's algorithm at the server, set on its listening sockets, whose connections inherit it unless the server sets it itself; not given: as the server has it (NSD leaves it on). An authoritative server of the run without a front")] = None
+    offload: Annotated[Flag, doc("false: hosts leave no segmentation to their interfaces, so that what a host sends are segments as on a wire; on this machine only")] = True
 
 
 @dataclass(frozen=True, config=CONFIG)
@@ -280,6 +296,7 @@ class Experiment:
     front: Front | None = None
     replay: Replay = Field(default_factory=Replay)
     tls: Tls | None = None
+    socket: Socket | None = None
     rtt: Annotated[Rtt | None, doc("distance between clients and server, by the client's address; a server of ours only")] = None
     hierarchy: Hierarchy | None = None
     fault: Annotated[tuple[Fault, ...], doc("faults as a timetable, a table (`[[fault]]`) each: keys as below")] = ()

@@ -39,9 +39,24 @@ def check_server(server: Server) -> None:
         _check_command(server.command)
     if server.kind != "address":
         want(
-            any(one is not None for one in (server.zone, server.root_like, server.wildcard)),
+            any(one is not None for one in (server.zone, server.capture, server.root_like, server.wildcard)),
             "the server has no zone",
             "set server.zone = FILE or add a [server.root_like] or [server.wildcard] table",
+        )
+        want(
+            server.zone is None or server.capture is None,
+            "server.zone and server.capture exclude each other",
+            "leave one of them out",
+        )
+        want(
+            server.capture is None or server.origin is not None,
+            "server.capture needs server.origin",
+            "name the zone that is to be built of the capture",
+        )
+        want(
+            server.kind != "command" or server.wildcard is None or server.wildcard.zones == 1,
+            'server.wildcard.zones and server.kind = "command" exclude each other',
+            "the command line has one zone",
         )
         want(
             server.root_like is None or server.wildcard is None,
@@ -89,6 +104,11 @@ def _check_keys(server: Server) -> None:
             f'server.{key} and server.kind = "{server.kind}" exclude each other',
             f"set that up in your server, and leave it out here (--set server.{key}=)",
         )
+    want(
+        server.capture is None or server.kind != "address",
+        'server.capture and server.kind = "address" exclude each other',
+        "a server that runs already has its zone",
+    )
     for key, kind in (("command", "command"), ("pid", "address"), ("service", "address")):
         want(
             getattr(server, key) is None or server.kind == kind,
@@ -167,6 +187,12 @@ def check_transport(experiment: Experiment) -> None:
         not replay.peers or replay.source_mode != "packet",
         'replay.peers and replay.source_mode = "packet" exclude each other',
         "use another source mode",
+    )
+    server, nagle = experiment.server, experiment.socket.nagle if experiment.socket else None
+    want(
+        nagle is None or (server.kind not in ("address", "hierarchy") and server.front == "kernel"),
+        "socket.nagle is for an authoritative server of the run without a front",
+        "leave it out",
     )
     if experiment.over_tls:
         _check_tls(experiment.tls or Tls(), experiment.server)

@@ -56,3 +56,8 @@ class TlsSettings:
     verify: Annotated[Flag, doc('refuse a server whose certificate is not good')] = True
     resume: Annotated[Flag, doc("resume the source's last TLS session")] = False
     early_data: Annotated[Flag, doc('send its first queries with the handshake (0-RTT, TLS 1.3; NSD and BIND do not take them)')] = False
+
+
+@dataclass(frozen=True, config=CONFIG)
+class SocketSettings:
+    quickack: Annotated[Flag, doc('clients acknowledge at once an answer that comes while others are awaited on its connection. With false the kernel does so up to 40 ms later, as for any program')] = True

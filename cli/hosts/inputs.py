@@ -27,6 +27,7 @@ _AT_HOME = (
     ["hierarchy", "capture"],
     ["hierarchy", "resolver_config"],
     ["server", "config"],
+    ["server", "capture"],
 )  # not read by what they start
 _ZONE = ["server", "zone"]
 

@@ -13,7 +13,7 @@ import datetime
 import ipaddress
 import os
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,12 +32,11 @@ Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 @dataclass(frozen=True)
 class Service:
-    """The server under test: its certificate's name, addresses and key type, and whose files they become."""
+    """The server under test: its certificate's name, addresses and key type."""
 
     name: str
     addresses: tuple[str, ...]
     key_type: str = "ecdsa-p256"
-    owner: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,18 +104,16 @@ def _sign(
     return certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key)
 
 
-def write_service(stem: Path, authority_file: Path, service: Service) -> None:
-    """STEM.pem and STEM.key, which the user that the server drops to may read, and its authority's file."""
+def write_service(stems: Mapping[str, str], authority_file: Path, service: Service) -> None:
+    """STEM.pem and STEM.key for each stem, with the user who may read them ("" = ours); the authority's."""
     authority = make_authority()
     certificate, key = issue_service(authority, service)
     _put(authority_file, authority.certificate.public_bytes(serialization.Encoding.PEM), 0o644)
-    for path, content, mode in (
-        (stem.with_suffix(".pem"), certificate, 0o644),
-        (stem.with_suffix(".key"), key, 0o600),
-    ):
-        _put(path, content, mode)
-        if service.owner:
-            shutil.chown(path, service.owner)
+    for stem, owner in stems.items():
+        for end, content, mode in ((".pem", certificate, 0o644), (".key", key, 0o600)):
+            _put(Path(stem + end), content, mode)
+            if owner:
+                shutil.chown(stem + end, owner)
 
 
 def write(folder: Path, hosts: dict[str, str], owner: str = "", feeders: Collection[str] = ()) -> None:
@@ -181,16 +178,15 @@ def write_all(
     out: Path,
     hosts: dict[str, str],
     owner: str = "",
-    server: Path | None = None,
+    servers: dict[str, str] | None = None,
     authority: Path | None = None,
     name: str = "",
     addresses: list[str] | None = None,
     key_type: str = "",
-    server_owner: str = "",
 ) -> None:
-    """What a run needs: files as `write` makes them and, where the server under test has a stem `server` for
-    its files, those of `write_service`.
+    """What a run needs: files as `write` makes them and, where `servers` has stems for those of servers under
+    test, those of `write_service`.
     """
     write(out, hosts, owner)
-    if server is not None and authority is not None:
-        write_service(server, authority, Service(name, tuple(addresses or ()), key_type, server_owner))
+    if servers and authority is not None:
+        write_service(servers, authority, Service(name, tuple(addresses or ()), key_type))

@@ -54,11 +54,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         **{name: programs.own(name) for name in own},
         **{name: programs.packaged(name) for name in needed},
     }
-    kind = STARTED.get(server.kind)
-    if experiment.over_tls and not experiment.has_proxy and kind is not None and not kind.over_tls:
-        raise UsageError(f"{kind.title} serves no DNS over TLS", "use another server or transport")
-    if server.rrl and kind is not None and not kind.rate_limits:
-        raise UsageError(f"{kind.title} does not limit the rate of responses", "leave server.rrl out")
+    _check_kinds(experiment)
     if server.binary is not None:
         if not os.access(server.binary, os.X_OK):
             raise UsageError(f"no program {server.binary}", "set server.binary to a server's program")
@@ -67,8 +63,9 @@ def gather(experiment: Experiment, run: str) -> Facts:
         found[command.KIND.program] = command.program(server.command)
     if emulated is not None and emulated.zones is not None and not Path(emulated.zones).is_dir():
         raise UsageError(f"no folder {emulated.zones}", "set hierarchy.zones to a folder of zone files")
-    if emulated is not None and emulated.capture is not None and not Path(emulated.capture).is_file():
-        raise UsageError(f"no file {emulated.capture}", "set hierarchy.capture to a capture")
+    for table, capture in (("hierarchy", emulated.capture if emulated else None), ("server", server.capture)):
+        if capture is not None and not Path(capture).is_file():
+            raise UsageError(f"no file {capture}", f"set {table}.capture to a capture")
     zone = Path(server.zone) if server.zone is not None and server.kind != "address" else None
     if zone is not None:
         zonefile.compression(zone)  # or what is wrong with the file
@@ -93,6 +90,17 @@ def gather(experiment: Experiment, run: str) -> Facts:
         zone_cache=str(programs.cache() / "zones"),
         versions={kind: KINDS[kind].version(_binary(server, kind)) for kind in kinds(experiment)},
     )
+
+
+def _check_kinds(experiment: Experiment) -> None:
+    """Whether the servers that clients ask can do what they are asked for."""
+    server, emulated = experiment.server, experiment.emulated
+    for name in emulated.resolvers if emulated else (server.kind,):
+        kind = STARTED.get(name)
+        if kind is not None and experiment.over_tls and not experiment.has_proxy and not kind.over_tls:
+            raise UsageError(f"{kind.title} serves no DNS over TLS", "use another server or transport")
+        if kind is not None and server.rrl and not kind.rate_limits:
+            raise UsageError(f"{kind.title} does not limit the rate of responses", "leave server.rrl out")
 
 
 def _made_origin(server: Server) -> str:

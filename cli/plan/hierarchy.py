@@ -10,7 +10,6 @@ resolver; answers go the same way back. Rules of routing send packets there by t
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import assert_never
 
 from cli.experiment import addresses
@@ -139,6 +138,7 @@ def _resolver_config(experiment: Experiment, facts: Facts, number: int, host: st
         facts.descriptors,
         facts.config_lines,
         facts.version(kind, host),
+        server_plan.tls_service(experiment, host),
     )
     write = KINDS[kind].resolver
     assert write is not None, "the schema allows no other"
@@ -156,7 +156,7 @@ def steps(experiment: Experiment, facts: Facts) -> list[Step]:
             "plan",
             "planning the hierarchy",
             facts.module("cli.zones.zones", *_plan_options(experiment)),
-            _builder_env(facts),
+            server_plan.builder_env(facts),
             warnings=f"{PLAN}/warnings.txt",
         ),
         Step(
@@ -177,19 +177,12 @@ def _bring_zones(emulated: Hierarchy, facts: Facts) -> Step:
         warnings = f"{WORLD}/warnings.txt"
         options = flags(dnssec=emulated.dnssec, warnings=warnings, skip_bad=emulated.skip_bad)
         argv = facts.module("cli.zones.build", emulated.capture, "-o", WORLD, *options)
-        return Step("build", "building the zones", argv, _builder_env(facts), warnings=warnings)
+        return Step("build", "building the zones", argv, server_plan.builder_env(facts), warnings=warnings)
     synth = emulated.synth
     assert synth is not None, "the rules want zones"
     options = flags(zones=synth.zones, seed=synth.seed, shape=synth.shape, signed=synth.signed)
     argv = facts.module("cli", "zones", "synth", "-o", WORLD, *options)
     return Step("zones", "making the zones", argv, facts.module_env)
-
-
-def _builder_env(facts: Facts) -> dict[str, str]:
-    return {
-        **facts.module_env,
-        "REPRISE_PROGRAMS": str(Path(facts.programs["reprise-zonebuilder"]).parent),
-    }
 
 
 def _plan_options(experiment: Experiment) -> tuple[str, ...]:
@@ -383,7 +376,7 @@ def _proxy(experiment: Experiment, facts: Facts, side: str, number: int, host: s
 def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind: str) -> Process:
     emulated, server = _emulated(experiment), KINDS[kind]
     config, user = f"{RUN}/resolver-{number}.conf", facts.users.get(server.program, "")
-    processes = experiment.server.processes
+    processes, service = experiment.server.processes, server_plan.tls_service(experiment)
     ready = Ready(
         "answers",
         port=experiment.server.port,
@@ -394,6 +387,7 @@ def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind
         source=host if experiment.rtt or experiment.replay.peers else network.client(number),
         timeout_s=experiment.server.ready_s,
         udp=not experiment.connections_only,
+        tls_port=service.port if service else 0,
         refusal=server.refusal(facts.version(kind, host)),
     )
     return Process(

@@ -25,7 +25,7 @@ from cli.plan.plan import as_json, make
 from cli.plan.planned import Facts, Management, Plan, Refused
 from cli.servers import bind, meta_servers, nftables
 from cli.servers.counted import of_proxy
-from cli.servers.kind import ResolverSite
+from cli.servers.kind import ResolverSite, Service
 from cli.servers.kinds import KINDS
 from cli.servers.meta_servers import MetaSite
 from cli.servers.nftables import Pair
@@ -322,6 +322,11 @@ def test_resolvers_follow_the_keys(kind: str, validating: str, plain: str) -> No
     other = resolver(server, Hierarchy(validate=False, qname_minimization=False), SITE)
     assert validating not in other
     assert plain in other
+    if KINDS[kind].over_tls:
+        served = resolver(
+            server, Hierarchy(), dataclasses.replace(SITE, tls=Service(853, "/r/key", "/r/pem"))
+        )
+        assert all(word in served and word not in text for word in ("853", "/r/key", "/r/pem"))
 
 
 def test_lines_of_the_users_own_join_nameds_options() -> None:

@@ -22,6 +22,7 @@ from cli.plan import (
     host_counters,
     mutation,
     network,
+    offload,
     placement,
     privileges,
     replay_options,
@@ -101,6 +102,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
             *placement.setup(net, management),
             *(hierarchy.setup(experiment) if experiment.emulated else ()),
             *delay.setup(experiment),
+            *offload.setup(experiment, management),
             *front.setup(experiment, facts, management),
             *faults.setup(experiment, management),
         ),
@@ -204,7 +206,9 @@ def _file_json(file: File) -> dict[str, str]:
 
 def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
     emulated = experiment.emulated
-    steps = hierarchy.steps(experiment, facts) if emulated else []
+    served = (hierarchy if emulated else server_plan).steps(experiment, facts)
+    first = emulated is not None or server_plan.names(experiment) is not None  # a trace is made of the zones
+    steps: list[Step] = served if first else []
     if experiment.trace is None and experiment.generate is None and experiment.synth is not None:
         options = (*flags(**_synth_options(experiment)), "-o", mutation.trace_path(experiment))
         argv = (facts.programs["reprise-mutator"], "synth", *options)
@@ -221,7 +225,7 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
         steps.append(Step("generate", "making the queries", argv, facts.module_env))
     steps += mutation.steps(experiment, facts, mutation.trace_path(experiment))
     steps += delay.steps(experiment, facts, mutation.played_path(experiment, facts))
-    steps += [] if emulated else server_plan.steps(experiment, facts)
+    steps += [] if first else served
     hosts = {
         network.client(index): _control_address(experiment, index)
         for index in range(1, experiment.topology.clients + 1)
@@ -244,10 +248,10 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
 
 
 def _synth_options(experiment: Experiment) -> dict[str, Any]:
-    """[synth], with the names of the emulated hierarchy where it names none, and clients whose addresses are
+    """[synth], with the names of the zones that are made where it names none, and clients whose addresses are
     not the testbed's where the server sees them.
     """
-    names = hierarchy.names(experiment) if experiment.emulated else None
+    names = (hierarchy if experiment.emulated else server_plan).names(experiment)
     clients = {"client_prefix": _CLIENTS} if experiment.replay.shows_trace_addresses else {}
     return {**clients, **(experiment.synth or {}), **({"names": names} if names else {})}
 

@@ -250,8 +250,8 @@ def test_a_wildcard_zone_is_made_and_checked() -> None:
     asked = dataclasses.replace(ZONED, server=Server(wildcard=Wildcard()), replay=Replay(answers=True))
     steps = make(asked, dataclasses.replace(FACTS, origin="example.com.")).prepare
     assert [step.id for step in steps] == ["zone", "keep", "checkzone", "certificates"]
-    assert steps[0].argv[-3:] == (
-        "cli.zones.wildcard.write", "target=@run@/zone", "origin=example.com."
+    assert steps[0].argv[-5:] == (
+        "cli.zones.wildcard.write", "target=@run@/zone", "origin=example.com.", "zones=1", "names=0"
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from cli.experiment import addresses, rules
 from cli.experiment.schema import Experiment, Tls
-from cli.experiment.settings import ReplaySettings, TlsSettings
+from cli.experiment.settings import ReplaySettings, SocketSettings, TlsSettings
 from cli.plan import network
 from cli.plan.planned import RUN, File
 from cli.programs import flags
@@ -44,6 +44,8 @@ def file(experiment: Experiment, name: str) -> File:
     if experiment.over_tls:
         changed = _changed(experiment.tls or Tls(), TlsSettings())
         tables["tls"] = {**({"name": name} if experiment.own_server else {}), **changed, "ca": None}
+    if experiment.socket is not None:
+        tables["socket"] = _changed(experiment.socket, SocketSettings())
     lines = [line for table, values in tables.items() for line in (f"[{table}]", *_lines(values))]
     return File(SETTINGS, content="\n".join(lines) + "\n")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from cli.experiment.schema import Experiment, Tls
+from cli.experiment.schema import Experiment, Server, Tls
 from cli.plan import delay, front, hierarchy_setup, network, privileges, replay_options, terms
 from cli.plan.hierarchy_setup import WORLD
 from cli.plan.planned import (
@@ -27,10 +28,10 @@ from cli.programs import flags
 from cli.servers import command as users_own
 from cli.servers.kind import ServerKind, Service, Site
 from cli.servers.kinds import KINDS, STARTED
+from cli.zones import wildcard
 
 NAME = "server.reprise.test"  # in the certificate of our own server
 AUTHORITY = f"{RUN}/tls/server-ca.pem"
-_CERTIFICATE = f"{RUN}/server/server"
 # Of a zone checker: its first line with an error, or the first of all; its later lines only sum up.
 FIRST_COMPLAINT = r"(?i)\A\s*(?![\s\S]*(?:error|fail))\S.*|\S.*(?:error|fail).*|(?:error|fail).*"
 _SAMPLES = Ready("log", text="sampling")
@@ -39,7 +40,19 @@ _CAPTURE_SETTLE_S = 1.5  # tcpdump fetches packets once a second and loses those
 
 def zone_path(experiment: Experiment) -> str:
     """The zone file the server reads: ours, or a copy of the user's."""
-    return f"{RUN}/zone" if experiment.server.zone is None else f"{WORLD}/zone"
+    return f"{WORLD}/zone" if _is_brought(experiment.server) else f"{RUN}/zone"
+
+
+def _is_brought(server: Server) -> bool:
+    """Whether the zone is the user's, and not made for the run."""
+    return server.zone is not None or server.capture is not None
+
+
+def names(experiment: Experiment) -> str | None:
+    """The names that a synthesized trace asks for, where it does not say itself."""
+    server, synth = experiment.server, experiment.synth or {}
+    made = server.wildcard is not None and server.wildcard.has_names and not _is_brought(server)
+    return f"{zone_path(experiment)}.names" if made and not synth.keys() & {"names", "unique_below"} else None
 
 
 def _user(experiment: Experiment, facts: Facts) -> str:
@@ -53,19 +66,26 @@ def steps(experiment: Experiment, facts: Facts) -> list[Step]:
 
 
 def certificate(experiment: Experiment, facts: Facts) -> dict[str, Any]:
-    """For the certificates' step: a server that speaks TLS gets a key and a certificate of its own."""
+    """For the certificates' step: servers that speak TLS get a key and a certificate."""
     if not (experiment.own_server and experiment.over_tls):
         return {}
-    server = experiment.server
-    first = STARTED[server.front if experiment.has_proxy else server.kind].program
+    server, emulated = experiment.server, experiment.emulated
+    asked = emulated.resolvers if emulated else (server.front if experiment.has_proxy else server.kind,)
     return {
-        "server": _CERTIFICATE,
+        "servers": {
+            _certificate(network.server(number)): facts.users.get(STARTED[kind].program, "")
+            for number, kind in enumerate(asked, 1)
+        },
         "authority": AUTHORITY,
         "name": NAME,
         "addresses": addresses(experiment),
         "key_type": (experiment.tls or Tls()).key,
-        "server_owner": facts.users.get(first, ""),
     }
+
+
+def _certificate(host: str) -> str:
+    """The files of a server's certificate and key, without their endings."""
+    return f"{RUN}/{host}/server"
 
 
 def addresses(experiment: Experiment) -> tuple[str, ...]:
@@ -97,19 +117,30 @@ def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
         given = {"source": server.zone, "target": zone, "origin": facts.origin}
         argv = facts.call("cli.zones.server_zone.bring", **given)
         steps.append(Step("unpack", "copying the zone", argv, facts.module_env))
+    elif server.capture is not None:
+        built, warnings = f"{WORLD}/built", f"{WORLD}/built.txt"
+        more = flags(warnings=warnings, skip_bad=True)
+        argv = facts.module("cli.zones.build", server.capture, "-o", built, *more)
+        title = "building the zone"
+        steps.append(Step("build", title, argv, builder_env(facts), warnings=warnings))
+        given = {"folder": built, "target": zone, "origin": facts.origin}
+        argv = facts.call("cli.zones.server_zone.choose", **given, report=f"{RESULTS}/zones/build.json")
+        steps.append(Step("choose", "choosing the zone", argv, facts.module_env))
     elif server.root_like is not None:
         like = server.root_like
         cache = {"cache": facts.zone_cache} if facts.zone_cache else {}
         argv = facts.call("cli.zones.rootzone.write", target=zone, **asdict(like), **cache)
         steps.append(Step("zone", "making and signing the zone", argv, facts.module_env))
     elif server.wildcard is not None:
-        argv = facts.call("cli.zones.wildcard.write", target=zone, origin=facts.origin)
+        wild = server.wildcard
+        size = {"zones": wild.zones, "names": wild.names}
+        argv = facts.call("cli.zones.wildcard.write", target=zone, origin=facts.origin, **size)
         steps.append(Step("zone", "making the zone", argv, facts.module_env))
     if server.zone is None and experiment.replay.answers:  # which the zone explains
         argv = facts.call("cli.zones.server_zone.keep", zone=zone, target=f"{RESULTS}/zone.gz")
         steps.append(Step("keep", "keeping the zone", argv, facts.module_env))
     checker, *options = STARTED[server.kind].zone_checker
-    warnings = f"{WORLD}/warnings.txt" if server.zone is not None else ""
+    warnings = f"{WORLD}/warnings.txt" if _is_brought(server) else ""
     told = {"warnings": warnings} if warnings else {}
     words = [facts.programs[checker], *options, facts.origin]
     argv = facts.call("cli.zones.server_zone.check", argv=words, zone=zone, **told)
@@ -118,13 +149,21 @@ def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
     return steps
 
 
+def builder_env(facts: Facts) -> dict[str, str]:
+    """For modules that start the zone builder."""
+    return {
+        **facts.module_env,
+        "REPRISE_PROGRAMS": str(Path(facts.programs["reprise-zonebuilder"]).parent),
+    }
+
+
 def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
     """The server's own folder, and that of a copied zone."""
     if not experiment.own_server:
         return ()
     user = _user(experiment, facts)
     copy = Folder(WORLD, "0750", facts.user, user)
-    zone = (copy,) if experiment.server.zone is not None else ()
+    zone = (copy,) if _is_brought(experiment.server) else ()
     return (*zone, Folder(f"{RUN}/server", "0700", user))
 
 
@@ -145,6 +184,7 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
 def _site(experiment: Experiment, facts: Facts, name: str, lines: str) -> Site:
     """For the server or the front of this name."""
     asked_first = KINDS[name].front is not None or not experiment.has_proxy
+    wild = experiment.server.wildcard
     return Site(
         f"{RUN}/server",
         zone_path(experiment),
@@ -152,11 +192,15 @@ def _site(experiment: Experiment, facts: Facts, name: str, lines: str) -> Site:
         addresses(experiment) if asked_first else (network.BEHIND,),
         facts.users.get(KINDS[name].program, ""),
         facts.descriptors,
-        _tls_service(experiment) if asked_first else None,
+        tls_service(experiment) if asked_first else None,
         experiment.connections_only,
         facts.version(name, network.SERVER),
         lines,
         network.BEHIND,
+        tuple(wildcard.further(facts.origin, wild.zones))
+        if wild and not _is_brought(experiment.server)
+        else (),
+        f"{zone_path(experiment)}.more",
     )
 
 
@@ -203,10 +247,12 @@ def _command(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
     return (facts.programs[kind.program], *users_own.arguments(server.command, given))
 
 
-def _tls_service(experiment: Experiment) -> Service | None:
+def tls_service(experiment: Experiment, host: str = network.SERVER) -> Service | None:
+    """DNS over TLS as the server on a host serves it; None where no query comes over it."""
     if not experiment.over_tls:
         return None
-    return Service((experiment.tls or Tls()).port, f"{_CERTIFICATE}.key", f"{_CERTIFICATE}.pem")
+    files = _certificate(host)
+    return Service((experiment.tls or Tls()).port, f"{files}.key", f"{files}.pem")
 
 
 def processes(
@@ -235,13 +281,17 @@ def processes(
         found.append(watcher(network.SERVER, argv, facts))
     if experiment.sample.capture:
         found.append(capture(experiment, facts))
+    if experiment.socket is not None and (nagle := experiment.socket.nagle) is not None:
+        argv = facts.call("cli.servers.nagle.switch", pid="@pid:server@", on=nagle)
+        env, ready = facts.module_env, Ready("exit")
+        found.append(Process("nagle", "nagle", network.SERVER, argv, env, after=("server",), ready=ready))
     return tuple(found)
 
 
 def _ready(experiment: Experiment, facts: Facts, name: str, hint: str) -> Ready:
     """When the server, or the front of this name, answers for its zone where it is asked."""
     behind = experiment.has_proxy and name == experiment.server.kind
-    service = None if behind else _tls_service(experiment)
+    service = None if behind else tls_service(experiment)
     near = behind or experiment.rtt is not None  # answers to clients are late
     return Ready(
         "dns",
@@ -407,5 +457,5 @@ def tcpdump(
 
 
 def _ports(experiment: Experiment) -> tuple[int, ...]:
-    service = _tls_service(experiment)
+    service = tls_service(experiment)
     return (experiment.server.port, *((service.port,) if service else ()))

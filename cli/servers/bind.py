@@ -55,7 +55,8 @@ def _listed(addresses: Iterable[str]) -> list[str]:
 
 
 def config(server: Server, site: Site) -> str:
-    """named.conf for one authoritative zone."""
+    """named.conf of an authoritative server."""
+    zones = "".join(_zone(*one) for one in site.zones)
     four, six = _listed(site.addresses)
     idle = max(1, min(round(server.tcp_idle_timeout_s * 10), _MAX_IDLE))
     udp = min(server.edns_size, _MAX_UDP)
@@ -82,15 +83,19 @@ def config(server: Server, site: Site) -> str:
 }};
 controls {{ }};
 {_STATISTICS}
-zone "{site.origin}" {{
+{zones}"""
+    return named_lines.merge(text, site.extra) if site.extra else text
+
+
+def _zone(name: str, file: str) -> str:
+    return f"""zone "{name}" {{
     type primary;
-    file "{site.zone_file}";
+    file "{file}";
     check-integrity no;
     check-names ignore;
     notify no;
 }};
 """
-    return named_lines.merge(text, site.extra) if site.extra else text
 
 
 def _tls(service: Service | None, four: str, six: str) -> tuple[str, str]:
@@ -114,12 +119,13 @@ def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
     """named.conf of a recursive server. With `validate` it trusts the emulated root's key and no other."""
     four, six = _listed(site.service)
     idle = max(1, min(round(server.tcp_idle_timeout_s * 10), _MAX_IDLE))
+    blocks, listen = _tls(site.tls, four, six)
     anchors = f'include "{site.bind_anchors}";\n' if emulated.validate else ""
     expired = "    dnssec-accept-expired yes;\n" if emulated.expired_signatures == "accept" else ""
-    text = f"""{anchors}options {{
+    text = f"""{anchors}{blocks}options {{
 {named_lines.own_folder(site.folder, site.version)}    listen-on port {server.port} {{ {four} }};
     listen-on-v6 port {server.port} {{ {six} }};
-    query-source address {site.upstream[0]};
+{listen}    query-source address {site.upstream[0]};
     query-source-v6 address {site.upstream[1]};
     recursion yes;
     allow-query {{ any; }};

@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 from cli.errors import RepriseError
+from cli.servers import running
 from cli.servers.kind import Condition
 from cli.servers.kinds import KINDS
 from report import whole_file
@@ -32,13 +33,9 @@ def write(pid: int, out: Path, kind: str = "", config: str = "", program: str = 
 
 def of_process(pid: int) -> dict[str, int]:
     """Sums over the process and those below it; of limits the lowest. Empty where it has ended."""
-    tree, rows = [pid], []
-    for one in tree:
-        proc = Path("/proc") / str(one)
+    rows = []
+    for proc in running.tree(pid):
         try:
-            tree += [
-                int(word) for tasks in proc.glob("task/*/children") for word in tasks.read_text().split()
-            ]
             status, limits = (proc / "status").read_text(), (proc / "limits").read_text()
         except OSError:
             continue

@@ -48,7 +48,7 @@ class Service:
 @dataclass(frozen=True)
 class Site:
     """Where a server runs: its folder, addresses, the user it drops to ("" = none), a process's descriptors,
-    TLS where it is wanted, and the server's version.
+    TLS where it is wanted, the server's version, and the origins of further zones, which share a file.
     """
 
     folder: str
@@ -62,12 +62,19 @@ class Site:
     version: str = ""
     extra: str = ""  # the lines that the user adds
     behind: str = ""  # of a front: the address of the server that it asks
+    further: tuple[str, ...] = ()
+    further_file: str = ""
+
+    @property
+    def zones(self) -> tuple[tuple[str, str], ...]:
+        """Origin and file of each zone."""
+        return ((self.origin, self.zone_file), *((one, self.further_file) for one in self.further))
 
 
 @dataclass(frozen=True)
 class ResolverSite:
     """Where a resolver runs: its folder, the files of the emulated root, its addresses, the user it drops to
-    ("" = none), a process's descriptors, the lines the user adds, and its version.
+    ("" = none), a process's descriptors, the lines the user adds, its version, and TLS where it is wanted.
     """
 
     folder: str
@@ -80,6 +87,7 @@ class ResolverSite:
     descriptors: int
     extra: str = ""
     version: str = ""
+    tls: Service | None = None
 
     def clients(self, server: Server) -> int:
         """Connections of clients at once."""

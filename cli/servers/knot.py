@@ -32,7 +32,8 @@ _COUNTS = """mod-stats:
 
 
 def config(server: Server, site: Site) -> str:
-    """knot.conf for one authoritative zone."""
+    """knot.conf of an authoritative server."""
+    zones = "".join(f'  - domain: "{name}"\n    file: "{file}"\n' for name, file in site.zones)
     listen = ", ".join(f'"{one}@{server.port}"' for one in site.addresses)
     clients = server.tcp_count or max(1_000, min(site.descriptors - _DESCRIPTOR_RESERVE, 200_000))
     idle = max(1, round(server.tcp_idle_timeout_s))
@@ -66,9 +67,7 @@ database:
     journal-content: none
     semantic-checks: off
 zone:
-  - domain: "{site.origin}"
-    file: "{site.zone_file}"
-{site.extra}"""
+{zones}{site.extra}"""
 
 
 def counted(server: Serving) -> dict[str, int]:

@@ -38,8 +38,14 @@ settings:close()
 
 def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
     """kresd.conf. Without its answers for special names; anchors of an unsigned root are none."""
-    listen = "".join(
-        f"net.listen('{one}', {server.port}, {{ kind = 'dns', freebind = false }})\n" for one in site.service
+    kinds, tls = [("dns", server.port)], ""
+    if site.tls is not None:
+        kinds.append(("tls", site.tls.port))
+        tls = f"net.tls('{site.tls.certificate}', '{site.tls.key}')\n"
+    listen = tls + "".join(
+        f"net.listen('{one}', {port}, {{ kind = '{kind}', freebind = false }})\n"
+        for kind, port in kinds
+        for one in site.service
     )
     anchors = (
         f"""local anchors = io.open('{site.anchors}')

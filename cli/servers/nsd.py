@@ -47,7 +47,8 @@ def tcp_count(server: Server, site: Site) -> int:
 
 
 def config(server: Server, site: Site) -> str:
-    """nsd.conf for one authoritative zone."""
+    """nsd.conf of an authoritative server."""
+    zones = "".join(f'zone:\n    name: "{name}"\n    zonefile: "{file}"\n' for name, file in site.zones)
     listen = "".join(f"    ip-address: {one}\n" for one in _addresses(server, site))
     minimal = "yes" if server.minimal_responses else "no"
     return f"""server:
@@ -76,10 +77,7 @@ def config(server: Server, site: Site) -> str:
     rrl-whitelist-ratelimit: {server.rrl}
 remote-control:
     control-enable: no
-zone:
-    name: "{site.origin}"
-    zonefile: "{site.zone_file}"
-{site.extra}"""
+{zones}{site.extra}"""
 
 
 def _addresses(server: Server, site: Site) -> list[str]:

@@ -16,18 +16,19 @@ if TYPE_CHECKING:
 
 _DESCRIPTOR_RESERVE = 512  # what it needs beside TCP connections
 _ZONES = "pdns-zones.conf"
-# It serves the signatures of a zone file only where its database says that the zone is signed.
+# It serves the signatures of a zone file only where its database says that the zone is signed. Several zones
+# are never signed.
 _PREPARE = """'set -e; at=${1%/*}; db=$(sed -n "s/^bind-dnssec-db=//p" "$1")
 pdns_server --config-dir="$at" --config=check
 test -e "$db" || pdnsutil --config-dir="$at" create-bind-db "$db"
-zone=$(pdnsutil --config-dir="$at" list-all-zones)
+zone=$(pdnsutil --config-dir="$at" list-all-zones | head -n 1)
 if pdnsutil --config-dir="$at" list-zone "$zone" | grep -q "IN[[:space:]]DNSKEY[[:space:]]"
 then pdnsutil --config-dir="$at" set-presigned "$zone"; fi
 chown --reference="${db%/*}" "$db"'"""
 
 
 def config(server: Server, site: Site) -> str:
-    """pdns.conf for one authoritative zone."""
+    """pdns.conf of an authoritative server."""
     clients = server.tcp_count or max(1_000, min(site.descriptors - _DESCRIPTOR_RESERVE, 200_000))
     user = f"setuid={site.user}\nsetgid={site.user}\n" if site.user else ""
     return f"""launch=bind
@@ -54,7 +55,8 @@ loglevel=4
 
 def zones(site: Site) -> dict[str, str]:
     """The list of its zones, in the form of named.conf."""
-    return {_ZONES: f'zone "{site.origin}" {{ type master; file "{site.zone_file}"; }};\n'}
+    lines = (f'zone "{name}" {{ type master; file "{file}"; }};\n' for name, file in site.zones)
+    return {_ZONES: "".join(lines)}
 
 
 def counted(server: Serving) -> dict[str, int]:

@@ -94,6 +94,7 @@ KIND = ServerKind(
     complaints=r"(?i)out of memory|bad_alloc|fatal error",
     checker="sh",
     checks=("-c", _PREPARE, "sh", "{file}"),
+    over_tls=False,
     shows='{program} --config=default; grep -v "^[[:space:]]*#" "$1"',
     conditions=(
         Condition(CONNECTIONS, "max-tcp-clients"),

@@ -1,8 +1,12 @@
-"""The process of a server that the user runs: by its number, or by the service that systemd has of it."""
+"""The processes of a server. One that the user runs is found by its number, or by the service that systemd
+has of it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +25,16 @@ def process(server: Server) -> int:
     if found and not Path(f"/proc/{found}").is_dir():
         raise UsageError(f"there is no process {found}", "set server.pid to the number of the server's first")
     return found
+
+
+def tree(pid: int) -> Iterator[Path]:
+    """The folders in /proc of a process and of those below it."""
+    found = [pid]
+    for one in found:
+        proc = Path("/proc") / str(one)
+        with contextlib.suppress(OSError):  # it has ended
+            found += [int(word) for task in proc.glob("task/*/children") for word in task.read_text().split()]
+        yield proc
 
 
 def _main_process(service: str) -> int:

@@ -40,7 +40,7 @@ def own_programs(tables: Tables) -> tuple[str, ...]:
         "reprise-querier",
         *(("reprise-mutator",) if mutator else ()),
         *(("reprise-sampler",) if sampler else ()),
-        *(("reprise-zonebuilder",) if emulated else ()),
+        *(("reprise-zonebuilder",) if emulated or get(tables, "server.capture") else ()),
         *(("reprise-proxy",) if rtt or tun or front(tables) in ("reference", "bpf") else ()),
     )
 
@@ -54,8 +54,9 @@ def packaged_programs(tables: Tables) -> tuple[str, ...]:
         kinds = [*resolvers, get(tables, "hierarchy.engine", "bind")]
         named = dict.fromkeys(KINDS[one].program for one in kinds if one in KINDS)
         return (*named, "nft", "ip", "sysctl", *capture)
-    shaped = ("ip", "sysctl") if get(tables, "rtt") is not None else ()
+    shaped: tuple[str, ...] = ("ip", "sysctl") if get(tables, "rtt") is not None else ()
     faulty = ("nft",) if get(tables, "fault") else ()
+    shaped = shaped or (("ip",) if get(tables, "socket.offload", True) is False else ())
     own = STARTED.get(_kind(tables))
     packaged = (KINDS[name].program for name in (_kind(tables), front(tables)) if name in KINDS)
     return (*packaged, *(own.zone_checker[:1] if own else ()), *shaped, *faulty, *capture)

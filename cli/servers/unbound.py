@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 
 def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
     """unbound.conf. Local zones that a packager would serve are the hierarchy's own matter here."""
-    listen = "".join(f"    interface: {one}@{server.port}\n" for one in site.service)
+    ports, tls = (server.port,), ""
+    if site.tls is not None:
+        ports += (site.tls.port,)
+        tls = f'''    tls-port: {site.tls.port}
+    tls-service-key: "{site.tls.key}"
+    tls-service-pem: "{site.tls.certificate}"
+'''
+    listen = "".join(f"    interface: {one}@{port}\n" for port in ports for one in site.service)
     per_thread = max(50, min(site.descriptors // (2 * server.processes) - DESCRIPTOR_RESERVE, 4_096))
     anchors = f'    trust-anchor-file: "{site.anchors}"\n' if emulated.validate else ""
     anchors += '    val-override-date: "-1"\n' if emulated.expired_signatures == "accept" else ""
@@ -39,11 +46,11 @@ def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
     use-syslog: no
     verbosity: 1
     num-threads: {server.processes}
-{listen}    outgoing-interface: {site.upstream[0]}
+{listen}{tls}    outgoing-interface: {site.upstream[0]}
     outgoing-interface: {site.upstream[1]}
     outgoing-range: {per_thread}
     num-queries-per-thread: {per_thread}
-    incoming-num-tcp: {max(10, site.clients(server) // server.processes)}
+    incoming-num-tcp: {max(10, site.clients(server) // server.processes // len(ports))}
     tcp-idle-timeout: {max(1, round(server.tcp_idle_timeout_s * 1000))}
     access-control: 0.0.0.0/0 allow
     access-control: ::/0 allow

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cli import programs, run_name
-from cli.errors import UsageError
+from cli.errors import RepriseError, UsageError
 from cli.servers import started
 from report.papers import book
 from report.papers.book import Study
@@ -54,8 +54,16 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def command_list(options: argparse.Namespace) -> int:
-    sys.stdout.write(listed(book.studies(), options.traces) + "\n")
+    studies = book.studies()
+    sys.stdout.write(listed(studies, options.traces) + "\n")
+    if minutes_of(studies) > MOST_MINUTES:
+        what = f"the quick profile takes {minutes_of(studies):g} minutes, over {MOST_MINUTES}"
+        raise RepriseError(what, "shorten a study in experiments/papers and the minutes of its figures")
     return 0
+
+
+def minutes_of(studies: Sequence[Study]) -> float:
+    return sum(figure.minutes for study in studies for figure in study.figures)
 
 
 def listed(studies: Sequence[Study], traces: Path | None) -> str:
@@ -74,9 +82,8 @@ def listed(studies: Sequence[Study], traces: Path | None) -> str:
                     f"no: {lacking}" if lacking else "yes",
                 ]
             )
-    minutes = sum(figure.minutes for study in studies for figure in study.figures)
-    told = f"{minutes:g} minutes in all, at most {MOST_MINUTES}; figures of one study are run together"
-    return f"{table(rows, frozenset({3}))}\n{told}"
+    told = f"{minutes_of(studies):g} minutes in all, at most {MOST_MINUTES}"
+    return f"{table(rows, frozenset({3}))}\n{told}; figures of one study are run together"
 
 
 def missing(study: Study) -> Iterator[str]:

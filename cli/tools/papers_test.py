@@ -84,6 +84,13 @@ def test_a_list_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "B-Root-16  yes" in lines["ldplayer-table-1"]
 
 
+def test_figures_that_take_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert papers.command_list(argparse.Namespace(traces=None)) == 0
+    monkeypatch.setattr(papers, "MOST_MINUTES", 1)
+    with pytest.raises(RepriseError, match=r"the quick profile takes \d+ minutes, over 1"):
+        papers.command_list(argparse.Namespace(traces=None))
+
+
 def test_what_is_no_figure_and_no_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no figure ldplayer-5") as caught:
         papers_run.command_run(options_of(["ldplayer-5"], tmp_path))
@@ -96,6 +103,8 @@ def test_figures_need_what_their_runs_need() -> None:
     assert "reprise-proxy" in needs_of(["papers", "run", "ldplayer-12"]).targets
     assert "capture" in needs_of(["papers", "run", "--full", "ldplayer-8", "-o", "x"]).sections
     assert "bind" in needs_of(["papers", "run", "ldplayer-9", "--set", "server.kind=bind"]).sections
+    assert "hierarchy" in needs_of(["papers", "run", "ldplayer-recursive"]).sections
+    assert {"bind", "knot", "pdns"} <= set(needs_of(["papers", "run", "ldplayer-what-if"]).sections)
     assert needs_of(["papers", "list"]).targets == ("reprise-mutator",)
 
 

@@ -12,7 +12,8 @@ import io
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ _MODES = ("grid", "list")
 # Keys that the hosts of an inventory are prepared for.
 _PREPARED = ("server.", "hierarchy.", "replay.source_mode", "sample.", "rtt.")
 ALONE = ("repeat=", "sweep=", "search=")  # of a run in a series
+_EARLIER = re.compile(r"@(\d+)/(.+)")  # a file of the first run of an earlier variant, whose number is from 1
 
 
 @dataclass
@@ -43,24 +45,39 @@ class One:
 
 
 def variants(experiment: Experiment, base: Path) -> list[Settings]:
-    """The settings of each variant; paths of the file are relative to `base`."""
+    """The settings of each variant; paths of the file are relative to `base`, and empty ones set nothing."""
     swept = dict(experiment.sweep or {})
     mode = swept.pop("mode", "grid")
     want(mode in _MODES, f"sweep.mode = {mode!r} is unknown", f"use {' or '.join(_MODES)}")
-    axes = dict(_axes(swept, base))
+    files = {name for name, field in experiments.leaves() if experiments.is_path(field)}
+    axes = dict(_axes(swept, files, base))
     lengths = {len(values) for values in axes.values()}
+    rows: Iterator[tuple[Any, ...]] = itertools.product(*axes.values())
     if mode == "list":
         want(len(lengths) <= 1, "the lists of [sweep] have different lengths", 'use mode = "grid"')
-        return [dict(zip(axes, row, strict=True)) for row in zip(*axes.values(), strict=True)] or [{}]
-    return [dict(zip(axes, row, strict=True)) for row in itertools.product(*axes.values())]
+        rows = zip(*axes.values(), strict=True) if axes else iter([()])
+    wholes = (zip(axes, row, strict=True) for row in rows)
+    made = [{key: value for key, value in whole if value or key not in files} for whole in wholes]
+    for at, settings in enumerate(made):
+        for key, value in settings.items():
+            early = _EARLIER.fullmatch(str(value))
+            want(
+                early is None or 1 <= int(early[1]) <= at,
+                f"sweep.{key} = {value!r} in variant {at + 1} names no earlier variant",
+                f"use @1/ to @{at}/" if at else "put it into a later variant",
+            )
+    return made
 
 
-def _axes(table: Settings, base: Path) -> Iterator[tuple[str, list[Any]]]:
-    files = {name for name, field in experiments.leaves() if experiments.is_path(field)}
+def _axes(table: Settings, files: Container[str], base: Path) -> Iterator[tuple[str, list[Any]]]:
     for key, values in leaves(table):
         if not isinstance(values, list) or not values:
             raise UsageError(f"sweep.{key} is no list of values", "give one, such as [1000, 2000]")
-        yield key, [os.path.realpath(base / one) for one in values] if key in files else values
+        yield key, [_path(base, one) for one in values] if key in files else values
+
+
+def _path(base: Path, value: str) -> str:
+    return value if not value or _EARLIER.fullmatch(value) else os.path.realpath(base / value)
 
 
 def order(count: int, rounds: int) -> list[One]:
@@ -99,7 +116,7 @@ def command_series(
             continue
         told = ", ".join(words_of(made[one.variant])) or "the experiment as it is"
         progress.phase(f"run {at} of {len(runs)}, round {one.round + 1}: {told}")
-        found = run_one(options, made[one.variant], folder, run, prepared)
+        found = run_one(options, _found(made[one.variant], runs, folder), folder, run, prepared)
         if not found:
             hint = f"go on with: reprise run {options.experiment} --resume {folder}"
             raise RepriseError(f"the series ended after {at - 1} of {len(runs)} runs", hint)
@@ -107,6 +124,17 @@ def command_series(
         note(folder, experiment, made, runs)
     clean = reports.write(folder)
     return 0 if clean else EXIT_FAILED
+
+
+def _found(settings: Settings, runs: Sequence[One], folder: Path) -> Settings:
+    """The settings with the paths of files in earlier runs."""
+    first = {one.variant: one.folder for one in reversed(runs) if one.folder}
+
+    def value_of(value: Any) -> Any:
+        early = _EARLIER.fullmatch(str(value))
+        return str(folder.absolute() / first[int(early[1]) - 1] / early[2]) if early else value
+
+    return {key: value_of(value) for key, value in settings.items()}
 
 
 def run_one(

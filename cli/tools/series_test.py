@@ -53,9 +53,17 @@ def test_files_are_found_from_the_experiment() -> None:
     ]
 
 
+def test_a_variant_may_take_a_file_of_an_earlier_one_and_an_empty_path_is_none(tmp_path: Path) -> None:
+    made = _variants("sweep.mode=list", 'sweep.trace=["", "@1/trace.pcap"]', "sweep.replay.speed=[1, 2]")
+    assert made == [{"replay.speed": 1}, {"trace": "@1/trace.pcap", "replay.speed": 2}]
+    runs = [series.One(0, 0, "first"), series.One(1, 0), series.One(1, 1), series.One(0, 1, "second")]
+    assert series._found(made[1], runs, tmp_path)["trace"] == f"{tmp_path}/first/trace.pcap"
+
+
 @pytest.mark.parametrize(
     ("settings", "what"),
     [
+        (('sweep.trace=["@1/x", "y"]',), "sweep.trace = '@1/x' in variant 1 names no earlier variant"),
         (("sweep.replay.rate=5",), "sweep.replay.rate is no list of values"),
         (("sweep.replay.rate=[]",), "sweep.replay.rate is no list of values"),
         (("sweep.mode=both", "sweep.replay.rate=[1]"), "sweep.mode = 'both' is unknown"),

@@ -1,4 +1,4 @@
-"""The steps of the plan for the zone of a server: `bring`, `check` and `keep`.
+"""The steps of the plan for the zone of a server: `bring` or `choose`, `check` and `keep`.
 
 The server and its zone checker read a copy of the zone in which no directive names another file.
 """
@@ -12,8 +12,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from cli.errors import RepriseError
+from cli.errors import RepriseError, want
 from cli.zones import bind_tools, zone_folder, zonefile
+
+_SHOWN = 10
 
 
 def bring(source: Path, target: Path, origin: str) -> None:
@@ -26,6 +28,21 @@ def bring(source: Path, target: Path, origin: str) -> None:
         if not zone_folder.is_plain(target):
             records = zone_folder.written_out(origin, target.read_bytes(), source.parent, source)
             target.write_text(records, encoding="latin-1")
+
+
+def choose(folder: Path, target: Path, origin: str, report: Path) -> None:
+    """Copies a zone out of a folder that `reprise zones build` wrote, and its report. Throws RepriseError
+    where the zone is not there.
+    """
+    entries = {one.name: one.file for one in zone_folder.read(folder).entries}
+    named = origin.rstrip(".").lower() + "."
+    has = f"it holds {', '.join(list(entries)[:_SHOWN])}: set server.origin to one of them"
+    want(named in entries, f"zone {named} was not built of the capture", has)
+    with _room_for(folder / entries[named], target):
+        report.parent.mkdir(exist_ok=True)
+        shutil.copyfile(folder / "build.json", report)
+        shutil.copyfile(folder / entries[named], target)
+        target.chmod(0o644)
 
 
 def keep(zone: Path, target: Path) -> None:

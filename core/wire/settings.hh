@@ -1,8 +1,8 @@
 #pragma once
 // How a trace is played, a line a setting. The command line, --set, --options, the Setup message,
-// controller.json and, by `reprise-controller --describe`, the tables [replay] and [tls] of
-// experiments are made of fields(). A new setting is a member and its line here, and its use; then
-// `python -m cli.experiment.document`.
+// controller.json and, by `reprise-controller --describe`, the tables [replay], [tls] and [socket]
+// of experiments are made of fields(). A new setting is a member and its line here, and its use;
+// then `python -m cli.experiment.document`.
 
 #include "core/base/address.hh"
 #include "core/base/limits.hh"
@@ -71,6 +71,17 @@ struct TlsSettings {
     }
 };
 
+/// The clients' side of TCP.
+struct SocketSettings {
+    bool quickack = true;
+
+    template <typename Visit> static void fields(Visit visit) {
+        visit("quickack", &SocketSettings::quickack, {},
+              "clients acknowledge at once an answer that comes while others are awaited on its "
+              "connection. With false the kernel does so up to 40 ms later, as for any program");
+    }
+};
+
 struct Settings {
     std::string source_mode = "ports";
     std::string transport = "trace";
@@ -104,6 +115,7 @@ struct Settings {
     std::uint32_t spin_us = 0;
     bool realtime = false;
     TlsSettings tls;
+    SocketSettings socket;
 
     // NOLINTNEXTLINE(readability-function-size): a line a setting
     template <typename Visit> static void fields(Visit visit) {
@@ -199,6 +211,7 @@ template <typename S, typename Visit> void each_setting(S& settings, Visit visit
     };
     Settings::fields(in("replay", settings));
     TlsSettings::fields(in("tls", settings.tls));
+    SocketSettings::fields(in("socket", settings.socket));
 }
 
 /// Sets "replay.speed" to "2" and so on; lists have commas. Throws UsageError where there is no

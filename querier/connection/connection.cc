@@ -312,7 +312,7 @@ bool Connection::read(std::uint32_t events) {
         if (loss_) {
             return true;
         }
-        if (queue_.flying()) {
+        if (tools_.acknowledge_now && queue_.flying()) {
             socket_->acknowledge_now();
         }
         if (got.bytes.size() < tools_.buffer.size() && (events & kEnded) == 0) {

@@ -117,6 +117,7 @@ private:
 struct ConnectionTools {
     CarrierParts parts;
     std::unique_ptr<TlsClient> tls;      ///< null where TLS is not set up
+    bool acknowledge_now = true;         ///< an answer, while others are awaited
     std::vector<std::uint8_t> buffer{};  ///< one read
     std::vector<std::uint8_t> segment{}; ///< one query with its length
 };

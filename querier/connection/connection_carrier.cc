@@ -75,7 +75,10 @@ void IdleConnections::remove(Places& places, std::uint32_t place) {
 }
 
 ConnectionCarrier::ConnectionCarrier(const CarrierWish& wish, const CarrierParts& parts)
-    : tools_{.parts = parts, .tls = {}, .buffer = std::vector<std::uint8_t>(kMostRead)},
+    : tools_{.parts = parts,
+             .tls = {},
+             .acknowledge_now = wish.options.connection.acknowledge_now,
+             .buffer = std::vector<std::uint8_t>(kMostRead)},
       queries_(parts.queries), statistics_(parts.statistics), clock_(parts.network.clock()),
       servers_{wish.servers}, options_(wish.options.connection), source_(wish.source),
       number_(wish.number), timeout_(wish.options.timeout), kernel_stamps_(!wish.options.fast) {

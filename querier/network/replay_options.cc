@@ -76,6 +76,7 @@ ReplayOptions replay_options(const wire::Options& options) {
     out.connection.idle_timeout = seconds(settings.idle_timeout_s);
     out.connection.queries_per_connection = settings.queries_per_connection;
     out.connection.server_closes = settings.closer == "server";
+    out.connection.acknowledge_now = settings.socket.quickack;
     out.connection.tls = TlsOptions{.port = settings.tls.port,
                                     .lowest_version = tls_version(settings.tls.version),
                                     .highest_version = tls_version(settings.tls.version),

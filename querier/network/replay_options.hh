@@ -36,6 +36,7 @@ struct ConnectionOptions {
     Nanoseconds idle_timeout = 20 * kSecond;
     std::uint32_t queries_per_connection = 0; ///< 0 = no limit
     bool server_closes = false;               ///< we never close first
+    bool acknowledge_now = true;              ///< an answer, while others are awaited
     std::optional<TlsOptions> tls;            ///< nothing: TLS queries fail
 };
 

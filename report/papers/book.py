@@ -112,9 +112,14 @@ def find(name: str, known: list[Study]) -> Study:
     raise ReportError(f"no figure {name}", f"use one of {names}", 2)
 
 
+def tables(folder: Path = FOLDER) -> Json:
+    """Those of published.toml."""
+    return tomllib.loads((folder / PUBLISHED).read_text(encoding="utf-8"))
+
+
 def published(study: Study, labels: list[str], folder: Path = FOLDER) -> list[Row]:
     """The rows of the study's figures; those for all variants have one for each label."""
-    told = tomllib.loads((folder / PUBLISHED).read_text(encoding="utf-8"))
+    told = tables(folder)
     return [
         row
         for figure in study.figures

@@ -9,7 +9,7 @@ from typing import Any
 
 from report import series, statistics
 from report.errors import ReportError
-from report.papers import measured
+from report.papers import answers, measured
 from report.papers.book import FULL, QUICK, Row, Study, published
 from report.run import Json, as_dict, as_json, as_list
 from report.tables import number
@@ -109,20 +109,21 @@ def read(study: Study, parent: Path) -> Found:
     variants = as_list(made.get("variants"))
     labels_of = study.labels(str(told.get("profile")), bool(told.get("real")))
     names = labels_of if len(labels_of) == len(variants) else series.labels(variants)
+    with_arrivals = any(row.measure.startswith("arrival") for row in published(study, list(names)))
     runs = {}
     unclean = []
     for one in as_list(made.get("runs")):
         if one["folder"]:
             held = runs.setdefault(names[one["variant"]], [])
             try:
-                figures = measured.figures_of(folder / one["folder"])
+                figures = measured.figures_of(folder / one["folder"], with_arrivals)
             except ReportError as error:
                 unclean.append(f"{one['folder']} is not counted: {error}")
                 continue
             if problem := value_at(figures, "arrival.problem"):
                 unclean.append(f"{one['folder']}: arrivals are not known: {problem}")
             if figures.get("clean"):
-                held.append({**figures, "round": one["round"]})
+                held.append({**figures, "round": one["round"], "folder": folder / one["folder"]})
             else:
                 unclean.append(
                     f"{one['folder']} is not clean and not counted: {figures['unclean_because'][0]}"
@@ -185,6 +186,8 @@ def _shown(value: float, unit: str) -> str:
 
 def _values(row: Row, found: Found) -> list[float]:
     """One for each run, or for each pair of runs of one round where it is set beside another variant."""
+    if row.relation == "answers":
+        return _differing(row, found)
     own, others = (
         {
             one.get("round"): value * row.scale
@@ -202,6 +205,15 @@ def _values(row: Row, found: Found) -> list[float]:
         return [one - other for one, other in pairs]
     ratios = [one / other for one, other in pairs if other]
     return ratios if row.relation == "times" else [100 * (one - 1) for one in ratios]
+
+
+def _differing(row: Row, found: Found) -> list[float]:
+    """The share of the answers that are not those of the other variant, by pairs of runs of one round."""
+    own, others = (
+        {one["round"]: one["folder"] for one in found.runs.get(name, ())} for name in (row.variant, row.over)
+    )
+    shares = (answers.differing(one, others[at]) for at, one in own.items() if at in others)
+    return [share * row.scale for share in shares if share is not None]
 
 
 def value_at(figures: Json, path: str) -> Any:

@@ -27,20 +27,20 @@ _PART_S = 2
 Values = NDArray[np.float64]
 
 
-def figures_of(folder: Path) -> Json:
+def figures_of(folder: Path, with_arrivals: bool = True) -> Json:
     """Those of summary.json and papers.json together. Raises ReportError where the run has no summary."""
     summary, known = series.summary_of(folder), as_json(folder / FILE)
     if known.get("schema") != _SCHEMA:
-        known = of(measure(open_run(folder)), summary)
+        known = of(measure(open_run(folder)), summary, with_arrivals)
         if "problem" not in known["arrival"]:
             whole_file.write(folder / FILE, json.dumps(known) + "\n")
     return {**summary, **known}
 
 
-def of(measured: Measured, summary: Json) -> Json:
+def of(measured: Measured, summary: Json, with_arrivals: bool) -> Json:
     return {
         "schema": _SCHEMA,
-        "arrival": _arrivals(measured),
+        "arrival": _arrivals(measured) if with_arrivals else {},
         "load": _load(measured, summary),
         "state": _state(measured, summary),
     }

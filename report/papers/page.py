@@ -9,9 +9,10 @@ from pathlib import Path
 
 from report import figures, html
 from report.figures import Drawn
-from report.papers import plots
+from report.papers import model, plots
 from report.papers.book import Figure, Study
 from report.papers.found import DIFFERS, HOLDS, NO_CLEAN, NOT_HERE, NOT_YET, Found, Judged, judge, read
+from report.papers.model import Extrapolated
 from report.run import as_dict
 from report.tables import number, table
 
@@ -43,14 +44,24 @@ class Part:
 
 def write(studies: Iterable[Study], parent: Path) -> None:
     """Writes the page into the folder of all studies and each one's plots into its own; prints the tables."""
-    parts = [part for study in studies for part in _parts(read(study, parent))]
+    found = [read(study, parent) for study in studies]
+    parts = [part for one in found for part in _parts(one)]
+    extrapolated = model.of(found)
     for part in parts:
         if part.found.folder is not None:
             figures.write(part.found.folder / "plots", part.drawn, pdf=True)
     rows = (one for part in parts for one in part.rows)
-    html.write(parent / PAGE, html.papers_page(heading=HEADING, parts=parts, counts=counts(rows)))
-    texts = (part.as_text() for part in parts if part.found.folder is not None)
+    values = {"parts": parts, "counts": counts(rows), "model": extrapolated}
+    html.write(parent / PAGE, html.papers_page(heading=HEADING, **values))
+    texts = [part.as_text() for part in parts if part.found.folder is not None]
+    texts += [_model_text(extrapolated)] if extrapolated else []
     print(*texts, f"report: {parent / PAGE}", sep="\n\n")
+
+
+def _model_text(one: Extrapolated) -> str:
+    return "\n".join(
+        ["at a root letter's load", table([one.heading, *one.cells], frozenset()), *one.arithmetic]
+    )
 
 
 def _parts(found: Found) -> list[Part]:

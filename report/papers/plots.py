@@ -4,7 +4,6 @@ page's own.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,6 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from report import curves, series
-from report.errors import ReportError
 from report.figures import WIDE, Drawn, Words, draw, legend_above, plain_axis
 from report.papers.found import Found, value_at
 from report.percentiles import Percentiles
@@ -74,9 +72,7 @@ def of(found: Found) -> dict[str, Drawn]:
         own["arrival-gaps"] = _gaps(values("arrival.curves"))
     if "arrival-rate" in names:
         own["arrival-rate"] = _rates(values("arrival.rate.differences"))
-    others: list[Drawn] = []
-    with contextlib.suppress(ReportError):  # a run without a summary, which the page names
-        others = series.plots(found.folder) if names - own.keys() else []
+    others = series.plots(found.folder) if names - own.keys() else []
     return {**own, **{one.name: one for one in others if one.name in names}}
 
 

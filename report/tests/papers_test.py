@@ -8,17 +8,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import dns.message
+import dns.rcode
+import dns.rrset
 import numpy as np
 import pytest
 
 from report.errors import ReportError
-from report.papers import arrivals, book, found, measured, page
+from report.papers import answers, arrivals, book, found, measured, model, page
 from report.papers.book import Row, Study
 from report.papers.found import DIFFERS, HOLDS, NO_CLEAN, NOT_HERE, NOT_YET, TOLD, Found
+from report.papers.model import Load
 from report.run import Json, open_run
 from report.sources import find_program
 from report.summary import measure, summarize
-from report.tests.writers import MANIFEST, START_REAL, TRACE_FIRST, Query, server_csv, write_run
+from report.tests.writers import MANIFEST, START_REAL, TRACE_FIRST, Query, ra_bytes, server_csv, write_run
 
 SECOND = 1_000_000_000
 MS = 1_000_000
@@ -358,6 +362,77 @@ def test_a_half_finished_study_reports_what_it_has(
     assert "one: latency    0.5 ± 0.1 ms  0.5 ms" in capsys.readouterr().out
     (folder / "bad" / "summary.json").unlink()
     page.write([study], tmp_path)
+    assert "x-1-latency-boxes" in (tmp_path / page.PAGE).read_text(encoding="utf-8")
     said = capsys.readouterr().out
     assert f"bad is not counted: {folder}/bad has no summary.json; make it: reprise report" in said
     assert "one: latency    0.5 ± 0.1 ms  0.5 ms" in said
+
+
+def test_answers_of_two_runs_differ_in_rcode_or_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reply(address: str, ttl: int = 60, rcode: int = dns.rcode.NOERROR) -> bytes:
+        message = dns.message.make_response(dns.message.make_query("www.example.", "A", id=7))
+        message.set_rcode(dns.rcode.Rcode(rcode))
+        message.answer.append(dns.rrset.from_text("www.example.", ttl, "IN", "A", address))
+        return message.to_wire()
+
+    one, other = reply("192.0.2.1"), reply("192.0.2.1", ttl=5)
+    sides = {
+        "one": [one, one, one, b"", one],
+        "other": [other, reply("192.0.2.2"), reply("192.0.2.1", rcode=dns.rcode.SERVFAIL), b"", b""],
+    }
+    for name, replies in sides.items():
+        file = write_run(tmp_path / name, [Query(seq=0, due=0, sent=0)]) / "answers-client1-0.ra"
+        file.write_bytes(ra_bytes([(at, b"", one) for at, one in enumerate(replies)]))
+    assert answers.differing(tmp_path / "one", tmp_path / "other") == 0.75
+    assert answers.differing(tmp_path / "one", tmp_path / "one") == 0
+    both = {name: [{"round": 0, "folder": tmp_path / name}] for name in sides}
+    row = 'value = 0, tolerance = 0, relation = "answers", over = "two", scale = 100'
+    told = judged(tmp_path, monkeypatch, row, {"one": both["one"], "two": both["other"]})
+    assert (told.state, told.measured) == (DIFFERS, "75 ms")
+
+
+def test_a_population_of_sources_gives_back_the_minute_that_its_profile_was_fitted_to() -> None:
+    """docs/synthetic.md: 5,000 clients, of which 2,491 asked in a minute of 174 queries/s."""
+    found = model.standing(Load(174, 2_491, 60), 20)
+    assert found.population == pytest.approx(5_000, rel=0.02)
+    assert 0 < found.established < 2_491
+    assert found.time_wait == 60 * found.closed_per_s
+    all_at_once = model.standing(Load(1_000_000, 100, 60), 20)
+    assert all_at_once.established == pytest.approx(100)
+    assert all_at_once.closed_per_s == pytest.approx(0)
+
+
+def test_costs_are_extrapolated_once_the_runs_are_there() -> None:
+    (study,) = (one for one in book.studies() if one.name == book.tables()["model"]["study"])
+    assert model.of([]) is None
+    assert model.of([Found(study)]) is None
+
+    def run(established: int, memory: float) -> Json:
+        return {
+            "queries": {"sent": 50_000},
+            "duration_s": 100.0,
+            "sources": 9_000,
+            "state": {"established": established, "time_wait": 2 * established},
+            "server_memory": {"all": memory},
+            "cpu_us_per_query": {"server": 40.0},
+            "load": {"response_mbps": {"median": 2.0}},
+        }
+
+    runs = {
+        "TCP, 5 s": [run(1_000, 60e6)],
+        "TCP, 20 s": [run(3_000, 100e6)],
+        "TCP, 35 s": [run(5_000, 140e6)],
+    }
+    told = model.of([Found(study, runs=runs)])
+    assert told is not None
+    rows = {row[0]: dict(zip(told.heading, row, strict=True)) for row in told.cells}
+    assert rows["queries/s"]["B-Root-17a"] == "39,167"
+    assert rows["CPU, cores"] == {
+        "": "CPU, cores", "measured here": "0.02", "here, by the model": "0.02", "B-Root-17a": "1.567",
+        "published": "2.4 to 4.8 (10 to 20 % of 24)", "B-Root, 2025-06-11": "2.902",
+    }  # fmt: skip
+    held = float(rows["established"]["B-Root-17a"].replace(",", ""))
+    assert float(rows["memory, GB"]["B-Root-17a"]) == pytest.approx(0.04 + held * 20e-6, rel=0.01)
+    assert any("80 MB more for 4,000 more" in one and "20 kB" in one for one in told.arithmetic)
