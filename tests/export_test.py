@@ -97,8 +97,10 @@ def test_names_are_those_that_were_asked_and_recipes_work(
 
     exported(folder).rename(tmp_path / "runs.parquet")
     monkeypatch.chdir(tmp_path)
-    recipes = re.findall(r"^    (SELECT .+?;)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    assert len(recipes) == 5
+    recipes = re.findall(
+        r"^    ((?:WITH|SELECT) .+?;)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert len(recipes) == 6
     answers = [duckdb.connect().sql(one).fetchall() for one in recipes]
     assert sum(row[1] for row in answers[0]) == queries["answered"]
     assert all(answers)
