@@ -231,6 +231,7 @@ ROWS = (
     Row("trace", "trace", str, "run runs"),
     Row("clean", "clean", lambda clean: "yes" if clean else "no", "runs"),
     Row("server_faults", "server", lambda faults: "not sound" if faults else "sound", "runs"),
+    Row("busy", "machine", lambda reasons: "busy" if reasons else "not busy", "runs"),
     Row("queries.read", "queries read", number, "tiles"),
     Row("queries", "answered", _answered, "tiles"),
     Row("queries.read", "read", number, "run runs"),

@@ -265,7 +265,16 @@ def as_text(variants: Sequence[Variant], found: Sequence[Line]) -> str:
     for at, one in enumerate(variants[1:] if len(variants) <= _MOST_TOLD else ()):
         told = [[f"  {line.title}", said] for line in main if (said := line.against_first()[at]) != "–"]
         parts += [f"{one.label} against {variants[0].label}:\n{table(told, frozenset())}"] if told else []
+    busy = _busy(variants)
+    parts += [f"in {busy} the machine was busy: some figures are partly its own"] if busy else []
     return "\n\n".join(parts)
+
+
+def _busy(variants: Sequence[Variant]) -> str:
+    """In how many of the runs the machine was busy; "" for none."""
+    runs = [summary for one in variants for summary in one.runs]
+    busy = sum(bool(summary.get("busy")) for summary in runs)
+    return f"{busy} of {len(runs)} runs" if busy else ""
 
 
 def _main(found: Sequence[Line]) -> list[Line]:
@@ -328,7 +337,6 @@ def _page(variants: Sequence[Variant], found: Sequence[Line], drawn: Sequence[Dr
     heading, *rows = _table(variants, _main(found))
     against = [line.against_first() for line in found]
     runs = [(one.label, summary) for one in variants for summary in one.runs]
-    busy = sum(bool(summary.get("busy")) for _, summary in runs)
     return {
         "heading": heading,
         "rows": rows,
@@ -349,7 +357,7 @@ def _page(variants: Sequence[Variant], found: Sequence[Line], drawn: Sequence[Dr
             for label, summary in runs
             if not summary["clean"]
         ],
-        "busy": f"{busy} of {len(runs)} runs" if busy else "",
+        "busy": _busy(variants),
         "curves": [one.label for one in _shown([one for one in variants if one.clean])],
         "all_heading": ["", *(one.label for one in variants)],
         "all_rows": [[line.title, *line.cells()] for line in found if any(map(any, line.values))],

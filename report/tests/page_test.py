@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from report import plots, several_plots
+from report import html, plots, several_plots
 from report.figures import Drawn
 from report.html import TEMPLATES
 from report.run import open_run
@@ -177,6 +177,19 @@ def long_samples(seconds: int) -> str:
             f"{START_REAL + at},{START + at},{busy},0,nsd,1,{busy},{memory},{memory},9,{states},0,0,0,0\n"
         )
     return "".join(lines)
+
+
+def test_every_plot_is_on_the_page(tmp_path: Path) -> None:
+    queries = [Query(n, n * 100_000_000, n * 100_000_000) for n in range(100)]
+    folder = write_run(tmp_path / "run", queries, server=long_samples(10))
+    counts = "time_real_ns,time_mono_ns,process,queries,answers\n1,1,server,0,0\n2,2,server,5,5\n"
+    (folder / "counts-server.csv").write_text(counts, encoding="ascii")
+    measured = measure(open_run(folder))
+    drawn = plots.draw_all(measured, summary := summarize(measured))
+    assert "server-counts" in {one.name for one in drawn}
+    page = html.run_page(measured.run, summary, drawn)
+    left = [one.name for one in drawn if f'id="plot-{one.name}"' not in page]
+    assert left == ["connections"]  # which the server's host had and no query used
 
 
 def test_a_long_run_has_a_page_of_at_most_2_mb_that_shows_its_peaks(tmp_path: Path) -> None:
