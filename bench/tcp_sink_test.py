@@ -79,7 +79,7 @@ def receive(client: socket.socket, size: int) -> bytes:
 def identity(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("identity")
     service = certificates.Service(NAME, ("127.0.0.1",), request.param)
-    certificates.write_service(folder / "server", folder / "ca.pem", service)
+    certificates.write_service({str(folder / "server"): ""}, folder / "ca.pem", service)
     return folder
 
 

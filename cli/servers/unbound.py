@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
     """unbound.conf. Local zones that a packager would serve are the hierarchy's own matter here."""
-    ports, tls = (server.port,), ""
+    ports, tls = [server.port], ""
     if site.tls is not None:
-        ports += (site.tls.port,)
+        ports.append(site.tls.port)
         tls = f'''    tls-port: {site.tls.port}
     tls-service-key: "{site.tls.key}"
     tls-service-pem: "{site.tls.certificate}"
