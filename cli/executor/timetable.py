@@ -56,7 +56,7 @@ class Timetable:
         return max(0.0, left) if math.isfinite(left) else _LOOK_S
 
     def go_on(self) -> None:
-        """Does what is due."""
+        """Begins and ends the faults whose time has come."""
         while self._left and self.due_s() == 0:
             _, is_end, number = self._left.pop(0)
             if is_end:

@@ -56,7 +56,7 @@ def setup(experiment: Experiment, management: Management | None) -> tuple[HostSt
 
 
 def of(experiment: Experiment, management: Management | None) -> tuple[Fault, ...]:
-    """The timetable."""
+    """The faults of an experiment, each with the commands that begin and end it."""
     kind = STARTED.get(experiment.server.kind)
     title = kind.title if kind else experiment.server.kind
     hosts = _lossy(experiment, management)

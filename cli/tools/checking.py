@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
 
 def total(found: Iterable[Found]) -> Found:
-    """Several as one."""
+    """What several checks came to, as one."""
     passed, *others = zip(Found(), *found, strict=True)
     return Found(sum(passed), *(tuple(one for part in parts for one in part) for parts in others))
 
