@@ -13,12 +13,10 @@
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <linux/capability.h>
 #include <string>
-#include <string_view>
 
 namespace reprise::zonebuilder {
 

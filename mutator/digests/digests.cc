@@ -1,6 +1,5 @@
 #include "mutator/digests/digests.hh"
 
-#include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
 #include "core/dns/message.hh"

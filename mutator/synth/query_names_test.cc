@@ -1,14 +1,11 @@
-#include "core/base/bytes.hh"
 #include "core/base/random.hh"
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"
 #include "mutator/synth/query_names.hh"
-#include "mutator/testing/support.hh"
 
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <set>
 #include <string>
 #include <vector>

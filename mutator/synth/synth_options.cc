@@ -4,6 +4,7 @@
 #include "core/base/error.hh"
 #include "core/base/numbers.hh"
 #include "core/base/prefix.hh"
+#include "core/base/random.hh"
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"
 #include "core/wire/query.hh"

@@ -10,7 +10,6 @@
 #include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 
-#include <algorithm>
 #include <cstddef>
 #include <ranges>
 #include <set>

@@ -16,7 +16,6 @@
 #include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_tree.hh"
 
-#include <algorithm>
 #include <unordered_map>
 #include <utility>
 #include <vector>

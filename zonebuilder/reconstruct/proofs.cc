@@ -18,6 +18,7 @@
 // answer without a proof: the proofs that it needs are in the capture or nowhere.
 
 #include "core/base/bytes.hh"
+#include "core/dns/name.hh"
 #include "zonebuilder/reconstruct/complete.hh"
 #include "zonebuilder/reconstruct/draft.hh"
 #include "zonebuilder/reconstruct/maker.hh"

@@ -1,6 +1,5 @@
 #include "core/rules/engine/values.hh"
 
-#include "core/base/ascii.hh"
 #include "core/base/nearest.hh"
 #include "core/base/numbers.hh"
 #include "core/base/prefix.hh"
@@ -17,7 +16,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace reprise::rules {
