@@ -1,4 +1,5 @@
 // Blocks of query records: what is read must be writable and come out the same.
+#include "core/base/bytes.hh"
 #include "core/wire/query.hh"
 #include "core/wire/record.hh"
 
@@ -14,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
     while (reader.next(query)) {
         std::string written;
         reprise::append_record(written, query);
-        reprise::RecordReader again(bytes_of(written));
+        reprise::RecordReader again(reprise::bytes_of(written));
         reprise::Query copy;
         if (!again.next(copy) || copy.sequence != query.sequence || copy.source != query.source ||
             !std::ranges::equal(copy.message, query.message)) {

@@ -67,7 +67,7 @@ public:
     }
 
     void name(Bytes more) {
-        Name name;
+        reprise::Name name;
         name.add(more);
         name.add(question_name(message_, layout_));
         finish(set_name(batch_, edited_, layout_, name.bytes()));
