@@ -92,6 +92,7 @@ class Row:
     only: str
     name: str
     because: str
+    nodes: str = ""
 
 
 def studies(folder: Path = FOLDER) -> list[Study]:

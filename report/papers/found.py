@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from report import series, statistics
 from report.errors import ReportError
 from report.papers import answers, measured
@@ -17,6 +20,7 @@ from report.tables import number
 FILE = "study.json"  # beside series.json
 HOLDS, DIFFERS, NOT_HERE, NOT_YET = "holds", "differs", "not testable here", "not run yet"
 NO_CLEAN = "no clean run"
+_PLACES = {"least": 0, "": 50, "largest": 100}  # percentiles of a figure with a value for each node
 TOLD = "no figure published"
 _STEADY = (  # the figure whose slope says whether a measure was steady, by how the measure's path begins
     ("arrival", "sent"),
@@ -26,6 +30,8 @@ _STEADY = (  # the figure whose slope says whether a measure was steady, by how 
     ("load.server_cpu", "server_cpu"),
     ("cpu_us", "server_cpu"),
     ("latency", "response_median"),
+    ("response", "response_median"),
+    ("nodes", "response_median"),
     ("server_memory", "server_memory"),
     ("state.time_wait", "time_wait"),
     ("state", "established"),
@@ -35,6 +41,7 @@ _SPOILS = (  # the part of a summary that a busy machine spoils with it
     ("arrival", "timing_error_us"),
     ("load.response", "rate_error"),
     ("load", "cpu_us_per_query"),
+    ("nodes", "response_us"),
     ("cpu_us", "cpu_us_per_query"),
     ("latency", "latency_us"),
 )
@@ -190,7 +197,7 @@ def _values(row: Row, found: Found) -> list[float]:
         return _differing(row, found)
     own, others = (
         {
-            one.get("round"): value * row.scale
+            one.get("round"): np.array(value, np.float64) * row.scale
             for one in found.runs.get(name, ())
             if (value := value_at(one, row.measure)) is not None
         }
@@ -199,11 +206,15 @@ def _values(row: Row, found: Found) -> list[float]:
     if row.per:
         own = {at: value / found.settings[row.variant][row.per] for at, value in own.items()}
     if not row.over:
-        return list(own.values())
-    pairs = [(value, others[at]) for at, value in own.items() if at in others]
+        return [_of_nodes(row, value) for value in own.values()]
+    pairs = [
+        (value, others[at])
+        for at, value in own.items()
+        if at in others and value.shape == others[at].shape and (row.relation == "minus" or others[at].all())
+    ]
     if row.relation == "minus":
-        return [one - other for one, other in pairs]
-    ratios = [one / other for one, other in pairs if other]
+        return [_of_nodes(row, one - other) for one, other in pairs]
+    ratios = [_of_nodes(row, one / other) for one, other in pairs]
     return ratios if row.relation == "times" else [100 * (one - 1) for one in ratios]
 
 
@@ -214,6 +225,11 @@ def _differing(row: Row, found: Found) -> list[float]:
     )
     shares = (answers.differing(one, others[at]) for at, one in own.items() if at in others)
     return [share * row.scale for share in shares if share is not None]
+
+
+def _of_nodes(row: Row, values: NDArray[np.float64]) -> float:
+    """A value, or of those of all nodes the one that the row is about."""
+    return float(np.percentile(values, _PLACES[row.nodes]))
 
 
 def value_at(figures: Json, path: str) -> Any:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from report import series, server, whole_file
 from report.errors import ReportError
-from report.papers import arrivals
+from report.papers import arrivals, nodes
 from report.records import NEVER, Window, windows
 from report.rqfile import MARK_OPENED
 from report.run import Json, Run, as_dict, as_json, open_run
@@ -43,6 +43,7 @@ def of(measured: Measured, summary: Json, with_arrivals: bool) -> Json:
         "arrival": _arrivals(measured) if with_arrivals else {},
         "load": _load(measured, summary),
         "state": _state(measured, summary),
+        "nodes": nodes.of(measured, summary),
     }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
+import struct
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +17,7 @@ import numpy as np
 import pytest
 
 from report.errors import ReportError
-from report.papers import answers, arrivals, book, found, measured, model, page
+from report.papers import answers, arrivals, book, found, measured, model, nodes, page
 from report.papers.book import Row, Study
 from report.papers.found import DIFFERS, HOLDS, NO_CLEAN, NOT_HERE, NOT_YET, TOLD, Found
 from report.papers.model import Load
@@ -140,6 +142,47 @@ def test_figures_beyond_the_summary_are_made_once(tmp_path: Path) -> None:
     assert measured.figures_of(folder)["load"] == "kept"
 
 
+def test_nodes_have_their_lookups_and_the_packets_of_the_first(tmp_path: Path) -> None:
+    """A lookup without an answer takes the whole timeout. What another node asked the resolver as its peer is
+    no packet of the first node's queries, nor is what came before the start.
+    """
+    queries = [
+        Query(
+            seq=at, due=at * 10 * MS, sent=at * 10 * MS, latency=(4 if at % 2 else 2_000) * MS, source=at % 2
+        )
+        for at in range(4)
+    ] + [Query(seq=4, due=40 * MS, sent=40 * MS, status=2, source=1)]
+    experiment = {
+        "hierarchy": {"resolver": ["bind", "bind"]},
+        "replay": {"peers": ["192.0.2.54"], "timeout_s": 5},
+    }
+    folder = write_run(tmp_path / "run", queries)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["experiment"] |= experiment
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    packets = [
+        (-1, "192.0.2.53"),
+        (0, "192.0.2.53"),
+        (1, "192.0.2.53"),
+        (1, "192.0.2.54"),
+        (1, "2001:db8::53"),
+    ]
+    whole = struct.pack("<IHHIIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 276)
+    for seconds, to in packets:
+        ends = (
+            ipaddress.ip_address("192.0.2.1" if "." in to else "2001:db8::1").packed
+            + ipaddress.ip_address(to).packed
+        )
+        packet = bytes(20) + (b"\x45" + bytes(11) if "." in to else b"\x60" + bytes(7)) + ends
+        whole += struct.pack("<IIII", START_REAL // SECOND + seconds, 0, len(packet), len(packet)) + packet
+    (folder / "capture.pcap").write_bytes(whole + b"cut")
+    one = measure(open_run(folder))
+    made = nodes.of(one, summarize(one))
+    assert made["lookup_us"] == pytest.approx([2_000_000, 5_008_000 / 3])
+    assert (made["slow_s"], made["packets_per_query"]) == (9.0, 0.6)
+    assert made["slow_share"] == pytest.approx(9 / 9.008)
+
+
 # --- verdicts ---------------------------------------------------------------------------------------------
 
 STUDY = """
@@ -210,6 +253,18 @@ BUSY = {"busy": ["other programs used 1.7 of 2 cores"], "busy_spoils": ["timing_
             {"one": runs_of(15, 16), "two": runs_of(10, 11)},
             HOLDS,
             ("5 ms", "5 ms", "5 to 5"),
+        ),
+        (
+            'value = 50, tolerance = 0, over = "two", nodes = "least"',
+            {"one": [{"a": {"b": [15, 40]}, "round": 0}], "two": [{"a": {"b": [10, 20]}, "round": 0}]},
+            HOLDS,
+            ("50 ms", "50 ms", ONE),
+        ),
+        (
+            'value = 40, tolerance = 0, nodes = "largest"',
+            {"one": [{"a": {"b": [15, 40]}, "round": 0}]},
+            HOLDS,
+            ("40 ms", "40 ms", ONE),
         ),
         ("value = 5, tolerance = 1", {}, NOT_YET, ("5 ± 1 ms", "–", "–")),
         ('value = 5, tolerance = 1, over = "two"', {"one": runs_of(1)}, NOT_YET, ("5 ± 1 ms", "–", "–")),
