@@ -79,8 +79,13 @@ void add_digests(Command& app, DigestsOptions& options) {
         .add_option("--labels", options.labels,
                     "Labels at the end of a name below the origin that count")
         .show_default();
+    command
+        .add_option("--seed", options.seed,
+                    "Seed of the numbers: only those with the same one can be compared")
+        .show_default();
     command.footer(
-        "A row of 40 bytes for each record, little-endian: 64-bit numbers of the query's bytes, "
+        "A header of 40 bytes (\"RPRDIG1\", the seed), then a row of 40 bytes for each record, "
+        "little-endian:\n64-bit numbers of the query's bytes, "
         "the reply's bytes\n(both without the id), what the reply says whatever the order and "
         "case of its records, and where the name\nasked is in the zone; 16 bits each of the "
         "reply's flags, answers, authority records and size.\n`reprise compare` reads them.\n\n"

@@ -6,6 +6,7 @@ import argparse
 import functools
 import json
 import os
+import secrets
 import sys
 import tempfile
 import time
@@ -290,11 +291,12 @@ def _compare(arguments: argparse.Namespace) -> int:
         zone = _zone(arguments, *(one.run for one in (*others, first)))
         page = differences.Page([one.answers.name for one in (first, *others)])
         evidence = Evidence()
+        seed = secrets.randbits(64)
 
         def digests(side: Source) -> Digested:
             program = functools.partial(find_program, arguments.programs)
             told = _progress(side.answers.name)
-            return digested(side.answers, zone, program, Path(scratch), told)
+            return digested(side.answers, zone, program, Path(scratch), seed, told)
 
         base, *rest = sides = [digests(one) for one in (first, *others)]
         results = []

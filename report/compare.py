@@ -148,9 +148,10 @@ def _has(rows: NDArray[np.void], rcode: int) -> Chosen:
 def _kinds(
     places: Places, rows: NDArray[np.void], chosen: NDArray[np.intp]
 ) -> tuple[Iterator[bytes], NDArray[np.intp]]:
-    """Of some replies one of each kind, and for each of them which that is."""
+    """Of some replies one of each kind, in their order, and for each of them which that is."""
     _, first, kind = np.unique(rows["content"][chosen], return_index=True, return_inverse=True)
-    return (one.reply for one in places[chosen[first]]), kind
+    order = np.argsort(first)
+    return (one.reply for one in places[chosen[first[order]]]), np.argsort(order)[kind]
 
 
 def _glance(
@@ -203,7 +204,7 @@ def _of_each_place(places: Places, rows: NDArray[np.void], chosen: NDArray[np.in
     """Of some replies one for each place of the name asked, or for each kind where that holds the name."""
     held = rows[chosen]
     _, first = np.unique(np.where(held["place"], held["place"], held["content"]), return_index=True)
-    return (one.reply for one in places[chosen[first]])
+    return (one.reply for one in places[chosen[np.sort(first)]])
 
 
 def _names(places: Places, rows: NDArray[np.void], chosen: NDArray[np.intp], zone: Zone) -> set[str]:

@@ -22,8 +22,6 @@ constexpr std::uint16_t kClassInternet = 1;
 constexpr size_t kBeforeSigner = 18; ///< bytes of an RRSIG's data
 constexpr size_t kSoaNumbers = 20;
 
-std::uint64_t hash(Bytes bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
-
 void append(std::vector<std::uint8_t>& out, Bytes bytes) {
     out.insert(out.end(), bytes.begin(), bytes.end());
 }
@@ -59,12 +57,17 @@ Bytes last_labels(Bytes name, unsigned count) {
 
 } // namespace
 
-std::uint64_t message_hash(Bytes message) {
-    return hash(message.subspan(std::min<size_t>(message.size(), 2)));
+std::uint64_t message_hash(Bytes message, std::uint64_t seed) {
+    const Bytes rest = message.subspan(std::min<size_t>(message.size(), 2));
+    return XXH3_64bits_withSeed(rest.data(), rest.size(), seed);
+}
+
+std::uint64_t Contents::hash(Bytes bytes) const {
+    return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed_);
 }
 
 Contents::Numbers Contents::of(Bytes query, Bytes reply) {
-    return read(query, reply).value_or(Numbers{.content = message_hash(reply)});
+    return read(query, reply).value_or(Numbers{.content = message_hash(reply, seed_)});
 }
 
 std::optional<Contents::Numbers> Contents::read(Bytes query, Bytes reply) {

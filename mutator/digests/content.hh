@@ -4,7 +4,8 @@
 // Servers write one answer in many ways: records in another order, names in another case or
 // compressed otherwise. Whoever compares millions of answers looks at each kind of answer once; the
 // number tells which are of one kind. Replies that say the same may have different numbers, never
-// the other way round (but for two numbers of 64 bits that are equal by chance).
+// the other way round (but for two numbers of 64 bits that are equal by chance; whoever writes
+// replies does not know the seed).
 
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
@@ -25,7 +26,8 @@ struct Place {
 
 class Contents {
 public:
-    explicit Contents(Place place) : place_(std::move(place)) {}
+    explicit Contents(Place place, std::uint64_t seed = 0)
+        : place_(std::move(place)), seed_(seed) {}
 
     struct Numbers {
         std::uint64_t content = 0;
@@ -48,7 +50,10 @@ private:
     bool add_names(Bytes reply, size_t from, size_t end, unsigned names, size_t before,
                    size_t behind);
 
+    [[nodiscard]] std::uint64_t hash(Bytes bytes) const;
+
     Place place_;
+    std::uint64_t seed_;
     std::vector<std::uint8_t> scratch_; ///< a record in one form
     std::uint64_t records_ = 0;         ///< sum of those, so that their order does not count
     unsigned opts_ = 0;
@@ -56,6 +61,6 @@ private:
 };
 
 /// The bytes of a message but its id, as a number.
-std::uint64_t message_hash(Bytes message);
+std::uint64_t message_hash(Bytes message, std::uint64_t seed = 0);
 
 } // namespace reprise::mutator

@@ -91,13 +91,13 @@ private:
     std::vector<std::uint8_t> body_;
 };
 
-Digest digest_of(Bytes query, Bytes reply, Contents& contents) {
-    Digest row{.query = message_hash(query),
+Digest digest_of(Bytes query, Bytes reply, Contents& contents, std::uint64_t seed) {
+    Digest row{.query = message_hash(query, seed),
                .reply_size = static_cast<std::uint16_t>(reply.size())};
     if (reply.empty()) {
         return row;
     }
-    row.reply = message_hash(reply);
+    row.reply = message_hash(reply, seed);
     const auto [content, place] = contents.of(query, reply);
     row.content = content;
     row.place = place;
@@ -124,9 +124,12 @@ Name origin_of(const std::string& text) {
 } // namespace
 
 int run_digests(const DigestsOptions& options) {
-    Contents contents({.origin = origin_of(options.origin), .labels = options.labels});
+    Contents contents({.origin = origin_of(options.origin), .labels = options.labels},
+                      options.seed);
     AnswersFile answers(options.answers);
     OutputFile output(options.output);
+    const DigestsHeader header{.seed = options.seed};
+    output.write({reinterpret_cast<const char*>(&header), sizeof header});
     std::vector<Digest> rows;
     const auto write = [&] {
         output.write({reinterpret_cast<const char*>(rows.data()), rows.size() * sizeof(Digest)});
@@ -134,7 +137,7 @@ int run_digests(const DigestsOptions& options) {
         check_interrupt();
     };
     while (answers.next()) {
-        rows.push_back(digest_of(answers.query(), answers.reply(), contents));
+        rows.push_back(digest_of(answers.query(), answers.reply(), contents, options.seed));
         if (rows.size() == kRowsAtOnce) {
             write();
         }

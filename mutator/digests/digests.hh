@@ -2,6 +2,7 @@
 // `reprise-mutator digests`: of an answers file (.ra) a row of numbers for each record, by which
 // `reprise compare` tells equal answers and those of one kind.
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -12,7 +13,17 @@ struct DigestsOptions {
     std::string output;
     std::string origin{}; ///< of the served zone; empty for none
     unsigned labels = 0;
+    std::uint64_t seed = 0;
 };
+
+/// What the file begins with.
+struct DigestsHeader {
+    std::array<char, 8> magic{'R', 'P', 'R', 'D', 'I', 'G', '1', 0};
+    std::uint64_t seed = 0; ///< rows of files with the same one can be compared
+    std::array<std::uint64_t, 3> unused{};
+};
+
+static_assert(sizeof(DigestsHeader) == 40);
 
 /// A row, as it lies in the file. See message_hash() and Contents; zeroes where there is no reply.
 struct Digest {

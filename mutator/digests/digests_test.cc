@@ -26,9 +26,14 @@ protected:
         writer.finish();
     }
 
-    std::vector<Digest> rows() {
-        EXPECT_EQ(run_digests({.answers = path_, .output = folder_.file("out")}), 0);
-        const std::string text = file_text(folder_.file("out"));
+    std::vector<Digest> rows(std::uint64_t seed = 0) {
+        const DigestsOptions options{.answers = path_, .output = folder_.file("out"), .seed = seed};
+        EXPECT_EQ(run_digests(options), 0);
+        std::string text = file_text(folder_.file("out"));
+        DigestsHeader header;
+        std::memcpy(&header, text.data(), sizeof header);
+        EXPECT_EQ(header.seed, seed);
+        text.erase(0, sizeof header);
         std::vector<Digest> found(text.size() / sizeof(Digest));
         std::memcpy(found.data(), text.data(), found.size() * sizeof(Digest));
         return found;
@@ -52,6 +57,16 @@ TEST_F(DigestsTest, ARowForEachRecord) {
     EXPECT_EQ(found[1].query, message_hash(query_));
     EXPECT_EQ(found[1].content, 0U);
     EXPECT_EQ(found[1].reply_size, 0U);
+}
+
+TEST_F(DigestsTest, AreOthersWithAnotherSeed) {
+    write_answers();
+    const auto known = rows()[0];
+    const auto found = rows(1)[0];
+    EXPECT_NE(found.query, known.query);
+    EXPECT_NE(found.content, known.content);
+    EXPECT_EQ(found.reply, message_hash(reply_, 1));
+    EXPECT_NE(found.reply, known.reply);
 }
 
 TEST_F(DigestsTest, OfACutFileWhatIsWhole) {
