@@ -13,6 +13,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace reprise::mutator {
@@ -76,8 +77,7 @@ std::int64_t Histogram::quantile(double share) const {
     return max_;
 }
 
-void DistinctSketch::add(std::string_view key) {
-    const std::uint64_t hash = XXH3_64bits(key.data(), key.size());
+void DistinctSketch::add(std::uint64_t hash) {
     const std::uint64_t rest = hash << kBits | 1U << (kBits - 1); // ends the count of zeros
     auto& longest = registers_.at(hash >> (64 - kBits));
     longest = std::max(longest, static_cast<std::uint8_t>(std::countl_zero(rest) + 1));
@@ -96,44 +96,70 @@ std::uint64_t DistinctSketch::estimate() const {
 }
 
 std::uint64_t TopKeys::distinct() const {
-    return error_ == 0 ? counts_.size() : std::max<std::uint64_t>(most_, sketch_.estimate());
+    return error_ == 0 ? size_ : std::max<std::uint64_t>(most_, sketch_.estimate());
 }
 
 void TopKeys::add(std::string_view key) {
-    const auto found = counts_.find(key);
-    if (found != counts_.end()) {
-        ++found->second;
+    const std::uint64_t hash = XXH3_64bits(key.data(), key.size());
+    Slot& slot = slot_of(key, hash);
+    if (slot.count++ > 0) {
         return;
     }
-    counts_.emplace(key, 1);
-    sketch_.add(key);
-    most_ = std::max(most_, counts_.size());
-    if (counts_.size() > 2 * kept_) {
+    slot.hash = hash;
+    slot.begin = static_cast<std::uint32_t>(text_.size());
+    slot.length = static_cast<std::uint32_t>(key.size());
+    text_ += key;
+    sketch_.add(hash);
+    most_ = std::max(most_, ++size_);
+    if (size_ > 2 * kept_) {
         purge();
     }
 }
 
+TopKeys::Slot& TopKeys::slot_of(std::string_view key, std::uint64_t hash) {
+    const auto unused = static_cast<unsigned>(std::countl_zero(slots_.size()) + 1);
+    size_t at = (hash * spread_) >> unused;
+    while (slots_[at].count > 0 && (slots_[at].hash != hash || key_of(slots_[at]) != key)) {
+        at = (at + 1) & (slots_.size() - 1);
+    }
+    return slots_[at];
+}
+
 void TopKeys::purge() {
     std::vector<std::uint64_t> all;
-    all.reserve(counts_.size());
-    for (const auto& [key, count] : counts_) {
-        all.push_back(count);
+    all.reserve(size_);
+    for (const Slot& slot : slots_) {
+        if (slot.count > 0) {
+            all.push_back(slot.count);
+        }
     }
     const auto last_kept = all.begin() + static_cast<std::ptrdiff_t>(kept_ - 1);
     std::ranges::nth_element(all, last_kept, std::greater{});
     const std::uint64_t less = *last_kept;
-    for (auto& [key, count] : counts_) {
-        count -= std::min(count, less);
+    const std::string text = std::exchange(text_, {});
+    const std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(slots_.size()));
+    size_ = 0;
+    for (const Slot& slot : old) {
+        if (slot.count > less) {
+            const auto key = std::string_view(text).substr(slot.begin, slot.length);
+            slot_of(key, slot.hash) = {.hash = slot.hash,
+                                       .count = slot.count - less,
+                                       .begin = static_cast<std::uint32_t>(text_.size()),
+                                       .length = slot.length};
+            text_ += key;
+            ++size_;
+        }
     }
-    std::erase_if(counts_, [](const auto& entry) { return entry.second == 0; });
     error_ += less;
 }
 
 std::vector<TopKeys::Entry> TopKeys::top(size_t most) const {
     std::vector<Entry> all;
-    all.reserve(counts_.size());
-    for (const auto& [key, count] : counts_) {
-        all.push_back({.key = key, .count = count});
+    all.reserve(size_);
+    for (const Slot& slot : slots_) {
+        if (slot.count > 0) {
+            all.push_back({.key = std::string(key_of(slot)), .count = slot.count});
+        }
     }
     const size_t shown = std::min(most, all.size());
     std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(shown),

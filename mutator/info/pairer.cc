@@ -7,15 +7,17 @@
 #include "core/dns/message.hh"
 #include "core/wire/query.hh"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cstddef>
-#include <functional>
 #include <utility>
 
 namespace reprise::mutator {
 namespace {
 
 constexpr size_t kMostEarly = 256;
+constexpr size_t kMostSpareMessage = 512; ///< bytes; larger ones go back to the allocator
 
 /// 2: the same question; 1: one of them has none that can be read; 0: different questions.
 int likeness(Bytes query, Bytes reply) {
@@ -29,10 +31,13 @@ int likeness(Bytes query, Bytes reply) {
 
 } // namespace
 
-size_t Pairer::KeyHash::operator()(const Key& key) const noexcept {
-    size_t hash = std::hash<Endpoint>{}(key.client);
-    hash = hash * kGoldenStep + std::hash<Endpoint>{}(key.server);
-    return (hash * kGoldenStep + key.connection) * kGoldenStep + key.id;
+std::uint64_t Pairer::number_of(const Key& key) const {
+    const auto add = [](const Endpoint& end, std::uint64_t seed) {
+        const auto& bytes = end.address.bytes;
+        return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed + end.port);
+    };
+    const std::uint64_t rest = key.connection * kGoldenStep + (std::uint64_t{key.id} << 16U);
+    return add(key.server, add(key.client, seed_ + rest));
 }
 
 Pairer::Pairer(const PairerOptions& options, Sink sink)
@@ -61,14 +66,47 @@ void Pairer::add(const Query& query) {
 
 void Pairer::add_query(const Query& query) {
     Open open{.key = key_of(query), .exchange = {}};
+    open.number = number_of(open.key);
     open.exchange.sequence = counts_.queries++;
     open.exchange.query_time = query.time;
     open.exchange.transport = query.transport;
+    if (!spare_messages_.empty()) {
+        open.exchange.query = std::move(spare_messages_.back());
+        spare_messages_.pop_back();
+    }
     open.exchange.query.assign(query.message.begin(), query.message.end());
     held_ += query.message.size();
     open_.push_back(std::move(open));
     if (early_.empty() || !match_early(open_.back())) {
-        index_[open_.back().key].push_back(open_.back().exchange.sequence);
+        enter(open_.back());
+    }
+}
+
+void Pairer::enter(const Open& open) {
+    const std::uint64_t sequence = open.exchange.sequence;
+    if (spare_chains_.empty()) {
+        spare_chains_.push_back(Index{{open.number, {}}}.extract(open.number));
+    }
+    spare_chains_.back().key() = open.number;
+    spare_chains_.back().mapped() = {.first = sequence, .last = sequence};
+    auto entered = index_.insert(std::move(spare_chains_.back()));
+    if (entered.inserted) {
+        spare_chains_.pop_back();
+        return;
+    }
+    spare_chains_.back() = std::move(entered.node);
+    Chain& chain = entered.position->second;
+    open_at(chain.last).next = sequence;
+    chain.last = sequence;
+}
+
+void Pairer::leave(Index::iterator chain, const Found& query) {
+    auto& [first, last] = chain->second;
+    const std::uint64_t next = open_at(query.at).next;
+    (query.before == kNone ? first : open_at(query.before).next) = next;
+    last = query.at == last ? query.before : last;
+    if (first == kNone) {
+        spare_chains_.push_back(index_.extract(chain));
     }
 }
 
@@ -87,33 +125,32 @@ void Pairer::add_response(const Query& query) {
 }
 
 bool Pairer::match(const Key& key, Nanoseconds time, Bytes reply) {
-    const auto found = index_.find(key);
+    const auto found = index_.find(number_of(key));
     if (found == index_.end()) {
         return false;
     }
-    const auto best = find_open(found->second, reply);
-    if (best == found->second.end()) {
+    const Found best = find_open(found->second, key, reply);
+    if (best.at == kNone) {
         return false;
     }
-    Open& open = open_at(*best);
-    found->second.erase(best);
-    if (found->second.empty()) {
-        index_.erase(found);
-    }
+    Open& open = open_at(best.at);
+    leave(found, best);
     answer(open, time, reply);
     return true;
 }
 
 /// The oldest with the same question, else the oldest that cannot be told apart.
-Pairer::OpenList::iterator Pairer::find_open(OpenList& list, Bytes reply) {
-    auto second_best = list.end();
-    for (auto it = list.begin(); it != list.end(); ++it) {
-        const int like = likeness(open_at(*it).exchange.query, reply);
+Pairer::Found Pairer::find_open(const Chain& chain, const Key& key, Bytes reply) {
+    Found second_best;
+    Found here{.before = kNone, .at = chain.first};
+    for (; here.at != kNone; here = {.before = here.at, .at = open_at(here.at).next}) {
+        const Open& open = open_at(here.at);
+        const int like = open.key == key ? likeness(open.exchange.query, reply) : 0;
         if (like == 2) {
-            return it;
+            return here;
         }
-        if (like == 1 && second_best == list.end()) {
-            second_best = it;
+        if (like == 1 && second_best.at == kNone) {
+            second_best = here;
         }
     }
     return second_best;
@@ -152,21 +189,21 @@ void Pairer::answer(Open& open, Nanoseconds time, Bytes reply) {
 
 /// Takes an unanswered query out of the index; it is the oldest of its key.
 void Pairer::forget(const Open& open) {
-    const auto found = index_.find(open.key);
-    found->second.erase(found->second.begin());
-    if (found->second.empty()) {
-        index_.erase(found);
-    }
+    const auto found = index_.find(open.number);
+    leave(found, {.before = kNone, .at = open.exchange.sequence});
 }
 
 void Pairer::close_front() {
-    const Open& open = open_.front();
+    Open& open = open_.front();
     if (!open.exchange.answered) {
         ++counts_.unanswered;
         forget(open);
     }
     sink_(open.exchange);
     held_ -= open.exchange.query.size() + open.exchange.reply.size();
+    if (open.exchange.query.capacity() <= kMostSpareMessage) {
+        spare_messages_.push_back(std::move(open.exchange.query));
+    }
     open_.pop_front();
 }
 

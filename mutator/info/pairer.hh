@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <random>
 #include <unordered_map>
 #include <vector>
 
@@ -75,12 +76,12 @@ private:
         bool operator==(const Key&) const = default;
     };
 
-    struct KeyHash {
-        size_t operator()(const Key& key) const noexcept;
-    };
+    static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
     struct Open {
         Key key;
+        std::uint64_t next = kNone; ///< of the same number, younger
+        std::uint64_t number = 0;   ///< number_of() the key
         Exchange exchange;
     };
 
@@ -90,15 +91,32 @@ private:
         std::vector<std::uint8_t> bytes;
     };
 
-    using OpenList = std::vector<std::uint64_t>; ///< sequence numbers, oldest first
+    /// Sequence numbers of the oldest and the youngest query; the others follow by Open::next.
+    struct Chain {
+        std::uint64_t first = kNone;
+        std::uint64_t last = kNone;
+    };
+
+    using Index = std::unordered_map<std::uint64_t, Chain>; ///< by number_of() their keys
+
+    /// A place in a chain, with the one before it.
+    struct Found {
+        std::uint64_t before = kNone;
+        std::uint64_t at = kNone;
+    };
 
     static Key key_of(const Query& query);
+
+    /// Seldom the same for two keys.
+    [[nodiscard]] std::uint64_t number_of(const Key& key) const;
     void add_query(const Query& query);
     void add_response(const Query& query);
     bool match(const Key& key, Nanoseconds time, Bytes reply);
     bool match_early(const Open& open);
+    void enter(const Open& open);
+    void leave(Index::iterator chain, const Found& query);
     void drop_early(Nanoseconds before);
-    OpenList::iterator find_open(OpenList& list, Bytes reply);
+    [[nodiscard]] Found find_open(const Chain& chain, const Key& key, Bytes reply);
     void answer(Open& open, Nanoseconds time, Bytes reply);
     void forget(const Open& open);
     void close_front();
@@ -111,8 +129,11 @@ private:
     PairerOptions options_;
     Sink sink_;
     std::deque<Open> open_; ///< by sequence without gaps; answered ones wait for older ones
-    std::unordered_map<Key, OpenList, KeyHash> index_;
+    Index index_;
     std::deque<Early> early_;
+    std::vector<std::vector<std::uint8_t>> spare_messages_; ///< whose memory is used again
+    std::vector<Index::node_type> spare_chains_;            ///< likewise
+    std::uint64_t seed_ = std::random_device{}();           ///< a trace cannot be made to collide
     Nanoseconds latest_ = 0;
     size_t held_ = 0;
     PairerCounts counts_;
