@@ -15,9 +15,11 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -100,8 +102,11 @@ private:
     }
 
     bool rename(Bytes old, Name& out) override {
+        std::array<char, kMostDigits> digits{};
+        char* const end = std::to_chars(digits.begin(), digits.end(), count_, 16).ptr;
+        const auto size = static_cast<size_t>(end - digits.begin());
         label_.resize(prefix_);
-        fmt::format_to(std::back_inserter(label_), "{:0{}x}", count_, kDigits);
+        label_.append(kDigits - std::min(size, kDigits), '0').append(digits.begin(), end);
         out.add_label(label_);
         out.add(old);
         return true;
