@@ -28,7 +28,8 @@ namespace reprise::querier {
 
 Outbox::Outbox(const ReplayOptions& options, PendingQueries& queries, Statistics& statistics)
     : options_(options), queries_(queries), statistics_(statistics), backlog_(options.credit),
-      keep_messages_(options.answers || options.hedge_after > 0 || options.tcp_fallback) {
+      keep_messages_(options.answers || options.hedge_after > 0 || options.tcp_fallback ||
+                     options.tcp_after_timeout) {
     if (options.dependent) {
         dependents_ = std::make_unique<Dependents>(queries);
     }
@@ -121,6 +122,10 @@ constexpr int kExpireBurst = 64;
 constexpr int kHedgesAtOnce = 32;
 /// Longer than any queue of an interface takes to empty; else half the lateness allowed.
 constexpr Nanoseconds kFullPatience = 500 * kMillisecond;
+
+bool is_truncated(const Reply& reply) {
+    return parse_header(reply.bytes).value_or(DnsHeader{}).truncated();
+}
 
 void fill_answer(PendingQuery& pending, const Reply& reply, const ReplayParts& parts) {
     if (pending.id != pending.wire_id) {
@@ -286,13 +291,12 @@ void InFlight::on_reply(Owner owner, const Reply& reply) {
     Matcher::Match match = parts_.matcher.match(owner, reply.bytes, reply.size, now_);
     while (match.kind == Matcher::Kind::kAnswer &&
            reply.received > queries_[match.pending].deadline) {
-        finish(match.pending,
-               Status::kTimedOut); // it timed out before the reply came
+        time_out(match.pending); // before the reply came
         match = parts_.matcher.match(owner, reply.bytes, reply.size, now_);
     }
     switch (match.kind) {
     case Matcher::Kind::kAnswer:
-        if (!fall_back(match.pending, reply)) {
+        if (!options_.tcp_fallback || !is_truncated(reply) || !fall_back(match.pending, true)) {
             PendingQuery& pending = queries_[match.pending];
             pending.record.marks |= match.trailing ? kMarkTrailing : std::uint16_t{0};
             fill_answer(pending, reply, parts_);
@@ -314,25 +318,30 @@ void InFlight::on_reply(Owner owner, const Reply& reply) {
     }
 }
 
-/// A truncated answer: the query goes out again over TCP, with a timeout of its own. Not from here:
-/// a carrier is at work.
-bool InFlight::fall_back(std::uint32_t index, const Reply& reply) {
+/// The query goes out again over TCP, with a timeout of its own; false where it did not go over
+/// UDP. Not from here: a carrier is at work.
+bool InFlight::fall_back(std::uint32_t index, bool answered) {
     PendingQuery& pending = queries_[index];
-    if (!options_.tcp_fallback || pending.transport != Transport::kUdp ||
-        !parse_header(reply.bytes).value_or(DnsHeader{}).truncated()) {
+    if (pending.transport != Transport::kUdp) {
         return false;
     }
-    leave(index, true);
+    leave(index, answered);
     pending.transport = Transport::kTcp;
     pending.place = kNone;
     pending.waited = true; // its lateness is the server's
-    pending.record.marks |= kMarkFallback;
+    pending.record.marks |= kMarkFallback | (answered ? std::uint16_t{0} : kMarkSilent);
     ++statistics_.tcp_fallbacks;
     parts_.outbox.hold(index);
     return true;
 }
 
 // Ends
+
+void InFlight::time_out(std::uint32_t pending) {
+    if (!options_.tcp_after_timeout || !fall_back(pending, false)) {
+        finish(pending, Status::kTimedOut);
+    }
+}
 
 void InFlight::on_failed(std::uint32_t pending, Status status) { finish(pending, status); }
 
@@ -350,7 +359,7 @@ void InFlight::expire(Nanoseconds now) {
             return;
         }
         if (!parts_.carriers[queries_[index].carrier].expire(index, now)) {
-            finish(index, Status::kTimedOut);
+            time_out(index);
         }
     }
 }

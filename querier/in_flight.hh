@@ -166,7 +166,8 @@ private:
     SendResult hand_over(std::uint32_t pending, Nanoseconds now);
     void land(std::uint32_t pending);
     SendResult take_back(std::uint32_t pending, SendResult result, Nanoseconds now);
-    bool fall_back(std::uint32_t pending, const Reply& reply);
+    bool fall_back(std::uint32_t pending, bool answered);
+    void time_out(std::uint32_t pending);
     void leave(std::uint32_t pending, bool answered);
     void finish(std::uint32_t pending, Status status, Bytes reply = {});
 

@@ -43,8 +43,9 @@ def counts(run: Run) -> bool:
     return kind(run) in ("reference", "bpf")
 
 
-def summarize(run: Run) -> Json:
-    """The summary's part, of all fronts together; nulls where there was none.
+def summarize(run: Run, span_ns: int) -> Json:
+    """The summary's part, of all fronts together, of a replay that lasted `span_ns`; nulls where there was
+    none.
 
     Peaks and sizes of several fronts are added, which need not be at one instant; `entries_share` is that of
     the fullest map.
@@ -53,12 +54,16 @@ def summarize(run: Run) -> Json:
     reasons = {name: _reasons(run, name) for name in ("promoted", "not_promoted")}
     sums = {name: sum(as_int(one.get(name)) for one in run.fronts) for name in (*_COUNTS, *_SIZES)}
     shares = [share(as_int(one.get("entries_peak")), as_int(one.get("entries_limit"))) for one in run.fronts]
+    lived = sum(float(one.get("entry_seconds") or 0) for one in run.fronts)
+    entries = sums["queries"] - sums["retransmitted"] if lived else 0
     return {
         "kind": kind(run),
         "promotion": any(one.get("promotion") is True for one in run.fronts) if counted else None,
         **(sums if counted else dict.fromkeys(sums)),
         **reasons,
         "promoted_share": share(sum(reasons["promoted"].values()), sums["syn_ack"]),
+        "entries_mean": round(lived / (span_ns / 1e9), 4) if lived and span_ns else None,
+        "entry_life_us": round(lived * 1e6 / entries, 1) if entries > 0 else None,
         "entries_share": max((one for one in shares if one is not None), default=None),
         "state_peak_bytes": sum(map(_state, run.fronts)) if counted else None,
         "bytes_per_entry": max((as_int(one.get("bytes_per_entry")) for one in run.fronts), default=None),
@@ -101,6 +106,17 @@ def _late(one: Json) -> int:
     """Answers to expired entries. A query that clients sent again is answered again, which is late too."""
     again, late, expired = (as_int(one.get(name)) for name in ("retransmitted", "late", "expired"))
     return min(max(0, late - again), expired)
+
+
+def offer(run: Run, stateless: int) -> Iterator[str]:
+    """Where a trace had so many queries that go as stateless-tcp, and the kernel answered them."""
+    played = as_dict(run.experiment.get("replay")).get("transport")
+    named = as_dict(run.experiment.get("server")).get("front")
+    if stateless and played == "trace" and named == "kernel":
+        yield (
+            f"{stateless} queries of the trace went as stateless-tcp, which the kernel's TCP answered: "
+            'server.front = "bpf" or "reference" answers them without TCP state'
+        )
 
 
 def warnings(summary: Json) -> Iterator[str]:

@@ -149,6 +149,11 @@ def _known(value: object) -> str:
     return micro(value) if isinstance(value, int | float) else ""
 
 
+def _measured(value: object) -> str:
+    """A number; no row without one."""
+    return number(value) if value is not None else ""
+
+
 def _memory(size: object) -> str:
     """In MB; no row where nobody looked."""
     return f"{_megabytes(size)} MB" if isinstance(size, int | float) else ""
@@ -291,7 +296,7 @@ ROWS = (
     Row("connections.failures", "ended badly", partial(_named, sign=": "), "run"),
     Row("connections.failed", "connections that never carried a query", number, "runs? connections?"),
     Row("connections.*", "connections {}", number, "runs? connections?"),
-    Row("tcp_fallbacks", "queries after a truncated answer", number, "runs? connections?"),
+    Row("tcp_fallbacks", "queries asked again over TCP", number, "runs? connections?"),
     Row("sockets.server.*", "{} at the server", number, "connections?"),
     Row("sockets.clients.*", "{} at the clients", number, "connections?"),
     Row("connect_us_by_transport.*", "to connect over {}, median, µs", _median, "runs"),
@@ -326,6 +331,8 @@ ROWS = (
     Row("front.unsent", "front: packets not sent", number, "runs front"),
     Row("front.truncated", "front: replies cut to TC", number, "runs front"),
     Row("front.entries_peak", "front: most queries in flight", number, "run runs front"),
+    Row("front.entries_mean", "front: queries in flight, mean", _measured, "run runs front"),
+    Row("front.entry_life_us", "front: life of an entry, mean", _known, "runs front"),
     Row("front.entries_share", "front: most, of the map", percent, "runs front"),
     Row("front.bytes_per_entry", "front: bytes a query in flight", number, "runs front"),
     Row("front.state_peak_bytes", "front: state at most, bytes", number, "runs front"),

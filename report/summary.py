@@ -65,7 +65,10 @@ def summarize(measured: Measured) -> Json:
     run, found = measured.run, measured.tally
     queries = count_queries(measured)
     rcodes, skipped = _rcodes(found), skip_reasons(measured)
-    of_resolver, of_front = resolver.summarize(run, rcodes, found.fallbacks), front.summarize(run)
+    of_resolver, of_front = (
+        resolver.summarize(run, rcodes, found.fallbacks),
+        front.summarize(run, found.span_ns),
+    )
     testbed = look_at(run, measured.files)
     because = clean.reasons(measured, queries, testbed, of_resolver)
     rest = counters.summed(measured.files, "")
@@ -121,6 +124,7 @@ def summarize(measured: Measured) -> Json:
             *_controller_warnings(run),
             *answers.warnings(run, rcodes, skipped),
             *front.warnings(of_front),
+            *front.offer(run, found.sent_over["stateless-tcp"]),
             *testbed.remarks,
             *([] if clean.unanswered(queries) else clean.replaced(run)),
         ],

@@ -16,6 +16,7 @@ from report.rqfile import (
     MARK_FALLBACK,
     MARK_OPENED,
     MARK_REUSED,
+    MARK_SILENT,
     NO_RCODE,
     TCP,
     TRANSPORTS,
@@ -218,7 +219,8 @@ class Tally:
         self.truncated += int(np.count_nonzero(truncated))
         fallback = window.marks & MARK_FALLBACK != 0
         again = np.where(fallback, TCP, window.transport)  # the transport of the last answer
-        for transport, count in (*_counted(again[truncated]), *_counted(window.transport[fallback])):
+        cut = window.transport[fallback & (window.marks & MARK_SILENT == 0)]
+        for transport, count in (*_counted(again[truncated]), *_counted(cut)):
             self.truncated_over[_over(transport)] += count
         self.reply_bytes += int(window.reply_size.sum(dtype=np.int64))
         self.retried += int(np.count_nonzero(window.retries))

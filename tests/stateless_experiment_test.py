@@ -71,6 +71,30 @@ def test_a_front_answers_what_the_kernels_tcp_answers(desk: Path, server: str) -
         assert {one.ended_by() for one in seen} == {"server" if front == "bpf" else "client"}
 
 
+def test_the_front_in_user_space_serves_all_clients(desk: Path) -> None:
+    _, folder, summary = played(desk, "reference", "topology.clients=2", "front.loglevel=2")
+    assert summary["queries"]["answered"] == summary["queries"]["read"] == summary["front"]["queries"]
+    told = json.loads((folder / "front.json").read_text(encoding="utf-8"))
+    assert (told["interface"], told["syn"]) == ("data1,data2", summary["front"]["syn"])
+    assert "event=second" in (folder / "logs/front.log").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("mode", "clients"), [("mapped", 2), ("addresses", 1)])
+@pytest.mark.parametrize("front", FRONTS)
+def test_a_path_before_a_front_delays_all_that_clients_get(
+    desk: Path, front: str, mode: str, clients: int
+) -> None:
+    """A handshake and an answer take a round trip each; an entry of the front lives as without."""
+    settings = ("rtt.rtt_ms=40", f"topology.clients={clients}", f"replay.source_mode={mode}")
+    _, _, summary = played(desk, front, *settings)
+    assert summary["queries"]["answered"] == summary["queries"]["read"]
+    assert 80_000 <= summary["latency_us"]["min"] <= summary["latency_us"]["median"] < 100_000
+    assert 0 < summary["front"]["entry_life_us"] < 40_000
+    assert summary["front"]["entries_mean"] < summary["front"]["entries_peak"]
+    _, _, summary = played(desk, front, *settings, "replay.transport=udp")
+    assert 40_000 <= summary["latency_us"]["min"] <= summary["latency_us"]["median"] < 60_000
+
+
 def test_every_client_has_a_front_before_it(desk: Path) -> None:
     _, folder, summary = played(desk, "bpf", "topology.clients=2")
     assert summary["queries"]["answered"] == summary["queries"]["read"] == summary["front"]["queries"]
@@ -102,9 +126,11 @@ def test_replies_beyond_a_segment_are_promoted_or_reset_as_told(desk: Path) -> N
     assert any("the front did not fully serve" in one for one in summary["warnings"])
 
 
-def test_long_replies_over_udp_send_clients_to_tcp(desk: Path) -> None:
+@pytest.mark.parametrize("front", FRONTS)
+def test_long_replies_over_udp_send_clients_to_tcp(desk: Path, front: str) -> None:
+    """`reference` asks the server over UDP for those, too, and gets them whole."""
     settings = ("replay.transport=udp", "replay.tcp_fallback=true", "front.truncate_udp=512")
-    _, _, summary = played(desk, "bpf", texts(desk, 10), *settings)
+    _, _, summary = played(desk, front, texts(desk, 10), *settings)
     assert (summary["queries"]["answered"], summary["tcp_fallbacks"]) == (50, 10)
     assert summary["front"]["truncated"] == summary["front"]["syn"] == 10
     assert summary["truncated"] == 0  # of the answers in the end

@@ -9,9 +9,9 @@ from cli.experiment.schema import AUTHORITATIVE, Experiment, Front, Proxy, State
 
 _STATELESS = get_args(Stateless)
 _OF = {  # the fronts that a key belongs to
-    **dict.fromkeys(("timeout_ms", "early_ack", "axfr_detect"), _STATELESS),
+    **dict.fromkeys(("timeout_ms", "early_ack", "axfr_detect", "loglevel", "truncate_udp"), _STATELESS),
     "fin_last": ("reference",),
-    **dict.fromkeys(("promote", "entries", "truncate_udp"), ("bpf",)),
+    **dict.fromkeys(("promote", "entries"), ("bpf",)),
     "config": get_args(Proxy),
 }
 
@@ -19,23 +19,6 @@ _OF = {  # the fronts that a key belongs to
 def check(experiment: Experiment) -> None:
     """What stands before the server, and its options."""
     kind = experiment.server.front
-    if kind == "kernel":
-        want(
-            experiment.front is None,
-            '[front] and server.front = "kernel" exclude each other',
-            'use server.front = "reference", "bpf" or "dnsdist", or leave the table out',
-        )
-        return
-    want(
-        experiment.own_server and experiment.emulated is None,
-        f'server.front = "{kind}" and server.kind = "{experiment.server.kind}" exclude each other',
-        f"a front stands before an authoritative server of the run: use server.kind = {AUTHORITATIVE}",
-    )
-    want(
-        experiment.rtt is None or not experiment.has_front,
-        f'server.front = "{kind}" and [rtt] exclude each other',
-        "a front answers handshakes itself, where no delay line sees them: leave [rtt] out",
-    )
     given, default = experiment.front or Front(), Front()
     for key, owners in _OF.items():
         want(
@@ -43,3 +26,15 @@ def check(experiment: Experiment) -> None:
             f'front.{key} and server.front = "{kind}" exclude each other',
             "leave it out or use server.front = " + " or ".join(f'"{one}"' for one in owners),
         )
+    if kind == "kernel":
+        return
+    want(
+        experiment.own_server and experiment.emulated is None,
+        f'server.front = "{kind}" and server.kind = "{experiment.server.kind}" exclude each other',
+        f"a front stands before an authoritative server of the run: use server.kind = {AUTHORITATIVE}",
+    )
+    want(
+        experiment.rtt is None or not experiment.has_front or experiment.replay.source_mode != "packet",
+        f'server.front = "{kind}", [rtt] and replay.source_mode = "packet" exclude each other',
+        "before a front the delay lines are at the clients, and that mode goes past them: use another",
+    )

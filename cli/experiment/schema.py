@@ -90,10 +90,11 @@ class Front:
     timeout_ms: Annotated[Whole, span(1, 600_000, "not `dnsdist`: an entry for a query without an answer is kept for this time, ms")] = 3_000
     early_ack: Annotated[Flag | None, doc("not `dnsdist`: acknowledge a query before its answer is there; not given: true for `reference`, false for `bpf`")] = None
     axfr_detect: Annotated[Flag | None, doc("not `dnsdist`: zone transfers go over TCP: `reference` relays AXFR over a connection of its own to the server, `bpf` gives AXFR and IXFR to the kernel's TCP; not given: false for `reference`, true for `bpf`")] = None
+    loglevel: Annotated[Whole, span(0, 3, "not `dnsdist`: what a front logs: 0: start and end, 1: warnings too, 2: the counts of each second too, 3: a line for each segment too (`reference`)")] = 1
     fin_last: Annotated[Flag, doc("`reference` only: FIN on an answer's last segment; otherwise the client closes")] = False
     promote: Annotated[Flag, doc("`bpf` only: connections beyond one query and a reply of one segment go to the kernel's TCP (Linux 6.9 or newer); false: they are reset and counted")] = True
     entries: Annotated[Whole, span(1, 16_777_216, "`bpf` only: most queries in flight")] = 65_536
-    truncate_udp: Annotated[Whole, span(0, 65_535, "`bpf` only: truncate longer replies over UDP (set TC), bytes; 0 = off")] = 0
+    truncate_udp: Annotated[Whole, span(0, 65_535, "not `dnsdist`: truncate longer replies over UDP (set TC), bytes; 0 = off; `reference` takes what fits in a packet")] = 0
     config: Annotated[Path | None, doc("`dnsdist` only: file of lines for its configuration")] = None
 
 

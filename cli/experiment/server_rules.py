@@ -178,11 +178,12 @@ def _check_address(text: str, allow_public: bool) -> ipaddress.IPv4Address | ipa
 def check_transport(experiment: Experiment) -> None:
     """How queries travel: [tls] and the keys of [replay] that say it."""
     replay = experiment.replay
-    want(
-        not replay.peers or not replay.tcp_fallback,
-        "replay.peers and replay.tcp_fallback exclude each other",
-        "leave one of them out",
-    )
+    for key in ("tcp_fallback", "tcp_after_timeout"):
+        want(
+            not replay.peers or not getattr(replay, key),
+            f"replay.peers and replay.{key} exclude each other",
+            "leave one of them out",
+        )
     want(
         not replay.peers or replay.source_mode != "packet",
         'replay.peers and replay.source_mode = "packet" exclude each other',

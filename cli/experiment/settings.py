@@ -18,6 +18,7 @@ class ReplaySettings:
     queries_per_connection: Annotated[Whole, span(0, 1000000, 'close a connection after this many queries; 1 = a new one for each; 0 = no limit')] = 0
     closer: Annotated[Literal['client', 'server'], doc("who closes a connection that is idle, used up or closed in the trace. With `server` the client never does, for studies of the server's idle timeout")] = 'client'
     tcp_fallback: Annotated[Flag, doc("ask again over TCP after a truncated answer over UDP (a trace holds its clients' own retries)")] = False
+    tcp_after_timeout: Annotated[Flag, doc('ask again over TCP where no answer over UDP came within `timeout_s`')] = False
     speed: Annotated[Number, span(0.001, 1000000, 'play this many times as fast as the trace')] = 1.0
     rate: Annotated[Number, span(0, 100000000, "queries per second, evenly spaced, whatever the trace's times; 0 = the trace's")] = 0.0
     fast: Annotated[Flag, doc('as fast as the answers and `in_flight` allow')] = False

@@ -6,6 +6,10 @@ them. Queries go straight, so that a client sees its query answered a round trip
 takes a round trip. Answers to the host itself never take that way (its table of local addresses comes first),
 which is how the server is asked whether it is ready.
 
+A front answers without a route, so before one the delay lines are on the clients' hosts: what comes there
+from the service's ports goes into the device before the kernel takes it for its own, and waits the whole
+round trip there.
+
 A step may be carried out twice, and its undo leaves the host as it was.
 """
 
@@ -17,7 +21,19 @@ from collections.abc import Iterable
 from cli.errors import RepriseError
 from cli.experiment.schema import Experiment, Rtt, Tls
 from cli.plan import host_settings, network, privileges
-from cli.plan.planned import RESULTS, RUN, Facts, Figure, HostStep, Process, Ready, Step, Stop
+from cli.plan.planned import (
+    RESULTS,
+    RUN,
+    Facts,
+    Figure,
+    HostStep,
+    Management,
+    Process,
+    Ready,
+    Step,
+    Stop,
+    shell,
+)
 from cli.programs import flags
 
 SOURCES = f"{RESULTS}/rtts.tsv"  # by = "source": the trace's round trips as a table
@@ -54,30 +70,42 @@ def steps(experiment: Experiment, facts: Facts, trace: str) -> list[Step]:
     return [Step("rtts", "taking the trace's round trips", argv)]
 
 
-def setup(experiment: Experiment) -> tuple[HostStep, ...]:
-    """The way of the answers through the device, on every host that answers clients: those of the host's own
-    packets (they come from `lo` in the eyes of rules) that have the service's ports.
+def setup(experiment: Experiment, management: Management | None = None) -> tuple[HostStep, ...]:
+    """The way of the answers through the device: those of the host's own packets (they come from `lo` in the
+    eyes of rules) that have the service's ports, or at a client those that come in.
     """
     if experiment.rtt is None:
         return ()
     ports = [experiment.server.port]
     if experiment.over_tls:
         ports.append((experiment.tls or Tls()).port)
-    rules = [
-        f"{family} rule {{}} pref {_PRIORITY} iif lo ipproto {protocol} sport {port} lookup {TABLE}"
-        for family in host_settings.FAMILIES
-        for protocol in ("udp", "tcp")
-        for port in ports
-    ]
     routes = [(family, ("default", "dev", TUN)) for family in host_settings.FAMILIES]
+
+    def rules(priority: str, came: str) -> list[str]:
+        return [
+            f"{family} rule {{}} pref {priority} iif {came} ipproto {protocol} sport {port} lookup {TABLE}"
+            for family in host_settings.FAMILIES
+            for protocol in ("udp", "tcp")
+            for port in ports
+        ]
+
+    def ways(host: str) -> tuple[HostStep, ...]:
+        if not experiment.has_front:
+            return (host_settings.rules(f"delay-rules-{host}", host, rules(_PRIORITY, "lo")),)
+        interface = (management.interfaces if management else {}).get(host, "data")
+        return (
+            host_settings.rules(f"delay-rules-{host}", host, rules("1", interface)),
+            _local_second(host),
+        )
+
     return tuple(
         step
         for host in _hosts(experiment)
         for step in (
-            _forwarding(host),
+            _forwarding(host, experiment.has_front),
             host_settings.tun(f"delay-tun-{host}", host, TUN, _TUN_SETTINGS, ("txqueuelen", "10000")),
             host_settings.routes(f"delay-table-{host}", host, TABLE, routes),
-            host_settings.rules(f"delay-rules-{host}", host, rules),
+            *ways(host),
         )
     )
 
@@ -116,7 +144,9 @@ def figures(processes: Iterable[Process]) -> tuple[Figure, ...]:
 
 
 def _hosts(experiment: Experiment) -> tuple[str, ...]:
-    """The hosts whose answers go to clients."""
+    """The hosts whose answers go to clients, or before a front the clients."""
+    if experiment.has_front:
+        return tuple(network.client(index) for index in range(1, experiment.topology.clients + 1))
     servers = len(experiment.emulated.resolvers) if experiment.emulated else 1
     return tuple(network.server(index) for index in range(1, servers + 1))
 
@@ -139,8 +169,26 @@ def _proxy(rtt: Rtt, host: str, facts: Facts) -> Process:
     )
 
 
-def _forwarding(host: str) -> HostStep:
-    """The kernel forwards what the proxy writes back. Settings as they were lie in a file for the undo."""
+def _local_second(host: str) -> HostStep:
+    """The kernel's first rule, for the host's own addresses, goes behind those with priority 1."""
+
+    def moved(to: str, before: str) -> tuple[tuple[str, ...], ...]:
+        return tuple(
+            shell(
+                f"ip {family} rule show pref {before} | grep -q local || exit 0; "
+                f"ip {family} rule add pref {to} lookup local && "
+                f"ip {family} rule del pref {before} lookup local"
+            )
+            for family in host_settings.FAMILIES
+        )
+
+    return HostStep(f"delay-local-{host}", host, moved("2", "0"), moved("0", "2"))
+
+
+def _forwarding(host: str, at_client: bool) -> HostStep:
+    """The kernel forwards what the proxy writes back, and at a client also packets to the host's own
+    addresses, for which it must find no socket first. Settings as they were lie in a file for the undo.
+    """
     kept = f"{RUN}/sysctl-delay-{host}"
     return HostStep(
         f"delay-forwarding-{host}",
@@ -149,6 +197,7 @@ def _forwarding(host: str) -> HostStep:
             host_settings.keep(kept),
             *host_settings.forward(),
             ("sysctl", "-q", "-w", "net.ipv4.conf.all.rp_filter=0"),
+            *((("sysctl", "-q", "-w", "net.ipv4.ip_early_demux=0"),) if at_client else ()),
         ),
         (host_settings.restore(kept),),
     )

@@ -10,7 +10,7 @@ import pytest
 
 from cli.errors import RepriseError
 from cli.executor import figures
-from cli.experiment.schema import Experiment, Hierarchy, Replay, Rtt, Server, Tls
+from cli.experiment.schema import Experiment, Hierarchy, Replay, Rtt, Server, Tls, Topology
 from cli.plan import delay, network, plan
 from cli.plan.planned import RESULTS, Facts, Plan, Process
 
@@ -62,6 +62,22 @@ def test_all_ports_of_the_service_are_delayed() -> None:
         added = [command[-1].rpartition("; ")[2] for command in rules.apply]
         assert {int(one.split("sport ")[1].split()[0]) for one in added} == ports
         assert len(added) == 4 * len(ports)
+
+
+@pytest.mark.parametrize("front", ["bpf", "reference"])
+def test_before_a_front_every_client_has_a_delay_line(front: str) -> None:
+    """A front answers handshakes itself, without a route."""
+    fronted = dataclasses.replace(
+        EXPERIMENT,
+        server=Server(zone="/zone", front=front),  # type: ignore[arg-type]
+        topology=Topology(clients=2),
+    )
+    assert [one.host for one in delay.processes(fronted, FACTS)] == ["client1", "client2"]
+    steps = {one.id: one for one in delay.setup(fronted)}
+    rule = steps["delay-rules-client2"].apply[0][-1].rpartition("; ")[2]
+    assert rule == "ip -4 rule add pref 1 iif data ipproto udp sport 53 lookup 53101"
+    assert "rule add pref 2 lookup local" in steps["delay-local-client2"].apply[0][-1]
+    assert "rule add pref 0 lookup local" in steps["delay-local-client2"].undo[0][-1]
 
 
 def test_every_resolver_has_a_delay_line() -> None:

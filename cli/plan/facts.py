@@ -46,7 +46,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
     emulated = experiment.emulated
     tables = as_dict(experiment)
     needed, own = started.packaged_programs(tables), started.own_programs(tables)
-    if "reprise-proxy" in own and server.front != "bpf":
+    if "reprise-proxy" in own and (server.front != "bpf" or experiment.rtt is not None):
         delay.check_device()
     user = privileges.user()
     found = {

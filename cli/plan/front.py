@@ -1,12 +1,12 @@
 """The front of an experiment: what answers the clients' TCP in place of the server's kernel.
 
-One `reprise-proxy stateless` serves each interface of the server's host that faces clients. It starts when
-the server answers and before any client does, and puts back at its end what it changed on the host.
+One `reprise-proxy stateless` serves each interface of the server's host that faces clients, or in user space
+all of them. It starts when the server answers and before any client does, and puts back at its end what it
+changed on the host.
 """
 
 from __future__ import annotations
 
-from cli.errors import want
 from cli.experiment.schema import Experiment, Front
 from cli.plan import network, terms
 from cli.plan.planned import RESULTS, Facts, HostStep, Management, Process, Ready, Stop
@@ -23,13 +23,8 @@ def processes(
     """The fronts; none where the kernel's TCP answers clients."""
     if not experiment.has_front:
         return ()
-    faces = _interfaces(experiment, management)
-    want(
-        len(faces) == 1 or experiment.server.front != "reference",
-        f'server.front = "reference" serves one interface, and {len(faces)} face the clients',
-        'set topology.clients = 1 or use server.front = "bpf"',
-    )
-    return tuple(_front(experiment, facts, name, len(faces)) for name in faces)
+    served = _served(experiment, management)
+    return tuple(_front(experiment, facts, one, len(served)) for one in served)
 
 
 def setup(experiment: Experiment, facts: Facts, management: Management | None = None) -> tuple[HostStep, ...]:
@@ -37,8 +32,8 @@ def setup(experiment: Experiment, facts: Facts, management: Management | None = 
     if not experiment.has_front or management is None:
         return ()
     return tuple(
-        HostStep(f"{ROLE}-{name}", network.SERVER, (), ((*_program(experiment, facts, name), "--undo"),))
-        for name in _interfaces(experiment, management)
+        HostStep(f"{ROLE}-{one[0]}", network.SERVER, (), ((*_program(experiment, facts, one), "--undo"),))
+        for one in _served(experiment, management)
     )
 
 
@@ -47,17 +42,20 @@ def tunnels(experiment: Experiment) -> tuple[str, ...]:
     return (_TUN,) if experiment.server.front == "reference" else ()
 
 
-def _interfaces(experiment: Experiment, management: Management | None) -> tuple[str, ...]:
-    """Those of the server's host that face clients: a machine has one for all of them."""
+def _served(experiment: Experiment, management: Management | None) -> tuple[tuple[str, ...], ...]:
+    """Those of the server's host that face clients, by the front that serves them: a machine has one for all
+    clients.
+    """
     own = management.interfaces.get(network.SERVER) if management else None
-    links = (f"data{index}" for index in range(1, experiment.topology.clients + 1))
-    return (own,) if own is not None else tuple(links)
+    links = tuple(f"data{index}" for index in range(1, experiment.topology.clients + 1))
+    faces = (own,) if own is not None else links
+    return (faces,) if experiment.server.front == "reference" else tuple((one,) for one in faces)
 
 
-def _front(experiment: Experiment, facts: Facts, interface: str, fronts: int) -> Process:
-    ident = ROLE if fronts == 1 else f"{ROLE}-{interface}"
+def _front(experiment: Experiment, facts: Facts, interfaces: tuple[str, ...], fronts: int) -> Process:
+    ident = ROLE if fronts == 1 else f"{ROLE}-{interfaces[0]}"
     own = flags(port=experiment.server.port, stats=f"{RESULTS}/{ident}.json")
-    argv = (*_program(experiment, facts, interface), *own, *options(experiment))
+    argv = (*_program(experiment, facts, interfaces), *own, *options(experiment))
     return Process(
         ident,
         ROLE,
@@ -70,8 +68,8 @@ def _front(experiment: Experiment, facts: Facts, interface: str, fronts: int) ->
     )
 
 
-def _program(experiment: Experiment, facts: Facts, interface: str) -> tuple[str, ...]:
-    words = flags(front=experiment.server.front, interface=interface)
+def _program(experiment: Experiment, facts: Facts, interfaces: tuple[str, ...]) -> tuple[str, ...]:
+    words = flags(front=experiment.server.front, interface=interfaces)
     return (facts.programs["reprise-proxy"], "stateless", *words)
 
 
@@ -85,6 +83,7 @@ def options(experiment: Experiment) -> tuple[str, ...]:
         early_ack=given.early_ack,
         no_early_ack=given.early_ack is False,
         axfr_detect=None if given.axfr_detect is None else int(given.axfr_detect),
+        loglevel=given.loglevel if given.loglevel != default.loglevel else None,
         fin_last=given.fin_last,
         no_promote=not given.promote,
         entries=given.entries if given.entries != default.entries else None,

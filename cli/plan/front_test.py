@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.errors import RepriseError, UsageError
+from cli.errors import RepriseError
 from cli.experiment.schema import Experiment, Front, Replay, Server, Topology
 from cli.plan import facts
 from cli.plan.guards_test import guard
@@ -73,9 +73,11 @@ def test_options_of_both_fronts() -> None:
     assert words.endswith(
         "--timeout 500 --early-ack --axfr-detect 0 --no-promote --entries 100 --truncate-udp 512"
     )
-    plan = make(fronted("reference", Front(early_ack=False, axfr_detect=True, fin_last=True)), PROXIED)
+    plan = make(
+        fronted("reference", Front(early_ack=False, axfr_detect=True, loglevel=0, fin_last=True)), PROXIED
+    )
     assert argv_of(plan, "front").endswith(
-        "--tun stateless0 --active 1 --no-early-ack --axfr-detect 1 --fin-last"
+        "--tun stateless0 --active 1 --no-early-ack --axfr-detect 1 --loglevel 0 --fin-last"
     )
     assert "--skip-interface stateless0" in argv_of(plan, "sampler")
 
@@ -96,13 +98,10 @@ def test_every_interface_to_a_client_has_a_front() -> None:
     assert "--interface data2 " in words and "--stats @results@/front-data2.json" in words
 
 
-def test_the_front_in_user_space_serves_one_interface() -> None:
-    with pytest.raises(UsageError) as caught:
-        make(fronted("reference", clients=3), PROXIED)
-    assert caught.value.line().endswith(
-        'server.front = "reference" serves one interface, and 3 face the clients; '
-        'set topology.clients = 1 or use server.front = "bpf"'
-    )
+def test_the_front_in_user_space_serves_all_interfaces() -> None:
+    (front,) = fronts(make(fronted("reference", clients=2), PROXIED))
+    assert front.id == "front"
+    assert "--interface data1 --interface data2 " in " ".join(front.argv)
 
 
 def test_a_machine_has_one_interface_for_all_clients() -> None:

@@ -175,7 +175,7 @@ def _guarded(experiment: Experiment, management: Management | None) -> dict[str,
         asked = experiment.server.addresses if experiment.elsewhere else ()
         for index in range(1, experiment.topology.clients + 1):
             found[network.client(index)] = nftables.Guarded(
-                links, prefixes, ports=_ports(experiment), management=reached, asked=asked
+                links, prefixes, ports=_ports(experiment), tunnels=_TUNNELS, management=reached, asked=asked
             )
         sources = _sources(experiment)
         return {

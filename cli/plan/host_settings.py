@@ -16,7 +16,7 @@ Command = tuple[str, ...]
 FAMILIES = ("-4", "-6")
 
 _KEPT = (
-    r"^net\.ipv4\.(ip_forward|conf\..*\.(forwarding|rp_filter)) "
+    r"^net\.ipv4\.(ip_forward|ip_early_demux|conf\..*\.(forwarding|rp_filter)) "
     r"|^net\.ipv6\.conf\..*\.(forwarding|accept_ra) "
 )
 _KEEP = 'test -e "$1" || { sysctl -a 2> /dev/null | grep -E "$2" > "$1.new" && mv "$1.new" "$1"; }'

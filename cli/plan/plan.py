@@ -101,7 +101,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
             *guards.setup(experiment, management),
             *placement.setup(net, management),
             *(hierarchy.setup(experiment) if experiment.emulated else ()),
-            *delay.setup(experiment),
+            *delay.setup(experiment, management),
             *offload.setup(experiment, management),
             *front.setup(experiment, facts, management),
             *faults.setup(experiment, management),

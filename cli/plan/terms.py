@@ -31,6 +31,7 @@ _FRONT = {
     "--early-ack": "front.early_ack = true",
     "--no-early-ack": "front.early_ack = false",
     "--axfr-detect": "front.axfr_detect",
+    "--loglevel": "front.loglevel",
     "--fin-last": "front.fin_last = true",
     "--no-promote": "front.promote = false",
     "--entries": "front.entries",

@@ -160,9 +160,11 @@ def _replay(experiments: Iterable[dict[str, Any]]) -> Needs:
 
 def _variants(experiment: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The experiment with each combination of the values of [sweep], up to a thousand."""
-    swept = leaves(experiment.get("sweep") or {})
-    axes = {key: values for key, values in swept if isinstance(values, list) and values}
-    for row in itertools.islice(itertools.product(*axes.values()), 1_000):
+    table = experiment.get("sweep") or {}
+    axes = {key: values for key, values in leaves(table) if isinstance(values, list) and values}
+    alike = table.get("mode") == "list" and len({len(values) for values in axes.values()}) == 1
+    rows = zip(*axes.values(), strict=True) if alike else itertools.product(*axes.values())
+    for row in itertools.islice(rows, 1_000):
         made = json.loads(json.dumps(experiment))
         for key, value in zip(axes, row, strict=True):
             tables.lay_over(made, f"{key}={json.dumps(value)}")

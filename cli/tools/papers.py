@@ -12,12 +12,13 @@ from pathlib import Path
 
 from cli import programs, run_name
 from cli.errors import RepriseError, UsageError
+from cli.experiment.tables import get
 from cli.servers import started
 from report.papers import book
 from report.papers.book import Study
 from report.tables import table
 
-MOST_MINUTES = 90  # of all figures in the quick profile
+MOST_MINUTES = 96  # of all figures in the quick profile
 _TUN = Path("/dev/net/tun")
 _ENDS = (".xz", ".gz", ".bz2", ".zst", ".lz4", ".pcap", ".pcapng", ".rps", ".tsv", ".txt", ".cbor", ".dnstap")
 
@@ -91,10 +92,13 @@ def missing(study: Study) -> Iterator[str]:
     if study.traces:
         return
     tables = study.tables
-    if os.geteuid() != 0 and tables.get("sample", {}).get("capture"):
+    fronts = get(tables, "sweep.server.front", ())
+    if os.geteuid() != 0 and get(tables, "sample.capture"):
         yield "root, for the capture"
-    if tables.get("rtt") is not None and not _TUN.exists():
-        yield f"{_TUN}, for the delay line"
+    if os.geteuid() != 0 and "bpf" in fronts:
+        yield "root, for the front in the kernel"
+    if (tables.get("rtt") is not None or "reference" in fronts) and not _TUN.exists():
+        yield f"{_TUN}, for the delay line or the front in user space"
     for name in started.packaged_programs(tables):
         if programs.find(name) is None:
             yield f"{name} (apt-get install {programs.package_of(name)})"

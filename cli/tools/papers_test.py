@@ -24,7 +24,7 @@ REPLAYED = [one for one in STUDIES if not one.traces]
 NAMES = [one.name for one in REPLAYED]
 
 
-def test_the_quick_profile_takes_ninety_minutes_at_most() -> None:
+def test_the_quick_profile_takes_the_minutes_that_it_may() -> None:
     minutes = [figure.minutes for study in STUDIES for figure in study.figures]
     assert max(minutes) <= 12
     assert sum(minutes) <= papers.MOST_MINUTES
@@ -48,7 +48,8 @@ def test_trials_and_warm_up_are_those_that_were_published(study: Study) -> None:
     of_timing = {"ldplayer-6", "ldplayer-7", "ldplayer-8"} & {one.name for one in study.figures}
     assert (quick.repeat.n if quick.repeat else 1) == (2 if of_timing else 1)
     assert (full.repeat.n if full.repeat else 1) == (5 if of_timing else 3)
-    assert quick.sample.warmup_s == full.sample.warmup_s == 20
+    short = study.told["paper"] == "statelessTCP"  # a steady load from the beginning
+    assert (quick.sample.warmup_s, full.sample.warmup_s) == (2 if short else 20, 20)
 
 
 @pytest.mark.parametrize("study", REPLAYED, ids=NAMES)
@@ -102,6 +103,8 @@ def test_what_is_no_figure_and_no_folder_is_refused(tmp_path: Path) -> None:
 def test_figures_need_what_their_runs_need() -> None:
     assert "reprise-proxy" in needs_of(["papers", "run", "ldplayer-12"]).targets
     assert "capture" in needs_of(["papers", "run", "--full", "ldplayer-8", "-o", "x"]).sections
+    fronts = needs_of(["papers", "run", "statelesstcp-4"])
+    assert "reprise-proxy" in fronts.targets and {"bind", "packet"} <= {*fronts.sections}
     assert "bind" in needs_of(["papers", "run", "ldplayer-9", "--set", "server.kind=bind"]).sections
     assert "hierarchy" in needs_of(["papers", "run", "ldplayer-recursive"]).sections
     assert {"bind", "knot", "pdns"} <= set(needs_of(["papers", "run", "ldplayer-what-if"]).sections)

@@ -114,7 +114,8 @@ struct QuerierCounts {
 
     template <typename Visit> static void fields(Visit visit) {
         using C = QuerierCounts;
-        visit("tcp_fallbacks", &C::tcp_fallbacks, "truncated answers asked again over TCP");
+        visit("tcp_fallbacks", &C::tcp_fallbacks,
+              "queries asked again over TCP, after a truncated answer or none");
         visit("sockets_evicted", &C::sockets_evicted,
               "idle UDP sockets closed because descriptors ran short");
         visit("waited", &C::waited, "queries held back by the query before of their source");

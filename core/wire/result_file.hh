@@ -42,11 +42,12 @@ inline constexpr std::uint16_t kMarkEndedEarly = 64;
 inline constexpr std::uint16_t kMarkWaited = 128;     ///< for the source's query before
 inline constexpr std::uint16_t kMarkHedged = 256;     ///< also sent to a peer
 inline constexpr std::uint16_t kMarkHedgeWon = 512;   ///< the peer's answer came first
-inline constexpr std::uint16_t kMarkFallback = 1024;  ///< asked again over TCP: truncated over UDP
+inline constexpr std::uint16_t kMarkFallback = 1024;  ///< asked again over TCP
 inline constexpr std::uint16_t kMarkResumed = 2048;   ///< its connection resumed a TLS session
 inline constexpr std::uint16_t kMarkEarlyData = 4096; ///< travelled with the TLS handshake (0-RTT)
 inline constexpr std::uint16_t kMarkUnsure = 8192;    ///< `send` may be over 50 us too early
 inline constexpr std::uint16_t kMarkTrailing = 16384; ///< there are bytes after the answer
+inline constexpr std::uint16_t kMarkSilent = 32768;   ///< fallback because no answer came over UDP
 
 /// One query's end, 80 bytes as in docs/formats.md.
 struct RqRecord {

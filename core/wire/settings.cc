@@ -145,6 +145,8 @@ void check_hedge(const Settings& settings) {
            "replay.hedge_ms and replay.peers need each other; give both");
     demand(!settings.tcp_fallback || settings.hedge_ms == 0,
            "replay.tcp_fallback and replay.hedge_ms exclude each other; give one of them");
+    demand(!settings.tcp_after_timeout || settings.hedge_ms == 0,
+           "replay.tcp_after_timeout and replay.hedge_ms exclude each other; give one of them");
 }
 
 /// A host name as certificates have it (RFC 9525 section 2.2).

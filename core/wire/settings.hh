@@ -88,6 +88,7 @@ struct Settings {
     std::uint32_t queries_per_connection = 0;
     std::string closer = "client";
     bool tcp_fallback = false;
+    bool tcp_after_timeout = false;
     double speed = 1;
     double rate = 0;
     bool fast = false;
@@ -141,6 +142,8 @@ struct Settings {
         visit("tcp_fallback", &S::tcp_fallback, {},
               "ask again over TCP after a truncated answer over UDP (a trace holds its clients' "
               "own retries)");
+        visit("tcp_after_timeout", &S::tcp_after_timeout, {},
+              "ask again over TCP where no answer over UDP came within `timeout_s`");
         visit("speed", &S::speed, between(0.001, 1e6), "play this many times as fast as the trace");
         visit("rate", &S::rate, between(0, 1e8),
               "queries per second, evenly spaced, whatever the trace's times; 0 = the trace's");

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <memory>
 #include <net/if.h>
 #include <string>
@@ -36,8 +37,9 @@ void refuse_programs(const std::string& interface) {
 void undo_killed_front(const StatelessOptions& options) {
     if (options.front == FrontKind::kReference) {
         stateless::repair_reference_host();
-    } else if (if_nametoindex(options.interface.c_str()) != 0) { // else all went with it
-        BpfFront::repair(options.interface);
+    } else if (const std::string& interface = options.interfaces.front();
+               if_nametoindex(interface.c_str()) != 0) { // else all went with it
+        BpfFront::repair(interface);
     }
 }
 
@@ -46,7 +48,7 @@ std::unique_ptr<Front> make_front(const StatelessOptions& options) {
         return std::make_unique<BpfFront>(options);
     }
     if (options.active) {
-        refuse_programs(options.interface);
+        std::ranges::for_each(options.interfaces, refuse_programs);
     }
     return stateless::make_reference_front(options);
 }

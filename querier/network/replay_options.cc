@@ -87,6 +87,7 @@ ReplayOptions replay_options(const wire::Options& options) {
                                     .resume = settings.tls.resume,
                                     .early_data = settings.tls.early_data};
     out.tcp_fallback = settings.tcp_fallback;
+    out.tcp_after_timeout = settings.tcp_after_timeout;
     out.in_flight = settings.in_flight;
     out.max_lateness = seconds(settings.max_lateness_s);
     out.late = seconds(settings.late_ms / 1e3);

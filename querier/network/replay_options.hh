@@ -57,7 +57,8 @@ struct ReplayOptions {
     Servers servers;
     Nanoseconds timeout = 5 * kSecond;
     ConnectionOptions connection;
-    bool tcp_fallback = false; ///< after a truncated answer over UDP
+    bool tcp_fallback = false;      ///< after a truncated answer over UDP
+    bool tcp_after_timeout = false; ///< after none over UDP
     size_t in_flight = 262144;
     Nanoseconds max_lateness = kSecond; ///< 0 = never give up
     Nanoseconds late = 0;               ///< sent so long after its time: counted; 0 = never

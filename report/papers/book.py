@@ -93,6 +93,7 @@ class Row:
     name: str
     because: str
     nodes: str = ""
+    fit: str = ""
 
 
 def studies(folder: Path = FOLDER) -> list[Study]:

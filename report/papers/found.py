@@ -28,7 +28,7 @@ _STEADY = (  # the figure whose slope says whether a measure was steady, by how 
     ("load.query", "sent"),
     ("load.response", "sent"),
     ("load.server_cpu", "server_cpu"),
-    ("cpu_us", "server_cpu"),
+    ("cpu", "server_cpu"),
     ("latency", "response_median"),
     ("response", "response_median"),
     ("nodes", "response_median"),
@@ -42,7 +42,7 @@ _SPOILS = (  # the part of a summary that a busy machine spoils with it
     ("load.response", "rate_error"),
     ("load", "cpu_us_per_query"),
     ("nodes", "response_us"),
-    ("cpu_us", "cpu_us_per_query"),
+    ("cpu", "cpu_us_per_query"),
     ("latency", "latency_us"),
 )
 
@@ -192,17 +192,16 @@ def _shown(value: float, unit: str) -> str:
 
 
 def _values(row: Row, found: Found) -> list[float]:
-    """One for each run, or for each pair of runs of one round where it is set beside another variant."""
+    """One for each run or part of it, or for each pair of one round where it is set beside another variant;
+    with `fit` or `apart` one of all together.
+    """
     if row.relation == "answers":
         return _differing(row, found)
-    own, others = (
-        {
-            one.get("round"): np.array(value, np.float64) * row.scale
-            for one in found.runs.get(name, ())
-            if (value := value_at(one, row.measure)) is not None
-        }
-        for name in (row.variant, row.over)
-    )
+    if row.fit:
+        return line_fit(*points(found, row.variant, row.fit, row.measure))
+    own, others = (_each(found, name, row) for name in (row.variant, row.over))
+    if row.relation == "apart":
+        return [float(min(own.values()) - max(others.values()))] if own and others else []
     if row.per:
         own = {at: value / found.settings[row.variant][row.per] for at, value in own.items()}
     if not row.over:
@@ -230,6 +229,40 @@ def _differing(row: Row, found: Found) -> list[float]:
 def _of_nodes(row: Row, values: NDArray[np.float64]) -> float:
     """A value, or of those of all nodes the one that the row is about."""
     return float(np.percentile(values, _PLACES[row.nodes]))
+
+
+def _each(found: Found, variant: str, row: Row) -> dict[tuple[Any, int], NDArray[np.float64]]:
+    """By round, and by the part of a run where the measure is a list; those of all nodes are one."""
+    of_nodes = row.measure.startswith("nodes.")
+    return {
+        (one.get("round"), at): np.array(value, np.float64) * row.scale
+        for one in found.runs.get(variant, ())
+        if (told := value_at(one, row.measure)) is not None
+        for at, value in enumerate([told] if of_nodes else _as_values(told))
+    }
+
+
+def _as_values(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def points(found: Found, variant: str, key: str, measure: str) -> tuple[list[float], list[float]]:
+    """The values of a measure by those of a numeric setting: of all variants with no other settings than the
+    variant's but for this one.
+    """
+    pairs = [
+        (found.settings[name][key], value)
+        for name, runs in found.runs.items()
+        if {**found.settings[name], key: 0} == {**found.settings[variant], key: 0}
+        for one in runs
+        for value in _as_values(value_at(one, measure))
+    ]
+    return [x for x, _ in pairs], [y for _, y in pairs]
+
+
+def line_fit(x: Sequence[float], y: Sequence[float]) -> list[float]:
+    """R² of a straight line through the points; none without three different places."""
+    return [float(np.corrcoef(x, y)[0, 1] ** 2)] if len(set(x)) > 2 and len(set(y)) > 1 else []
 
 
 def value_at(figures: Json, path: str) -> Any:

@@ -20,10 +20,11 @@ from report.server import Series
 from report.summary import Measured, measure
 
 FILE = "papers.json"
-_SCHEMA = 1
+_SCHEMA = 2
 _PUBLISHED_RATE = 37_037  # queries/s of B-Root-16
 _TIME_WAIT_S = 60
 _PART_S = 2
+_INTERVAL_S = 10  # in which statelessTCP counts CPU time
 Values = NDArray[np.float64]
 
 
@@ -44,6 +45,8 @@ def of(measured: Measured, summary: Json, with_arrivals: bool) -> Json:
         "load": _load(measured, summary),
         "state": _state(measured, summary),
         "nodes": nodes.of(measured, summary),
+        "cpu": _cpu(measured),
+        "sessions": _sessions(measured, summary),
     }
 
 
@@ -125,15 +128,81 @@ def _state(measured: Measured, summary: Json) -> Json:
     if not standing.any():
         return {}
     both, memory = standing + closing, summary["server_memory"]["all"]
+    connections = float(np.median(both))
     return {
         "established": float(np.median(standing)),
         "time_wait": float(np.median(closing)),
-        "connections": float(np.median(both)),
-        "bytes_per_connection": memory / float(np.median(both)) if memory else None,
+        "connections": connections,
+        "bytes_per_connection": memory / connections if memory and connections else None,
         "established_share": float(np.median(standing / np.maximum(both, 1))),
         "time_wait_of_closed": _of_closed(measured, established, waiting, half_s, end_s),
         "queries_per_rtt": _per_rtt(run, measured.tally.sent, end_s, float(np.median(standing))),
     }
+
+
+def _cpu(measured: Measured) -> Json:
+    """Seconds of CPU in each whole interval of 10 s after the warm-up: the kernel's for packets that no
+    process was charged for, the server's processes' with their system calls, the front's, and all; empty
+    where nobody sampled.
+    """
+    run, end = measured.run, measured.tally.last_ns / 1e9
+    bounds = np.arange(measured.warmup_ns / 1e9, end + 0.5, _INTERVAL_S)
+    own = server.server_processes(run)
+
+    def spent(column: str, of_server: bool) -> Values:
+        parts = [one for one in server.process_series(run, column) if (one.name in own) is of_server]
+        return _growth(server.summed(parts), bounds)
+
+    kernel = _growth(server.host_series(run, "uncharged_s"), bounds)
+    if not kernel.any():
+        return {}
+    process, front = (spent("cpu_s", which) - spent("elsewhere_s", which) for which in (True, False))
+    parts = {"kernel_s": kernel, "server_s": process, "front_s": front, "total_s": kernel + process + front}
+    return {name: one.tolist() for name, one in parts.items()}
+
+
+def _growth(series: Series, bounds: Values) -> Values:
+    """Of a counter from each bound to the next."""
+    if not series.points:
+        return np.zeros(max(0, len(bounds) - 1))
+    times, values = np.array(series.points, np.float64).T
+    return np.asarray(np.diff(np.interp(bounds, times, values)))
+
+
+def _sessions(measured: Measured, summary: Json) -> Json:
+    """Connections with one query at once, as the clients see them: from the SYN to the answer. `bytes`: what
+    a session takes at the server: an entry of the front, or half of what the kernel's objects have grown by
+    for each established connection, as both of its ends are on this machine.
+    """
+    begin, end = measured.warmup_ns, measured.tally.last_ns
+    came, lives = _answered_sessions(measured)
+    entry, growth = summary["front"]["bytes_per_entry"], summary["server_memory"]["kernel_objects"]
+    standing = _between(server.host_series(measured.run, "tcp_established"), end / 2e9, end / 1e9)
+    established = float(np.median(standing)) if len(standing) else 0.0
+    held = growth / 2 / established if growth and established else None
+    if not len(came):
+        return {"bytes": entry or held}
+    order = np.argsort(np.concatenate([came - lives, came]), kind="stable")
+    steps = np.concatenate([np.ones(len(came), np.int64), -np.ones(len(came), np.int64)])[order]
+    return {
+        "mean": float(lives.sum() / (end - begin)),
+        "max": int(np.cumsum(steps).max()),
+        "life_us": float(lives.mean() / 1e3),
+        "bytes": entry or held,
+    }
+
+
+def _answered_sessions(measured: Measured) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """When connections that were opened for a query after the warm-up had its answer, and after what time."""
+    found = []
+    for one in windows(measured.files):
+        held = (one.marks & MARK_OPENED != 0) & (one.latency != NEVER) & (one.received != NEVER)
+        held &= one.received >= measured.warmup_ns
+        found.append((one.received[held], one.latency[held]))
+    if not found:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    came, lives = (np.concatenate(column) for column in zip(*found, strict=True))
+    return came, lives
 
 
 def _of_closed(

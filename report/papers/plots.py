@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 
 from report import curves, series
 from report.figures import WIDE, Drawn, Words, draw, legend_above, plain_axis
-from report.papers.found import Found, value_at
+from report.papers.found import Found, points, value_at
 from report.percentiles import Percentiles
 
 _MIDDLE = "Boxes show quartiles and median, whiskers the 5th and 95th percentiles of the first clean trial."
@@ -55,6 +55,14 @@ _BOXES = {
 }
 
 
+_LINES = {  # title and measure
+    "cpu-kernel": ("CPU of the kernel for packets", "cpu.kernel_s"),
+    "cpu-server": ("CPU of the server's process", "cpu.server_s"),
+    "cpu-total": ("CPU in all", "cpu.total_s"),
+}
+_RATE = "synth.rate"
+
+
 def of(found: Found) -> dict[str, Drawn]:
     """By their names those that the figures of a study show."""
     names = {name for figure in found.study.figures for name in figure.plots}
@@ -68,6 +76,7 @@ def of(found: Found) -> dict[str, Drawn]:
     own = {
         name: _boxes(name, words, values(words.measure)) for name, words in _BOXES.items() if name in names
     }
+    own |= {name: _lines(name, found) for name in _LINES if name in names}
     if "arrival-gaps" in names:
         own["arrival-gaps"] = _gaps(values("arrival.curves"))
     if "arrival-rate" in names:
@@ -80,6 +89,30 @@ def _boxes(name: str, words: _Boxes, spreads: Mapping[str, Percentiles | None]) 
     held = [(label, one) for label, one in spreads.items() if one]
     said = Words(name, words.title, words.caption, "nothing was measured")
     return curves.boxes(said, "", [("", held)], WIDE, words.label, words.scale)
+
+
+def _lines(name: str, found: Found) -> Drawn:
+    """By the rate, with a straight line for each way of asking; a variant's label begins with its way."""
+    title, measure = _LINES[name]
+    ways = {label.partition(",")[0]: label for label in found.runs if found.runs[label]}
+
+    def paint(axes: Axes) -> bool:
+        for number, (way, label) in enumerate(ways.items()):
+            x, y = points(found, label, _RATE, measure)
+            if len(set(x)) > 1:
+                axes.plot(x, y, "o", color=f"C{number}", markersize=3)
+                ends = np.array([min(x), max(x)])
+                axes.plot(ends, np.polyval(np.polyfit(x, y, 1), ends), color=f"C{number}", label=way)
+        axes.set_xlabel("queries a second")
+        axes.set_ylabel("CPU in 10 s [s]")
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+        plain_axis(axes, "xy")
+        legend_above(axes)
+        return any(ways)
+
+    caption = "Each dot is an interval of 10 s; the lines are fitted to them."
+    return draw(Words(name, title, caption, "nothing was measured"), paint, WIDE)
 
 
 def _gaps(held: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]] | None]) -> Drawn:

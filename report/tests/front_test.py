@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from report.tests.summary_test import steady, summary_of
-from report.tests.writers import MANIFEST, server_csv, write_run
+from report.tests.summary_test import MS, steady, summary_of
+from report.tests.writers import MANIFEST, Query, server_csv, write_run
 
 COUNTED: dict[str, Any] = {
     "schema": 1,
@@ -44,6 +44,7 @@ COUNTED: dict[str, Any] = {
     "entries": 0,
     "entries_peak": 32,
     "entries_limit": 64,
+    "entry_seconds": 0.58,
     "bytes_per_entry": 104,
     "state_bytes": 3328,
     "memory_bytes": 6656,
@@ -67,6 +68,8 @@ def test_several_fronts_are_added(tmp_path: Path) -> None:
     assert (front["queries"], front["promoted"]) == (300, {"long": 10, "truncated": 3})
     assert (front["entries_peak"], front["entries_limit"], front["entries_share"]) == (96, 128, 1.0)
     assert front["bytes_per_entry"] == 104
+    assert front["entry_life_us"] == pytest.approx(2 * 0.58e6 / 300, abs=0.1)
+    assert front["entries_mean"] == pytest.approx(2 * 0.58 / 3, abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -138,6 +141,19 @@ def test_what_a_front_did_to_queries_is_a_warning(tmp_path: Path) -> None:
 def test_a_front_that_nobody_used_is_a_warning(tmp_path: Path) -> None:
     summary = summary_of(fronted(tmp_path / "run", {"syn": 0}))
     assert summary["warnings"] == ["the front took no connection: no query came over TCP"]
+
+
+def test_queries_made_stateless_are_offered_a_front(tmp_path: Path) -> None:
+    """Where the trace has them; whoever plays a trace so has chosen it."""
+    queries = [Query(seq=n, due=n * MS, sent=n * MS, transport=5) for n in range(3)]
+    for transport, offers in (("trace", 1), ("stateless-tcp", 0)):
+        told = {"server": {"kind": "nsd", "front": "kernel"}, "replay": {"transport": transport}}
+        manifest = {**MANIFEST, "experiment": {**MANIFEST["experiment"], **told}}
+        summary = summary_of(write_run(tmp_path / transport, queries, manifest=manifest))
+        assert (
+            sum("3 queries of the trace went as stateless-tcp" in one for one in summary["warnings"])
+            == offers
+        )
 
 
 def test_a_front_has_its_cpu_beside_the_servers(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_figures_beyond_the_summary_are_made_once(tmp_path: Path) -> None:
     assert figures["load"]["server_cpu_share"]["median"] == pytest.approx(0.25)
     assert figures["state"]["established"] == 3
     assert figures["arrival"] == {}
-    (folder / measured.FILE).write_text(json.dumps({"schema": 1, "load": "kept"}))
+    (folder / measured.FILE).write_text(json.dumps({"schema": 2, "load": "kept"}))
     assert measured.figures_of(folder)["load"] == "kept"
 
 

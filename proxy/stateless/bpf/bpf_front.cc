@@ -132,7 +132,8 @@ bool kernel_promotes() {
 }
 
 BpfFront::BpfFront(const StatelessOptions& options)
-    : Front(options), link_(options.interface), programs_(settings_of(options), options.entries) {
+    : Front(options), link_(options.interfaces.front()),
+      programs_(settings_of(options), options.entries) {
     const auto before = left_behind(link_.index());
     StatelessState& state = programs_.state();
     fill_randomly(state.keys[0]); // also that of "the last period", which nobody knows
@@ -234,6 +235,9 @@ Counters BpfFront::counters() {
     // One that goes may be counted after the one that took its place.
     c.entries_peak = std::min(std::atomic_ref(programs_.state().most_in_flight).load(),
                               __u64{options().entries});
+    const auto now = static_cast<__u64>(read_clock(CLOCK_MONOTONIC));
+    c.entries_lived =
+        static_cast<Nanoseconds>(std::atomic_ref(programs_.state().lived).load() + c.entries * now);
     c.bytes_per_entry = kBytesPerEntry;
     c.state_bytes = c.entries * kBytesPerEntry;
     c.memory_bytes = programs_.memory();

@@ -1,5 +1,6 @@
 #include "proxy/stateless/bpf/programs.hh"
 
+#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "proxy/stateless/bpf/shared.h"
 #include "stateless_bpf.hh"
@@ -14,6 +15,7 @@
 #include <cstdarg>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <fstream>
 #include <functional>
 #include <set>
@@ -133,6 +135,7 @@ void Programs::remove_if_old(const StatelessFlow& flow,
         return; // sent again in the meantime
     }
     std::atomic_ref(state_->in_flight).fetch_sub(1);
+    std::atomic_ref(state_->lived).fetch_add(static_cast<__u64>(read_clock(CLOCK_MONOTONIC)));
     waited += (now.bits & (kPromoted | kAnswered)) == 0 ? 1 : 0;
     bpf_map_update_elem(gone_, &flow, &now.id, BPF_ANY);
     state_->some_gone = 1;

@@ -1,4 +1,5 @@
 // Queries and connections.
+#include "core/base/clock.hh"
 #include "proxy/stateless/bpf/programs.hh"
 #include "proxy/stateless/bpf/shared.h"
 #include "proxy/stateless/bpf/testing/programs_bed.hh"
@@ -48,6 +49,8 @@ TEST_P(StatelessProgramsTest, AQueryAndItsReplyWithoutEdns) {
     }
     EXPECT_EQ(programs_->state().in_flight, 0);
     EXPECT_EQ(programs_->state().most_in_flight, 1);
+    EXPECT_GT(programs_->state().lived, 0);
+    EXPECT_LT(programs_->state().lived, 60U * kSecond);
 }
 
 TEST_P(StatelessProgramsTest, AQueryWithEdnsGetsTheSizeOfASegment) {

@@ -96,6 +96,7 @@ static __always_inline void promote_reply(struct StatelessEntry* entry, __u32 re
 static __always_inline void forget(const struct StatelessFlow* flow) {
     if (bpf_map_delete_elem(&flows, flow) == 0) {
         __sync_fetch_and_sub(&state.in_flight, 1);
+        __sync_fetch_and_add(&state.lived, bpf_ktime_get_ns());
     }
 }
 

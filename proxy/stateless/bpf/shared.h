@@ -110,4 +110,5 @@ struct StatelessState {
     /// Counted by the programs and the loader, in a cache line of their own.
     __u64 in_flight __attribute__((aligned(64))); ///< entries of the map
     __u64 most_in_flight; ///< so far; short of it by one for each processor that came at once
+    __u64 lived;          ///< when entries went less when they came, CLOCK_MONOTONIC in ns, summed
 };

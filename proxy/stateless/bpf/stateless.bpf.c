@@ -101,6 +101,7 @@ static __always_inline void count(__u32 which) {
 }
 
 static __always_inline void one_more_in_flight(void) {
+    __sync_fetch_and_sub(&state.lived, bpf_ktime_get_ns());
     const __u64 most = __sync_fetch_and_add(&state.in_flight, 1) + 1;
     if (most > state.most_in_flight) {
         state.most_in_flight = most;

@@ -4,6 +4,9 @@
 #include "core/base/json.hh"
 #include "proxy/stateless/common/options.hh"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -48,6 +51,7 @@ void add_counts(Json& out, const Counters& c) {
                 {"entries", c.entries},
                 {"entries_peak", c.entries_peak},
                 {"entries_limit", c.entries_limit},
+                {"entry_seconds", static_cast<double>(c.entries_lived) / double{kSecond}},
                 {"bytes_per_entry", c.bytes_per_entry},
                 {"state_bytes", c.state_bytes},
                 {"memory_bytes", c.memory_bytes}});
@@ -60,7 +64,7 @@ std::string to_json(const Counters& counters, const StatelessOptions& options, N
     Json json{{"schema", 1},
               {"kind", "stateless"},
               {"front", front_name(options.front)},
-              {"interface", options.interface},
+              {"interface", fmt::format("{}", fmt::join(options.interfaces, ","))},
               {"port", options.port},
               {"promotion", options.front == FrontKind::kBpf && options.promote},
               {"seconds", static_cast<double>(running) / double{kSecond}},

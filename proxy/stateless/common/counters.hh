@@ -73,6 +73,7 @@ struct Counters {
     std::uint64_t entries = 0; ///< queries in flight
     std::uint64_t entries_peak = 0;
     std::uint64_t entries_limit = 0;
+    Nanoseconds entries_lived = 0; ///< the lives of all entries so far, summed
     std::uint64_t bytes_per_entry = 0;
     std::uint64_t state_bytes = 0;  ///< of the entries in use
     std::uint64_t memory_bytes = 0; ///< taken for entries, used or not

@@ -19,13 +19,14 @@ TEST(StatelessCounters, HaveOneForm) {
     count(counters.not_promoted, Reason::kSplit);
     count(counters.not_promoted, Reason::kSplit);
     counters.entries_limit = 65'536;
+    counters.entries_lived = 250 * kMillisecond;
     StatelessOptions options;
-    options.interface = "eth0";
+    options.interfaces = {"eth0", "eth1"};
     const Json json = Json::parse(to_json(counters, options, 1'500 * kMillisecond, 0.25));
     EXPECT_EQ(json["schema"], 1);
     EXPECT_EQ(json["kind"], "stateless");
     EXPECT_EQ(json["front"], "reference");
-    EXPECT_EQ(json["interface"], "eth0");
+    EXPECT_EQ(json["interface"], "eth0,eth1");
     EXPECT_EQ(json["port"], 53);
     EXPECT_EQ(json["promotion"], false);
     EXPECT_EQ(json["seconds"], 1.5);
@@ -37,6 +38,7 @@ TEST(StatelessCounters, HaveOneForm) {
     EXPECT_EQ(json["promoted"], (Json{{"transfer", 1}}));
     EXPECT_EQ(json["not_promoted"], (Json{{"split", 2}}));
     EXPECT_EQ(json["entries_limit"], 65'536);
+    EXPECT_EQ(json["entry_seconds"], 0.25);
 }
 
 TEST(StatelessCounters, PromotionIsOfTheBpfFrontUnlessItIsOff) {

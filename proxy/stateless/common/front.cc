@@ -9,8 +9,10 @@
 #include "proxy/stateless/common/options.hh"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
+#include <cstddef>
 #include <net/if.h>
 #include <string>
 
@@ -35,15 +37,20 @@ FileDescriptor lock_interface(const std::string& interface) {
     return fd;
 }
 
-Front::Front(const StatelessOptions& options)
-    : options_(options), index_(interface_index(options.interface)), started_(SteadyClock::now()) {}
+Front::Front(const StatelessOptions& options) : options_(options), started_(SteadyClock::now()) {
+    for (const std::string& interface : options.interfaces) {
+        indices_.push_back(interface_index(interface));
+    }
+}
 
 void Front::each_second(Nanoseconds now) {
     // One of the same name that is made anew is not what the front was set up on.
-    if (if_nametoindex(options_.interface.c_str()) != index_) {
-        throw Error(fmt::format("interface {} has vanished, and the front with it; start it again "
-                                "when the interface is back",
-                                options_.interface));
+    for (size_t i = 0; i < indices_.size(); ++i) {
+        if (if_nametoindex(options_.interfaces[i].c_str()) != indices_[i]) {
+            throw Error(fmt::format("interface {} has vanished, and the front with it; start it "
+                                    "again when the interface is back",
+                                    options_.interfaces[i]));
+        }
     }
     tick(now);
     if (options_.loglevel >= 2) {
@@ -59,10 +66,10 @@ void Front::tell_ready() {
     if (options_.front == FrontKind::kReference && !options_.active) {
         spdlog::info("event=inactive front={} interface={} hint=\"the kernel's TCP serves; give "
                      "--active 1\"",
-                     front_name(options_.front), options_.interface);
+                     front_name(options_.front), fmt::join(options_.interfaces, ","));
     } else {
         spdlog::info("event=ready front={} interface={}", front_name(options_.front),
-                     options_.interface);
+                     fmt::join(options_.interfaces, ","));
     }
 }
 

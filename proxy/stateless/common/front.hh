@@ -8,6 +8,7 @@
 #include "proxy/stateless/common/options.hh"
 
 #include <string>
+#include <vector>
 
 namespace reprise::proxy {
 
@@ -40,7 +41,7 @@ private:
     void tell_second();
 
     const StatelessOptions& options_;
-    unsigned index_;
+    std::vector<unsigned> indices_; ///< of the interfaces, in their order
     Nanoseconds started_;
     Counters told_; ///< what the line of the last second has counted
 };

@@ -20,7 +20,7 @@ constexpr unsigned kMostEntries = 1U << 24U;
 constexpr unsigned kMostRotate = 30U * 24 * 3'600;
 
 constexpr std::array kReferenceOnly{"--tun", "--active", "--fin-last"};
-constexpr std::array kBpfOnly{"--no-promote", "--entries", "--rotate", "--truncate-udp"};
+constexpr std::array kBpfOnly{"--no-promote", "--entries", "--rotate"};
 
 void add_common(Command& command, StatelessWords& words) {
     StatelessOptions& options = words.options;
@@ -30,8 +30,10 @@ void add_common(Command& command, StatelessWords& words) {
                     "reference: a process on a TUN device; bpf: programs on the interface")
         .required();
     command
-        .add_option("--interface", options.interface,
-                    "interface toward the clients; connections that come in there are served")
+        .add_option("--interface", options.interfaces,
+                    "interface toward the clients; connections that come in there are served; "
+                    "reference: may be given several times")
+        .allow_extra_args(false)
         .required();
     command.add_option("--port", options.port, "port of the DNS server, over TCP and UDP")
         .in_range<unsigned>(1, kMostPort)
@@ -57,6 +59,13 @@ void add_common(Command& command, StatelessWords& words) {
                     "them like other queries (default: reference 0, bpf 1)")
         .type_name("0|1")
         .one_of({"0", "1"});
+    command
+        .add_option(
+            "--truncate-udp", options.truncate_udp,
+            "truncate replies over UDP that are longer than this many bytes, so that clients "
+            "come over TCP; off unless given, 512 without a value, 0 for no limit")
+        .in_range<unsigned>(0, kMostPort)
+        .optional_value("512");
     command.add_flag("--early-ack", words.early_ack,
                      "acknowledge a query as soon as it comes (default of reference)");
     command.add_flag("--no-early-ack", words.no_early_ack,
@@ -99,14 +108,6 @@ void add_bpf(Command& command, StatelessWords& words) {
         .in_range<unsigned>(1, kMostRotate)
         .group(group)
         .show_default();
-    command
-        .add_option(
-            "--truncate-udp", options.truncate_udp,
-            "truncate replies over UDP that are longer than this many bytes, so that clients "
-            "come over TCP; off unless given, 512 without a value, 0 for no limit")
-        .in_range<unsigned>(0, kMostPort)
-        .optional_value("512")
-        .group(group);
 }
 
 template <typename Names>
@@ -138,6 +139,9 @@ StatelessOptions complete(const Command& command, const StatelessWords& words) {
         refuse(command, kBpfOnly, "bpf");
     } else {
         refuse(command, kReferenceOnly, "reference");
+    }
+    if (options.front == FrontKind::kBpf && options.interfaces.size() > 1) {
+        throw UsageError("--front bpf serves one --interface; start one for each");
     }
     if (words.early_ack && words.no_early_ack) {
         throw UsageError("--early-ack and --no-early-ack are both given; give one of them");

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace reprise {
 class Command;
@@ -20,7 +21,7 @@ enum class FrontKind : std::uint8_t {
 /// Defaults of both fronts.
 struct StatelessOptions {
     FrontKind front = FrontKind::kReference;
-    std::string interface; ///< toward the clients
+    std::vector<std::string> interfaces; ///< toward the clients; of bpf one
     std::uint16_t port = 53;
     unsigned timeout_ms = 3'000;    ///< how long an entry for a query without an answer is kept
     unsigned loglevel = 1;          ///< 0 nothing, 1 warnings, 2 counts each second, 3 each packet
@@ -28,7 +29,7 @@ struct StatelessOptions {
     std::string stats;              ///< path, empty for none
     bool early_ack = true;          ///< a query is acknowledged at once; bpf: false where not given
     bool axfr_detect = false;       ///< zone transfers get their own way; bpf: true where not given
-    std::uint32_t truncate_udp = 0; ///< bytes of a UDP reply, 0 for no limit; bpf only
+    std::uint32_t truncate_udp = 0; ///< bytes of a UDP reply, 0 for no limit
 
     // Of the front `reference`.
     std::string tun = "stateless0";

@@ -34,7 +34,7 @@ std::string complaint(const std::vector<std::string>& words) {
 TEST(StatelessOptions, DefaultsAreThoseOfTheFront) {
     const StatelessOptions reference = parsed({"--front", "reference"});
     EXPECT_EQ(reference.front, FrontKind::kReference);
-    EXPECT_EQ(reference.interface, "eth0");
+    EXPECT_EQ(reference.interfaces, std::vector<std::string>{"eth0"});
     EXPECT_EQ(reference.port, 53);
     EXPECT_EQ(reference.timeout_ms, 3'000U);
     EXPECT_EQ(reference.loglevel, 1U);
@@ -57,6 +57,8 @@ TEST(StatelessOptions, AreTakenOver) {
     EXPECT_FALSE(reference.early_ack);
     EXPECT_EQ(reference.tun, "tun7");
     EXPECT_EQ(reference.port, 5'353);
+    EXPECT_EQ(parsed({"--front", "reference", "--interface", "eth1"}).interfaces,
+              (std::vector<std::string>{"eth0", "eth1"}));
     EXPECT_EQ(reference.timeout_ms, 50U);
     const StatelessOptions bpf = parsed({"--front", "bpf", "--early-ack", "--no-promote",
                                          "--entries", "9", "--rotate", "8", "--truncate-udp"});
@@ -67,6 +69,7 @@ TEST(StatelessOptions, AreTakenOver) {
     EXPECT_EQ(bpf.truncate_udp, 512U);
     EXPECT_FALSE(parsed({"--front", "bpf", "--axfr-detect", "0"}).axfr_detect);
     EXPECT_EQ(parsed({"--front", "bpf", "--truncate-udp", "700"}).truncate_udp, 700U);
+    EXPECT_EQ(parsed({"--front", "reference", "--truncate-udp"}).truncate_udp, 512U);
 }
 
 TEST(StatelessOptions, OfTheOtherFrontAreRefused) {
@@ -77,10 +80,8 @@ TEST(StatelessOptions, OfTheOtherFrontAreRefused) {
         EXPECT_EQ(complaint(all), words[0] + " is an option of --front reference; leave it out, or "
                                              "give --front reference");
     }
-    for (const std::vector<std::string>& words : {std::vector<std::string>{"--no-promote"},
-                                                  {"--entries", "9"},
-                                                  {"--rotate", "9"},
-                                                  {"--truncate-udp"}}) {
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"--no-promote"}, {"--entries", "9"}, {"--rotate", "9"}}) {
         std::vector<std::string> all{"--front", "reference"};
         all.insert(all.end(), words.begin(), words.end());
         EXPECT_EQ(complaint(all),
@@ -91,6 +92,8 @@ TEST(StatelessOptions, OfTheOtherFrontAreRefused) {
 TEST(StatelessOptions, BadOnesAreRefused) {
     EXPECT_THAT(complaint({}), HasSubstr("--front is required"));
     EXPECT_THAT(complaint({"--front", "kernel"}), HasSubstr("not in {reference,bpf}"));
+    EXPECT_EQ(complaint({"--front", "bpf", "--interface", "eth1"}),
+              "--front bpf serves one --interface; start one for each");
     EXPECT_THAT(complaint({"--front", "reference", "--active", "2"}), HasSubstr("not in {0,1}"));
     EXPECT_THAT(complaint({"--front", "reference", "--timeout", "0"}), HasSubstr("--timeout"));
     EXPECT_THAT(complaint({"--front", "reference", "--loglevel", "4"}), HasSubstr("--loglevel"));

@@ -8,6 +8,7 @@
 #include "core/base/fd.hh"
 #include "core/base/name_lock.hh"
 #include "core/base/random.hh"
+#include "proxy/rewrite/headers.hh"
 #include "proxy/stateless/common/counters.hh"
 #include "proxy/stateless/common/front.hh"
 #include "proxy/stateless/common/options.hh"
@@ -19,6 +20,7 @@
 #include "proxy/stateless/userspace/sockets.hh"
 #include "proxy/stateless/userspace/transfer.hh"
 #include "proxy/stateless/userspace/transfers.hh"
+#include "proxy/stateless/userspace/truncate.hh"
 #include "proxy/tun/tun.hh"
 
 #include <fmt/format.h>
@@ -30,6 +32,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <linux/capability.h>
 #include <memory>
 #include <optional>
@@ -47,19 +50,31 @@ namespace {
 constexpr size_t kLargestPacket = 65'535;
 constexpr size_t kBefore = 2; // room for a message's size before it
 constexpr int kBatch = 64;
-constexpr size_t kLeastMtu = 1'280; // or the kernel takes IPv6 off the device
+constexpr size_t kMostUdpHeaders = 48; // IPv6 and UDP
+constexpr size_t kLeastMtu = 1'280;    // or the kernel takes IPv6 off the device
 
 std::uint64_t entropy() {
     std::random_device device;
     return std::uint64_t{device()} << 32U | device();
 }
 
-std::string checked_interface(const std::string& name) {
-    if (name == "lo") {
-        throw UsageError("--interface lo: connections of this host to itself cannot be led "
-                         "elsewhere; give the interface toward the clients");
+/// What all of them can take.
+size_t smallest_mtu(const std::vector<std::string>& interfaces) {
+    size_t mtu = kLargestPacket;
+    for (const std::string& name : interfaces) {
+        if (name == "lo") {
+            throw UsageError("--interface lo: connections of this host to itself cannot be led "
+                             "elsewhere; give the interface toward the clients");
+        }
+        mtu = std::min(mtu, interface_mtu(name));
     }
-    return name;
+    return mtu;
+}
+
+std::vector<FileDescriptor> lock_interfaces(const std::vector<std::string>& interfaces) {
+    std::vector<FileDescriptor> locks;
+    std::ranges::transform(interfaces, std::back_inserter(locks), lock_interface);
+    return locks;
 }
 
 /// One at a time in a network namespace. Throws Error where another one is there.
@@ -72,12 +87,19 @@ FileDescriptor lock_host() {
 }
 
 ResponderSettings settings_of(const StatelessOptions& options) {
+    const size_t mtu = smallest_mtu(options.interfaces);
+    if (options.truncate_udp + kMostUdpHeaders > mtu) {
+        throw UsageError(
+            fmt::format("--truncate-udp {}: a reply of so many bytes does not fit in a "
+                        "packet; give at most {}, or --front bpf",
+                        options.truncate_udp, mtu - kMostUdpHeaders));
+    }
     return {.port = options.port,
             .timeout = options.timeout_ms * kMillisecond,
             .early_ack = options.early_ack,
             .fin_last = options.fin_last,
             .axfr_detect = options.axfr_detect,
-            .mtu = interface_mtu(checked_interface(options.interface)),
+            .mtu = mtu,
             .secret = entropy()};
 }
 
@@ -93,13 +115,13 @@ class ReferenceFront final : public Front, private Outside {
 public:
     explicit ReferenceFront(const StatelessOptions& options)
         : Front(options), settings_(settings_of(options)), warns_(options.loglevel >= 1),
-          interface_(lock_interface(options.interface)), tun_(options.tun),
+          interfaces_(lock_interfaces(options.interfaces)), tun_(options.tun),
           epoll_(check(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
           transfers_(
               epoll_.get(), [this](const Reply& reply) { send(reply); }, counters_),
           responder_(settings_, random_, *this, counters_), buffer_(kBefore + kLargestPacket),
           packet_(kMostHeaders + kLargestPacket),
-          redirect_(options.interface, options.port, tun_.index()) {
+          redirect_(options.interfaces, options.port, tun_.index(), options.truncate_udp != 0) {
         watch(tun_.fd());
         for (const FileDescriptor& each : server_.all()) {
             if (each.valid()) {
@@ -109,7 +131,9 @@ public:
         // In this order: setting the MTU waits until the kernel has changed the routes as well.
         tun_.wait_until_running();
         follow_carrier(options.tun);
-        tun_.set_mtu(static_cast<int>(std::max(settings_.mtu, kLeastMtu)));
+        // Long replies that are to be truncated come whole.
+        tun_.set_mtu(static_cast<int>(
+            options.truncate_udp != 0 ? kLargestPacket : std::max(settings_.mtu, kLeastMtu)));
         give_up({CAP_DAC_OVERRIDE}); // its device is open
     }
 
@@ -147,6 +171,7 @@ public:
         now.entries = pending.size();
         now.entries_peak = pending.peak();
         now.entries_limit = pending.limit();
+        now.entries_lived = pending.lived();
         now.bytes_per_entry = PendingQueries::kBytesPerEntry;
         now.state_bytes = now.entries * now.bytes_per_entry;
         now.memory_bytes = now.entries_peak * now.bytes_per_entry;
@@ -178,10 +203,19 @@ private:
             if (packet.empty()) {
                 break;
             }
-            if (is_tcp(packet)) { // else the kernel's own news of the device, IPv6 multicast
+            // What is neither is the kernel's own news of the device, IPv6 multicast.
+            if (const auto protocol = protocol_of(packet); protocol == kTcp) {
                 responder_.take_packet(packet, SteadyClock::now());
+            } else if (protocol == kUdp && options().truncate_udp != 0) {
+                pass_reply(packet);
             }
         }
+    }
+
+    void pass_reply(std::span<std::uint8_t> packet) {
+        const Bytes left = truncate_reply(packet, options().truncate_udp);
+        counters_.truncated += left.size() < packet.size() ? 1U : 0U;
+        note(packets_.send(left, destination_of(packet)));
     }
 
     void read_answers(size_t socket) {
@@ -246,8 +280,8 @@ private:
     ResponderSettings settings_;
     bool warns_;
     FileDescriptor host_ = lock_host();
-    FileDescriptor interface_; ///< the lock against fronts of the other kind
-    PacketSockets packets_;    ///< opened first: the rights that it needs are all that are needed
+    std::vector<FileDescriptor> interfaces_; ///< locks against fronts of the other kind
+    PacketSockets packets_; ///< opened first: the rights that it needs are all that are needed
     Tun tun_;
     ServerSockets server_;
     FileDescriptor epoll_;

@@ -31,6 +31,7 @@ const Pending& PendingQueries::add(Pending entry) {
     by_connection_[entry.connection] = added;
     by_key_[entry.key] = added;
     peak_ = std::max(peak_, entries_.size());
+    lived_ -= now_;
     return *added;
 }
 
@@ -54,6 +55,7 @@ bool PendingQueries::remove(const Connection& connection) {
 }
 
 size_t PendingQueries::expire(Nanoseconds now) {
+    now_ = now;
     const size_t before = entries_.size();
     while (!entries_.empty() && entries_.front().deadline <= now) {
         erase(entries_.begin());
@@ -69,6 +71,7 @@ void PendingQueries::erase(Entries::iterator entry) {
     by_key_.erase(entry->key);
     by_connection_.erase(entry->connection);
     entries_.erase(entry);
+    lived_ += now_;
 }
 
 } // namespace reprise::proxy::stateless

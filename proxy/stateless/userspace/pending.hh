@@ -54,7 +54,8 @@ public:
     /// Takes an entry out; false where there is none.
     bool remove(const Connection& connection);
 
-    /// Removes the entries whose deadline has come; how many.
+    /// Removes the entries whose deadline has come; how many. What is added and removed before the
+    /// next call is so at this time.
     size_t expire(Nanoseconds now);
 
     /// The first deadline.
@@ -67,6 +68,11 @@ public:
     [[nodiscard]] size_t limit() const { return limit_; }
 
     [[nodiscard]] size_t evictions() const { return evictions_; }
+
+    /// The lives of all entries until the last expire(), summed.
+    [[nodiscard]] Nanoseconds lived() const {
+        return lived_ + static_cast<Nanoseconds>(entries_.size()) * now_;
+    }
 
     /// As measured: the nodes of the list and of both tables, and the tables' places.
     static constexpr size_t kBytesPerEntry = 96 + 64 + 32 + 24;
@@ -88,6 +94,8 @@ private:
     Entries entries_;
     std::unordered_map<Connection, Entries::iterator> by_connection_;
     std::unordered_map<QueryKey, Entries::iterator, KeyHash> by_key_;
+    Nanoseconds now_ = 0;
+    Nanoseconds lived_ = 0; ///< when entries went less when they came
     size_t peak_ = 0;
     size_t evictions_ = 0;
 };

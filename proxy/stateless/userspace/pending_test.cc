@@ -58,6 +58,20 @@ TEST(PendingQueries, ExpireInTheirOrder) {
     EXPECT_EQ(pending.size(), 0U);
 }
 
+TEST(PendingQueries, LiveUntilTheyGo) {
+    Random random(1);
+    PendingQueries pending(2, random);
+    pending.expire(100);
+    pending.add(entry(1));
+    pending.expire(110);
+    pending.add(entry(2));
+    pending.expire(115);
+    EXPECT_EQ(pending.lived(), 15 + 5);
+    pending.remove(connection(1));
+    pending.expire(200);
+    EXPECT_EQ(pending.lived(), 15 + 90);
+}
+
 TEST(PendingQueries, TheOldestMakesRoom) {
     Random random(1);
     PendingQueries pending(2, random);

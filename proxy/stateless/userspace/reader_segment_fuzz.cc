@@ -10,6 +10,7 @@
 #include "proxy/stateless/userspace/responder.hh"
 #include "proxy/stateless/userspace/segment.hh"
 #include "proxy/stateless/userspace/transfer.hh"
+#include "proxy/stateless/userspace/truncate.hh"
 #include "proxy/testing/packets.hh"
 
 #include <cstddef>
@@ -105,5 +106,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
         responder.take_answer(world.socket_, world.server_, world.answer_, 3);
         require(counters.replies == 1 && responder.pending().size() == 0);
     }
+    const size_t whole = packet.size();
+    const Bytes left = truncate_reply(packet, 40);
+    require(left.size() == whole || proxy::testing::checksums_hold(left));
     return 0;
 }

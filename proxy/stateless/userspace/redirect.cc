@@ -21,6 +21,7 @@
 #include <set>
 #include <string>
 #include <sys/socket.h>
+#include <utility>
 #include <vector>
 
 namespace reprise::proxy::stateless {
@@ -28,6 +29,7 @@ namespace reprise::proxy::stateless {
 namespace {
 
 constexpr std::uint32_t kTable = 53'053;
+constexpr std::uint32_t kReplies = 53'054;  // its only route is the default one
 constexpr std::uint32_t kFirstPriority = 1; // before every rule but the kernel's own at 0
 constexpr std::uint8_t kMark = 0xb4;        // "protocol" of rules and routes; plus the Change
 constexpr std::uint8_t kLastMark = kMark + static_cast<std::uint8_t>(Change::kAll);
@@ -65,9 +67,10 @@ unsigned address_news() {
 
 } // namespace
 
-Redirect::Redirect(const std::string& interface, std::uint16_t port, unsigned device)
-    : news_(address_news()), forwarding_(interface), interface_(interface), port_(port),
-      device_(device) {
+Redirect::Redirect(std::vector<std::string> interfaces, std::uint16_t port, unsigned device,
+                   bool replies)
+    : news_(address_news()), interfaces_(std::move(interfaces)), port_(port), device_(device),
+      replies_(replies) {
     for (const bool v6 : {false, true}) {
         if (!rules(v6).empty()) { // else the kernel goes without this version of IP
             put_back(v6, true);
@@ -87,7 +90,7 @@ Redirect::Redirect(const std::string& interface, std::uint16_t port, unsigned de
     }
 }
 
-Redirect::Redirect(Idle) : news_(0), forwarding_("") {}
+Redirect::Redirect(Idle) : news_(0) {}
 
 void Redirect::repair() {
     Redirect idle{Idle{}};
@@ -107,13 +110,11 @@ Redirect::~Redirect() {
 
 /// At no time is there no rule for local addresses.
 void Redirect::lead(bool v6) {
-    const Change change = forwarding_.needed(v6);
     const std::vector<Rule> before = rules(v6);
     const auto is_first = [](const Rule& rule) {
         return rule.priority < kFirstPriority + 1 && rule.table == RT_TABLE_LOCAL;
     };
     const auto first = std::ranges::find_if(before, is_first);
-    const std::uint8_t mark = kMark + static_cast<std::uint8_t>(change);
     if (first != before.end()) {
         demand(change_rule(RTM_NEWRULE, v6,
                            {.priority = kFirstPriority + 1,
@@ -122,18 +123,36 @@ void Redirect::lead(bool v6) {
                             .interface = {}}),
                "add a routing rule");
     }
-    demand(
-        change_rule(
-            RTM_NEWRULE, v6,
-            {.priority = kFirstPriority, .table = kTable, .mark = mark, .interface = interface_}),
-        "add a routing rule");
-    if (change == Change::kAll) {
-        keep_routers_routes();
+    for (const std::string& interface : interfaces_) {
+        lead_in(v6, interface);
     }
-    forwarding_.make(v6, change);
+    if (replies_) {
+        demand(change_rule(RTM_NEWRULE, v6,
+                           {.priority = kFirstPriority + 3, // behind the host's own addresses
+                            .table = kReplies,
+                            .mark = kMark,
+                            .interface = "lo"}),
+               "add a routing rule");
+    }
     if (first != before.end()) {
         demand(change_rule(RTM_DELRULE, v6, *first), "remove a routing rule");
     }
+}
+
+/// What comes in on one of the interfaces. The rule comes before the change that it records.
+void Redirect::lead_in(bool v6, const std::string& interface) {
+    const Forwarding forwarding(interface);
+    const Change change = forwarding.needed(v6);
+    demand(change_rule(RTM_NEWRULE, v6,
+                       {.priority = kFirstPriority,
+                        .table = kTable,
+                        .mark = static_cast<std::uint8_t>(kMark + static_cast<unsigned>(change)),
+                        .interface = interface}),
+           "add a routing rule");
+    if (change == Change::kAll) {
+        keep_routers_routes();
+    }
+    forwarding.make(v6, change);
 }
 
 /// A host that forwards drops the routes that routers announce, unless accept_ra is 2.
@@ -197,7 +216,10 @@ void Redirect::refresh() {
 
 /// The table's routes of one family.
 void Redirect::follow(bool v6) {
-    const std::set<Prefix> wanted = local(v6);
+    std::set<Prefix> wanted = local(v6);
+    if (replies_) {
+        wanted.emplace(IpAddress{.bytes = {}, .family = static_cast<std::uint8_t>(v6 ? 6 : 4)}, 0);
+    }
     for (const Prefix& prefix : wanted) {
         if (!routes_.contains(prefix)) {
             demand(change_route(RTM_NEWROUTE, prefix), "add a route to the TUN device");
@@ -271,6 +293,10 @@ int Redirect::change_rule(std::uint16_t type, bool v6, const Rule& rule) {
         request.add_number(FRA_IP_PROTO, kTcp)
             .add_number(FRA_DPORT_RANGE, fib_rule_port_range{.start = port_, .end = port_});
     }
+    if (rule.table == kReplies && type == RTM_NEWRULE) {
+        request.add_number(FRA_IP_PROTO, kUdp)
+            .add_number(FRA_SPORT_RANGE, fib_rule_port_range{.start = port_, .end = port_});
+    }
     return ask(request);
 }
 
@@ -284,7 +310,11 @@ int Redirect::change_route(std::uint16_t type, const Prefix& prefix) {
     header.rtm_type = RTN_UNICAST;
     NetlinkRequest request(
         type, NLM_F_ACK | (type == RTM_NEWROUTE ? NLM_F_CREATE | NLM_F_REPLACE : 0), header);
-    request.add(RTA_DST, prefix.first).add_number(RTA_TABLE, kTable).add_number(RTA_OIF, device_);
+    if (prefix.second != 0) {
+        request.add(RTA_DST, prefix.first);
+    }
+    request.add_number(RTA_TABLE, prefix.second != 0 ? kTable : kReplies)
+        .add_number(RTA_OIF, device_);
     return ask(request);
 }
 

@@ -3,8 +3,8 @@
 //
 // The kernel asks its routing rules in their order, and the first one says "local": whoever is to
 // see packets to the host's own addresses has to stand before it. So that rule is put in again
-// behind a new one, which leads TCP to the port, where it comes in on the interface, to a table of
-// its own; the table has each local address with the device as its way. What comes in elsewhere,
+// behind new ones, which lead TCP to the port, where it comes in on an interface, to a table of
+// their own; the table has each local address with the device as its way. What comes in elsewhere,
 // and UDP, stays as it is. Connections that the host's TCP has already break: their segments are
 // led to the device too.
 //
@@ -30,7 +30,9 @@ class Redirect {
 public:
     /// Removes what a killed one left, then leads packets to the device with the number `device`.
     /// Throws SystemError or Error; what was done is undone then.
-    Redirect(const std::string& interface, std::uint16_t port, unsigned device);
+    /// With `replies` also what the host sends from the UDP port to others.
+    Redirect(std::vector<std::string> interfaces, std::uint16_t port, unsigned device,
+             bool replies);
     ~Redirect();
     Redirect(const Redirect&) = delete;
     Redirect& operator=(const Redirect&) = delete;
@@ -57,6 +59,7 @@ private:
     using Prefix = std::pair<IpAddress, std::uint8_t>;
 
     void lead(bool v6);
+    void lead_in(bool v6, const std::string& interface);
     void keep_routers_routes();
     void put_back(bool v6, bool repair);
     void put_back_rule(bool v6, const Rule& rule, bool has_own);
@@ -69,12 +72,12 @@ private:
 
     Netlink netlink_;
     Netlink news_;
-    Forwarding forwarding_;
-    std::string interface_;
+    std::vector<std::string> interfaces_;
     std::uint16_t port_ = 0;
     unsigned device_ = 0;
+    bool replies_ = false;
     std::vector<bool> families_; ///< whether IPv6, of those in use
-    std::set<Prefix> routes_;    ///< in the table
+    std::set<Prefix> routes_;    ///< in the tables
 };
 
 /// Largest packet of an interface, bytes. Throws SystemError.

@@ -64,6 +64,7 @@ Responder::Responder(const ResponderSettings& settings, Random& random, Outside&
       numbers_(settings.secret, settings.mtu), pending_(settings.entries, random) {}
 
 void Responder::take_packet(Bytes packet, Nanoseconds now) {
+    expire(now);
     const auto segment = read_segment(packet);
     if (!segment || segment->connection.server.port != settings_.port) {
         ++counters_.malformed;
@@ -140,7 +141,6 @@ void Responder::take_data(const Segment& segment, Nanoseconds now) {
 }
 
 void Responder::relay(const Segment& segment, Nanoseconds now) {
-    expire(now);
     if (pending_.find(segment.connection) != nullptr) { // its answer begins at the same number
         ++counters_.waiting;
         return;
@@ -160,7 +160,6 @@ void Responder::relay(const Segment& segment, Nanoseconds now) {
 }
 
 void Responder::take_query(const Segment& segment, Bytes message, Nanoseconds now) {
-    expire(now);
     const Pending* entry = pending_.find(segment.connection);
     if (entry != nullptr && entry->query_seq != segment.seq) {
         ++counters_.waiting;

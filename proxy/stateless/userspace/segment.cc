@@ -97,9 +97,14 @@ size_t write_ip(std::span<std::uint8_t> out, const Reply& reply, size_t length, 
 
 } // namespace
 
-bool is_tcp(Bytes packet) {
+std::uint8_t protocol_of(Bytes packet) {
     const Headers headers = read_headers(packet);
-    return headers.fault == Verdict::kPassed && headers.protocol == kTcp;
+    return headers.fault == Verdict::kPassed ? headers.protocol : std::uint8_t{0};
+}
+
+IpAddress destination_of(Bytes packet) {
+    const Headers headers = read_headers(packet);
+    return address(&packet[headers.addresses() + headers.address_size()], headers.v6);
 }
 
 std::optional<Segment> read_segment(Bytes packet) {

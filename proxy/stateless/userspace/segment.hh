@@ -52,8 +52,11 @@ struct Reply {
     Bytes data;
 };
 
-/// Whether a packet has TCP; what is wrong with it otherwise does not matter.
-bool is_tcp(Bytes packet);
+/// The transport of an IP packet; 0 where its headers up to there contradict the packet.
+std::uint8_t protocol_of(Bytes packet);
+
+/// Of a packet that has a transport.
+IpAddress destination_of(Bytes packet);
 
 /// The segment of an IPv4 or IPv6 packet; nothing where a length, a checksum or the flags
 /// contradict the packet, or where it is a fragment. Trusts none of its fields.

@@ -1,5 +1,6 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
+#include "proxy/rewrite/headers.hh"
 #include "proxy/stateless/userspace/segment.hh"
 #include "proxy/testing/packets.hh"
 
@@ -105,10 +106,10 @@ TEST(ReadSegment, RefusesOtherProtocolsAndFragments) {
     Recipe udp = syn();
     udp.protocol = 17;
     EXPECT_FALSE(read_segment(make(udp)));
-    EXPECT_FALSE(is_tcp(make(udp)));
+    EXPECT_EQ(protocol_of(make(udp)), kUdp);
     Recipe large = data();
     large.payload = Buffer(100);
-    EXPECT_TRUE(is_tcp(make(large)));
+    EXPECT_EQ(protocol_of(make(large)), kTcp);
     for (const Buffer& fragment : proxy::testing::fragment_v4(make(large), 48)) {
         EXPECT_FALSE(read_segment(fragment));
     }

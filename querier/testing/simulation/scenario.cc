@@ -189,7 +189,7 @@ private:
         constexpr std::array kMarks{"reused",     "opened",       "retried",     "clock-step",
                                     "behind",     "id-rewritten", "ended-early", "waited",
                                     "hedged",     "hedge-won",    "fallback",    "resumed",
-                                    "early-data", "unsure",       "trailing"};
+                                    "early-data", "unsure",       "trailing",    "silent"};
         std::string text =
             fmt::format("{}: {}", question_name(queries_.at(record.sequence).message),
                         kStatus.at(static_cast<size_t>(record.status)));

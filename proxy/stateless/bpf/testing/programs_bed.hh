@@ -206,7 +206,8 @@ protected:
                               .mss4 = 1'460,
                               .mss6 = 1'440,
                               .in_flight = 0,
-                              .most_in_flight = 0};
+                              .most_in_flight = 0,
+                              .lived = 0};
         before_ = programs_->counts();
     }
 
