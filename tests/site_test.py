@@ -72,7 +72,7 @@ def begun(hosts: Testbed, folder: Path, *words: str) -> Process:
     started = hosts.start(
         "run", "site.toml", "--set", "synth.duration=60", "-o", "far", *words, cwd=folder, log=log
     )
-    wait_for(lambda: " answered " in started.text() or started.has_ended(), "answers", 90)
+    wait_for(lambda: " answered " in started.text() or started.has_ended(), "answers", 240)
     assert not started.has_ended(), log.read_text()
     return started
 
