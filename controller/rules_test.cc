@@ -2,12 +2,14 @@
 #include "controller/options.hh"
 #include "controller/testing/tiny_trace.hh"
 #include "controller/trace_feed.hh"
+#include "core/base/clock.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/rules/testing/rules.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/wire/query.hh"
+#include "core/wire/settings.hh"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -16,6 +16,7 @@
 #include "controller/timetable.hh"
 #include "core/base/clock.hh"
 #include "core/rules/engine/chain.hh"
+#include "core/rules/engine/rule.hh"
 #include "core/trace/batch.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/reassembly/options.hh"

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -49,10 +50,9 @@ bool Chain::read(trace::Feed& feed, Batch& batch) {
             return true;
         }
         std::vector<Query>& queries = batch.queries;
-        const auto responses = std::ranges::stable_partition(
-            queries, [](const Query& query) { return !query.is_response(); });
-        responses_.assign(responses.begin(), responses.end());
-        queries.erase(responses.begin(), responses.end());
+        responses_.clear();
+        std::ranges::copy_if(queries, std::back_inserter(responses_), &Query::is_response);
+        std::erase_if(queries, [](const Query& query) { return query.is_response(); });
         for (size_t i = *first; i < rules_.size(); ++i) {
             rules_[i]->apply(batch);
         }

@@ -5,6 +5,7 @@
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/trace/feed.hh"
+#include "core/wire/query.hh"
 
 #include <algorithm>
 #include <cstddef>

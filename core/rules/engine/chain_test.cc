@@ -1,4 +1,5 @@
 #include "core/base/json.hh"
+#include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/chain.hh"
 #include "core/trace/feed.hh"
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::rules {
