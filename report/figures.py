@@ -30,7 +30,7 @@ from report.distribution import Distribution
 STYLE = Path(__file__).with_name("reprise.mplstyle")
 INK = "#1f2933"
 CDF_POINTS = 600
-_MOST_LABELS = 20
+_MOST_ROWS = 12  # of a legend
 Size = tuple[float, float]
 NORMAL: Size = (6.0, 3.2)  # inches; two of them side by side are as wide as one WIDE
 WIDE: Size = (12.4, 3.4)
@@ -194,8 +194,8 @@ def legend_above(axes: Axes, at_least: int = 2) -> None:
     lines, and none where it would leave the data no room.
     """
     labels = [str(label) for label in axes.get_legend_handles_labels()[1]]
-    if at_least <= len(labels) <= _MOST_LABELS:
-        columns = max(1, min(len(labels), 70 // (max(map(len, labels)) + 6)))
+    columns = max(1, min(len(labels), 70 // (max(map(len, labels), default=0) + 6)))
+    if at_least <= len(labels) <= _MOST_ROWS * columns:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.2)
 
 
