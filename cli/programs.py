@@ -14,6 +14,9 @@ ROOT = Path(__file__).resolve().parent.parent
 INSTALLED = not (ROOT / "CMakeLists.txt").is_file()
 # Our own programs: in the release build's folder, or in the package's.
 BUILT = ROOT / "bin" if INSTALLED else ROOT / "build/release/bin"
+# Programs of ours that replay, and those that an emulated hierarchy has beside them.
+REPLAY = ("reprise-controller", "reprise-querier", "reprise-sampler", "reprise-mutator")
+HIERARCHY = ("reprise-zonebuilder", "reprise-proxy")
 # Packages of the programs that are called, where they have another name.
 _PACKAGES = {
     **dict.fromkeys(("dnssec-keygen", "dnssec-signzone", "dnssec-verify"), "bind9-utils"),

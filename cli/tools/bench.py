@@ -6,25 +6,34 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cli.errors import EXIT_FAILED, UsageError
-from cli.programs import flags
+from cli.programs import HIERARCHY, REPLAY, flags
 
 if TYPE_CHECKING:
     from bench.session import Options  # loaded when needed, so that other commands start quickly
 
-_DEFAULT_REPEATS = {
-    "udp": 5,
-    "tcp": 3,
-    "tls": 3,
-    "timing": 3,
-    "reader": 5,
-    "mutate": 5,
-    "zones": 3,
-    "hierarchy": 1,
-    "stateless": 5,
-}  # each keeps its bench below about seven minutes; stateless takes over an hour
+
+class Bench(NamedTuple):
+    """Runs of each tool, and the targets and sections of packages.txt beside those of every bench."""
+
+    repeats: int
+    targets: tuple[str, ...]
+    sections: tuple[str, ...] = ()
+
+
+BENCHES = {  # each keeps below about seven minutes; stateless takes over an hour
+    "udp": Bench(5, (*REPLAY, "reprise-sink"), ("packet",)),  # clang, for the sink's BPF program
+    "tcp": Bench(3, (*REPLAY, "reprise-sink", "reprise-floor")),
+    "tls": Bench(3, (*REPLAY, "reprise-sink", "reprise-floor")),
+    "timing": Bench(3, (*REPLAY, "reprise-sink"), ("packet",)),
+    "reader": Bench(5, ("reprise-mutator", "reprise-bench-reader")),
+    "mutate": Bench(5, ("reprise-mutator",)),
+    "zones": Bench(3, ("reprise-mutator", "reprise-bench-reader", "reprise-zonebuilder")),
+    "hierarchy": Bench(1, (*REPLAY, *HIERARCHY, "reprise-sink"), ("bind", "hierarchy", "packet")),
+    "stateless": Bench(5, (*REPLAY, "reprise-proxy", "reprise-flood"), ("bind", "packet")),
+}
 _KEYS = ("ecdsa-p256", "rsa-2048")
 
 
@@ -35,7 +44,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="measure beside tools from Debian: udp, tcp, tls, timing, reader, mutate, zones, hierarchy; "
         "stateless: what a query costs the server",
     )
-    parser.add_argument("bench", choices=tuple(_DEFAULT_REPEATS), help="what to measure")
+    parser.add_argument("bench", choices=tuple(BENCHES), help="what to measure")
     parser.add_argument(
         "--repeats",
         type=int,
@@ -92,7 +101,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
     repeats = arguments.repeats
     if repeats is None:
-        repeats = 1 if arguments.quick else _DEFAULT_REPEATS[arguments.bench]
+        repeats = 1 if arguments.quick else BENCHES[arguments.bench].repeats
     if not 1 <= repeats <= 100:
         raise UsageError(f"--repeats {repeats}: out of range", "give 1 to 100")
     if not 10 <= arguments.sources <= 1_000_000:

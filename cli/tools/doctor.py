@@ -21,10 +21,9 @@ from cli.hosts import leftovers
 from cli.plan import facts, hierarchy_setup, network
 from cli.servers import nftables
 from cli.servers.kinds import KINDS
-from cli.tools import needs
 from cli.tools import packages as debian
 
-_PROGRAMS = (*needs.REPLAY, *needs.HIERARCHY)
+_PROGRAMS = (*programs.REPLAY, *programs.HIERARCHY)
 OK, LIMITED, MISSING = "ok", "limited", "missing"
 _WAKEUPS = 200
 _WAKEUP_GAP_NS = 1_000_000

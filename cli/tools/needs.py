@@ -17,17 +17,17 @@ from typing import Any, NamedTuple
 from cli import programs
 from cli.errors import RepriseError
 from cli.experiment import tables
+from cli.programs import HIERARCHY, REPLAY
 from cli.servers.kinds import KINDS
 from cli.servers.started import front, own_programs, packaged_programs, source_mode
 from cli.tools import packages
+from cli.tools.bench import BENCHES, Bench
 from report.nested import leaves
 
 RUN_PYTHON = "requirements.txt"
 HOSTS_PYTHON = "requirements-hosts.txt"
 TEST_PYTHON = "requirements-test.txt"
 EXPORT_PYTHON = "requirements-export.txt"  # of `export --parquet`
-REPLAY = ("reprise-controller", "reprise-querier", "reprise-sampler", "reprise-mutator")
-HIERARCHY = ("reprise-zonebuilder", "reprise-proxy")
 # The section of packages.txt that a packaged program is in, where an experiment decides whether it is needed.
 _SECTIONS = {
     **{one.program: one.section for one in KINDS.values()},
@@ -37,19 +37,6 @@ _SECTIONS = {
 }
 # Commands that build, check or measure; the Debian package of Reprise does not have them.
 SOURCE_COMMANDS = ("package", "bench", "fuzz", "test")
-_UDP_BENCH = (("packet",), (*REPLAY, "reprise-sink"))  # clang, for the sink's BPF program
-_TCP_BENCH = ((), (*REPLAY, "reprise-sink", "reprise-floor"))
-_BENCHES = {  # sections beside those of every bench, and targets
-    "udp": _UDP_BENCH,
-    "timing": _UDP_BENCH,
-    "tcp": _TCP_BENCH,
-    "tls": _TCP_BENCH,
-    "reader": ((), ("reprise-mutator", "reprise-bench-reader")),
-    "mutate": ((), ("reprise-mutator",)),
-    "zones": ((), ("reprise-mutator", "reprise-bench-reader", "reprise-zonebuilder")),
-    "hierarchy": (("bind", "hierarchy", "packet"), (*REPLAY, *HIERARCHY, "reprise-sink")),
-    "stateless": (("bind", "packet"), (*REPLAY, "reprise-proxy", "reprise-flood")),
-}
 _ZONES = {  # sections of packages.txt, by the steps of `zones`
     "build": ("run",),
     "resign": ("run",),
@@ -98,7 +85,7 @@ def of(options: argparse.Namespace) -> Needs:
         "plan": lambda: _experiment(options),
         "papers": lambda: _papers(options) if options.step == "run" else _needs((), "reprise-mutator"),
         "fire": lambda: Needs(("base",), (RUN_PYTHON,), REPLAY),
-        "bench": lambda: _bench(*_BENCHES[options.bench]),
+        "bench": lambda: _bench(BENCHES[options.bench]),
         "test": lambda: Needs(  # which builds what it checks
             tuple(
                 one for one in packages.listed() if one != "coverage" and (options.slow or one != "debian")
@@ -116,8 +103,8 @@ def _needs(sections: Sequence[str], *targets: str) -> Needs:
     return Needs(("base", *sections), (RUN_PYTHON,), targets)
 
 
-def _bench(sections: Sequence[str], targets: Sequence[str]) -> Needs:
-    return _needs(("run", "capture", *sections, "bench"), *targets)
+def _bench(one: Bench) -> Needs:
+    return _needs(("run", "capture", *one.sections, "bench"), *one.targets)
 
 
 def _experiment(options: argparse.Namespace) -> Needs:
