@@ -30,6 +30,7 @@ _PACKAGES = {
     "editcap": "wireshark-common",
     "kresd": "knot-resolver",
     "kdig": "knot-dnsutils",
+    "knotc": "knot",
     "kxdpgun": "knot-dnsutils",
     "named": "bind9",
     **dict.fromkeys(("pdns_recursor", "rec_control"), "pdns-recursor"),
