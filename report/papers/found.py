@@ -233,7 +233,7 @@ def _of_nodes(row: Row, values: NDArray[np.float64]) -> float:
 
 def _each(found: Found, variant: str, row: Row) -> dict[tuple[Any, int], NDArray[np.float64]]:
     """By round, and by the part of a run where the measure is a list; those of all nodes are one."""
-    of_nodes = row.measure.startswith("nodes.")
+    of_nodes = bool(row.nodes) or row.measure.startswith("nodes.")
     return {
         (one.get("round"), at): np.array(value, np.float64) * row.scale
         for one in found.runs.get(variant, ())
