@@ -63,7 +63,8 @@ std::span<std::uint8_t> truncate_reply(std::span<std::uint8_t> packet, size_t li
     const std::span<std::uint8_t> message = packet.subspan(begin);
     const auto header = parse_header(message);
     const auto question = parse_question(message);
-    if (message.size() <= limit || !question || !header->is_response() || header->questions != 1) {
+    if (message.size() <= limit || !header || !question || !header->is_response() ||
+        header->questions != 1) {
         return packet;
     }
     const size_t end = kDnsHeaderSize + question->raw.size();
