@@ -18,7 +18,7 @@ from report.papers import book
 from report.papers.book import Study
 from report.tables import table
 
-MOST_MINUTES = 96  # of all figures in the quick profile
+MOST_MINUTES = 90  # of all figures in the quick profile
 _TUN = Path("/dev/net/tun")
 _ENDS = (".xz", ".gz", ".bz2", ".zst", ".lz4", ".pcap", ".pcapng", ".rps", ".tsv", ".txt", ".cbor", ".dnstap")
 

@@ -1,9 +1,10 @@
 // What `info` says of the real minute, against what tshark and a few lines of Python find in it.
 // The collection is found as in shared_data_test.cc; without it the test is skipped.
+#include "core/base/bytes.hh"
+#include "core/dns/name.hh"
 #include "core/trace/reassembly/handshake.hh"
 #include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
-#include "mutator/info/info_format.hh"
 #include "mutator/info/trace_info.hh"
 
 #include <gtest/gtest.h>
@@ -38,9 +39,9 @@ TEST(InfoData, TheRootMinuteIsAsTsharkSeesIt) {
     EXPECT_NEAR(f.skew.zipf, 0.805, 0.001);
     EXPECT_EQ(f.retransmits, 83U);
     const auto names = f.names.keys().top(2);
-    EXPECT_EQ(shown_name(names[0].key), ".");
+    EXPECT_EQ(name_text(bytes_of(names[0].key)), ".");
     EXPECT_EQ(names[0].count, 405U);
-    EXPECT_EQ(shown_name(names[1].key), "static.optonline.net.");
+    EXPECT_EQ(name_text(bytes_of(names[1].key)), "static.optonline.net.");
     EXPECT_EQ(names[1].count, 30U);
     EXPECT_EQ(f.bins.queries().size(), 480U);
     EXPECT_DOUBLE_EQ(f.bins.width_s(), 0.125);
