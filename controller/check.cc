@@ -76,7 +76,7 @@ trace::Extent look_at_trace(const Options& options, const Servers& servers) {
         }
         if (query.is_response()) {
             ++seen.responses;
-            return sample.wants_more(seen.read + seen.responses);
+            return sample.wants_more();
         }
         beyond = sample.any() && span.after(query.time);
         if (beyond) {
@@ -91,7 +91,7 @@ trace::Extent look_at_trace(const Options& options, const Servers& servers) {
         } else {
             seen.skipped.add(reason);
         }
-        return sample.wants_more(seen.read + seen.responses);
+        return sample.wants_more();
     });
     if (ended || beyond) {
         sample.end();

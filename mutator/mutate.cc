@@ -128,7 +128,6 @@ int check_mutate(const MutateOptions& options) {
     for (const std::string& path : options.inputs.paths) {
         trace::Feed feed(path, {.ports = options.inputs.ports}, 1);
         trace::Sample sample;
-        std::uint64_t read = 0;
         std::uint64_t responses = 0;
         const bool ended = feed.each([&](const Query& query) {
             if (query.is_response()) {
@@ -136,7 +135,7 @@ int check_mutate(const MutateOptions& options) {
             } else {
                 sample.add(query.time, feed.share_read());
             }
-            return sample.wants_more(++read);
+            return sample.wants_more();
         });
         if (ended) {
             sample.end();

@@ -266,7 +266,7 @@ def as_text(variants: Sequence[Variant], found: Sequence[Line]) -> str:
         told = [[f"  {line.title}", said] for line in main if (said := line.against_first()[at]) != "–"]
         parts += [f"{one.label} against {variants[0].label}:\n{table(told, frozenset())}"] if told else []
     busy = _busy(variants)
-    parts += [f"in {busy} the machine was busy: some figures are partly its own"] if busy else []
+    parts += [f"the machine was busy in {busy}, which may have affected some figures"] if busy else []
     return "\n\n".join(parts)
 
 

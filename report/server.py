@@ -139,14 +139,15 @@ def counts_series(run: Run, column: str) -> Series:
 
 def counts(run: Run) -> Json:
     """The part `server_counts` of summary.json: since the last reading before the replay. Nulls where the
-    server did not say what it has counted before and after.
+    server did not say what it has counted before and after, or began to count anew.
     """
     found: Json = {}
     for column in COUNTED:
         points = counts_series(run, column).points
         before = [value for time, value in points if time <= 0]
         known = before and points[-1][0] > 0 and column in run.server_counts[-1].values
-        found[column] = int(max(0.0, points[-1][1] - before[-1])) if known else None
+        grows = all(one[1] <= other[1] for one, other in itertools.pairwise(points))
+        found[column] = int(points[-1][1] - before[-1]) if known and grows else None
     return found
 
 

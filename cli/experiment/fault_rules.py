@@ -112,6 +112,11 @@ def _check_where(name: str, fault: Fault, experiment: Experiment) -> None:
         "a resolver's counters would begin anew; use stall",
     )
     want(
+        not fault.restart or experiment.socket is None or experiment.socket.nagle is None,
+        f"{name}: restart and socket.nagle exclude each other",
+        "it is set once, on the sockets that the server has opened: leave one of them out",
+    )
+    want(
         fault.target != "link" or experiment.replay.source_mode != "packet",
         f'{name}: target = "link" and replay.source_mode = "packet" exclude each other',
         "packets read below the network stack are never lost: use another source mode",

@@ -241,7 +241,7 @@ class Fault:
     rate: Annotated[Text | None, doc('of a way: what is more than this in a direction is lost, such as `"10Mb/s"`; 50 ms of it may come at once')] = None
     stall: Annotated[Flag, doc("of a server: its processes stand still")] = False
     reload: Annotated[Flag, doc("of a server (NSD, BIND, Knot DNS): it reads its configuration and zones again")] = False
-    restart: Annotated[Flag, doc("of a server: it is ended in order, and started again")] = False
+    restart: Annotated[Flag, doc("of a server: it is shut down, and started again")] = False
 
 
 @dataclass(frozen=True, config=CONFIG)

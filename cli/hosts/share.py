@@ -22,7 +22,6 @@ from cli.plan.planned import RESULTS, RUN, Plan
 
 _NAMED = re.compile(r"@(?:run|results)@(?:/[^\s\"'\\,;:=]*)?")
 _PLAIN_ROLES = ("controller", "distributor", "sampler", "capture")
-_KEYS = f"{RUN}/tls/"
 _MADE = dict[Text, tuple[int, Text]]  # see changes.made
 OF_ALL = ("logs/undo.log",)  # results that every machine may have
 _CLOSED, _OPEN = 0o600, 0o644  # only the owner, or everybody, may read a file
@@ -79,6 +78,11 @@ def _results(plan: Plan, own: set[str]) -> list[str]:
     return [*found, *OF_ALL]
 
 
+def _is_key(name: str) -> bool:
+    """Whether it is one that only those who name it need."""
+    return name.startswith(f"{RUN}/tls/") or name.endswith("/server.key")
+
+
 def wanted(
     plan: Plan, hosts: Iterable[str], made: Mapping[str, tuple[int, str]]
 ) -> list[tuple[str, int, str]]:
@@ -89,7 +93,7 @@ def wanted(
     found = []
     for name, (mode, owner) in sorted(made.items()):
         place, _, rest = name.partition("/")
-        given = name in named or (whole and place == RUN and not name.startswith(_KEYS))
+        given = name in named or (whole and place == RUN and not _is_key(name))
         if given and place in (RUN, RESULTS) and files.is_below(rest) and name not in placed:
             closed = mode & 0o044 == 0
             found.append((name, _CLOSED if closed else _OPEN, owner if owner in owners else ""))

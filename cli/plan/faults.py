@@ -23,9 +23,9 @@ from cli.servers.kinds import STARTED
 
 _BURST_S, _LEAST_BURST = 0.05, 3_000  # what a limited rate lets through at once
 _SUPERVISE = (
-    "trap 'wanted=1 go=; kill -TERM $pid' WINCH; trap go=1 URG; trap 'over=1; kill -TERM $pid' TERM; "
+    "trap 'wanted=1 go=; kill -TERM $pid' URG; trap go=1 WINCH; trap 'over=1; kill -TERM $pid' TERM; "
+    'while :; do wanted= go=1; trap "" HUP USR1 USR2; "$@" & pid=$!; '
     'for one in HUP USR1 USR2; do trap "kill -$one \\$pid 2> /dev/null" $one; done; '
-    'while :; do wanted= go=1; ( trap "" HUP USR1 USR2; exec "$@" ) & pid=$!; '
     "while wait $pid; status=$?; kill -0 $pid 2> /dev/null; do :; done; "
     'test -n "$wanted" -a -z "$over" || exit $status; '
     'until test -n "$go$over"; do sleep 0.02; done; test -z "$over" || exit 0; done'
@@ -33,8 +33,9 @@ _SUPERVISE = (
 
 
 def supervised(one: Process, experiment: Experiment) -> Process:
-    """The server so that it can be started again where that is wanted: SIGWINCH ends it, and SIGURG lets it
-    start again. It gets the signals for which servers have a use, once it takes them.
+    """The server so that it can be started again where that is wanted: SIGURG ends it, and SIGWINCH lets it
+    start again (of two that come at once a shell sees the lower number first). It gets the signals for which
+    servers have a use, once it takes them.
     """
     wanted = one.role == "server" and any(each.restart for each in experiment.fault)
     return dataclasses.replace(one, argv=shell(_SUPERVISE, *one.argv)) if wanted else one
@@ -78,7 +79,7 @@ def of(experiment: Experiment, management: Management | None) -> tuple[Fault, ..
         elif one.reload:
             begin = _signals(experiment, number, "HUP")
         elif one.restart:
-            begin, end = (_signals(experiment, number, word) for word in ("WINCH", "URG"))
+            begin, end = (_signals(experiment, number, word) for word in ("URG", "WINCH"))
         replaces = one.reload or one.restart
         found.append(Fault(_text(one), one.at, one.for_, begin, end, replaces))
     return tuple(found)

@@ -9,7 +9,7 @@ from cli.plan.planned import HostStep, Management
 
 
 def setup(experiment: Experiment, management: Management | None) -> tuple[HostStep, ...]:
-    """At both ends of the links between clients and server."""
+    """At both ends of the links between clients and servers."""
     if experiment.socket is None or experiment.socket.offload:
         return ()
     want(
@@ -21,9 +21,11 @@ def setup(experiment: Experiment, management: Management | None) -> tuple[HostSt
     ends = [
         end
         for index in range(1, experiment.topology.clients + 1)
-        for end in (
-            (network.client(index), "data"),
-            (network.server(network.server_of(index, servers)), f"data{index}"),
+        for place in range(network.further(experiment.replay.peers, servers) + 1)
+        for end in zip(
+            (network.client(index), network.server(network.server_of(index, servers, place))),
+            network.data_link(index, place),
+            strict=True,
         )
     ]
     return tuple(

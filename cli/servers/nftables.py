@@ -301,7 +301,7 @@ def faults_ruleset(devices: Sequence[str], faults: Sequence[Lossy]) -> str:
 
 def fault_begin(name: str, seconds: float) -> tuple[str, ...]:
     """The command that puts a fault in force for a time."""
-    ends = f"timeout {round(seconds * 1000)}ms"
+    ends = f"timeout {max(1, round(seconds * 1000))}ms"  # 0 would be without end
     return ("nft", "add", "element", "netdev", FAULTS, name, f"{{ ip {ends}, ip6 {ends} }}")
 
 

@@ -16,7 +16,7 @@ from report.sources import zone_of
 
 _RATE = 1_000.0  # queries a second
 # What an experiment says of its trace, of several runs and of their results: not of the servers.
-_OTHERS = ("title", "synth", "generate", "mutate", "repeat", "sweep", "search", "expect")
+_OTHERS = ("title", "synth", "generate", "mutate", "repeat", "sweep", "search", "expect", "fault")
 _CHOICE = (
     *("from", "until", "limit", "loop", "duration_s", "speed", "fast"),
     *("sample_sources", "skip_sources", "collapse_retransmits", "ports"),
@@ -48,6 +48,9 @@ def changed(tables: Json, trace: Path, zone: Path | None) -> Experiment:
         names = {former.rpartition(".")[2]: now.rpartition(".")[2] for former, now in RENAMED.items()}
         emulated = {names.get(key, key): one for key, one in emulated.items()}
         emulated["form"] = emulated["form"].replace("coloured", "colored")
+    several = (server.get("wildcard") or {}).get("zones", 1) > 1  # of which the run keeps the first
+    if zone and server["kind"] != "hierarchy" and not several:
+        server = {**{key: one for key, one in server.items() if key != "capture"}, "zone": str(zone)}
     own = {"server": server, "hierarchy": emulated}
     over_tls = experiments.of({**tables, **own}).over_tls
     kept = {key: value for key, value in {**tables, **own}.items() if key not in _OTHERS}
@@ -57,7 +60,6 @@ def changed(tables: Json, trace: Path, zone: Path | None) -> Experiment:
             **kept,
             "name": f"again-{kept['name']}"[:64],
             "trace": str(trace),
-            "server": {**server, "zone": str(zone)} if zone and server["kind"] != "hierarchy" else server,
             "replay": {**replay, "rate": _RATE, "answers": True, "all_opcodes": True},
             "tls": kept.get("tls") or ({} if over_tls else None),
         }

@@ -28,8 +28,8 @@ public:
 
     [[nodiscard]] bool any() const { return queries_ > 0; }
 
-    /// Whether the file is to be read further, once so many messages were.
-    [[nodiscard]] bool wants_more(std::uint64_t read) const { return !any() || read < kEnough; }
+    /// Whether the file is to be read further; asked after each message.
+    [[nodiscard]] bool wants_more() { return !any() || ++messages_ < kEnough; }
 
     /// No query follows.
     void end() { ended_ = true; }
@@ -40,6 +40,7 @@ public:
 
 private:
     std::uint64_t queries_ = 0;
+    std::uint64_t messages_ = 0; ///< since the first query
     Nanoseconds first_ = 0;
     Nanoseconds last_ = 0; ///< the latest
     double first_share_ = 0;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
 namespace reprise::trace {
 namespace {
 
@@ -42,12 +44,19 @@ TEST(Extent, IsUnknownWhereTheSizeOfTheFileIs) {
     EXPECT_EQ(Sample().extent().queries, 0);
 }
 
-TEST(Extent, SomeMessagesAreEnoughOnceAQueryIsAmongThem) {
+TEST(Extent, SomeMessagesFromTheFirstQueryOnAreEnough) {
     Sample sample;
-    EXPECT_TRUE(sample.wants_more(Sample::kEnough));
+    const auto reads_on = [&sample](std::uint64_t messages) {
+        bool more = true;
+        for (std::uint64_t i = 0; i < messages; ++i) {
+            more = sample.wants_more();
+        }
+        return more;
+    };
+    EXPECT_TRUE(reads_on(2 * Sample::kEnough));
     sample.add(0, 0.1);
-    EXPECT_TRUE(sample.wants_more(Sample::kEnough - 1));
-    EXPECT_FALSE(sample.wants_more(Sample::kEnough));
+    EXPECT_TRUE(reads_on(Sample::kEnough - 1));
+    EXPECT_FALSE(reads_on(1));
 }
 
 } // namespace

@@ -129,7 +129,7 @@ struct QuerierCounts {
         visit("receive_overflows", &C::receive_overflows,
               "answers the kernel dropped because a socket's buffer was full");
         visit("frames_taken", &C::frames_taken,
-              "packets of answers taken from the interface that the kernel's stack drops after it");
+              "packets of answers that the querier took from the interface and the kernel then dropped");
     }
 };
 

@@ -117,10 +117,13 @@ bool Hedges::settle(std::uint32_t index, Status status) {
         pending.record.marks |= pair.record.marks;
         pending.record.marks |= pair.cancelled ? std::uint16_t{0} : kMarkHedged;
         pending.record.marks |= pair.row.won ? kMarkHedgeWon : std::uint16_t{0};
-        pending.record.send = pair.record.send;
-        pending.record.latency = status == Status::kAnswered
-                                     ? pending.record.receive - pending.record.send
-                                     : pending.record.latency;
+        if (!pair.cancelled) {
+            pending.written = pair.row.sent[0] != 0 || pair.row.sent[1] != 0;
+            pending.record.send = pair.record.send;
+            pending.record.latency = status == Status::kAnswered
+                                         ? pending.record.receive - pending.record.send
+                                         : pending.record.latency;
+        }
     }
     if (pair.open == 0) {
         if (!pair.cancelled) {

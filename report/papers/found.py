@@ -174,6 +174,7 @@ def _judge(row: Row, found: Found) -> Judged:
         return Judged(row, NOT_HERE, wanted, verdict=f"{NOT_HERE}: {why}")
     spread = statistics.spread(values)
     interval = f"{number(spread.low)} to {number(spread.high)}" if len(values) > 1 else "one trial"
+    interval = "–" if row.fit or row.relation == "apart" else interval
     name = f" ({value_at(runs[0], row.name)})" if row.name else ""
     state, verdict = _verdict(row, spread.median, runs)
     shown = _shown(spread.median, row.unit) + name

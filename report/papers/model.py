@@ -138,6 +138,8 @@ def _extrapolated(told: Json, here: Json, least: Json, most: Json) -> Extrapolat
         f"memory of a connection: {number(more_memory / 1e6)} MB more for {number(more_held)} more that are "
         f"established ({told['most']} beside {told['least']}), {size} kB; without any: "
         f"{number(memory / 1e6)} MB - {number(held)} x {size} kB = {number(rest / 1e6)} MB",
+        "the kernel's memory is that of both ends of each connection, since they share the machine: "
+        "the server's own part is less",
         f"CPU: {number(cpu_us)} µs a query, times queries/s",
         f"responses: {number(bits * 125_000)} bytes a query, times queries/s",
         *(f"{one['name']}: {one['source']}" for one in told["loads"]),

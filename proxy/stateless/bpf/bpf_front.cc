@@ -39,6 +39,7 @@ namespace {
 
 constexpr unsigned kV4AndTcp = 40;
 constexpr unsigned kV6AndTcp = 60;
+constexpr int kMostReadings = 100; ///< until two counters are of one moment
 
 /// The kernel's TCP takes a connection in its middle by its SYN cookies only.
 void check_promotion() {
@@ -230,14 +231,22 @@ Counters BpfFront::counters() {
     c.truncated = counts[kTruncatedUdp];
     c.malformed = counts[kMalformed];
     c.passed = counts[kPassed];
-    c.entries = std::atomic_ref(programs_.state().in_flight).load();
+    const std::atomic_ref in_flight(programs_.state().in_flight);
+    const std::atomic_ref lived(programs_.state().lived);
+    __u64 time = 0;
+    for (int i = 0; i < kMostReadings; ++i) { // both of one moment
+        c.entries = in_flight.load();
+        time = lived.load();
+        if (in_flight.load() == c.entries && lived.load() == time) {
+            break;
+        }
+    }
     c.entries_limit = options().entries;
     // One that goes may be counted after the one that took its place.
     c.entries_peak = std::min(std::atomic_ref(programs_.state().most_in_flight).load(),
                               __u64{options().entries});
     const auto now = static_cast<__u64>(read_clock(CLOCK_MONOTONIC));
-    c.entries_lived =
-        static_cast<Nanoseconds>(std::atomic_ref(programs_.state().lived).load() + c.entries * now);
+    c.entries_lived = static_cast<Nanoseconds>(time + c.entries * now);
     c.bytes_per_entry = kBytesPerEntry;
     c.state_bytes = c.entries * kBytesPerEntry;
     c.memory_bytes = programs_.memory();
