@@ -19,6 +19,7 @@ from cli.progress import Progress
 _Result = TypeVar("_Result")
 _PATIENCE_S = 30.0  # for an interrupted tool: tests take down what they set up
 _LINE = 300  # characters at most of a failure
+_WENT_WELL = re.compile(r"\d+ (of \d+: |warnings generated\.)")
 # GoogleTest's lines. To ctest a program is one test, whatever it holds.
 _PASSED = re.compile(r"^\[  PASSED  \] (\d+) test", re.MULTILINE)
 _FAILED = re.compile(r"^\[  FAILED  \] ([\w/]+\.[\w/]+)", re.MULTILINE)
@@ -52,8 +53,8 @@ def run(*argv: str, title: str = "") -> steps.Done:
 
 
 def show(output: str) -> None:
-    """The end of what a tool printed."""
-    lines = output.splitlines()
+    """The end of what a tool printed, without ninja's and clang-tidy's lines of what went well."""
+    lines = [line for line in output.splitlines() if not _WENT_WELL.match(line)]
     if len(lines) > steps.TAIL_LINES:
         sys.stdout.write(f"  ({len(lines) - steps.TAIL_LINES} lines before)\n")
     sys.stdout.writelines(f"  {line}\n" for line in lines[-steps.TAIL_LINES :])

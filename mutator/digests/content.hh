@@ -13,7 +13,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
 namespace reprise::mutator {
@@ -26,8 +25,7 @@ struct Place {
 
 class Contents {
 public:
-    explicit Contents(Place place, std::uint64_t seed = 0)
-        : place_(std::move(place)), seed_(seed) {}
+    explicit Contents(Place place, std::uint64_t seed = 0) : place_(place), seed_(seed) {}
 
     struct Numbers {
         std::uint64_t content = 0;

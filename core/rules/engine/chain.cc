@@ -75,6 +75,7 @@ void Chain::restart() {
 
 std::vector<RuleCounts> Chain::counts() const {
     std::vector<RuleCounts> all;
+    all.reserve(rules_.size());
     for (const auto& rule : rules_) {
         all.push_back(rule->counts());
     }
