@@ -310,7 +310,7 @@ CELLS = {
     "answers' disk filled by another": Cell(
         filled, "…o space left …; …", SKIPPED, ("replay.answers=true",), "150m"
     ),
-    "disk filled by the run": Cell(no_fault, "…o space left …; …", SKIPPED, LONG, "10m"),
+    "disk filled by the run": Cell(no_fault, "…o space left …; …", SKIPPED, LONG, "13m"),
 }
 
 

@@ -88,7 +88,7 @@ def test_a_list_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_figures_that_take_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert papers.command_list(argparse.Namespace(traces=None)) == 0
     monkeypatch.setattr(papers, "MOST_MINUTES", 1)
-    with pytest.raises(RepriseError, match=r"the quick profile takes \d+ minutes, over 1"):
+    with pytest.raises(RepriseError, match=r"the quick profile takes [\d.]+ minutes, over 1"):
         papers.command_list(argparse.Namespace(traces=None))
 
 
