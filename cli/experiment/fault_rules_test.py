@@ -47,6 +47,7 @@ def test_faults_are_a_timetable(tmp_path: Path) -> None:
         (RESOLVER + RESTART, "fault 1: restart and server.kind = \"hierarchy\" exclude each other"),
         (HEAD.replace("zone = 'z'", "kind = 'address'\naddresses = ['127.0.0.1']") + RESTART,
          "fault 1: [[fault]] and server.kind = \"address\" exclude each other"),
+        (HEAD + RESTART + "[socket]\nnagle = false\n", "fault 1: restart and socket.nagle exclude each"),
         (HEAD + LOSS + "servers = [2]\n", "fault 1: there is no server 2; leave servers out"),
         (HEAD + "[replay]\nsource_mode = 'packet'\n" + LOSS, "fault 1: target = \"link\" and replay.source"),
         (HEAD + "front = 'bpf'\n" + LOSS, "fault 1: queries lost on the link and server.front = \"bpf\""),

@@ -209,6 +209,7 @@ def test_other_hosts_get_only_what_the_plan_gives_them() -> None:
         "@run@/../../etc/cron.d/x": (0o644, ""),
         "@run@//etc/cron.d/x": (0o644, ""),
         "@run@/nsd.conf": (0o644, ""),  # is every machine's own
+        "@run@/server1/server.key": (0o600, plan.user),  # no host's here
         "@results@/report.html": (0o644, ""),
         "/etc/cron.d/x": (0o644, ""),
     }

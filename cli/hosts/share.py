@@ -78,22 +78,24 @@ def _results(plan: Plan, own: set[str]) -> list[str]:
     return [*found, *OF_ALL]
 
 
-def _is_key(name: str) -> bool:
-    """Whether it is one that only those who name it need."""
-    return name.startswith(f"{RUN}/tls/") or name.endswith("/server.key")
+def _is_others_key(name: str, hosts: set[str]) -> bool:
+    """Whether it is a key that hosts have no use for unless they name it: of a link, or of another server."""
+    server = name.removesuffix("/server.key").rpartition("/")[2]
+    return name.startswith(f"{RUN}/tls/") or (name.endswith("/server.key") and server not in hosts)
 
 
 def wanted(
     plan: Plan, hosts: Iterable[str], made: Mapping[str, tuple[int, str]]
 ) -> list[tuple[str, int, str]]:
     """Which of the files `made` hosts get: names as in the plan, modes and owners."""
-    named, whole = _needs(plan, set(hosts))
+    own = set(hosts)
+    named, whole = _needs(plan, own)
     placed = {one.path for one in plan.files}  # which every machine puts in place itself
     owners = {plan.user, *(one.owner for one in plan.folders)}
     found = []
     for name, (mode, owner) in sorted(made.items()):
         place, _, rest = name.partition("/")
-        given = name in named or (whole and place == RUN and not _is_key(name))
+        given = name in named or (whole and place == RUN and not _is_others_key(name, own))
         if given and place in (RUN, RESULTS) and files.is_below(rest) and name not in placed:
             closed = mode & 0o044 == 0
             found.append((name, _CLOSED if closed else _OPEN, owner if owner in owners else ""))

@@ -27,6 +27,19 @@ def test_servers_stay_and_the_choice_of_queries_goes() -> None:
     assert (replay.until, replay.speed, replay.rate) == ("", 1, 1000)
 
 
+def test_faults_go_and_a_kept_zone_takes_the_place_of_what_it_was_made_of() -> None:
+    given = experiments.load(QUICKSTART, [])
+    tables = json.loads(json.dumps(experiments.as_dict(given)))
+    tables["fault"] = [{"at": 60, "target": "server", "restart": True}]
+    del tables["server"]["root_like"]
+    tables["server"] |= {"capture": "/c.pcap", "origin": "."}
+    made = changed(tables, Path("/queries.tsv"), Path("/run/zone.gz"))
+    assert (made.fault, made.server.zone, made.server.capture) == ((), "/run/zone.gz", None)
+    del tables["server"]["capture"], tables["server"]["origin"]
+    tables["server"]["wildcard"] = {"zones": 3}
+    assert changed(tables, Path("/queries.tsv"), Path("/run/zone.gz")).server.zone is None
+
+
 def test_runs_of_older_versions_are_asked_again() -> None:
     """What is left out of a server that runs already was not heeded then, or is of a process that is gone."""
     of_hierarchy = ["server.kind=hierarchy", "server.root_like=", "hierarchy.synth.zones=9", "synth.names=x"]
