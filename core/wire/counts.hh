@@ -129,7 +129,7 @@ struct QuerierCounts {
         visit("receive_overflows", &C::receive_overflows,
               "answers the kernel dropped because a socket's buffer was full");
         visit("frames_taken", &C::frames_taken,
-              "packets of answers that the querier took from the interface and the kernel then dropped");
+              "packets of answers that a querier took before the kernel dropped them");
     }
 };
 
