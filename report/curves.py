@@ -153,18 +153,24 @@ def error_cdf(errors: Mapping[str, Distribution]) -> Drawn:
 
 @dataclass(frozen=True)
 class Answers:
-    """Times from send, or from when they were due, to the answers, and how many queries were sent."""
+    """Times from send, or from when they were due, to the answers, and how many queries were not skipped:
+    those whose connection failed were never sent, and have no answer either.
+    """
 
     latency: Distribution
     response: Distribution
-    sent: int
+    asked: int
 
     @classmethod
     def of(cls, *tallies: Tally) -> Answers:
         """Of all of them together."""
         latency = Distribution.of(one for tally in tallies for one in tally.latency.values())
         response = Distribution.of(one for tally in tallies for one in tally.response.values())
-        return cls(latency, response if response.count else latency, sum(tally.sent for tally in tallies))
+        return cls(
+            latency,
+            response if response.count else latency,
+            sum(sum(tally.asked_over.values()) for tally in tallies),
+        )
 
     @classmethod
     def within(cls, tally: Tally, begin_ns: int, end_ns: int) -> Answers:
@@ -172,11 +178,7 @@ class Answers:
         response = tally.response_slices.within(begin_ns, end_ns)
         steps, counts = tally.due.steps()
         held = (steps * tally.due.STEP_NS >= begin_ns) & (steps * tally.due.STEP_NS < end_ns)
-        return cls(response, response, int(counts[held].sum()))
-
-    @property
-    def asked(self) -> int:
-        return max(self.sent, self.response.count)
+        return cls(response, response, max(int(counts[held].sum()), response.count))
 
     def slowest(self, shares: Floats) -> Floats:
         """What the slowest of the queries sent, these shares of them, waited at least [ms]; NaN where these
@@ -194,7 +196,7 @@ def latency_cdf(answers: Mapping[str, Answers]) -> Drawn:
         held = {name: one for name, one in answers.items() if one.latency.count}
         for name, one in held.items():
             x, y = cdf_points(one.latency)
-            answered = one.latency.count / max(one.sent, one.latency.count)
+            answered = one.latency.count / one.asked
             axes.plot(np.maximum(x, 1) / MEGA, y * answered, label=f"{name} ({one.latency.count:,})")
         axes.set_xscale("log")
         share_axis(axes, "latency [ms]")

@@ -94,7 +94,7 @@ def bands_of(slices: Slices, span_ns: int) -> tuple[NDArray[np.float64], NDArray
 
 def _latencies(tally: Tally) -> list[Drawn]:
     found = {
-        name.upper(): Answers(one, tally.response.get(name, one), tally.sent_over[name])
+        name.upper(): Answers(one, tally.response.get(name, one), tally.asked_over[name])
         for name, one in tally.latency.items()
     }
     return [curves.latency_cdf(found), curves.slowest({name: [one] for name, one in found.items()})]

@@ -159,10 +159,6 @@ def _memory(size: object) -> str:
     return f"{_megabytes(size)} MB" if isinstance(size, int | float) else ""
 
 
-def _answered(queries: Json) -> str:
-    return percent(queries["answered"] / queries["read"] if queries["read"] else None)
-
-
 def skip_reasons(summary: Json) -> list[tuple[str, int]]:
     """Why queries were skipped, in words, and how many."""
     return [(_SKIPPED.get(why, why), count) for why, count in as_dict(summary.get("skipped")).items()]
@@ -238,10 +234,10 @@ ROWS = (
     Row("server_faults", "server", lambda faults: "not sound" if faults else "sound", "runs"),
     Row("busy", "machine", lambda reasons: "busy" if reasons else "not busy", "runs"),
     Row("queries.read", "queries read", number, "tiles"),
-    Row("queries", "answered", _answered, "tiles"),
+    Row("answered_share", "answered", percent, "tiles"),
     Row("queries.read", "read", number, "run runs"),
     Row("queries.answered", "answered", number, "run runs"),
-    Row("answered_share", "answered, of what was read", percent, "runs"),
+    Row("answered_share", "answered, of what was to be asked", percent, "runs"),
     Row("queries.timed_out", "timed out", number, "run? runs"),
     Row("queries.send_failed", "send failed", number, "run? runs"),
     Row("queries.connection_failed", "connection failed", number, "run? runs"),

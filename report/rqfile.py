@@ -21,12 +21,13 @@ HEADER_MAGIC = b"RPRQHDR1"
 FOOTER_MAGIC = b"RPRQEND1"
 NO_RCODE = 0xFFFF
 FLAG_TC = 0x0200
-MARK_REUSED, MARK_OPENED, MARK_HEDGED, MARK_HEDGE_WON, MARK_FALLBACK = 1, 2, 256, 512, 1024
+MARK_REUSED, MARK_OPENED, MARK_WAITED, MARK_HEDGED, MARK_HEDGE_WON, MARK_FALLBACK = 1, 2, 128, 256, 512, 1024
 MARK_SILENT = 32768  # with MARK_FALLBACK: no answer came over UDP
 CHUNK = 1 << 17  # records looked at in one step
 TRANSPORTS = ("udp", "tcp", "tls", "quic", "https", "stateless-tcp")
 TCP = TRANSPORTS.index("tcp")
 SKIP_REASONS = {1: "aborted", 2: "oversize", 3: "no_address", 4: "duration"}
+UNASKED = ("aborted", "oversize", "no_address")  # skipped although the query was to be asked
 NEEDED = (
     "seq",
     "trace_ns",

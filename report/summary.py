@@ -31,7 +31,7 @@ from report import (
 )
 from report.distribution import Distribution
 from report.rcodes import rcode_name
-from report.rqfile import SKIP_REASONS, TRANSPORTS, RqFile, Status, read_rq
+from report.rqfile import SKIP_REASONS, TRANSPORTS, UNASKED, RqFile, Status, read_rq
 from report.run import Json, Run, as_list, over_laps
 from report.tally import Tally
 from report.testbed import look_at
@@ -82,7 +82,7 @@ def summarize(measured: Measured) -> Json:
             run, queries, rcodes, faults.unanswered(run, found.unanswered)
         ),
         "queries": queries,
-        "answered_share": queries["answered"] / queries["read"] if queries["read"] else None,
+        "answered_share": _answered_share(queries, skipped),
         "skipped": skipped,
         "sources": _number(run.controller.get("sources"), found.sources),
         "duration_s": found.last_ns / 1e9,
@@ -198,6 +198,12 @@ def skip_reasons(measured: Measured) -> dict[str, int]:
     for reason, count in querier_skips(measured).items():
         merged[reason] = merged.get(reason, 0) + count
     return merged
+
+
+def _answered_share(queries: Mapping[str, int], skipped: Mapping[str, int]) -> float | None:
+    """Of the queries that were to be asked: those left out by choice are not among them."""
+    asked = queries["read"] - sum(count for why, count in skipped.items() if why not in UNASKED)
+    return queries["answered"] / asked if asked else None
 
 
 def _controller_warnings(run: Run) -> list[str]:

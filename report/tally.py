@@ -17,6 +17,7 @@ from report.rqfile import (
     MARK_OPENED,
     MARK_REUSED,
     MARK_SILENT,
+    MARK_WAITED,
     NO_RCODE,
     TCP,
     TRANSPORTS,
@@ -151,6 +152,7 @@ class Tally:
     ends: NDArray[np.int64] = field(default_factory=lambda: np.zeros(256, np.int64))
     sent: int = 0
     sent_over: Counter[str] = field(default_factory=Counter)
+    asked_over: Counter[str] = field(default_factory=Counter)
     rcodes: Counter[int] = field(default_factory=Counter)
     skipped: Counter[int] = field(default_factory=Counter)
     truncated: int = 0
@@ -203,7 +205,8 @@ class Tally:
     def add(self, window: Window, hosts: Sequence[str], warmup_ns: int) -> None:
         sent, known = window.sent != NEVER, window.due != NEVER
         self._count(window, sent, hosts)
-        self._time(window, sent & known & (window.due >= warmup_ns), hosts)
+        timed = sent & known & (window.due >= warmup_ns) & (window.marks & MARK_WAITED == 0)
+        self._time(window, timed, hosts)
         self._answers(window, known)
         self._connections(window)
 
@@ -232,6 +235,8 @@ class Tally:
             self.last_ns = max(self.last_ns, int(times.max(initial=0)))
         answered = window.status == Status.ANSWERED
         asked, when = window.status != Status.SKIPPED, np.where(window.due != NEVER, window.due, window.sent)
+        for transport, count in _counted(window.transport[asked]):
+            self.asked_over[_over(transport)] += count
         self.span_ns = max(self.span_ns, int(when.max(initial=0)))
         self.asked.add(when[asked])
         self.unanswered.add(when[asked & ~answered])

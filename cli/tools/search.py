@@ -75,6 +75,7 @@ class Shared:
         except (OSError, ValueError, KeyError, TypeError, IndexError, StopIteration):
             what = f"{self.folder} holds no such search for {self.wish.key}"
             raise UsageError(what, "name the folder that the search has made") from None
+        series.same_settings(self.folder, told, self.experiment)
 
 
 class Searching:

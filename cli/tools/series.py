@@ -32,6 +32,8 @@ _MODES = ("grid", "list")
 # Keys that the hosts of an inventory are prepared for.
 _PREPARED = ("server.", "hierarchy.", "replay.source_mode", "sample.", "rtt.")
 ALONE = ("repeat=", "sweep=", "search=")  # of a run in a series
+_BESIDE = ("title", "repeat", "sweep", "search", "expect")  # what a run does not depend on
+_SAME = "give the experiment and the --set that it was begun with"
 _EARLIER = re.compile(r"@(\d+)/(.+)")  # a file of the first run of an earlier variant, whose number is from 1
 
 
@@ -106,7 +108,7 @@ def command_series(
     runs = order(len(made), (experiment.repeat or Repeat()).n)
     folder = options.resume or options.output / run_name.new(experiment.name)
     if options.resume is not None:
-        runs = _resumed(folder, made, runs)
+        runs = _resumed(folder, experiment, made, runs)
     folder.mkdir(parents=True, exist_ok=True)
     note(folder, experiment, made, runs)
     progress = Progress()
@@ -173,13 +175,27 @@ def note(
         "name": experiment.name,
         "title": experiment.title,
         "found": list(found),
+        "experiment": _settings(experiment),
         "variants": made,
         "runs": [asdict(one) for one in runs],
     }
     whole_file.write(folder / reports.FILE, json.dumps(value, indent=2) + "\n")
 
 
-def _resumed(folder: Path, made: list[Settings], runs: list[One]) -> list[One]:
+def _settings(experiment: Experiment) -> Settings:
+    """All that each run has in common."""
+    tables = json.loads(json.dumps(experiments.as_dict(experiment)))
+    return {name: value for name, value in tables.items() if name not in _BESIDE}
+
+
+def same_settings(folder: Path, told: Settings, experiment: Experiment) -> None:
+    """Refuses to go on with a series, of which `series.json` has `told`, with runs of another kind."""
+    settings = _settings(experiment)
+    same = told.get("experiment", settings) == settings
+    want(same, f"{folder} has other settings than this experiment", _SAME)
+
+
+def _resumed(folder: Path, experiment: Experiment, made: list[Settings], runs: list[One]) -> list[One]:
     """The runs, with those that have been."""
     try:
         found = json.loads((folder / reports.FILE).read_text(encoding="utf-8"))
@@ -189,7 +205,8 @@ def _resumed(folder: Path, made: list[Settings], runs: list[One]) -> list[One]:
     want(
         found["variants"] == json.loads(json.dumps(made)),
         f"{folder} has other variants than this experiment",
-        "give the experiment and the --set that it was begun with",
+        _SAME,
     )
+    same_settings(folder, found, experiment)
     been = {(one.variant, one.round): one.folder for one in held if (folder / one.folder).is_dir()}
     return [One(one.variant, one.round, been.get((one.variant, one.round), "")) for one in runs]

@@ -114,6 +114,9 @@ def test_a_series_that_is_interrupted_goes_on(tmp_path: Path) -> None:
     fewer = (*words, "--set", 'sweep.server.kind=["bind"]', "--resume", str(folder))
     other = command.run("run", str(QUICK), *fewer, cwd=tmp_path)
     assert other.returncode == 2 and "has other variants than this experiment" in other.stderr
+    faster = (*words, "--set", "replay.speed=2", "--resume", str(folder))
+    other = command.run("run", str(QUICK), *faster, cwd=tmp_path)
+    assert other.returncode == 2 and "has other settings than this experiment" in other.stderr
     done = command.run("run", str(QUICK), *words, "--resume", str(folder), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "run 1 of 4" not in done.stderr and "run 4 of 4" in done.stderr

@@ -15,7 +15,7 @@ void ClockOffset::add(Nanoseconds sent, Nanoseconds remote, Nanoseconds received
     const ClockSample sample{.when = received,
                              .offset = remote - (sent + (received - sent) / 2),
                              .round_trip = received - sent};
-    if (count_++ == 0 || sample.round_trip < best_.round_trip) {
+    if (count_++ == 0 || (!settled_ && sample.round_trip < best_.round_trip)) {
         best_ = sample;
     }
     if (series_.empty() || sample.when / kSecond != series_.back().when / kSecond) {

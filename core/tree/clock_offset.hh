@@ -23,8 +23,11 @@ public:
 
     [[nodiscard]] size_t count() const { return count_; }
 
-    /// The sample with the least round trip so far.
+    /// The sample with the least round trip so far, or until settle().
     [[nodiscard]] const ClockSample& best() const { return best_; }
+
+    /// best() stays as it is: times were announced by it.
+    void settle() { settled_ = true; }
 
     /// The sample with the least round trip of the last ten seconds; of the second half where there
     /// are less than twenty. Equal to best() where no time has passed.
@@ -36,6 +39,7 @@ public:
 
 private:
     size_t count_ = 0;
+    bool settled_ = false;
     ClockSample best_;
     std::vector<ClockSample> series_;
 };

@@ -38,6 +38,15 @@ TEST(ClockOffset, EndsWithTheBestOfTheLastSeconds) {
     EXPECT_EQ(clock.latest().round_trip, 20'000);
 }
 
+TEST(ClockOffset, WhatWasAnnouncedByStaysWhileTheClocksDrift) {
+    ClockOffset clock;
+    clock.add(0, 100'000, 200'000);
+    clock.settle();
+    clock.add(60 * kSecond, 60 * kSecond + 1'000'000 + 5'000, 60 * kSecond + 10'000);
+    EXPECT_EQ(clock.best().offset, 0);
+    EXPECT_EQ(clock.latest().offset, 1'000'000);
+}
+
 TEST(ClockOffset, OfAShortRunTheSecondHalfIsItsEnd) {
     ClockOffset clock;
     clock.add(0, 10, 20);

@@ -365,6 +365,7 @@ void Fanout::start(Nanoseconds start, Nanoseconds start_real, Nanoseconds trace_
         wire::Frame frame;
         wire::Start& message = *frame.mutable_start();
         const Nanoseconds offset = child->same_clock ? 0 : child->clock.best().offset;
+        child->clock.settle();
         message.set_start_mono_ns(start + offset);
         message.set_start_real_ns(start_real);
         message.set_trace_first_ns(trace_first);

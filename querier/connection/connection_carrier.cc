@@ -196,8 +196,14 @@ SendResult ConnectionCarrier::submit(std::uint32_t index) {
         return result;
     }
     ConnectionPlace& place = places_[at];
-    queries_[index].place = at;
-    queries_[index].record.connection = place.connection->origin().number;
+    PendingQuery& pending = queries_[index];
+    pending.place = at;
+    pending.record.connection = place.connection->origin().number;
+    if (!place.connection->established() && place.connection->origin().opener != index &&
+        pending.record.send == 0 && pending.peer == 0) {
+        pending.waited = true;
+        pending.record.marks |= kMarkWaited;
+    }
     place.connection->queue().enqueue(queries_, index);
     if (++place.used == place.most) { // the next query takes another
         by_key_.erase(place.key);

@@ -101,7 +101,7 @@ struct PendingQuery {
     std::uint8_t carrier = 0;              ///< its carrier, by number (see carriers.hh)
     std::uint8_t peer = 0;                 ///< of a hedged query's copy, from 1; 0 = the server
     bool watched = false;                  ///< it will be hedged
-    bool waited = false;                   ///< it was held back by the source's query before
+    bool waited = false;                   ///< its lateness is not the schedule's (kMarkWaited)
     bool in_flight = false;                ///< in the order of deadlines
     bool staged = false;                   ///< it leaves with the next flush
     bool keyed = false;                    ///< known to the Matcher

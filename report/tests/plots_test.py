@@ -76,6 +76,18 @@ def test_unanswered_queries_are_shares_of_what_was_due_then(tmp_path: Path) -> N
     assert "every query was answered" in said.svg
 
 
+def test_a_latency_curve_begins_at_what_had_no_answer_failed_connections_included(tmp_path: Path) -> None:
+    failed = [Query(n, n * MS, None, None, status=4, transport=1) for n in range(40)]
+    skipped = [Query(40 + n, n * MS, None, None, status=5, reason=1, transport=1) for n in range(7)]
+    answered = [Query(100 + n, n * MS, n * MS, transport=1) for n in range(60)]
+    measured = measure(open_run(write_run(tmp_path / "run", failed + skipped + answered)))
+    whole = Answers.of(measured.tally)
+    assert (whole.asked, whole.latency.count) == (100, 60)
+    assert np.isnan(whole.slowest(np.array([0.3]))[0])
+    (line,) = axes_of(drawn_of(measured), "latency").lines[:1]
+    assert np.asarray(line.get_ydata()).max() == pytest.approx(0.6)
+
+
 def test_clients_are_told_apart_by_their_round_trips(tmp_path: Path) -> None:
     """At 20 and 80 ms, over connections whose handshakes take a round trip; one asks too rarely to tell."""
     queries = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,14 @@ def test_warm_up_is_left_out_of_timing_only(tmp_path: Path) -> None:
     assert summary["latency_us"]["count"] == 300
 
 
+def test_a_wait_for_a_handshake_or_an_answer_is_no_timing_error(tmp_path: Path) -> None:
+    queries = [replace(one, marks=128 if one.seq % 2 else 0) for one in steady(100)]
+    queries = [replace(one, sent=(one.sent or 0) + 200 * MS) if one.marks else one for one in queries]
+    summary = summary_of(write_run(tmp_path / "run", queries))
+    assert (summary["timing_error_us"]["count"], summary["timing_error_us"]["max"]) == (50, 20.0)
+    assert summary["queries"]["sent"] == summary["response_us"]["count"] == 100
+
+
 def test_rate_error_counts_whole_seconds_and_leaves_steal_out(tmp_path: Path) -> None:
     queries = steady(1000)
     queries[450] = Query(
@@ -134,6 +143,7 @@ def test_every_end_is_summed(tmp_path: Path) -> None:
     summary = summary_of(write_run(tmp_path / "run", queries, controller=told))
     assert summary["queries"]["read"] == sum(summary["queries"][end] for end in ENDS) == 7
     assert summary["skipped"] == {"update": 2, "oversize": 1}
+    assert summary["answered_share"] == 1 / 5  # updates are not asked by choice
     assert sum(summary["skipped"].values()) == summary["queries"]["skipped"]
     assert summary["unclean_because"] == ["the client's host could not send 1 queries; see logs/"]
 
