@@ -30,6 +30,7 @@ from report.distribution import Distribution
 STYLE = Path(__file__).with_name("reprise.mplstyle")
 INK = "#1f2933"
 CDF_POINTS = 600
+_LONGEST = 50  # label in a legend
 _MOST_ROWS = 12  # of a legend
 Size = tuple[float, float]
 NORMAL: Size = (6.0, 3.2)  # inches; two of them side by side are as wide as one WIDE
@@ -190,13 +191,16 @@ def whole_axis(axis: Axis) -> None:
 
 
 def legend_above(axes: Axes, at_least: int = 2) -> None:
-    """Above the data, where it hides nothing; in one line where the labels are short. None below `at_least`
-    lines, and none where it would leave the data no room.
+    """Above the data, where it hides nothing; in one line where the labels are short, and cut off where they
+    are very long. None below `at_least` lines, and none where it would leave the data no room.
     """
-    labels = [str(label) for label in axes.get_legend_handles_labels()[1]]
+    handles, names = axes.get_legend_handles_labels()
+    labels = [f"{name[:_LONGEST]}…" if len(name) > _LONGEST + 1 else name for name in map(str, names)]
     columns = max(1, min(len(labels), 70 // (max(map(len, labels), default=0) + 6)))
     if at_least <= len(labels) <= _MOST_ROWS * columns:
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.2)
+        axes.legend(
+            handles, labels, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.2
+        )
 
 
 def write(folder: Path, drawn: Sequence[Drawn], pdf: bool = False) -> None:
