@@ -237,7 +237,7 @@ ROWS = (
     Row("answered_share", "answered", percent, "tiles"),
     Row("queries.read", "read", number, "run runs"),
     Row("queries.answered", "answered", number, "run runs"),
-    Row("answered_share", "answered, of what was to be asked", percent, "runs"),
+    Row("answered_share", "answered, of what was asked", percent, "runs"),
     Row("queries.timed_out", "timed out", number, "run? runs"),
     Row("queries.send_failed", "send failed", number, "run? runs"),
     Row("queries.connection_failed", "connection failed", number, "run? runs"),
