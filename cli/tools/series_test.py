@@ -140,4 +140,4 @@ def test_a_series_that_is_interrupted_goes_on(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_no_series_is_not_resumed(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds no series"):
-        series._resumed(tmp_path, experiments.load(QUICK), [{}], series.order(1, 1))
+        series._resumed(tmp_path, experiments.load(QUICK, []), [{}], series.order(1, 1))
