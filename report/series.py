@@ -31,7 +31,7 @@ _FEWEST_PLACES = 3
 MOST_CURVES = 8
 _MOST_TOLD = 3  # variants of which the terminal tells the differences; the page has all
 FILE, CSV, PAGE = "series.json", "series.csv", "report.html"
-_SUMMARY, _STUDY = "summary.json", "study.json"
+_SUMMARY = "summary.json"
 # Of these a table in the terminal is made; the page has all.
 KEY_FIGURES = (
     "answered_share",
@@ -114,16 +114,7 @@ def read(folder: Path, partly: bool = False) -> list[Variant]:
                 held[one["variant"]].append(summary_of(folder / one["folder"]))
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise ReportError(f"{folder} holds no whole series: {error}", "run it again with --resume") from None
-    return [Variant(*one) for one in zip(_named(folder, made), made, map(tuple, held), strict=True)]
-
-
-def _named(folder: Path, made: Sequence[Json]) -> list[str]:
-    """The variants' names: those of the study that the series belongs to, if it does."""
-    try:
-        named = json.loads((folder / _STUDY).read_text(encoding="utf-8")).get("labels", [])
-    except (OSError, ValueError):
-        named = []
-    return named if len(named) == len(made) else labels(made)
+    return [Variant(*one) for one in zip(labels(made), made, map(tuple, held), strict=True)]
 
 
 def summary_of(folder: Path) -> Json:

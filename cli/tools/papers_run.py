@@ -127,7 +127,6 @@ def _asked(study: Study, options: argparse.Namespace) -> dict[str, Any]:
         "study": study.name,
         "profile": profile,
         "real": trace is not None,
-        "labels": [] if study.traces else study.labels(profile, trace is not None),
         "settings": settings,
         "traces": {name: str(path.absolute()) for name, path in here.items() if path},
         "command": shlex.join(["reprise", "papers", "run", study.figures[0].name, *words]),
