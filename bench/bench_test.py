@@ -106,7 +106,6 @@ def test_an_unknown_row_is_a_usage_error_and_names_the_rows(tmp_path: Path) -> N
             marks=NAPI,
         ),
         pytest.param("stateless", "flood", {"tcp", "tcp-cookies", "bpf"}, marks=NAPI),
-        ("stateless", "memory", {"tcp", "reference", "bpf"}),
     ],
 )
 def test_a_quick_bench_measures_recomputes_and_ends_with_json(

@@ -127,15 +127,6 @@ class Tcp:
         return Step(row, name, tool, "addresses", sink=self.plain)
 
 
-def measure_tcp(session: Session) -> None:
-    """All repeats, the tools in turn."""
-    bench = Tcp(session, size(session.options))
-    todo = chosen(bench.steps(), session.options.only)
-    bench.prepare()
-    run_all(session, todo)
-    keep_proof(session)
-
-
 # --- tls --------------------------------------------------------------------------------------------------
 
 
@@ -225,18 +216,6 @@ def _tls_persistent(how: Size) -> int:
     return how.persistent // 2
 
 
-def measure_tls(session: Session) -> None:
-    """All repeats, the tools in turn."""
-    identity = Identity(session.folder / "identity")
-    bench = Tls(session, size(session.options), identity)
-    todo = chosen(bench.steps(), session.options.only)
-    bench.prepare()
-    identity.make(session.options.key)
-    run_all(session, todo)
-    keep_proof(session)
-    shutil.rmtree(identity.folder)
-
-
 # --- proofs -----------------------------------------------------------------------------------------------
 
 _PROOF = "proof.pcap"
@@ -269,8 +248,17 @@ def proof_steps(
     ]
 
 
-def keep_proof(session: Session) -> None:
-    """The traces are large and made again in seconds; the proof's stays, as its due times are wanted."""
-    for file in session.traces.iterdir():
-        if file.name != _PROOF:
+def measure(session: Session) -> None:
+    """All repeats, the tools in turn."""
+    how, identity = size(session.options), Identity(session.folder / "identity")
+    over_tls = session.options.bench == "tls"
+    bench = Tls(session, how, identity) if over_tls else Tcp(session, how)
+    todo = chosen(bench.steps(), session.options.only)
+    bench.prepare()
+    if over_tls:
+        identity.make(session.options.key)
+    run_all(session, todo)
+    for file in session.traces.iterdir():  # large, and made again in seconds
+        if file.name != _PROOF:  # whose due times are wanted
             file.unlink()
+    shutil.rmtree(identity.folder, ignore_errors=True)

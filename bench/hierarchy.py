@@ -127,26 +127,25 @@ def _measure_server(session: Session, size: Size, repeat: int, plan: Path) -> No
         runs = _QUICK_QUERIES if session.options.quick else _QUERIES
         for place, target in zip(("first", "last"), _ends(plan, size.form), strict=True):
             (folder / f"{place}.txt").write_text(f"{target.zone} SOA\n", encoding="utf-8")
-            bed.log.threads(named.pid, f"before-{place}", named.name)
+            bed.log.processes([named.pid], f"before-{place}", named.name)
             argv = [programs.packaged("dnsperf"), "-s", target.destination, "-a", target.source]
             argv += ["-d", str(folder / f"{place}.txt"), "-c", "1", "-T", "1", "-q", "20", "-n", str(runs)]
             client = bed.start(_HOST, argv, f"dnsperf-{place}", CLIENT_CORE)
             if client.wait(_LIMIT_S) != 0:
                 raise RepriseError(f"dnsperf failed: {client.last_line()}", f"see {folder}")
-            bed.log.threads(named.pid, f"after-{place}", named.name)
+            bed.log.processes([named.pid], f"after-{place}", named.name)
         named.stop()
     session.note(folder, row="server", tool=size.tool, repeat=repeat, zones=size.zones)
 
 
 def start_named(bed: MeasuredBed, plan: Path) -> Process:
     """The server with its views, ready; the log has the times of every step."""
-    copy = bed.folder / "named"  # Debian's AppArmor profile keeps /usr/sbin/named out of our folders
-    shutil.copy(programs.packaged("named"), copy)
-    argv = [programs.packaged("env"), _MALLOC, str(copy), "-g", "-c", str(plan / "named-1.conf"), "-n", "1"]
+    copy = programs.copied("named", bed.folder)
+    argv = [programs.packaged("env"), _MALLOC, copy, "-g", "-c", str(plan / "named-1.conf"), "-n", "1"]
     bed.log.add("before", "named", "start")
     named = bed.start(_HOST, argv, "named", SERVER_CORE).until(" running\n")
     bed.log.add("after", "named", "start")
-    copy.unlink()
+    Path(copy).unlink()
     return named
 
 

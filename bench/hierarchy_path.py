@@ -83,12 +83,12 @@ def _measure_path(session: Session, repeat: int, world: Path, data_path: str) ->
     with _site(session, "path", data_path, _table(world, data_path, "")) as site:
         far = list(site.started)
         for program in far:
-            site.log.threads(program.pid, "before", program.name)
+            site.log.processes([program.pid], "before", program.name)
         site.read_link("before")
         argv = site.ask(["-n", str(queries // _NAMES), "-q", "100"])
         site.read_link("after")
         for program in far:
-            site.log.threads(program.pid, "after", program.name)
+            site.log.processes([program.pid], "after", program.name)
     session.note(site.folder, row="path", tool=data_path, repeat=repeat, argv=[argv])
 
 

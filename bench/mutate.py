@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench import reader
 from bench.bed import CLIENT_CORE, SERVER_CORE
-from bench.session import Session, alone, make, root_trace, want_rows
+from bench.session import Session, alone, make, pack, root_trace, want_rows
 from cli import programs
 from cli.errors import RepriseError
 
@@ -78,7 +78,7 @@ def measure(session: Session) -> None:
                 _run(session, change, repeat)
     for part in inputs(session.traces, 2):
         part.unlink()
-    make([programs.packaged("zstd"), "-q", "--rm", str(session.traces / "root.pcap")])
+    pack(session.traces / "root.pcap")
 
 
 def _run(session: Session, change: Change, repeat: int) -> None:

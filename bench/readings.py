@@ -31,17 +31,9 @@ class Log:
         text = Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").strip()
         self.add(when, who, "schedstat", pid=pid, text=text)
 
-    def threads(self, pid: int, when: str, who: str) -> None:
-        """What every thread of a process has used so far, as `thread`."""
-        texts = {
-            one.name: (one / "schedstat").read_text(encoding="ascii").strip()
-            for one in Path(f"/proc/{pid}/task").iterdir()
-        }
-        self.add(when, who, "threads", pid=pid, texts=texts)
-
     def processes(self, pids: Sequence[int], when: str, who: str) -> None:
-        """What every thread of several processes has used so far, and each process's line of `stat`, which
-        tells user and system time apart.
+        """What every thread of processes has used so far, as `thread`, and each process's line of `stat`,
+        which tells user and system time apart.
         """
         texts, stats = {}, {}
         for pid in pids:

@@ -169,9 +169,9 @@ def checks(groups: Groups, divided: Divided, promises: Iterable[tuple[str, ...]]
     return [check for _, check in sorted(made, key=lambda one: one[0])]
 
 
-# --- what statelessTCP costs, beside the published report -------------------------------------------------
+# --- who spends what a query costs the server --------------------------------------------------------------
 
-PARTS = (  # of the first table: its column, the formula
+PARTS = (  # of the table: its column, the formula
     ("us/query", "cost"),
     ("server", "serving / million"),
     ("front", "front_cost"),
@@ -181,79 +181,23 @@ PARTS = (  # of the first table: its column, the formula
     ("core busy", "rows.busy() / million"),
 )
 SHARES = (("lost", "100 * lost"), ("promoted", "percent_promoted"))
-# CAIA Technical Report 101022A, 500 queries/s: seconds of processor time in 10 s, so 5,000 queries. Figure 4
-# is the thread that receives and what statelessTCP does in it, figure 5 (the difference of the others) the
-# server's process with its system calls.
-PUBLISHED = (
-    ("kernel (fig. 4)", (0.09, 0.36, 0.55)),
-    ("server process (fig. 5)", (0.49, 0.50, 1.58)),
-    ("total (fig. 6)", (0.58, 0.86, 2.13)),
-)
-PUBLISHED_QUERIES = 5_000
-PUBLISHED_MEMORY = (0, 88, 648)  # bytes a connection
-OURS = (
-    ("kernel", "(received + front) / million"),
-    ("server process", "serving / million"),
-    ("total", "cost"),
-)
-FRONTS = ("reference", "bpf")
-SLIP = (
-    "The report's table I prints +367 % for TCP; by its figures TCP costs 3.67 times as much as UDP, +267 %."
-)
 
 
-def middle(runs: Sequence[Run], formula: str) -> float | None:
+def cell(runs: Sequence[Run], formula: str, form: str) -> str:
     """The median of a figure."""
     known = [value for run in runs if (value := run.value(formula)) is not None]
-    return statistics.median(known) if known else None
-
-
-def cell(value: float | None, form: str) -> str:
-    return "-" if value is None else form.format(value)
-
-
-def side_by_side(values: Iterable[float]) -> list[str]:
-    """Three figures, and how much more than the first the others are."""
-    first, *others = values
-    more = [f"{100 * (one / first - 1):+.0f} %" if first else "-" for one in others]
-    return [*(f"{one:.1f}" for one in (first, *others)), *more]
-
-
-def beside(groups: Groups) -> list[list[str]]:
-    """UDP, each front and TCP where all three were measured; the fronts' and the kernel's memory."""
-    lines = []
-    for row, front in itertools.product(dict.fromkeys(row for row, _ in groups), FRONTS):
-        three = [groups[row, way] for way in ("udp", front, "tcp") if (row, way) in groups]
-        if row.startswith("rates") and len(three) == 3:
-            for name, formula in OURS:
-                values = (middle(runs, formula) or 0.0 for runs in three)
-                lines.append([f"{row}, {front}", name, *side_by_side(values)])
-    for front in FRONTS:
-        sizes = [middle(groups.get(("memory", way), ()), "bytes") for way in (front, "tcp")]
-        if None not in sizes:
-            cells = [f"memory, {front}", "bytes a query in flight", "0", *(f"{size:.0f}" for size in sizes)]
-            lines.append([*cells, "", ""])
-    return lines
+    return form.format(statistics.median(known)) if known else "-"
 
 
 def tables(groups: Groups) -> Shown:
-    """Medians of all ways by who spent the time, then the report's figures beside ours."""
-    made = []
-    if measured := {key: runs for key, runs in groups.items() if key[0].startswith(("rates", "sizes"))}:
-        rows = [["row", "way", *(name for name, _ in PARTS + SHARES)]]
-        for key, runs in measured.items():
-            cells = [cell(middle(runs, formula), "{:.1f}") for _, formula in PARTS]
-            rows.append([*key, *cells, *(cell(middle(runs, formula), "{:.2f} %") for _, formula in SHARES)])
-        title = "Medians in us a query (kernel: receive, and system time of server and front)"
-        made.append({"title": title, "texts": 2, "rows": rows})
-    if ours := beside(groups):
-        rows = [["", "", "UDP", "stateless", "TCP", "stateless/UDP", "TCP/UDP"]]
-        for name, seconds in PUBLISHED:
-            rows.append(["report", name, *side_by_side(1e6 * one / PUBLISHED_QUERIES for one in seconds)])
-        rows.append(["report", "bytes a connection", *map(str, PUBLISHED_MEMORY), "", ""])
-        title = f"The report (500 queries/s) and this machine, us a query. {SLIP}"
-        made.append({"title": title, "texts": 2, "rows": [*rows, *ours]})
-    return made
+    """Medians of all ways by who spent the time."""
+    rows = [["row", "way", *(name for name, _ in PARTS + SHARES)]]
+    for key, runs in groups.items():
+        if key[0].startswith(("rates", "sizes")):
+            cells = [cell(runs, formula, "{:.1f}") for _, formula in PARTS]
+            rows.append([*key, *cells, *(cell(runs, formula, "{:.2f} %") for _, formula in SHARES)])
+    title = "Medians in us a query (kernel: receive, and system time of server and front)"
+    return [{"title": title, "texts": 2, "rows": rows}] if len(rows) > 1 else []
 
 
 def recompute(top: pathlib.Path) -> dict[str, Any]:

@@ -105,12 +105,6 @@ DEFINED: tuple[tuple[str, str, str], ...] = (
     ("stateless", "full",
      "rows.interface('server', 'rx_dropped') + rows.interface('client', 'tx_dropped')"),
     ("stateless", "dropped", "full / max(came + full, 1)"),
-    # Memory of queries in flight
-    ("stateless memory tcp", "bytes", "rows.gain(cached, 'machine', 'slabinfo', until='during') / waiting"),
-    ("stateless memory tcp", "missing", "0"),
-    ("stateless memory", "waiters", "load(folder / 'front-during.json')"),
-    ("stateless memory", "bytes", "waiters['bytes_per_entry']"),
-    ("stateless memory", "missing", "max(waiting - waiters['entries'], 0)"),
 )  # fmt: skip
 
 # Shown: unit and formula.
@@ -158,10 +152,6 @@ SHOWN: tuple[tuple[str, str, str], ...] = (
      "len(taken) / ((taken[-1][0] - taken[0][0]) / NS if len(taken) > 1 else 1)"),
     ("hierarchy delay", "us error, p50", "quantile(late, 0.5) / 1000"),
     ("hierarchy delay", "us error, p99", "quantile(late, 0.99) / 1000"),
-    ("stateless memory", "bytes/query in flight", "bytes"),
-    ("stateless memory tcp", "bytes, all slabs", "(rows.slab('during') - rows.slab('before')) / waiting"),
-    ("stateless memory bpf", "bytes/place of the map", "rows.place_bytes()"),
-    (r"stateless memory (?!tcp)\S+", "MB in all", "waiters['memory_bytes'] / 10**6"),
     ("stateless flood", "share lost", "lost"),
     ("stateless flood", "k SYN/s sent", "syns['sent'] / syns['seconds'] / 1000"),
     ("stateless flood", "k packets/s in", "came / lasted / 1000"),
@@ -248,7 +238,8 @@ CLAIMS: tuple[tuple[str, ...], ...] = (
     (_SEGMENTS, ": queries held back for an acknowledgement", "max stalls(seen, due, start) <= 0"),
     ("stateless rates-bind-5000 bpf", ": server's processor time over that of the kernel's TCP (goal 0.55)",
      "ratio {} / tcp <= 0.65", "cost us"),
-    ("stateless memory bpf", ": bytes for a query in flight", "max bytes <= 110"),
+    ("stateless rates-bind-5000 bpf", ": bytes for a query in flight",
+     "max counted['bytes_per_entry'] <= 110"),
     ("stateless flood bpf", ": share of queries lost", "max lost <= 0.01"),
     ("stateless flood", ": thousand packets a second that reached the server",
      "min came / lasted / 1000 >= 190"),
@@ -308,5 +299,4 @@ COUNTS: tuple[tuple[str, str, str], ...] = (
      "max max(done - counted['replies'] - promoted, 0) <= 0"),
     (_MEASURED + r" (bpf|reference\S*)", "{tool}: connections of the kernel's TCP that were not promoted",
      "max max(passive - promoted, 0) <= 0"),
-    ("stateless memory", ": queries that were not held", "max missing <= 0"),
 )  # fmt: skip

@@ -22,8 +22,6 @@ AT_ONCE_NS = 10**6
 SYN, ACK, SYN_ACK = 0x02, 0x10, 0x12
 SERVER_PORTS = ("53", "853")
 SERVER_CORE = "cpu1"
-# Slab caches of a connection and its socket. The kernel may have put one together with others of its size.
-CACHES = ("TCP", "request_sock_TCP", "sock_inode_cache", "filp", "dentry")
 UTIME, STIME = 11, 12  # of /proc/PID/stat behind the name: user and system time in ticks
 IDLE, IOWAIT, STEAL = 3, 4, 7  # of a line of /proc/stat behind the name
 
@@ -273,12 +271,6 @@ def free(row: Reading) -> float:
     return sum(int(fields[place]) for place in (IDLE, IOWAIT, STEAL)) * TICK_S
 
 
-def cached(row: Reading) -> int:
-    """Bytes of the objects in use in the caches of connections."""
-    fields = [line.split() for line in row["text"].splitlines()]
-    return sum(int(each[1]) * int(each[3]) for each in fields if each and each[0] in CACHES)
-
-
 class Readings(list[Reading]):
     """Of one run, in order."""
 
@@ -291,11 +283,9 @@ class Readings(list[Reading]):
         (found,) = self.all(**want)
         return found
 
-    def gain(
-        self, value: Callable[[Reading], Any], who: str, kind: str, part: str = "", until: str = "after"
-    ) -> Any:
-        """By how much a value grew from before what is measured, or a part of it, to a later reading."""
-        end, begin = (value(self.one(who=who, kind=kind, when=when + part)) for when in (until, "before"))
+    def gain(self, value: Callable[[Reading], Any], who: str, kind: str, part: str = "") -> Any:
+        """By how much a value grew over what is measured, or a part of it."""
+        end, begin = (value(self.one(who=who, kind=kind, when=when + part)) for when in ("after", "before"))
         return end - begin
 
     def used(self, who: str) -> float:
@@ -391,12 +381,6 @@ class Readings(list[Reading]):
         first = next((point for point in points if point[1]), [0, 0])
         last = max(points, default=first)
         return (last[1] - first[1]) / (last[0] - first[0]) if last[0] > 2 * first[0] else None
-
-    def place_bytes(self) -> float | None:
-        """Bytes that the kernel took for each place of the front's largest BPF map, its table included."""
-        maps = [dict(re.findall(r"(\w+):\s+(\d+)", row["text"])) for row in self.all(kind="map")]
-        largest = max(maps, key=lambda one: int(one["memlock"]), default=None)
-        return int(largest["memlock"]) / int(largest["max_entries"]) if largest else None
 
 
 def readings(folder: pathlib.Path) -> Readings:

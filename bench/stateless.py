@@ -1,7 +1,7 @@
 """`reprise bench stateless`: what a query costs the server over UDP, TCP and the statelessTCP fronts.
 
 Parts of the table: `rates` (each server, rate and way, replies of 100 bytes), `sizes` (replies of other sizes
-at one rate), `memory` (of a query in flight) and `flood` (SYNs from addresses that nobody has).
+at one rate) and `flood` (SYNs from addresses that nobody has).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench import stateless_memory, traces
+from bench import traces
 from bench.bed import CLIENT, CLIENT_CORE, CLIENT_IF, SERVER, SERVER_IF
 from bench.session import Options, Session, want_rows
 from bench.stateless_bed import (
@@ -39,7 +39,7 @@ from cli.errors import complain
 from cli.plan import network
 from cli.process import Process
 
-PARTS = ("rates", "sizes", "memory", "flood")
+PARTS = ("rates", "sizes", "flood")
 SERVERS: tuple[Kind, ...] = ("bind", "nsd")
 SMALL = 100  # bytes of a reply
 _TXT = 16
@@ -59,13 +59,12 @@ class Size:
     sizes: tuple[int, ...] = (SMALL, 500, 1_200, 2_000, 4_000)  # bytes of a reply
     sizes_rate: int = 2_000
     seconds: int = 5
-    waiting: int = 10_000  # queries in flight at a server that does not answer
     flood_rate: int = 200_000  # SYNs a second
     flood_queries: int = 500  # a second, of clients beside them
     flood_seconds: int = 10
 
 
-_QUICK = Size((500,), (SMALL, 2_000), 500, 1, 500, 10_000, 100, 2)
+_QUICK = Size((500,), (SMALL, 2_000), 500, 1, 10_000, 100, 2)
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,6 @@ def measure(session: Session) -> None:
     """All repeats, the ways in turn."""
     how = size(session.options)
     todo = wanted(cases(how), session.options.only)
-    needs_memory = not session.options.only or "memory" in session.options.only
     zone_file = session.traces / "zone"
     zone_file.write_text(zone(tuple(sorted({SMALL, *how.sizes}))), encoding="ascii")
     before = pin_bench()
@@ -130,8 +128,6 @@ def measure(session: Session) -> None:
         for repeat in range(session.options.repeats):
             for case in todo:
                 _run(session, case, repeat, zone_file)
-            if needs_memory and repeat == 0:
-                stateless_memory.measure(session, how.waiting)
     finally:
         os.sched_setaffinity(0, before)
     shutil.rmtree(session.traces)  # made again in seconds
@@ -142,7 +138,8 @@ def _trace(session: Session, case: Case) -> Path:
     path = session.traces / f"{case.rate}-{case.size}-{case.seconds}.pcap"
     if not path.exists():
         queries = case.rate * case.seconds
-        traces.write_edns(path, names(case.size), _TXT, queries, _SOURCES, 1_000_000 // case.rate)
+        gap_us = 1_000_000 // case.rate
+        traces.write_pcap(path, queries, _SOURCES, names(case.size), gap_us, _TXT, traces.OPT)
     return path
 
 

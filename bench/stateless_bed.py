@@ -141,7 +141,7 @@ class ServedBed(Bed):
         """Readings of the server, the front, the core and both hosts' counters of TCP as well."""
         for who, program in self.measured.items():
             self.log.processes([program.pid, *below(program.pid)], when, who)
-        self.log.thread(when, "ksoftirqd", _ksoftirqd(SERVER_CORE))
+        self.log.thread(when, "ksoftirqd", _ksoftirqd())
         self.log.file(when, "machine", "cpu", Path("/proc/stat"))
         for who, host in (("client", CLIENT), ("server", network.SERVER)):
             with self.inside(host):
@@ -170,19 +170,12 @@ def command_lines(bed: ServedBed) -> list[list[str]]:
     return [[*program.argv] for program in bed.measured.values()]
 
 
-def _ksoftirqd(core: int) -> int:
-    """The kernel thread that does softirq work which its processor has put off."""
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and _name_of(folder) == f"ksoftirqd/{core}":
-            return int(folder.name)
-    raise RepriseError(f"no kernel thread ksoftirqd/{core}", "run in the machine's own PID namespace")
-
-
-def _name_of(folder: Path) -> str:
-    try:
-        return (folder / "comm").read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""  # it has ended
+def _ksoftirqd() -> int:
+    """The kernel thread that does softirq work which the server's core has put off."""
+    name = f"ksoftirqd/{SERVER_CORE}"
+    for pid in veth.processes_named(name):
+        return pid
+    raise RepriseError(f"no kernel thread {name}", "run in the machine's own PID namespace")
 
 
 def pin_bench() -> set[int]:

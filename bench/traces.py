@@ -14,7 +14,7 @@ _START_S = 1_700_000_000
 _RAW_IP = 101  # link type
 _NANOSECOND_MAGIC = 0xA1B23C4D
 _BATCH = 10_000
-_OPT = struct.pack("!BHHIH", 0, 41, 4096, 0, 0)
+OPT = struct.pack("!BHHIH", 0, 41, 4096, 0, 0)  # for answers of up to 4,096 bytes
 
 
 def name(index: int) -> str:
@@ -26,22 +26,21 @@ def write_dnsperf(path: Path, names: int) -> None:
     path.write_text("".join(f"{name(i)} A\n" for i in range(names)), encoding="ascii")
 
 
-def write_pcap(path: Path, queries: int, sources: int, names: int, gap_us: int = 1) -> None:
-    """A capture of A queries with a fixed gap; names and sources go round.
-
-    Recursion is asked for, as dnsperf does; there is no EDNS.
+def write_pcap(
+    path: Path,
+    queries: int,
+    sources: int,
+    names: int | Sequence[str],
+    gap_us: int = 1,
+    kind: int = 1,
+    opt: bytes = b"",
+) -> None:
+    """A capture of queries of one type with a fixed gap; the names, those given or so many of the data
+    file's, and sources go round. Recursion is asked for, as dnsperf does; `opt`: their OPT record.
     """
-    questions = [_question(name(i)) for i in range(names)]
-    write(path, (_packet(i, i * gap_us, i % sources, questions[i % names]) for i in range(queries)))
-
-
-def write_edns(path: Path, names: Sequence[str], kind: int, queries: int, sources: int, gap_us: int) -> None:
-    """A capture with a fixed gap of queries of one type that take answers of up to 4,096 bytes (EDNS)."""
-    questions = [_question(text, kind) for text in names]
-    write(
-        path,
-        (_packet(i, i * gap_us, i % sources, questions[i % len(names)], _OPT) for i in range(queries)),
-    )
+    texts = [name(i) for i in range(names)] if isinstance(names, int) else names
+    asked = [_question(text, kind) for text in texts]
+    write(path, (_packet(i, i * gap_us, i % sources, asked[i % len(asked)], opt) for i in range(queries)))
 
 
 def write_hold(path: Path, sources: int, rate: int, hold_s: int) -> None:

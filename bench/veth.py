@@ -9,7 +9,9 @@ each interface, which can be pinned and whose time can be read.
 from __future__ import annotations
 
 import array
+import contextlib
 import fcntl
+import fnmatch
 import os
 import socket
 import struct
@@ -48,11 +50,11 @@ def _ethtool(netns: int | None, interface: str, command: int, value: int) -> int
 
 def use_threaded_napi(netns: int | None, sysfs: Path, interface: str) -> int:
     """Turns it on for an interface of the host that `sysfs` shows; returns the thread's process number."""
-    known = _threads(interface)
+    known = processes_named(f"napi/{interface}-*")  # other namespaces may have some of the same name
     set_offloads(netns, interface, {GRO: True, TSO: False})
     (sysfs / "class/net" / interface / "threaded").write_text("1", encoding="ascii")
     end = time.monotonic() + _APPEARS_S
-    while not (fresh := _threads(interface) - known):
+    while not (fresh := processes_named(f"napi/{interface}-*") - known):
         if time.monotonic() > end:
             raise RepriseError(
                 f"the kernel made no NAPI thread for {interface}",
@@ -67,15 +69,11 @@ def pin(pid: int, core: int) -> None:
     os.sched_setaffinity(pid, {core})
 
 
-def _threads(interface: str) -> set[int]:
-    """Kernel threads named napi/INTERFACE-NUMBER; other namespaces may have some of the same name."""
+def processes_named(pattern: str) -> set[int]:
+    """Numbers of the processes and kernel threads whose names match a shell pattern."""
     found = set()
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                name = (folder / "comm").read_text(encoding="utf-8", errors="replace")
-            except OSError:
-                continue
-            if name.startswith(f"napi/{interface}-"):
-                found.add(int(folder.name))
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            name = (folder / "comm").read_text(encoding="utf-8", errors="replace").strip()
+            found |= {int(folder.name)} if fnmatch.fnmatchcase(name, pattern) else set()
     return found

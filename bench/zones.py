@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench import upstream
-from bench.session import Session, alone, make, root_trace, want_rows
+from bench.session import Session, alone, make, pack, root_trace, want_rows
 from cli import linux, programs
 
 _RESPONSES, _QUICK_RESPONSES = 1_000_000, 10_000
@@ -27,7 +27,7 @@ def measure(session: Session) -> None:
         alone(session, "reader", "reader", argv, repeat)  # the reference: the same reader, on queries
         _build(session, repeat)
     for name in ("upstream", "root"):
-        make([programs.packaged("zstd"), "-q", "--rm", str(session.traces / f"{name}.pcap")])
+        pack(session.traces / f"{name}.pcap")
 
 
 def _build(session: Session, repeat: int) -> None:

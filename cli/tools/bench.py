@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cli.errors import EXIT_FAILED, UsageError
+from cli.errors import EXIT_FAILED, UsageError, want
 from cli.programs import HIERARCHY, REPLAY, flags
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         action="append",
         default=[],
         metavar="ROW",
-        help="measure this row of the table only (stateless: or this part: rates, sizes, memory, flood)",
+        help="measure this row of the table only (stateless: or this part: rates, sizes, flood)",
     )
     parser.add_argument(
         "--against",
@@ -102,41 +104,21 @@ def options_of(arguments: argparse.Namespace) -> Options:
     repeats = arguments.repeats
     if repeats is None:
         repeats = 1 if arguments.quick else BENCHES[arguments.bench].repeats
-    if not 1 <= repeats <= 100:
-        raise UsageError(f"--repeats {repeats}: out of range", "give 1 to 100")
-    if not 10 <= arguments.sources <= 1_000_000:
-        raise UsageError(f"--sources {arguments.sources}: out of range", "give 10 to 1000000")
-    if not 1 <= arguments.pairs <= 100:
-        raise UsageError(f"--pairs {arguments.pairs}: out of range", "give 1 to 100")
-    if arguments.seconds is not None and not 1 <= arguments.seconds <= 3600:
-        raise UsageError(f"--seconds {arguments.seconds}: out of range", "give 1 to 3600")
-    return Options(
-        bench=arguments.bench,
-        repeats=repeats,
-        quick=arguments.quick,
-        sources=arguments.sources,
-        only=tuple(arguments.only),
-        output=arguments.output,
-        seconds=arguments.seconds,
-        key=arguments.key,
-    )
+    for name, value, low, high in (
+        ("repeats", repeats, 1, 100),
+        ("sources", arguments.sources, 10, 1_000_000),
+        ("pairs", arguments.pairs, 1, 100),
+        ("seconds", arguments.seconds, 1, 3600),
+    ):
+        fits = value is None or low <= value <= high
+        want(fits, f"--{name} {value}: out of range", f"give {low} to {high}")
+    given = {one.name: getattr(arguments, one.name) for one in fields(Options)}
+    return Options(**{**given, "repeats": repeats, "only": tuple(arguments.only)})
 
 
 def command_bench(arguments: argparse.Namespace) -> int:
     """Measures, recomputes, prints; 1 where a check falls short."""
-    from bench import (  # noqa: PLC0415
-        against,
-        connections,
-        hierarchy,
-        mutate,
-        reader,
-        session,
-        stateless,
-        table,
-        timing,
-        udp,
-        zones,
-    )
+    from bench import against, session, table  # noqa: PLC0415
 
     options = options_of(arguments)
     if arguments.against is not None:
@@ -146,17 +128,8 @@ def command_bench(arguments: argparse.Namespace) -> int:
         words = flags(**{name: getattr(options, name) for name in names})
         return against.measure(arguments, [options.bench, *words])
     session.need_root()
-    measure = {
-        "udp": udp.measure,
-        "tcp": connections.measure_tcp,
-        "tls": connections.measure_tls,
-        "timing": timing.measure,
-        "reader": reader.measure,
-        "mutate": mutate.measure,
-        "zones": zones.measure,
-        "hierarchy": hierarchy.measure,
-        "stateless": stateless.measure,
-    }[options.bench]
+    module = "connections" if options.bench in ("tcp", "tls") else options.bench
+    measure = importlib.import_module(f"bench.{module}").measure
     with session.opened(options) as opened:
         measure(opened)
     result = session.recomputed(opened.final)
