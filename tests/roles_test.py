@@ -14,7 +14,8 @@ import pytest
 
 from cli import VERSION, programs
 from cli.hosts import changes
-from cli.tools import role_tables, wanted
+from cli.tools import wanted
+from tests.playbook_roles_test import FOLDER, ROLES, read
 from tests.testbed_hosts import Testbed, opened
 
 pytestmark = pytest.mark.netns
@@ -42,7 +43,7 @@ class Played:
 def play(title: str, role: str, values: dict[str, Any], **more: Any) -> dict[str, Any]:
     """A play of one role."""
     common = {"hosts": NODE, "gather_facts": role == "common", "gather_subset": ["min"]}
-    roles = [{"role": str(role_tables.FOLDER / "roles" / role), "vars": values}]
+    roles = [{"role": str(FOLDER / "roles" / role), "vars": values}]
     return {"name": title, **common, "vars": {"ansible_pipelining": True}, "roles": roles, **more}
 
 
@@ -92,7 +93,7 @@ def prepared(node: Testbed, needed: dict[str, Any], tmp_path_factory: pytest.Tem
         "guard": {},
         "collect": {"collect_here": here, "collect_output": "results"},
     }
-    assert set(values) == set(role_tables.roles())
+    assert set(values) == set(ROLES)
     plays = [play(role, role, one) for role, one in values.items()]
     played = carried_out(node, folder, plays, needed)
     assert played.status == 0, "\n".join(played.said.values())
@@ -123,11 +124,11 @@ def test_common_warns_of_the_clock_that_the_host_has(prepared: Played) -> None:
 
 def test_controller_has_the_room(prepared: Played) -> None:
     free = int(prepared.ask("df --output=avail -B1 /var/lib").split()[-1])
-    assert free > role_tables.defaults("controller")["controller_least_bytes"]
+    assert free > read("controller", "defaults/main.yml")["controller_least_bytes"]
 
 
 def test_client_may_have_the_descriptors(prepared: Played) -> None:
-    least = role_tables.defaults("client")["client_least_descriptors"]
+    least = read("client", "defaults/main.yml")["client_least_descriptors"]
     assert int(prepared.ask(f"ulimit -n {least} && ulimit -n")) == least
 
 
@@ -146,7 +147,7 @@ def test_hierarchy_has_tun_devices(prepared: Played) -> None:
 
 def test_guard_loads_nothing_and_can_be_loaded(prepared: Played) -> None:
     assert prepared.ask("nft list ruleset") == ""
-    probe = role_tables.defaults("guard")["guard_probe"]
+    probe = read("guard", "defaults/main.yml")["guard_probe"]
     shown = prepared.ask(f"nft '{probe}' && nft list ruleset; nft flush ruleset")
     assert "hook postrouting priority 300" in shown
     assert prepared.ask("nft list ruleset") == ""
