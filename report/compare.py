@@ -24,6 +24,7 @@ from report.classify import (
     NXDOMAIN,
     QCLASS_IN,
     Evidence,
+    referral_owner,
 )
 from report.digests import Digested
 from report.errors import ReportError
@@ -31,7 +32,7 @@ from report.rafile import AnswerSet, Places, windows
 from report.rcodes import rcode_name
 from report.referrals import Referral, drifting
 from report.verdicts import Pair, Seen, Tally, Verdicts, Window
-from report.wire import FLAGS, HEADER_BYTES, Delegation, delegation, header, parse, question
+from report.wire import FLAGS, HEADER_BYTES, Delegation, parse, question
 from report.zone import Zone
 
 SCHEMA = 1
@@ -194,10 +195,11 @@ def _glance(
 
 def _delegation(reply: bytes) -> tuple[Delegation | None, bool] | None:
     """What a reply refers to, and whether it is truncated; None where it is damaged."""
-    try:
-        return delegation(reply), bool(header(reply)[1] & FLAGS["TC"])
-    except ValueError:
+    if (message := parse(reply)) is None:
         return None
+    owner = referral_owner(message)
+    told = None if owner is None else (owner, message.authority.sets[owner, "NS"])
+    return told, message.flag("TC")
 
 
 def _of_each_place(places: Places, rows: NDArray[np.void], chosen: NDArray[np.intp]) -> Iterator[bytes]:

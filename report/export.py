@@ -7,6 +7,7 @@ that was played; of generated queries the experiment says them. Where none of th
 from __future__ import annotations
 
 import csv
+import functools
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -40,8 +41,8 @@ from report.rqfile import (
 )
 from report.run import Run, as_dict, open_run
 from report.sources import Reading, open_source, reading_arguments
+from report.wire import HEADER_BYTES, end_of_question
 
-_QUESTION = 12  # bytes before it
 _STATUS = {one.value: one.name.lower() for one in Status}
 Column = NDArray[Any]
 
@@ -180,37 +181,29 @@ NAMELESS = Names(_nothing)
 def _lookup(
     answers: AnswerSet,
 ) -> Callable[[NDArray[np.uint64]], tuple[list[str | None], list[str | None]]]:
-    cache: dict[bytes, tuple[str | None, str | None]] = {}
-
     def of(seqs: NDArray[np.uint64]) -> tuple[list[str | None], list[str | None]]:
         held = answers.between(int(seqs.min()), int(seqs.max()) + 1)
         known = np.isin(seqs, held.seqs)
-        found = (_question(one.query, cache) for one in held[np.searchsorted(held.seqs, seqs[known])])
+        found = (_asked(one.query) for one in held[np.searchsorted(held.seqs, seqs[known])])
         pairs = [next(found) if one else (None, None) for one in known.tolist()]
         return [name for name, _ in pairs], [kind for _, kind in pairs]
 
     return of
 
 
-def _question(
-    query: bytes, cache: dict[bytes, tuple[str | None, str | None]]
-) -> tuple[str | None, str | None]:
+def _asked(query: bytes) -> tuple[str | None, str | None]:
     """Name, as zone files have it, and type; None of a message without a whole question."""
-    end = _QUESTION
-    while end < len(query) and 0 < query[end] < 64:
-        end += query[end] + 1
-    key = query[_QUESTION : end + 3]
-    if len(key) < 3 or query[end] or query[4:6] == b"\0\0":
+    end = end_of_question(query)
+    return _texts_of(query[HEADER_BYTES : end - 2]) if end else (None, None)
+
+
+@functools.lru_cache(1_000_000)
+def _texts_of(asked: bytes) -> tuple[str | None, str | None]:
+    try:
+        kind = dns.rdatatype.RdataType.make(int.from_bytes(asked[-2:], "big"))
+        return dns.name.from_wire(asked, 0)[0].to_text(), dns.rdatatype.to_text(kind)
+    except dns.exception.DNSException:
         return None, None
-    if (found := cache.get(key)) is None:
-        try:
-            name = dns.name.from_wire(key, 0)[0].to_text()
-            found = name, dns.rdatatype.to_text(dns.rdatatype.RdataType.make(int.from_bytes(key[-2:], "big")))
-        except dns.exception.DNSException:
-            found = None, None
-        if len(cache) < 1_000_000:
-            cache[key] = found
-    return found
 
 
 # --- files ------------------------------------------------------------------------------------------------

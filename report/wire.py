@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import struct
-from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 import dns.exception
 import dns.name
@@ -21,8 +21,10 @@ from report.rdata import COMPARABLE, NAME_TYPES, normal
 
 FLAGS = {"AA": 0x0400, "TC": 0x0200, "RD": 0x0100, "RA": 0x0080, "AD": 0x0020, "CD": 0x0010}
 BEFORE_NAME = {"MX": 2, "SRV": 6}  # bytes before the name that may be compressed
-KEPT = 1 << 14  # messages, names, data
+KEPT = 1 << 14  # questions and data
+_MOST_KNOWN = 1 << 15
 Key = tuple[str, str]  # owner, type
+Delegation = tuple[str, frozenset[str]]  # owner and data of an NS set
 _T = TypeVar("_T")
 
 
@@ -196,49 +198,6 @@ def _label(data: bytes) -> str:
     return dns.name.Name((data,)).to_text().lower()
 
 
-@dataclass
-class _Known(Generic[_T]):
-    """What was read behind the questions of messages, which is the same in many: beside its bytes it takes
-    those from the first byte of the question that a name points to (RFC 1035 section 4.1.4).
-    """
-
-    _most: int
-    _found: dict[tuple[int, bytes, bytes], tuple[_T]] = field(default_factory=dict)
-    _lowest: dict[bytes, int] = field(default_factory=dict)
-
-    def get(self, data: bytes, begin: int, body: bytes) -> tuple[_T] | None:
-        low = min(self._lowest.get(body, begin), begin)
-        return self._found.get((begin, data[low:begin], body))
-
-    def keep(self, cursor: _Cursor, begin: int, body: bytes, value: _T) -> None:
-        if cursor.lowest < HEADER_BYTES:
-            return
-        if len(self._found) > self._most:
-            self._found.clear()
-            self._lowest.clear()
-        low = self._lowest[body] = min(self._lowest.get(body, begin), cursor.lowest)
-        self._found[begin, cursor.data[low:begin], body] = (value,)
-
-
-Delegation = tuple[str, frozenset[str]]
-_delegations = _Known[Delegation | None](1 << 16)
-
-
-def delegation(data: bytes) -> Delegation | None:
-    """Owner and data of the only NS set in the authority section; None where there is none, or several. Other
-    records are not looked into. Raises ValueError where the message is cut.
-    """
-    begin = end_of_question(data)
-    body = data[4:12] + data[begin:]
-    if (told := _delegations.get(data, begin, body)) is not None:
-        return told[0]
-    cursor = _Cursor(data)
-    found = _delegation(cursor, begin)
-    if begin:
-        _delegations.keep(cursor, begin, body, found)
-    return found
-
-
 def end_of_question(data: bytes) -> int:
     """Where the only question ends; 0 where there is another number of them, or a name that is not plain."""
     at = HEADER_BYTES
@@ -261,36 +220,6 @@ def last_labels(data: bytes, count: int | None) -> bytes:
     return data[places[0 if count is None else max(0, len(places) - 1 - count)] : end] if places else b""
 
 
-def _delegation(cursor: _Cursor, begin: int) -> Delegation | None:
-    _, _, questions, answers, authority, _ = cursor.unpack(_HEADER)
-    for _ in range(0 if begin else questions):
-        cursor.name()
-        cursor.unpack(_PAIR)
-    cursor.at = begin or cursor.at
-    held: dict[str, set[str]] = {}
-    for at in range(answers + authority):
-        owner = cursor.name()
-        kind, _, _, size = cursor.unpack(_FIXED)
-        end = cursor.at + size
-        if at >= answers and kind == dns.rdatatype.NS:
-            held.setdefault(owner, set()).add(cursor.name())
-        elif end > cursor.end:
-            raise ValueError("cut")
-        cursor.at = end
-    return _same(*held.keys(), frozenset(*held.values())) if len(held) == 1 else None
-
-
-@functools.lru_cache(KEPT)
-def _same(owner: str, names: frozenset[str]) -> Delegation:
-    """One value for all that are equal."""
-    return owner, names
-
-
-def header(data: bytes) -> tuple[int, ...]:
-    """Id, flags with the rcode, and how many there are of questions, answers, authority, additional."""
-    return _HEADER.unpack_from(data)
-
-
 def question(data: bytes) -> tuple[tuple[str, str, int], int]:
     """Name, type and class that a message is about, ("", "", 0) for none, and where its records begin.
     Raises ValueError where the question is damaged.
@@ -310,16 +239,39 @@ def _read(data: bytes) -> Message:
     flags = data[2] << 8 | data[3]
     body = data[4:12] + data[begin:]
     if (told := _records.get(data, begin, body)) is not None:
-        return Message(flags, *asked, told[0])
+        return Message(flags, *asked, told)
     cursor = _Cursor(data, begin)
     edns: list[tuple[Edns, int]] = []
-    answer, authority, additional = (_section(cursor, count, edns) for count in header(data)[3:])
+    answer, authority, additional = (_section(cursor, count, edns) for count in _HEADER.unpack_from(data)[3:])
     held = Records(answer, authority, additional, *(edns[0] if edns else (None, 0)))
     _records.keep(cursor, begin, body, held)
     return Message(flags, *asked, held)
 
 
-_records = _Known[Records](1 << 15)
+class _Known:
+    """What was read behind the questions of messages, which is the same in many: beside its bytes it takes
+    those from the first byte of the question that a name points to (RFC 1035 section 4.1.4).
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, bytes, bytes], Records] = {}
+        self._lowest: dict[bytes, int] = {}
+
+    def get(self, data: bytes, begin: int, body: bytes) -> Records | None:
+        low = min(self._lowest.get(body, begin), begin)
+        return self._found.get((begin, data[low:begin], body))
+
+    def keep(self, cursor: _Cursor, begin: int, body: bytes, value: Records) -> None:
+        if cursor.lowest < HEADER_BYTES:
+            return
+        if len(self._found) > _MOST_KNOWN:
+            self._found.clear()
+            self._lowest.clear()
+        low = self._lowest[body] = min(self._lowest.get(body, begin), cursor.lowest)
+        self._found[begin, cursor.data[low:begin], body] = value
+
+
+_records = _Known()
 
 
 @functools.lru_cache(KEPT)
