@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from report.tables import table
+
 _HEAD = ("row", "tool", "unit", "min", "median", "max", "n")
 
 
@@ -26,15 +28,8 @@ def lines(rows: Sequence[Sequence[str]], texts: int = 0) -> str:
     """
     if len(rows) < 2:
         return ""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     texts = texts or (3 if len(rows[0]) > 5 else 1)
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column < texts else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
+    return table(rows, frozenset(range(texts, len(rows[0]))))
 
 
 def number(value: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import io
 import os
 import sys
@@ -27,7 +28,6 @@ from cli.tools import (
     fuzz,
     inventories,
     needs,
-    package,
     papers,
     spread,
     trace_info,
@@ -39,6 +39,26 @@ from cli.zones import signing, world
 from cli.zones import zones as planned
 from report.errors import Parser
 from report.run import Run
+
+_FUNCTIONS = {
+    "plan": "cli.executor.run.command_plan",
+    "bench": "cli.tools.bench.command_bench",
+    "doctor": "cli.tools.doctor.command_doctor",
+    "fire": "cli.tools.fire.command_fire",
+    "fuzz": "cli.tools.fuzz.command_fuzz",
+    "inventory": "cli.tools.inventories.command_inventory",
+    "package": "cli.tools.package.command_package",
+    "papers list": "cli.tools.papers.command_list",
+    "papers run": "cli.tools.papers_run.command_run",
+    "papers report": "cli.tools.papers_run.command_report",
+    "test": "cli.tools.selftest.command_test",
+    "zones synth": "cli.zones.world.command_synth",
+    "zones build": "cli.zones.build.command_build",
+    "zones check": "cli.tools.zones_check.command_check",
+    "zones harvest": "cli.zones.harvest.command_harvest",
+    "zones resign": "cli.zones.resign.command_resign",
+    "zones plan": "cli.zones.zones.command_plan",
+}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -177,34 +197,17 @@ def run_command(options: argparse.Namespace) -> int:
         return report([options.command, *options.arguments], _play_again)
     if options.command in ("trace", "mutate"):
         return run_mutator(options.command, options.arguments)
-    if options.command in ("run", "plan"):
-        return _experiment(options)
-    if options.command == "doctor":
-        from cli.tools import doctor  # noqa: PLC0415
-
-        return doctor.command_doctor(options.output)
-    if options.command == "test":
-        from cli.tools import selftest  # noqa: PLC0415
-
-        return selftest.command_test(options.slow, options.only, options.list, options.changed)
-    others: dict[str, Callable[[argparse.Namespace], int]] = {
-        "bench": bench.command_bench,
-        "zones": _zones_step,
-        "package": _package,
-        "fire": fire.command_fire,
-        "fuzz": fuzz.command_fuzz,
-        "inventory": inventories.command_inventory,
-        "papers": _papers,
-    }
-    return others[options.command](options)
+    if options.command == "run":
+        return _run(options)
+    return function_of(options)(options)
 
 
-def _package(options: argparse.Namespace) -> int:
-    if not options.deb:
-        return package.command_package(options.output)
-    from cli.tools import debian  # noqa: PLC0415
-
-    return debian.command_deb(options.output)
+def function_of(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
+    """What carries out a command or a step of one."""
+    step = getattr(options, "step", "")
+    module, _, name = _FUNCTIONS[f"{options.command} {step}".rstrip()].rpartition(".")
+    found: Callable[[argparse.Namespace], int] = getattr(importlib.import_module(module), name)
+    return found
 
 
 def _play_again(run: Run, trace: Path) -> Path:
@@ -213,11 +216,8 @@ def _play_again(run: Run, trace: Path) -> Path:
     return again.play(run, trace)
 
 
-def _experiment(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> int:
     from cli.executor import run  # noqa: PLC0415
-
-    if options.command == "plan":
-        return run.command_plan(options)
     from cli.experiment import experiment as experiments  # noqa: PLC0415
     from cli.tools import deploy, search, series  # noqa: PLC0415
 
@@ -228,31 +228,6 @@ def _experiment(options: argparse.Namespace) -> int:
     if any(one is not None for one in (options.resume, experiment.repeat, experiment.sweep)):
         return series.command_series(options, experiment, once)
     return once(options)
-
-
-def _papers(options: argparse.Namespace) -> int:
-    if options.step == "list":
-        return papers.command_list(options)
-    from cli.tools import papers_run  # noqa: PLC0415
-
-    return papers_run.command_run(options) if options.step == "run" else papers_run.command_report(options)
-
-
-def _zones_step(options: argparse.Namespace) -> int:
-    if options.step == "check":
-        from cli.tools import zones_check  # noqa: PLC0415
-
-        return zones_check.command_check(options)
-    if options.step == "harvest":
-        from cli.zones import harvest  # noqa: PLC0415
-
-        return harvest.command_harvest(options)
-    if options.step == "resign":
-        from cli.zones import resign  # noqa: PLC0415
-
-        return resign.command_resign(options)
-    steps = {"synth": world.command_synth, "plan": planned.command_plan, "build": zones_build.command_build}
-    return steps[options.step](options)
 
 
 def run_mutator(command: str, arguments: list[str]) -> int:

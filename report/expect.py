@@ -6,6 +6,7 @@ values that the spread of the runs allows lie on one side of it, and open otherw
 
 from __future__ import annotations
 
+import operator
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ _UNITS: dict[str, dict[str, float]] = {
     "bytes": {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9},
     "share": {"%": 0.01},
 }
+_SIGNS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 _LIMIT = re.compile(r"\s*(<=|>=|<|>)\s*([0-9][0-9_]*(?:\.[0-9]+)?)\s*([A-Za-zµ%]*)\s*(of\s+baseline)?\s*")
 
 
@@ -156,14 +158,7 @@ def _state(one: Limit, low: float, high: float) -> str:
 
 
 def _holds(one: Limit, value: float) -> bool:
-    match one.sign:
-        case "<=":
-            return value <= one.value
-        case ">=":
-            return value >= one.value
-        case "<":
-            return value < one.value
-    return value > one.value
+    return bool(_SIGNS[one.sign](value, one.value))
 
 
 def status(found: Sequence[Verdict], unsound: Sequence[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import resource
@@ -52,12 +53,12 @@ def judged(good: bool, subject: str, detail: str, hint: str) -> Finding:
     return Finding(OK, subject, detail) if good else Finding(LIMITED, subject, detail, hint)
 
 
-def command_doctor(results: Path) -> int:
+def command_doctor(options: argparse.Namespace) -> int:
     """Prints every finding; 1 when something is missing."""
     checks: tuple[Callable[[], Finding], ...] = (
         *(system, kernel, packages, servers, built, namespaces, fast_mode, stateless, interfaces),
         *(data_paths, descriptors, local_ports, connections, clocksource, wakeups, buffers, steal),
-        lambda: space(results),
+        lambda: space(options.output),
     )
     found = []
     for check in checks:

@@ -16,6 +16,18 @@ from cli.errors import UsageError
 
 # How hints name what the options give.
 _OPTIONS = {"set server.allow_public = true": "give --allow-public", " with --set trace=FILE": ""}
+_KEYS = {  # of the experiment, by the options' names
+    "rate": "replay.rate",
+    "speed": "replay.speed",
+    "transport": "replay.transport",
+    "duration": "replay.duration_s",
+    "limit": "replay.limit",
+    "loop": "replay.loop",
+    "timeout": "replay.timeout_s",
+    "fast": "replay.fast",
+    "answers": "replay.answers",
+    "allow_public": "server.allow_public",
+}
 EXPERIMENT = Path(__file__).with_name("fire.toml")
 
 
@@ -79,24 +91,10 @@ def _settings(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     yield "trace", str(options.trace)
     for port in ports:
         yield ("tls.port" if options.transport == "tls" else "server.port"), str(port)
-    for name, key in (
-        ("rate", "replay.rate"),
-        ("speed", "replay.speed"),
-        ("transport", "replay.transport"),
-        ("duration", "replay.duration_s"),
-        ("limit", "replay.limit"),
-        ("loop", "replay.loop"),
-        ("timeout", "replay.timeout_s"),
-    ):
-        if getattr(options, name) is not None:
-            yield key, str(getattr(options, name))
-    for name, key in (
-        ("fast", "replay.fast"),
-        ("answers", "replay.answers"),
-        ("allow_public", "server.allow_public"),
-    ):
-        if getattr(options, name):
-            yield key, "true"
+    for name, key in _KEYS.items():
+        value = getattr(options, name)
+        if value is not None and value is not False:
+            yield key, "true" if value is True else str(value)
 
 
 def _address(text: str) -> tuple[str, int]:

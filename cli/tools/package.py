@@ -8,6 +8,7 @@ libraries are.
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import io
 import os
@@ -41,9 +42,13 @@ def folder_name() -> str:
     return f"{PROGRAM}-{VERSION}-{platform.machine()}"
 
 
-def command_package(output: Path | None) -> int:
-    """Writes the archive and says where it is."""
-    path = output or Path(f"{folder_name()}.tar.gz")
+def command_package(options: argparse.Namespace) -> int:
+    """Writes the archive, or the Debian package, and says where it is."""
+    if options.deb:
+        from cli.tools import debian  # noqa: PLC0415
+
+        return debian.command_deb(options.output)
+    path = options.output or Path(f"{folder_name()}.tar.gz")
     want(path.absolute().parent.is_dir(), f"{path}: its folder is not there", "make it, or give another -o")
     want(not path.is_dir(), f"{path} is a folder", "give the archive's name with -o")
     write(path)

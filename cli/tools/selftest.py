@@ -8,6 +8,7 @@ every skip with its reason. The last line is `N passed, N failed, N skipped`.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -55,21 +56,20 @@ class Check(NamedTuple):
     run: Callable[[], Found]
 
 
-def command_test(
-    slow: bool, name: str | None = None, listing: bool = False, only_changed: bool = False
-) -> int:
+def command_test(options: argparse.Namespace) -> int:
     """Runs every check, also after a failure, or what a name means; 1 when anything failed."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in a shell's background job; tests inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if listing:
+    slow = options.slow
+    if options.list:
         known = [one.name for one in (*linters(), *compiled(True), *beside(False))]
         titles = ("checks", "C++ test programs", "C++ tests", "Python tests")
         for title, names in zip(titles, (known, *tests()), strict=True):
             sys.stdout.write("".join(f"{line}\n" for line in (f"{title}:", *(f"  {one}" for one in names))))
         return 0
-    if name is not None:
-        groups = [[one] for one in chosen(name, slow)]
-    elif only_changed:
+    if options.only is not None:
+        groups = [[one] for one in chosen(options.only, slow)]
+    elif options.changed:
         groups = [linters(), *([one] for one in changed_checks())]
     else:
         groups = [linters(), *([one] for one in compiled(slow)), beside(slow)]
