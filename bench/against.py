@@ -46,16 +46,10 @@ def measure(arguments: argparse.Namespace, words: Sequence[str]) -> int:
 
 
 def _checkout(commit: str) -> Path:
-    """The commit's files; its own `reprise` builds it."""
+    """A worktree of the commit; its own `reprise` builds it."""
     path = programs.ROOT / "build/against" / commit[:12]
-    if not path.is_dir():
-        part = path.with_name(path.name + ".partial")
-        part.mkdir(parents=True, exist_ok=True)
-        archive = subprocess.run(
-            ["git", "-C", str(programs.ROOT), "archive", commit], capture_output=True, check=True
-        )
-        subprocess.run(["tar", "-x", "-C", str(part)], input=archive.stdout, check=True)
-        part.rename(path)
+    if not (path / "reprise").is_file():
+        _git("worktree", "add", "--force", "--detach", str(path), commit)
     return path
 
 

@@ -19,6 +19,7 @@ from cli import programs
 from cli.errors import RepriseError, complain
 from cli.plan.network import Host, Network, Route
 from cli.process import Process
+from cli.zones import zone_plan
 
 _ROWS = ("plan", "server", *hierarchy_path.ROWS)
 _HOST = "meta"
@@ -160,7 +161,7 @@ def _ends(plan: Path, form: str) -> tuple[Target, Target]:
     text = (plan / "views-1.conf").read_text(encoding="utf-8")
     starts = [match.start() for match in _VIEW.finditer(text)]
     first, last = text[starts[0] :], text[starts[-1] :]
-    meta = _first_meta(plan / "map.tsv")
+    meta = zone_plan.read_map(plan / "map.tsv").metas[0].address.v4
     return _target(first, form, meta), _target(last, form, meta)
 
 
@@ -175,12 +176,3 @@ def _target(block: str, form: str, meta: str) -> Target:
     if form == "paper":
         return Target(view[1], zone[1], meta, four)
     return Target(view[1], zone[1], four, "203.0.113.1")
-
-
-def _first_meta(path: Path) -> str:
-    """The first meta address of the map."""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        words = line.split("\t")
-        if words[0] == "meta":
-            return words[4]
-    raise RepriseError(f"{path} has no meta address", "plan again")

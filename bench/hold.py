@@ -16,6 +16,7 @@ from cli.executor import sockdiag
 from cli.plan import network
 
 _PERIOD_S = 1.0
+_MEMORY = ("machine", "meminfo", Path("/proc/meminfo"))  # sockets live in the kernel's slabs
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,14 @@ class Hold:
 
     def run(self, bed: Bed) -> list[list[str]]:
         """Runs it to its end."""
-        read_memory(bed, "before")
+        bed.log.file("before", *_MEMORY)
         tree = self.reprise.start(bed)
         due = time.monotonic() + _PERIOD_S
         while not tree.controller.has_ended(max(0.0, due - time.monotonic())):
             due += _PERIOD_S
             read_sockets(bed)  # first: the queriers' memory is compared with their number
             read_queriers(bed, tree)
-            read_memory(bed, "during")
+            bed.log.file("during", *_MEMORY)
         return tree.finish()
 
 
@@ -56,8 +57,3 @@ def read_queriers(bed: Bed, tree: Tree) -> None:
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has just ended
         bed.log.add("during", f"querier-{child}", "process", descriptors=descriptors, smaps=text)
-
-
-def read_memory(bed: Bed, when: str) -> None:
-    """The machine's memory: sockets live in the kernel's slabs."""
-    bed.log.add(when, "machine", "meminfo", text=Path("/proc/meminfo").read_text(encoding="ascii"))

@@ -44,6 +44,7 @@ SERVERS: tuple[Kind, ...] = ("bind", "nsd")
 SMALL = 100  # bytes of a reply
 _TXT = 16
 _SOURCES = 100
+_CLIENT = "198.19.1.1"  # its address at the link to the server
 _RATE_WAYS = (UDP, TCP, PERSISTENT, REFERENCE, REFERENCE_AXFR, BPF, BPF_NO_AXFR)
 _SIZE_WAYS = (UDP, TCP, REFERENCE, BPF)
 _FLOOD_WAYS = (TCP, TCP_COOKIES, BPF)
@@ -173,14 +174,9 @@ def _run(session: Session, case: Case, repeat: int, zone_file: Path) -> None:
 
 def _start_flood(bed: ServedBed, rate: int) -> Process:
     """SYNs from addresses whose way back leads to the client's host, which drops the SYN/ACKs."""
-    bed.ip(network.SERVER, "route", "add", "default", "via", _client_address())
+    bed.ip(network.SERVER, "route", "add", "default", "via", _CLIENT)
     for thread in bed.threads.values():  # as the softirq of a network card, before all processes
         os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(1))
     mac = (bed.sysfs(network.SERVER) / "class/net" / SERVER_IF / "address").read_text(encoding="ascii")
     argv = [programs.own("reprise-flood"), CLIENT_IF, SERVER, "--mac", mac.strip(), "--rate", str(rate)]
     return bed.start(CLIENT, argv, "flood", CLIENT_CORE).until("event=sending")
-
-
-def _client_address() -> str:
-    """Of the client at its link to the server."""
-    return "198.19.1.1"
