@@ -381,11 +381,11 @@ void InFlight::leave(std::uint32_t index, bool answered) {
 void InFlight::finish(std::uint32_t index, Status status, Bytes reply) {
     leave(index, status == Status::kAnswered);
     PendingQuery& pending = queries_[index];
-    if (pending.pair == kNone || hedges_->settle(index, status)) {
-        pending.record.status = status;
+    if (const auto end = pending.pair == kNone ? status : hedges_->settle(index, status)) {
+        pending.record.status = *end;
         pending.record.send = pending.written ? pending.record.send : 0;
         statistics_.reply_bytes += pending.record.reply_size;
-        statistics_.count_end(status);
+        statistics_.count_end(*end);
         parts_.results.write(pending, reply, parts_.stamps.to_realtime(pending.record.receive));
         parts_.outbox.end_of(pending.record.source);
     }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 namespace reprise::querier {
 
@@ -101,13 +102,14 @@ void Hedges::cancel(std::uint32_t copy) {
     queries_.give_back(copy);
 }
 
-bool Hedges::settle(std::uint32_t index, Status status) {
+std::optional<Status> Hedges::settle(std::uint32_t index, Status status) {
     PendingQuery& pending = queries_[index];
     const std::uint32_t number = pending.pair;
     Pair& pair = pairs_[number];
     const size_t which = pending.peer == 0 ? 0 : 1;
     pair.row.sent[which] = pending.written ? pending.record.send : 0;
     pair.row.received[which] = status == Status::kAnswered ? pending.record.receive : 0;
+    pair.status = which == 0 ? status : pair.status;
     --pair.open;
     const bool ends = !pair.decided && (status == Status::kAnswered || pair.open == 0);
     if (ends) {
@@ -125,13 +127,14 @@ bool Hedges::settle(std::uint32_t index, Status status) {
                                          : pending.record.latency;
         }
     }
+    const Status whole = status == Status::kAnswered ? status : pair.status;
     if (pair.open == 0) {
         if (!pair.cancelled) {
             rows_.push_back(pair.row);
         }
         free_.push_back(number);
     }
-    return ends;
+    return ends ? std::optional(whole) : std::nullopt;
 }
 
 bool Hedges::take_row(HedgeRow& row) {

@@ -14,6 +14,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -80,9 +81,10 @@ public:
     /// The copy was not sent and ends here: the original goes on alone.
     void cancel(std::uint32_t copy);
 
-    /// One of a pair has left its peer with this status and its record filled in. True: with it the
-    /// query ends, and its record is now that of the whole query.
-    bool settle(std::uint32_t pending, Status status);
+    /// One of a pair has left its peer with this status and its record filled in. If the query ends
+    /// with it, its record is now that of the whole query, which has the returned status: where
+    /// neither was answered, the original's.
+    std::optional<Status> settle(std::uint32_t pending, Status status);
 
     /// The row of a pair that both have left since the last call.
     bool take_row(HedgeRow& row);
@@ -90,7 +92,8 @@ public:
 private:
     struct Pair {
         HedgeRow row;
-        RqRecord record; ///< the original's
+        RqRecord record;                   ///< the original's
+        Status status = Status::kTimedOut; ///< the original's, once it has left
         int open = 2;
         bool decided = false;
         bool cancelled = false;

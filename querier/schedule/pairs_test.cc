@@ -48,14 +48,14 @@ protected:
 
     bool answer(std::uint32_t pending, Nanoseconds time) {
         queries_[pending].record.receive = time;
-        const bool whole = hedges_.settle(pending, Status::kAnswered);
+        const bool whole = hedges_.settle(pending, Status::kAnswered).has_value();
         ended_ = queries_[pending].record;
         queries_.give_back(pending);
         return whole;
     }
 
     bool time_out(std::uint32_t pending) {
-        const bool whole = hedges_.settle(pending, Status::kTimedOut);
+        const bool whole = hedges_.settle(pending, Status::kTimedOut).has_value();
         ended_ = queries_[pending].record;
         queries_.give_back(pending);
         return whole;
