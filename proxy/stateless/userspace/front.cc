@@ -214,8 +214,10 @@ private:
 
     void pass_reply(std::span<std::uint8_t> packet) {
         const Bytes left = truncate_reply(packet, options().truncate_udp);
-        counters_.truncated += left.size() < packet.size() ? 1U : 0U;
-        note(packets_.send(left, destination_of(packet)));
+        if (!left.empty()) {
+            counters_.truncated += left.size() < packet.size() ? 1U : 0U;
+            note(packets_.send(left, destination_of(left)));
+        }
     }
 
     void read_answers(size_t socket) {

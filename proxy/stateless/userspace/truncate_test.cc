@@ -66,6 +66,35 @@ TEST(TruncateReply, LeavesHeaderQuestionAndOpt) {
     }
 }
 
+/// A datagram in two fragments of IPv6, of which the first has `size` bytes of it.
+std::pair<Buffer, Buffer> fragments(const Buffer& datagram, size_t size) {
+    const auto end = datagram.begin() + 40 + static_cast<std::ptrdiff_t>(size);
+    const auto fragment = [&](auto begin, auto until, unsigned field) {
+        Buffer one(datagram.begin(), datagram.begin() + 40);
+        one[6] = 44;
+        one.insert(one.end(), {17, 0, static_cast<std::uint8_t>(field >> 8U),
+                               static_cast<std::uint8_t>(field), 0, 0, 0, 1});
+        one.insert(one.end(), begin, until);
+        store16(&one[4], one.size() - 40);
+        return one;
+    };
+    return {fragment(datagram.begin() + 40, end, 1),
+            fragment(end, datagram.end(), static_cast<unsigned>(size))};
+}
+
+TEST(TruncateReply, OfFragmentsTheFirstBecomesThePacketAndTheOtherVanishes) {
+    const Buffer message = reply(900, true);
+    auto [first, later] = fragments(packet(message, "2001:db8::53", "2001:db8::1"), 800);
+    const std::span<std::uint8_t> left = truncate_reply(first, 512);
+    EXPECT_EQ(left.size(), 48 + kQuestionEnd);
+    EXPECT_TRUE(checksums_hold(left));
+    EXPECT_TRUE(parse_header(left.subspan(48))->truncated());
+    EXPECT_TRUE(truncate_reply(later, 512).empty());
+    auto [begin, rest] = fragments(packet(message, "2001:db8::53", "2001:db8::1"), 800);
+    EXPECT_EQ(truncate_reply(begin, 900).size(), begin.size());
+    EXPECT_EQ(truncate_reply(rest, 900).size(), rest.size());
+}
+
 TEST(TruncateReply, OtherPacketsStay) {
     const auto stays = [](Buffer bytes) {
         const Buffer before = bytes;
