@@ -242,7 +242,7 @@ def setup(experiment: Experiment) -> tuple[HostStep, ...]:
 
 
 def begin(experiment: Experiment, facts: Facts) -> tuple[HostStep, ...]:
-    """What is read off the hosts before the replay: again, at a moment within that of the hosts' counters."""
+    """What is read off the hosts before the replay, at a moment within that of the hosts' counters."""
     return _counts(experiment, facts, "begin", host_counters.BEFORE)
 
 
@@ -253,23 +253,16 @@ def finish(experiment: Experiment, facts: Facts) -> tuple[HostStep, ...]:
 
 def _counts(experiment: Experiment, facts: Facts, name: str, when: str) -> tuple[HostStep, ...]:
     env = ("env", *(f"{key}={value}" for key, value in facts.module_env.items()))
+    files = {host: f"{RESULTS}/resolver-{host}{when}.json" for _, host, _ in _resolvers(experiment)}
+    first = next(iter(files.values()))
+
+    def count(host: str, kind: str) -> tuple[str, ...]:
+        told = {"out": files[host], **({"first": first} if files[host] != first else {})}
+        return facts.call("cli.servers.counted.write", **_of_resolver(experiment, host, kind), **told)
+
     return tuple(
-        HostStep(f"count-{host}-{name}", host, ((*env, *_count(experiment, facts, host, kind, when)),))
+        HostStep(f"count-{host}-{name}", host, ((*env, *count(host, kind)),))
         for _, host, kind in _resolvers(experiment)
-    )
-
-
-def _count(
-    experiment: Experiment, facts: Facts, host: str, kind: str, when: str, idle: bool = False
-) -> tuple[str, ...]:
-    """The command that reads a resolver's own counters and those of its data path, where asked when the
-    resolver has ended what it does by itself.
-    """
-    return facts.call(
-        "cli.servers.counted.write",
-        **_of_resolver(experiment, host, kind),
-        out=f"{RESULTS}/resolver-{host}{when}.json",
-        idle=idle,
     )
 
 
@@ -303,10 +296,10 @@ def processes(
         found += [_warm(experiment, facts, number, host) for number, host, _ in _resolvers(experiment)]
     found += [
         Process(
-            f"count-{host}-before",
+            f"idle-{host}",
             "count",
             host,
-            _count(experiment, facts, host, kind, host_counters.BEFORE, idle=True),
+            facts.call("cli.servers.counted.await_idle", kind=kind, folder=f"{RUN}/{host}"),
             facts.module_env,
             ready=Ready("exit", timeout_s=90.0),
         )

@@ -86,7 +86,7 @@ def test_the_plan_brings_everything_up_in_order() -> None:
     assert [one.id for one in plan.prepare][:4] == ["zones", "plan", "serve", "keep"]
     assert [one.id for one in plan.processes] == [
         "meta1", "proxy-meta1", "proxy-server", "server", "sampler", "sampler-meta1",
-        "conditions-server", "watch-server", "warm-server", "count-server-before",
+        "conditions-server", "watch-server", "warm-server", "idle-server",
         "distributor-client1", "controller",
     ]  # fmt: skip
     counted = [f"counters-{host}" for host in ("controller", "client1", "server", "meta1")]
@@ -478,6 +478,19 @@ def test_counters_of_all_proxies_of_a_host_are_added(tmp_path: Path) -> None:
         "udp_queries": 10, "tcp_connections": 1, "tcp_queries": 14, "unmapped_packets": 4, "lost_packets": 6,
         "unmapped": {"192.0.2.9": 4}, "counted_until_ns": 2**62,
     }  # fmt: skip
+    path.write_text(json.dumps({**counted, "counted_until_ns": 6}))
+    assert of_proxy(tmp_path, "proxy-server-", 300.0, asked=6)["counted_until_ns"] == 6  # at once
+
+
+def test_of_several_resolvers_the_first_is_waited_for() -> None:
+    two = dataclasses.replace(BASE, topology=Topology(clients=2))
+    assert two.hierarchy is not None
+    emulated = dataclasses.replace(two.hierarchy, resolver=("bind", "unbound"))
+    plan = make(dataclasses.replace(two, hierarchy=emulated), FACTS)
+    for steps, when in ((plan.begin, "-before"), (plan.finish, "")):
+        one, other = (step.apply[0] for step in steps if step.id.startswith("count-"))
+        assert not [word for word in one if word.startswith("first=")]
+        assert f"first=@results@/resolver-server{when}.json" in other
 
 
 @pytest.mark.parametrize("kind", ["bind", "unbound", "knot-resolver", "pdns-recursor"])

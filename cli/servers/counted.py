@@ -41,19 +41,37 @@ _OWN, _ASKED = ("queries", "recursions", "under_way"), ("udp_queries", "tcp_quer
 _UNREAD = (OSError, ValueError, KeyError, StopIteration, HTTPException, RepriseError)
 
 
-def when_idle(read: Callable[[Serving], dict[str, int]], resolver: Serving) -> dict[str, int]:
-    """A resolver's counters when it has nothing under way; after a minute as they are."""
+def await_idle(kind: str, folder: Path) -> None:
+    """Returns when a resolver has nothing under way, or after a minute."""
     end = time.monotonic() + _IDLE_S
-    while (found := read(resolver))["under_way"] and time.monotonic() < end:
+    while _own(kind, folder)["under_way"] and time.monotonic() < end:
         time.sleep(0.05)
-    return found
 
 
-def of_proxy(folder: Path, prefix: str, patience_s: float = _PATIENCE_S) -> dict[str, Any]:
-    """What the proxies of a host have counted, one after the other. Packets that were at the device when this
-    began are among them, unless the last proxy has ended or patience has.
+def _own(kind: str, folder: Path) -> dict[str, int]:
+    """A resolver's own counters."""
+    read = KINDS[kind].counted
+    assert read is not None, "it is a resolver"
+    try:
+        found = read(Serving(folder))
+        return {name: found[name] for name in _OWN}
+    except (OSError, ValueError, KeyError, StopIteration) as error:
+        raise _unread(kind, error) from None
+
+
+def _unread(kind: str, error: Exception) -> RepriseError:
+    return RepriseError(
+        f"cannot read what {kind} has counted: {type(error).__name__}: {error}", "see its log"
+    )
+
+
+def of_proxy(
+    folder: Path, prefix: str, patience_s: float = _PATIENCE_S, asked: int | None = None
+) -> dict[str, Any]:
+    """What the proxies of a host have counted, one after the other. Packets that were at the device at the
+    time `asked`, or when this began, are among them, unless the last proxy has ended or patience has.
     """
-    asked = time.monotonic_ns()
+    asked = time.monotonic_ns() if asked is None else asked
     end = time.monotonic() + patience_s
     while True:
         files = sorted(folder.glob(f"{prefix}*.json"))
@@ -107,21 +125,23 @@ def _counted(name: str) -> dict[str, int]:
 
 
 def write(
-    kind: str, folder: Path, out: Path, idle: bool = False, proxies: Path | None = None, prefix: str = ""
+    kind: str,
+    folder: Path,
+    out: Path,
+    proxies: Path | None = None,
+    prefix: str = "",
+    first: Path | None = None,
 ) -> None:
     """Writes what a resolver of a kind with this folder has counted, and its proxies or, where it has none,
-    its host's ruleset. `idle`: waits until the resolver asks nobody any more.
+    its host's ruleset. Proxies write their counts each second; where this has waited for the `first` resolver
+    of a machine, those of the others are as new as its own.
     """
-    read = KINDS[kind].counted
-    assert read is not None, "it is a resolver"
+    own = _own(kind, folder)
     try:
-        found = when_idle(read, Serving(folder)) if idle else read(Serving(folder))
-        own = {name: found[name] for name in _OWN}
-        path = of_proxy(proxies, prefix) if proxies else of_nftables()
-        del path["counted_until_ns"]
-    except (OSError, ValueError, KeyError, StopIteration) as error:
-        what = f"cannot read what {kind} has counted: {type(error).__name__}: {error}"
-        raise RepriseError(what, "see its log") from None
+        since = json.loads(first.read_bytes())["counted_until_ns"] if first and first.is_file() else None
+        path = of_proxy(proxies, prefix, asked=since) if proxies else of_nftables()
+    except (OSError, ValueError, KeyError) as error:
+        raise _unread(kind, error) from None
     try:
         whole_file.write(out, json.dumps({"schema": 1, **own, **path}, indent=2) + "\n")
     except OSError as error:
