@@ -178,7 +178,7 @@ def _concerns(one: schema.Fault, server: int) -> bool:
 def _rules(one: schema.Fault) -> tuple[str, ...]:
     """What is lost, in the words of nftables."""
     if one.loss is not None:
-        return (f"numgen random mod 1000000 < {round(one.loss * 1_000_000)}",)
+        return (f"numgen random mod 1000000 <= {round(one.loss * 1_000_000) - 1}",)
     if one.rate is not None:
         rate = bytes_of(one.rate)
         burst = max(round(rate * _BURST_S), _LEAST_BURST)

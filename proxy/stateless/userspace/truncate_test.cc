@@ -88,7 +88,7 @@ TEST(TruncateReply, OfFragmentsTheFirstBecomesThePacketAndTheOtherVanishes) {
     const std::span<std::uint8_t> left = truncate_reply(first, 512);
     EXPECT_EQ(left.size(), 48 + kQuestionEnd);
     EXPECT_TRUE(checksums_hold(left));
-    EXPECT_TRUE(parse_header(left.subspan(48))->truncated());
+    EXPECT_EQ(left[48 + 2] & 2, 2); // TC
     EXPECT_TRUE(truncate_reply(later, 512).empty());
     auto [begin, rest] = fragments(packet(message, "2001:db8::53", "2001:db8::1"), 800);
     EXPECT_EQ(truncate_reply(begin, 900).size(), begin.size());
