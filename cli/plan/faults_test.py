@@ -61,6 +61,12 @@ def test_packets_are_lost_where_they_come_to() -> None:
     assert (second.end, second.text) == ((), "link: loss 25 % (answers)")
 
 
+@pytest.mark.parametrize(("loss", "most"), [(0.000_001, 0), (0.25, 249_999), (1, 999_999)])
+def test_any_loss_is_in_the_range_of_nftables(loss: float, most: int) -> None:
+    (file, *_) = faults.files(dataclasses.replace(ONE, fault=(dataclasses.replace(LOSS, loss=loss),)), None)
+    assert f"numgen random mod 1000000 <= {most} " in (file.content or "")
+
+
 def test_only_the_servers_that_are_named_are_concerned() -> None:
     behind = dataclasses.replace(LOSS, target="upstream", servers=(2,))
     experiment = dataclasses.replace(
