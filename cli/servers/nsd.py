@@ -117,6 +117,8 @@ def counted(server: Serving) -> dict[str, int]:
     while time.monotonic() < end and not (now and said.keys() <= now.keys()):
         time.sleep(0.02)
         now = _said(server.log, begin)
+    if not now:
+        raise ValueError(f"{server.log.name} has no new counts of NSD")
     counts = [dict(one.split("=") for one in line.split() if "=" in one) for line in (said | now).values()]
 
     def sum_of(name: str) -> int:
@@ -132,10 +134,11 @@ def counted(server: Serving) -> dict[str, int]:
 
 
 def _said(log: Path, begin: int) -> dict[str, str]:
-    """The last counts of each process in its log from a place on."""
+    """The last counts of each process in its log from a place on; those that have ended count no more."""
     with log.open("rb") as file:
         file.seek(begin)
-        return dict(_COUNTS.findall(file.read().decode("utf-8", "replace")))
+        found = _COUNTS.findall(file.read().decode("utf-8", "replace"))
+    return {process: counts for process, counts in found if Path("/proc", process).exists()}
 
 
 KIND = ServerKind(
