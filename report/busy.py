@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from report import server
-from report.run import Json, Run, as_dict, as_list
+from report.run import Json, Run, as_dict, as_int, as_list
 from report.tables import micro, percent
 
 _FOREIGN = 0.15  # of all cores, used by programs that are no part of the run
@@ -33,12 +34,13 @@ def _reasons(run: Run, summary: Json) -> Iterator[tuple[str, tuple[str, ...]]]:
     """
     rows = server.host_rows(run)
     span_s = (rows[-1].time_mono_ns - rows[0].time_mono_ns) / 1e9 if rows else 0.0
-    cores, own_s = _own(run)
+    listed = map(as_dict, as_list(run.manifest.get("hosts")))
+    own = (one for one in listed if "server" in as_list(one.get("hosts")))
+    machine = next(own, as_dict(run.manifest.get("host")))
+    cores = as_int(machine.get("cores"))
     if cores and span_s >= _SHORTEST_S:
-        # Packets cost time that no process is charged for; those of the clients as much as the server's.
-        own_s += 2 * (server.growth(run, "uncharged_s") or 0.0)
-        foreign = ((server.growth(run, "host_cpu_s") or 0.0) - own_s) / span_s
-        stolen = (server.growth(run, "host_steal_s") or 0.0) / span_s
+        foreign = ((server.growth(rows, "host_cpu_s") or 0.0) - _own_s(run, machine)) / span_s
+        stolen = (server.growth(rows, "host_steal_s") or 0.0) / span_s
         if foreign > _FOREIGN * cores:
             yield f"other programs used {foreign:.1f} of {cores} cores", ALL
         if stolen > _STEAL * cores:
@@ -48,14 +50,16 @@ def _reasons(run: Run, summary: Json) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield f"1 % of the queries were sent over {micro(late)} off their time", _OF_LATENESS
 
 
-def _own(run: Run) -> tuple[int, float]:
-    """Cores of the server's machine, and CPU seconds of the run's processes there; 0 where not known."""
-    machines = [as_dict(one) for one in as_list(run.manifest.get("hosts"))]
-    machine = next((one for one in machines if "server" in as_list(one.get("hosts"))), None)
-    facts = machine or as_dict(run.manifest.get("host"))
-    there = None if machine is None else as_list(machine.get("hosts"))
-    spent = [one.get("cpu_s") or 0.0 for one in run.processes() if there is None or one.get("host") in there]
-    if server.ran_before(run):  # it is none of the run's processes
-        spent.append(server.used_cpu(run) or 0.0)
-    cores = facts.get("cores")
-    return cores if isinstance(cores, int) else 0, sum(spent)
+def _own_s(run: Run, machine: Json) -> float:
+    """CPU seconds of the run on the server's machine. Those of a process tree that was sampled are from its
+    first sample to its last: the manifest has its start, too, and lacks children that it did not wait for.
+    """
+    there = machine.get("hosts")
+    listed = [one for one in run.processes() if there is None or one.get("host") in there]
+    spent = {str(one.get("id")): one.get("cpu_s") or 0.0 for one in listed}
+    sampled = server.sampled_cpu(itertools.chain(run.samples, *run.other_samples.values()))
+    of_users = server.ran_before(run)  # a server that is none of the run's processes
+    spent |= {name: grown for name, (_, grown) in sampled.items() if name in spent or of_users}
+    # Packets cost time that no process is charged for; those of clients there as much as the server's.
+    ends = 1 + any(one.get("role") == "distributor" for one in listed)
+    return sum(spent.values()) + ends * (server.growth(run.samples, "uncharged_s") or 0.0)

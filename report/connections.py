@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from report import counters, server
 from report.clean import failures
@@ -32,18 +32,21 @@ def summarize(run: Run, files: Sequence[RqFile], tally: Tally) -> Json:
 
 
 def sockets(run: Run, end_ns: int) -> Json:
-    """Peaks of TCP sockets at both ends; null where nobody sampled. Those of several clients are added. After
+    """Peaks of TCP sockets at both ends; null where nobody sampled. Those of several hosts are added. After
     `end_ns`, when the last query has been sent, the replay closes its connections: what then waits in
     TIME-WAIT is no trait of the trace.
     """
-    clients = [_peaks(run, samples, end_ns) for samples in run.client_samples.values() if samples]
-    drops = server.growth(run, "listen_drops")
+    servers = _added(run, server.of_servers(run), end_ns)
+    drops = server.total_growth(run, "listen_drops")
     return {
-        "server": {**_peaks(run, run.samples, end_ns), "listen_drops": int(drops or 0)}
-        if run.samples
-        else None,
-        "clients": {name: sum(one[name] for one in clients) for name in clients[0]} if clients else None,
+        "server": servers and {**servers, "listen_drops": None if drops is None else int(drops)},
+        "clients": _added(run, run.client_samples.values(), end_ns),
     }
+
+
+def _added(run: Run, hosts: Iterable[Sequence[ServerSample]], end_ns: int) -> Json | None:
+    peaks = [_peaks(run, samples, end_ns) for samples in hosts if samples]
+    return {name: sum(one[name] for one in peaks) for name in peaks[0]} if peaks else None
 
 
 def _peaks(run: Run, samples: Sequence[ServerSample], end_ns: int) -> dict[str, int]:

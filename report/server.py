@@ -4,16 +4,19 @@ schedule.
 
 from __future__ import annotations
 
+import bisect
 import itertools
+import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from report.run import Json, Run, ServerSample, as_dict
+from report.run import Json, Run, ServerSample, as_dict, as_list
 
 UPSTREAM = "upstream"  # the process under which a resolver's data path has counted
 COUNTED = ("queries", "tcp_queries", "answers")  # by an authoritative server itself
 _GAP_S = 1.0  # over the usual time between samples
+_OF_MACHINE = ("host_cpu_s", "host_steal_s", "tcp_mem_bytes", "udp_mem_bytes", "slab_bytes")
 TCP_STATES = ("established", "syn_recv", "time_wait", "fin_wait", "close_wait", "other")
 
 
@@ -28,21 +31,28 @@ class Series:
 def clock_of(run: Run) -> Callable[[ServerSample], int] | None:
     """Nanoseconds of a sample since the start; None where the run has no start.
 
-    The sampler's monotonic clock is the replay's where all hosts share one; over several hosts only real time
-    is common.
+    The sampler's monotonic clock is the replay's where all hosts share one; over several machines only real
+    time is common.
     """
     mono, real = (run.told("start").get(name) for name in ("mono_ns", "real_ns"))
     if not isinstance(mono, int) or not isinstance(real, int):
         return None
-    if run.children and all(child.get("same_clock") for child in run.children):
+    alone = len(as_list(run.manifest.get("hosts"))) < 2  # a server's machine is no child of the controller
+    if alone and run.children and all(child.get("same_clock") for child in run.children):
         return lambda sample: sample.time_mono_ns - mono
     return lambda sample: sample.time_real_ns - real
+
+
+def of_servers(run: Run) -> list[tuple[ServerSample, ...]]:
+    """The samples of each server's host; there are several where several resolvers are under test."""
+    others = (samples for name, samples in run.other_samples.items() if name.startswith("server"))
+    return [run.samples, *others]
 
 
 def server_processes(run: Run, roles: tuple[str, ...] = ("server",)) -> set[str]:
     """Ids of the sampled processes that are the server's; all of them where the manifest does not say."""
     ids = {str(one.get("id")) for one in run.processes(*roles)}
-    sampled = {sample.process for sample in run.samples}
+    sampled = {sample.process for samples in of_servers(run) for sample in samples}
     return ids & sampled or sampled
 
 
@@ -99,7 +109,10 @@ def _series(run: Run, name: str, samples: Iterable[ServerSample], column: str) -
 
 
 def host_series(run: Run, column: str) -> Series:
-    return _series(run, column, host_rows(run), column)
+    """The sum over the servers' hosts; what hosts on one machine have in common is counted once."""
+    hosts = of_servers(run)
+    once = hosts[:1] if column in _OF_MACHINE and not run.manifest.get("hosts") else hosts
+    return summed([_series(run, column, _one_each(samples), column) for samples in once])
 
 
 def client_series(run: Run, column: str) -> list[Series]:
@@ -108,9 +121,10 @@ def client_series(run: Run, column: str) -> list[Series]:
 
 
 def process_series(run: Run, column: str) -> list[Series]:
-    """One series for each process of the server and its fronts, sorted by its id."""
+    """One series for each process of the servers and their fronts, sorted by its id."""
+    samples = [one for samples in of_servers(run) for one in samples]
     return [
-        _series(run, process, (one for one in run.samples if one.process == process), column)
+        _series(run, process, (one for one in samples if one.process == process), column)
         for process in sorted(server_processes(run, ("server", "front")))
     ]
 
@@ -137,27 +151,28 @@ def counts_series(run: Run, column: str) -> Series:
     return _series(run, column, run.server_counts, column)
 
 
-def counts(run: Run) -> Json:
-    """The part `server_counts` of summary.json: since the last reading before the replay. Nulls where the
-    server did not say what it has counted before and after, or began to count anew.
+def counts(run: Run, end_ns: int) -> Json:
+    """The part `server_counts` of summary.json: since the last reading before the replay, which ended at
+    `end_ns`. Nulls where the server did not say what it has counted before and after, or began to count anew.
     """
     found: Json = {}
     for column in COUNTED:
         points = counts_series(run, column).points
         before = [value for time, value in points if time <= 0]
-        known = before and points[-1][0] > 0 and column in run.server_counts[-1].values
+        known = before and points[-1][0] * 1e9 >= end_ns and column in run.server_counts[-1].values
         grows = all(one[1] <= other[1] for one, other in itertools.pairwise(points))
         found[column] = int(points[-1][1] - before[-1]) if known and grows else None
     return found
 
 
 def summed(several: list[Series]) -> Series:
-    """The sum of series that were sampled at the same times."""
-    sums: dict[float, float] = {}
-    for one in several:
-        for time, value in one.points:
-            sums[time] = sums.get(time, 0.0) + value
-    return Series("", tuple(sorted(sums.items())))
+    """The sum of series at the times of the first one's points, each as it was last sampled by then."""
+    held = [sorted(one.points) for one in several if one.points]
+
+    def at(points: list[tuple[float, float]], time: float) -> float:
+        return points[max(0, bisect.bisect(points, (time, math.inf)) - 1)][1]
+
+    return Series("", tuple((time, sum(at(one, time) for one in held)) for time, _ in (held or [[]])[0]))
 
 
 def rate_of(series: Series) -> Series:
@@ -170,26 +185,44 @@ def rate_of(series: Series) -> Series:
     return Series(series.name, tuple(points))
 
 
-def growth(run: Run, column: str) -> float | None:
-    """Of a host counter over the whole run; None without two samples."""
-    rows = host_rows(run)
+def growth(samples: Iterable[ServerSample], column: str) -> float | None:
+    """Of a host's counter between its first and last samples; None without two of them."""
+    rows = _one_each(samples)
     if len(rows) < 2:
         return None
     return max(0.0, rows[-1].values.get(column, 0.0) - rows[0].values.get(column, 0.0))
+
+
+def total_growth(run: Run, column: str) -> float | None:
+    """The same of all servers' hosts; None where one of them lacks samples."""
+    found = [growth(samples, column) for samples in of_servers(run)]
+    known = [one for one in found if one is not None]
+    return sum(known) if len(known) == len(found) else None
 
 
 def used_cpu(run: Run, role: str = "server") -> float | None:
     """CPU seconds of the role's process trees in the run, up to their last samples; None where nobody
     sampled.
     """
-    peaks: dict[str, float] = {}
-    before: dict[str, float] = {}
-    for samples in _samples_of(run, role):
-        for sample in samples:
-            cpu = sample.values.get("cpu_s", 0.0)
-            before.setdefault(sample.process, cpu if ran_before(run) else 0.0)
-            peaks[sample.process] = max(peaks.get(sample.process, 0.0), cpu)
-    return sum(peaks.values()) - sum(before.values()) if peaks else None
+    found = [
+        grown + (0.0 if ran_before(run) else first)
+        for samples in _samples_of(run, role)
+        for first, grown in sampled_cpu(samples).values()
+    ]
+    return sum(found) if found else None
+
+
+def sampled_cpu(samples: Iterable[ServerSample]) -> dict[str, tuple[float, float]]:
+    """CPU seconds of each process tree at its first sample, and those that it used up to its last one."""
+    found: dict[str, list[float]] = {}
+    for one in samples:
+        found.setdefault(one.process, []).append(one.values.get("cpu_s", 0.0))
+    return {process: (values[0], _grown(values)) for process, values in found.items()}
+
+
+def _grown(values: Sequence[float]) -> float:
+    """A counter that restarts contributes nothing for that step: CPU of a process that nobody waited for."""
+    return sum(max(0.0, after - before) for before, after in itertools.pairwise(values))
 
 
 def ran_before(run: Run) -> bool:
@@ -223,13 +256,11 @@ def spent_cpu(run: Run, end_ns: int, role: str = "server", column: str = "cpu_s"
                 for one in samples
                 if one.process == process and column in one.values
             ]
-            before = [cpu for time, cpu in points if time <= 0]
-            until = [cpu for time, cpu in points if time < end_ns] + [
-                cpu for time, cpu in points if time >= end_ns
-            ][:1]
-            if before and until:
+            begin = sum(time <= 0 for time, _ in points)
+            if begin:
                 found = True
-                total += max(0.0, max(until) - max(before))
+                end = sum(time < end_ns for time, _ in points)
+                total += _grown([cpu for _, cpu in points[begin - 1 : end + 1]])
     return total if found else None
 
 

@@ -117,7 +117,7 @@ def summarize(measured: Measured) -> Json:
         "tcp_fallbacks": found.fallbacks,
         "reply_bytes": found.reply_bytes,
         "packets_per_query": _packets_per_query(run, queries["sent"]),
-        "server_counts": server.counts(run),
+        "server_counts": server.counts(run, found.last_ns),
         "resolver": of_resolver,
         "front": of_front,
         "warnings": [
@@ -134,7 +134,7 @@ def summarize(measured: Measured) -> Json:
         "peak_rss_bytes": _memory(measured),
         "server_memory": server.memory_in_use(run, found.span_ns),
         "hosts": per_host.summarize(run, found),
-        "leaked_packets": _number(run.manifest.get("leaked_packets"), 0),
+        "leaked_packets": run.manifest.get("leaked_packets"),
     }
     return {**summary, **busy.summarize(run, summary)}
 
@@ -227,13 +227,13 @@ def _rcodes(found: Tally) -> dict[str, int]:
 
 
 def _packets_per_query(run: Run, sent: int) -> float | None:
-    """Packets in and out at the server's host for each query sent; null without samples. Counts all the
-    host's packets.
+    """Packets in and out at the servers' hosts for each query sent; null without samples, and for a server on
+    loopback, whose packets are not counted. Counts all the hosts' packets.
     """
-    received, transmitted = server.growth(run, "rx_packets"), server.growth(run, "tx_packets")
-    if not sent or received is None or transmitted is None or received + transmitted == 0:
+    received, transmitted = (server.total_growth(run, f"{way}_packets") for way in ("rx", "tx"))
+    if server.ran_before(run) or not sent or received is None or transmitted is None:
         return None
-    return round((received + transmitted) / sent, 4)
+    return round((received + transmitted) / sent, 4) or None
 
 
 def _role_values(run: Run, key: str) -> dict[str, list[float]]:
@@ -264,11 +264,12 @@ def _cpu(measured: Measured) -> Json:
     end_ns = int((measured.tally.last_ns / 1e9) * 1e9)
     spent = {role: server.spent_cpu(measured.run, end_ns, role) for role in _SAMPLED}
     during = {role: whole[role] if spent.get(role) is None else spent[role] for role in ROLES}
-    for role in ("server", "front"):  # without clients' packets that these were charged for
-        others = server.spent_cpu(measured.run, end_ns, role, "elsewhere_s") or 0.0
-        if (charged := during[role]) is not None:
-            during[role] = max(0.0, charged - others)
-    during["packets"] = server.spent_cpu(measured.run, end_ns, "server", "uncharged_s") or None
+    if len(server.of_servers(measured.run)) == 1:  # of several, only the first one's packets are measured
+        for role in ("server", "front"):  # without clients' packets that these were charged for
+            others = server.spent_cpu(measured.run, end_ns, role, "elsewhere_s") or 0.0
+            if (charged := during[role]) is not None:
+                during[role] = max(0.0, charged - others)
+        during["packets"] = server.spent_cpu(measured.run, end_ns, "server", "uncharged_s") or None
     sent = measured.tally.sent
     return {
         "cpu_s": {role: None if value is None else round(value, 6) for role, value in during.items()},

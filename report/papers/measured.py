@@ -1,5 +1,5 @@
-"""papers.json of a run: figures that the papers have and summary.json lacks. It is made once for each run
-whose arrivals are known.
+"""papers.json of a run: figures that the papers have and summary.json lacks. It is made once for each clean
+run whose arrivals are known.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ Values = NDArray[np.float64]
 
 
 def figures_of(folder: Path, with_arrivals: bool = True) -> Json:
-    """Those of summary.json and papers.json together. Raises ReportError where the run has no summary."""
+    """Those of summary.json and, of a clean run, papers.json. Raises ReportError where a summary lacks."""
     summary, known = series.summary_of(folder), as_json(folder / FILE)
+    if not summary["clean"]:  # it may lack what papers.json is made of
+        return summary
     if known.get("schema") != _SCHEMA:
         known = of(measure(open_run(folder)), summary, with_arrivals)
         if "problem" not in known["arrival"]:
@@ -64,7 +66,7 @@ def _load(measured: Measured, summary: Json) -> Json:
     """
     run, tally = measured.run, measured.tally
     begin, end = measured.warmup_ns / 1e9, tally.last_ns / 1e9
-    cores = as_dict(run.manifest.get("host")).get("cores") or 1
+    cores = {one["machine"]: one["cores"] or 0 for one in summary["hosts"] if one["role"] == "server"}
     used = server.rate_of(server.summed(server.process_series(run, "cpu_s")))
     sent_per_s = _in_parts(measured, begin, end)
     query_mbps, response_mbps = (
@@ -81,7 +83,7 @@ def _load(measured: Measured, summary: Json) -> Json:
         "response_mbps_scaled": float(np.median(response_mbps)) * _PUBLISHED_RATE / rate
         if len(response_mbps)
         else None,
-        "server_cpu_share": _spread(_between(used, begin, end) / cores),
+        "server_cpu_share": _spread(_between(used, begin, end) / (sum(cores.values()) or 1)),
         "client_us_per_query": sum(cost.get(role) or 0.0 for role in ("controller", "querier")),
         "busiest": _busiest(measured, end),
         "truncated_share": sum(summary["truncated_by_transport"].values()) / answered,

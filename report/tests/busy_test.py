@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from report import busy, html
 from report.rows import rows_of, spoiled
-from report.run import open_run
+from report.run import Json, open_run
 from report.summary import measure, summarize
+from report.tests.per_host_test import machine
 from report.tests.writers import MANIFEST, START, START_REAL, Query, write_run
 
 MS = 1_000_000
 SECOND = 1_000 * MS
 
 
-def samples(host_cpu: float, steal: float) -> str:
-    """Seven seconds; CPU and steal of the host grow by so much a second."""
-    lines = ["time_real_ns,time_mono_ns,process,cpu_s,host_cpu_s,host_steal_s"]
+def samples(*growths: float) -> str:
+    """Seven seconds, with the growth in each: CPU and steal of the host, CPU of the server, for packets."""
+    lines = ["time_real_ns,time_mono_ns,process,host_cpu_s,host_steal_s,cpu_s,uncharged_s"]
     for second in range(8):
         at = second * SECOND
-        cells = (START_REAL + at, START + at, "nsd", second * 0.2, second * host_cpu, second * steal)
+        cells = (START_REAL + at, START + at, "nsd", *(second * one for one in growths))
         lines.append(",".join(map(str, cells)))
     return "\n".join(lines) + "\n"
 
 
-def run_of(folder: Path, late: int = 0, host_cpu: float = 0.3, steal: float = 0.0, kind: str = "nsd") -> Path:
+def run_of(
+    folder: Path,
+    late: int = 0,
+    host_cpu: float = 0.3,
+    steal: float = 0.0,
+    kind: str = "nsd",
+    own: float = 0.2,
+    waited: float = 1.5,
+    packets: float = 0.0,
+    machines: Sequence[Json] = (),
+) -> Path:
+    """`own` of the server's CPU a second, of which its parent has `waited` for so much in all its life."""
     queries = [Query(n, n * 50 * MS, n * 50 * MS + late, MS) for n in range(120)]
     experiment = {**MANIFEST["experiment"], "server": {"kind": kind}}
-    manifest = {**MANIFEST, "host": {"cores": 2}, "experiment": experiment}
+    processes = [one | {"cpu_s": waited} if one["role"] == "server" else one for one in MANIFEST["processes"]]
     if kind == "address":  # the server is none of the run's processes
-        manifest["processes"] = [one for one in MANIFEST["processes"] if one["role"] != "server"]
-    return write_run(folder, queries, manifest=manifest, server=samples(host_cpu, steal))
+        processes = processes[1:]
+    more = {"hosts": machines} if machines else {"host": {"cores": 2}}
+    manifest = {**MANIFEST, "experiment": experiment, "processes": processes, **more}
+    return write_run(folder, queries, manifest=manifest, server=samples(host_cpu, steal, own, packets))
 
 
 def test_each_reason_has_the_figures_that_it_spoils(tmp_path: Path) -> None:
@@ -39,6 +54,22 @@ def test_each_reason_has_the_figures_that_it_spoils(tmp_path: Path) -> None:
         "quiet": ({}, [], []),
         "foreign": ({"host_cpu": 1.8}, ["other programs used 1.5 of 2 cores"], every),
         "of the user's server": ({"host_cpu": 0.55, "kind": "address"}, [], []),
+        "of NSD's children": ({"host_cpu": 0.9, "own": 0.8, "waited": 0.12}, [], []),
+        "beside a long start": (
+            {"host_cpu": 1.8, "waited": 20.0},
+            ["other programs used 1.5 of 2 cores"],
+            every,
+        ),
+        "clients' packets": ({"host_cpu": 0.9, "packets": 0.3}, [], []),
+        "clients elsewhere": (
+            {
+                "host_cpu": 0.9,
+                "packets": 0.3,
+                "machines": [machine("load", "client1"), machine("far", "server", cores=2)],
+            },
+            ["other programs used 0.4 of 2 cores"],
+            every,
+        ),
         "steal": ({"steal": 0.2}, ["the hypervisor gave 10.0 % of the processor time to others"], every),
         "late": (
             {"late": 20 * MS},

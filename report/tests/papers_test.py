@@ -24,6 +24,7 @@ from report.papers.model import Load
 from report.run import Json, open_run
 from report.sources import find_program
 from report.summary import measure, summarize
+from report.tests.per_host_test import machine
 from report.tests.writers import MANIFEST, START_REAL, TRACE_FIRST, Query, ra_bytes, server_csv, write_run
 
 SECOND = 1_000_000_000
@@ -140,6 +141,29 @@ def test_figures_beyond_the_summary_are_made_once(tmp_path: Path) -> None:
     assert figures["arrival"] == {}
     (folder / measured.FILE).write_text(json.dumps({"schema": 2, "load": "kept"}))
     assert measured.figures_of(folder)["load"] == "kept"
+
+
+def test_a_share_of_the_server_is_one_of_its_own_machine(tmp_path: Path) -> None:
+    hosts = [machine("boss", "controller", "client1"), machine("far", "server", cores=5)]
+    manifest = {**MANIFEST, "host": {"cores": 2}, "hosts": hosts}
+    queries = [Query(seq=at, due=at * 10 * MS, sent=at * 10 * MS) for at in range(1000)]
+    one = measure(open_run(write_run(tmp_path / "run", queries, server=server_csv(11), manifest=manifest)))
+    share = measured.of(one, summarize(one), with_arrivals=False)["load"]["server_cpu_share"]
+    assert share["median"] == pytest.approx(0.05)
+
+
+def test_a_run_that_is_not_clean_has_the_figures_of_its_summary(tmp_path: Path) -> None:
+    """It may lack what those of the papers are made of; here the controller was killed, and no query has an
+    end on record.
+    """
+    experiment = {**MANIFEST["experiment"], "hierarchy": {"resolver": ["bind", "bind"]}}
+    folder = write_run(tmp_path / "run", [], manifest={**MANIFEST, "experiment": experiment})
+    for name in ("controller.json", "queries-client1-0.rq"):
+        (folder / name).unlink()
+    (folder / "capture.pcap").touch()
+    summary = summarize(measure(open_run(folder)))
+    (folder / "summary.json").write_text(json.dumps(summary))
+    assert measured.figures_of(folder) == json.loads(json.dumps(summary))
 
 
 def test_nodes_have_their_lookups_and_the_packets_of_the_first(tmp_path: Path) -> None:

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from report import html
+from report import html, server
 from report.clean import ENDS
 from report.counters import COUNTERS
 from report.errors import ReportError
 from report.rows import rows_of
 from report.run import Json, open_run
 from report.summary import measure, summarize
+from report.tests.per_host_test import machine
 from report.tests.writers import (
     MANIFEST,
     START,
@@ -382,6 +383,82 @@ def test_the_servers_cpu_is_that_of_its_whole_tree_without_its_start_and_end(tmp
     summary = summary_of(write_run(tmp_path / "run", queries, server=text))
     assert summary["cpu_s"]["server"] == 3.5
     assert summary["cpu_outside_s"] == {"server": 6.0, "front": None, "meta": None}
+
+
+def test_a_server_on_a_machine_of_its_own_is_placed_by_real_time(tmp_path: Path) -> None:
+    """The client shares the controller's machine and clock. The server's machine was started later."""
+    text = "time_real_ns,time_mono_ns,process,cpu_s\n" + "".join(
+        f"{START_REAL + n * SECOND},{(n + 9) * SECOND},nsd,{n + 5}\n" for n in range(-2, 6)
+    )
+    hosts = [machine("boss", "controller", "client1"), machine("far", "server")]
+    queries = [Query(n, n * SECOND, n * SECOND, MS) for n in range(4)]
+    folder = write_run(tmp_path / "run", queries, server=text, manifest={**MANIFEST, "hosts": hosts})
+    assert summary_of(folder)["cpu_s"]["server"] == 4
+
+
+def test_cpu_that_nobody_waited_for_is_not_lost_at_a_restart(tmp_path: Path) -> None:
+    text = "time_real_ns,time_mono_ns,process,cpu_s\n" + "".join(
+        f"{n},{START + n * SECOND},nsd,{cpu}\n" for n, cpu in enumerate((1, 3, 5, 0.5, 2.5, 4.5))
+    )
+    queries = [Query(n, n * SECOND, n * SECOND, MS) for n in range(5)]
+    summary = summary_of(write_run(tmp_path / "run", queries, server=text))
+    assert (summary["cpu_s"]["server"], summary["cpu_outside_s"]["server"]) == (8, 1)
+
+
+def test_several_resolvers_are_counted_together(tmp_path: Path) -> None:
+    """The second one's host is sampled a little later; the kernel has one account of memory for both."""
+    columns = "time_real_ns,time_mono_ns,process,pss_bytes,tcp_established,listen_drops,rx_packets,tx_packets"
+    ids = ("server", "server2")
+    own = [{"id": one, "role": "server", "host": one, "cpu_s": 9, "exit": 0} for one in ids]
+    manifest = {**MANIFEST, "processes": own}
+    queries = [Query(n, n * SECOND // 2, n * SECOND // 2, MS) for n in range(8)]
+    folder = write_run(tmp_path / "run", queries, manifest=manifest)
+    for late, name in enumerate(ids):
+        lines = [f"{columns},cpu_s,tcp_mem_bytes,uncharged_s,elsewhere_s\n"]
+        for n in range(6):
+            at = START + (n - 1) * SECOND + late * 300 * MS
+            lines.append(f"0,{at},{name},40,{3 + late},{n},{10 * n},{10 * n},{n},{100 * n},{n},{n / 2}\n")
+        (folder / f"{name}.csv").write_text("".join(lines))
+    summary = summary_of(folder)
+    assert summary["packets_per_query"] == 200 / 8
+    assert summary["sockets"]["server"] == {"peak_established": 7, "peak_time_wait": 0, "listen_drops": 10}
+    memory = summary["server_memory"]
+    assert (memory["process"], memory["socket_buffers"]) == (80, 250)
+    assert (summary["cpu_s"]["server"], summary["cpu_s"]["packets"]) == (9, None)
+    run = open_run(folder)
+    assert [one.name for one in server.process_series(run, "cpu_s")] == list(ids)
+    assert [value for _, value in server.host_series(run, "tcp_established").points] == [7] * 6
+
+
+def test_what_was_not_watched_is_null(tmp_path: Path) -> None:
+    """The machine's own network, one sample, and a server on loopback, whose packets are not counted."""
+    experiment = {**MANIFEST["experiment"], "server": {"kind": "address"}}
+    manifest = {**MANIFEST, "leaked_packets": None, "experiment": experiment}
+    folder = write_run(tmp_path / "run", steady(3), manifest=manifest, server=samples((1,), (4,)))
+    summary = summary_of(folder)
+    assert summary["leaked_packets"] is None and summary["sockets"]["server"]["listen_drops"] is None
+    (folder / "server.csv").write_text(server_csv(2))
+    assert summary_of(folder)["packets_per_query"] is None
+
+
+@pytest.mark.parametrize(
+    ("readings", "counted"),
+    [
+        ({-2: 1, -1: 5, 1: 9, 3: 17, 4: 25}, 20),
+        ({-1: 5, 1: 9, 3: 17}, None),  # the last second is not known
+        ({-1: 50, 1: 90, 3: 17, 4: 95}, None),
+        ({1: 9, 4: 25}, None),
+    ],
+)
+def test_the_server_s_own_counts_are_those_of_the_whole_replay(
+    tmp_path: Path, readings: dict[int, int], counted: int | None
+) -> None:
+    folder = write_run(tmp_path / "run", [Query(n, n * SECOND, n * SECOND, MS) for n in range(4)])
+    lines = [f"0,{START + at * SECOND},server,{count}\n" for at, count in readings.items()]
+    header = "time_real_ns,time_mono_ns,process,queries\n"
+    (folder / "counts-server.csv").write_text(header + "".join(lines))
+    none = dict.fromkeys(("tcp_queries", "answers"))
+    assert summary_of(folder)["server_counts"] == {"queries": counted, **none}
 
 
 def test_a_run_in_which_no_connection_was_of_use_is_unclean(tmp_path: Path) -> None:
