@@ -156,12 +156,15 @@ def counts(run: Run, end_ns: int) -> Json:
     `end_ns`. Nulls where the server did not say what it has counted before and after, or began to count anew.
     """
     found: Json = {}
+    kind = as_dict(run.experiment.get("server")).get("kind")
+    faults = map(as_dict, as_list(run.experiment.get("fault")))
+    anew = any(one.get("restart") or (one.get("reload") and kind == "nsd") for one in faults)
     for column in COUNTED:
         points = counts_series(run, column).points
         before = [value for time, value in points if time <= 0]
         known = before and points[-1][0] * 1e9 >= end_ns and column in run.server_counts[-1].values
         grows = all(one[1] <= other[1] for one, other in itertools.pairwise(points))
-        found[column] = int(points[-1][1] - before[-1]) if known and grows else None
+        found[column] = int(points[-1][1] - before[-1]) if known and grows and not anew else None
     return found
 
 

@@ -442,18 +442,22 @@ def test_what_was_not_watched_is_null(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("readings", "counted"),
+    ("readings", "fault", "counted"),
     [
-        ({-2: 1, -1: 5, 1: 9, 3: 17, 4: 25}, 20),
-        ({-1: 5, 1: 9, 3: 17}, None),  # the last second is not known
-        ({-1: 50, 1: 90, 3: 17, 4: 95}, None),
-        ({1: 9, 4: 25}, None),
+        ({-2: 1, -1: 5, 1: 9, 3: 17, 4: 25}, "stall", 20),
+        ({-1: 5, 1: 9, 3: 17}, "stall", None),  # the last second is not known
+        ({-1: 50, 1: 90, 3: 17, 4: 95}, "stall", None),
+        ({1: 9, 4: 25}, "stall", None),
+        ({-1: 5, 1: 9, 3: 17, 4: 25}, "restart", None),  # it had counted 4 when it ended, or 9
+        ({-1: 5, 1: 9, 3: 17, 4: 25}, "reload", None),
     ],
 )
 def test_the_server_s_own_counts_are_those_of_the_whole_replay(
-    tmp_path: Path, readings: dict[int, int], counted: int | None
+    tmp_path: Path, readings: dict[int, int], fault: str, counted: int | None
 ) -> None:
-    folder = write_run(tmp_path / "run", [Query(n, n * SECOND, n * SECOND, MS) for n in range(4)])
+    manifest = {**MANIFEST, "experiment": {**MANIFEST["experiment"], "fault": [{fault: True}]}}
+    queries = [Query(n, n * SECOND, n * SECOND, MS) for n in range(4)]
+    folder = write_run(tmp_path / "run", queries, manifest=manifest)
     lines = [f"0,{START + at * SECOND},server,{count}\n" for at, count in readings.items()]
     header = "time_real_ns,time_mono_ns,process,queries\n"
     (folder / "counts-server.csv").write_text(header + "".join(lines))
