@@ -209,10 +209,10 @@ void log_synth(const SynthCounts& counts, const SynthSink& sink, double seconds)
 }
 
 /// What is to be expected of the trace.
-trace::Extent extent_of(const SynthPlan& plan) {
-    const double rate = plan.options.rate_qps;
+trace::Extent extent_of(const SynthSettings& settings) {
+    const double rate = settings.options.rate_qps;
     const double queries =
-        std::min(static_cast<double>(plan.most_queries), rate * plan.duration_ns / 1e9);
+        std::min(static_cast<double>(settings.most_queries), rate * settings.duration_ns / 1e9);
     return {.queries = queries, .span_s = queries / rate};
 }
 
@@ -240,17 +240,17 @@ void add_synth(Command& app, SynthOptions& options, std::string& output) {
 }
 
 int run_synth(const SynthOptions& options, const std::string& output) {
-    const SynthPlan plan = check_options(options);
+    const SynthSettings settings = check_options(options);
     std::vector<std::string> tlds;
-    if (needs_tlds(plan)) {
+    if (needs_tlds(settings)) {
         tlds = load_tlds(options.tld_file);
     }
     if (options.check) {
-        fmt::print("{}\n", extent_of(plan).line());
+        fmt::print("{}\n", extent_of(settings).line());
         return 0;
     }
     SynthSink sink(output, output_form(options, output));
-    Synthesizer synthesizer(plan, std::move(tlds), sink);
+    Synthesizer synthesizer(settings, std::move(tlds), sink);
     Progress progress("synth", check_interrupt);
     while (synthesizer.step()) {
         progress.tick(synthesizer.counts().queries, synthesizer.progress());

@@ -13,7 +13,7 @@ namespace reprise {
 /// starts would have them again. Throws SystemError.
 void give_up(std::initializer_list<unsigned> capabilities);
 
-/// Whether `attempt` still succeeds when capabilities are given up; they are not, afterwards.
+/// Whether `attempt` still succeeds when capabilities are given up; they are not, afterward.
 bool works_without(std::initializer_list<unsigned> capabilities,
                    const std::function<bool()>& attempt);
 

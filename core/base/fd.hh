@@ -27,7 +27,7 @@ public:
 
     [[nodiscard]] bool valid() const { return fd_ >= 0; }
 
-    /// Gives the descriptor away; this object owns nothing afterwards.
+    /// Gives the descriptor away; this object owns nothing afterward.
     int release() { return std::exchange(fd_, -1); }
 
     void reset();

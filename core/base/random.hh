@@ -94,7 +94,7 @@ private:
 };
 
 /// Zipf weights of `count` ranks: rank r (from 1) weighs (r + shift)^-exponent (with a shift it is
-/// Mandelbrot's form). Not normalised.
+/// Mandelbrot's form). Not normalized.
 std::vector<double> zipf_weights(size_t count, double exponent, double shift = 0);
 
 } // namespace reprise

@@ -91,16 +91,16 @@ std::uint16_t Clients::port(std::uint32_t client, Random& random) const {
                                           : mixed_port(trait(client), random));
 }
 
-Clients::Clients(const SynthPlan& plan)
-    : ports_(plan.options.ports), prefix4_(plan.clients4), prefix6_(plan.clients6),
-      activity_(client_weights(plan.options)) {
-    make_habits(plan);
-    deal(client_weights(plan.options));
+Clients::Clients(const SynthSettings& settings)
+    : ports_(settings.options.ports), prefix4_(settings.clients4), prefix6_(settings.clients6),
+      activity_(client_weights(settings.options)) {
+    make_habits(settings);
+    deal(client_weights(settings.options));
 }
 
-void Clients::make_habits(const SynthPlan& plan) {
-    const SynthOptions& options = plan.options;
-    const double sizes = total_weight(plan.edns_sizes);
+void Clients::make_habits(const SynthSettings& settings) {
+    const SynthOptions& options = settings.options;
+    const double sizes = total_weight(settings.edns_sizes);
     const auto add = [this](const ClientHabit& habit, double share) {
         if (share > 0) {
             habits_.push_back(habit);
@@ -110,7 +110,7 @@ void Clients::make_habits(const SynthPlan& plan) {
     for (const bool ipv6 : {false, true}) {
         const double family = ipv6 ? options.ipv6_share : 1 - options.ipv6_share;
         add({.ipv6 = ipv6}, family * (1 - options.edns_share));
-        for (const WeightedNumber& size : plan.edns_sizes) {
+        for (const WeightedNumber& size : settings.edns_sizes) {
             const double share = family * options.edns_share * size.weight / sizes;
             const double secure = share * options.do_share;
             add({ipv6, true, true, size.value, false}, secure * (1 - options.cd_share));

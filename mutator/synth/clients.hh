@@ -26,7 +26,7 @@ struct ClientHabit {
 /// addresses are computed.
 class Clients {
 public:
-    explicit Clients(const SynthPlan& plan);
+    explicit Clients(const SynthSettings& settings);
 
     /// A client by activity.
     std::uint32_t draw(Random& random) const { return activity_.draw(random); }
@@ -45,7 +45,7 @@ public:
     static std::uint16_t next_port(std::uint16_t port);
 
 private:
-    void make_habits(const SynthPlan& plan);
+    void make_habits(const SynthSettings& settings);
     void deal(const std::vector<double>& weights);
 
     PortStyle ports_;

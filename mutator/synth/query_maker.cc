@@ -33,8 +33,8 @@ std::vector<double> weights_of(const Mix& mix) {
 /// Names as a root server may see them, of few kinds.
 class SimpleMaker : public QueryMaker {
 public:
-    SimpleMaker(const SynthPlan& plan, std::vector<std::string> tlds)
-        : QueryMaker(plan), names_(std::move(tlds)), junk_share_(plan.options.junk_share) {}
+    SimpleMaker(const SynthSettings& settings, std::vector<std::string> tlds)
+        : QueryMaker(settings), names_(std::move(tlds)), junk_share_(settings.options.junk_share) {}
 
 private:
     bool make_name(std::uint32_t /*client*/, std::uint16_t type, Random& random,
@@ -53,8 +53,9 @@ private:
 
 class RootMaker : public QueryMaker {
 public:
-    RootMaker(const SynthPlan& plan, std::vector<std::string> tlds)
-        : QueryMaker(plan), names_(std::move(tlds), plan.types, plan.options.junk_share) {}
+    RootMaker(const SynthSettings& settings, std::vector<std::string> tlds)
+        : QueryMaker(settings),
+          names_(std::move(tlds), settings.types, settings.options.junk_share) {}
 
 private:
     bool make_name(std::uint32_t /*client*/, std::uint16_t type, Random& random,
@@ -68,7 +69,8 @@ private:
 /// Every name once, below one domain: what LDplayer's syn-0 to syn-4 ask.
 class UniqueMaker : public QueryMaker {
 public:
-    explicit UniqueMaker(const SynthPlan& plan) : QueryMaker(plan), domain_(plan.unique_below) {}
+    explicit UniqueMaker(const SynthSettings& settings)
+        : QueryMaker(settings), domain_(settings.unique_below) {}
 
 private:
     bool make_name(std::uint32_t /*client*/, std::uint16_t /*type*/, Random& /*random*/,
@@ -89,10 +91,10 @@ private:
 /// Names of a list, the n-th n^-S times as often as the first, or to each client in their order.
 class ListMaker : public QueryMaker {
 public:
-    explicit ListMaker(const SynthPlan& plan)
-        : QueryMaker(plan), names_(load_names(plan.options.names)),
-          popularity_(zipf_weights(names_.size(), plan.options.names_zipf)),
-          asked_(plan.options.names_in_turn ? plan.options.clients : 0) {}
+    explicit ListMaker(const SynthSettings& settings)
+        : QueryMaker(settings), names_(load_names(settings.options.names)),
+          popularity_(zipf_weights(names_.size(), settings.options.names_zipf)),
+          asked_(settings.options.names_in_turn ? settings.options.clients : 0) {}
 
 private:
     bool make_name(std::uint32_t client, std::uint16_t /*type*/, Random& random,
@@ -110,8 +112,9 @@ private:
 
 } // namespace
 
-QueryMaker::QueryMaker(const SynthPlan& plan)
-    : mix_(plan.types), types_(weights_of(plan.types)), rd_share_(plan.options.rd_share) {}
+QueryMaker::QueryMaker(const SynthSettings& settings)
+    : mix_(settings.types), types_(weights_of(settings.types)),
+      rd_share_(settings.options.rd_share) {}
 
 bool QueryMaker::make(std::uint32_t client, const ClientHabit& habit, Random& random,
                       std::vector<std::uint8_t>& out) {
@@ -128,22 +131,23 @@ bool QueryMaker::make(std::uint32_t client, const ClientHabit& habit, Random& ra
     return junk;
 }
 
-std::unique_ptr<QueryMaker> make_query_maker(const SynthPlan& plan, std::vector<std::string> tlds) {
-    switch (plan.names) {
+std::unique_ptr<QueryMaker> make_query_maker(const SynthSettings& settings,
+                                             std::vector<std::string> tlds) {
+    switch (settings.names) {
     case NameKind::kList:
-        return std::make_unique<ListMaker>(plan);
+        return std::make_unique<ListMaker>(settings);
     case NameKind::kUnique:
-        return std::make_unique<UniqueMaker>(plan);
+        return std::make_unique<UniqueMaker>(settings);
     case NameKind::kRoot:
-        return std::make_unique<RootMaker>(plan, std::move(tlds));
+        return std::make_unique<RootMaker>(settings, std::move(tlds));
     case NameKind::kSimple:
         break;
     }
-    return std::make_unique<SimpleMaker>(plan, std::move(tlds));
+    return std::make_unique<SimpleMaker>(settings, std::move(tlds));
 }
 
-bool needs_tlds(const SynthPlan& plan) {
-    return plan.names == NameKind::kSimple || plan.names == NameKind::kRoot;
+bool needs_tlds(const SynthSettings& settings) {
+    return settings.names == NameKind::kSimple || settings.names == NameKind::kRoot;
 }
 
 } // namespace reprise::mutator

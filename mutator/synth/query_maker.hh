@@ -14,10 +14,11 @@
 
 namespace reprise::mutator {
 
-/// Makes query after query: id, type and flags by the plan's shares, the name by the kind of trace.
+/// Makes query after query: id, type and flags by the settings' shares, the name by the kind of
+/// trace.
 class QueryMaker {
 public:
-    explicit QueryMaker(const SynthPlan& plan);
+    explicit QueryMaker(const SynthSettings& settings);
     virtual ~QueryMaker() = default;
     QueryMaker(const QueryMaker&) = delete;
     QueryMaker& operator=(const QueryMaker&) = delete;
@@ -37,11 +38,12 @@ private:
     Name name_;
 };
 
-/// The maker that the plan asks for. `tlds` as from load_tlds(), where needs_tlds(). Throws
+/// The maker that the settings ask for. `tlds` as from load_tlds(), where needs_tlds(). Throws
 /// UsageError where the file of names cannot be used.
-std::unique_ptr<QueryMaker> make_query_maker(const SynthPlan& plan, std::vector<std::string> tlds);
+std::unique_ptr<QueryMaker> make_query_maker(const SynthSettings& settings,
+                                             std::vector<std::string> tlds);
 
 /// Whether names are drawn below top-level domains.
-bool needs_tlds(const SynthPlan& plan);
+bool needs_tlds(const SynthSettings& settings);
 
 } // namespace reprise::mutator

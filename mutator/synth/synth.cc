@@ -37,25 +37,26 @@ std::uint64_t draw_geometric(double mean, Random& random) {
 
 } // namespace
 
-Synthesizer::Synthesizer(const SynthPlan& plan, std::vector<std::string> tlds, SynthSink& sink)
-    : plan_(plan), random_(plan.options.seed), clients_(plan),
-      queries_(make_query_maker(plan, std::move(tlds))), sink_(sink),
-      start_(static_cast<Nanoseconds>(std::floor(plan.options.start_s)) * kSecond +
-             std::llround((plan.options.start_s - std::floor(plan.options.start_s)) * 1e9)),
-      arrivals_(plan.options.arrival, plan.options.rate_qps, plan.options.gap_cv) {}
+Synthesizer::Synthesizer(const SynthSettings& settings, std::vector<std::string> tlds,
+                         SynthSink& sink)
+    : settings_(settings), random_(settings.options.seed), clients_(settings),
+      queries_(make_query_maker(settings, std::move(tlds))), sink_(sink),
+      start_(static_cast<Nanoseconds>(std::floor(settings.options.start_s)) * kSecond +
+             std::llround((settings.options.start_s - std::floor(settings.options.start_s)) * 1e9)),
+      arrivals_(settings.options.arrival, settings.options.rate_qps, settings.options.gap_cv) {}
 
 bool Synthesizer::step() {
-    if (counts_.queries >= plan_.most_queries) {
+    if (counts_.queries >= settings_.most_queries) {
         return false;
     }
     offset_ = arrivals_.next(random_);
-    if (offset_ >= plan_.duration_ns) {
+    if (offset_ >= settings_.duration_ns) {
         return false;
     }
     const Nanoseconds time = start_ + std::llround(offset_);
     close_idle(time);
     sink_.write_until(time);
-    if (plan_.options.tcp_share > 0 && random_.chance(plan_.options.tcp_share)) {
+    if (settings_.options.tcp_share > 0 && random_.chance(settings_.options.tcp_share)) {
         send_tcp(time);
     } else {
         send_udp(time);
@@ -74,8 +75,8 @@ void Synthesizer::finish() {
 
 double Synthesizer::progress() const {
     const double by_count =
-        static_cast<double>(counts_.queries) / static_cast<double>(plan_.most_queries);
-    return std::max(by_count, offset_ / plan_.duration_ns);
+        static_cast<double>(counts_.queries) / static_cast<double>(settings_.most_queries);
+    return std::max(by_count, offset_ / settings_.duration_ns);
 }
 
 void Synthesizer::make_message(std::uint32_t client) {
@@ -102,7 +103,7 @@ void Synthesizer::send_tcp(Nanoseconds time) {
 
 TcpFlow& Synthesizer::open_connection(Nanoseconds time) {
     flow_client_ = clients_.draw(random_);
-    flow_left_ = draw_geometric(plan_.options.tcp_queries, random_);
+    flow_left_ = draw_geometric(settings_.options.tcp_queries, random_);
     const Endpoint client = free_endpoint(flow_client_, time);
     return flow_.emplace(time, ++counts_.connections, client, server_for(flow_client_), random_,
                          sink_);
@@ -145,7 +146,7 @@ Endpoint Synthesizer::client_endpoint(std::uint32_t client) {
 }
 
 const Endpoint& Synthesizer::server_for(std::uint32_t client) const {
-    return clients_.habit(client).ipv6 ? plan_.server6 : plan_.server4;
+    return clients_.habit(client).ipv6 ? settings_.server6 : settings_.server4;
 }
 
 namespace {

@@ -76,7 +76,7 @@ struct SynthCounts {
 class Synthesizer {
 public:
     /// `tlds` as from load_tlds(), where needs_tlds(); the sink must outlive the synthesizer.
-    Synthesizer(const SynthPlan& plan, std::vector<std::string> tlds, SynthSink& sink);
+    Synthesizer(const SynthSettings& settings, std::vector<std::string> tlds, SynthSink& sink);
 
     /// The next arrival; false where the trace has all it should.
     bool step();
@@ -100,7 +100,7 @@ private:
     Endpoint free_endpoint(std::uint32_t client, Nanoseconds time);
     [[nodiscard]] const Endpoint& server_for(std::uint32_t client) const;
 
-    SynthPlan plan_;
+    SynthSettings settings_;
     Random random_;
     Clients clients_;
     std::unique_ptr<QueryMaker> queries_;

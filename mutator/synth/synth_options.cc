@@ -168,26 +168,26 @@ Prefix parse_prefix(std::string_view text, unsigned family, std::string_view opt
     return {.address = masked(prefix->address, prefix->bits), .bits = prefix->bits};
 }
 
-SynthPlan check_options(const SynthOptions& options) {
+SynthSettings check_options(const SynthOptions& options) {
     check_shares(options);
     check_sizes(options);
-    SynthPlan plan;
-    plan.options = options;
-    plan.most_queries = options.queries.value_or(std::numeric_limits<std::uint64_t>::max());
-    plan.duration_ns = options.queries
-                           ? std::numeric_limits<double>::infinity()
-                           : options.duration_s.value_or(options.profile_duration_s) * 1e9;
-    plan.names = name_kind(options);
-    plan.unique_below = read_domain(options.unique_below);
-    plan.edns_sizes = parse_number_mix(options.edns_sizes, "--edns-sizes");
-    plan.types = parse_type_mix(options.types, "--types");
-    plan.server4 = parse_server(options.server, 4, "--server");
-    plan.server6 = parse_server(options.server6, 6, "--server6");
-    plan.clients4 = parse_prefix(options.client_prefix, 4, "--client-prefix");
-    plan.clients6 = parse_prefix(options.client_prefix6, 6, "--client-prefix6");
-    check_room(plan.clients4, options.ipv6_share < 1 ? options.clients : 1, "--client-prefix");
-    check_room(plan.clients6, options.ipv6_share > 0 ? options.clients : 1, "--client-prefix6");
-    return plan;
+    SynthSettings settings;
+    settings.options = options;
+    settings.most_queries = options.queries.value_or(std::numeric_limits<std::uint64_t>::max());
+    settings.duration_ns = options.queries
+                               ? std::numeric_limits<double>::infinity()
+                               : options.duration_s.value_or(options.profile_duration_s) * 1e9;
+    settings.names = name_kind(options);
+    settings.unique_below = read_domain(options.unique_below);
+    settings.edns_sizes = parse_number_mix(options.edns_sizes, "--edns-sizes");
+    settings.types = parse_type_mix(options.types, "--types");
+    settings.server4 = parse_server(options.server, 4, "--server");
+    settings.server6 = parse_server(options.server6, 6, "--server6");
+    settings.clients4 = parse_prefix(options.client_prefix, 4, "--client-prefix");
+    settings.clients6 = parse_prefix(options.client_prefix6, 6, "--client-prefix6");
+    check_room(settings.clients4, options.ipv6_share < 1 ? options.clients : 1, "--client-prefix");
+    check_room(settings.clients6, options.ipv6_share > 0 ? options.clients : 1, "--client-prefix6");
+    return settings;
 }
 
 namespace {

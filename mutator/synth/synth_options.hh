@@ -72,7 +72,7 @@ struct SynthOptions {
 };
 
 /// The same, checked and parsed.
-struct SynthPlan {
+struct SynthSettings {
     SynthOptions options;
     std::uint64_t most_queries = 0; ///< UINT64_MAX = no limit
     double duration_ns = 0;         ///< infinity = no limit
@@ -87,7 +87,7 @@ struct SynthPlan {
 };
 
 /// Throws UsageError naming the option and the hint.
-SynthPlan check_options(const SynthOptions& options);
+SynthSettings check_options(const SynthOptions& options);
 
 /// Parses "A:50,AAAA:25" (types by name) or "4096:60,1232:25" (numbers); a weight left out is 1.
 /// `option` is for errors.

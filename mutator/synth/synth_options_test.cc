@@ -26,11 +26,11 @@ std::string complaint(const std::function<void(SynthOptions&)>& change) {
 }
 
 TEST(SynthOptions, DefaultsAreGood) {
-    const SynthPlan plan = check_options({});
-    EXPECT_EQ(plan.duration_ns, 60e9);
-    EXPECT_EQ(plan.types.front(), (WeightedNumber{1, 57}));
-    EXPECT_EQ(plan.server6.text(), "[2001:db8::53]:53");
-    EXPECT_EQ(plan.clients4.free_bits(), 17U);
+    const SynthSettings settings = check_options({});
+    EXPECT_EQ(settings.duration_ns, 60e9);
+    EXPECT_EQ(settings.types.front(), (WeightedNumber{1, 57}));
+    EXPECT_EQ(settings.server6.text(), "[2001:db8::53]:53");
+    EXPECT_EQ(settings.clients4.free_bits(), 17U);
 }
 
 TEST(SynthOptions, SharesMustBeShares) {

@@ -96,7 +96,7 @@ std::uint32_t Hedges::split() {
 
 void Hedges::cancel(std::uint32_t copy) {
     Pair& pair = pairs_[queries_[copy].pair];
-    pair.cancelled = true;
+    pair.canceled = true;
     --pair.open;
     queries_[copy].pair = kNone;
     queries_.give_back(copy);
@@ -117,9 +117,9 @@ std::optional<Status> Hedges::settle(std::uint32_t index, Status status) {
         pair.row.won = which == 1 && status == Status::kAnswered;
         pending.record.due = pair.record.due;
         pending.record.marks |= pair.record.marks;
-        pending.record.marks |= pair.cancelled ? std::uint16_t{0} : kMarkHedged;
+        pending.record.marks |= pair.canceled ? std::uint16_t{0} : kMarkHedged;
         pending.record.marks |= pair.row.won ? kMarkHedgeWon : std::uint16_t{0};
-        if (!pair.cancelled) {
+        if (!pair.canceled) {
             pending.written = pair.row.sent[0] != 0 || pair.row.sent[1] != 0;
             pending.record.send = pair.record.send;
             pending.record.latency = status == Status::kAnswered
@@ -129,7 +129,7 @@ std::optional<Status> Hedges::settle(std::uint32_t index, Status status) {
     }
     const Status whole = status == Status::kAnswered ? status : pair.status;
     if (pair.open == 0) {
-        if (!pair.cancelled) {
+        if (!pair.canceled) {
             rows_.push_back(pair.row);
         }
         free_.push_back(number);

@@ -96,7 +96,7 @@ private:
         Status status = Status::kTimedOut; ///< the original's, once it has left
         int open = 2;
         bool decided = false;
-        bool cancelled = false;
+        bool canceled = false;
     };
 
     /// When the query was handed to its carrier.

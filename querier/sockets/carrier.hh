@@ -155,7 +155,7 @@ public:
     virtual void rehearse(std::uint32_t /*pending*/) {}
 
     /// On kStaged and kTaken the carrier has the query until release() or on_failed(). Of a taken
-    /// query on_failed() may come before this returns, so it must not be touched afterwards. On
+    /// query on_failed() may come before this returns, so it must not be touched afterward. On
     /// everything else the query has not changed. A carrier that needs the message for longer than
     /// until the next flush() has it kept (PendingQueries::keep).
     virtual SendResult submit(std::uint32_t pending) = 0;
