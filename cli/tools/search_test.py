@@ -119,7 +119,7 @@ def test_a_search_against_a_real_server(tmp_path: Path) -> None:
     settings = (
         "generate.name=com", "generate.source_rate=5", "replay.duration_s=2", "synth=", "replay.late_ms=1000",
         "replay.max_lateness_s=20", "sweep.replay.transport=['udp', 'tcp']", "search.key=generate.sources",
-        "search.least=20", "search.most=200", "search.precision=0.3", "search.confirm=2",
+        "search.least=40", "search.most=200", "search.precision=0.5", "search.confirm=2",
         "search.expect={queries.read='<= 800', connections.opened='<= 40'}",
     )  # fmt: skip
     words = [word for one in settings for word in ("--set", one)]
