@@ -3,11 +3,10 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/wire/query.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/replay_options.hh"
 #include "querier/connection/connection_carrier.hh"
-#include "querier/network/network.hh"
-#include "querier/network/replay_options.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/carrier.hh"
 
 #include <algorithm>
 #include <cstddef>

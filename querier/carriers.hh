@@ -2,11 +2,10 @@
 #include "core/base/clock.hh"
 #include "core/base/limits.hh"
 #include "core/wire/query.hh"
-#include "querier/network/network.hh"
-#include "querier/network/replay_options.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/poller.hh"
+#include "querier/carrier/replay_options.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/carrier.hh"
-#include "querier/sockets/poller.hh"
 
 #include <array>
 #include <cstddef>

@@ -7,13 +7,13 @@
 #include "core/wire/credit.hh"
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/replay_options.hh"
 #include "querier/carriers.hh"
-#include "querier/network/replay_options.hh"
 #include "querier/results/results.hh"
 #include "querier/schedule/hedges.hh"
 #include "querier/schedule/matcher.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/carrier.hh"
 
 #include <spdlog/spdlog.h>
 

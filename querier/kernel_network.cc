@@ -2,10 +2,9 @@
 
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "querier/network/network.hh"
-#include "querier/network/replay_options.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/replay_options.hh"
 #include "querier/packet/packet_carrier.hh"
-#include "querier/sockets/carrier.hh"
 #include "querier/udp/udp_carriers.hh"
 
 #include <memory>

@@ -2,8 +2,9 @@
 // The network as the kernel gives it.
 
 #include "core/base/clock.hh"
-#include "querier/network/network.hh"
-#include "querier/sockets/poller.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/poller.hh"
+#include "querier/carrier/socket.hh"
 
 #include <memory>
 #include <optional>

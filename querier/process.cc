@@ -10,13 +10,13 @@
 #include "core/wire/credit.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/replay.pb.h"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/poller.hh"
+#include "querier/carrier/replay_options.hh"
 #include "querier/control_link.hh"
 #include "querier/kernel_network.hh"
-#include "querier/network/network.hh"
-#include "querier/network/replay_options.hh"
 #include "querier/replayer.hh"
 #include "querier/results/results.hh"
-#include "querier/sockets/poller.hh"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -5,9 +5,9 @@
 #include "core/base/clock.hh"
 #include "core/base/prefix.hh"
 #include "core/wire/replay.pb.h"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/replay_options.hh"
 #include "querier/control_link.hh"
-#include "querier/network/network.hh"
-#include "querier/network/replay_options.hh"
 #include "querier/replayer.hh"
 #include "querier/results/results.hh"
 

@@ -3,15 +3,14 @@
 #include "core/base/clock.hh"
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/replay_options.hh"
 #include "querier/carriers.hh"
 #include "querier/in_flight.hh"
-#include "querier/network/network.hh"
-#include "querier/network/replay_options.hh"
 #include "querier/results/results.hh"
 #include "querier/schedule/matcher.hh"
 #include "querier/schedule/pending_queries.hh"
 #include "querier/schedule/waiter.hh"
-#include "querier/sockets/carrier.hh"
 
 #include <fmt/format.h>
 

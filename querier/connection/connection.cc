@@ -3,14 +3,13 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/wire/result_file.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/socket.hh"
+#include "querier/carrier/stamps.hh"
 #include "querier/connection/tls_connection.hh"
-#include "querier/network/network.hh"
 #include "querier/results/results.hh"
 #include "querier/schedule/matcher.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/carrier.hh"
-#include "querier/sockets/socket.hh"
-#include "querier/sockets/stamps.hh"
 
 #include <algorithm>
 #include <cerrno>

@@ -4,13 +4,12 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/poller.hh"
+#include "querier/carrier/socket.hh"
 #include "querier/connection/reply_reader.hh"
 #include "querier/connection/tls_connection.hh"
-#include "querier/network/network.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/carrier.hh"
-#include "querier/sockets/poller.hh"
-#include "querier/sockets/socket.hh"
 
 #include <cstddef>
 #include <cstdint>

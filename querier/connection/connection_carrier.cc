@@ -5,15 +5,14 @@
 #include "core/base/log.hh"
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/poller.hh"
+#include "querier/carrier/replay_options.hh"
+#include "querier/carrier/socket.hh"
 #include "querier/connection/connection.hh"
 #include "querier/connection/tls_connection.hh"
-#include "querier/network/network.hh"
-#include "querier/network/replay_options.hh"
 #include "querier/results/results.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/carrier.hh"
-#include "querier/sockets/poller.hh"
-#include "querier/sockets/socket.hh"
 
 #include <spdlog/spdlog.h>
 

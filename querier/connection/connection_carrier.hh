@@ -21,13 +21,12 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/wire/query.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/poller.hh"
+#include "querier/carrier/replay_options.hh"
+#include "querier/carrier/socket.hh"
 #include "querier/connection/connection.hh"
-#include "querier/network/network.hh"
-#include "querier/network/replay_options.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/carrier.hh"
-#include "querier/sockets/poller.hh"
-#include "querier/sockets/socket.hh"
 
 #include <cstddef>
 #include <cstdint>

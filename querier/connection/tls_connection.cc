@@ -3,7 +3,7 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
-#include "querier/network/replay_options.hh"
+#include "querier/carrier/replay_options.hh"
 
 #include <fmt/format.h>
 #include <openssl/bio.h>

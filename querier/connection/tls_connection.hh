@@ -6,7 +6,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
-#include "querier/network/replay_options.hh"
+#include "querier/carrier/replay_options.hh"
 
 #include <openssl/ssl.h>
 #include <openssl/types.h>

@@ -3,8 +3,8 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
+#include "querier/carrier/replay_options.hh"
 #include "querier/connection/tls_connection.hh"
-#include "querier/network/replay_options.hh"
 #include "querier/testing/tls_server.hh"
 
 #include <gtest/gtest.h>

@@ -5,11 +5,11 @@
 #include "core/base/error.hh"
 #include "core/base/log.hh"
 #include "core/base/servers.hh"
+#include "querier/carrier/carrier.hh"
 #include "querier/packet/frame_ring.hh"
 #include "querier/packet/frame_sender.hh"
 #include "querier/packet/route.hh"
 #include "querier/packet/xdp_receiver.hh"
-#include "querier/sockets/carrier.hh"
 
 #include <fmt/format.h>
 

@@ -3,8 +3,8 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/trace/testing/packets.hh"
+#include "querier/carrier/carrier.hh"
 #include "querier/packet/frame_ring.hh"
-#include "querier/sockets/carrier.hh"
 
 #include <gtest/gtest.h>
 

@@ -2,9 +2,9 @@
 
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "querier/carrier/carrier.hh"
 #include "querier/packet/mapping.hh"
 #include "querier/packet/route.hh"
-#include "querier/sockets/carrier.hh"
 
 #include <algorithm>
 #include <arpa/inet.h>

@@ -3,9 +3,9 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "querier/carrier/carrier.hh"
 #include "querier/packet/mapping.hh"
 #include "querier/packet/route.hh"
-#include "querier/sockets/carrier.hh"
 
 #include <fmt/format.h>
 

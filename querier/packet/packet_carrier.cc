@@ -7,7 +7,8 @@
 #include "core/base/fd.hh"
 #include "core/base/log.hh"
 #include "core/base/name_lock.hh"
-#include "querier/network/network.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/socket.hh"
 #include "querier/packet/frame_ring.hh"
 #include "querier/packet/frame_sender.hh"
 #include "querier/packet/receive.h"
@@ -15,8 +16,6 @@
 #include "querier/packet/unusual_replies.hh"
 #include "querier/packet/xdp_receiver.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/carrier.hh"
-#include "querier/sockets/socket.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

@@ -13,7 +13,8 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
-#include "querier/network/network.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/stamps.hh"
 #include "querier/packet/frame_ring.hh"
 #include "querier/packet/frame_sender.hh"
 #include "querier/packet/receive.h"
@@ -22,8 +23,6 @@
 #include "querier/packet/xdp_receiver.hh"
 #include "querier/results/results.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/carrier.hh"
-#include "querier/sockets/stamps.hh"
 
 #include <array>
 #include <cstddef>

@@ -4,6 +4,7 @@
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
 #include "core/testing/netns.hh"
+#include "querier/carrier/carrier.hh"
 #include "querier/packet/packet_carrier.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
@@ -11,7 +12,6 @@
 #include "querier/packet/testing/client.hh"
 #include "querier/packet/xdp_receiver.hh"
 #include "querier/results/results.hh"
-#include "querier/sockets/carrier.hh"
 #include "querier/testing/messages.hh"
 
 #include <gmock/gmock.h>

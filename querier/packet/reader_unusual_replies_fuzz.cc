@@ -3,8 +3,8 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "querier/carrier/carrier.hh"
 #include "querier/packet/unusual_replies.hh"
-#include "querier/sockets/carrier.hh"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,8 +1,8 @@
 // Compiled alone: the headers of libpcap and of the kernel's BPF exclude each other.
 #include "core/base/address.hh"
 #include "core/base/error.hh"
+#include "querier/carrier/carrier.hh"
 #include "querier/packet/frame_ring.hh"
-#include "querier/sockets/carrier.hh"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

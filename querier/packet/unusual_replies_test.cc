@@ -1,8 +1,8 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/trace/testing/packets.hh"
+#include "querier/carrier/carrier.hh"
 #include "querier/packet/unusual_replies.hh"
-#include "querier/sockets/carrier.hh"
 
 #include <gtest/gtest.h>
 

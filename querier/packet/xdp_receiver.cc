@@ -4,10 +4,10 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "packet_receive_bpf.hh"
+#include "querier/carrier/carrier.hh"
 #include "querier/packet/mapping.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
-#include "querier/sockets/carrier.hh"
 
 #include <fmt/format.h>
 

@@ -4,10 +4,10 @@
 // the program off the interface.
 
 #include "core/base/fd.hh"
+#include "querier/carrier/carrier.hh"
 #include "querier/packet/mapping.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
-#include "querier/sockets/carrier.hh"
 
 #include <atomic>
 #include <cstddef>

@@ -5,8 +5,8 @@
 #include "core/base/clock.hh"
 #include "core/base/mix.hh"
 #include "core/dns/message.hh"
+#include "querier/carrier/carrier.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/carrier.hh"
 
 #include <xxhash.h>
 

@@ -13,8 +13,8 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
+#include "querier/carrier/carrier.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/carrier.hh"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #include "core/base/clock.hh"
+#include "querier/carrier/carrier.hh"
 #include "querier/schedule/matcher.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/carrier.hh"
 #include "querier/testing/messages.hh"
 
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include "core/base/clock.hh"
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
-#include "querier/sockets/carrier.hh"
+#include "querier/carrier/carrier.hh"
 
 #include <algorithm>
 #include <cstddef>

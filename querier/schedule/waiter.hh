@@ -19,6 +19,7 @@
 // Time is a parameter throughout; the caller reads the clock.
 
 #include "core/base/clock.hh"
+#include "querier/carrier/replay_options.hh"
 
 #include <array>
 #include <cstddef>
@@ -46,11 +47,6 @@ private:
     size_t count_ = 0;
     size_t next_ = 0;
     Nanoseconds median_ = 0;
-};
-
-struct WaiterOptions {
-    std::optional<Nanoseconds> early; ///< fixed; nothing = learn it
-    Nanoseconds spin = 0;             ///< longest busy wait
 };
 
 class Waiter {

@@ -2,9 +2,9 @@
 #include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/base/prefix.hh"
-#include "querier/network/replay_options.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/replay_options.hh"
 #include "querier/options.hh"
-#include "querier/sockets/carrier.hh"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

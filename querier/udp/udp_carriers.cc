@@ -5,11 +5,10 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/wire/query.hh"
-#include "querier/network/network.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/poller.hh"
+#include "querier/carrier/socket.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/carrier.hh"
-#include "querier/sockets/poller.hh"
-#include "querier/sockets/socket.hh"
 #include "querier/udp/udp_socket.hh"
 
 #include <algorithm>

@@ -3,12 +3,11 @@
 
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
-#include "querier/network/network.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/socket.hh"
+#include "querier/carrier/stamps.hh"
 #include "querier/results/results.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/carrier.hh"
-#include "querier/sockets/socket.hh"
-#include "querier/sockets/stamps.hh"
 
 #include <array>
 #include <cerrno>

@@ -3,7 +3,7 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
-#include "querier/sockets/carrier.hh"
+#include "querier/carrier/carrier.hh"
 #include "querier/testing/servers.hh"
 
 #include <fmt/format.h>

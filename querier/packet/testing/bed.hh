@@ -4,7 +4,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
-#include "querier/sockets/carrier.hh"
+#include "querier/carrier/carrier.hh"
 #include "querier/testing/servers.hh"
 
 #include <atomic>

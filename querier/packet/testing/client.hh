@@ -7,14 +7,14 @@
 #include "core/base/error.hh"
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/stamps.hh"
 #include "querier/kernel_network.hh"
 #include "querier/packet/packet_carrier.hh"
 #include "querier/packet/testing/bed.hh"
 #include "querier/results/results.hh"
 #include "querier/schedule/matcher.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/carrier.hh"
-#include "querier/sockets/stamps.hh"
 #include "querier/testing/messages.hh"
 
 #include <fmt/format.h>

@@ -4,9 +4,8 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
-#include "querier/network/network.hh"
-#include "querier/sockets/carrier.hh"
-#include "querier/sockets/poller.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/poller.hh"
 #include "querier/testing/simulation/server.hh"
 #include "querier/testing/simulation/timeline.hh"
 #include "querier/testing/tls_server.hh"

@@ -1,9 +1,8 @@
 #pragma once
 // The sockets of a scenario's network.
 
-#include "querier/network/network.hh"
-#include "querier/sockets/carrier.hh"
-#include "querier/sockets/socket.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/socket.hh"
 #include "querier/testing/simulation/network.hh"
 
 #include <memory>

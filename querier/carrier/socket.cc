@@ -1,11 +1,11 @@
-#include "querier/sockets/socket.hh"
+#include "querier/carrier/socket.hh"
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
-#include "querier/sockets/carrier.hh"
-#include "querier/sockets/poller.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/poller.hh"
 
 #include <array>
 #include <cerrno>

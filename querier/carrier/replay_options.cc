@@ -1,5 +1,5 @@
 // From what the controller asks for to what the replay does.
-#include "querier/network/replay_options.hh"
+#include "querier/carrier/replay_options.hh"
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
@@ -9,7 +9,6 @@
 #include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/settings.hh"
-#include "querier/schedule/waiter.hh"
 
 #include <fmt/format.h>
 #include <openssl/prov_ssl.h>

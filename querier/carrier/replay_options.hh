@@ -2,9 +2,8 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/prefix.hh"
+#include "core/base/servers.hh"
 #include "core/wire/credit.hh"
-#include "querier/schedule/waiter.hh"
-#include "querier/sockets/carrier.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -51,6 +50,12 @@ enum class SourceMode : std::uint8_t {
 /// Address number `index` of a host's prefix, from 0, leaving out the first (the network's own) and
 /// in IPv4 the last (broadcast); nothing where the prefix has no more.
 std::optional<IpAddress> source_address(const Prefix& prefix, std::uint64_t index);
+
+/// How the Waiter is on time.
+struct WaiterOptions {
+    std::optional<Nanoseconds> early; ///< fixed; nothing = learn it
+    Nanoseconds spin = 0;             ///< longest busy wait
+};
 
 /// What a replay is asked to do, from wire::Options, checked.
 struct ReplayOptions {

@@ -4,8 +4,8 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "querier/sockets/carrier.hh"
-#include "querier/sockets/poller.hh"
+#include "querier/carrier/carrier.hh"
+#include "querier/carrier/poller.hh"
 
 #include <cerrno>
 #include <cstdint>

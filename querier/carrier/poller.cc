@@ -1,4 +1,4 @@
-#include "querier/sockets/poller.hh"
+#include "querier/carrier/poller.hh"
 
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
