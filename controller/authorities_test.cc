@@ -1,4 +1,4 @@
-#include "controller/authorities.hh"
+#include "controller/options.hh"
 #include "core/base/error.hh"
 
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 
 #include "controller/options.hh"
 #include "controller/selection.hh"
-#include "controller/span.hh"
+#include "controller/timetable.hh"
 #include "controller/trace_feed.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"

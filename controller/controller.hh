@@ -7,7 +7,6 @@
 // are placed) -> run (reading keeps the window ahead of the schedule, as far as credits go)
 // -> drain (all handed out; waiting for Finished) -> over.
 
-#include "controller/live_rate.hh"
 #include "controller/options.hh"
 #include "controller/read_ahead.hh"
 #include "core/base/whole_file.hh"
@@ -46,6 +45,28 @@ wire::Options querier_setup(const Options& options, const Servers& servers);
 
 /// Plays the trace; returns the exit status, 0 clean or 1.
 int run_controller(const Options& options);
+
+/// Queries a second for the live view. Counts are some tenths of a second old when they arrive, now
+/// more and now less: what counts is when they were taken, not when they are shown.
+class LiveRate {
+public:
+    /// `sent` queries so far, as counted at `time` after the start.
+    void count(std::uint64_t sent, Nanoseconds time) {
+        if (time > time_ && sent > 0) { // before, nobody may have counted yet
+            value_ = static_cast<double>(sent - sent_) * 1e9 / static_cast<double>(time - time_);
+            sent_ = sent;
+            time_ = time;
+        }
+    }
+
+    /// Between the last two counts.
+    [[nodiscard]] double value() const { return value_; }
+
+private:
+    std::uint64_t sent_ = 0;
+    Nanoseconds time_ = 0;
+    double value_ = 0;
+};
 
 class Controller {
 public:

@@ -1,4 +1,4 @@
-#include "controller/live_rate.hh"
+#include "controller/controller.hh"
 #include "core/base/clock.hh"
 
 #include <gtest/gtest.h>

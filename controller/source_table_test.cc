@@ -1,5 +1,5 @@
-#include "controller/source_table.hh"
 #include "controller/testing/tiny_trace.hh"
+#include "controller/trace_feed.hh"
 #include "core/base/address.hh"
 
 #include <gtest/gtest.h>

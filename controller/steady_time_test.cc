@@ -1,6 +1,6 @@
 #include "controller/options.hh"
-#include "controller/steady_time.hh"
 #include "controller/testing/tiny_trace.hh"
+#include "controller/timetable.hh"
 #include "controller/trace_feed.hh"
 #include "core/base/clock.hh"
 #include "core/wire/query.hh"

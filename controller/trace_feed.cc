@@ -3,8 +3,7 @@
 #include "controller/generator.hh"
 #include "controller/options.hh"
 #include "controller/selection.hh"
-#include "controller/source_table.hh"
-#include "controller/span.hh"
+#include "controller/timetable.hh"
 #include "core/base/address.hh"
 #include "core/base/capabilities.hh"
 #include "core/base/clock.hh"
@@ -15,8 +14,11 @@
 #include "core/wire/query.hh"
 #include "core/wire/settings.hh"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <linux/capability.h>
 #include <optional>
 #include <string>
@@ -289,6 +291,34 @@ void TraceFeed::describe(Query& query) {
     query.source_id = sources_.id_of(query.source.address);
     query.connection += query.connection == 0 ? 0 : connections_;
     query.transport = transport_.value_or(query.transport);
+}
+
+namespace {
+
+constexpr std::uint64_t kRoom = 256UL << 10U; ///< a full buffer
+
+} // namespace
+
+SourceTable::SourceTable(const std::string& path) : file_(path, AppendFile::Existing::kReplace) {
+    file_.append("id,address\n");
+    file_.flush();
+}
+
+std::uint32_t SourceTable::id_of(const IpAddress& address) {
+    const auto [id, fresh] = ids_.find_or_add(address, size());
+    if (fresh) {
+        line_.clear();
+        fmt::format_to(std::back_inserter(line_), "{},{}\n", id, address.text());
+        file_.append(line_);
+    }
+    return id;
+}
+
+void SourceTable::flush() {
+    if (std::exchange(flushed_, size()) != size()) {
+        file_.flush();
+        file_.reserve(kRoom);
+    }
 }
 
 } // namespace reprise::controller

@@ -1,4 +1,4 @@
-#include "controller/verdict.hh"
+#include "controller/report.hh"
 #include "core/wire/counts.hh"
 
 #include <gtest/gtest.h>
