@@ -6,7 +6,7 @@
 #include "core/tree/distributor.hh"
 #include "core/tree/kernel_host.hh"
 #include "core/tree/tls.hh"
-#include "querier/options.hh"
+#include "querier/carrier/replay_options.hh"
 #include "querier/process.hh"
 
 #include <fmt/format.h>

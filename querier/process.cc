@@ -13,7 +13,6 @@
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/poller.hh"
 #include "querier/carrier/replay_options.hh"
-#include "querier/control_link.hh"
 #include "querier/kernel_network.hh"
 #include "querier/replayer.hh"
 #include "querier/results/results.hh"

@@ -4,10 +4,10 @@
 
 #include "core/base/clock.hh"
 #include "core/base/prefix.hh"
+#include "core/wire/frame.hh"
 #include "core/wire/replay.pb.h"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"
-#include "querier/control_link.hh"
 #include "querier/replayer.hh"
 #include "querier/results/results.hh"
 
@@ -35,6 +35,32 @@ struct QueryOptions {
 struct HostState {
     size_t descriptors = 1024; ///< this process may have
     std::string failure;       ///< why it cannot run; empty where it can
+};
+
+/// The way to the parent, the host's distributor. Never blocks: what cannot be sent at once waits
+/// in a buffer.
+class ControlLink {
+public:
+    ControlLink() = default;
+    ControlLink(const ControlLink&) = delete;
+    ControlLink& operator=(const ControlLink&) = delete;
+    virtual ~ControlLink() = default;
+
+    virtual void send(const wire::Frame& frame) = 0;
+
+    /// Tries to write what waits; true when nothing waits any more.
+    virtual bool flush() = 0;
+
+    /// Writes what waits, for at most `limit_ms` milliseconds.
+    virtual void flush_finally(int limit_ms) = 0;
+
+    enum class Received : std::uint8_t { kNothing, kData, kGone };
+
+    /// Reads what is there, a bounded amount. kGone: the parent closed its end.
+    virtual Received receive() = 0;
+
+    /// A frame of what was received.
+    virtual FrameReader::Result next(wire::Frame& frame) = 0;
 };
 
 class Process {

@@ -1,4 +1,6 @@
 #pragma once
+// What a querier is told, by the controller and on its command line.
+
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/prefix.hh"
@@ -83,5 +85,12 @@ struct ReplayOptions {
 
 /// What wire::Options ask for. Throws UsageError.
 ReplayOptions replay_options(const wire::Options& options);
+
+/// The value of --cpus: processors as in "0,2-5". Throws UsageError where it is not, or names one
+/// this process may not use.
+std::vector<unsigned> parse_cpus(const std::string& text);
+
+/// The value of a --source-prefix. Throws UsageError.
+Prefix parse_prefix(const std::string& text);
 
 } // namespace reprise::querier

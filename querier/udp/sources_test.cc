@@ -4,7 +4,6 @@
 #include "core/base/prefix.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"
-#include "querier/options.hh"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include "core/tree/host.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/replay.pb.h"
-#include "querier/control_link.hh"
+#include "querier/process.hh"
 #include "tests/tree/roads.hh"
 #include "tests/tree/stage.hh"
 

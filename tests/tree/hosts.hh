@@ -7,7 +7,7 @@
 #include "core/wire/credit.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/replay.pb.h"
-#include "querier/control_link.hh"
+#include "querier/process.hh"
 #include "querier/testing/simulation/timeline.hh"
 #include "tests/tree/roads.hh"
 #include "tests/tree/stage.hh"

@@ -6,7 +6,7 @@
 #include "core/wire/query.hh"
 #include "core/wire/record.hh"
 #include "core/wire/replay.pb.h"
-#include "querier/control_link.hh"
+#include "querier/process.hh"
 #include "querier/testing/messages.hh"
 #include "querier/testing/simulation/timeline.hh"
 
