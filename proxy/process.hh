@@ -1,15 +1,17 @@
 #pragma once
-// The proxy as a process: what it asks of the host, when it wakes up, how it ends.
+// The commands of the proxy as processes: what they ask of the host, when they wake up, how they
+// end.
 
 #include "proxy/delay/delay_model.hh"
 #include "proxy/rewrite/rewrite.hh"
+#include "proxy/stateless/common/options.hh"
 
 #include <memory>
 #include <string>
 
 namespace reprise::proxy {
 
-/// Defaults of all subcommands.
+/// Defaults of the subcommands that rewrite or delay.
 struct ProcessOptions {
     Side side = Side::kNone;
     std::string tun;         ///< name of the device
@@ -25,5 +27,9 @@ struct ProcessOptions {
 /// status. Throws UsageError, Error or SystemError, with the statistics written where packets were
 /// carried already.
 int run_process(const ProcessOptions& options, std::unique_ptr<DelayModel> model);
+
+/// Serves as a front of statelessTCP until SIGTERM, SIGINT or SIGQUIT. Returns the exit status.
+/// Throws UsageError, Error or SystemError, with the statistics written where it served already.
+int run_stateless(const StatelessOptions& options);
 
 } // namespace reprise::proxy

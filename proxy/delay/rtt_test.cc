@@ -3,7 +3,6 @@
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "proxy/delay/delay_model.hh"
-#include "proxy/delay/delay_options.hh"
 #include "proxy/delay/rtt_distribution.hh"
 #include "proxy/delay/rtt_table.hh"
 

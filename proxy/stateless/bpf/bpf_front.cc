@@ -4,7 +4,6 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/log.hh"
-#include "proxy/stateless/bpf/hooks.hh"
 #include "proxy/stateless/bpf/link.hh"
 #include "proxy/stateless/bpf/programs.hh"
 #include "proxy/stateless/bpf/shared.h"

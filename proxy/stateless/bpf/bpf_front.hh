@@ -2,7 +2,6 @@
 // The front in the kernel: loads the BPF programs, keeps what they need true, and counts.
 
 #include "core/base/clock.hh"
-#include "proxy/stateless/bpf/hooks.hh"
 #include "proxy/stateless/bpf/link.hh"
 #include "proxy/stateless/bpf/programs.hh"
 #include "proxy/stateless/common/counters.hh"

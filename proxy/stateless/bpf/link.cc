@@ -8,17 +8,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <bpf/libbpf.h>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <linux/ethtool.h>
 #include <linux/if_link.h>
+#include <linux/netlink.h>
+#include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
+#include <optional>
 #include <string>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <vector>
 
 namespace reprise::proxy {
 
@@ -98,6 +105,148 @@ bool Link::computes_checksums() const {
 
 void Link::compute_checksums(bool on) const {
     static_cast<void>(ethtool(control_.get(), name_, ETHTOOL_STXCSUM, on ? 1 : 0));
+}
+
+namespace {
+
+/// By these our filters are known among others. The upper half of the handle is for the Changes.
+constexpr std::uint32_t kHandle = 0x5354;
+constexpr std::uint32_t kPriority = 0x5354;
+constexpr std::uint32_t kHooksAreOurs = 1U << 16U;
+constexpr std::uint32_t kTxWasOn = 1U << 17U;
+
+struct Side {
+    bpf_tc_attach_point point;
+    std::uint32_t parent;
+};
+
+constexpr std::array kSides{Side{BPF_TC_INGRESS, TC_H_MIN_INGRESS},
+                            Side{BPF_TC_EGRESS, TC_H_MIN_EGRESS}};
+
+struct Filter {
+    std::uint32_t priority;
+    std::uint32_t handle;
+
+    [[nodiscard]] bool is_ours() const {
+        return priority == kPriority && (handle & 0xffffU) == kHandle;
+    }
+};
+
+std::uint32_t handle_of(const Changes& changes) {
+    return kHandle | (changes.hooks_are_ours ? kHooksAreOurs : 0) |
+           (changes.tx_was_on ? kTxWasOn : 0);
+}
+
+bpf_tc_hook hook(int interface, bpf_tc_attach_point point) {
+    bpf_tc_hook made{};
+    made.sz = sizeof made;
+    made.ifindex = interface;
+    made.attach_point = point;
+    return made;
+}
+
+bpf_tc_opts options_of(std::uint32_t handle) {
+    bpf_tc_opts made{};
+    made.sz = sizeof made;
+    made.handle = handle;
+    made.priority = kPriority;
+    return made;
+}
+
+void attach(int interface, bpf_tc_attach_point point, std::uint32_t handle, int program) {
+    const bpf_tc_hook at = hook(interface, point);
+    bpf_tc_opts options = options_of(handle);
+    options.prog_fd = program;
+    options.flags = BPF_TC_F_REPLACE;
+    const int error = bpf_tc_attach(&at, &options);
+    if (error != 0) {
+        throw SystemError("attach the BPF program to the interface", -error);
+    }
+}
+
+std::vector<Filter> filters(int interface, const Side& side) {
+    const tcmsg header{.tcm_family = AF_UNSPEC,
+                       .tcm__pad1 = 0,
+                       .tcm__pad2 = 0,
+                       .tcm_ifindex = interface,
+                       .tcm_handle = 0,
+                       .tcm_parent = TC_H_MAKE(TC_H_CLSACT, side.parent),
+                       .tcm_info = 0};
+    NetlinkRequest request(RTM_GETTFILTER, NLM_F_DUMP, header);
+    Netlink netlink;
+    std::vector<Filter> found;
+    netlink.each(request, [&found](const NetlinkMessage& message) {
+        if (message.type() == RTM_NEWTFILTER) {
+            const auto one = message.header<tcmsg>();
+            found.push_back({.priority = one.tcm_info >> 16U, .handle = one.tcm_handle});
+        }
+    });
+    return found;
+}
+
+/// Our filters but the one with the handle `but`.
+void detach_all(int interface, std::uint32_t but = 0) {
+    for (const Side& side : kSides) {
+        for (const Filter& filter : filters(interface, side)) {
+            if (filter.is_ours() && filter.handle != but) {
+                const bpf_tc_hook at = hook(interface, side.point);
+                const bpf_tc_opts options = options_of(filter.handle);
+                static_cast<void>(bpf_tc_detach(&at, &options));
+            }
+        }
+    }
+}
+
+/// Whether filters are left at the hooks.
+bool others_use(int interface) {
+    return std::ranges::any_of(
+        kSides, [interface](const Side& side) { return !filters(interface, side).empty(); });
+}
+
+} // namespace
+
+Hooks::Hooks(int interface, int in, int out, bool tx_was_on)
+    : interface_(interface), changes_{.tx_was_on = tx_was_on} {
+    const auto before = left_behind(interface);
+    bpf_tc_hook both =
+        hook(interface, static_cast<bpf_tc_attach_point>(BPF_TC_INGRESS | BPF_TC_EGRESS));
+    const int error = bpf_tc_hook_create(&both);
+    if (error != 0 && error != -EEXIST) {
+        throw SystemError("make the tc hooks of the interface (qdisc clsact)", -error);
+    }
+    changes_.hooks_are_ours = error == 0 || (before && before->hooks_are_ours);
+    const std::uint32_t handle = handle_of(changes_);
+    try {
+        attach(interface, BPF_TC_INGRESS, handle, in);
+        attach(interface, BPF_TC_EGRESS, handle, out);
+    } catch (...) {
+        remove_programs(interface, changes_);
+        throw;
+    }
+    detach_all(interface, handle); // of an earlier front that had changed something else
+}
+
+Hooks::~Hooks() { remove_programs(interface_, changes_); }
+
+void remove_programs(int interface, const Changes& changes) {
+    detach_all(interface);
+    if (changes.hooks_are_ours && !others_use(interface)) {
+        bpf_tc_hook both =
+            hook(interface, static_cast<bpf_tc_attach_point>(BPF_TC_INGRESS | BPF_TC_EGRESS));
+        static_cast<void>(bpf_tc_hook_destroy(&both));
+    }
+}
+
+std::optional<Changes> left_behind(int interface) {
+    for (const Side& side : kSides) { // killed while it started or ended, it left one of them
+        for (const Filter& filter : filters(interface, side)) {
+            if (filter.is_ours()) {
+                return Changes{.hooks_are_ours = (filter.handle & kHooksAreOurs) != 0,
+                               .tx_was_on = (filter.handle & kTxWasOn) != 0};
+            }
+        }
+    }
+    return std::nullopt;
 }
 
 } // namespace reprise::proxy

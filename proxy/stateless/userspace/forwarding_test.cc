@@ -1,5 +1,5 @@
 #include "core/base/error.hh"
-#include "proxy/stateless/userspace/forwarding.hh"
+#include "proxy/stateless/userspace/redirect.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,14 +12,11 @@
 #include "proxy/stateless/common/counters.hh"
 #include "proxy/stateless/common/front.hh"
 #include "proxy/stateless/common/options.hh"
-#include "proxy/stateless/userspace/forwarding.hh"
 #include "proxy/stateless/userspace/pending.hh"
 #include "proxy/stateless/userspace/redirect.hh"
 #include "proxy/stateless/userspace/responder.hh"
 #include "proxy/stateless/userspace/segment.hh"
-#include "proxy/stateless/userspace/sockets.hh"
 #include "proxy/stateless/userspace/transfer.hh"
-#include "proxy/stateless/userspace/transfers.hh"
 #include "proxy/stateless/userspace/truncate.hh"
 #include "proxy/tun/tun.hh"
 
@@ -35,11 +32,13 @@
 #include <iterator>
 #include <linux/capability.h>
 #include <memory>
+#include <netinet/in.h>
 #include <optional>
 #include <random>
 #include <span>
 #include <string>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <utility>
 #include <vector>
 
@@ -102,6 +101,96 @@ ResponderSettings settings_of(const StatelessOptions& options) {
             .mtu = mtu,
             .secret = entropy()};
 }
+
+constexpr int kBuffer = 4 << 20; // bytes; a burst of answers while this process does not run
+
+/// Raw ones toward the clients, UDP ones toward the server; not valid where the host has no such
+/// family.
+FileDescriptor open_socket(int family, int type, int protocol) {
+    FileDescriptor fd(socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol));
+    if (!fd.valid() && errno != EAFNOSUPPORT) {
+        if (errno == EPERM) {
+            throw Error("--front reference: raw sockets are not permitted; run as root");
+        }
+        throw SystemError("open a socket");
+    }
+    if (fd.valid()) {
+        static_cast<void>(
+            setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kBuffer, sizeof kBuffer));
+        static_cast<void>(
+            setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kBuffer, sizeof kBuffer));
+    }
+    return fd;
+}
+
+bool send_to(const FileDescriptor& fd, Bytes bytes, const Endpoint& to) {
+    sockaddr_storage storage{};
+    const socklen_t length = to.to_sockaddr(storage);
+    return sendto(fd.get(), bytes.data(), bytes.size(), 0,
+                  reinterpret_cast<const sockaddr*>(&storage), length) >= 0;
+}
+
+/// Sends whole IP packets by the host's routing, whatever their source.
+class PacketSockets {
+public:
+    /// False, with errno, where the kernel does not take it. Waits for nothing.
+    [[nodiscard]] bool send(Bytes packet, const IpAddress& to) const {
+        return send_to(to.is_v6() ? v6_ : v4_, packet, {.address = to, .port = 0});
+    }
+
+private:
+    FileDescriptor v4_ = open_socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
+    FileDescriptor v6_ = open_socket(AF_INET6, SOCK_RAW, IPPROTO_RAW);
+};
+
+/// Asks from kSockets ports of each family, which the kernel chooses.
+class ServerSockets {
+public:
+    struct Answer {
+        unsigned socket = 0; ///< below kSockets
+        Endpoint from;
+        size_t size = 0;
+    };
+
+    ServerSockets() {
+        for (size_t i = 0; i < sockets_.size(); ++i) {
+            const int family = i < kSockets ? AF_INET : AF_INET6;
+            sockets_[i] = open_socket(family, SOCK_DGRAM, 0);
+            if (sockets_[i].valid()) {
+                sockaddr_storage any{};
+                any.ss_family = static_cast<sa_family_t>(family);
+                const socklen_t size =
+                    family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+                check(bind(sockets_[i].get(), reinterpret_cast<const sockaddr*>(&any), size),
+                      "bind a UDP socket");
+            }
+        }
+    }
+
+    [[nodiscard]] bool ask(unsigned socket, const Endpoint& server, Bytes message) const {
+        return send_to(sockets_[socket + (server.address.is_v6() ? kSockets : 0)], message, server);
+    }
+
+    /// All of them, for poll.
+    [[nodiscard]] std::span<const FileDescriptor> all() const { return sockets_; }
+
+    /// The next datagram of the descriptor number `index` in all(), if one waits.
+    [[nodiscard]] std::optional<Answer> receive(size_t index, std::span<std::uint8_t> out) const {
+        sockaddr_storage from{};
+        socklen_t length = sizeof from;
+        const ssize_t got = recvfrom(sockets_[index].get(), out.data(), out.size(), 0,
+                                     reinterpret_cast<sockaddr*>(&from), &length);
+        if (got < 0) {
+            return std::nullopt;
+        }
+        return Answer{.socket = static_cast<unsigned>(index % kSockets),
+                      .from = Endpoint::from_sockaddr(from),
+                      .size = static_cast<size_t>(got)};
+    }
+
+private:
+    std::array<FileDescriptor, 2 * size_t{kSockets}> sockets_; ///< IPv4 first
+};
 
 /// With --active 0.
 class InactiveFront final : public Front {

@@ -2,7 +2,6 @@
 #include "core/base/random.hh"
 #include "proxy/stateless/userspace/pending.hh"
 #include "proxy/stateless/userspace/segment.hh"
-#include "proxy/stateless/userspace/sequence.hh"
 #include "proxy/testing/packets.hh"
 
 #include <gtest/gtest.h>

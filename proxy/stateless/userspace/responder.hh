@@ -27,7 +27,6 @@
 #include "proxy/stateless/common/counters.hh"
 #include "proxy/stateless/userspace/pending.hh"
 #include "proxy/stateless/userspace/segment.hh"
-#include "proxy/stateless/userspace/sequence.hh"
 
 #include <cstddef>
 #include <cstdint>
