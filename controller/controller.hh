@@ -10,9 +10,9 @@
 #include "controller/options.hh"
 #include "controller/read_ahead.hh"
 #include "core/base/whole_file.hh"
+#include "core/tree/block_frame.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/host.hh"
-#include "core/tree/staging.hh"
 #include "core/wire/replay.pb.h"
 
 #include <cstdint>

@@ -5,7 +5,6 @@
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
-#include "core/base/fields.hh"
 #include "core/base/json.hh"
 #include "core/base/log.hh"
 #include "core/wire/counts.hh"

@@ -5,7 +5,7 @@
 #include "controller/selection.hh"
 #include "controller/trace_feed.hh"
 #include "core/base/clock.hh"
-#include "core/base/fields.hh"
+#include "core/base/json.hh"
 #include "core/rules/engine/chain.hh"
 #include "core/trace/losses.hh"
 #include "core/tree/fanout.hh"

@@ -3,7 +3,6 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/base/netlink.hh"
-#include "sampler/allowance.hh"
 #include "sampler/host_counters.hh"
 #include "sampler/process_tree.hh"
 #include "sampler/sampler.hh"

@@ -11,9 +11,9 @@
 
 #include "core/base/clock.hh"
 #include "core/base/netlink.hh"
-#include "sampler/allowance.hh"
 #include "sampler/host_counters.hh"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -83,6 +83,28 @@ TcpStates carried_on(const TcpStates& last, const Sockets& kernel, std::uint64_t
 
 /// States to dump: all but those of which the kernel's own numbers tell that they are many.
 std::uint32_t dump_mask(const Sockets& kernel);
+
+/// Keeps work that may become dear within a share of one core: an account in CPU time that earns a
+/// share of every interval and is never in credit, so that work is done at once while it is cheap
+/// and skipped until it has been earned where it was dear.
+class Allowance {
+public:
+    Allowance(double share, Nanoseconds interval)
+        : income_(static_cast<Nanoseconds>(share * static_cast<double>(interval))) {}
+
+    /// Once an interval: whether the work may be done now.
+    bool earn() {
+        balance_ = std::min<Nanoseconds>(balance_ + income_, 0);
+        return balance_ == 0;
+    }
+
+    /// What the work cost; less than an interval's income is for free.
+    void spend(Nanoseconds cost) { balance_ -= cost; }
+
+private:
+    Nanoseconds income_;
+    Nanoseconds balance_ = 0;
+};
 
 class TcpCounter {
 public:

@@ -16,4 +16,26 @@ std::string json_text(const Json& value);
 /// Null for an empty text.
 Json text_or_null(std::string_view text);
 
+// Structs that list their members once. Such a struct has
+//     template <typename Visit> static void fields(Visit visit);
+// which calls visit(name, pointer to member, help) for each in turn; sums, files, messages and
+// descriptions are made of that list.
+
+/// Name to value, in the order of the list. Name `Fields` where a struct inherits several lists.
+template <typename Fields> Json fields_json(const Fields& values) {
+    Json out = Json::object();
+    Fields::fields([&](std::string_view name, auto member, std::string_view) {
+        out[std::string(name)] = values.*member;
+    });
+    return out;
+}
+
+/// Name to help, in the order of the list.
+template <typename Fields> Json describe_fields() {
+    Json out = Json::object();
+    Fields::fields(
+        [&](std::string_view name, auto, std::string_view help) { out[std::string(name)] = help; });
+    return out;
+}
+
 } // namespace reprise

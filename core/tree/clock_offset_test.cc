@@ -1,5 +1,5 @@
 #include "core/base/clock.hh"
-#include "core/tree/clock_offset.hh"
+#include "core/tree/fanout.hh"
 
 #include <gtest/gtest.h>
 

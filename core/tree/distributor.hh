@@ -9,9 +9,9 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/tree/block_frame.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/host.hh"
-#include "core/tree/staging.hh"
 #include "core/wire/credit.hh"
 #include "core/wire/replay.pb.h"
 

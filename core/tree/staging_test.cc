@@ -1,5 +1,5 @@
 #include "core/base/bytes.hh"
-#include "core/tree/staging.hh"
+#include "core/tree/block_frame.hh"
 #include "core/wire/frame.hh"
 
 #include <gtest/gtest.h>

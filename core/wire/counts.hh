@@ -1,6 +1,6 @@
 #pragma once
 // Everything queriers count, a line a counter. Sums, messages, result files, controller.json and
-// the report take their counters from fields(); see core/base/fields.hh. A new counter is a member
+// the report take their counters from fields(); see core/base/json.hh. A new counter is a member
 // and its line here, and `reprise-controller --describe > report/counters.json`.
 
 #include "core/base/clock.hh"

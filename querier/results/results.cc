@@ -3,7 +3,6 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "core/base/fields.hh"
 #include "core/base/json.hh"
 #include "core/wire/counts.hh"
 #include "core/wire/result_file.hh"
