@@ -50,7 +50,7 @@ using Ports = std::vector<std::uint16_t>;
 class SockDiag {
 public:
     /// `open` makes the sockets, one after the other where dumps fail.
-    explicit SockDiag(std::function<Netlink()> open = [] { return Netlink(0, NETLINK_SOCK_DIAG); })
+    explicit SockDiag(std::function<Netlink()> open = [] { return Netlink({}, NETLINK_SOCK_DIAG); })
         : open_(std::move(open)) {}
 
     /// Sockets of both families in the states of `mask` (bit s = state s): one walk over the

@@ -33,7 +33,7 @@ std::optional<uid_t> holder(const std::string& name) {
     every.udiag_states = ~0U;
     every.udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_UID;
     NetlinkRequest request(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, every);
-    Netlink(0, NETLINK_SOCK_DIAG).each(request, [&](const NetlinkMessage& socket) {
+    Netlink({}, NETLINK_SOCK_DIAG).each(request, [&](const NetlinkMessage& socket) {
         const Bytes known = socket.attribute(sizeof(unix_diag_msg), UNIX_DIAG_NAME);
         const Bytes user = socket.attribute(sizeof(unix_diag_msg), UNIX_DIAG_UID);
         if (!user.empty() && std::string(known.begin(), known.end()) == '\0' + name) {

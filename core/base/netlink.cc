@@ -1,5 +1,6 @@
 #include "core/base/netlink.hh"
 
+#include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
@@ -10,6 +11,8 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <initializer_list>
+#include <linux/neighbour.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <optional>
@@ -72,12 +75,22 @@ Bytes NetlinkMessage::attribute(size_t header, std::uint16_t type) const {
     return {};
 }
 
-Netlink::Netlink(unsigned groups, int protocol)
+std::optional<IpAddress> NetlinkMessage::address(size_t header, std::uint16_t type) const {
+    const Bytes value = attribute(header, type);
+    if (value.size() == 4) {
+        return IpAddress::v4(value.data());
+    }
+    return value.size() == 16 ? std::optional(IpAddress::v6(value.data())) : std::nullopt;
+}
+
+Netlink::Netlink(std::initializer_list<unsigned> groups, int protocol)
     : Netlink(FileDescriptor(check(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol),
                                    "open a netlink socket"))) {
     sockaddr_nl own{};
     own.nl_family = AF_NETLINK;
-    own.nl_groups = groups;
+    for (const unsigned group : groups) {
+        own.nl_groups |= 1U << (group - 1);
+    }
     check(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own),
           "bind a netlink socket");
 }
@@ -101,6 +114,27 @@ std::optional<NetlinkMessage> Netlink::ask(NetlinkRequest& request, int& error) 
         answer = error == 0 ? std::optional(NetlinkMessage(nlmsghdr{}, {})) : std::nullopt;
     }
     return answer;
+}
+
+std::optional<NetlinkMessage> Netlink::ask_link(unsigned interface, int& error) {
+    ifinfomsg header{};
+    header.ifi_index = static_cast<int>(interface);
+    NetlinkRequest request(RTM_GETLINK, 0, header);
+    return ask(request, error);
+}
+
+std::optional<NetlinkMessage> Netlink::ask_neighbor(unsigned interface, const IpAddress& address,
+                                                    unsigned states) {
+    ndmsg header{};
+    header.ndm_family = socket_family(address);
+    header.ndm_ifindex = static_cast<int>(interface);
+    NetlinkRequest request(RTM_GETNEIGH, 0, header);
+    request.add(NDA_DST, address);
+    int error = 0;
+    const auto answer = ask(request, error);
+    const bool known = answer && answer->type() == RTM_NEWNEIGH &&
+                       (answer->header<ndmsg>().ndm_state & states) != 0;
+    return known ? answer : std::nullopt;
 }
 
 int Netlink::each(NetlinkRequest& request, const std::function<void(const NetlinkMessage&)>& take) {

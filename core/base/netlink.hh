@@ -9,12 +9,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <optional>
+#include <sys/socket.h>
 #include <vector>
 
 namespace reprise {
+
+/// AF_INET or AF_INET6.
+inline std::uint8_t socket_family(const IpAddress& address) {
+    return address.is_v4() ? AF_INET : AF_INET6;
+}
 
 /// One request: a fixed header of its type and attributes, which fit 256 bytes.
 class NetlinkRequest {
@@ -75,6 +82,9 @@ public:
         return Cursor(attribute(header, type)).little<std::uint32_t>();
     }
 
+    /// The same as an address; none where it is as long as neither family's.
+    [[nodiscard]] std::optional<IpAddress> address(size_t header, std::uint16_t type) const;
+
 private:
     nlmsghdr head_;
     Bytes bytes_;
@@ -84,8 +94,8 @@ private:
 /// rights.
 class Netlink {
 public:
-    /// Hears of changes in `groups` (bit n - 1: group n). Throws SystemError.
-    explicit Netlink(unsigned groups = 0, int protocol = NETLINK_ROUTE);
+    /// Hears of changes in `groups` (RTNLGRP_NEIGH, ...; up to 32). Throws SystemError.
+    explicit Netlink(std::initializer_list<unsigned> groups = {}, int protocol = NETLINK_ROUTE);
 
     /// Over a socket that is open.
     explicit Netlink(FileDescriptor socket);
@@ -93,6 +103,14 @@ public:
     /// The kernel's one answer, or nothing with its errno in `error`. An acknowledgement alone is
     /// an answer without attributes.
     std::optional<NetlinkMessage> ask(NetlinkRequest& request, int& error);
+
+    /// The kernel's answer about an interface (ifinfomsg), or nothing with its errno in `error`.
+    std::optional<NetlinkMessage> ask_link(unsigned interface, int& error);
+
+    /// The kernel's answer about a neighbor on a link (ndmsg); nothing where it knows none in one
+    /// of these states (NUD_REACHABLE, ...).
+    std::optional<NetlinkMessage> ask_neighbor(unsigned interface, const IpAddress& address,
+                                               unsigned states);
 
     /// Every object that a request with NLM_F_DUMP finds, each good within its call only. Returns
     /// 0, or the errno: EINTR where the kernel's table changed meanwhile. Where it breaks off

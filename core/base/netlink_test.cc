@@ -1,3 +1,4 @@
+#include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/netlink.hh"
 
@@ -17,10 +18,7 @@ namespace {
 TEST(Netlink, TellsOfTheLoopback) {
     Netlink netlink;
     int error = 0;
-    ifinfomsg wanted{};
-    wanted.ifi_index = 1;
-    NetlinkRequest request(RTM_GETLINK, 0, wanted);
-    const auto link = netlink.ask(request, error);
+    const auto link = netlink.ask_link(1, error);
     if (!link) {
         FAIL() << error;
     }
@@ -30,6 +28,8 @@ TEST(Netlink, TellsOfTheLoopback) {
     EXPECT_EQ(std::string(name.begin(), name.end()), std::string("lo\0", 3));
     EXPECT_GT(link->number(sizeof(ifinfomsg), IFLA_MTU), 0U);
     EXPECT_TRUE(link->attribute(sizeof(ifinfomsg), 0x3ff).empty());
+    EXPECT_FALSE(link->address(sizeof(ifinfomsg), IFLA_ADDRESS)); // of 6 bytes
+    EXPECT_FALSE(netlink.ask_neighbor(1, {.bytes = {192, 0, 2, 1}, .family = 4}, ~0U));
 }
 
 TEST(Netlink, TellsOfEveryLink) {

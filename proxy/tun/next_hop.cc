@@ -5,7 +5,6 @@
 #include "core/base/netlink.hh"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -27,36 +26,13 @@ constexpr size_t kEthernetAddress = 6;
 constexpr unsigned kUsable =
     NUD_PERMANENT | NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE; // with an address to send to
 
-/// Whatever may change where a packet goes.
-constexpr std::array kNews{RTNLGRP_NEIGH,        RTNLGRP_LINK,        RTNLGRP_NEXTHOP,
-                           RTNLGRP_IPV4_ROUTE,   RTNLGRP_IPV6_ROUTE,  RTNLGRP_IPV4_IFADDR,
-                           RTNLGRP_IPV6_IFADDR,  RTNLGRP_IPV4_RULE,   RTNLGRP_IPV6_RULE,
-                           RTNLGRP_IPV4_NETCONF, RTNLGRP_IPV6_NETCONF};
-
-unsigned news_groups() {
-    unsigned groups = 0;
-    for (const auto number : kNews) {
-        groups |= 1U << (static_cast<unsigned>(number) - 1); // all are at most 32
-    }
-    return groups;
-}
-
-std::uint8_t family_of(const IpAddress& address) { return address.is_v4() ? AF_INET : AF_INET6; }
-
 std::uint8_t bits_of(const IpAddress& address) {
     return static_cast<std::uint8_t>(address.size() * 8);
 }
 
-std::optional<IpAddress> address_in(Bytes value) {
-    if (value.size() == 4) {
-        return IpAddress::v4(value.data());
-    }
-    return value.size() == 16 ? std::optional(IpAddress::v6(value.data())) : std::nullopt;
-}
-
 /// The neighbor that a piece of news speaks of.
 std::optional<Gateway> neighbor_in(const NetlinkMessage& news) {
-    const auto address = address_in(news.attribute(sizeof(ndmsg), NDA_DST));
+    const auto address = news.address(sizeof(ndmsg), NDA_DST);
     const auto interface = static_cast<unsigned>(news.header<ndmsg>().ndm_ifindex);
     return address ? std::optional(Gateway{.interface = interface, .address = *address})
                    : std::nullopt;
@@ -72,7 +48,7 @@ bool forwards_v6() {
 
 NetlinkRequest route_request(const Flow& flow, unsigned incoming) {
     rtmsg header{};
-    header.rtm_family = family_of(flow.destination);
+    header.rtm_family = socket_family(flow.destination);
     header.rtm_dst_len = bits_of(flow.destination);
     header.rtm_src_len = bits_of(flow.source);
     NetlinkRequest request(RTM_GETROUTE, 0, header);
@@ -92,7 +68,11 @@ NetlinkRequest route_request(const Flow& flow, unsigned incoming) {
 } // namespace
 
 RoutingTables::RoutingTables(unsigned incoming)
-    : incoming_(incoming), listen_(news_groups()), forwards_v6_(forwards_v6()) {}
+    : incoming_(incoming),
+      listen_({RTNLGRP_NEIGH, RTNLGRP_LINK, RTNLGRP_NEXTHOP, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE,
+               RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE,
+               RTNLGRP_IPV4_NETCONF, RTNLGRP_IPV6_NETCONF}),
+      forwards_v6_(forwards_v6()) {}
 
 void RoutingTables::forget() {
     ethernet_.clear();
@@ -102,11 +82,8 @@ void RoutingTables::forget() {
 bool RoutingTables::is_ethernet(unsigned interface) {
     const auto [found, fresh] = ethernet_.try_emplace(interface, false);
     if (fresh) {
-        ifinfomsg header{};
-        header.ifi_index = static_cast<int>(interface);
-        NetlinkRequest request(RTM_GETLINK, 0, header);
         int error = 0;
-        const auto link = ask_.ask(request, error);
+        const auto link = ask_.ask_link(interface, error);
         found->second = link && link->header<ifinfomsg>().ifi_type == ARPHRD_ETHER;
     }
     return found->second;
@@ -124,26 +101,15 @@ std::optional<Gateway> RoutingTables::gateway(const Flow& flow) {
         !answer->attribute(sizeof(rtmsg), RTA_VIA).empty()) {
         return std::nullopt;
     }
-    const Gateway found{
-        .interface = answer->number(sizeof(rtmsg), RTA_OIF),
-        .address =
-            address_in(answer->attribute(sizeof(rtmsg), RTA_GATEWAY)).value_or(flow.destination)};
+    const Gateway found{.interface = answer->number(sizeof(rtmsg), RTA_OIF),
+                        .address =
+                            answer->address(sizeof(rtmsg), RTA_GATEWAY).value_or(flow.destination)};
     return is_ethernet(found.interface) ? std::optional(found) : std::nullopt;
 }
 
 std::optional<sockaddr_ll> RoutingTables::neighbor(const Gateway& gateway) {
-    ndmsg header{};
-    header.ndm_family = family_of(gateway.address);
-    header.ndm_ifindex = static_cast<int>(gateway.interface);
-    NetlinkRequest request(RTM_GETNEIGH, 0, header);
-    request.add(NDA_DST, gateway.address);
-    int error = 0;
-    const auto answer = ask_.ask(request, error);
-    if (!answer || answer->type() != RTM_NEWNEIGH ||
-        (answer->header<ndmsg>().ndm_state & kUsable) == 0) {
-        return std::nullopt;
-    }
-    const Bytes hardware = answer->attribute(sizeof(ndmsg), NDA_LLADDR);
+    const auto answer = ask_.ask_neighbor(gateway.interface, gateway.address, kUsable);
+    const Bytes hardware = answer ? answer->attribute(sizeof(ndmsg), NDA_LLADDR) : Bytes{};
     if (hardware.size() != kEthernetAddress) {
         return std::nullopt;
     }

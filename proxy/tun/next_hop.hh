@@ -64,7 +64,7 @@ private:
 
     unsigned incoming_;
     Netlink ask_;
-    Netlink listen_;
+    Netlink listen_; ///< to whatever may change where a packet goes
     bool forwards_v6_ = false;
     std::unordered_map<unsigned, bool> ethernet_; ///< by interface
 };

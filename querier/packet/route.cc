@@ -135,8 +135,6 @@ constexpr std::uint16_t kResolved =
     NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY;
 constexpr auto* kInstead = "use another source mode for this server";
 
-std::uint8_t family_of(const IpAddress& address) { return address.is_v4() ? AF_INET : AF_INET6; }
-
 void pause_for(Nanoseconds time) {
     const timespec wait{.tv_sec = time / kSecond, .tv_nsec = time % kSecond};
     nanosleep(&wait, nullptr);
@@ -147,16 +145,12 @@ struct Hop {
     IpAddress address;
 };
 
-IpAddress read_address(Bytes bytes) {
-    return bytes.size() == 4 ? IpAddress::v4(bytes.data()) : IpAddress::v6(bytes.data());
-}
-
 /// The gateway, or the server itself where it is on the link. A gateway of the other family
 /// (RFC 5549) stands in RTA_VIA behind its family.
 IpAddress gateway_of(const NetlinkMessage& answer, const IpAddress& server) {
-    const Bytes plain = answer.attribute(sizeof(rtmsg), RTA_GATEWAY);
-    if (plain.size() == server.size()) {
-        return read_address(plain);
+    const auto plain = answer.address(sizeof(rtmsg), RTA_GATEWAY);
+    if (plain && plain->family == server.family) {
+        return *plain;
     }
     const Bytes via = answer.attribute(sizeof(rtmsg), RTA_VIA);
     if (via.size() == 2 + 16) {
@@ -167,7 +161,7 @@ IpAddress gateway_of(const NetlinkMessage& answer, const IpAddress& server) {
 
 Hop find_hop(Netlink& netlink, const IpAddress& server) {
     rtmsg header{};
-    header.rtm_family = family_of(server);
+    header.rtm_family = socket_family(server);
     header.rtm_dst_len = static_cast<std::uint8_t>(server.size() * 8);
     NetlinkRequest request(RTM_GETROUTE, 0, header);
     request.add(RTA_DST, server);
@@ -188,11 +182,8 @@ Hop find_hop(Netlink& netlink, const IpAddress& server) {
 }
 
 NetlinkMessage ask_link(Netlink& netlink, std::uint32_t interface) {
-    ifinfomsg header{};
-    header.ifi_index = static_cast<int>(interface);
     int error = 0;
-    NetlinkRequest request(RTM_GETLINK, 0, header);
-    const auto answer = netlink.ask(request, error);
+    const auto answer = netlink.ask_link(interface, error);
     if (!answer) {
         throw Error(
             fmt::format("interface {}: {}; was it removed?", interface, std::strerror(error)));
@@ -220,28 +211,12 @@ void fill_link(Netlink& netlink, PacketRoute& route) {
     route.macs.source = read_mac(link.attribute(sizeof(ifinfomsg), IFLA_ADDRESS));
 }
 
-ndmsg neighbor_header(const Hop& hop) {
-    ndmsg header{};
-    header.ndm_family = family_of(hop.address);
-    header.ndm_ifindex = static_cast<int>(hop.interface);
-    return header;
-}
-
-std::optional<MacAddress> known_neighbor(Netlink& netlink, const Hop& hop) {
-    NetlinkRequest request(RTM_GETNEIGH, 0, neighbor_header(hop));
-    request.add(NDA_DST, hop.address);
-    int error = 0;
-    const auto answer = netlink.ask(request, error);
-    if (!answer || (answer->header<ndmsg>().ndm_state & kResolved) == 0) {
-        return std::nullopt;
-    }
-    return read_mac(answer->attribute(sizeof(ndmsg), NDA_LLADDR));
-}
-
 /// Lets the kernel resolve the neighbor as if a packet were to be sent. What it refuses (a user
 /// without the right) shows as a neighbor that stays unknown.
 void touch_neighbor(Netlink& netlink, const Hop& hop) {
-    ndmsg header = neighbor_header(hop);
+    ndmsg header{};
+    header.ndm_family = socket_family(hop.address);
+    header.ndm_ifindex = static_cast<int>(hop.interface);
     header.ndm_flags = NTF_USE;
     header.ndm_state = NUD_NONE;
     NetlinkRequest request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_ACK, header);
@@ -255,8 +230,8 @@ MacAddress find_neighbor(Netlink& netlink, const Hop& hop, const std::string& in
     const Nanoseconds limit = SteadyClock::now() + patience;
     touch_neighbor(netlink, hop);
     for (;;) {
-        if (const auto mac = known_neighbor(netlink, hop)) {
-            return *mac;
+        if (const auto known = netlink.ask_neighbor(hop.interface, hop.address, kResolved)) {
+            return read_mac(known->attribute(sizeof(ndmsg), NDA_LLADDR));
         }
         if (SteadyClock::now() > limit) {
             throw Error(

@@ -41,30 +41,22 @@ FileDescriptor control_socket() {
     return FileDescriptor(check(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket"));
 }
 
-void check_ethernet(int control, const std::string& name) {
-    ifreq ask = request(name);
-    check(ioctl(control, SIOCGIFHWADDR, &ask), "ioctl SIOCGIFHWADDR");
-    if (ask.ifr_hwaddr.sa_family != ARPHRD_ETHER) {
+/// Throws where packets have no Ethernet header, or were made for another interface, with its
+/// offloads: those that leave a port of a bridge or bond.
+void check_kind(unsigned index, const std::string& name) {
+    Netlink netlink;
+    int error = 0;
+    const auto found = netlink.ask_link(index, error);
+    if (!found) {
+        throw SystemError("look at the interface " + name, error);
+    }
+    if (found->header<ifinfomsg>().ifi_type != ARPHRD_ETHER) {
         throw UsageError(fmt::format("--interface {}: its packets have no Ethernet header, which "
                                      "--front bpf needs; give an Ethernet or veth interface, or "
                                      "--front reference",
                                      name));
     }
-}
-
-/// What leaves a port of a bridge or bond was made for that interface, with its offloads.
-void check_alone(int index, const std::string& name) {
-    const ifinfomsg header{.ifi_family = AF_UNSPEC,
-                           .__ifi_pad = 0,
-                           .ifi_type = 0,
-                           .ifi_index = index,
-                           .ifi_flags = 0,
-                           .ifi_change = 0};
-    NetlinkRequest request(RTM_GETLINK, 0, header);
-    Netlink netlink;
-    int error = 0;
-    const auto found = netlink.ask(request, error);
-    if (found && found->number(sizeof header, IFLA_MASTER) != 0) {
+    if (found->number(sizeof(ifinfomsg), IFLA_MASTER) != 0) {
         throw UsageError(fmt::format("--interface {}: it is a port of another interface (a bridge, "
                                      "bond or VRF); give an interface of its own, or --front "
                                      "reference",
@@ -87,8 +79,7 @@ std::uint32_t ethtool(int control, const std::string& name, std::uint32_t comman
 Link::Link(const std::string& name)
     : name_(name), index_(static_cast<int>(if_nametoindex(name.c_str()))),
       control_(control_socket()) {
-    check_ethernet(control_.get(), name);
-    check_alone(index_, name);
+    check_kind(static_cast<unsigned>(index_), name);
     lock_ = lock_interface(name);
 }
 

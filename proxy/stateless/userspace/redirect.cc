@@ -61,21 +61,12 @@ void demand(int error, const char* attempt) {
     }
 }
 
-unsigned address_news() {
-    unsigned groups = 0;
-    for (const int group :
-         {RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR}) {
-        groups |= 1U << (static_cast<unsigned>(group) - 1);
-    }
-    return groups;
-}
-
 } // namespace
 
 Redirect::Redirect(std::vector<std::string> interfaces, std::uint16_t port, unsigned device,
                    bool replies)
-    : news_(address_news()), interfaces_(std::move(interfaces)), port_(port), device_(device),
-      replies_(replies) {
+    : news_({RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR}),
+      interfaces_(std::move(interfaces)), port_(port), device_(device), replies_(replies) {
     for (const bool v6 : {false, true}) {
         if (!rules(v6).empty()) { // else the kernel goes without this version of IP
             put_back(v6, true);
@@ -94,8 +85,6 @@ Redirect::Redirect(std::vector<std::string> interfaces, std::uint16_t port, unsi
         throw;
     }
 }
-
-Redirect::Redirect(Idle) : news_(0) {}
 
 void Redirect::repair() {
     Redirect idle{Idle{}};
@@ -266,15 +255,10 @@ std::set<Redirect::Prefix> Redirect::local(bool v6) {
     std::set<Prefix> found;
     netlink_.each(request, [&](const NetlinkMessage& message) {
         const auto route = message.header<rtmsg>();
-        const Bytes to = message.attribute(sizeof(rtmsg), RTA_DST);
-        const size_t size = v6 ? 16 : 4;
-        if (route.rtm_family != family(v6) || route.rtm_table != RT_TABLE_LOCAL ||
-            route.rtm_type != RTN_LOCAL || to.size() != size) {
-            return;
-        }
-        const IpAddress address = v6 ? IpAddress::v6(to.data()) : IpAddress::v4(to.data());
-        if (is_reachable(address)) {
-            found.emplace(address, route.rtm_dst_len);
+        const auto to = message.address(sizeof(rtmsg), RTA_DST);
+        if (route.rtm_family == family(v6) && route.rtm_table == RT_TABLE_LOCAL &&
+            route.rtm_type == RTN_LOCAL && to && to->is_v6() == v6 && is_reachable(*to)) {
+            found.emplace(*to, route.rtm_dst_len);
         }
     });
     return found;
@@ -330,12 +314,9 @@ int Redirect::ask(NetlinkRequest& request) {
 }
 
 size_t interface_mtu(const std::string& interface) {
-    ifinfomsg header{};
-    header.ifi_index = static_cast<int>(if_nametoindex(interface.c_str()));
-    NetlinkRequest request(RTM_GETLINK, 0, header);
     Netlink netlink;
     int error = 0;
-    const auto link = netlink.ask(request, error);
+    const auto link = netlink.ask_link(if_nametoindex(interface.c_str()), error);
     if (!link) {
         throw SystemError("read the MTU of " + interface, error);
     }

@@ -53,7 +53,7 @@ private:
     struct Idle {};
 
     /// Redirects nothing.
-    explicit Redirect(Idle);
+    explicit Redirect(Idle) {}
 
     using Prefix = std::pair<IpAddress, std::uint8_t>;
 
