@@ -8,6 +8,7 @@
 #include "bench/tcp_sink.hh"
 #include "bench/tls_socket.hh"
 #include "bench_sink_bpf.hh"
+#include "core/base/bpf.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
@@ -49,10 +50,6 @@ using namespace reprise::bench;
 /// BPF_TCX_INGRESS of linux/bpf.h; Debian's headers are older than the kernels that have it.
 constexpr int kTcxIngress = 46;
 
-struct CloseObject {
-    void operator()(bpf_object* object) const { bpf_object__close(object); }
-};
-
 /// The programs, loaded and attached.
 class UdpSink {
 public:
@@ -72,12 +69,8 @@ public:
 
 private:
     void load() {
-        const auto file = reprise::bpf::bench_sink_bpf();
-        if (file.empty()) {
-            throw reprise::Error("built without clang; apt-get install clang-19 and build again");
-        }
-        object_.reset(bpf_object__open_mem(file.data(), file.size(), nullptr));
-        if (!object_ || bpf_object__load(object_.get()) != 0) {
+        object_ = reprise::open_bpf(reprise::bpf::bench_sink_bpf(), "sink");
+        if (bpf_object__load(object_.get()) != 0) {
             throw reprise::Error("the kernel refuses the sink's BPF programs; run as root on Linux "
                                  "6.6 or newer");
         }
@@ -130,7 +123,7 @@ private:
     }
 
     std::string interface_;
-    std::unique_ptr<bpf_object, CloseObject> object_;
+    reprise::BpfObject object_;
     FileDescriptor link_;
 };
 

@@ -1,13 +1,13 @@
 #include "sampler/packet_work.hh"
 
+#include "core/base/bpf.hh"
+#include "core/base/error.hh"
 #include "packet_work_bpf.hh"
 #include "sampler/packet_work.h"
 #include "sampler/process_tree.hh"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <cstdarg>
-#include <cstddef>
 #include <cstdint>
 #include <sys/stat.h>
 #include <vector>
@@ -18,13 +18,7 @@ namespace {
 
 constexpr double kSecondNs = 1e9;
 
-int be_silent(enum libbpf_print_level /*level*/, const char* /*format*/, va_list /*values*/) {
-    return 0;
-}
-
 } // namespace
-
-void PacketWork::Close::operator()(bpf_object* object) const { bpf_object__close(object); }
 
 PacketWork::PacketWork(bool wanted) {
     if (!wanted || !load()) {
@@ -50,12 +44,10 @@ void PacketWork::detach() {
     links_.clear();
 }
 
-bool PacketWork::load() {
-    libbpf_set_print(be_silent);
-    const auto program = bpf::packet_work_bpf();
+bool PacketWork::load() try {
     struct stat network{};
     struct stat processes{};
-    if (program.empty() || ::stat("/proc/self/ns/net", &network) != 0 ||
+    if (::stat("/proc/self/ns/net", &network) != 0 ||
         ::stat("/proc/self/ns/pid", &processes) != 0) {
         return false;
     }
@@ -63,34 +55,22 @@ bool PacketWork::load() {
                                       .processes = processes.st_ino,
                                       .network = static_cast<std::uint32_t>(network.st_ino),
                                       .unused = 0};
-    bpf_object_open_opts options{};
-    options.sz = sizeof options;
-    options.object_name = "packet_work";
-    object_.reset(bpf_object__open_mem(program.data(), program.size(), &options));
-    if (!object_ ||
-        bpf_map__set_initial_value(bpf_object__find_map_by_name(object_.get(), ".rodata.settings"),
-                                   &settings, sizeof settings) != 0 ||
+    object_ = open_bpf(bpf::packet_work_bpf(), "packet_work");
+    if (bpf_map__set_initial_value(bpf_map_of(object_, ".rodata.settings"), &settings,
+                                   sizeof settings) != 0 ||
         bpf_object__load(object_.get()) != 0) {
         return false;
     }
-    uncharged_ = bpf_object__find_map_fd_by_name(object_.get(), "uncharged");
-    elsewhere_ = bpf_object__find_map_fd_by_name(object_.get(), "elsewhere");
+    uncharged_ = bpf_map__fd(bpf_map_of(object_, "uncharged"));
+    elsewhere_ = bpf_map__fd(bpf_map_of(object_, "elsewhere"));
     return true;
+} catch (const SystemError&) {
+
+    return false;
 }
 
 double PacketWork::uncharged_s() const {
-    if (!works()) {
-        return 0;
-    }
-    const std::uint32_t zero = 0;
-    std::vector<std::uint64_t> each(static_cast<size_t>(libbpf_num_possible_cpus()));
-    std::uint64_t sum = 0;
-    if (bpf_map_lookup_elem(uncharged_, &zero, each.data()) == 0) {
-        for (const std::uint64_t one : each) {
-            sum += one;
-        }
-    }
-    return static_cast<double>(sum) / kSecondNs;
+    return works() ? static_cast<double>(bpf_count(uncharged_, 0)) / kSecondNs : 0;
 }
 
 double PacketWork::elsewhere_s(const std::vector<Pid>& pids) const {

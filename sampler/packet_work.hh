@@ -1,13 +1,11 @@
 #pragma once
 // The processor time of packets that a host receives.
 
+#include "core/base/bpf.hh"
 #include "sampler/process_tree.hh"
 
-#include <memory>
+#include <bpf/libbpf.h>
 #include <vector>
-
-struct bpf_link;
-struct bpf_object;
 
 namespace reprise::sampler {
 
@@ -29,14 +27,10 @@ public:
     [[nodiscard]] double elsewhere_s(const std::vector<Pid>& pids) const;
 
 private:
-    struct Close {
-        void operator()(bpf_object* object) const;
-    };
-
     bool load();
     void detach();
 
-    std::unique_ptr<bpf_object, Close> object_;
+    BpfObject object_;
     std::vector<bpf_link*> links_;
     int uncharged_ = -1;
     int elsewhere_ = -1;

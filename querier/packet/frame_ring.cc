@@ -2,8 +2,8 @@
 
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "core/base/mapping.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/packet/mapping.hh"
 #include "querier/packet/route.hh"
 
 #include <algorithm>

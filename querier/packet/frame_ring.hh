@@ -4,8 +4,8 @@
 
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
+#include "core/base/mapping.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/packet/mapping.hh"
 #include "querier/packet/route.hh"
 
 #include <cstddef>

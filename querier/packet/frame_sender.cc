@@ -3,8 +3,8 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/mapping.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/packet/mapping.hh"
 #include "querier/packet/route.hh"
 
 #include <fmt/format.h>

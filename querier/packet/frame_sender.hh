@@ -1,6 +1,6 @@
 #pragma once
 #include "core/base/fd.hh"
-#include "querier/packet/mapping.hh"
+#include "core/base/mapping.hh"
 #include "querier/packet/route.hh"
 
 #include <array>

@@ -1,11 +1,12 @@
 #include "querier/packet/xdp_receiver.hh"
 
 #include "core/base/address.hh"
+#include "core/base/bpf.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/mapping.hh"
 #include "packet_receive_bpf.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/packet/mapping.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
 
@@ -17,7 +18,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <cerrno>
-#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -54,22 +54,9 @@ PacketServers wanted(const Servers& servers) {
     return out;
 }
 
-bpf_map* find_map(bpf_object* object, const char* name) {
-    bpf_map* map = bpf_object__find_map_by_name(object, name);
-    if (map == nullptr) {
-        throw SystemError(fmt::format("find {} in the BPF program", name));
-    }
-    return map;
-}
-
 constexpr auto* kMap = "map the ring of replies";
 
 size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
-
-/// libbpf would write its own lines to standard error, where ours are key=value.
-int be_silent(enum libbpf_print_level /*level*/, const char* /*format*/, va_list /*values*/) {
-    return 0;
-}
 
 } // namespace
 
@@ -80,32 +67,21 @@ RecordRing::RecordRing(int fd, size_t size)
       produced_(reinterpret_cast<std::uint64_t*>(theirs_.at(0))), data_(theirs_.at(page_size())),
       mask_(size - 1) {}
 
-void XdpReceiver::Close::operator()(bpf_object* object) const { bpf_object__close(object); }
-
-XdpReceiver::XdpReceiver(const Servers& servers, size_t replies) {
-    libbpf_set_print(be_silent);
-    const auto program = bpf::packet_receive_bpf();
-    if (program.empty()) {
-        throw SystemError("use XDP, which a build without clang-19 lacks", EOPNOTSUPP);
-    }
-    object_.reset(bpf_object__open_mem(program.data(), program.size(), nullptr));
-    if (!object_) {
-        throw SystemError("open the XDP program");
-    }
+XdpReceiver::XdpReceiver(const Servers& servers, size_t replies)
+    : object_(open_bpf(bpf::packet_receive_bpf(), "receive")) {
     const size_t size = ring_size(replies);
     const PacketServers from = wanted(servers);
-    check(bpf_map__set_max_entries(find_map(object_.get(), "replies"),
-                                   static_cast<std::uint32_t>(size)),
-          "size the ring of replies");
-    check(bpf_map__set_initial_value(find_map(object_.get(), ".rodata"), &from, sizeof from),
+    check(
+        bpf_map__set_max_entries(bpf_map_of(object_, "replies"), static_cast<std::uint32_t>(size)),
+        "size the ring of replies");
+    check(bpf_map__set_initial_value(bpf_map_of(object_, ".rodata"), &from, sizeof from),
           "name the servers to the XDP program");
     const int error = bpf_object__load(object_.get());
     if (error != 0) {
         throw SystemError("load the XDP program", -error);
     }
-    ring_ = std::make_unique<RecordRing>(bpf_map__fd(find_map(object_.get(), "replies")), size);
-    written_ =
-        Mapping(page_size(), bpf_map__fd(find_map(object_.get(), ".bss")), 0, kMap, PROT_READ);
+    ring_ = std::make_unique<RecordRing>(bpf_map__fd(bpf_map_of(object_, "replies")), size);
+    written_ = Mapping(page_size(), bpf_map__fd(bpf_map_of(object_, ".bss")), 0, kMap, PROT_READ);
     program_ = bpf_program__fd(bpf_object__find_program_by_name(object_.get(), "reprise_receive"));
 }
 

@@ -3,9 +3,10 @@
 // program is attached by a link that this process owns: whatever ends the process, the kernel takes
 // the program off the interface.
 
+#include "core/base/bpf.hh"
 #include "core/base/fd.hh"
+#include "core/base/mapping.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/packet/mapping.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
 
@@ -16,8 +17,6 @@
 #include <memory>
 #include <string>
 #include <vector>
-
-struct bpf_object;
 
 namespace reprise::querier {
 
@@ -102,11 +101,7 @@ public:
     }
 
 private:
-    struct Close {
-        void operator()(bpf_object* object) const;
-    };
-
-    std::unique_ptr<bpf_object, Close> object_;
+    BpfObject object_;
     Mapping written_;  ///< by the program: a page with the count of overflows
     int program_ = -1; ///< in the object
     std::unique_ptr<RecordRing> ring_;

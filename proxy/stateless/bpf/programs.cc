@@ -1,7 +1,9 @@
 #include "proxy/stateless/bpf/programs.hh"
 
+#include "core/base/bpf.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "core/base/mapping.hh"
 #include "proxy/stateless/bpf/shared.h"
 #include "stateless_bpf.hh"
 
@@ -12,7 +14,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <cerrno>
-#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
@@ -21,7 +22,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <sys/mman.h>
 #include <vector>
 
 namespace reprise::proxy {
@@ -30,62 +30,17 @@ namespace {
 
 constexpr std::uint32_t kBatch = 256;
 
-/// libbpf would write its own lines to standard error, where ours are key=value.
-int be_silent(enum libbpf_print_level /*level*/, const char* /*format*/, va_list /*values*/) {
-    return 0;
-}
-
-bpf_object* opened() {
-    libbpf_set_print(be_silent);
-    const auto program = bpf::stateless_bpf();
-    if (program.empty()) {
-        throw SystemError("use --front bpf, which a build without clang-19 lacks", EOPNOTSUPP);
-    }
-    bpf_object_open_opts options{};
-    options.sz = sizeof options;
-    options.object_name = "stateless";
-    bpf_object* const object = bpf_object__open_mem(program.data(), program.size(), &options);
-    if (object == nullptr) {
-        throw SystemError("open the BPF programs");
-    }
-    return object;
-}
-
-bpf_map* find_map(bpf_object* object, const char* name) {
-    bpf_map* const map = bpf_object__find_map_by_name(object, name);
-    if (map == nullptr) {
-        throw SystemError(fmt::format("find {} in the BPF programs", name));
-    }
-    return map;
-}
-
 int find_program(bpf_object* object, const char* name) {
     return bpf_program__fd(bpf_object__find_program_by_name(object, name));
 }
 
-StatelessState* map_state(int fd) {
-    void* const memory =
-        mmap(nullptr, sizeof(StatelessState), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED) {
-        throw SystemError("map the state of the BPF programs");
-    }
-    return static_cast<StatelessState*>(memory);
-}
-
 } // namespace
 
-Programs::~Programs() {
-    if (state_ != nullptr) {
-        munmap(state_, sizeof *state_);
-    }
-}
-
-void Programs::Close::operator()(bpf_object* object) const { bpf_object__close(object); }
-
-Programs::Programs(const StatelessSettings& settings, std::uint32_t entries) : object_(opened()) {
-    check(bpf_map__set_max_entries(find_map(object_.get(), "flows"), entries),
+Programs::Programs(const StatelessSettings& settings, std::uint32_t entries)
+    : object_(open_bpf(bpf::stateless_bpf(), "stateless")) {
+    check(bpf_map__set_max_entries(bpf_map_of(object_, "flows"), entries),
           "size the map of queries in flight");
-    check(bpf_map__set_initial_value(find_map(object_.get(), ".rodata.settings"), &settings,
+    check(bpf_map__set_initial_value(bpf_map_of(object_, ".rodata.settings"), &settings,
                                      sizeof settings),
           "give the settings to the BPF programs");
     const int error = bpf_object__load(object_.get());
@@ -96,13 +51,14 @@ Programs::Programs(const StatelessSettings& settings, std::uint32_t entries) : o
     if (error != 0) {
         throw SystemError("load the BPF programs", -error);
     }
-    state_ = map_state(bpf_map__fd(find_map(object_.get(), ".bss")));
+    state_ = Mapping(sizeof(StatelessState), bpf_map__fd(bpf_map_of(object_, ".bss")), 0,
+                     "map the state of the BPF programs");
     in_ = find_program(object_.get(), "stateless_in");
     out_ = find_program(object_.get(), "stateless_out");
-    flows_ = bpf_map__fd(find_map(object_.get(), "flows"));
-    counts_ = bpf_map__fd(find_map(object_.get(), "counts"));
-    gone_ = bpf_map__fd(find_map(object_.get(), "gone"));
-    addresses_ = bpf_map__fd(find_map(object_.get(), "addresses"));
+    flows_ = bpf_map__fd(bpf_map_of(object_, "flows"));
+    counts_ = bpf_map__fd(bpf_map_of(object_, "counts"));
+    gone_ = bpf_map__fd(bpf_map_of(object_, "gone"));
+    addresses_ = bpf_map__fd(bpf_map_of(object_, "addresses"));
 }
 
 bool Programs::readable() const {
@@ -113,13 +69,8 @@ bool Programs::readable() const {
 
 std::array<std::uint64_t, kCounts> Programs::counts() const {
     std::array<std::uint64_t, kCounts> sums{};
-    std::vector<std::uint64_t> each(static_cast<size_t>(libbpf_num_possible_cpus()));
     for (std::uint32_t which = 0; which < kCounts; ++which) {
-        if (bpf_map_lookup_elem(counts_, &which, each.data()) == 0) {
-            for (const std::uint64_t one : each) {
-                sums[which] += one;
-            }
-        }
+        sums[which] = bpf_count(counts_, which);
     }
     return sums;
 }
@@ -134,11 +85,11 @@ void Programs::remove_if_old(const StatelessFlow& flow,
     if (!is_old(now) && bpf_map_update_elem(flows_, &flow, &now, BPF_NOEXIST) == 0) {
         return; // sent again in the meantime
     }
-    std::atomic_ref(state_->in_flight).fetch_sub(1);
-    std::atomic_ref(state_->lived).fetch_add(static_cast<__u64>(read_clock(CLOCK_MONOTONIC)));
+    std::atomic_ref(state().in_flight).fetch_sub(1);
+    std::atomic_ref(state().lived).fetch_add(static_cast<__u64>(read_clock(CLOCK_MONOTONIC)));
     waited += (now.bits & (kPromoted | kAnswered)) == 0 ? 1 : 0;
     bpf_map_update_elem(gone_, &flow, &now.id, BPF_ANY);
-    state_->some_gone = 1;
+    state().some_gone = 1;
 }
 
 std::uint64_t Programs::expire(const std::function<bool(const StatelessEntry&)>& is_old) {

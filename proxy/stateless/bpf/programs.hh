@@ -1,16 +1,15 @@
 #pragma once
 // The BPF programs of the front and their maps, loaded but not attached.
 
+#include "core/base/bpf.hh"
+#include "core/base/mapping.hh"
 #include "proxy/stateless/bpf/shared.h"
 
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <set>
 #include <vector>
-
-struct bpf_object;
 
 namespace reprise::proxy {
 
@@ -21,7 +20,6 @@ class Programs {
 public:
     /// Throws SystemError where this kernel or user cannot.
     Programs(const StatelessSettings& settings, std::uint32_t entries);
-    ~Programs();
     Programs(const Programs&) = delete;
     Programs& operator=(const Programs&) = delete;
 
@@ -31,7 +29,9 @@ public:
     [[nodiscard]] int out() const { return out_; }
 
     /// Shared with the programs.
-    [[nodiscard]] StatelessState& state() { return *state_; }
+    [[nodiscard]] StatelessState& state() {
+        return *reinterpret_cast<StatelessState*>(state_.at(0));
+    }
 
     /// Whether this process may read their maps.
     [[nodiscard]] bool readable() const;
@@ -50,16 +50,12 @@ public:
     [[nodiscard]] std::uint64_t memory() const;
 
 private:
-    struct Close {
-        void operator()(bpf_object* object) const;
-    };
-
     void remove_if_old(const StatelessFlow& flow,
                        const std::function<bool(const StatelessEntry&)>& is_old,
                        std::uint64_t& waited);
 
-    std::unique_ptr<bpf_object, Close> object_;
-    StatelessState* state_ = nullptr; ///< a page of the programs
+    BpfObject object_;
+    Mapping state_; ///< a page of the programs
     int in_ = -1;
     int out_ = -1;
     int flows_ = -1;

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <utility>
 
-namespace reprise::querier {
+namespace reprise {
 
 /// Memory of mmap. Owns it.
 class Mapping {
@@ -51,4 +51,4 @@ private:
     size_t size_ = 0;
 };
 
-} // namespace reprise::querier
+} // namespace reprise
