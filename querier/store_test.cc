@@ -236,7 +236,7 @@ TEST(Options, ReplayOptionsAsAsked) {
     EXPECT_EQ(options.peers.at(0).text(), "192.0.2.2:5300");
     ASSERT_TRUE(options.connection.tls);
     // NOLINTBEGIN(bugprone-unchecked-optional-access)
-    EXPECT_EQ(options.connection.tls->lowest_version, TLS1_3_VERSION);
+    EXPECT_EQ(options.connection.tls->version, TLS1_3_VERSION);
     EXPECT_FALSE(options.connection.tls->verify);
     // NOLINTEND(bugprone-unchecked-optional-access)
 }

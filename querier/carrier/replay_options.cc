@@ -97,8 +97,7 @@ ReplayOptions replay_options(const wire::Options& options) {
     out.connection.server_closes = settings.closer == "server";
     out.connection.acknowledge_now = settings.socket.quickack;
     out.connection.tls = TlsOptions{.port = settings.tls.port,
-                                    .lowest_version = tls_version(settings.tls.version),
-                                    .highest_version = tls_version(settings.tls.version),
+                                    .version = tls_version(settings.tls.version),
                                     .verify = settings.tls.verify,
                                     .authorities = options.authorities_pem(),
                                     .name = settings.tls.name,

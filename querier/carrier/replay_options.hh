@@ -22,8 +22,7 @@ namespace reprise::querier {
 /// How queries travel by TLS (RFC 7858).
 struct TlsOptions {
     std::uint16_t port = 853;
-    int lowest_version = 0;  ///< as OpenSSL numbers them; 0 = TLS 1.2
-    int highest_version = 0; ///< 0 = the highest there is
+    int version = 0;         ///< as OpenSSL numbers them; 0 = any from TLS 1.2 on
     bool verify = true;      ///< the server's certificate
     std::string authorities; ///< PEM, trusted for it; empty = the system's
     std::string name;        ///< of the server; empty = no SNI, and its address is verified

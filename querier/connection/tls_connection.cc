@@ -163,9 +163,9 @@ TlsClient::TlsClient(TlsOptions options)
 
 void TlsClient::set_up() {
     SSL_CTX* context = context_.get();
-    const int lowest = options_.lowest_version == 0 ? TLS1_2_VERSION : options_.lowest_version;
+    const int lowest = options_.version == 0 ? TLS1_2_VERSION : options_.version;
     demand(SSL_CTX_set_min_proto_version(context, lowest) == 1 &&
-               SSL_CTX_set_max_proto_version(context, options_.highest_version) == 1,
+               SSL_CTX_set_max_proto_version(context, options_.version) == 1,
            "protocol version");
     demand(options_.groups.empty() ||
                SSL_CTX_set1_groups_list(context, options_.groups.c_str()) == 1,

@@ -221,7 +221,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(TlsTest, AServerOfAnOlderVersionIsRefused) {
     MemoryTlsServer server({.highest_version = TLS1_2_VERSION});
     TlsOptions options = trusting(server);
-    options.lowest_version = TLS1_3_VERSION;
+    options.version = TLS1_3_VERSION;
     TlsClient client(options);
     TlsConnection connection(client, 1, address());
     const auto session = server.accept();
