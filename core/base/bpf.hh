@@ -29,7 +29,9 @@ using BpfObject = std::unique_ptr<bpf_object, BpfDeleter>;
 /// is empty.
 inline BpfObject open_bpf(std::span<const std::uint8_t> file, const char* name) {
     if (file.empty()) {
-        throw SystemError("use BPF, which a build without clang-19 lacks", EOPNOTSUPP);
+        throw SystemError("use BPF, which a build without clang-19 lacks (apt-get install "
+                          "clang-19, and build again)",
+                          EOPNOTSUPP);
     }
     // libbpf would write its own lines to standard error, where ours are key=value.
     libbpf_set_print([](libbpf_print_level, const char*, va_list) { return 0; });
