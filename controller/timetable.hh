@@ -1,6 +1,5 @@
 #pragma once
-// When each query is due. Trace time: at its distance from the first query, divided by the speed.
-// A rate: query i at i / rate, whatever the trace says. Fast: all at once, at 0.
+// From the times of a trace to those at which its queries are due.
 
 #include "core/base/clock.hh"
 #include "core/base/trace_time.hh"
@@ -18,6 +17,8 @@ struct Pace {
     bool fast = false;
 };
 
+/// When each query is due. Trace time: at its distance from the first query, divided by the speed.
+/// A rate: query i at i / rate, whatever the trace says. Fast: all at once, at 0.
 class Timetable {
 public:
     explicit Timetable(const Pace& pace) : pace_(pace) {}
