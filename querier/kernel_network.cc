@@ -8,6 +8,7 @@
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"
 #include "querier/packet/packet_carrier.hh"
+#include "querier/process.hh"
 #include "querier/udp/udp_carriers.hh"
 
 #include <cerrno>

@@ -1,4 +1,3 @@
-#include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/netlink.hh"
 

@@ -12,6 +12,7 @@
 #include "querier/connection/connection.hh"
 #include "querier/connection/tls_connection.hh"
 #include "querier/results/results.hh"
+#include "querier/schedule/matcher.hh"
 #include "querier/schedule/pending_queries.hh"
 
 #include <spdlog/spdlog.h>

@@ -37,7 +37,6 @@ namespace reprise::querier::testing {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 std::vector<std::uint8_t> echo(Bytes query) { return make_reply(query); }
 

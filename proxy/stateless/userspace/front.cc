@@ -39,6 +39,7 @@
 #include <string>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
