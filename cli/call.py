@@ -1,7 +1,7 @@
 """`python -m cli.call MODULE.FUNCTION NAME=VALUE...`: calls a function of ours, as the steps of a plan do.
 
 A value is text where the function wants text or a path, and JSON otherwise. What the function returns is
-printed, or is the exit status where it is a number.
+printed likewise, or is the exit status where it is a number. Signals end it in order, as ctrl-C does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cli.errors import RepriseError, telling
+from cli.errors import EXIT_FAILED, RepriseError, interrupt_in_order, telling
 
 
 def words(function: str, **values: Any) -> tuple[str, ...]:
@@ -44,16 +44,21 @@ def _value(text: str, wanted: Any) -> Any:
 
 @telling
 def main(arguments: list[str]) -> int:
-    function, given = read(arguments)
     try:
+        interrupt_in_order()
+        function, given = read(arguments)
         found = function(**given)
-    except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        what = f"{arguments[0].rpartition('.')[2]}: {place}{error.strerror or error}"
+    except KeyboardInterrupt:
+        return EXIT_FAILED
+    except (OSError, EOFError) as error:
+        path, why = getattr(error, "filename", None), getattr(error, "strerror", None)
+        what = f"{arguments[0].rpartition('.')[2]}: {f'{path}: ' if path else ''}{why or error}"
         raise RepriseError(what, "check the disk's space and permissions") from None
-    if isinstance(found, str):
-        sys.stdout.write(f"{found}\n")
-    return found if isinstance(found, int) else 0
+    if isinstance(found, int):
+        return found
+    if found is not None:
+        sys.stdout.write(f"{_text(found)}\n")
+    return 0
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def test_what_experiments_call_is_there_and_takes_what_it_gets(path: Path, setti
     for words in (found := _calls(made)):
         function, given = call.read(words)
         inspect.signature(function).bind(**given)
-    assert any(words[0] == "cli.plan.certificates.write_all" for words in found)
+    assert any(words[0] == "cli.plan.certificates.write" for words in found)
 
 
 def _given(text: str, path: Path, names: list[str], ports: dict[str, int], number: int = 3) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli import linux
+from cli.__main__ import main
 from cli.executor import hoststeps, netns
 from cli.plan import guards, hierarchy_network, hierarchy_setup, network
 from cli.plan.planned import RUN, HostStep
@@ -69,10 +70,9 @@ def test_setup_may_be_repeated_and_undone(tmp_path: Path, data_path: str) -> Non
         "--resolver",
         "198.19.254.2,fd00:198:19:fe::2",
     ]
-    assert zones.main([str(world), *options]) == 0
+    assert main(["zones", "plan", str(world), *options]) == 0
     served.mkdir()
-    options = ["-o", str(served), "--from", str(plan), "--next-hop", "1,1,198.19.253.2,fd00:198:19:fd::2"]
-    assert zones.main([str(world), *options]) == 0
+    zones.serve(world, plan, served, hops=[[1, 1, "198.19.253.2", "fd00:198:19:fd::2"]])
     for _, host in (*servers, *metas):
         guard = tmp_path / f"guard-{host}.nft"
         guard.write_text(nftables.guard_ruleset(nftables.Guarded(tunnels=["reprise0"])), encoding="ascii")

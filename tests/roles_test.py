@@ -40,6 +40,11 @@ class Played:
         return self.hosts.on(NODE, command)
 
 
+def default(role: str, name: str) -> Any:
+    """What a role takes where an argument is not given."""
+    return role_tables.spec(role)["options"][name]["default"]
+
+
 def play(title: str, role: str, values: dict[str, Any], **more: Any) -> dict[str, Any]:
     """A play of one role."""
     common = {"hosts": NODE, "gather_facts": role == "common", "gather_subset": ["min"]}
@@ -117,7 +122,8 @@ def test_common_leaves_packages_programs_and_the_source(prepared: Played) -> Non
 
 
 def test_common_warns_of_the_clock_that_the_host_has(prepared: Played) -> None:
-    clock = json.loads(prepared.ask(f"PYTHONPATH={programs.ROOT} python3 -P -m cli.hosts.clock"))
+    python = f"PYTHONPATH={programs.ROOT} python3 -P -m cli.call"
+    clock = json.loads(prepared.ask(f"{python} cli.hosts.clock.state"))
     good = clock["synchronized"] and clock["estimated_error_us"] <= 1000
     assert (f"warning: the clock of {NODE}" in prepared.said["common"]) == (not good)
 

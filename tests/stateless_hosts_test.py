@@ -99,8 +99,9 @@ def test_a_run_and_the_teardown_refuse_what_others_left_on_the_servers_interface
         assert done.returncode == 1
         line = f"exp0 has programs of a front; remove it: {' '.join(argv)} --undo"
         assert done.stderr.splitlines()[-1] == f"reprise: error: dns: {line}"
-        python = f"PYTHONPATH={programs.ROOT} {programs.ROOT}/.venv/bin/python -P -m cli.hosts.changes"
-        assert hosts.on("dns", f"{python} teardown 2>&1; true").strip() == f"reprise: error: {line}"
+        python = f"PYTHONPATH={programs.ROOT} {programs.ROOT}/.venv/bin/python -P -m cli.call"
+        told = hosts.on("dns", f"{python} cli.hosts.changes.tear_down 2>&1; true")
+        assert told.strip() == f"reprise: error: {line}"
         hosts.on("dns", *argv, "--undo")
         hosts.on("dns", "ip", "rule", "add", "pref", "100", "iif", "exp0", "blackhole")
         done = hosts.run(*words, cwd=tmp_path)

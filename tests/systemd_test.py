@@ -67,7 +67,7 @@ def test_an_agent_and_its_run_are_one_service(hosts: Testbed, tmp_path: Path) ->
     for key, value in unit._PROPERTIES.items():
         if key not in SHOWN_OTHERWISE:
             assert set(shown[key].upper().split()) == set(value.upper().split()), key
-    assert f"cli.hosts.changes repair {name[8:-8]}" in shown["ExecStopPostEx"]
+    assert f"cli.hosts.changes.repair run={name[8:-8]}" in shown["ExecStopPostEx"]
     own = {
         words: group.rpartition("::")[2]
         for words, group in groups(hosts).items()

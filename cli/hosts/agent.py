@@ -34,6 +34,7 @@ from cli.hosts import changes, clock, leftovers, source
 from cli.plan import facts as machine
 from cli.plan import planned, privileges
 from cli.servers.kinds import KINDS
+from report.transports import PORTS
 
 _LEAST_KERNEL = (5, 10)  # of playbooks/roles/common, too
 _SILENCE_S = 60.0  # whoever started us asks many times a second
@@ -102,19 +103,17 @@ def hello() -> dict[str, Any]:
 
 def interfaces() -> dict[str, str]:
     """Interfaces by the addresses of this machine."""
-    done = subprocess.run(["ip", "-j", "addr"], capture_output=True, text=True, check=False)
-    listed = json.loads(done.stdout) if done.returncode == 0 else []
     return {
         address["local"]: link["ifname"]
-        for link in listed
+        for link in leftovers.read("ip", "-j", "addr")
         for address in link.get("addr_info", [])
         if "local" in address and link["ifname"] != "lo"
     }
 
 
 def dns_ports() -> list[str]:
-    """What listens at ports 53 and 853 for others than this machine: services of systemd, or programs."""
-    argv = ["ss", "-Hlntup", "sport = :53 or sport = :853"]
+    """What listens at servers' ports for others than this machine: services of systemd, or programs."""
+    argv = ["ss", "-Hlntup", " or ".join(f"sport = :{port}" for port in PORTS)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     found = set()
     for line in done.stdout.splitlines():

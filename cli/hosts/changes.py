@@ -1,9 +1,9 @@
 """Changes of a machine by a run, and their undo; what is copied from and to it.
 
-`python -m cli.hosts.changes apply` carries out steps, read from standard input, in the machine's own
-namespaces and over a connection of its own; how to undo each is written to a journal first. `teardown` undoes
-what runs have left that did not end in order. `pack` is for what was prepared, `sums` and `forget` are for
-results. It starts quickly: it is started for every few steps.
+The operator's machine calls these functions by ssh, see cli/call.py. `apply` carries out steps, read from
+standard input, in the machine's own namespaces and over a connection of its own; how to undo each is written
+to a journal first. `tear_down` undoes what runs have left that did not end in order. The module is loaded
+quickly: for every few steps.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from cli import linux, locks
-from cli.errors import RepriseError, complain, interrupt_in_order, one_line
+from cli.errors import RepriseError, one_line
 from cli.executor import hoststeps
 from cli.hosts import files, leftovers
 
@@ -137,8 +137,10 @@ def _unit_lives(run: str) -> bool:
 # --- changes of the machine -------------------------------------------------------------------------------
 
 
-def apply() -> int:
-    """Steps from standard input, in their order; how to undo each is written down before it."""
+def apply() -> dict[str, str]:
+    """Steps from standard input, in their order; how to undo each is written down before it. Returns what
+    went wrong, if anything.
+    """
     asked = json.load(sys.stdin)
     run = str(asked["run"])
     names = {_RUN: str(runtime(run)), _RESULTS: str(results(run))}
@@ -155,10 +157,8 @@ def apply() -> int:
                 _note(journal, [[fill(word) for word in command] for command in step["undo"]])
                 hoststeps.carry_out(step["apply"], None, fill, dict(os.environ), log)
         except RepriseError as error:
-            json.dump({"error": error.what, "hint": error.hint}, sys.stdout)
-            return 1
-    json.dump({"ok": None}, sys.stdout)
-    return 0
+            return {"error": error.what, "hint": error.hint}
+    return {}
 
 
 @contextlib.contextmanager
@@ -238,6 +238,15 @@ def teardown() -> list[str]:
     return sorted(journals | folders)
 
 
+def tear_down() -> list[str]:
+    """The same when no agent lives, and removes what experiments named. What fronts left is an error."""
+    with _locked_later("teardown") as left:
+        shutil.rmtree(STATE / "inputs", ignore_errors=True)
+        for one in leftovers.ours():
+            raise RepriseError(one.what, one.hint)
+        return left
+
+
 # --- what was prepared, and results -----------------------------------------------------------------------
 
 
@@ -266,22 +275,20 @@ def _user(number: int) -> str:
         return ""
 
 
-def send(run: str) -> int:
+def send(run: str) -> None:
     """Writes the files whose names in the plan are read from standard input, see files.py."""
     for name in os.fsdecode(sys.stdin.buffer.read()).split("\0")[:-1]:
         top, rest = _place(run, name)
         files.send(top, [rest], sys.stdout.buffer)
-    return 0
 
 
-def put(run: str) -> int:
+def put(run: str) -> None:
     """Reads files that another machine sends after a line with their names in the plan, modes and owners."""
     os.umask(0)  # so that files get exactly the given modes
     for name, mode, owner in json.loads(sys.stdin.buffer.readline()):
         top, rest = _place(run, name)
         user = linux.user_number(owner) if owner else -1
         files.receive(sys.stdin.buffer, top, [rest], (0o755, mode), user)
-    return 0
 
 
 def settle(run: str) -> None:
@@ -303,10 +310,24 @@ def _is_held() -> bool:
     return False
 
 
-def sums(run: str) -> dict[str, str]:
-    """Checksums of the run's results by their names. A NAME.part is no result: it belongs to a process that
-    was killed before it could rename the file.
+def runs() -> list[str]:
+    """Those whose results are here, when no agent lives."""
+    with _locked_later("collect"):
+        return sorted(path.name for path in (STATE / "runs").glob("*"))
+
+
+def forget(run: str) -> None:
+    """Removes the results of a run when it has ended."""
+    settle(run)
+    shutil.rmtree(results(run), ignore_errors=True)
+
+
+def sums(run: str, ended: bool = False) -> dict[str, str]:
+    """Checksums of the run's results by their names, with `ended` when it has. A NAME.part is no result: it
+    belongs to a process that was killed before it could rename the file.
     """
+    if ended:
+        settle(run)
     folder = results(run)
     return {
         str(path.relative_to(folder)): checksum(path)
@@ -349,7 +370,7 @@ def inputs() -> list[str]:
     return [path.read_text(encoding="ascii") for path in (STATE / "inputs").glob("*/.checksum")]
 
 
-def take(wanted: str) -> int:
+def take(wanted: str) -> None:
     """Unpacks an archive from standard input; its one file or folder has to have the checksum."""
     folder = place_of(wanted)
     shutil.rmtree(folder, ignore_errors=True)
@@ -361,7 +382,6 @@ def take(wanted: str) -> int:
         shutil.rmtree(folder, ignore_errors=True)
         raise RepriseError("the copy was damaged", "run it again")
     (folder / ".checksum").write_text(wanted, encoding="ascii")
-    return 0
 
 
 def repair(run: str) -> int:
@@ -374,59 +394,3 @@ def repair(run: str) -> int:
             return 0
         time.sleep(0.1)
     return int(_journal(run).exists())
-
-
-def _command(arguments: list[str]) -> int:
-    match arguments:
-        case ["apply"]:
-            status = apply()
-        case ["made", run]:
-            status = _print(made(run))
-        case [("send" | "put" | "take" | "repair") as word, what]:
-            status = {"send": send, "put": put, "take": take, "repair": repair}[word](what)
-        case ["teardown"]:
-            with _locked_later("teardown") as left:
-                shutil.rmtree(STATE / "inputs", ignore_errors=True)
-                for one in leftovers.ours():
-                    raise RepriseError(one.what, one.hint)
-                status = _print(left)
-        case ["inputs"]:
-            status = _print(inputs())
-        case ["runs"]:
-            with _locked_later("collect"):
-                status = _print(sorted(path.name for path in (STATE / "runs").glob("*")))
-        case ["sums", run]:
-            settle(run)
-            status = _print(sums(run))
-        case ["look", run]:
-            status = _print(sums(run))
-        case ["forget", run]:
-            settle(run)
-            shutil.rmtree(results(run), ignore_errors=True)
-            status = 0
-        case _:
-            status = 2
-    return status
-
-
-def _print(value: Any) -> int:
-    json.dump(value, sys.stdout)
-    return 0
-
-
-def main(arguments: list[str]) -> int:
-    interrupt_in_order()
-    try:
-        return _command(arguments)
-    except KeyboardInterrupt:
-        return 1
-    except RepriseError as error:
-        complain(error.line())
-        return 1
-    except (OSError, EOFError) as error:
-        complain(f"reprise: error: {error}; run it again")
-        return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

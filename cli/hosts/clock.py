@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
-import sys
 from typing import Any
 
 _STA_UNSYNC = 0x0040
@@ -37,7 +35,3 @@ def state() -> dict[str, Any]:
         "estimated_error_us": found.esterror if good else None,
         "maximum_error_us": found.maxerror if good else None,
     }
-
-
-if __name__ == "__main__":
-    json.dump(state(), sys.stdout)

@@ -32,9 +32,9 @@ SSH = """#!/bin/sh
 here=$(dirname "$0")
 for request; do :; done
 case "$request" in
-*"changes sums"*|*"changes look"*) cat "$here/sums" ;;
-*"changes send"*|*"tar -C"*) cat > "$here/asked"; cat "$here/stream" ;;
-*"unit agent"*) cat "$here/stream" && cat >/dev/null ;;
+*"changes.sums "*) cat "$here/sums" ;;
+*"changes.send "*|*"tar -C"*) cat > "$here/asked"; cat "$here/stream" ;;
+*"hosts.unit "*) cat "$here/stream" && cat >/dev/null ;;
 *) cat "$here/stream" ;;
 esac
 """

@@ -6,9 +6,7 @@ import contextlib
 import dataclasses
 import fcntl
 import gzip
-import json
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -214,7 +212,7 @@ def test_a_repository_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_clock_says_how_far_it_may_be_off() -> None:
-    said = json.loads(subprocess.check_output([sys.executable, clock.__file__]))
+    said = clock.state()
     assert set(said) == {"synchronized", "estimated_error_us", "maximum_error_us"}
     assert (said["estimated_error_us"] is None) == (not said["synchronized"])
 
@@ -232,7 +230,7 @@ def test_an_xdp_program_is_found_and_removed_in_its_mode(
     monkeypatch: pytest.MonkeyPatch, mode: int, word: str
 ) -> None:
     link = {"ifname": "exp0", "xdp": {"mode": mode, "prog": {"id": 115, "name": "sink_xdp"}}}
-    monkeypatch.setattr(leftovers, "_read", lambda *argv: [link] if "link" in argv else [])
+    monkeypatch.setattr(leftovers, "read", lambda *argv: [link] if "link" in argv else [])
     (found,) = leftovers.found("exp0")
     assert found.what == "exp0 has an XDP program"
     assert found.hint == f"remove it: ip link set dev exp0 {word} off"

@@ -79,12 +79,12 @@ def _holder(table: Any, key: list[Any]) -> Any:
 
 def _listed(target: Target) -> set[str]:
     """Checksums of the files that are on a machine."""
-    return set(target.ask(list[Text], "changes", "inputs"))
+    return set(target.ask(list[Text], "inputs"))
 
 
 def _copy(target: Target, path: Path, checksum: str) -> None:
     pack = ["tar", "-C", str(path.parent), "--dereference", "-cf", "-", "--", path.name]
-    complaint = passed_on(pack, target.python("changes", "take", checksum))
+    complaint = passed_on(pack, target.call("take", wanted=checksum))
     if complaint is not None:
         what = f"cannot copy {path} to {target.name}: {complaint or 'tar failed'}"
         raise RepriseError(what, f"check free space in {changes.STATE}")

@@ -25,7 +25,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from cli import programs
+from cli import call, programs
 from cli.errors import RepriseError, UsageError, last_line, one_line, want
 from cli.experiment.schema import Experiment
 from cli.plan import hierarchy_network, network
@@ -75,19 +75,23 @@ class Target:
         return ["ssh", *_SSH, *more, *programs.NO_FORWARDING, host, become + shlex.join(words)]
 
     def python(self, module: str, *words: str) -> list[str]:
-        """The command line that runs a module of this package on it. Who is not root may not have sbin. Hosts
+        """The command line that runs a module of ours on it. Who is not root may not have sbin. Hosts
         have programs at the same places: REPRISE_PROGRAMS is for runs on this machine alone. What a host says
         can fill no larger file here than MOST_SAID: ssh ends at the limit.
         """
         limit = () if self.local else ("prlimit", f"--fsize={MOST_SAID}", "--")
         python = f"{self.root}/.venv/bin/python"
         places = ("-u", "REPRISE_PROGRAMS", f"PYTHONPATH={self.root}", f"PATH={programs.SEARCH_PATH}")
-        return [*limit, *self.command("env", *places, python, "-P", "-m", f"cli.hosts.{module}", *words)]
+        return [*limit, *self.command("env", *places, python, "-P", "-m", module, *words)]
 
-    def ask(self, form: Any, module: str, *words: str, given: bytes = b"") -> Any:
-        """What a module of this package prints there as JSON, of the type `form`; `given` is its input."""
+    def call(self, function: str, **values: Any) -> list[str]:
+        """The command line that calls a function of changes.py on it."""
+        return self.python("cli.call", *call.words(f"cli.hosts.changes.{function}", **values))
+
+    def ask(self, form: Any, function: str, given: bytes = b"", **values: Any) -> Any:
+        """What such a function returns, of the type `form`; `given` is its input."""
         with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as errors:
-            argv = self.python(module, *words)
+            argv = self.call(function, **values)
             subprocess.run(argv, input=given, stdout=said, stderr=errors, check=False)
             said.seek(0)
             errors.seek(0)

@@ -34,7 +34,7 @@ class Leftover:
 
 def interfaces() -> list[str]:
     """All interfaces of this machine."""
-    return [str(one["ifname"]) for one in _read("ip", "-j", "link")]
+    return [str(one["ifname"]) for one in read("ip", "-j", "link")]
 
 
 def found(interface: str) -> list[Leftover]:
@@ -50,7 +50,7 @@ def ours() -> list[Leftover]:
 
 def _filters(interface: str) -> Iterator[Leftover]:
     for side in ("ingress", "egress"):
-        for one in _read("tc", "-j", "filter", "show", "dev", interface, side):
+        for one in read("tc", "-j", "filter", "show", "dev", interface, side):
             preference = one.get("pref")
             if preference == _PREFERENCE:
                 yield _of_front("bpf", interface, f"{interface} has programs of a front")
@@ -62,7 +62,7 @@ def _filters(interface: str) -> Iterator[Leftover]:
 
 
 def _programs(interface: str) -> Iterator[Leftover]:
-    for one in _read("ip", "-j", "link", "show", "dev", interface):
+    for one in read("ip", "-j", "link", "show", "dev", interface):
         if "xdp" in one:
             mode = _MODES.get(one["xdp"].get("mode"), "xdp")
             yield Leftover(f"{interface} has an XDP program", f"ip link set dev {interface} {mode} off")
@@ -72,7 +72,7 @@ def _rules(interface: str) -> Iterator[Leftover]:
     """A front's notes, which do nothing, are told only where nothing else of it is left: `--undo` removes
     them too, whichever interface they are for.
     """
-    every = [(family, one) for family in ("-4", "-6") for one in _read("ip", family, "-j", "rule")]
+    every = [(family, one) for family in ("-4", "-6") for one in read("ip", family, "-j", "rule")]
     tables = [one for _, one in every if str(one.get("table")) == _TABLE]
     notes = [one for _, one in every if "nop" in one and one["priority"] == _NOTES]
     for one in tables or notes:
@@ -92,7 +92,7 @@ def _of_front(kind: str, interface: str, what: str) -> Leftover:
     return Leftover(what, f"{program} stateless --front {kind} --interface {interface} --undo", ours=True)
 
 
-def _read(*argv: str) -> list[dict[str, Any]]:
+def read(*argv: str) -> list[dict[str, Any]]:
     """What a tool prints as JSON; nothing where it fails, as for an interface that is not there. Raises
     RepriseError where the tool is missing.
     """

@@ -42,7 +42,7 @@ class Agent:
         self.target = target
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            target.python("unit", "agent", run),
+            target.python("cli.hosts.unit", run),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -189,7 +189,7 @@ class RemoteMachine:
     def _apply(self, steps: list[HostStep]) -> None:
         listed = [{"id": one.id, "apply": one.apply, "undo": one.undo} for one in steps]
         asked = json.dumps({"run": self._plan.run, "steps": listed}).encode()
-        answer = self.target.ask(_Applied, "unit", "apply", self._plan.run, given=asked)
+        answer = self.target.ask(_Applied, "apply", given=asked)
         if answer.error is not None:
             raise RepriseError(f"{self.target.name}: {answer.error}", answer.hint)
 

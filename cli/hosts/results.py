@@ -51,7 +51,7 @@ class Results:
         """Copies those that match, or all that differ from what is here; returns how many. It waits for the
         end of the run on the machine unless told.
         """
-        sums = self._sums("look" if while_it_runs else "sums")
+        sums = self._sums(ended=not while_it_runs)
         wanted = [name for name in sums if patterns is None or share.matches(name, patterns)]
         left = self._differing(wanted, sums)
         count = len(left)
@@ -65,9 +65,9 @@ class Results:
             "check its disk and network",
         )
 
-    def _sums(self, how: str) -> dict[str, str]:
+    def _sums(self, ended: bool) -> dict[str, str]:
         """Checksums by name; a name that the machine may not use is an error."""
-        sums: dict[str, str] = self._target.ask(dict[Text, Text], "changes", how, self._run)
+        sums: dict[str, str] = self._target.ask(dict[Text, Text], "sums", run=self._run, ended=ended)
         for name, value in sums.items():
             if not self._is_own(name, value):
                 raise RepriseError(
@@ -98,7 +98,7 @@ class Results:
             asked.seek(0)
             complaint = ""
             with subprocess.Popen(
-                self._target.python("changes", "send", self._run),
+                self._target.call("send", run=self._run),
                 stdin=asked,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -135,7 +135,7 @@ def _collect(target: Target, run: str, output: Path) -> None:
         to.mkdir(exist_ok=True)
         Results(target, run, to, _own(to, target.name)).fetch()
         is_last = _is_last(target.name, to / "manifest.json")
-        done = subprocess.run(target.python("changes", "forget", run), check=False, capture_output=True)
+        done = subprocess.run(target.call("forget", run=run), check=False, capture_output=True)
         want(done.returncode == 0, f"{target.name}: {last_line(done.stderr)}", "run it again")
         if is_last:
             _, error = local.report(to)

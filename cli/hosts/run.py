@@ -39,6 +39,7 @@ from cli.plan.estimate import Estimate
 from cli.plan.planned import Facts, Management, Plan
 from cli.servers.kind import release_in
 from report import whole_file
+from report.transports import PORTS
 
 _Address = Annotated[str, AfterValidator(lambda text: str(ipaddress.ip_address(text)))]
 
@@ -203,7 +204,7 @@ def _check_ports(placement: Placement, hosts: Mapping[str, Any]) -> None:
         services = [one for one in used if one.endswith(".service")]
         want(
             not used,
-            f"{target.name}: port 53 or 853 is in use by {', '.join(used)}",
+            f"{target.name}: port {' or '.join(map(str, PORTS))} is in use by {', '.join(used)}",
             "stop it there" + (f": systemctl disable --now {shlex.join(services)}" if services else ""),
         )
 
@@ -297,7 +298,7 @@ def _fetch(placement: Placement, plan: Plan, folder: local.Folder) -> dict[str, 
             failed[target.name] = error.what if isinstance(error, RepriseError) else str(error)
 
     def forget(target: Target) -> None:
-        subprocess.run(target.python("changes", "forget", plan.run), check=False, capture_output=True)
+        subprocess.run(target.call("forget", run=plan.run), check=False, capture_output=True)
 
     _at_once(fetch, placement.machines().values())
     if not failed:

@@ -104,10 +104,10 @@ def wanted(
 
 def send(plan: Plan, home: Target, to: Target, hosts: Iterable[str]) -> None:
     """Copies what the steps have made on `home` and the hosts need, with owners by their names."""
-    listed = wanted(plan, hosts, home.ask(_MADE, "changes", "made", plan.run))
+    listed = wanted(plan, hosts, home.ask(_MADE, "made", run=plan.run))
     names = b"".join(name.encode("utf-8", "surrogateescape") + b"\0" for name, _, _ in listed)
     head = json.dumps(listed).encode() + b"\n"
-    there, here = home.python("changes", "send", plan.run), to.python("changes", "put", plan.run)
+    there, here = home.call("send", run=plan.run), to.call("put", run=plan.run)
     if (complaint := passed_on(there, here, names, head)) is not None:
         what = f"cannot copy prepared files from {home.name} to {to.name}: {complaint or 'no message'}"
         raise RepriseError(what, "check that both have enough free memory")

@@ -1,10 +1,9 @@
 """What keeps a run on hosts that were booted with systemd apart from the ssh sessions that start it.
 
-`python -m cli.hosts.unit agent RUN` becomes `systemd-run` with the agent as a transient service: limits of
-the session do not hold for it, and nothing that ends sessions ends it. systemd kills all that it leaves, and
-undoes its changes where it was killed. Input, output and exit status are the agent's. `apply RUN` becomes
-`changes.py apply` in a scope, because a guard's process waits longer than its session lasts. Where systemd or
-its bus is not there, or we are not root, both run in the session.
+`python -m cli.hosts.unit RUN` becomes `systemd-run` with the agent as a transient service: limits of the
+session do not hold for it, and nothing that ends sessions ends it. systemd kills all that it leaves, and
+undoes its changes where it was killed. Input, output and exit status are the agent's. Where systemd or its
+bus is not there, or we are not root, it runs in the session.
 
 The service is denied what no program of a run needs, see docs/decisions/0021-agents-as-units.md.
 """
@@ -14,9 +13,9 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
-from cli import programs
-from cli.errors import EXIT_USAGE
+from cli import call, programs
 from cli.hosts import changes
 
 _STARTER = Path("/usr/bin/systemd-run")
@@ -68,9 +67,8 @@ _PROPERTIES = {
 
 def service(run: str, root: Path = programs.ROOT) -> list[str]:
     """The command line that starts the agent of a run as its unit."""
-    repair = " ".join(
-        _quoted(word).replace("$", "$$") for word in (*_PYTHON, "cli.hosts.changes", "repair", run)
-    )
+    words = (*_PYTHON, "cli.call", *call.words("cli.hosts.changes.repair", run=run))
+    repair = " ".join(_quoted(word).replace("$", "$$") for word in words)
     properties = {**_PROPERTIES, "ExecStopPost": f"+{repair}"}
     if any(root.is_relative_to(one) for one in _PRIVATE):
         properties["BindReadOnlyPaths"] = _quoted(str(root))
@@ -85,15 +83,6 @@ def service(run: str, root: Path = programs.ROOT) -> list[str]:
     ]
 
 
-def scope(run: str) -> list[str]:
-    """The command line that starts changes for a run; their process waits in there."""
-    return [
-        str(_STARTER),
-        *("--quiet", "--scope", "--collect", f"--unit=reprise-{run}-changes-{os.getpid()}.scope"),
-        *(f"--description=Changes for Reprise run {run}", "--", *_PYTHON, "cli.hosts.changes", "apply"),
-    ]
-
-
 def _quoted(word: str) -> str:
     """A word of a unit file's line. Only in command lines `$` has to be doubled."""
     return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -105,22 +94,15 @@ def possible() -> bool:
     return there and os.geteuid() == 0
 
 
-def main(arguments: list[str]) -> int:
-    """See the module's text. It returns only where the words are wrong."""
-    match arguments:
-        case ["agent", run]:
-            argv = [*_PYTHON, "cli.hosts.agent"]
-            if possible():
-                changes.RUNTIME.mkdir(parents=True, exist_ok=True)
-                changes.make_state()
-                argv = service(run)
-        case ["apply", run]:
-            argv = scope(run) if possible() else [*_PYTHON, "cli.hosts.changes", "apply"]
-        case _:
-            return EXIT_USAGE
+def main(run: str) -> NoReturn:
+    """Becomes the agent of a run."""
+    argv = [*_PYTHON, "cli.hosts.agent"]
+    if possible():
+        changes.RUNTIME.mkdir(parents=True, exist_ok=True)
+        changes.make_state()
+        argv = service(run)
     os.execv(argv[0], argv)
-    raise AssertionError("execv came back")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1])

@@ -24,43 +24,33 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return found
 
 
-def start(words: list[str]) -> None:
+def start(run: str) -> None:
     with pytest.raises(SystemExit):
-        unit.main(words)
+        unit.main(run)
 
 
-@pytest.mark.parametrize(
-    ("words", "module"), [(["agent", "r"], ["agent"]), (["apply", "r"], ["changes", "apply"])]
-)
-def test_a_host_without_systemd_starts_them_in_the_session(
-    started: list[list[str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    words: list[str],
-    module: list[str],
+def test_a_host_without_systemd_starts_it_in_the_session(
+    started: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changes, "BOOTED", tmp_path / "none")
-    start(words)
-    assert started == [[sys.executable, "-P", "-m", f"cli.hosts.{module[0]}", *module[1:]]]
+    start("r")
+    assert started == [[sys.executable, "-P", "-m", "cli.hosts.agent"]]
 
 
-def test_a_host_with_systemd_starts_them_in_units(
+def test_a_host_with_systemd_starts_it_in_a_unit(
     started: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unit, "possible", lambda: True)
     monkeypatch.setattr(changes, "STATE", tmp_path / "state")
     monkeypatch.setattr(changes, "RUNTIME", tmp_path / "run")
     monkeypatch.setenv("SSH_CONNECTION", "192.0.2.1 1 192.0.2.2 22")
-    start(["agent", "a-1"])
-    start(["apply", "a-1"])
-    service, scope = started
+    start("a-1")
+    (service,) = started
     for word in ("--unit=reprise-a-1.service", "--setenv=SSH_CONNECTION", "--property=KillMode=mixed"):
         assert word in service
     assert service[-1] == "cli.hosts.agent"
-    repair = f'"{sys.executable}" "-P" "-m" "cli.hosts.changes" "repair" "a-1"'
+    repair = f'"{sys.executable}" "-P" "-m" "cli.call" "cli.hosts.changes.repair" "run=a-1"'
     assert f"--property=ExecStopPost=+{repair}" in service
-    assert "--scope" in scope
-    assert scope[-2:] == ["cli.hosts.changes", "apply"]
     assert (tmp_path / "state").is_dir()
     assert (tmp_path / "run").is_dir()
 
@@ -68,8 +58,3 @@ def test_a_host_with_systemd_starts_them_in_units(
 def test_a_folder_below_tmp_is_seen_although_tmp_is_the_services_own() -> None:
     assert '--property=BindReadOnlyPaths="/tmp/a \\"b$"' in unit.service("r", Path('/tmp/a "b$'))
     assert not any("BindReadOnlyPaths" in word for word in unit.service("r", Path("/opt/reprise")))
-
-
-def test_other_words_are_refused(started: list[list[str]]) -> None:
-    assert unit.main(["agent"]) == 2
-    assert started == []
