@@ -40,11 +40,6 @@ class Played:
         return self.hosts.on(NODE, command)
 
 
-def default(role: str, name: str) -> Any:
-    """What a role takes where an argument is not given."""
-    return role_tables.spec(role)["options"][name]["default"]
-
-
 def play(title: str, role: str, values: dict[str, Any], **more: Any) -> dict[str, Any]:
     """A play of one role."""
     common = {"hosts": NODE, "gather_facts": role == "common", "gather_subset": ["min"]}

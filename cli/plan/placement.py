@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from cli.errors import want
-from cli.plan.network import Network, Route, Sysctl
+from cli.plan.network import Network, Sysctl
 from cli.plan.planned import RUN, HostStep, Management, Process, shell
 from cli.servers import nftables
 
@@ -86,14 +86,7 @@ def _settings(every: Iterable[Sysctl], host: str) -> HostStep:
 
 def _addresses(network: Network, host: str, management: Management) -> HostStep:
     interface = management.interfaces[host]
-    ends = [
-        address
-        for link in network.links
-        for name, addresses in ((link.a, link.a_addresses), (link.b, link.b_addresses))
-        if name == host
-        for address in addresses
-    ]
-    found = [(address, interface) for address in ends]
+    found = [(one, interface) for _, addresses, _ in network.ends(host) for one in addresses]
     found += [(one.address, one.interface) for one in network.addresses if one.host == host]
     return HostStep(
         f"network-addresses-{host}",
@@ -113,7 +106,7 @@ def _addresses(network: Network, host: str, management: Management) -> HostStep:
 
 
 def _routes(network: Network, host: str) -> HostStep:
-    routes = [_route(one) for one in network.routes if one.host == host]
+    routes = [one.words for one in network.routes if one.host == host]
     return HostStep(
         f"network-routes-{host}",
         host,
@@ -122,21 +115,9 @@ def _routes(network: Network, host: str) -> HostStep:
     )
 
 
-def _route(route: Route) -> tuple[str, ...]:
-    words = (route.kind, route.to, *(("via", route.via) if route.via else ()))
-    words += ("dev", route.interface) if route.interface else ()
-    return tuple(word for word in (*words, "table", route.table) if word)
-
-
 def _reaches(network: Network, host: str, management: Management) -> HostStep:
     """The other ends of its links, IPv4 and IPv6."""
-    others = [
-        address.partition("/")[0]
-        for link in network.links
-        for name, addresses in ((link.a, link.b_addresses), (link.b, link.a_addresses))
-        if name == host
-        for address in addresses
-    ]
+    others = [one.partition("/")[0] for *_, there in network.ends(host) for one in there]
     by = management.interfaces[host]
     looks = tuple(shell(_REACHES, one, by) for one in others)
     return HostStep(f"network-neighbors-{host}", host, looks, after_all=True)

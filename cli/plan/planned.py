@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import TypeAdapter
 
@@ -52,23 +52,22 @@ class Ready:
     """When the next process may start.
 
     none; log: standard error has a line with `text`; listen: a TCP socket listens on `port`; dns: a query for
-    the SOA of `origin`, sent from host `source`, is answered with authority by every address over TCP, UDP
-    (where `udp`) and TLS (where `tls_port` is not 0); answers: the same, and any answer will do; exit: the
-    process has ended well, its work was all there was to do.
+    the SOA of `origin`, sent from host `source`, is answered with authority by every address over all
+    transports of `ports`; answers: the same, and any answer will do; exit: the process has ended well, its
+    work was all there was to do.
 
     `hint`: how to fix that it ended before it was ready; `late_hint`: that it was not ready in time.
     `refusal`: what it means that it ended with the exit status 78 ("" = it has no such meaning).
     """
 
-    kind: str = "none"
+    kind: Literal["none", "log", "listen", "dns", "answers", "exit"] = "none"
     text: str = ""
     port: int = 0
+    ports: dict[str, int] = field(default_factory=dict)
     addresses: tuple[str, ...] = ()
     origin: str = ""
     source: str = ""
     timeout_s: float = 20.0
-    udp: bool = True
-    tls_port: int = 0
     hint: str = ""
     late_hint: str = ""
     refusal: str = ""
@@ -237,7 +236,7 @@ class Figure:
     key: str
     text: str
     unread: str
-    kind: str = "json"
+    kind: Literal["json", "nft"] = "json"
     leak: bool = False
 
 

@@ -180,37 +180,24 @@ def _claim(wish: Wish, folder: Path) -> None:
         raise UsageError(f"cannot use {folder}: {error.strerror}", "give another --spread-dir") from None
 
 
-def _part(folder: Path, number: int) -> Path:
-    return folder / f"{number:06}.pcap"
-
-
-def _status(folder: Path, number: int) -> Path:
-    """What the mutator's exit status was: 0, or 1 where the capture was cut."""
-    return _part(folder, number).with_suffix(".status")
-
-
-def _stamp(folder: Path, number: int) -> Path:
-    """What the capture was when its part was asked for."""
-    return _part(folder, number).with_suffix(".capture")
+def _file(folder: Path, number: int, ending: str) -> Path:
+    """Of a capture: what the mutator made of it (`pcap`), its exit status, which is 1 where the capture was
+    cut (`status`), and what the capture was when that was asked for (`capture`).
+    """
+    return folder / f"{number:06}.{ending}"
 
 
 def _is_done(wish: Wish, folder: Path, number: int) -> bool:
     """Whether the part is there, and of the capture as it is now."""
-    stamp = _stamp(folder, number)
+    stamp = _file(folder, number, "capture")
     return all(
-        _is_file(path) for path in (_part(folder, number), _status(folder, number), stamp)
+        _is_file(path) for path in (_file(folder, number, "pcap"), _file(folder, number, "status"), stamp)
     ) and stamp.read_text(encoding="utf-8") == json.dumps(_facts(wish.inputs[number]))
 
 
 def _is_file(path: Path) -> bool:
     """A host may have sent a link instead of the file."""
     return path.is_file() and not path.is_symlink()
-
-
-def _begin(wish: Wish, folder: Path, number: int) -> None:
-    """Nothing of an earlier part may be taken for the one that is to come."""
-    _status(folder, number).unlink(missing_ok=True)
-    _stamp(folder, number).write_text(json.dumps(_facts(wish.inputs[number])), encoding="utf-8")
 
 
 def _reduce(wish: Wish, hosts: list[str], folder: Path) -> list[Path]:
@@ -220,8 +207,9 @@ def _reduce(wish: Wish, hosts: list[str], folder: Path) -> list[Path]:
         f"reprise: {len(wish.inputs)} captures on {len(hosts)} hosts, {len(wish.inputs) - len(left)} of them "
         f"done before, in {folder}\n"
     )
-    for at in left:
-        _begin(wish, folder, at)
+    for at in left:  # nothing of an earlier part may be taken for the one that is to come
+        _file(folder, at, "status").unlink(missing_ok=True)
+        _file(folder, at, "capture").write_text(json.dumps(_facts(wish.inputs[at])), encoding="utf-8")
     if left:
         _run_parallel(wish, hosts, folder, left)
     missing = [wish.inputs[at] for at in left if not _is_done(wish, folder, at)]
@@ -230,7 +218,7 @@ def _reduce(wish: Wish, hosts: list[str], folder: Path) -> list[Path]:
             f"{len(missing)} of {len(wish.inputs)} captures were not reduced, the first is {missing[0]}",
             f"see {folder}/log, fix the host or the file and repeat the command: it continues from here",
         )
-    statuses = [_status(folder, at) for at in range(len(wish.inputs))]
+    statuses = [_file(folder, at, "status") for at in range(len(wish.inputs))]
     return [
         path for path, status in zip(wish.inputs, statuses, strict=True) if status.read_text().strip() != "0"
     ]
@@ -265,7 +253,7 @@ def _run_parallel(wish: Wish, hosts: list[str], folder: Path, left: list[int]) -
 
 
 def _merge(wish: Wish, folder: Path, cut: list[Path]) -> int:
-    parts = [str(_part(folder, at)) for at in range(len(wish.inputs))]
+    parts = [str(_file(folder, at, "pcap")) for at in range(len(wish.inputs))]
     done = subprocess.run([programs.own(package.PROGRAM), "mutate", *parts, *wish.rest], check=False)
     for path in cut:
         sys.stderr.write(

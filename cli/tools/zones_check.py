@@ -164,11 +164,11 @@ def _plan(zones: Path, folder: Path) -> AddressMap:
     for one, user in ((world, privileges.user()), (made, privileges.user()), (plan, ""), (own, _user())):
         one.mkdir()
         machine.make_folders([Folder(str(one), "0750", user, _user())], str)
-    planner = [sys.executable, "-m", "cli.zones.zones", str(world)]
+    planner = [sys.executable, "-m", "cli", "zones", "plan", str(world), "-o", str(made), "--skip-bad"]
     _called("cli.zones.zone_folder.copy", source=zones, target=world)
-    _carry_out([*privileges.reading(), *planner, "-o", str(made), "--skip-bad"])
-    served = ["-o", str(plan), "--from", str(made), "--full-responses", "--folder", str(own)]
-    _carry_out([*planner, *served])
+    _carry_out([*privileges.reading(), *planner])
+    words = call.words("cli.zones.zones.serve", zones=world, made=made, out=plan, folder=own)
+    _carry_out([sys.executable, "-m", "cli.call", *words])
     return zone_plan.read_map(plan / "map.tsv")
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from cli import linux, programs
 from cli.errors import RepriseError, UsageError, want
 from cli.zones import signing, zone_folder
-from cli.zones.options import step
 from cli.zones.zone_folder import ZoneFolder
 
 if TYPE_CHECKING:
@@ -154,11 +153,3 @@ def _build(options: argparse.Namespace) -> int:
             f"the zone builder was ended by {linux.describe_exit(done.returncode)}", "free some memory"
         )
     return done.returncode
-
-
-def main(arguments: list[str]) -> int:
-    return step("reprise zones build", arguments, add_options, command_build)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

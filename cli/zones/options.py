@@ -1,29 +1,9 @@
-"""Options of commands whose own modules take long to load, and commands as steps of a plan."""
+"""Options of commands whose own modules take long to load."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
-
-from cli.errors import RepriseError, telling
-
-
-@telling
-def step(
-    name: str,
-    arguments: list[str],
-    add_options: Callable[[argparse.ArgumentParser], None],
-    command: Callable[[argparse.Namespace], int],
-) -> int:
-    """A command as a plan's step: its errors are told in a form for whoever started it."""
-    parser = argparse.ArgumentParser(prog=name)
-    add_options(parser)
-    try:
-        return command(parser.parse_args(arguments))
-    except OSError as error:
-        what = f"{name} cannot write: {error.strerror or error}"
-        raise RepriseError(what, "check the disk's space and permissions") from None
 
 
 def add_check(parser: argparse.ArgumentParser) -> None:

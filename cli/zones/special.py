@@ -13,34 +13,14 @@ from cli.errors import UsageError
 
 _Prefix = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-SPECIAL = tuple(
-    map(
-        ipaddress.ip_network,
-        (
-            "0.0.0.0/8",
-            "10.0.0.0/8",
-            "100.64.0.0/10",
-            "127.0.0.0/8",
-            "169.254.0.0/16",
-            "172.16.0.0/12",
-            "192.0.0.0/24",
-            "192.0.2.0/24",
-            "192.88.99.0/24",
-            "192.168.0.0/16",
-            "198.18.0.0/15",
-            "198.51.100.0/24",
-            "203.0.113.0/24",
-            "224.0.0.0/3",  # multicast, and what is reserved
-            "::/3",  # some hold IPv4 addresses: ::ffff:0:0/96, 64:ff9b::/96, 64:ff9b:1::/48
-            "2001::/23",  # Teredo and others
-            "2001:db8::/32",
-            "2002::/16",  # 6to4 holds IPv4 addresses
-            "3fff::/20",
-            "4000::/2",
-            "8000::/1",  # unique local, link-local, multicast, and what is reserved
-        ),
-    )
-)
+# Those from 224.0.0.0 on hold multicast and what is reserved, as the last ones of IPv6 do; some of ::/3,
+# 2001::/23 (Teredo and others) and 2002::/16 (6to4) hold IPv4 addresses.
+_PREFIXES = """
+    0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24
+    192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3
+    ::/3 2001::/23 2001:db8::/32 2002::/16 3fff::/20 4000::/2 8000::/1
+"""
+SPECIAL = tuple(map(ipaddress.ip_network, _PREFIXES.split()))
 
 
 def prefixes(allowed: Sequence[str]) -> list[tuple[str, bool]]:

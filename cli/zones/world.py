@@ -7,7 +7,6 @@ The folder holds the zone files, `zones.json` (which addresses serve each of the
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import sys
@@ -15,30 +14,22 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from cli.errors import RepriseError, want
-from cli.zones import world_random, world_records, world_tree
+from cli.zones import world_random, world_records, world_tree, zone_folder
 from cli.zones.world_model import ROOT, SHAPES, Draft, Record, Settings, Zone, enclosing, parent_of, text_of
+from cli.zones.zone_folder import Entry, ZoneFolder
 
-_MARK = "zones.json"
 _KEY_TTL, _DS_TTL = 3_600, 86_400
 _NSEC3_SHARE = 0.35  # of the signed zones
 _UNSIGNED, _NO_DS = 0.2, 0.08  # shares of zones, below the top-level domains
 
 
 @dataclass(frozen=True)
-class ZoneFile:
+class ZoneFile(Entry):
     """A zone with its text and the addresses that serve it so."""
 
-    name: str
-    file: str
-    addresses: tuple[str, ...]
-    text: str
-
-    def entry(self) -> dict[str, Any]:
-        """What zones.json says of it."""
-        return {"name": self.name, "file": self.file, "addresses": list(self.addresses)}
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -138,17 +129,17 @@ def write(world: World, folder: Path) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     found = list(folder.iterdir())
-    strangers = [one for one in found if one.name not in (_MARK, "names.txt") and one.suffix != ".zone"]
+    ours = (zone_folder.LIST, "names.txt")
+    strangers = [one for one in found if one.name not in ours and one.suffix != ".zone"]
     if found:
         want(
-            (folder / _MARK).is_file() and not strangers,
+            (folder / zone_folder.LIST).is_file() and not strangers,
             f"{folder} holds other files than zones",
             "give -o an empty or new folder",
         )
     for old in folder.glob("*.zone"):
         old.unlink()
-    index = {"schema": 1, "zones": [one.entry() for one in world.files]}
-    (folder / _MARK).write_text(json.dumps(index, indent=0) + "\n", encoding="ascii")
+    zone_folder.write_list(ZoneFolder(folder, world.files), folder)
     for one in world.files:
         (folder / one.file).write_text(one.text, encoding="ascii")
     (folder / "names.txt").write_text("".join(f"{name}\n" for name in world.names), encoding="ascii")
@@ -190,7 +181,7 @@ def command_synth(options: argparse.Namespace) -> int:
             f"cannot write {error.filename or options.output}: {error.strerror}",
             "check the disk's space and permissions",
         ) from None
-    addresses = {one for file in world.files for one in file.addresses}
+    addresses = {one for file in world.files for one in file.addresses or ()}
     sys.stdout.write(
         f"{options.output}: {len(world.files)} zone files, {len(addresses)} server addresses, "
         f"{len(world.names)} names to ask (names.txt)\n"

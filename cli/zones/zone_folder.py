@@ -2,8 +2,6 @@
 
 Compressed files and those with $GENERATE or $INCLUDE are written out by named-compilezone, one record a line.
 $INCLUDE takes files below the folder, by names from there.
-
-`python -m cli.zones.zone_folder FROM TO` copies a folder of zone files; it is a step of the plan.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Zone files as they come: plain or compressed (gz, bz2, xz, zst, lz4); their origin; unpacking.
-
-`python -m cli.zones.zonefile FILE` prints the origin.
-"""
+"""Zone files as they come: plain or compressed (gz, bz2, xz, zst, lz4); their origin; unpacking."""
 
 from __future__ import annotations
 

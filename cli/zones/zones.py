@@ -4,8 +4,8 @@ The planner decides which zones answer together and writes views, zone stanzas a
 the servers' configurations around those, the rulesets of the second data path and the batches of addresses
 and routes are added: what depends on hosts and not on zones.
 
-In a run the planner's user is nobody. With --from root makes its own files of what he wrote, whose every part
-has to have the one form that it needs (see zone_plan.py): root obeys these files, and none of his.
+In a run the planner's user is nobody. Then root makes its own files of what he wrote (`serve`), whose every
+part has to have the one form that it needs (see zone_plan.py): root obeys these files, and none of his.
 """
 
 from __future__ import annotations
@@ -18,31 +18,26 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cli import linux, programs
-from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
+from cli.errors import EXIT_FAILED, RepriseError, want
 from cli.experiment.addresses import META4, META6
 from cli.servers import meta_servers, nftables
 from cli.servers.kinds import KINDS
 from cli.servers.meta_servers import MetaSite
 from cli.servers.nftables import Pair
 from cli.zones import bind_tools, zone_folder, zone_plan
-from cli.zones.options import step
 from cli.zones.zone_folder import Entry
 from cli.zones.zone_plan import AddressMap
 
+_FOLDER = "/var/tmp"  # where servers run that nobody starts yet
 
-@dataclass(frozen=True)
-class NextHop:
-    """The instance's end of the link from a resolver."""
 
-    resolver: int
-    instance: int
-    addresses: tuple[str, ...]
+NextHop = tuple[int, int, tuple[str, ...]]  # resolver, instance, and the latter's end of the link
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -80,24 +75,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--edns-size", type=int, default=4096, metavar="N", help="largest answer by UDP (4096)"
     )
     parser.add_argument("--full-responses", action="store_true", help="with what was not asked for too")
-    parser.add_argument("--from", dest="made", type=Path, metavar="OUT", help=argparse.SUPPRESS)
     parser.add_argument("--need-root", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
         "--refuse-signatures", choices=zone_plan.UNSOUND, action="append", default=[], help=argparse.SUPPRESS
     )
     parser.add_argument("--warnings", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, default=Path("/var/tmp"), help=argparse.SUPPRESS)
-    parser.add_argument("--user", default="", help=argparse.SUPPRESS)
-    parser.add_argument("--descriptors", type=int, default=20_000, help=argparse.SUPPRESS)
-    parser.add_argument("--server-version", action="append", default=[], help=argparse.SUPPRESS)
-    parser.add_argument("--next-hop", action="append", default=[], help=argparse.SUPPRESS)
 
 
 def command_plan(options: argparse.Namespace) -> int:
-    if options.made is not None:
-        written = options.made / "zones"
-        _write_texts(options, options.made, str(written if written.is_dir() else options.zones))
-        return 0
     rebuilt = (options.zones / "build.json").is_file()  # from captures, which have gaps: warn only
     options.zones = zone_folder.plain(options.zones, options.output / "zones", options.skip_bad)
     zones_path = str(options.zones_path or options.zones.absolute())
@@ -105,13 +90,15 @@ def command_plan(options: argparse.Namespace) -> int:
     status = _plan(options)
     if status != 0:
         return status
-    out: Path = options.output
+    out: Path = options.output.absolute()
     if options.need_root and " NS " not in (out / "root.hints").read_text(encoding="ascii"):
         raise RepriseError("there is no root zone among the zones", "add one: resolvers start there")
     report = zone_plan.read_report(out / "plan.json")
     refused = [one for one in options.refuse_signatures if one != "missing" or not rebuilt]
     zone_plan.check_signatures(report, refused, time.time())
-    _write_texts(options, out, zones_path)
+    meta = (options.meta4, options.meta6)
+    site = MetaSite(_FOLDER, str(out), "", options.edns_size, not options.full_responses, prefixes=meta)
+    _write_texts(site, options.engine, out, zones_path)
     if options.warnings is not None:
         lines = "".join(f"{one}\n" for one in (*zone_plan.warnings(report), *bind_tools.warnings()))
         options.warnings.write_text(lines, encoding="utf-8")
@@ -119,32 +106,48 @@ def command_plan(options: argparse.Namespace) -> int:
     return 0
 
 
-def _write_texts(options: argparse.Namespace, made: Path, zones_path: str) -> None:
-    """Makes the hosts' files in the output folder, from what the planner wrote in `made`."""
-    out: Path = options.output.absolute()
+def serve(
+    zones: Path,
+    made: Path,
+    out: Path,
+    engine: str = "bind",
+    edns_size: int = 4096,
+    minimal: bool = False,
+    folder: str = _FOLDER,
+    user: str = "",
+    descriptors: int = 20_000,
+    versions: list[str] | None = None,
+    hops: list[list[Any]] | None = None,
+) -> None:
+    """Makes root's files in `out` from what the planner wrote in `made`; a step of the plan. `hops`: the
+    numbers of a resolver and an instance, and the addresses of the latter's end of the link between them.
+    """
+    site = MetaSite(folder, str(out), user, edns_size, minimal, descriptors, versions=tuple(versions or ()))
+    written = made / "zones"
+    ways = [(resolver, instance, tuple(ends)) for resolver, instance, *ends in hops or ()]
+    _write_texts(site, engine, made, str(written if written.is_dir() else zones), ways)
+
+
+def _write_texts(
+    site: MetaSite, engine: str, made: Path, zones_path: str, hops: Sequence[NextHop] = ()
+) -> None:
+    """Makes the hosts' files in the site's plan folder, from what the planner wrote in `made`."""
+    out = Path(site.plan)
     for former in out.iterdir():  # a plan with fewer instances must not leave views of a former one
         if re.fullmatch(r"(views|nsd)-\d+\.conf", former.name):
             former.unlink()
     report = zone_plan.read_report(made / "plan.json")
     found = zone_plan.read_map(made / "map.tsv")
     key = zone_plan.read_records(made / "root.key")
-    site = MetaSite(
-        str(options.folder),
-        str(out),
-        options.user,
-        options.edns_size,
-        not options.full_responses,
-        options.descriptors,
-        (options.meta4, options.meta6),
-        tuple(options.server_version) or (KINDS[options.engine].version(),) * max(found.instances),
-    )
+    versions = site.versions or (KINDS[engine].version(),) * max(found.instances)
+    site = replace(site, versions=versions)
     try:
         loaded = zone_texts(report, found, zones_path)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RepriseError(f"{made}/plan.json is broken: {error!r}", "plan the zones again") from None
-    texts = dict(_texts(found, site, loaded, _next_hops(options.next_hop)))
+    texts = dict(_texts(found, site, loaded, hops))
     texts["root.anchors"] = meta_servers.bind_anchors(key)
-    if options.made is not None:
+    if made != out:
         texts["root.hints"] = zone_plan.read_records(made / "root.hints")
         texts |= {"root.key": key, "map.tsv": found.text()}
     for name, text in texts.items():
@@ -192,30 +195,21 @@ def _planner(options: argparse.Namespace, *more: str) -> tuple[int, str]:
     return done.returncode if done.returncode in (0, 2) else EXIT_FAILED, done.stdout
 
 
-def _next_hops(given: list[str]) -> list[NextHop]:
-    found = []
-    for text in given:
-        match text.split(","):
-            case [resolver, instance, *addresses] if addresses:
-                found.append(NextHop(int(resolver), int(instance), tuple(addresses)))
-            case _:
-                raise UsageError(
-                    f"--next-hop {text} is not a next hop", "write RESOLVER,INSTANCE,ADDR4,ADDR6"
-                )
-    return found
-
-
 def zone_texts(report: dict[str, Any], found: AddressMap, zones_path: str) -> dict[str, str]:
     """Files that tell servers what to load: names and texts."""
-    if report["engine"] == "bind":
-        views = {one: zone_plan.views(report, found, zones_path, one) for one in found.instances}
-        return {f"views-{one}.conf": meta_servers.bind_views(made) for one, made in views.items()}
-    zones = {int(one["slot"]): zone_plan.zones_of(one, "names", zones_path) for one in report["slots"]}
-    return {f"nsd-{slot}.conf": meta_servers.nsd_zones(held) for slot, held in zones.items()}
+    match report["engine"]:
+        case "bind":
+            views = {one: zone_plan.views(report, found, zones_path, one) for one in found.instances}
+            return {f"views-{one}.conf": meta_servers.bind_views(made) for one, made in views.items()}
+        case "nsd":
+            slots = {int(one["slot"]): one for one in report["slots"]}
+            zones = {slot: zone_plan.zones_of(one, "names", zones_path) for slot, one in slots.items()}
+            return {f"nsd-{slot}.conf": meta_servers.nsd_zones(held) for slot, held in zones.items()}
+    raise ValueError(report["engine"])
 
 
 def _texts(
-    found: AddressMap, site: MetaSite, loaded: dict[str, str], hops: list[NextHop]
+    found: AddressMap, site: MetaSite, loaded: dict[str, str], hops: Sequence[NextHop]
 ) -> Iterator[tuple[str, str]]:
     """Names and texts of all files that are added."""
     sink = sink_of(*site.prefixes)
@@ -252,20 +246,12 @@ def addresses(found: AddressMap, instance: int) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def routes(found: AddressMap, resolver: int, hops: list[NextHop]) -> str:
+def routes(found: AddressMap, resolver: int, hops: Sequence[NextHop]) -> str:
     """`ip -batch` lines: from a resolver's host to each meta address by the link to its instance."""
     lines = []
-    for hop in (one for one in hops if one.resolver == resolver):
-        for meta in (one for one in found.of_instance(hop.instance) if one.resolver == resolver):
-            for via in hop.addresses:
+    for _, instance, ends in (one for one in hops if one[0] == resolver):
+        for meta in (one for one in found.of_instance(instance) if one.resolver == resolver):
+            for via in ends:
                 address, bits = (meta.address.v6, 128) if ":" in via else (meta.address.v4, 32)
                 lines += [f"route replace {address}/{bits} via {via}"] if address else []
     return "".join(f"{line}\n" for line in lines)
-
-
-def main(arguments: list[str]) -> int:
-    return step("reprise zones plan", arguments, add_options, command_plan)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
