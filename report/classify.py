@@ -43,28 +43,8 @@ UNEXPLAINED = "unexplained"
 
 # The order is that of precedence where each pair is counted once.
 CLASSES = (
-    UNEXPLAINED,
-    NO_RECORDED,
-    NO_REPLAYED,
-    MALFORMED,
-    CHAOS,
-    FAILURE,
-    POLICY,
-    CHILD,
-    ADDED,
-    REMOVED,
-    TRUNCATION,
-    CUT,
-    DELEGATION,
-    SIGNER,
-    GLUE,
-    APEX,
-    DENIAL,
-    DATA,
-    SIGNATURE,
-    EDNS,
-    TTL,
-    ENCODING,
+    *(UNEXPLAINED, NO_RECORDED, NO_REPLAYED, MALFORMED, CHAOS, FAILURE, POLICY, CHILD, ADDED, REMOVED),
+    *(TRUNCATION, CUT, DELEGATION, SIGNER, GLUE, APEX, DENIAL, DATA, SIGNATURE, EDNS, TTL, ENCODING),
 )
 
 SERVFAIL, NXDOMAIN = 2, 3

@@ -137,18 +137,35 @@ def share_axis(axes: Axes, label: str, of: str = "queries") -> None:
     plain_axis(axes, "xy")
 
 
-def error_cdf(errors: Mapping[str, Distribution]) -> Drawn:
-    def paint(axes: Axes) -> bool:
-        held = {name: cdf_points(one.absolute()) for name, one in errors.items() if one.count}
-        for name, (x, y) in held.items():
-            axes.plot(np.maximum(x, 100) / 1000, y, label=name)
-        axes.set_xscale("log")
-        share_axis(axes, "timing error, |sent - due| [µs]")
-        legend_above(axes)
-        return bool(held)
+def _cdf(
+    words: Words,
+    label: str,
+    curves: Mapping[str, tuple[Floats, Floats]],
+    of: str = "queries",
+    least: int = 2,
+    style: str = "default",
+) -> Drawn:
+    """Curves of shares by their names; a legend from `least` of them on."""
 
+    def paint(axes: Axes) -> bool:
+        for name, (x, y) in curves.items():
+            axes.plot(x, y, label=name, drawstyle=style)
+        axes.set_xscale("log")
+        share_axis(axes, label, of)
+        legend_above(axes, least)
+        return bool(curves)
+
+    return draw(words, paint)
+
+
+def error_cdf(errors: Mapping[str, Distribution]) -> Drawn:
+    held = {name: cdf_points(one.absolute()) for name, one in errors.items() if one.count}
     caption = "Share of the queries that were sent at most this long before or after they were due."
-    return draw(Words("timing-cdf", "Timing error", caption, "no query was sent after the warm-up"), paint)
+    return _cdf(
+        Words("timing-cdf", "Timing error", caption, "no query was sent after the warm-up"),
+        "timing error, |sent - due| [µs]",
+        {name: (np.maximum(x, 100) / 1000, y) for name, (x, y) in held.items()},
+    )
 
 
 @dataclass(frozen=True)
@@ -192,41 +209,29 @@ class Answers:
 
 
 def latency_cdf(answers: Mapping[str, Answers]) -> Drawn:
-    def paint(axes: Axes) -> bool:
-        held = {name: one for name, one in answers.items() if one.latency.count}
-        for name, one in held.items():
+    held: dict[str, tuple[Floats, Floats]] = {}
+    for name, one in answers.items():
+        if count := one.latency.count:
             x, y = cdf_points(one.latency)
-            answered = one.latency.count / one.asked
-            axes.plot(np.maximum(x, 1) / MEGA, y * answered, label=f"{name} ({one.latency.count:,})")
-        axes.set_xscale("log")
-        share_axis(axes, "latency [ms]")
-        legend_above(axes, 1)
-        return bool(held)
-
+            held[f"{name} ({count:,})"] = np.maximum(x, 1) / MEGA, y * (count / one.asked)
     caption = (
         "Share of the queries sent that had an answer within this time, from the SYN of a fresh connection."
     )
-    return draw(Words("latency", "Latency", caption, "no answer was received"), paint)
+    words = Words("latency", "Latency", caption, "no answer was received")
+    return _cdf(words, "latency [ms]", held, least=1)
 
 
 def sources_cdf(means: Mapping[str, Distribution]) -> list[Drawn]:
     """None where there is one source."""
-    held = {name: one for name, one in means.items() if one.count > 1}
-
-    def paint(axes: Axes) -> bool:
-        for name, one in held.items():
-            x, y = cdf_points(one)
-            axes.plot(np.maximum(x, 1) / MEGA, y, label=name, drawstyle="steps-post")
-        axes.set_xscale("log")
-        share_axis(axes, "mean response time [ms]", "sources")
-        legend_above(axes)
-        return True
-
+    held = {name: cdf_points(one) for name, one in means.items() if one.count > 1}
+    curves = {name: (np.maximum(x, 1) / MEGA, y) for name, (x, y) in held.items()}
     caption = (
         "Share of the sources whose answers took at most this long on average, from when a query was due by "
         "the trace."
     )
-    return [draw(Words("source-response", "Sources", caption, ""), paint)] if held else []
+    words = Words("source-response", "Sources", caption, "")
+    label = "mean response time [ms]"
+    return [_cdf(words, label, curves, "sources", style="steps-post")] if held else []
 
 
 def cold_parts(tally: Tally, cold_s: float) -> list[tuple[str, Answers]]:

@@ -403,7 +403,8 @@ class Page:
             for letter, name, side in zip(_LETTERS, self.names, found.sides if found else (), strict=False)
             for lone in side.listed[:_ON_PAGE]
         ]
-        return html.answers_page(
+        return html.page(
+            "answers",
             names=self.names,
             shares=[
                 (one["after"]["name"], share_rows(one), referral_rows(one), class_rows(one))

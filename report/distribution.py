@@ -21,7 +21,6 @@ FINE, COARSE = 10, 6  # B of a distribution and of a slice
 _MOST = np.int64(1 << 52)  # ns, 52 days: longer times are counted as this
 _DENSE = 1 << 23  # keys in so narrow a range are counted in place
 Values = NDArray[np.int64]
-Whole = NDArray[np.integer[Any]]
 
 
 def bins_of(values: Values, bits: int) -> Values:

@@ -9,25 +9,9 @@ from report.datapath import share
 from report.run import Json, Run, as_dict, as_int
 
 _COUNTS = (
-    "syn",
-    "syn_ack",
-    "handshake_ack",
-    "queries",
-    "retransmitted",
-    "replies",
-    "segments",
-    "fin",
-    "rst",
-    "reset",
-    "refused_cookies",
-    "waiting",
-    "evictions",
-    "expired",
-    "late",
-    "unsent",
-    "truncated",
-    "malformed",
-    "passed",
+    *("syn", "syn_ack", "handshake_ack", "queries", "retransmitted", "replies", "segments", "fin", "rst"),
+    *("reset", "refused_cookies", "waiting", "evictions", "expired", "late", "unsent", "truncated"),
+    *("malformed", "passed"),
 )
 _SIZES = ("entries_peak", "entries_limit", "memory_bytes")
 

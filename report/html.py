@@ -43,6 +43,7 @@ def environment() -> jinja2.Environment:
     )
     ours = {"css": "report.css", "script": "page.js"}
     made.globals |= {name: Markup((TEMPLATES / file).read_text("utf-8")) for name, file in ours.items()}
+    made.filters["letter"] = lambda at: chr(ord("A") + at % 26)
     return made
 
 
@@ -105,21 +106,9 @@ def comparison_page(
     )
 
 
-def answers_page(**values: Any) -> str:
-    """The page of `reprise compare`; `values` are those of its template."""
-    pages = environment()
-    pages.filters["letter"] = lambda at: chr(ord("A") + at % 26)
-    return pages.get_template("answers.html.j2").render(version="", commit="", **values)
-
-
-def papers_page(**values: Any) -> str:
-    """The page of `reprise papers`; `values` are those of its template."""
-    return environment().get_template("papers.html.j2").render(version="", commit="", **values)
-
-
-def series_page(**values: Any) -> str:
-    """The page of a series of runs; `values` are those of its template."""
-    return environment().get_template("series.html.j2").render(version="", commit="", **values)
+def page(template: str, /, **values: Any) -> str:
+    """The page of a template; `values` are those that it wants."""
+    return environment().get_template(f"{template}.html.j2").render(version="", commit="", **values)
 
 
 def _rows(summary: Json, part: str) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from report.hosts import Host
 SCHEMA = 1
 TRACE_KEYS = ("trace", "generate", "synth")
 Json = dict[str, Any]
+Samples = tuple["ServerSample", ...]
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,9 @@ class Run:
     hierarchy: Json | None = None  # the planner's report
     built: Json | None = None  # build.json: what the zones were built of
     mutation: Json | None = None  # what became of the trace before it was played
-    other_samples: Mapping[str, tuple[ServerSample, ...]] = field(
-        default_factory=dict
-    )  # further resolvers and meta-DNS-servers, by host
+    other_samples: Mapping[str, Samples] = field(default_factory=dict)  # of further hosts with servers
     conditions: Mapping[str, Json] = field(default_factory=dict)  # what each server ran with
-    resolver_samples: Mapping[str, tuple[ServerSample, ...]] = field(
-        default_factory=dict
-    )  # counters of each resolver, each second
+    resolver_samples: Mapping[str, Samples] = field(default_factory=dict)  # resolvers' counters
     server_counts: tuple[ServerSample, ...] = ()  # of an authoritative server, each second
     hosts: tuple[Host, ...] = ()  # what their kernels counted
     proxies: Mapping[str, Json] = field(default_factory=dict)  # statistics by the file's name
@@ -153,6 +150,18 @@ def open_run(folder: Path) -> Run:
     manifest = _read_json(folder / "manifest.json", problems)
     controller = _read_json(folder / "controller.json", problems)
     records = tuple(sorted(folder.glob("queries-*.rq")))
+
+    def samples(pattern: str, prefix: str = "") -> dict[str, tuple[ServerSample, ...]]:
+        """Of each file of this pattern, by the rest of its name."""
+        return {
+            path.stem.removeprefix(prefix): tuple(_read_samples(path, problems))
+            for path in sorted(folder.glob(pattern))
+        }
+
+    def jsons(*patterns: str) -> dict[str, Json]:
+        paths = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
+        return {path.stem: found for path in paths if (found := _read_json(path, problems)) is not None}
+
     if manifest is None and controller is None and not records:
         raise ReportError(f"{folder} holds no run", "name a folder that `reprise run` wrote", 2)
     return Run(
@@ -160,10 +169,7 @@ def open_run(folder: Path) -> Run:
         manifest=manifest or {},
         controller=controller or {},
         samples=tuple(_read_samples(folder / "server.csv", problems)),
-        client_samples={
-            path.stem: tuple(_read_samples(path, problems))
-            for path in sorted(folder.glob("client[0-9]*.csv"))
-        },
+        client_samples=samples("client[0-9]*.csv"),
         record_paths=records,
         answer_paths=tuple(sorted(folder.glob("answers-*.ra"))),
         comparison=_read_json(folder / "compare.json", problems),
@@ -171,32 +177,16 @@ def open_run(folder: Path) -> Run:
         hierarchy=_read_json(folder / "zones" / "plan.json", problems),
         built=_read_json(folder / "zones" / "build.json", problems),
         mutation=_read_json(folder / "mutate.json", problems),
-        other_samples={
-            path.stem: tuple(_read_samples(path, problems))
-            for pattern in ("server[0-9]*.csv", "meta[0-9]*.csv")
-            for path in sorted(folder.glob(pattern))
-        },
+        other_samples=samples("server[0-9]*.csv") | samples("meta[0-9]*.csv"),
         conditions={
-            path.stem.removeprefix("conditions-"): {k: v for k, v in found.items() if k != "schema"}
-            for path in sorted(folder.glob("conditions-*.json"))
-            if (found := _read_json(path, problems)) is not None
+            name.removeprefix("conditions-"): {k: v for k, v in found.items() if k != "schema"}
+            for name, found in jsons("conditions-*.json").items()
         },
-        resolver_samples={
-            path.stem.removeprefix("resolver-"): tuple(_read_samples(path, problems))
-            for path in sorted(folder.glob("resolver-server*.csv"))
-        },
+        resolver_samples=samples("resolver-server*.csv", "resolver-"),
         server_counts=tuple(_read_samples(folder / "counts-server.csv", problems)),
         hosts=hosts.read(folder, problems),
-        proxies={
-            path.stem: statistics
-            for path in sorted((*folder.glob("proxy-*.json"), *folder.glob("delay-*.json")))
-            if (statistics := _read_json(path, problems)) is not None
-        },
-        fronts=tuple(
-            statistics
-            for path in sorted(folder.glob("front*.json"))
-            if (statistics := _read_json(path, problems)) is not None
-        ),
+        proxies=jsons("delay-*.json", "proxy-*.json"),
+        fronts=tuple(jsons("front*.json").values()),
         problems=tuple(problems),
     )
 

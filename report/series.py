@@ -225,8 +225,8 @@ def write(folder: Path, pdf: bool = False) -> bool:
     heading = {"name": name, "title": told.get("title") or name, "found": as_list(told.get("found"))}
     html.write(
         folder / PAGE,
-        html.series_page(
-            **heading, conditions=_conditions(folder, variants), **_page(variants, found, drawn)
+        html.page(
+            "series", **heading, conditions=_conditions(folder, variants), **_page(variants, found, drawn)
         ),
     )
     sys.stdout.write(f"{as_text(variants, found)}\nreport: {folder / PAGE}\n")

@@ -36,7 +36,7 @@ def _windows(
     bins = min(tally.span_ns, tally.due.end_ns) // size
     due, sent = (rate.per(size, bins) for rate in (tally.due, tally.sends))
     considered = (np.arange(bins) * size >= warmup_ns) & (due > 0)
-    stolen = _touched(bins, size, steal_ns or [])
+    stolen = touched(bins, size, steal_ns or [])
     counted = considered & ~stolen
     off = np.abs(sent[counted] - due[counted]) / due[counted]
     return {
@@ -51,8 +51,9 @@ def _share(hits: NDArray[np.bool_]) -> float | None:
     return float(np.mean(hits)) if len(hits) else None
 
 
-def _touched(bins: int, size: int, spans: list[tuple[int, int]]) -> NDArray[np.bool_]:
-    touched = np.zeros(bins, np.bool_)
+def touched(bins: int, size: int, spans: list[tuple[int, int]]) -> NDArray[np.bool_]:
+    """Of each bin, whether one of the spans lies in it, in part."""
+    found = np.zeros(bins, np.bool_)
     for begin, end in spans:
-        touched[max(0, begin // size) : max(0, -(-end // size))] = True
-    return touched
+        found[max(0, begin // size) : max(0, -(-end // size))] = True
+    return found

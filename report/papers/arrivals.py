@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from report import server
+from report import server, timing
 from report.distribution import Distribution, Values
 from report.errors import ReportError
 from report.figures import cdf_points
@@ -54,7 +53,7 @@ def of(run: Run, warmup_ns: int, sent: int) -> Json:
         )
     span = int(due.max(initial=0)) // _SECOND
     seconds = np.arange(-(-warmup_ns // _SECOND), span)
-    stolen = _stolen(server.steal_spans(run) or [], span + 1)
+    stolen = timing.touched(span + 1, _SECOND, server.steal_spans(run) or [])
     clean = seconds[~stolen[seconds]]
     counted = np.isin(due // _SECOND, clean)
     error = Distribution()
@@ -112,14 +111,6 @@ def _rows(lines: Iterator[bytes]) -> Iterator[tuple[int, int]]:
         if cells[named] != _NONE:
             whole, _, rest = cells[at].partition(b".")
             yield int(whole + rest.ljust(_DIGITS, b"0")), hash(cells[named].lower())
-
-
-def _stolen(spans: list[tuple[int, int]], seconds: int) -> NDArray[np.bool_]:
-    """Of each second, whether time was taken from the machine in it."""
-    found = np.zeros(seconds, np.bool_)
-    for begin, end in spans:
-        found[max(0, begin // _SECOND) : max(0, -(-end // _SECOND))] = True
-    return found
 
 
 def _gaps(due: Values, arrived: Values, clean: Values) -> Json:

@@ -52,7 +52,7 @@ def write(studies: Iterable[Study], parent: Path) -> None:
             figures.write(part.found.folder / "plots", part.drawn, pdf=True)
     rows = (one for part in parts for one in part.rows)
     values = {"parts": parts, "counts": counts(rows), "model": extrapolated}
-    html.write(parent / PAGE, html.papers_page(heading=HEADING, **values))
+    html.write(parent / PAGE, html.page("papers", heading=HEADING, **values))
     texts = [part.as_text() for part in parts if part.found.folder is not None]
     texts += [_model_text(extrapolated)] if extrapolated else []
     print(*texts, f"report: {parent / PAGE}", sep="\n\n")

@@ -141,10 +141,7 @@ def _rates(held: Mapping[str, Sequence[float] | None]) -> Drawn:
                     label=label,
                     drawstyle="steps-post",
                 )
-        axes.set_xlabel("rate at the server less the trace's [%]")
-        axes.set_ylabel("share of seconds")
-        axes.set_ylim(0, 1.02)
-        plain_axis(axes, "xy")
+        curves.share_axis(axes, "rate at the server less the trace's [%]", "seconds")
         legend_above(axes)
         return any(held.values())
 
