@@ -1,4 +1,4 @@
-"""Many connections held open: counted on both sides by the kernel (sock_diag) while they stand.
+"""Many connections held open: counted on both sides by the kernel while they stand.
 
 Read once a second, and kept as the kernel gave it: TCP sockets by state in both namespaces, descriptors and
 memory of every querier, the kernel's slab memory before the first connection and while all stand.
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from bench.bed import CLIENT, Bed
 from bench.tools import Reprise, Tree
-from cli.executor import sockdiag
 from cli.plan import network
+from report.hosts import snmp
 
 _PERIOD_S = 1.0
 _MEMORY = ("machine", "meminfo", Path("/proc/meminfo"))  # sockets live in the kernel's slabs
@@ -43,7 +43,7 @@ def read_sockets(bed: Bed) -> None:
     for side, host in (("client", CLIENT), ("server", network.SERVER)):
         begin = time.monotonic_ns()
         with bed.inside(host):
-            count = sockdiag.established()
+            count = snmp(Path("/proc/self/net/snmp").read_text(encoding="ascii"))["TcpCurrEstab"]
         bed.log.add("during", side, "sockets", established=count, begin_ns=begin)
 
 

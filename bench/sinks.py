@@ -66,8 +66,8 @@ class Identity:
     def make(self, key_type: str) -> None:
         """Writes the files; the folder goes with the session's end."""
         self.folder.mkdir(mode=0o700)
-        service = certificates.Service(NAME, (SERVER, SERVER6), key_type)
-        certificates.write_service({str(self.stem): ""}, self.authority, service)
+        stems, addresses = {str(self.stem): ""}, (SERVER, SERVER6)
+        certificates.write_service(stems, self.authority, NAME, addresses, key_type)
 
 
 Sink = UdpSink | TcpSink

@@ -1,4 +1,4 @@
-"""The sink over TCP and TLS, the floor beside it, and the count of sockets, on the loopback."""
+"""The sink over TCP and TLS, and the floor beside it, on the loopback."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import socket
 import ssl
 import struct
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ import pytest
 
 from bench.sinks import NAME
 from cli import programs
-from cli.executor import sockdiag
 from cli.plan import certificates
 from tests.bed import below, has_ended, wait_for
 
@@ -78,8 +76,8 @@ def receive(client: socket.socket, size: int) -> bytes:
 @pytest.fixture(scope="module", params=["ecdsa-p256", "rsa-2048"])
 def identity(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("identity")
-    service = certificates.Service(NAME, ("127.0.0.1",), request.param)
-    certificates.write_service({str(folder / "server"): ""}, folder / "ca.pem", service)
+    stems = {str(folder / "server"): ""}
+    certificates.write_service(stems, folder / "ca.pem", NAME, ("127.0.0.1",), request.param)
     return folder
 
 
@@ -273,39 +271,3 @@ def test_a_killed_sink_leaves_no_process() -> None:
         children = below(process.pid)
         process.kill()
     wait_for(lambda: all(map(has_ended, children)), "their end")
-
-
-# --- sockets ----------------------------------------------------------------------------------------------
-
-
-COUNT = """
-import socket, subprocess
-from cli.executor import sockdiag
-subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-print(sockdiag.established())
-kept = []
-for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
-    server = socket.create_server((address, 0), family=family, backlog=2000)
-    for _ in range(1000):
-        kept.append(socket.create_connection(server.getsockname()[:2]))
-        kept.append(server.accept()[0])
-print(sockdiag.established())
-"""
-
-
-@pytest.mark.netns
-def test_established_sockets_are_counted_by_the_kernel() -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
-    argv = [programs.packaged("unshare"), "-n", sys.executable, "-c", COUNT]
-    done = subprocess.run(argv, cwd=programs.ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["0", "4000"]
-
-
-def test_messages_of_a_dump_are_counted_up_to_its_end() -> None:
-    found = struct.pack("=IHHII", 88, 20, 2, 1, 0) + bytes(72)
-    done = struct.pack("=IHHIIi", 20, 3, 2, 1, 0, 0)
-    assert sockdiag.messages(found * 3) == ([bytes(72)] * 3, False)
-    assert sockdiag.messages(found * 2 + done) == ([bytes(72)] * 2, True)
-    with pytest.raises(OSError, match="sock_diag"):
-        sockdiag.messages(struct.pack("=IHHIIi", 36, 2, 0, 1, 0, -1) + bytes(16))

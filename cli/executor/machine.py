@@ -19,7 +19,7 @@ from pydantic import FiniteFloat, InstanceOf
 
 from cli import linux, process
 from cli.errors import RepriseError
-from cli.executor import hoststeps, netns, processes, ready, sockdiag, workers
+from cli.executor import hoststeps, netns, processes, ready, workers
 from cli.executor.processes import Child
 from cli.executor.space import Space
 from cli.executor.words import ended, told
@@ -159,7 +159,7 @@ class LocalMachine:
         port = what.ready.port
         if what.ready.kind == "listen":
             with linux.inside(self._hosts.of(what.host)):
-                if sockdiag.listens(port):
+                if ready.listens(port):
                     raise RepriseError(
                         f"TCP port {port}, which {what.id} needs, is in use", "end what uses it"
                     )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cli import linux, programs
 from cli.errors import RepriseError
-from cli.plan.network import Network, Route, Sysctl
+from cli.plan.network import Network, Sysctl
 from report.hosts import snmp, snmp6
 
 
@@ -61,14 +61,9 @@ def link_commands(network: Network, descriptors: dict[str, int]) -> list[str]:
 def host_commands(network: Network, host: str) -> list[str]:
     """`ip -batch` lines for one host: loopback, addresses, links up, neighbors, then routes."""
     lines = ["link set dev lo up"]
-    for link in network.links:
-        for name, interface, addresses in (
-            (link.a, link.a_if, link.a_addresses),
-            (link.b, link.b_if, link.b_addresses),
-        ):
-            if name == host:
-                lines += [f"addr add {address} dev {interface}" + _nodad(address) for address in addresses]
-                lines.append(f"link set dev {interface} up")
+    for interface, addresses, _ in network.ends(host):
+        lines += [f"addr add {address} dev {interface}" + _nodad(address) for address in addresses]
+        lines.append(f"link set dev {interface} up")
     lines += [
         f"addr add {one.address} dev {one.interface}" + _nodad(one.address)
         for one in network.addresses
@@ -79,7 +74,7 @@ def host_commands(network: Network, host: str) -> list[str]:
         for one in network.neighbors
         if one.host == host
     ]
-    return lines + [_route(one) for one in network.routes if one.host == host]
+    return lines + [" ".join(("route", "add", *one.words)) for one in network.routes if one.host == host]
 
 
 def rule_commands(network: Network, host: str, family: int) -> list[str]:
@@ -89,12 +84,6 @@ def rule_commands(network: Network, host: str, family: int) -> list[str]:
         for one in network.rules
         if (one.host, one.family) == (host, family)
     ]
-
-
-def _route(route: Route) -> str:
-    words = ["route add", route.kind, route.to, route.via and f"via {route.via}"]
-    words += [route.interface and f"dev {route.interface}", f"table {route.table}"]
-    return " ".join(word for word in words if word)
 
 
 def _mac(address: str) -> str:

@@ -17,6 +17,7 @@ from pydantic import InstanceOf
 
 from cli.executor.processes import Child
 from cli.plan.planned import Plan
+from cli.servers import running
 
 _MOST_TOLD = 3  # reasons of one server
 _MOST_EVENTS = 100  # of one server
@@ -32,7 +33,6 @@ _SETTLING_S = 1.0  # so long, processes may leave that were replaced before the 
 class _Process:
     pid: int
     start: int  # ticks since boot
-    parent: int = field(compare=False)
     name: str = field(compare=False)
 
 
@@ -48,32 +48,22 @@ class _Server:
     lacking: Counter[str] = field(default_factory=Counter)  # of those, at the last two: no successor came
 
 
-def read_processes(proc: Path = Path("/proc")) -> list[_Process]:
-    """All processes of this PID namespace that have not ended."""
-    found = []
-    for folder in proc.glob("[0-9]*"):
-        try:
-            text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue
-        head, _, rest = text.rpartition(")")
-        fields = rest.split()
-        if fields[0] not in "ZX":
-            name = head.partition("(")[2]
-            found.append(_Process(int(folder.name), int(fields[19]), int(fields[1]), name))
-    return found
+def _process(folder: Path) -> _Process | None:
+    """The process with this folder in /proc; None where it has ended."""
+    try:
+        text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    head, _, rest = text.rpartition(")")
+    fields = rest.split()
+    if fields[0] in "ZX":
+        return None
+    return _Process(int(folder.name), int(fields[19]), head.partition("(")[2])
 
 
-def below(root: int, processes: Iterable[_Process]) -> set[_Process]:
-    """The process and all its descendants."""
-    listed = list(processes)
-    found = {one for one in listed if one.pid == root}
-    while True:
-        numbers = {one.pid for one in found}
-        more = {one for one in listed if one.parent in numbers} - found
-        if not more:
-            return found
-        found |= more
+def below(pid: int) -> set[_Process]:
+    """The process and all its descendants that have not ended."""
+    return set(filter(None, map(_process, running.tree(pid))))
 
 
 @dataclass(frozen=True)
@@ -90,10 +80,9 @@ class Watch:
 
     def __init__(self, servers: Iterable[tuple[Child, str, str]]) -> None:
         """Each server with the complaints and events to look for in its log."""
-        listed = read_processes()
         self._servers = []
         for child, complaints, events in servers:
-            tree = below(child.pid, listed)
+            tree = below(child.pid)
             names = Counter(one.name for one in tree)
             begin = child.log.stat().st_size if child.log.exists() else 0
             self._servers.append(_Server(child, complaints, events, begin, tree, names))
@@ -102,14 +91,11 @@ class Watch:
 
     def look(self) -> None:
         """Notes processes that have ended since. One that is new belongs to the tree from then on."""
-        if not self._servers:
-            return
-        listed = read_processes()
-        alive = set(listed)
         for server in self._servers:
-            if not any(one.pid == server.child.pid for one in alive):
+            tree = below(server.child.pid)
+            if not any(one.pid == server.child.pid for one in tree):
                 continue  # the whole server has ended, which is told elsewhere
-            gone, tree = server.known - alive, below(server.child.pid, listed)
+            gone = {one for one in server.known if _process(Path(f"/proc/{one.pid}")) != one}
             server.known = (server.known - gone) | tree
             names = Counter(one.name for one in tree)
             if time.monotonic() < self._settled:
