@@ -79,6 +79,12 @@ def want(good: bool, what: str, hint: str) -> None:
         raise UsageError(what, hint)
 
 
+def exclude(*given: object, hint: str = "leave one of them out") -> None:
+    """A usage error where more than one of these words for what is given is there (not None, False or "")."""
+    there = [str(one) for one in given if one]
+    want(len(there) <= 1, f"{' and '.join(there)} exclude each other", hint)
+
+
 def want_choice(key: str, value: str, choices: Sequence[str]) -> None:
     """A usage error, with the nearest word, unless `value` is one of `choices`."""
     near = difflib.get_close_matches(value, choices, n=1, cutoff=0.5)

@@ -17,8 +17,8 @@ BUILT = ROOT / "bin" if INSTALLED else ROOT / "build/release/bin"
 # Programs of ours that replay, and those that an emulated hierarchy has beside them.
 REPLAY = ("reprise-controller", "reprise-querier", "reprise-sampler", "reprise-mutator")
 HIERARCHY = ("reprise-zonebuilder", "reprise-proxy")
-# Packages of the programs that are called, where they have another name.
-_PACKAGES = {
+# Packages of the programs that are called, where they have another name; servers add theirs.
+PACKAGES = {
     **dict.fromkeys(("dnssec-keygen", "dnssec-signzone", "dnssec-verify"), "bind9-utils"),
     **dict.fromkeys(("named-checkconf", "named-checkzone", "named-compilezone"), "bind9-utils"),
     **dict.fromkeys(("nsd-checkconf", "nsd-checkzone"), "nsd"),
@@ -28,13 +28,10 @@ _PACKAGES = {
     **dict.fromkeys(("nsenter", "prlimit", "setpriv", "taskset", "unshare"), "util-linux"),
     "dig": "bind9-dnsutils",
     "editcap": "wireshark-common",
-    "kresd": "knot-resolver",
     "kdig": "knot-dnsutils",
     "knotc": "knot",
     "kxdpgun": "knot-dnsutils",
-    "named": "bind9",
-    **dict.fromkeys(("pdns_recursor", "rec_control"), "pdns-recursor"),
-    "pdns_server": "pdns-server",
+    "rec_control": "pdns-recursor",
     "nft": "nftables",
     "sshd": "openssh-server",
     "sysctl": "procps",
@@ -75,7 +72,7 @@ def copied(name: str, folder: Path) -> str:
 
 
 def package_of(name: str) -> str:
-    return _PACKAGES.get(name, name)
+    return PACKAGES.get(name, name)
 
 
 def find(name: str) -> str | None:

@@ -8,6 +8,7 @@ from report import faults
 from report.rcodes import rcode_name
 from report.run import Run, as_dict, as_int
 from report.tables import percent
+from report.transports import UNPLAYED
 
 # Shares of the answers from which an rcode tells of a zone that does not fit, where the trace has no answers
 # to compare with: much of what a root server is asked does not exist, and nothing is refused without reason.
@@ -112,7 +113,7 @@ def _not_played(run: Run, skipped: dict[str, int]) -> Iterator[str]:
     fix = "have {address6} in server.command" if by_command else "add one to server.addresses"
     if skipped.get("transport"):
         yield (
-            f"{skipped['transport']} queries over QUIC or HTTPS were not played; "
+            f"{skipped['transport']} queries over {UNPLAYED} were not played; "
             'replay.transport = "tls" sends all queries over TLS'
         )
     for family, reason in (("IPv4", "no_ipv4_server"), ("IPv6", "no_ipv6_server")):

@@ -9,6 +9,7 @@ from typing import Any
 
 from report.run import Json, as_dict, as_list
 from report.tables import micro, number, percent
+from report.transports import UNPLAYED
 
 # Parts of a summary that a run may not have, and what is null there then.
 _MEASURED = {"front": "queries", "resolver": "upstream_queries", "server_counts": "queries"}
@@ -21,7 +22,7 @@ _SKIPPED = {  # reasons of controller.json and of records, of which the others a
     "source_prefix": "from skipped prefixes",
     "source_unusable": "from sources that no answer can reach",
     "sample": "from sources outside the sample",
-    "transport": "over QUIC or HTTPS",
+    "transport": f"over {UNPLAYED}",
     "retransmit": "sent again by their clients",
     "duration": "after replay.duration_s",
     "oversize": "too long",

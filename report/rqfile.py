@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from report import transports
 from report.container import Frame, open_frame
 from report.errors import ReportError
 
@@ -24,28 +25,13 @@ FLAG_TC = 0x0200
 MARK_REUSED, MARK_OPENED, MARK_WAITED, MARK_HEDGED, MARK_HEDGE_WON, MARK_FALLBACK = 1, 2, 128, 256, 512, 1024
 MARK_SILENT = 32768  # with MARK_FALLBACK: no answer came over UDP
 CHUNK = 1 << 17  # records looked at in one step
-TRANSPORTS = ("udp", "tcp", "tls", "quic", "https", "stateless-tcp")
+TRANSPORTS = tuple(transports.TRANSPORTS)  # by the number in a record
 TCP = TRANSPORTS.index("tcp")
 SKIP_REASONS = {1: "aborted", 2: "oversize", 3: "no_address", 4: "duration"}
 UNASKED = ("aborted", "oversize", "no_address")  # skipped although the query was to be asked
 NEEDED = (
-    "seq",
-    "trace_ns",
-    "due_ns",
-    "send_ns",
-    "recv_ns",
-    "latency_ns",
-    "connect_ns",
-    "source",
-    "connection",
-    "reply_size",
-    "rcode",
-    "flags",
-    "marks",
-    "status",
-    "transport",
-    "reason",
-    "retries",
+    *("seq", "trace_ns", "due_ns", "send_ns", "recv_ns", "latency_ns", "connect_ns", "source", "connection"),
+    *("reply_size", "rcode", "flags", "marks", "status", "transport", "reason", "retries"),
 )
 
 

@@ -16,7 +16,7 @@ import dns.rcode
 import pytest
 
 from cli import programs
-from cli.experiment.schema import Authoritative
+from cli.experiment.settings import Authoritative
 from cli.servers.kinds import KINDS
 from report.papers import answers
 from report.rafile import join

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import assert_never
 
 from cli.plan.planned import Figure
 from cli.servers import nftables
@@ -50,11 +51,14 @@ def _read(figures: Iterable[Figure], results: Path) -> Iterator[tuple[Figure, in
 def _number(figure: Figure, path: Path) -> int | None:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-        if figure.kind == "nft":
-            table, _, name = figure.key.partition(".")
-            return nftables.counters(value, table)[name]
-        for name in figure.key.split("."):
-            value = value[name]
-        return int(value)
+        match figure.kind:
+            case "nft":
+                table, _, name = figure.key.partition(".")
+                return nftables.counters(value, table)[name]
+            case "json":
+                for name in figure.key.split("."):
+                    value = value[name]
+                return int(value)
+        assert_never(figure.kind)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -6,25 +6,37 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import assert_never
 
-from cli.executor import sockdiag
 from cli.executor.processes import Child
 from cli.plan.planned import Ready, Refused
 from cli.servers import ask
+from report.transports import TRANSPORTS
 
+_LISTEN = "0A"  # TCP_LISTEN of the kernel
 _SHOWN = 3  # zones that a server did not load, in an error line
 
 
 def problem(ready: Ready, child: Child) -> str | None:
     """None when the process is ready as far as its own host can tell, otherwise what is still missing."""
-    if ready.kind == "exit":
-        return None if child.exit == 0 else "it has not ended"
-    if ready.kind == "log":
-        said = _log_has(child.log, child.log_begin, ready.text)
-        return None if said else f"its log does not say '{ready.text}'"
-    if ready.kind == "listen":
-        return None if sockdiag.listens(ready.port) else f"it does not listen on TCP port {ready.port}"
-    return None
+    match ready.kind:
+        case "exit":
+            return None if child.exit == 0 else "it has not ended"
+        case "log":
+            said = _log_has(child.log, child.log_begin, ready.text)
+            return None if said else f"its log does not say '{ready.text}'"
+        case "listen":
+            return None if listens(ready.port) else f"it does not listen on TCP port {ready.port}"
+        case "none" | "dns" | "answers":
+            return None
+    assert_never(ready.kind)
+
+
+def listens(port: int) -> bool:
+    """Whether any socket of this network namespace listens on a TCP port."""
+    files = [path.read_text(encoding="ascii") for path in Path("/proc/self/net").glob("tcp*")]
+    rows = [line.split() for text in files for line in text.splitlines()]
+    return any(row[3] == _LISTEN and row[1].endswith(f":{port:04X}") for row in rows)
 
 
 def asks(ready: Ready) -> bool:
@@ -53,11 +65,9 @@ def refused(wanted: Refused, log: Path) -> str:
 
 def dns_problem(ready: Ready) -> str | None:
     """Asks every address for the zone's SOA over all its transports; all must answer with authority."""
-    wanted = (("UDP", ready.port if ready.udp else 0), ("TCP", ready.port), ("TLS", ready.tls_port))
-    ways = [(transport, port) for transport, port in wanted if port]
     for address in ready.addresses:
-        for transport, port in ways:
+        for transport, port in ready.ports.items():
             trouble = ask.problem(address, port, ready.origin, transport, ready.kind == "answers")
             if trouble is not None:
-                return f"{address} over {transport}: {trouble}"
+                return f"{address} over {TRANSPORTS[transport].title}: {trouble}"
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cli.errors import want
+from cli.errors import exclude, want
 from cli.experiment.schema import Experiment, Rtt
 
 _NUMBER = r"\d+(\.\d+)?"
@@ -19,18 +19,14 @@ def check_rtt(key: str, rtt: Rtt) -> None:
         f"[{key}] asks for nothing",
         f"set {key}.rtt_ms or another of its keys, or leave the table out",
     )
-    _check_one(key, {"table": rtt.table, "by": rtt.by})
-    _check_one(key, {"rtt_ms": rtt.rtt_ms, "distribution": rtt.distribution, "observed": rtt.observed})
+    for names in (("table", "by"), ("rtt_ms", "distribution", "observed")):
+        given = [f"{key}.{name}" for name in names if getattr(rtt, name) is not None]
+        exclude(*given, hint="give one of them")
     want(
         rtt.distribution is None or bool(re.fullmatch(_DISTRIBUTION, rtt.distribution, re.ASCII)),
         f"{key}.distribution = {rtt.distribution!r} is unknown",
         "use normal:MEAN,SD, uniform:LOW,HIGH or lognormal:MEDIAN,SIGMA in ms",
     )
-
-
-def _check_one(key: str, values: dict[str, object]) -> None:
-    given = [f"{key}.{name}" for name, value in values.items() if value is not None]
-    want(len(given) <= 1, f"{' and '.join(given)} exclude each other", "give one of them")
 
 
 def check_clients(experiment: Experiment) -> None:
@@ -49,8 +45,5 @@ def check_clients(experiment: Experiment) -> None:
         f'rtt.by = "source" and replay.source_mode = "{experiment.replay.source_mode}" exclude each other',
         'the server must see the trace\'s addresses: use source_mode = "addresses" or "packet"',
     )
-    want(
-        not by_source or experiment.generate is None,
-        'rtt.by = "source" and [generate] exclude each other',
-        "give a trace whose rows have round trips",
-    )
+    own, hint = by_source and 'rtt.by = "source"', "give a trace whose rows have round trips"
+    exclude(own, experiment.generate and "[generate]", hint=hint)

@@ -1,9 +1,9 @@
 """`python -m cli.experiment.document`: writes what is said once in the places that repeat it.
 
-Settings and counters, as `reprise-controller --describe` has them, go to cli/experiment/settings.py and
-report/counters.json. The keys of experiments go to the table in docs/formats.md and to
-docs/experiment.schema.json, a JSON Schema for editors; the bootstrap, too, knows the keys from there. The
-page's table of counters is made of report/counters.json.
+Settings and counters, as `reprise-controller --describe` has them, and the names of servers go to
+cli/experiment/settings.py and report/counters.json. The keys of experiments go to the table in
+docs/formats.md and to docs/experiment.schema.json, a JSON Schema for editors; the bootstrap, too, knows the
+keys from there. The page's table of counters is made of report/counters.json.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pydantic.fields import FieldInfo
 from cli import programs
 from cli.experiment.experiment import choices, fields, table_of
 from cli.experiment.schema import Experiment
+from cli.servers.kinds import KINDS
 
 PAGE = programs.ROOT / "docs/formats.md"
 SCHEMA_FILE = programs.ROOT / "docs/experiment.schema.json"
@@ -109,15 +110,18 @@ _TYPES = {
 
 
 def settings_module(tables: dict[str, Any]) -> str:
-    """The module with a class for each table of settings."""
+    """The module with the names of servers by what they can be, and a class for each table of settings."""
     lines = [
-        '"""Settings of the programs, by `python -m cli.experiment.document`. Do not edit."""\n\n',
+        '"""Settings, and names of servers, by `python -m cli.experiment.document`. Do not edit."""\n\n',
         "from __future__ import annotations\n\nfrom typing import Annotated, Literal\n\n",
         "from pydantic import Field\nfrom pydantic.dataclasses import dataclass\n\n",
         "from cli.experiment.keys import CONFIG, Flag, Mixed, Number, Path, Text, Texts, Whole, doc, span\n",
         "\n",
         "# fmt: off\n",
     ]
+    for title, can in (("Authoritative", "authoritative"), ("Resolver", "resolver"), ("Proxy", "front")):
+        lines += [f"{title} = Literal{[name for name, kind in KINDS.items() if getattr(kind, can)]}\n"]
+    lines += ["\n"]
     for table, settings in tables.items():
         lines += ["\n@dataclass(frozen=True, config=CONFIG)\n", f"class {table.title()}Settings:\n"]
         lines += [_setting(name, one) for name, one in settings.items()] + ["\n"]

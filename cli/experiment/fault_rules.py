@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import combinations
 
-from cli.errors import want
+from cli.errors import exclude, want
 from cli.experiment.schema import Experiment, Fault
 
 EFFECTS = ("loss", "drop", "rate", "stall", "reload", "restart")
@@ -56,8 +56,8 @@ def _same(one: Fault, other: Fault) -> bool:
 def _check_one(name: str, fault: Fault) -> None:
     given = [one for one in EFFECTS if getattr(fault, one) not in (None, False)]
     want(bool(given), f"{name} does nothing", f"give it one of {', '.join(EFFECTS)}")
-    want(len(given) == 1, f"{name}: {' and '.join(given)} exclude each other", "make a [[fault]] of each")
-    what = given[0]
+    what, *others = given
+    exclude(f"{name}: {what}", *others, hint="make a [[fault]] of each")
     of_server = what not in _OF_WAYS
     want(
         of_server == (fault.target == "server"),
@@ -111,10 +111,10 @@ def _check_where(name: str, fault: Fault, experiment: Experiment) -> None:
         f'{name}: {effect(fault)} and server.kind = "hierarchy" exclude each other',
         "a resolver's counters would begin anew; use stall",
     )
-    want(
-        not fault.restart or experiment.socket is None or experiment.socket.nagle is None,
-        f"{name}: restart and socket.nagle exclude each other",
-        "it is set once, on the sockets that the server has opened: leave one of them out",
+    exclude(
+        fault.restart and f"{name}: restart",
+        experiment.socket and experiment.socket.nagle is not None and "socket.nagle",
+        hint="it is set once, on the sockets that the server has opened: leave one of them out",
     )
     want(
         fault.target != "link" or experiment.replay.source_mode != "packet",

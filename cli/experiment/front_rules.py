@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import get_args
 
 from cli.errors import want
-from cli.experiment.schema import AUTHORITATIVE, Experiment, Front, Proxy, Stateless
+from cli.experiment.schema import AUTHORITATIVE, Experiment, Front, Stateless
+from cli.experiment.settings import Proxy
 
 _STATELESS = get_args(Stateless)
 _OF = {  # the fronts that a key belongs to

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cli.errors import want
+from cli.errors import exclude, want
 from cli.experiment import addresses, delay_rules
 from cli.experiment.schema import Experiment, Hierarchy
 
@@ -11,11 +11,8 @@ def check(experiment: Experiment) -> None:
     """The whole; an experiment with another server must not have the table."""
     emulated = experiment.emulated
     if emulated is None:
-        want(
-            experiment.hierarchy is None,
-            f'[hierarchy] and server.kind = "{experiment.server.kind}" exclude each other',
-            'use server.kind = "hierarchy" or leave the table out',
-        )
+        kind, hint = f'server.kind = "{experiment.server.kind}"', 'use server.kind = "hierarchy"'
+        exclude(experiment.hierarchy and "[hierarchy]", kind, hint=f"{hint} or leave the table out")
         return
     want(
         bool(emulated.resolvers),
@@ -35,11 +32,7 @@ def _check_zones(experiment: Experiment, emulated: Hierarchy) -> None:
         "the hierarchy has no zones",
         "set hierarchy.zones = FOLDER or hierarchy.capture = FILE, or add a [hierarchy.synth] table",
     )
-    want(
-        emulated.zones is None or emulated.capture is None,
-        "hierarchy.zones and hierarchy.capture exclude each other",
-        "leave one of them out",
-    )
+    exclude(emulated.zones and "hierarchy.zones", emulated.capture and "hierarchy.capture")
     want(
         emulated.capture is not None or emulated.dnssec == "keep",
         f'hierarchy.dnssec = "{emulated.dnssec}" is for zones built from hierarchy.capture',
@@ -77,16 +70,16 @@ def _check_numbers(experiment: Experiment, emulated: Hierarchy) -> None:
 
 
 def _check_paths(emulated: Hierarchy) -> None:
-    want(
-        emulated.engine != "nsd" or emulated.form != "paper",
-        'hierarchy.engine = "nsd" and form = "paper" exclude each other',
-        'NSD has no views; use form = "colored" or "separate"',
+    exclude(
+        emulated.engine == "nsd" and 'hierarchy.engine = "nsd"',
+        emulated.form == "paper" and 'form = "paper"',
+        hint='NSD has no views; use form = "colored" or "separate"',
     )
     strict = next((one for one in emulated.resolvers if one not in ("bind", "unbound")), "")
-    want(
-        emulated.expired_signatures != "accept" or not strict,
-        f'hierarchy.expired_signatures = "accept" and resolver = "{strict}" exclude each other',
-        'only BIND and unbound can accept them; use "keep", or hierarchy.validate = false',
+    exclude(
+        emulated.expired_signatures == "accept" and 'hierarchy.expired_signatures = "accept"',
+        strict and f'resolver = "{strict}"',
+        hint='only BIND and unbound can accept them; use "keep", or hierarchy.validate = false',
     )
     want(
         emulated.resolver_config is None or len(set(emulated.resolvers)) == 1,
@@ -114,8 +107,5 @@ def _check_others(experiment: Experiment, emulated: Hierarchy) -> None:
         f"server.port = {experiment.server.port} is not for a hierarchy",
         "resolvers listen on port 53",
     )
-    want(
-        emulated.cache == "cold" or experiment.generate is None,
-        'hierarchy.cache = "warm" and [generate] exclude each other',
-        "give a trace or a [synth] table",
-    )
+    warm = emulated.cache == "warm" and 'hierarchy.cache = "warm"'
+    exclude(warm, experiment.generate and "[generate]", hint="give a trace or a [synth] table")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cli import run_name
-from cli.errors import UsageError, want
+from cli.errors import UsageError, exclude, want
 from cli.experiment import addresses, delay_rules, fault_rules, front_rules, hierarchy_rules, server_rules
 from cli.experiment.schema import AUTHORITATIVE, SCHEMA, Experiment, Generate, Mutate, Replay
 from report.errors import ReportError
@@ -128,17 +128,13 @@ def _check_pace(experiment: Experiment) -> None:
         else f"replay.rate = {replay.rate} is out of range",
         f"use {_SLOWEST} to {_FASTEST}",
     )
-    chosen = [
-        name
-        for name, given in (
-            ("replay.speed", replay.speed != 1),
-            ("replay.rate", replay.rate > 0),
-            ("replay.fast", replay.fast),
-            ("generate.source_rate", of_sources),
-        )
-        if given
-    ]
-    want(len(chosen) <= 1, f"{' and '.join(chosen)} exclude each other", "give one of them")
+    exclude(
+        replay.speed != 1 and "replay.speed",
+        replay.rate and "replay.rate",
+        replay.fast and "replay.fast",
+        of_sources and "generate.source_rate",
+        hint="give one of them",
+    )
     want(
         bool(re.fullmatch(r"(\d+(-\d+)?)(,\d+(-\d+)?)*|", replay.cpus)),
         f"replay.cpus = {replay.cpus!r} is not a list of processors",

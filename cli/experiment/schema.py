@@ -14,7 +14,15 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from cli.experiment.keys import CONFIG, Flag, Number, Path, Text, Texts, Whole, doc, span
-from cli.experiment.settings import ReplaySettings, SocketSettings, TlsSettings
+from cli.experiment.settings import (
+    Authoritative,
+    Proxy,
+    ReplaySettings,
+    Resolver,
+    SocketSettings,
+    TlsSettings,
+)
+from report.transports import SERVED, TRANSPORTS
 
 SCHEMA = 1
 _MOST_MS, _MOST_SEED = 100_000, (1 << 63) - 1
@@ -46,12 +54,10 @@ class Wildcard:
         return self.zones > 1 or self.names > 0
 
 
-Authoritative = Literal["nsd", "bind", "knot", "pdns"]
 AUTHORITATIVE = ", ".join(f'"{name}"' for name in get_args(Authoritative)[:-1]) + f' or "{get_args(Authoritative)[-1]}"'
 
 
 Stateless = Literal["reference", "bpf"]  # fronts of our own
-Proxy = Literal["dnsdist"]  # packaged ones
 
 
 @dataclass(frozen=True, config=CONFIG)
@@ -127,7 +133,8 @@ class Mutate:
     @property
     def over_tls(self) -> bool:
         """Whether a rule written here sends queries over TLS; the rule file is not looked into."""
-        return any(one.get("kind") == "transport" and "tls" in str(one.get("to")) for one in self.rule)
+        wanted = [str(one.get("to")) for one in self.rule if one.get("kind") == "transport"]
+        return any(one.name in to for one in SERVED if one.tls for to in wanted)
 
 
 @dataclass(frozen=True, config=CONFIG)
@@ -187,9 +194,6 @@ class World:
     seed: Annotated[Whole, span(0, _MOST_SEED, "of what is drawn")] = 1
     signed: Annotated[Flag, doc("with DNSSEC")] = False
     shape: Annotated[Literal["tree", "random"], doc("`random` is full of hard cases")] = "tree"
-
-
-Resolver = Literal["bind", "unbound", "knot-resolver", "pdns-recursor"]
 
 
 @dataclass(frozen=True, config=CONFIG)
@@ -352,10 +356,29 @@ class Experiment:
     @property
     def connections_only(self) -> bool:
         """Whether no query comes over UDP."""
-        return self.replay.transport not in ("trace", "udp")
+        transport = TRANSPORTS.get(self.replay.transport)
+        return transport is not None and transport.stream
+
+    @property
+    def ports_by_transport(self) -> dict[str, int]:
+        """Where the server is asked, over all transports by which queries may come."""
+        found = [one for one in SERVED if self.over_tls or not one.tls]
+        found = [one for one in found if one.stream or not self.connections_only]
+        return {one.name: self.tls_settings.port if one.tls else self.server.port for one in found}
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The numbers of these, each once."""
+        return tuple(dict.fromkeys(self.ports_by_transport.values()))
+
+    @property
+    def tls_settings(self) -> Tls:
+        """[tls], or its defaults."""
+        return self.tls or Tls()
 
     @property
     def over_tls(self) -> bool:
         """Whether queries may go over TLS: then our own server serves it too."""
         mutated = self.mutate is not None and self.mutate.over_tls
-        return self.tls is not None or self.replay.transport == "tls" or mutated
+        transport = TRANSPORTS.get(self.replay.transport)
+        return self.tls is not None or (transport is not None and transport.tls) or mutated

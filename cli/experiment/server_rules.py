@@ -6,7 +6,7 @@ import ipaddress
 import re
 import shlex
 
-from cli.errors import UsageError, want
+from cli.errors import UsageError, exclude, want
 from cli.experiment.schema import Experiment, Server, Tls
 
 _PLACEHOLDERS = {  # of server.command, and what has to be there
@@ -43,26 +43,16 @@ def check_server(server: Server) -> None:
             "the server has no zone",
             "set server.zone = FILE or add a [server.root_like] or [server.wildcard] table",
         )
-        want(
-            server.zone is None or server.capture is None,
-            "server.zone and server.capture exclude each other",
-            "leave one of them out",
-        )
+        exclude(server.zone and "server.zone", server.capture and "server.capture")
         want(
             server.capture is None or server.origin is not None,
             "server.capture needs server.origin",
             "name the zone that is to be built of the capture",
         )
-        want(
-            server.kind != "command" or server.wildcard is None or server.wildcard.zones == 1,
-            'server.wildcard.zones and server.kind = "command" exclude each other',
-            "the command line has one zone",
-        )
-        want(
-            server.root_like is None or server.wildcard is None,
-            "server.root_like and server.wildcard exclude each other",
-            "leave one of them out",
-        )
+        several = server.wildcard is not None and server.wildcard.zones > 1
+        command = server.kind == "command" and 'server.kind = "command"'
+        exclude(several and "server.wildcard.zones", command, hint="the command line has one zone")
+        exclude(server.root_like and "server.root_like", server.wildcard and "server.wildcard")
         want(
             not server.addresses,
             f"server.addresses is for a server of your own, not for {server.kind}",
@@ -104,22 +94,13 @@ def _check_keys(server: Server) -> None:
             f'server.{key} and server.kind = "{server.kind}" exclude each other',
             f"set that up in your server, and leave it out here (--set server.{key}=)",
         )
-    want(
-        server.capture is None or server.kind != "address",
-        'server.capture and server.kind = "address" exclude each other',
-        "a server that runs already has its zone",
-    )
+    running = server.kind == "address" and 'server.kind = "address"'
+    exclude(server.capture and "server.capture", running, hint="a server that runs already has its zone")
     for key, kind in (("command", "command"), ("pid", "address"), ("service", "address")):
-        want(
-            getattr(server, key) is None or server.kind == kind,
-            f'server.{key} and server.kind = "{server.kind}" exclude each other',
-            f'use server.kind = "{kind}" or leave it out',
-        )
-    want(
-        server.pid is None or server.service is None,
-        "server.pid and server.service exclude each other",
-        "give one",
-    )
+        other = server.kind != kind and f'server.kind = "{server.kind}"'
+        given = getattr(server, key) is not None and f"server.{key}"
+        exclude(given, other, hint=f'use server.kind = "{kind}" or leave it out')
+    exclude(server.pid and "server.pid", server.service and "server.service", hint="give one")
     want(
         server.service is None or bool(re.fullmatch(r"[\w@.:\\-]{1,255}", server.service, re.ASCII)),
         f"server.service = {server.service!r} is not the name of a service",
@@ -179,16 +160,9 @@ def check_transport(experiment: Experiment) -> None:
     """How queries travel: [tls] and the keys of [replay] that say it."""
     replay = experiment.replay
     for key in ("tcp_fallback", "tcp_after_timeout"):
-        want(
-            not replay.peers or not getattr(replay, key),
-            f"replay.peers and replay.{key} exclude each other",
-            "leave one of them out",
-        )
-    want(
-        not replay.peers or replay.source_mode != "packet",
-        'replay.peers and replay.source_mode = "packet" exclude each other',
-        "use another source mode",
-    )
+        exclude(replay.peers and "replay.peers", getattr(replay, key) and f"replay.{key}")
+    packet = replay.source_mode == "packet" and 'replay.source_mode = "packet"'
+    exclude(replay.peers and "replay.peers", packet, hint="use another source mode")
     server, nagle = experiment.server, experiment.socket.nagle if experiment.socket else None
     want(
         nagle is None or (server.kind not in ("address", "hierarchy") and server.front == "kernel"),
@@ -196,7 +170,7 @@ def check_transport(experiment: Experiment) -> None:
         "leave it out",
     )
     if experiment.over_tls:
-        _check_tls(experiment.tls or Tls(), experiment.server)
+        _check_tls(experiment.tls_settings, experiment.server)
 
 
 def _check_tls(tls: Tls, server: Server) -> None:

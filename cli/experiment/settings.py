@@ -1,4 +1,4 @@
-"""Settings of the programs, by `python -m cli.experiment.document`. Do not edit."""
+"""Settings, and names of servers, by `python -m cli.experiment.document`. Do not edit."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from pydantic.dataclasses import dataclass
 from cli.experiment.keys import CONFIG, Flag, Mixed, Number, Path, Text, Texts, Whole, doc, span
 
 # fmt: off
+Authoritative = Literal['nsd', 'bind', 'knot', 'pdns']
+Resolver = Literal['bind', 'unbound', 'knot-resolver', 'pdns-recursor']
+Proxy = Literal['dnsdist']
+
 
 @dataclass(frozen=True, config=CONFIG)
 class ReplaySettings:

@@ -13,7 +13,7 @@ import datetime
 import ipaddress
 import os
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,15 +28,6 @@ _LIFETIME = datetime.timedelta(days=30)
 
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
-
-
-@dataclass(frozen=True)
-class Service:
-    """The server under test: its certificate's name, addresses and key type."""
-
-    name: str
-    addresses: tuple[str, ...]
-    key_type: str = "ecdsa-p256"
 
 
 @dataclass(frozen=True)
@@ -71,23 +62,24 @@ def issue(authority: Authority, name: str, address: str | None, feeder: bool = F
     )
 
 
-def issue_service(authority: Authority, service: Service) -> tuple[bytes, bytes]:
-    """PEM certificate and private key of the server under test."""
-    key = make_key(service.key_type)
-    return _sign(authority, service.name, service.addresses, [ExtendedKeyUsageOID.SERVER_AUTH], key)
-
-
-def make_key(kind: str) -> Key:
-    """A private key of a kind that experiments name."""
-    if kind == "rsa-2048":
-        return rsa.generate_private_key(65_537, 2048)
-    return ec.generate_private_key(ec.SECP256R1())
+def issue_service(
+    authority: Authority, name: str, addresses: Iterable[str], key_type: str = "ecdsa-p256"
+) -> tuple[bytes, bytes]:
+    """PEM certificate and private key of the server under test; `key_type` as experiments name it."""
+    match key_type:
+        case "ecdsa-p256":
+            key: Key = ec.generate_private_key(ec.SECP256R1())
+        case "rsa-2048":
+            key = rsa.generate_private_key(65_537, 2048)
+        case _:
+            raise ValueError(key_type)
+    return _sign(authority, name, addresses, [ExtendedKeyUsageOID.SERVER_AUTH], key)
 
 
 def _sign(
     authority: Authority,
     name: str,
-    addresses: tuple[str, ...],
+    addresses: Iterable[str],
     uses: list[x509.ObjectIdentifier],
     key: Key,
 ) -> tuple[bytes, bytes]:
@@ -104,10 +96,12 @@ def _sign(
     return certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key)
 
 
-def write_service(stems: Mapping[str, str], authority_file: Path, service: Service) -> None:
+def write_service(
+    stems: Mapping[str, str], authority_file: Path, name: str, addresses: Iterable[str], key_type: str
+) -> None:
     """STEM.pem and STEM.key for each stem, with the user who may read them ("" = ours); the authority's."""
     authority = make_authority()
-    certificate, key = issue_service(authority, service)
+    certificate, key = issue_service(authority, name, addresses, key_type)
     _put(authority_file, authority.certificate.public_bytes(serialization.Encoding.PEM), 0o644)
     for stem, owner in stems.items():
         for end, content, mode in ((".pem", certificate, 0o644), (".key", key, 0o600)):
@@ -116,17 +110,32 @@ def write_service(stems: Mapping[str, str], authority_file: Path, service: Servi
                 shutil.chown(stem + end, owner)
 
 
-def write(folder: Path, hosts: dict[str, str], owner: str = "", feeders: Collection[str] = ()) -> None:
-    """Writes the authority's certificate and every pair; keys are for their owner only ("" = ours)."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    authority = make_authority()
-    _put(folder / "ca.pem", authority.certificate.public_bytes(serialization.Encoding.PEM), 0o644)
-    for name, address in [*hosts.items(), (CONTROLLER, None)]:
-        certificate, key = issue(authority, name, address, name in feeders)
-        _put(folder / f"{name}.pem", certificate, 0o644)
-        _put(folder / f"{name}.key", key, 0o600)
-    for path in (folder, *folder.iterdir()) if owner else ():
+def write(
+    out: Path,
+    hosts: dict[str, str],
+    owner: str = "",
+    feeders: Collection[str] = (),
+    servers: dict[str, str] | None = None,
+    authority: Path | None = None,
+    name: str = "",
+    addresses: list[str] | None = None,
+    key_type: str = "",
+) -> None:
+    """What a run needs, a step of its plan: the authority's certificate and every pair, whose keys are for
+    their owner only ("" = ours). Where `servers` has stems for servers under test, also what `write_service`
+    writes.
+    """
+    out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    own = make_authority()
+    _put(out / "ca.pem", own.certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+    for host, address in [*hosts.items(), (CONTROLLER, None)]:
+        certificate, key = issue(own, host, address, host in feeders)
+        _put(out / f"{host}.pem", certificate, 0o644)
+        _put(out / f"{host}.key", key, 0o600)
+    for path in (out, *out.iterdir()) if owner else ():
         shutil.chown(path, owner)
+    if servers and authority is not None:
+        write_service(servers, authority, name, addresses or (), key_type)
 
 
 def _builder(
@@ -172,21 +181,3 @@ def _put(path: Path, content: bytes, mode: int) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
-
-
-def write_all(
-    out: Path,
-    hosts: dict[str, str],
-    owner: str = "",
-    servers: dict[str, str] | None = None,
-    authority: Path | None = None,
-    name: str = "",
-    addresses: list[str] | None = None,
-    key_type: str = "",
-) -> None:
-    """What a run needs: files as `write` makes them and, where `servers` has stems for those of servers under
-    test, those of `write_service`.
-    """
-    write(out, hosts, owner)
-    if servers and authority is not None:
-        write_service(servers, authority, Service(name, tuple(addresses or ()), key_type))

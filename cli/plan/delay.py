@@ -19,7 +19,7 @@ import os
 from collections.abc import Iterable
 
 from cli.errors import RepriseError
-from cli.experiment.schema import Experiment, Rtt, Tls
+from cli.experiment.schema import Experiment, Rtt
 from cli.plan import host_settings, network, privileges
 from cli.plan.planned import (
     RESULTS,
@@ -76,9 +76,6 @@ def setup(experiment: Experiment, management: Management | None = None) -> tuple
     """
     if experiment.rtt is None:
         return ()
-    ports = [experiment.server.port]
-    if experiment.over_tls:
-        ports.append((experiment.tls or Tls()).port)
     routes = [(family, ("default", "dev", TUN)) for family in host_settings.FAMILIES]
 
     def rules(priority: str, came: str) -> list[str]:
@@ -86,7 +83,7 @@ def setup(experiment: Experiment, management: Management | None = None) -> tuple
             f"{family} rule {{}} pref {priority} iif {came} ipproto {protocol} sport {port} lookup {TABLE}"
             for family in host_settings.FAMILIES
             for protocol in ("udp", "tcp")
-            for port in ports
+            for port in experiment.ports
         ]
 
     def ways(host: str) -> tuple[HostStep, ...]:
@@ -156,17 +153,15 @@ def _proxy(rtt: Rtt, host: str, facts: Facts) -> Process:
         *(facts.programs["reprise-proxy"], "delay"),
         *flags(tun=TUN, stats=f"{RESULTS}/delay-{host}-@turn@.json"),
         *options(rtt),
-        *privileges.proxy_options(facts),
     )
-    return Process(
-        f"delay-{host}",
-        "proxy",
-        host,
-        argv,
-        ready=Ready("log", text="event=ready"),
-        stop=Stop("SIGTERM", 5.0),
-        restarts=_RESTARTS,
-    )
+    return proxy(f"delay-{host}", host, argv, facts)
+
+
+def proxy(ident: str, host: str, argv: tuple[str, ...], facts: Facts) -> Process:
+    """A proxy of any kind, which is started again when it dies."""
+    argv = (*argv, *privileges.proxy_options(facts))
+    ready, stop = Ready("log", text="event=ready"), Stop("SIGTERM", 5.0)
+    return Process(ident, "proxy", host, argv, ready=ready, stop=stop, restarts=_RESTARTS)
 
 
 def _local_second(host: str) -> HostStep:

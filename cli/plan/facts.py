@@ -77,9 +77,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         source_root=str(programs.ROOT),
         programs=found,
         origin=server.origin or (_origin(zone) if zone is not None else _made_origin(server)),
-        config_lines=_lines_of(experiment),
-        front_lines=_front_lines(experiment),
-        rule_lines=_rule_lines(experiment),
+        **_users_lines(experiment),
         users={
             **{name: _packaged_user(_USERS[name]) for name in needed if name in _USERS},
             command.KIND.program: user,
@@ -157,9 +155,7 @@ def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
         },
         users=users,
         user_group=linux.group_number(said.user) if said.user else 0,
-        config_lines=_lines_of(experiment),
-        front_lines=_front_lines(experiment),
-        rule_lines=_rule_lines(experiment),
+        **_users_lines(experiment),
         process=0,
         versions={},  # each host has its own
         versions_of={},
@@ -173,20 +169,19 @@ def _of_system(name: str, path: str) -> str:
     return path
 
 
-def _lines_of(experiment: Experiment) -> str:
-    """The user's lines for the configuration of the server or resolver under test."""
-    emulated = experiment.emulated
-    if emulated is not None:
-        return _lines(emulated.resolver_config, "hierarchy.resolver_config")
-    return _lines(experiment.server.config, "server.config")
-
-
-def _front_lines(experiment: Experiment) -> str:
-    return _lines(experiment.front.config if experiment.front else None, "front.config")
-
-
-def _rule_lines(experiment: Experiment) -> str:
-    return _lines(experiment.mutate.rules if experiment.mutate else None, "mutate.rules")
+def _users_lines(experiment: Experiment) -> dict[str, Any]:
+    """The user's lines: for the server or resolver under test, for a packaged front, and the rule file's."""
+    emulated, front, mutate = experiment.emulated, experiment.front, experiment.mutate
+    own = (
+        _lines(emulated.resolver_config, "hierarchy.resolver_config")
+        if emulated
+        else _lines(experiment.server.config, "server.config")
+    )
+    return {
+        "config_lines": own,
+        "front_lines": _lines(front.config if front else None, "front.config"),
+        "rule_lines": _lines(mutate.rules if mutate else None, "mutate.rules"),
+    }
 
 
 def _lines(path: str | None, key: str) -> str:

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 from cli.errors import want
 from cli.experiment import addresses
-from cli.experiment.schema import Experiment, Tls
+from cli.experiment.schema import Experiment
 from cli.plan import (
     delay,
     front,
@@ -175,7 +175,7 @@ def _guarded(experiment: Experiment, management: Management | None) -> dict[str,
         asked = experiment.server.addresses if experiment.elsewhere else ()
         for index in range(1, experiment.topology.clients + 1):
             found[network.client(index)] = nftables.Guarded(
-                links, prefixes, ports=_ports(experiment), tunnels=_TUNNELS, management=reached, asked=asked
+                links, prefixes, ports=experiment.ports, tunnels=_TUNNELS, management=reached, asked=asked
             )
         sources = _sources(experiment)
         return {
@@ -193,7 +193,7 @@ def _servers(
     emulated = experiment.emulated
     servers = len(emulated.resolvers) if emulated else 1
     metas = [hierarchy_network.meta(n) for n in range(1, emulated.instances + 1)] if emulated else []
-    ports, tunnels = _ports(experiment), (*_TUNNELS, *front.tunnels(experiment))
+    ports, tunnels = experiment.ports, (*_TUNNELS, *front.tunnels(experiment))
     peers = replay_options.peers(experiment)
     found = {}
     for number in range(1, servers + 1):
@@ -213,11 +213,6 @@ def _servers(
 def _rewrites(experiment: Experiment) -> bool:
     """Whether proxies write what they have rewritten to the links."""
     return experiment.emulated is not None and experiment.emulated.data_path == "tun"
-
-
-def _ports(experiment: Experiment) -> list[int]:
-    tls = [(experiment.tls or Tls()).port] if experiment.over_tls else []
-    return [experiment.server.port, *tls]
 
 
 def _metas(

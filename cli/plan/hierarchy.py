@@ -10,7 +10,7 @@ resolver; answers go the same way back. Rules of routing send packets there by t
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Any, assert_never
 
 from cli.experiment import addresses
 from cli.experiment.schema import Experiment, Hierarchy
@@ -21,7 +21,6 @@ from cli.plan import (
     host_counters,
     mutation,
     network,
-    privileges,
     server_plan,
     terms,
 )
@@ -47,7 +46,6 @@ from cli.servers.kind import ResolverSite
 from cli.servers.kinds import KINDS
 from cli.zones import zone_plan
 
-_PROXY_RESTARTS = 3
 _WARM_S = 3_600.0
 # Zones are loaded once and never change, so that arenas beside the first and freed pages kept for later only
 # cost memory: with 10,000 zones the peak is 197 MiB instead of 204. Debian's BIND allocates by jemalloc,
@@ -155,14 +153,14 @@ def steps(experiment: Experiment, facts: Facts) -> list[Step]:
         Step(
             "plan",
             "planning the hierarchy",
-            facts.module("cli.zones.zones", *_plan_options(experiment)),
+            facts.module("cli", "zones", "plan", *_plan_options(experiment)),
             server_plan.builder_env(facts),
             warnings=f"{PLAN}/warnings.txt",
         ),
         Step(
             "serve",
             "configuring the hierarchy",
-            facts.module("cli.zones.zones", WORLD, "-o", SERVED, "--from", PLAN, *_sites(experiment, facts)),
+            facts.call("cli.zones.zones.serve", **_sites(experiment, facts)),
             facts.module_env,
         ),
         Step("keep", "keeping the plan", keep),
@@ -176,7 +174,7 @@ def _bring_zones(emulated: Hierarchy, facts: Facts) -> Step:
     if emulated.capture is not None:
         warnings = f"{WORLD}/warnings.txt"
         options = flags(dnssec=emulated.dnssec, warnings=warnings, skip_bad=emulated.skip_bad)
-        argv = facts.module("cli.zones.build", emulated.capture, "-o", WORLD, *options)
+        argv = facts.module("cli", "zones", "build", emulated.capture, "-o", WORLD, *options)
         return Step("build", "building the zones", argv, server_plan.builder_env(facts), warnings=warnings)
     synth = emulated.synth
     assert synth is not None, "the rules want zones"
@@ -201,26 +199,26 @@ def _plan_options(experiment: Experiment) -> tuple[str, ...]:
     return (WORLD, "-o", PLAN, *options)
 
 
-def _sites(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
+def _sites(experiment: Experiment, facts: Facts) -> dict[str, Any]:
     """What servers and hosts need from the plan."""
     emulated = _emulated(experiment)
-    hops = [
-        (number, instance, *hierarchy_network.link_addresses(number, instance, emulated.instances)[1])
-        for number, _, _ in _resolvers(experiment)
-        for instance, _ in _metas(experiment)
-    ]
-    return (
-        *flags(
-            engine=emulated.engine,
-            edns_size=emulated.edns_size,
-            full_responses=not emulated.minimal_responses,
-            folder=f"{RUN}/meta{{}}",
-            user=facts.users.get(KINDS[emulated.engine].program, ""),
-            descriptors=facts.descriptors,
-        ),
-        *(f"--server-version={facts.version(emulated.engine, host)}" for _, host in _metas(experiment)),
-        *flags(next_hop=[",".join(map(str, hop)) for hop in hops]),
-    )
+    return {
+        "zones": WORLD,
+        "made": PLAN,
+        "out": SERVED,
+        "engine": emulated.engine,
+        "edns_size": emulated.edns_size,
+        "minimal": emulated.minimal_responses,
+        "folder": f"{RUN}/meta{{}}",
+        "user": facts.users.get(KINDS[emulated.engine].program, ""),
+        "descriptors": facts.descriptors,
+        "versions": [facts.version(emulated.engine, host) for _, host in _metas(experiment)],
+        "hops": [
+            (number, instance, *hierarchy_network.link_addresses(number, instance, emulated.instances)[1])
+            for number, _, _ in _resolvers(experiment)
+            for instance, _ in _metas(experiment)
+        ],
+    }
 
 
 def _refused_signatures(emulated: Hierarchy) -> tuple[str, ...]:
@@ -353,34 +351,23 @@ def _proxy(experiment: Experiment, facts: Facts, side: str, number: int, host: s
     argv = (
         *(facts.programs["reprise-proxy"], side, *options),
         *(delay.options(emulated.rtt) if emulated.rtt else ()),
-        *privileges.proxy_options(facts),
     )
-    return Process(
-        f"proxy-{host}",
-        "proxy",
-        host,
-        argv,
-        ready=Ready("log", text="event=ready"),
-        stop=Stop("SIGTERM", 5.0),
-        restarts=_PROXY_RESTARTS,
-    )
+    return delay.proxy(f"proxy-{host}", host, argv, facts)
 
 
 def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind: str) -> Process:
     emulated, server = _emulated(experiment), KINDS[kind]
     config, user = f"{RUN}/resolver-{number}.conf", facts.users.get(server.program, "")
-    processes, service = experiment.server.processes, server_plan.tls_service(experiment)
+    processes = experiment.server.processes
     ready = Ready(
         "answers",
-        port=experiment.server.port,
+        ports=experiment.ports_by_transport,
         addresses=server_plan.addresses(experiment),
         origin=".",
         hint="correct hierarchy.resolver_config" if emulated.resolver_config else "",
         # Answers to clients are late, and a client's way to a peer leads to another resolver.
         source=host if experiment.rtt or experiment.replay.peers else network.client(number),
         timeout_s=experiment.server.ready_s,
-        udp=not experiment.connections_only,
-        tls_port=service.port if service else 0,
         refusal=server.refusal(facts.version(kind, host)),
     )
     return Process(

@@ -29,14 +29,16 @@ def steps(
     """All steps; `resolvers` and `metas` are numbers and hosts."""
     found: list[HostStep] = []
     for number, host in metas:
-        found.append(_addresses(number, host))
+        undo = "s/^addr replace/addr del/; s/ nodad$//"
+        found.append(_batch("addresses", host, f"{SERVED}/meta-{number}.ip", undo))
         found += _path(host, data_path, f"{SERVED}/nft-meta-{number}.nft")
         here, _ = hierarchy_network.link_addresses(1, number, instances)
         found.append(_table(host, data_path, here, ("", "")))
         found.append(_rules(host, "sport", own_replies=False))
     for number, host in resolvers:
         if instances > 1:
-            found.append(_routes(number, host))
+            undo = "s/^route replace/route del/"
+            found.append(_batch("routes", host, f"{SERVED}/resolver-{number}.ip", undo))
         found += _path(host, data_path, f"{SERVED}/nft-resolver-{number}.nft")
         _, there = hierarchy_network.link_addresses(number, 1, instances)
         found.append(_table(host, data_path, there, hierarchy_network.upstream(number)))
@@ -49,17 +51,10 @@ def drop_table(name: str, family: str = "inet") -> str:
     return f"if nft list table {family} {name} > /dev/null 2>&1; then nft delete table {family} {name}; fi"
 
 
-def _addresses(number: int, host: str) -> HostStep:
-    """Ten thousand addresses are one batch, made with the plan; the undo is that batch in other words."""
-    batch = f"{SERVED}/meta-{number}.ip"
-    undo = """sed 's/^addr replace/addr del/; s/ nodad$//' "$1" | ip -force -batch - 2> /dev/null || true"""
-    return HostStep(f"addresses-{host}", host, (("ip", "-batch", batch),), (shell(undo, batch),))
-
-
-def _routes(number: int, host: str) -> HostStep:
-    batch = f"{SERVED}/resolver-{number}.ip"
-    undo = """sed 's/^route replace/route del/' "$1" | ip -force -batch - 2> /dev/null || true"""
-    return HostStep(f"routes-{host}", host, (("ip", "-batch", batch),), (shell(undo, batch),))
+def _batch(ident: str, host: str, file: str, undo: str) -> HostStep:
+    """Ten thousand addresses are one batch, made with the plan; `undo` has sed put it in other words."""
+    undone = f"""sed '{undo}' "$1" | ip -force -batch - 2> /dev/null || true"""
+    return HostStep(f"{ident}-{host}", host, (("ip", "-batch", file),), (shell(undone, file),))
 
 
 def _path(host: str, data_path: str, ruleset: str) -> list[HostStep]:

@@ -10,7 +10,7 @@ the server sees the trace's own addresses as sources, its default route ends at 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cli.experiment import addresses
@@ -71,6 +71,13 @@ class Route:
     interface: str = ""
     table: str = "main"
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The route as ip takes it."""
+        ways = (("via", self.via), ("dev", self.interface), ("table", self.table))
+        words = (self.kind, self.to, *(word for name, value in ways if value for word in (name, value)))
+        return words if self.kind else words[1:]
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -117,6 +124,14 @@ class Network:
     rules: tuple[Rule, ...] = ()
     neighbors: tuple[Neighbor, ...] = ()
     sysctls: tuple[Sysctl, ...] = ()
+
+    def ends(self, host: str) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+        """A host's ends of links: the interface, its addresses, and those of the other end."""
+        for link in self.links:
+            if link.a == host:
+                yield link.a_if, link.a_addresses, link.b_addresses
+            if link.b == host:
+                yield link.b_if, link.b_addresses, link.a_addresses
 
 
 def client(index: int) -> str:

@@ -235,7 +235,7 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
             "certificates",
             "making the run's certificates",
             facts.call(
-                "cli.plan.certificates.write_all",
+                "cli.plan.certificates.write",
                 out=f"{RUN}/tls",
                 hosts=hosts,
                 owner=facts.user,

@@ -128,7 +128,7 @@ def test_our_own_server_speaks_tls_with_a_certificate_of_the_run() -> None:
         assert settings_of(asked) == {"replay": {"transport": "tls"}, "tls": name}
         step = " ".join(next(one.argv for one in plan.prepare if one.id == "certificates"))
         assert 'addresses=["198.19.255.53", "fd00:198:19:ff::53"]' in step
-        assert plan.processes[0].ready.tls_port == 853
+        assert plan.processes[0].ready.ports["tls"] == 853
 
 
 def test_tls_settings_differ_from_the_defaults_only() -> None:
@@ -299,8 +299,8 @@ def test_a_server_at_an_address_is_asked_by_the_replays_transport() -> None:
     server = Server(kind="address", addresses=("127.0.0.1",), port=5300)
     for transport, words in (
         ("trace", 'port=5300 addresses=["127.0.0.1"]'),
-        ("tcp", 'port=5300 addresses=["127.0.0.1"] transport=TCP'),
-        ("tls", 'port=853 addresses=["127.0.0.1"] transport=TLS'),
+        ("tcp", 'port=5300 addresses=["127.0.0.1"] transport=tcp'),
+        ("tls", 'port=853 addresses=["127.0.0.1"] transport=tls'),
     ):
         replay = Replay(transport=transport)  # type: ignore[arg-type]
         plan = make(dataclasses.replace(ZONED, server=server, replay=replay), FACTS)

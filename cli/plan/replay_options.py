@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cli.experiment import addresses, rules
-from cli.experiment.schema import Experiment, Tls
+from cli.experiment.schema import Experiment
 from cli.experiment.settings import ReplaySettings, SocketSettings, TlsSettings
 from cli.plan import network
 from cli.plan.planned import RUN, File
@@ -42,7 +42,7 @@ def file(experiment: Experiment, name: str) -> File:
         replay["skip_sources"] = (*experiment.replay.skip_sources, *own)
     tables = {"replay": replay}
     if experiment.over_tls:
-        changed = _changed(experiment.tls or Tls(), TlsSettings())
+        changed = _changed(experiment.tls_settings, TlsSettings())
         tables["tls"] = {**({"name": name} if experiment.own_server else {}), **changed, "ca": None}
     if experiment.socket is not None:
         tables["socket"] = _changed(experiment.socket, SocketSettings())

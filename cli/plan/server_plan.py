@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cli.experiment.schema import Experiment, Server, Tls
+from cli.experiment.schema import Experiment, Server
 from cli.plan import delay, front, hierarchy_setup, network, privileges, replay_options, terms
 from cli.plan.hierarchy_setup import WORLD
 from cli.plan.planned import (
@@ -29,6 +29,7 @@ from cli.servers import command as users_own
 from cli.servers.kind import ServerKind, Service, Site
 from cli.servers.kinds import KINDS, STARTED
 from cli.zones import wildcard
+from report.transports import TRANSPORTS
 
 NAME = "server.reprise.test"  # in the certificate of our own server
 AUTHORITY = f"{RUN}/tls/server-ca.pem"
@@ -79,7 +80,7 @@ def certificate(experiment: Experiment, facts: Facts) -> dict[str, Any]:
         "authority": AUTHORITY,
         "name": NAME,
         "addresses": addresses(experiment),
-        "key_type": (experiment.tls or Tls()).key,
+        "key_type": experiment.tls_settings.key,
     }
 
 
@@ -104,8 +105,8 @@ def asked(experiment: Experiment) -> tuple[str, ...]:
 def _address_steps(experiment: Experiment, facts: Facts) -> list[Step]:
     """Asks the user's server by the transport of the replay: it need not know another."""
     server, transport = experiment.server, experiment.replay.transport
-    port = (experiment.tls or Tls()).port if transport == "tls" else server.port
-    other = {"transport": transport.upper()} if experiment.connections_only else {}
+    port = experiment.ports_by_transport.get(transport, server.port)
+    other = {"transport": transport} if experiment.connections_only else {}
     argv = facts.call("cli.servers.ask.await_answers", port=port, addresses=server.addresses, **other)
     return [Step("ask", "asking the server", argv, facts.module_env)]
 
@@ -120,7 +121,7 @@ def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
     elif server.capture is not None:
         built, warnings = f"{WORLD}/built", f"{WORLD}/built.txt"
         more = flags(warnings=warnings, skip_bad=True)
-        argv = facts.module("cli.zones.build", server.capture, "-o", built, *more)
+        argv = facts.module("cli", "zones", "build", server.capture, "-o", built, *more)
         title = "building the zone"
         steps.append(Step("build", title, argv, builder_env(facts), warnings=warnings))
         given = {"folder": built, "target": zone, "origin": facts.origin}
@@ -252,7 +253,7 @@ def tls_service(experiment: Experiment, host: str = network.SERVER) -> Service |
     if not experiment.over_tls:
         return None
     files = _certificate(host)
-    return Service((experiment.tls or Tls()).port, f"{files}.key", f"{files}.pem")
+    return Service(experiment.tls_settings.port, f"{files}.key", f"{files}.pem")
 
 
 def processes(
@@ -291,17 +292,15 @@ def processes(
 def _ready(experiment: Experiment, facts: Facts, name: str, hint: str) -> Ready:
     """When the server, or the front of this name, answers for its zone where it is asked."""
     behind = experiment.has_proxy and name == experiment.server.kind
-    service = None if behind else tls_service(experiment)
+    ports = experiment.ports_by_transport
     near = behind or experiment.rtt is not None  # answers to clients are late
     return Ready(
         "dns",
-        port=experiment.server.port,
+        ports={name: port for name, port in ports.items() if not (behind and TRANSPORTS[name].tls)},
         addresses=(network.BEHIND,) if behind else asked(experiment),
         origin=facts.origin,
         source=network.SERVER if near else network.client(1),
         timeout_s=experiment.server.ready_s,
-        udp=not experiment.connections_only,
-        tls_port=service.port if service else 0,
         refusal=STARTED[name].refusal(facts.version(name, network.SERVER)),
         hint=hint,
     )
@@ -374,7 +373,7 @@ def sampler(
 ) -> Process:
     """Samples a host and process trees (names, and the ids of their processes in the plan) into FILE.csv."""
     # Clients' ends of connections may be on the server's host, too.
-    ports = _ports(experiment) if host == network.SERVER and experiment.has_proxy else ()
+    ports = experiment.ports if host == network.SERVER and experiment.has_proxy else ()
     options = flags(
         process=[f"{name}=@pid:{process}@" for name, process in watched.items()],
         hz=experiment.sample.hz,
@@ -391,7 +390,7 @@ def _watchers(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
 
     As all share a network, its connections are told from the clients' by their port.
     """
-    watched, ports = f"server={facts.process}", _ports(experiment)
+    watched, ports = f"server={facts.process}", experiment.ports
     options = flags(process=watched, hz=experiment.sample.hz, tcp_port=ports)
     argv = (facts.programs["reprise-sampler"], *options, "-o", f"{RESULTS}/server.csv")
     return (
@@ -421,7 +420,7 @@ def _tunnels(experiment: Experiment) -> tuple[str, ...]:
 def capture(experiment: Experiment, facts: Facts) -> Process:
     """Packets of the service at the server's host."""
     interface = "data1" if experiment.topology.clients == 1 else "any"
-    wanted = " or ".join(f"port {port}" for port in _ports(experiment))
+    wanted = " or ".join(f"port {port}" for port in experiment.ports)
     if experiment.emulated:  # what a resolver asks goes by other addresses
         hosts = " or ".join(f"host {address}" for address in addresses(experiment))
         wanted = f"({wanted}) and ({hosts})"
@@ -454,8 +453,3 @@ def tcpdump(
         ready=Ready("log", text="listening on"),
         stop=Stop("SIGINT", 10.0, settle_s=_CAPTURE_SETTLE_S),
     )
-
-
-def _ports(experiment: Experiment) -> tuple[int, ...]:
-    service = tls_service(experiment)
-    return (experiment.server.port, *((service.port,) if service else ()))

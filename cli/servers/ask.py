@@ -15,6 +15,7 @@ import dns.rcode
 import dns.rdatatype
 
 from cli.errors import RepriseError
+from report.transports import TRANSPORTS
 
 _ATTEMPT_S = 0.5  # patience of one DNS attempt
 _TRIES = 2
@@ -39,15 +40,15 @@ def problem(address: str, port: int, origin: str, transport: str, any_answer: bo
 def _exchange(address: str, port: int, origin: str, transport: str) -> dns.message.Message:
     query = dns.message.make_query(origin, dns.rdatatype.SOA)
     query.flags &= ~dns.flags.RD
-    if transport == "TLS":
+    if TRANSPORTS[transport].tls:
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # queriers look at that
         return dns.query.tls(query, address, timeout=_ATTEMPT_S, port=port, ssl_context=context)
-    ask = dns.query.udp if transport == "UDP" else dns.query.tcp
+    ask = dns.query.tcp if TRANSPORTS[transport].stream else dns.query.udp
     return ask(query, address, timeout=_ATTEMPT_S, port=port)
 
 
-def silence(address: str, port: int, transport: str = "UDP") -> str | None:
+def silence(address: str, port: int, transport: str = "udp") -> str | None:
     """None as soon as the server gives any answer, otherwise why it did not within the patience."""
     end = time.monotonic() + _PATIENCE_S
     while True:
@@ -87,7 +88,7 @@ async def answer(
     return None
 
 
-def await_answers(port: int, addresses: list[str], transport: str = "UDP") -> None:
+def await_answers(port: int, addresses: list[str], transport: str = "udp") -> None:
     """Waits until a server that the user runs gives an answer at each address; any will do."""
     for address in addresses:
         trouble = silence(address, port, transport)

@@ -15,36 +15,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cli.servers import named_lines
-from cli.servers.kind import (
-    CACHE,
-    CONNECTIONS,
-    EDNS_SIZE,
-    IDLE,
-    MINIMIZATION,
-    RATE_LIMIT,
-    UDP_SIZE,
-    Condition,
-    ResolverSite,
-    ServerKind,
-    Service,
-    Serving,
-    Site,
-)
+from cli.servers.kind import Condition, ResolverSite, ServerKind, Service, Serving, Site, Title
 
 if TYPE_CHECKING:
     from cli.experiment.schema import Hierarchy, Server
 
-_DESCRIPTOR_RESERVE = 512  # what BIND needs beside its TCP connections
 _MAX_UDP = 4096  # named's own upper limit of max-udp-size
 _MAX_IDLE = 1200  # named's upper limit of tcp-idle-timeout, in units of 100 ms
 _STATISTICS_PORT = 8053
 _STATISTICS = f"statistics-channels {{ inet 127.0.0.1 port {_STATISTICS_PORT} allow {{ 127.0.0.1; }}; }};"
 _STATISTICS_S = 5.0
-
-
-def tcp_count(server: Server, site: Site) -> int:
-    """Connections that it may hold: as asked, otherwise what its descriptors allow."""
-    return server.tcp_count or max(1_000, min(site.descriptors - _DESCRIPTOR_RESERVE, 200_000))
 
 
 def _listed(addresses: Iterable[str]) -> list[str]:
@@ -75,7 +55,7 @@ def config(server: Server, site: Site) -> str:
     max-udp-size {udp};
     edns-udp-size {udp};
     nocookie-udp-size {udp};
-    tcp-clients {min(tcp_count(server, site), 1_000_000)};
+    tcp-clients {min(site.connections(server), 1_000_000)};
     tcp-idle-timeout {idle};
     tcp-keepalive-timeout {idle};
     tcp-listen-queue {server.tcp_listen_queue};
@@ -179,7 +159,7 @@ KIND = ServerKind(
     asks="-v",
     user="bind",
     tested=("9.18", "9.20"),
-    section="bind",
+    packages=("bind9",),
     services=("named", "bind9", "named-resolvconf"),
     options=("-g", "-c", "{config}", "-n", "{processes}"),
     as_user=("-u", "{user}"),
@@ -193,14 +173,14 @@ KIND = ServerKind(
     r"(?=\n.*zone (?P=what)/IN\S*: not loaded due to errors\.$)",
     shows='{program} -C | sed "/^};/q"; named-checkconf -px "$1" | sed -n "/^options {/,/^};/p"',
     conditions=(
-        Condition(CONNECTIONS, "tcp-clients"),
-        Condition(IDLE, "tcp-idle-timeout", 0.1),
-        Condition(UDP_SIZE, "max-udp-size"),
-        Condition(EDNS_SIZE, "edns-udp-size"),
-        Condition(RATE_LIMIT, "responses-per-second"),
+        Condition(Title.CONNECTIONS, "tcp-clients"),
+        Condition(Title.IDLE, "tcp-idle-timeout", 0.1),
+        Condition(Title.UDP_SIZE, "max-udp-size"),
+        Condition(Title.EDNS_SIZE, "edns-udp-size"),
+        Condition(Title.RATE_LIMIT, "responses-per-second"),
         Condition("minimal answers", "minimal-responses"),
-        Condition(MINIMIZATION, "qname-minimization"),
-        Condition(CACHE, "max-cache-size", 1e-6),
+        Condition(Title.MINIMIZATION, "qname-minimization"),
+        Condition(Title.CACHE, "max-cache-size", 1e-6),
     ),
     authoritative=config,
     resolver=resolver,

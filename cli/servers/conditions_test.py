@@ -14,17 +14,7 @@ from cli import programs
 from cli.errors import RepriseError
 from cli.experiment.schema import Hierarchy, Server
 from cli.servers import conditions, kind
-from cli.servers.kind import (
-    CACHE,
-    CONNECTIONS,
-    EDNS_SIZE,
-    IDLE,
-    MINIMIZATION,
-    RATE_LIMIT,
-    UDP_SIZE,
-    ResolverSite,
-    Site,
-)
+from cli.servers.kind import ResolverSite, Site, Title
 from cli.servers.kinds import KINDS
 from tests.bed import wait_for
 
@@ -82,19 +72,19 @@ def test_authoritative_servers_show_what_they_were_given_and_what_users_add(
     own = KINDS[kind]
     assert own.authoritative is not None
     told = shown(kind, own.authoritative(SERVER, site(tmp_path, "")), tmp_path)
-    assert (told[IDLE], told[UDP_SIZE]) == (7, 1400)
-    assert told.get(RATE_LIMIT, 9) == 9
-    assert shown(kind, own.authoritative(SERVER, site(tmp_path, more)), tmp_path)[IDLE] == 11
+    assert (told[Title.IDLE], told[Title.UDP_SIZE]) == (7, 1400)
+    assert told.get(Title.RATE_LIMIT, 9) == 9
+    assert shown(kind, own.authoritative(SERVER, site(tmp_path, more)), tmp_path)[Title.IDLE] == 11
 
 
 @pytest.mark.parametrize(
     ("kind", "text", "title", "value"),
     [
-        ("pdns", "tcp-idle-timeout=10\n# tcp-idle-timeout=3 was too short\n", IDLE, 10),
-        ("pdns-recursor", "max-tcp-clients=1000\n# max-tcp-clients=5\n", CONNECTIONS, 1000),
-        ("bind", "options { max-cache-size 256m; };\n", CACHE, 268.435456),
+        ("pdns", "tcp-idle-timeout=10\n# tcp-idle-timeout=3 was too short\n", Title.IDLE, 10),
+        ("pdns-recursor", "max-tcp-clients=1000\n# max-tcp-clients=5\n", Title.CONNECTIONS, 1000),
+        ("bind", "options { max-cache-size 256m; };\n", Title.CACHE, 268.435456),
         ("bind", "options { edns-udp-size 1400; };\nserver 192.0.2.1 { edns-udp-size 512; };\n",
-         EDNS_SIZE, 1400),
+         Title.EDNS_SIZE, 1400),
     ],
 )  # fmt: skip
 def test_comments_and_other_blocks_are_no_settings(
@@ -109,7 +99,7 @@ def test_defaults_are_those_of_the_program_that_is_started(tmp_path: Path) -> No
     (tmp_path / "named.conf").write_text("options { };\n")
     own = KINDS["bind"]
     said = own.shown(str(tmp_path / "named.conf"), str(tmp_path / "named"))
-    assert conditions.of_settings(own.conditions, said) == {CONNECTIONS: 77}
+    assert conditions.of_settings(own.conditions, said) == {Title.CONNECTIONS: 77}
 
 
 def test_a_server_that_does_not_say_in_time_leaves_nobody_behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,15 +119,15 @@ def test_resolvers_show_theirs(kind: str, tmp_path: Path) -> None:
     )
     text = own.resolver(SERVER, Hierarchy(resolver="bind", validate=False, qname_minimization=False), ends)
     told = shown(kind, text, tmp_path)
-    assert (told[IDLE], told[EDNS_SIZE]) == (7, 1400)
-    assert told[MINIMIZATION] in {"no", "disabled", "off"}
+    assert (told[Title.IDLE], told[Title.EDNS_SIZE]) == (7, 1400)
+    assert told[Title.MINIMIZATION] in {"no", "disabled", "off"}
     assert len(told) == len(own.conditions) - (kind == "bind")  # of which one is a rate limit
 
 
 def test_defaults_of_a_server_are_shown_too(tmp_path: Path) -> None:
     told = shown("bind", "options { };\n", tmp_path)
-    assert (told[IDLE], told[CACHE], RATE_LIMIT in told) == (30, "90%", False)
-    assert shown("nsd", "server:\n", tmp_path)[UDP_SIZE] == 1232
+    assert (told[Title.IDLE], told[Title.CACHE], Title.RATE_LIMIT in told) == (30, "90%", False)
+    assert shown("nsd", "server:\n", tmp_path)[Title.UDP_SIZE] == 1232
 
 
 def test_knot_resolver_writes_down_what_is_in_effect(tmp_path: Path) -> None:
@@ -157,6 +147,11 @@ def test_knot_resolver_writes_down_what_is_in_effect(tmp_path: Path) -> None:
         wait_for(lambda: (tmp_path / "settings").is_file() or child.poll() is not None, "its settings")
         child.kill()
     told = shown("knot-resolver", text, tmp_path)
-    assert (told[IDLE], told[UDP_SIZE], told[EDNS_SIZE], told[MINIMIZATION]) == (7, 1400, 1400, "no")
-    assert told[CACHE] == 256 * 1.048576
+    assert (told[Title.IDLE], told[Title.UDP_SIZE], told[Title.EDNS_SIZE], told[Title.MINIMIZATION]) == (
+        7,
+        1400,
+        1400,
+        "no",
+    )
+    assert told[Title.CACHE] == 256 * 1.048576
     assert told["queries under way on a TCP connection"] == 33

@@ -30,6 +30,7 @@ _CHECK = (
 )
 _ONE = '"$checker" {words}'
 _LISTED = 'xargs -r -d "\\n" -n 1 "$checker" < "$file"'
+_BESIDE_CLIENTS = 512  # descriptors of an authoritative server
 DESCRIPTOR_RESERVE = 1_024  # what a resolver needs beside its clients' connections
 _ASK_S = 10.0
 _TALK_S = 5.0
@@ -64,6 +65,10 @@ class Site:
     behind: str = ""  # of a front: the address of the server that it asks
     further: tuple[str, ...] = ()
     further_file: str = ""
+
+    def connections(self, server: Server) -> int:
+        """Those of clients at once: as asked, otherwise what its descriptors allow."""
+        return server.tcp_count or max(1_000, min(self.descriptors - _BESIDE_CLIENTS, 200_000))
 
     @property
     def zones(self) -> tuple[tuple[str, str], ...]:
@@ -125,13 +130,18 @@ class Condition:
         return int(number) if number.is_integer() else number
 
 
-CONNECTIONS = "connections as configured"
-IDLE = "idle timeout of TCP, s"
-UDP_SIZE = "largest answer over UDP, bytes"
-EDNS_SIZE = "EDNS size, bytes"
-CACHE = "cache, MB"
-MINIMIZATION = "QNAME minimization"
-RATE_LIMIT = "rate limit of answers, 1/s"
+class Title:
+    """Of conditions that several kinds have."""
+
+    CONNECTIONS = "connections as configured"
+    IDLE = "idle timeout of TCP, s"
+    UDP_SIZE = "largest answer over UDP, bytes"
+    EDNS_SIZE = "EDNS size, bytes"
+    CACHE = "cache, MB"
+    MINIMIZATION = "QNAME minimization"
+    RATE_LIMIT = "rate limit of answers, 1/s"
+
+
 _SHOWS_S = 10.0
 
 
@@ -140,8 +150,9 @@ class ServerKind:
     """A server.
 
     `asks`: the option with which the program prints its version. `user`: whom it drops to, as its package
-    does. `tested`: releases with which our tests ran. `section`: that of packages.txt with its package, and
-    `services` what the package starts. `options`: those that start it in the foreground, where {config},
+    does. `tested`: releases with which our tests ran. `packages`: those of Debian with it, its program's
+    first; `section`: that of packages.txt where they belong, "" = one of their own, by the kind's name;
+    `services`: what the package starts. `options`: those that start it in the foreground, where {config},
     {folder}, {processes} stand for what a run gives, and with `as_user` {user}. `complaints`: lines of its
     log that say that something broke while it answered on, as a regular expression.
 
@@ -173,9 +184,10 @@ class ServerKind:
     asks: str
     user: str
     tested: tuple[str, ...]
-    section: str
+    packages: tuple[str, ...]
     options: tuple[str, ...]
     complaints: str
+    section: str = ""
     config_name: str = ""
     quoted_as: str = ""
     events: str = ""
@@ -282,6 +294,15 @@ def release_in(text: str) -> str:
 def numbers(version: str) -> tuple[int, ...]:
     """A release as numbers, which compare as releases do; an unknown one is newer than all others."""
     return tuple(map(int, version.split("."))) if version else (2**31,)
+
+
+def asked(tool: str, *words: str) -> str:
+    """What a server's own tool prints; OSError where it does not reach the server in time."""
+    argv = [programs.packaged(tool), *words]
+    try:
+        return subprocess.run(argv, capture_output=True, text=True, timeout=_TALK_S, check=True).stdout
+    except subprocess.SubprocessError as error:
+        raise OSError(f"{tool}: {error}") from None
 
 
 def talk(path: str, command: bytes, done: Callable[[bytes], bool]) -> str:

@@ -6,8 +6,7 @@ it before the server starts. Uses Python's own library alone: the bootstrap read
 
 from __future__ import annotations
 
-import re
-
+from cli import programs
 from cli.servers import bind, command, dnsdist, knot, kresd, nsd, pdns, recursor, unbound
 
 KINDS = {
@@ -20,6 +19,7 @@ KINDS = {
     "pdns-recursor": recursor.KIND,
     "dnsdist": dnsdist.KIND,
 }
+programs.PACKAGES.update({one.program: one.packages[0] for one in KINDS.values()})
 STARTED = {**KINDS, "command": command.KIND}  # with what is no package
 # A server's or its checker's complaint about an address, or about its configuration, from the file's name on;
 # for knot-resolver the error itself, not the place in its code that it names too; for named what it says
@@ -30,12 +30,6 @@ REASON = (
     r"[\w-]+\.conf:\d+: (?!in (?:main chunk|function)\b|.* is (?:deprecated|obsolete)).+|"
     r"(?<=\.\d{3} )\S.*(?=\n(?:.*loading configuration: failure\n)?.*exiting \(due to fatal error\))"
 )
-
-
-def reason(log: str) -> str:
-    """Why a server did not start, as its log says it; "" where the log says nothing known."""
-    found = re.search(REASON, log)
-    return found[0].strip() if found else ""
 
 
 def users_lines(name: str, config: str, lines: str, key: str) -> dict[str, str]:

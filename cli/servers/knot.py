@@ -9,18 +9,14 @@ which counts no more than is asked of it here.
 from __future__ import annotations
 
 import re
-import subprocess
 from typing import TYPE_CHECKING
 
-from cli import programs
-from cli.servers.kind import CONNECTIONS, IDLE, RATE_LIMIT, UDP_SIZE, Condition, ServerKind, Serving, Site
+from cli.servers.kind import Condition, ServerKind, Serving, Site, Title, asked
 
 if TYPE_CHECKING:
     from cli.experiment.schema import Server
 
-_DESCRIPTOR_RESERVE = 512  # what it needs beside TCP connections
 _SMALLEST_UDP = 512
-_ASK_S = 5.0
 _COUNTS = """mod-stats:
   - id: counted
     request-protocol: on
@@ -35,7 +31,6 @@ def config(server: Server, site: Site) -> str:
     """knot.conf of an authoritative server."""
     zones = "".join(f'  - domain: "{name}"\n    file: "{file}"\n' for name, file in site.zones)
     listen = ", ".join(f'"{one}@{server.port}"' for one in site.addresses)
-    clients = server.tcp_count or max(1_000, min(site.descriptors - _DESCRIPTOR_RESERVE, 200_000))
     idle = max(1, round(server.tcp_idle_timeout_s))
     user = f'    user: "{site.user}:{site.user}"\n' if site.user else ""
     udp = max(_SMALLEST_UDP, min(server.edns_size, 4096))
@@ -49,7 +44,7 @@ def config(server: Server, site: Site) -> str:
     udp-workers: {server.processes}
     tcp-workers: {server.processes}
     background-workers: 1
-    tcp-max-clients: {clients}
+    tcp-max-clients: {site.connections(server)}
     tcp-idle-timeout: {idle}
     udp-max-payload: {udp}
     tcp-reuseport: {"on" if server.processes > 1 else "off"}
@@ -72,12 +67,8 @@ zone:
 
 def counted(server: Serving) -> dict[str, int]:
     """By knotc, over the server's own socket."""
-    argv = [programs.packaged("knotc"), "-s", f"{server.folder}/knot.sock", "stats", "mod-stats"]
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=_ASK_S, check=True)
-    except subprocess.SubprocessError as error:
-        raise OSError(f"knotc: {error}") from None
-    found = re.findall(r"^mod-stats\.([a-z-]+)\[([^\]]+)\] = (\d+)$", done.stdout, re.MULTILINE)
+    said = asked("knotc", "-s", f"{server.folder}/knot.sock", "stats", "mod-stats")
+    found = re.findall(r"^mod-stats\.([a-z-]+)\[([^\]]+)\] = (\d+)$", said, re.MULTILINE)
 
     def sum_of(counter: str, what: str) -> int:
         return sum(int(count) for name, of, count in found if name == counter and re.match(what, of))
@@ -95,7 +86,7 @@ KIND = ServerKind(
     asks="-V",
     user="knot",
     tested=("3.2", "3.4"),
-    section="knot",
+    packages=("knot",),
     services=("knot",),
     options=("-c", "{config}"),
     complaints=r"critical:|not enough memory|out of memory",
@@ -106,10 +97,10 @@ KIND = ServerKind(
     over_tls=False,
     shows='knotc -c "$1" conf-export',
     conditions=(
-        Condition(CONNECTIONS, "tcp-max-clients"),
-        Condition(IDLE, "tcp-idle-timeout"),
-        Condition(UDP_SIZE, "udp-max-payload"),
-        Condition(RATE_LIMIT, "rate-limit"),
+        Condition(Title.CONNECTIONS, "tcp-max-clients"),
+        Condition(Title.IDLE, "tcp-idle-timeout"),
+        Condition(Title.UDP_SIZE, "udp-max-payload"),
+        Condition(Title.RATE_LIMIT, "rate-limit"),
     ),
     authoritative=config,
     counted=counted,

@@ -9,18 +9,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.servers.kind import (
-    CACHE,
-    EDNS_SIZE,
-    IDLE,
-    MINIMIZATION,
-    UDP_SIZE,
-    Condition,
-    ResolverSite,
-    ServerKind,
-    Serving,
-    talk,
-)
+from cli.servers.kind import Condition, ResolverSite, ServerKind, Serving, Title, talk
 
 if TYPE_CHECKING:
     from cli.experiment.schema import Hierarchy, Server
@@ -99,18 +88,19 @@ KIND = ServerKind(
     asks="--version",
     user="knot-resolver",
     tested=("5.6", "5.7"),
-    section="hierarchy",
+    packages=("knot-resolver",),
+    section="test",
     options=("-n", "-c", "{config}", "{folder}"),
     stays_root=True,
     complaints=r"out of memory|not enough memory|panic",
     shows="""cat "$(sed -n "s|.*io.open('\\(.*/settings\\)', 'w').*|\\1|p" "$1")\"""",
     conditions=(
         Condition("queries under way on a TCP connection", "tcp_pipeline"),
-        Condition(IDLE, "tcp_in_idle", 0.001),
-        Condition(UDP_SIZE, "downstream"),
-        Condition(EDNS_SIZE, "upstream"),
-        Condition(MINIMIZATION, "minimize"),
-        Condition(CACHE, "cache", 1e-6),
+        Condition(Title.IDLE, "tcp_in_idle", 0.001),
+        Condition(Title.UDP_SIZE, "downstream"),
+        Condition(Title.EDNS_SIZE, "upstream"),
+        Condition(Title.MINIMIZATION, "minimize"),
+        Condition(Title.CACHE, "cache", 1e-6),
     ),
     resolver=resolver,
     counted=counted,

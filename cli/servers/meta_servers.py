@@ -32,7 +32,7 @@ class MetaSite:
     user: str
     edns_size: int
     minimal_responses: bool
-    descriptors: int
+    descriptors: int = 20_000
     prefixes: tuple[str, str] = (META4, META6)  # of the meta addresses
     versions: tuple[str, ...] = ()  # of the instances' servers
 

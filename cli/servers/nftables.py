@@ -32,12 +32,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from report.transports import TRANSPORTS
+
 NAT = "reprise"
 GUARD = "reprise_guard"
 FAULTS = "reprise_faults"
+# Where clients of DNS ask, over any transport.
+_PORTS = list(dict.fromkeys(str(one.port) for one in TRANSPORTS.values()))
+_DNS_PORTS = ", ".join(sorted(_PORTS, key=int))
 # The guard's counters, each in the words of a reason why a run is not clean.
 GUARD_WORDS = {
-    "dns_ports": "to ports 53, 853 or 443 tried to leave the experiment",
+    "dns_ports": f"to ports {', '.join(_PORTS[:-1])} or {_PORTS[-1]} tried to leave the experiment",
     "elsewhere": "tried to leave the experiment",
 }
 FRAME_WORDS = {"frames": "tried to leave the experiment by a packet socket"}
@@ -194,7 +199,7 @@ def guard_ruleset(host: Guarded) -> str:
         ip protocol igmp counter name kernel drop
         icmpv6 type {{ {_KERNELS_OWN} }} counter name kernel drop
         icmpv6 type != echo-request counter name errors drop
-        meta l4proto {{ tcp, udp }} th dport {{ 53, 443, 853 }} counter name dns_ports drop
+        meta l4proto {{ tcp, udp }} th dport {{ {_DNS_PORTS} }} counter name dns_ports drop
         counter name elsewhere drop
     }}
 {_strangers(host)}""",

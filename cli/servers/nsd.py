@@ -16,17 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.servers.kind import (
-    CONNECTIONS,
-    IDLE,
-    RATE_LIMIT,
-    UDP_SIZE,
-    Condition,
-    ServerKind,
-    Service,
-    Serving,
-    Site,
-)
+from cli.servers.kind import Condition, ServerKind, Service, Serving, Site, Title
 
 if TYPE_CHECKING:
     from cli.experiment.schema import Server
@@ -147,6 +137,7 @@ KIND = ServerKind(
     asks="-v",
     user="nsd",
     tested=("4.6", "4.12"),
+    packages=("nsd",),
     section="run",
     services=("nsd",),
     options=("-d", "-c", "{config}"),
@@ -158,10 +149,10 @@ KIND = ServerKind(
     refused=r"error: (?P<why>zone (?P<what>\S+) .+)$",
     shows='nsd-checkconf -v "$1"',
     conditions=(
-        Condition(CONNECTIONS, "tcp-count"),
-        Condition(IDLE, "tcp-timeout"),
-        Condition(UDP_SIZE, "ipv4-edns-size"),
-        Condition(RATE_LIMIT, "rrl-ratelimit"),
+        Condition(Title.CONNECTIONS, "tcp-count"),
+        Condition(Title.IDLE, "tcp-timeout"),
+        Condition(Title.UDP_SIZE, "ipv4-edns-size"),
+        Condition(Title.RATE_LIMIT, "rrl-ratelimit"),
         Condition("minimal answers", "minimal-responses"),
     ),
     authoritative=config,

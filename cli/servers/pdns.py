@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cli.servers.kind import CONNECTIONS, IDLE, UDP_SIZE, Condition, ServerKind, Serving, Site, talk
+from cli.servers.kind import Condition, ServerKind, Serving, Site, Title, talk
 
 if TYPE_CHECKING:
     from cli.experiment.schema import Server
 
-_DESCRIPTOR_RESERVE = 512  # what it needs beside TCP connections
 _ZONES = "pdns-zones.conf"
 # It serves the signatures of a zone file only where its database says that the zone is signed. Several zones
 # are never signed.
@@ -29,7 +28,6 @@ chown --reference="${db%/*}" "$db"'"""
 
 def config(server: Server, site: Site) -> str:
     """pdns.conf of an authoritative server."""
-    clients = server.tcp_count or max(1_000, min(site.descriptors - _DESCRIPTOR_RESERVE, 200_000))
     user = f"setuid={site.user}\nsetgid={site.user}\n" if site.user else ""
     return f"""launch=bind
 bind-config={site.folder}/../{_ZONES}
@@ -41,7 +39,7 @@ local-port={server.port}
 reuseport={"yes" if server.processes > 1 else "no"}
 receiver-threads={server.processes}
 distributor-threads=1
-max-tcp-connections={clients}
+max-tcp-connections={site.connections(server)}
 max-tcp-transactions-per-conn=0
 tcp-idle-timeout={max(1, round(server.tcp_idle_timeout_s))}
 udp-truncation-threshold={server.edns_size}
@@ -74,7 +72,7 @@ KIND = ServerKind(
     asks="--version",
     user="pdns",
     tested=("4.7", "4.9"),
-    section="pdns",
+    packages=("pdns-server", "pdns-backend-bind"),
     services=("pdns",),
     config_name="pdns.conf",
     options=("--config-dir={configs}", "--daemon=no", "--guardian=no"),
@@ -86,9 +84,9 @@ KIND = ServerKind(
     zone_checker=("named-checkzone", "-i", "none", "-k", "ignore"),
     shows='{program} --config=default; grep -v "^[[:space:]]*#" "$1"',
     conditions=(
-        Condition(CONNECTIONS, "max-tcp-connections"),
-        Condition(IDLE, "tcp-idle-timeout"),
-        Condition(UDP_SIZE, "udp-truncation-threshold"),
+        Condition(Title.CONNECTIONS, "max-tcp-connections"),
+        Condition(Title.IDLE, "tcp-idle-timeout"),
+        Condition(Title.UDP_SIZE, "udp-truncation-threshold"),
     ),
     authoritative=config,
     beside=zones,

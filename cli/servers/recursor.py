@@ -7,26 +7,13 @@ it converts such a file itself.
 
 from __future__ import annotations
 
-import subprocess
 from typing import TYPE_CHECKING
 
-from cli import programs
-from cli.servers.kind import (
-    CONNECTIONS,
-    EDNS_SIZE,
-    IDLE,
-    MINIMIZATION,
-    UDP_SIZE,
-    Condition,
-    ResolverSite,
-    ServerKind,
-    Serving,
-)
+from cli.servers.kind import Condition, ResolverSite, ServerKind, Serving, Title, asked
 
 if TYPE_CHECKING:
     from cli.experiment.schema import Hierarchy, Server
 
-_ASK_S = 5.0
 _PREPARE = """'set -e; at=$(sed -n "s/^socket-dir=//p" "$1" | head -n 1)
 cp "$1" "$at/recursor.conf"; sed -n "s/^#lua //p" "$1" > "$at/anchors.lua"
 if rec_control --socket-dir="$at" show-yaml "$at/recursor.conf" > "$at/all.yml" 2> /dev/null
@@ -73,12 +60,8 @@ udp-truncation-threshold={server.edns_size}
 def counted(server: Serving) -> dict[str, int]:
     """By rec_control, over the resolver's own socket."""
     names = ("questions", "packetcache-hits", "cache-hits", "concurrent-queries")
-    argv = [programs.packaged("rec_control"), f"--config-dir={server.folder}", "get", *names]
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=_ASK_S, check=True)
-    except subprocess.SubprocessError as error:
-        raise OSError(f"rec_control: {error}") from None
-    queries, packets, records, under_way = map(int, done.stdout.split())
+    said = asked("rec_control", f"--config-dir={server.folder}", "get", *names)
+    queries, packets, records, under_way = map(int, said.split())
     return {"queries": queries, "recursions": queries - packets - records, "under_way": under_way}
 
 
@@ -88,7 +71,7 @@ KIND = ServerKind(
     asks="--version",
     user="pdns",
     tested=("4.8", "5.2"),
-    section="recursor",
+    packages=("pdns-recursor",),
     services=("pdns-recursor",),
     options=("--config-dir={folder}",),
     complaints=r"(?i)out of memory|bad_alloc|fatal error",
@@ -97,11 +80,11 @@ KIND = ServerKind(
     over_tls=False,
     shows='{program} --config=default; grep -v "^[[:space:]]*#" "$1"',
     conditions=(
-        Condition(CONNECTIONS, "max-tcp-clients"),
-        Condition(IDLE, "client-tcp-timeout"),
-        Condition(UDP_SIZE, "udp-truncation-threshold"),
-        Condition(EDNS_SIZE, "edns-outgoing-bufsize"),
-        Condition(MINIMIZATION, "qname-minimization"),
+        Condition(Title.CONNECTIONS, "max-tcp-clients"),
+        Condition(Title.IDLE, "client-tcp-timeout"),
+        Condition(Title.UDP_SIZE, "udp-truncation-threshold"),
+        Condition(Title.EDNS_SIZE, "edns-outgoing-bufsize"),
+        Condition(Title.MINIMIZATION, "qname-minimization"),
         Condition("cache, entries", "max-cache-entries"),
     ),
     resolver=resolver,

@@ -5,23 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from cli.servers.kind import (
-    CACHE,
-    CONNECTIONS,
-    DESCRIPTOR_RESERVE,
-    EDNS_SIZE,
-    IDLE,
-    MINIMIZATION,
-    UDP_SIZE,
-    Condition,
-    ResolverSite,
-    ServerKind,
-    Serving,
-    talk,
-)
+from cli.servers.kind import DESCRIPTOR_RESERVE, Condition, ResolverSite, ServerKind, Serving, Title, talk
 
 if TYPE_CHECKING:
     from cli.experiment.schema import Hierarchy, Server
+
+
+# Names for which unbound answers by itself unless told otherwise (its manual, "local-zone").
+_ZONES = (
+    *("localhost.", "127.in-addr.arpa.", "onion.", "home.arpa.", "service.arpa.", "test.", "invalid."),
+    "1." + "0." * 31 + "ip6.arpa.",
+)
+_NO_LOCAL_ZONES = "server:\n" + "".join(f'    local-zone: "{zone}" nodefault\n' for zone in _ZONES)
 
 
 def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
@@ -69,24 +64,7 @@ remote-control:
     control-enable: yes
     control-interface: {site.folder}/control.sock
     control-use-cert: no
-{_no_local_zones()}{site.extra}"""
-
-
-# Names for which unbound answers by itself unless told otherwise (its manual, "local-zone").
-_ZONES = (
-    "localhost.",
-    "127.in-addr.arpa.",
-    "onion.",
-    "home.arpa.",
-    "service.arpa.",
-    "test.",
-    "invalid.",
-    "1." + "0." * 31 + "ip6.arpa.",
-)
-
-
-def _no_local_zones() -> str:
-    return "server:\n" + "".join(f'    local-zone: "{zone}" nodefault\n' for zone in _ZONES)
+{_NO_LOCAL_ZONES}{site.extra}"""
 
 
 def counted(server: Serving) -> dict[str, int]:
@@ -108,7 +86,8 @@ KIND = ServerKind(
     asks="-V",
     user="unbound",
     tested=("1.17", "1.26"),
-    section="hierarchy",
+    packages=("unbound",),
+    section="test",
     services=("unbound", "unbound-resolvconf"),
     options=("-d", "-p", "-c", "{config}"),
     complaints=r"fatal error|malloc failure|out of memory",
@@ -116,13 +95,13 @@ KIND = ServerKind(
     checker="unbound-checkconf",
     shows='for key in {keys}; do echo "$key: $(unbound-checkconf -o "$key" "$1")"; done',
     conditions=(
-        Condition(f"{CONNECTIONS}, a thread", "incoming-num-tcp"),
-        Condition(IDLE, "tcp-idle-timeout", 0.001),
-        Condition(UDP_SIZE, "max-udp-size"),
-        Condition(EDNS_SIZE, "edns-buffer-size"),
-        Condition(MINIMIZATION, "qname-minimisation"),
-        Condition(f"{CACHE}, of messages", "msg-cache-size", 1e-6),
-        Condition(f"{CACHE}, of RRsets", "rrset-cache-size", 1e-6),
+        Condition(f"{Title.CONNECTIONS}, a thread", "incoming-num-tcp"),
+        Condition(Title.IDLE, "tcp-idle-timeout", 0.001),
+        Condition(Title.UDP_SIZE, "max-udp-size"),
+        Condition(Title.EDNS_SIZE, "edns-buffer-size"),
+        Condition(Title.MINIMIZATION, "qname-minimisation"),
+        Condition(f"{Title.CACHE}, of messages", "msg-cache-size", 1e-6),
+        Condition(f"{Title.CACHE}, of RRsets", "rrset-cache-size", 1e-6),
     ),
     resolver=resolver,
     counted=counted,

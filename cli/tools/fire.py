@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cli import run_name
 from cli.errors import UsageError
+from report.transports import SERVED, TRANSPORTS
 
 # How hints name what the options give.
 _OPTIONS = {"set server.allow_public = true": "give --allow-public", " with --set trace=FILE": ""}
@@ -50,7 +51,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     pace.add_argument("--rate", type=float, metavar="N", help="queries a second, evenly spaced")
     pace.add_argument("--speed", type=float, metavar="X", help="times the trace's speed")
     pace.add_argument("--fast", action="store_true", help="as fast as answers come")
-    parser.add_argument("--transport", choices=("udp", "tcp", "tls"), help="for all queries")
+    parser.add_argument("--transport", choices=[one.name for one in SERVED], help="for all queries")
     parser.add_argument("--duration", type=float, metavar="S", help="end after so many seconds")
     parser.add_argument("--limit", type=int, metavar="N", help="end after so many queries")
     parser.add_argument(
@@ -90,7 +91,8 @@ def _settings(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     yield "server.addresses", json.dumps([address for address, _ in pairs])
     yield "trace", str(options.trace)
     for port in ports:
-        yield ("tls.port" if options.transport == "tls" else "server.port"), str(port)
+        over_tls = options.transport is not None and TRANSPORTS[options.transport].tls
+        yield ("tls.port" if over_tls else "server.port"), str(port)
     for name, key in _KEYS.items():
         value = getattr(options, name)
         if value is not None and value is not False:

@@ -30,7 +30,7 @@ TEST_PYTHON = "requirements-test.txt"
 EXPORT_PYTHON = "requirements-export.txt"  # of `export --parquet`
 # The section of packages.txt that a packaged program is in, where an experiment decides whether it is needed.
 _SECTIONS = {
-    **{one.program: one.section for one in KINDS.values()},
+    **{one.program: one.section or name for name, one in KINDS.items() if one.section != "test"},
     "nft": "hierarchy",
     "sysctl": "hierarchy",
     "tcpdump": "capture",

@@ -25,7 +25,7 @@ _UNKNOWN_NOTED = programs.ROOT / "build/unknown-packages"
 _LOCK = "packages"
 _POLICY_MARK = "made by reprise while it installs packages"
 # Servers are started by experiments only: services of packages that we installed are not left enabled.
-_SERVICES = {programs.package_of(one.program): one.services for one in KINDS.values()}
+_SERVICES = {one.packages[0]: one.services for one in KINDS.values()}
 _UNKNOWN = re.compile(
     r"^E: (?:Unable to locate package|Package) '?([^'\s]+)(?:$|' has no installation)", re.M
 )
@@ -49,8 +49,13 @@ def read(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def listed() -> dict[str, tuple[str, ...]]:
-    """What packages.txt lists; where the Debian package of Reprise is installed nothing is built."""
+    """What packages.txt and the servers list; where the Debian package of Reprise is installed nothing is
+    built.
+    """
     found = read((programs.ROOT / "packages.txt").read_text(encoding="utf-8"))
+    for name, kind in KINDS.items():
+        section = kind.section or name
+        found[section] = (*found.get(section, ()), *kind.packages)
     return {name: found[name] for name in found if not (programs.INSTALLED and name in BUILDING)}
 
 
