@@ -87,8 +87,8 @@ void add_commands(Command& app, CommandLine& line) {
 std::unique_ptr<DelayModel> model_of(const CommandLine& line) {
     auto model = make_model(line.delay, delay_side(line.process.side));
     if (model == nullptr && line.process.side == Side::kNone) {
-        throw UsageError("delay: nothing to delay by; give --rtt-ms, --rtt-table, "
-                         "--rtt-distribution, --jitter-ms or --loss-percent");
+        throw UsageError("delay: nothing to delay by; give --rtt-ms, --table, --distribution, "
+                         "--jitter-ms or --loss-percent");
     }
     return model;
 }

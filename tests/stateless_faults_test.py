@@ -403,7 +403,7 @@ def test_no_entry_outlives_its_timeout(bed: FaultyBed) -> None:
     """The server never answers, and the clients vanish."""
     timeout_s = 0.5
     ports = [next(_ports) for _ in range(20)]
-    options = ("--timeout", str(int(timeout_s * 1000)))
+    options = ("--timeout-ms", str(int(timeout_s * 1000)))
     with front_with(bed, *options), own_server(bed, "mute") as server:
         bed.bridge.set({port: [("server reset", 1, "drop")] for port in ports})
         gone = [replace(one_segment(), source_port=port, abort=True, limit_s=0.15) for port in ports]

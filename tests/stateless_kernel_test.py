@@ -139,7 +139,7 @@ def test_what_it_refuses(bed: StatelessBed) -> None:
 def test_without_syn_cookies_nothing_is_promoted(bed: StatelessBed) -> None:
     with bed.inside(SERVER):
         Path("/proc/sys/net/ipv4/tcp_syncookies").write_text("0", encoding="ascii")
-    assert "`sysctl -w net.ipv4.tcp_syncookies=1`, or give --no-promote" in refusal(
+    assert "`sysctl -w net.ipv4.tcp_syncookies=1`, or give --promote=false" in refusal(
         bed, "--interface", "data1"
     )
     bed.start_front("--no-promote")

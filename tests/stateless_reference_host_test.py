@@ -52,7 +52,7 @@ def bed(tmp_path: Path) -> Iterator[ReferenceBed]:
 
 
 def test_a_client_that_says_no_more_still_gets_its_answer(bed: ReferenceBed) -> None:
-    front = bed.start_front(*ACTIVE, "--timeout", "20000")
+    front = bed.start_front(*ACTIVE, "--timeout-ms", "20000")
     with bed.connect(timeout=1.0) as connection, Stopped(server_of(bed)):
         connection.sendall(query())
         connection.shutdown(socket.SHUT_WR)
@@ -67,7 +67,7 @@ def test_a_client_that_says_no_more_still_gets_its_answer(bed: ReferenceBed) -> 
 
 
 def test_a_reset_forgets_the_query(bed: ReferenceBed) -> None:
-    front = bed.start_front(*ACTIVE, "--timeout", "20000")
+    front = bed.start_front(*ACTIVE, "--timeout-ms", "20000")
     with Stopped(server_of(bed)):
         connection = bed.connect()
         connection.sendall(query())

@@ -296,7 +296,7 @@ def test_of_two_queries_in_one_segment_only_the_first_is_answered(bed: Reference
 
 
 def test_a_second_query_waits_for_the_first_ones_answer(bed: ReferenceBed) -> None:
-    front = bed.start_front(*ACTIVE, "--timeout", "20000")
+    front = bed.start_front(*ACTIVE, "--timeout-ms", "20000")
     server = server_of(bed)
     with bed.connect() as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -384,7 +384,7 @@ def test_an_answer_that_is_lost_never_comes_unless_the_query_is_sent_again(
 
 
 def test_a_server_that_does_not_answer_leaves_the_client_without_word(bed: ReferenceBed) -> None:
-    front = bed.start_front(*ACTIVE, "--timeout", "300")
+    front = bed.start_front(*ACTIVE, "--timeout-ms", "300")
     with Stopped(server_of(bed)), bed.connect(timeout=1.5) as connection:
         connection.sendall(query())
         with pytest.raises(TimeoutError):

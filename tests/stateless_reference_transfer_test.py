@@ -89,7 +89,7 @@ def test_a_transfer_by_a_slow_reader_waits_for_its_window(bed: ReferenceBed) -> 
 
 
 def test_a_transfer_waits_for_the_answer_before_it(bed: ReferenceBed) -> None:
-    front = bed.start_front(*ACTIVE, "--axfr-detect", "1", "--timeout", "20000")
+    front = bed.start_front(*ACTIVE, "--axfr-detect", "1", "--timeout-ms", "20000")
     wire = dns.message.make_query("example.", "AXFR").to_wire()
     with bed.connect() as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -28,7 +28,7 @@ from cli.executor.processes import Child
 from cli.executor.sandbox import STOP
 from cli.executor.timetable import Timetable
 from cli.executor.words import end_of, in_terms
-from cli.plan.planned import Figure, HostStep, Plan, Process, Step, Terms
+from cli.plan.planned import Figure, HostStep, Plan, Process, Step
 
 _POLL_S = 0.05  # between two checks of readiness
 _REFUSES = 78  # an exit status, see Ready.refusal
@@ -173,14 +173,14 @@ class Executor:
             raise RepriseError(f"{step.title} took over {step.timeout_s:g} s", f"see {self._show(log)}")
         said = self._home.said(step.id)
         if child.exit != 0:
-            what, hint = (self._told(one, step.terms, self._home) for one in (said.what, said.hint))
+            what, hint = (self._told(one, step.keys, self._home) for one in (said.what, said.hint))
             raise RepriseError(
                 f"{step.title} failed: {what or end_of(child)}", hint or f"see {self._show(log)}"
             )
         self._warn(said.warnings)
 
-    def _told(self, text: str, terms: str, machine: Machine) -> str:
-        return in_terms(text, self._plan.terms.get(terms, Terms()), machine.fill)
+    def _told(self, text: str, keys: Sequence[str], machine: Machine) -> str:
+        return in_terms(text, keys, self._plan.files, machine.fill)
 
     def _set_up(self) -> None:
         """The hosts' own set-up, on all machines at the same time as far as its order allows."""
@@ -290,7 +290,7 @@ class Executor:
     def _last_words(self, process: Process, keep: bool = False) -> str:
         """What ended it, to be put after what happened to it; `keep`: see `Machine.said`."""
         machine = self._machine(process.host)
-        words = self._told(machine.said(process.id, keep).what, process.terms, machine)
+        words = self._told(machine.said(process.id, keep).what, process.keys, machine)
         return f": {words}" if words else ""
 
     # --- the run ------------------------------------------------------------------------------------------
@@ -387,7 +387,7 @@ class Executor:
         machine = self._machine(main.host)
         said = machine.said(main.id)
         words = (said.what, said.hint) if said.itself else (self._main_because, "")
-        what, hint = (self._told(one, process.terms, machine) for one in words)
+        what, hint = (self._told(one, process.keys, machine) for one in words)
         self.outcome.fail(
             what or f"{main.id} ended with {end_of(main)}", hint or f"see {self._show(self._log(main.id))}"
         )

@@ -23,10 +23,11 @@ from cli.errors import RepriseError, last_line
 from cli.executor import hoststeps, netns, ready, workers
 from cli.executor.processes import Child
 from cli.executor.words import ended, in_terms, tail
+from cli.experiment.experiment import keys_of
 from cli.experiment.schema import Server
 from cli.plan import certificates
 from cli.plan import network as networks
-from cli.plan.planned import Process, Ready, Step, Terms
+from cli.plan.planned import File, Process, Ready, Step
 from cli.plan.server_plan import FIRST_COMPLAINT
 from cli.servers import bind, kinds, nsd
 from cli.servers.kind import Service, Site
@@ -283,11 +284,18 @@ def test_errors_are_told_in_the_terms_of_the_experiment() -> None:
     def filled(text: str) -> str:
         return text.replace("@run@", "/tmp/x")
 
-    terms = Terms({"--hedge": "replay.hedge_ms", "@run@/rules.toml": "[mutate]"})
-    assert in_terms("--hedge needs --peers", terms, filled) == "replay.hedge_ms needs --peers"
-    assert in_terms("/tmp/x/rules.toml:7: no kind", terms, filled) == "[mutate]: no kind"
-    synth = Terms({"see --help": "see its help", "--help": "--help"}, "synth.")
-    assert in_terms("no --tcp-share, see --help", synth, filled) == "no synth.tcp_share, see its help"
+    files = [File("@run@/rules.toml", "", places={"@run@/rules.toml": "[mutate]"})]
+    for tables, said, told in (
+        (
+            ("front", "server"),
+            "--promote is of --front, not --tun",
+            "front.promote is of server.front, not --tun",
+        ),
+        (("hierarchy.rtt",), "--table and --cpus", "hierarchy.rtt.table and --cpus"),
+        ((), "/tmp/x/rules.toml:7: no --kind", "[mutate]: no --kind"),
+        (("synth",), "no --tcp-share, see --help", "no synth.tcp_share, see reprise trace synth --help"),
+    ):
+        assert in_terms(said, keys_of(*tables), files, filled) == told
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from cli import linux, programs
@@ -20,7 +21,7 @@ from cli.experiment import tables
 from cli.experiment.schema import Experiment
 from cli.plan import estimate, privileges
 from cli.plan.estimate import Estimate, Extent
-from cli.plan.planned import RESULTS, RUN, Check, Plan, Terms
+from cli.plan.planned import RESULTS, RUN, Check, File, Plan
 from cli.progress import parse, seconds_in_words
 
 _ROUNDED_S = 1.0  # a trace ends before its nominal time
@@ -64,7 +65,7 @@ def check_values(plan: Plan) -> Extent | None:
             if file.content is not None and path.parent == Path(scratch):
                 path.write_text(file.content, encoding="utf-8", errors="surrogateescape")
         for check in plan.checks:
-            word, fields = parse(_carry_out(check, plan.terms.get(check.terms, Terms()), scratch))
+            word, fields = parse(_carry_out(check, plan.files, scratch))
             found = found or (estimate.read(fields) if word == "extent" else None)
     return found
 
@@ -73,7 +74,7 @@ def _filled(word: str, scratch: str) -> str:
     return word.replace(RUN, scratch).replace(RESULTS, scratch)
 
 
-def _carry_out(check: Check, terms: Terms, scratch: str) -> str:
+def _carry_out(check: Check, files: Iterable[File], scratch: str) -> str:
     program, *words = check.argv  # which is perhaps a copy still to be made
     ours = programs.own(Path(program).name)
     argv = [*privileges.reading(), ours, *(_filled(word, scratch) for word in words)]
@@ -98,7 +99,7 @@ def _carry_out(check: Check, terms: Terms, scratch: str) -> str:
         said = one_line(done.stderr)
         how = f"ended with {linux.describe_exit(done.returncode)}{f': {said}' if said else ''}"
         raise RepriseError(f"the check of {Path(ours).name} {how}", "look at `./reprise doctor`")
-    what, hint = (in_terms(text, terms, lambda word: _filled(word, scratch)) for text in told)
+    what, hint = (in_terms(one, check.keys, files, lambda word: _filled(word, scratch)) for one in told)
     raise UsageError(what, hint)
 
 

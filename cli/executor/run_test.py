@@ -18,7 +18,7 @@ from cli import programs
 from cli.errors import RepriseError
 from cli.executor import preflight
 from cli.executor.run import Folder, finish, table
-from cli.plan.planned import Check, Terms
+from cli.plan.planned import Check
 from tests.command import run as command
 
 QUICK = programs.ROOT / "experiments/quickstart.toml"
@@ -311,7 +311,7 @@ def test_a_check_that_ends_otherwise_is_no_consent(
 ) -> None:
     own_program(tmp_path, monkeypatch, line)
     with pytest.raises(RepriseError) as caught:
-        preflight._carry_out(Check(("reprise-controller", "--check")), Terms(), "/tmp")
+        preflight._carry_out(Check(("reprise-controller", "--check")), (), "/tmp")
     assert caught.value.what == words
 
 
@@ -320,7 +320,7 @@ def test_a_check_that_takes_too_long_is_told(
 ) -> None:
     own_program(tmp_path, monkeypatch, "exec sleep 100")
     monkeypatch.setattr(preflight, "_LIMIT_S", 0.1)
-    assert preflight._carry_out(Check(("reprise-controller", "--check")), Terms(), "/tmp") == ""
+    assert preflight._carry_out(Check(("reprise-controller", "--check")), (), "/tmp") == ""
     assert capsys.readouterr().err.startswith("reprise: warning: own did not check its options and files")
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from cli import linux
 from cli.errors import last_line, read_told
 from cli.executor.processes import Child
-from cli.plan.planned import Process, Step, Terms
+from cli.plan.planned import File, Process, Step
 
-_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
+_OPTION = re.compile(r"(?<![\w-])--(?!help\b)([a-z][a-z0-9-]*)")
 _MOST = 65_536  # bytes of a log that are looked through for a reason
 _TAIL = 16_384
 
@@ -31,19 +31,22 @@ def end_of(child: Child) -> str:
     return linux.describe_exit(child.exit or 0)
 
 
-def in_terms(text: str, terms: Terms, fill: Callable[[str], str]) -> str:
-    """What a program said, in the experiment's terms. `fill` puts paths in place of the plan's names."""
-    for name, meaning in terms.names.items():
-        if not name.startswith("--"):
-            line = r"(:\d+)?" if name.startswith("@") else ""
-            text = re.sub(re.escape(fill(name)) + line, lambda _: meaning, text)  # noqa: B023
+def in_terms(text: str, keys: Sequence[str], files: Iterable[File], fill: Callable[[str], str]) -> str:
+    """What a program said, with the user's places in files, and with `keys` in place of the options that have
+    their names. `fill` puts paths in place of the plan's names.
+    """
+    for place, meant in (one for file in files for one in file.places.items()):
+        text = re.sub(re.escape(fill(place)) + r"(:\d+)?", lambda _: meant, text)  # noqa: B023
 
-    def key(found: re.Match[str]) -> str:
-        option = found[0]
-        prefixed = terms.prefix + option.removeprefix("--").replace("-", "_") if terms.prefix else option
-        return terms.names.get(option, prefixed)
+    def key(option: re.Match[str]) -> str:
+        name = option[1].replace("-", "_")
+        found = (
+            f"{one}{name}" if one.endswith(".") else one for one in keys if one.endswith((".", f".{name}"))
+        )
+        return next(found, option[0])
 
-    return _OPTION.sub(key, text)
+    text = _OPTION.sub(key, text)
+    return text.replace("see --help", "see reprise trace synth --help") if "synth." in keys else text
 
 
 def _reason(pattern: str, log: Path) -> str:

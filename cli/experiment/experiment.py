@@ -112,6 +112,17 @@ def leaves(kind: Any = Experiment, prefix: str = "") -> Iterator[tuple[str, Fiel
         yield from leaves(below, f"{prefix}{name}.") if below else [(prefix + name, known[name])]
 
 
+def keys_of(*tables: str) -> tuple[str, ...]:
+    """The whole names of the keys in some tables; `TABLE.` where a table may have any."""
+    every = [name for name, _ in leaves()]
+    return tuple(
+        f"{name}." if name == table else name
+        for table in tables
+        for name in every
+        if table in (name, name.rpartition(".")[0])
+    )
+
+
 def _value_of(names: list[str], text: str) -> Any:
     """A `--set` value: text where the schema wants text, otherwise a TOML value (bare words are text)."""
     kind: Any = Experiment

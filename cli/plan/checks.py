@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from cli.experiment.experiment import keys_of
 from cli.experiment.schema import Experiment
-from cli.plan import delay, mutation, terms
+from cli.plan import delay, mutation
 from cli.plan.planned import RUN, Check, Facts, Process, Step
 
 
@@ -20,19 +21,19 @@ def of(
     what = "trace" if experiment.trace is not None else "options"
     for step in steps:
         if step.id == "synth":
-            yield Check((*step.argv, "--check"), terms.SYNTH)
+            yield Check((*step.argv, "--check"), step.keys)
         elif step.id == "mutate":
-            yield Check((*step.argv, "--check", what), terms.EXPERIMENT)
+            yield Check((*step.argv, "--check", what))
     behind = experiment.emulated.rtt if experiment.emulated else None
-    for part, rtt in ((terms.RTT, experiment.rtt), (terms.WORLD_RTT, behind)):
+    for table, rtt in (("rtt", experiment.rtt), ("hierarchy.rtt", behind)):
         if rtt is not None and rtt.by is None:
             proxy = facts.programs["reprise-proxy"]
-            yield Check((proxy, "delay", "--tun", "check", *delay.options(rtt), "--check"), part)
+            yield Check((proxy, "delay", "--tun", "check", *delay.options(rtt), "--check"), keys_of(table))
     distributor = next(one for one in processes if one.role == "distributor")
-    yield Check((*distributor.argv, "--check"), terms.EXPERIMENT)
+    yield Check((*distributor.argv, "--check"), keys_of("replay"))
     played = experiment.trace is not None and not mutation.is_written(experiment, facts)
     argv = _without_own_authority(processes[-1].argv)
-    yield Check((*argv, "--check", "trace" if played else "options"), terms.EXPERIMENT)
+    yield Check((*argv, "--check", "trace" if played else "options"))
 
 
 def _without_own_authority(argv: tuple[str, ...]) -> tuple[str, ...]:

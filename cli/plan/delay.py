@@ -52,8 +52,8 @@ def options(rtt: Rtt) -> tuple[str, ...]:
     drawn = rtt.distribution or rtt.observed
     return flags(
         rtt_ms=None if rtt.rtt_ms is None else f"{rtt.rtt_ms:g}",
-        rtt_table=table or None,
-        rtt_distribution=drawn or None,
+        table=table or None,
+        distribution=drawn or None,
         jitter_ms=f"{rtt.jitter_ms:g}" if rtt.jitter_ms else None,
         loss_percent=f"{rtt.loss_percent:g}" if rtt.loss_percent else None,
         seed=rtt.seed if rtt.seed != 1 else None,

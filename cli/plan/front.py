@@ -7,8 +7,9 @@ changed on the host.
 
 from __future__ import annotations
 
+from cli.experiment.experiment import keys_of
 from cli.experiment.schema import Experiment, Front
-from cli.plan import network, terms
+from cli.plan import network
 from cli.plan.planned import RESULTS, Facts, HostStep, Management, Process, Ready, Stop
 from cli.programs import flags
 
@@ -64,7 +65,7 @@ def _front(experiment: Experiment, facts: Facts, interfaces: tuple[str, ...], fr
         after=("server",),
         ready=Ready("log", text="event=ready"),
         stop=Stop("SIGTERM", _STOP_S),
-        terms=terms.FRONT,
+        keys=keys_of("front", "server"),
     )
 
 
@@ -79,7 +80,7 @@ def options(experiment: Experiment) -> tuple[str, ...]:
     return flags(
         tun=_TUN if reference else None,
         active=1 if reference else None,
-        timeout=given.timeout_ms if given.timeout_ms != default.timeout_ms else None,
+        timeout_ms=given.timeout_ms if given.timeout_ms != default.timeout_ms else None,
         early_ack=given.early_ack,
         no_early_ack=given.early_ack is False,
         axfr_detect=None if given.axfr_detect is None else int(given.axfr_detect),

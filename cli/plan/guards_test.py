@@ -11,7 +11,7 @@ from cli.experiment.schema import Experiment, Hierarchy, Replay, Rtt, Server, Tl
 from cli.plan import guards
 from cli.plan.hierarchy_test import FACTS
 from cli.plan.plan import make
-from cli.plan.planned import HostStep, Management, Plan
+from cli.plan.planned import Management, Plan
 
 PLAIN = Experiment(name="x", trace="/t.pcap", server=Server(kind="nsd", zone="/z"), rtt=Rtt(rtt_ms=5))
 WORLD = dataclasses.replace(
@@ -137,10 +137,3 @@ def test_what_cannot_be_a_management_network(experiment: Experiment, prefix: str
 def test_what_cannot_be_guarded(experiment: Experiment, management: Management, what: str) -> None:
     with pytest.raises(UsageError, match=what.replace("+", r"\+")):
         guards.check(experiment, management)
-
-
-def test_no_path_stands_in_a_shells_line() -> None:
-    steps: tuple[HostStep, ...] = planned(WORLD, OFFICE).setup
-    lines = [argv[2] for one in steps for argv in (*one.apply, *one.undo) if argv[:2] == ("sh", "-c")]
-    assert len(lines) > 20
-    assert not [line for line in lines if "@r" in line]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any, assert_never
 
 from cli.experiment import addresses
+from cli.experiment.experiment import keys_of
 from cli.experiment.schema import Experiment, Hierarchy
 from cli.plan import (
     delay,
@@ -22,7 +23,6 @@ from cli.plan import (
     mutation,
     network,
     server_plan,
-    terms,
 )
 from cli.plan.hierarchy_setup import PLAN, SERVED, WORLD
 from cli.plan.network import Network
@@ -43,7 +43,7 @@ from cli.plan.planned import (
 )
 from cli.programs import flags
 from cli.servers.kind import ResolverSite
-from cli.servers.kinds import KINDS
+from cli.servers.kinds import KINDS, users_lines
 from cli.zones import zone_plan
 
 _WARM_S = 3_600.0
@@ -109,18 +109,14 @@ def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
 def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
     """Configurations of the resolvers, and copies of servers."""
     used = [KINDS[kind] for kind in (_emulated(experiment).engine, *_emulated(experiment).resolvers)]
-    return (
-        *server_plan.copies(used, facts),
-        *(
-            File(
-                f"{RUN}/resolver-{number}.conf",
-                _resolver_config(experiment, facts, number, host, kind),
-                mode="0600",  # the user's lines may have secrets
-                owner=facts.users.get(KINDS[kind].program, ""),
-            )
-            for number, host, kind in _resolvers(experiment)
-        ),
-    )
+    found = [*server_plan.copies(used, facts)]
+    for number, host, kind in _resolvers(experiment):
+        name, owner = f"resolver-{number}.conf", facts.users.get(KINDS[kind].program, "")
+        text = _resolver_config(experiment, facts, number, host, kind)
+        places = users_lines(name, text, facts.config_lines, "hierarchy.resolver_config")
+        # The user's lines may have secrets.
+        found.append(File(f"{RUN}/{name}", text, mode="0600", owner=owner, places=places))
+    return tuple(found)
 
 
 def _resolver_config(experiment: Experiment, facts: Facts, number: int, host: str, kind: str) -> str:
@@ -155,6 +151,7 @@ def steps(experiment: Experiment, facts: Facts) -> list[Step]:
             "planning the hierarchy",
             facts.module("cli", "zones", "plan", *_plan_options(experiment)),
             server_plan.builder_env(facts),
+            keys=keys_of("hierarchy"),
             warnings=f"{PLAN}/warnings.txt",
         ),
         Step(
@@ -380,7 +377,6 @@ def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind
         stop=Stop("SIGTERM", 10.0),
         complaints=server.complaints,
         events=server.events,
-        terms=terms.OWN_LINES,
     )
 
 

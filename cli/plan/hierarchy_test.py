@@ -21,8 +21,8 @@ from cli.experiment.experiment import load
 from cli.experiment.schema import Experiment, Hierarchy, Replay, Server, Topology, World
 from cli.plan import guards
 from cli.plan.hierarchy_network import link_addresses, upstream
-from cli.plan.plan import as_json, make
-from cli.plan.planned import Facts, Management, Plan, Refused
+from cli.plan.plan import make
+from cli.plan.planned import Facts, Refused
 from cli.servers import bind, meta_servers, nftables
 from cli.servers.counted import of_proxy
 from cli.servers.kind import ResolverSite, Service
@@ -62,11 +62,6 @@ oqda\t2001:db8::1\t2
 """
 
 
-def plan_with(**keys: object) -> Plan:
-    assert BASE.hierarchy is not None
-    return make(dataclasses.replace(BASE, hierarchy=dataclasses.replace(BASE.hierarchy, **keys)), FACTS)  # type: ignore[arg-type]
-
-
 def written(folder: Path, text: str) -> Path:
     path = folder / "x.toml"
     path.write_text(text, encoding="utf-8")
@@ -79,83 +74,6 @@ def test_resolvers_are_one_or_a_list(tmp_path: Path) -> None:
     two = load(path, ["hierarchy.resolver=['bind','unbound']", "topology.clients=2"]).emulated
     assert one is not None and one.resolvers == ("unbound",)
     assert two is not None and two.resolvers == ("bind", "unbound")
-
-
-def test_the_plan_brings_everything_up_in_order() -> None:
-    plan = plan_with(data_path="tun", cache="warm")
-    assert [one.id for one in plan.prepare][:4] == ["zones", "plan", "serve", "keep"]
-    assert [one.id for one in plan.processes] == [
-        "meta1", "proxy-meta1", "proxy-server", "server", "sampler", "sampler-meta1",
-        "conditions-server", "watch-server", "warm-server", "idle-server",
-        "distributor-client1", "controller",
-    ]  # fmt: skip
-    counted = [f"counters-{host}" for host in ("controller", "client1", "server", "meta1")]
-    assert [one.id for one in plan.begin] == [*(f"{one}-before" for one in counted), "count-server-begin"]
-    assert [one.id for one in plan.finish][-5:] == ["count-server-end", *counted]
-    assert [one.id for one in plan.setup[:2]] == ["guard-server", "guard-meta1"]
-    assert all(step.undo for step in plan.setup)
-    assert {step.host for step in plan.setup} == {"server", "meta1"}
-    assert {one.name for one in plan.network.hosts} >= {"controller", "client1", "server", "meta1"}
-    as_text = json.dumps(as_json(plan))
-    assert json.loads(as_text)["setup"][0]["apply"] == [["nft", "-f", "@run@/guard-server.nft"]]
-
-
-@pytest.mark.parametrize("data_path", ["tun", "nft"])
-def test_no_path_stands_in_a_shells_line(data_path: str) -> None:
-    plan = plan_with(data_path=data_path, zones="/z;`x`", synth=None, instances=2)
-    commands = [one.argv for one in plan.prepare]
-    commands += [
-        argv for step in (*plan.setup, *plan.begin, *plan.finish) for argv in (*step.apply, *step.undo)
-    ]
-    lines = [argv[2] for argv in commands if argv[:2] == ("sh", "-c")]
-    assert len(lines) > 20
-    assert not [line for line in lines if "@r" in line or "/z" in line]
-
-
-def test_nftables_need_no_proxy() -> None:
-    plan = plan_with(data_path="nft", form="paper")
-    assert not [one for one in plan.processes if one.role == "proxy"]
-    assert [one.id for one in plan.setup if one.id.startswith("nft")] == ["nft-meta1", "nft-server"]
-    assert "paper" in next(one.argv for one in plan.prepare if one.id == "plan")
-
-
-def test_clients_are_dealt_to_resolvers() -> None:
-    experiment = dataclasses.replace(
-        BASE, hierarchy=Hierarchy(synth=World(), resolver=("bind", "unbound")), topology=Topology(clients=3)
-    )
-    plan = make(experiment, FACTS)
-    ends = {link.a: link.b for link in plan.network.links if link.a_if == "data"}
-    assert ends == {"client1": "server", "client2": "server2", "client3": "server"}
-    guards = {file.path: file.content or "" for file in plan.files if "guard-" in file.path}
-    assert '"data1", "data3"' in guards["@run@/guard-server.nft"]
-    assert '"data2"' in guards["@run@/guard-server2.nft"]
-
-
-def test_peers_are_the_resolvers_after_a_clients_own() -> None:
-    """By a link of its own each, and in every client's view under the same addresses."""
-    peers = ("198.19.255.54", "fd00:198:19:ff::54", "198.19.255.55")
-    experiment = dataclasses.replace(
-        BASE,
-        hierarchy=Hierarchy(synth=World(), resolver=("bind",) * 3),
-        topology=Topology(clients=3),
-        replay=Replay(hedge_ms=50, peers=peers, source_mode="mapped"),
-    )
-    plan = make(experiment, FACTS)
-    ends = {(link.a, link.a_if): (link.b, link.b_if) for link in plan.network.links}
-    assert [ends["client2", name] for name in ("data", "peer1", "peer2")] == [
-        ("server2", "data2"), ("server3", "peer2-1"), ("server", "peer2-2")
-    ]  # fmt: skip
-    ways = {one.to: one.via for one in plan.network.routes if one.host == "client2" and "255." in one.to}
-    assert ways == {
-        "198.19.255.53/32": "198.19.2.2", "198.19.255.54/32": "198.19.2.6", "198.19.255.55/32": "198.19.2.10"
-    }  # fmt: skip
-    back = [one.via for one in plan.network.routes if one.host == "server3" and one.to == "10.64.0.0/10"]
-    assert back == ["198.19.2.5"]
-    guards = {file.path: file.content or "" for file in plan.files if "guard-" in file.path}
-    assert '"peer1-2", "peer2-1", "data3"' in guards["@run@/guard-server3.nft"]
-    assert {one.ready.source for one in plan.processes if one.role == "server"} == {
-        "server", "server2", "server3"
-    }  # fmt: skip
 
 
 def test_there_is_a_plan_for_the_107_nodes_of_codns() -> None:
@@ -174,14 +92,6 @@ def test_there_is_a_plan_for_the_107_nodes_of_codns() -> None:
     assert len(set(ends)) == len(ends)
 
 
-def test_names_of_the_emulated_world_are_asked_for() -> None:
-    experiment = dataclasses.replace(BASE, trace=None, synth={"profile": "recursive", "queries": 5})
-    plan = make(experiment, FACTS)
-    synth = next(one.argv for one in plan.prepare if one.id == "synth")
-    assert "@run@/world/names.txt" in synth
-    assert [one.id for one in plan.prepare].index("zones") < [one.id for one in plan.prepare].index("synth")
-
-
 def test_links_do_not_overlap() -> None:
     found = [
         address
@@ -192,16 +102,6 @@ def test_links_do_not_overlap() -> None:
     ]
     assert len(set(found)) == len(found) == 8 * 8 * 4
     assert upstream(11) == ("198.19.254.11", "fd00:198:19:fe::b")
-
-
-def test_hosts_of_a_hierarchy_lead_to_nowhere_and_real_ones_where_they_do() -> None:
-    out = [one for one in plan_with(instances=2).network.routes if one.to == "0.0.0.0/0"]
-    assert {(one.host, one.interface) for one in out} == {
-        (host, "outside") for host in ("server", "meta1", "meta2")
-    }
-    real = make(BASE, FACTS, Management(("192.0.2.0/24",)))
-    assert not [one for one in real.network.routes if one.to == "0.0.0.0/0"]
-    assert not [one for one in real.network.links if one.a_if == "outside"]
 
 
 def address_map(folder: Path) -> zone_plan.AddressMap:
@@ -427,24 +327,6 @@ def test_signatures_out_of_date_are_told(
     assert "net.: it has no signatures" in zone_plan.warnings(TRUSTED)[0]
 
 
-@pytest.mark.parametrize(
-    ("keys", "refused"),
-    [
-        ({}, ["expired", "early", "missing"]),
-        ({"expired_signatures": "accept"}, ["missing", "early"]),
-        ({"expired_signatures": "accept", "resolver": "unbound"}, ["missing"]),
-        ({"expired_signatures": "keep"}, []),
-        ({"validate": False}, []),
-    ],
-)
-def test_the_plan_refuses_what_no_resolver_could_validate(
-    keys: dict[str, object], refused: list[str]
-) -> None:
-    plan = plan_with(**keys)
-    words = next(step.argv for step in plan.prepare if step.id == "plan")
-    assert [words[at + 1] for at, word in enumerate(words) if word == "--refuse-signatures"] == refused
-
-
 def test_refused_zones_are_read_off_the_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text(
@@ -503,6 +385,5 @@ def test_places_in_a_configuration_are_those_in_the_users_file(
     plan = make(dataclasses.replace(BASE, hierarchy=emulated), dataclasses.replace(FACTS, config_lines=lines))
     config = next(one.content or "" for one in plan.files if one.path.endswith("resolver-1.conf"))
     at = config.splitlines().index("    no-such-thing 1;" if kind == "bind" else "no-such-thing 1;") + 1
-    terms = plan.terms[plan.processes[[one.id for one in plan.processes].index("server")].terms]
-    said = in_terms(f"resolver-1.conf:{at}: unknown", terms, lambda text: text)
+    said = in_terms(f"resolver-1.conf:{at}: unknown", (), plan.files, lambda text: text)
     assert said == "hierarchy.resolver_config:3: unknown"

@@ -64,7 +64,7 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
     mutate = experiment.mutate
     if mutate is None or not (text := rule_file(mutate)):
         return ()
-    return (File(RULE_FILE, text, mode="0600", owner=facts.user),)
+    return (File(RULE_FILE, text, mode="0600", owner=facts.user, places={RULE_FILE: "[mutate]"}),)
 
 
 def _rule_files(mutate: Mutate) -> tuple[str, ...]:

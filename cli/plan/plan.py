@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any
 
 from cli.errors import want
-from cli.experiment.experiment import as_dict
+from cli.experiment.experiment import as_dict, keys_of
 from cli.experiment.schema import Experiment
 from cli.plan import (
     checks,
@@ -27,7 +27,6 @@ from cli.plan import (
     privileges,
     replay_options,
     server_plan,
-    terms,
 )
 from cli.plan.network import Network
 from cli.plan.planned import (
@@ -68,7 +67,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
     before = (*delay.processes(experiment, facts), *side.processes(experiment, facts, management))
     distributors = tuple(_distributor(experiment, facts, index, before) for index in clients)
     controller = _controller(experiment, facts, distributors)
-    steps, files = _steps(experiment, facts), side.files(experiment, facts)
+    steps = _steps(experiment, facts)
     processes = (*before, *distributors, *_client_samplers(experiment, facts), controller)
     net = placement.placed(_network(experiment, management), management)
     return Plan(
@@ -83,7 +82,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
         files=(
             *copies,
             *guards.files(experiment, management),
-            *files,
+            *side.files(experiment, facts),
             *faults.files(experiment, management),
             *mutation.files(experiment, facts),
             replay_options.file(experiment, server_plan.NAME),
@@ -93,7 +92,6 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
         checks=tuple(checks.of(experiment, facts, steps, processes)),
         figures=(*delay.figures(processes), *guards.figures(experiment, management)),
         warnings=_warnings(experiment, facts),
-        terms={**terms.of(experiment), **terms.of_lines(files, experiment, facts)},
         private=bool(facts.config_lines or facts.front_lines),  # the user's lines may have secrets
         user=facts.user,
         main=controller.id,
@@ -122,13 +120,9 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
 
 
 def _step(one: Step, experiment: Experiment, facts: Facts) -> Step:
-    """The step with its rights, and with what its messages mean."""
-    return dataclasses.replace(
-        one,
-        argv=privileges.command(one, experiment, facts),
-        env=_env(one, facts),
-        terms=terms.SYNTH if one.id == terms.SYNTH else terms.EXPERIMENT,
-    )
+    """The step with its rights."""
+    argv = privileges.command(one, experiment, facts)
+    return dataclasses.replace(one, argv=argv, env=_env(one, facts))
 
 
 def _process(one: Process, experiment: Experiment, facts: Facts) -> Process:
@@ -199,9 +193,9 @@ def as_json(plan: Plan) -> dict[str, Any]:
     return {"schema": value.pop("schema"), **value}
 
 
-def _file_json(file: File) -> dict[str, str]:
+def _file_json(file: File) -> dict[str, Any]:
     body = {"content": file.content} if file.content is not None else {"from": file.copy_of or ""}
-    return {"path": file.path, **body, "mode": file.mode, "owner": file.owner}
+    return {"path": file.path, **body, "mode": file.mode, "owner": file.owner, "places": file.places}
 
 
 def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
@@ -212,7 +206,7 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
     if experiment.trace is None and experiment.generate is None and experiment.synth is not None:
         options = (*flags(**_synth_options(experiment)), "-o", mutation.trace_path(experiment))
         argv = (facts.programs["reprise-mutator"], "synth", *options)
-        steps.append(Step("synth", "making the trace", argv))
+        steps.append(Step("synth", "making the trace", argv, keys=keys_of("synth")))
     if experiment.generate is not None and experiment.mutate is not None:
         argv = facts.call(
             "cli.plan.generated.write",
@@ -345,5 +339,4 @@ def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Proces
         after=tuple(one.id for one in distributors),
         stop=Stop("SIGINT", 15.0),
         silence_s=_SILENCE_S,
-        terms=terms.EXPERIMENT,
     )

@@ -1,7 +1,7 @@
 """What a plan is made of, and the facts it is made from: values only.
 
-Whoever carries out a plan needs nothing else: also how to tell that a process is ready, what its messages
-mean in the experiment's own words, what to warn of and what to count at the end are in it.
+Whoever carries out a plan needs nothing else: also how to tell that a process is ready, what in its messages
+is the user's, what to warn of and what to count at the end are in it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Ready:
 @dataclass(frozen=True)
 class File:
     """A file put in place before anything starts: given text, or a copy of a file of this machine; `owner`
-    as of a folder.
+    as of a folder. `places`: where messages of programs name a place in it, and what the user knows it as.
     """
 
     path: str
@@ -85,6 +85,7 @@ class File:
     copy_of: str | None = None
     mode: str = "0644"
     owner: str = ""
+    places: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Folder:
 class Step:
     """Work done to its end before any process starts; `title` is shown while it lasts.
 
-    `terms` and `reason`: as in Process. `warnings`: a file with a warning a line, read when the step has
+    `keys` and `reason`: as in Process. `warnings`: a file with a warning a line, read when the step has
     ended.
     """
 
@@ -112,7 +113,7 @@ class Step:
     argv: tuple[str, ...]
     env: dict[str, str] = field(default_factory=dict)
     timeout_s: float = 3_600.0
-    terms: str = ""
+    keys: tuple[str, ...] = ()
     reason: str = ""
     warnings: str = ""
     role: ClassVar[str] = "step"
@@ -174,8 +175,8 @@ class Process:
     it likes). `leaves`: a program whose processes may outlive it, and are waited for.
 
     A program whose environment has REPRISE_ERRORS=json ends with its error as a line of JSON. Of others it
-    is the first match of `reason` in the log, or the log's last line. `terms`: the name of the plan's terms
-    in which its messages are told.
+    is the first match of `reason` in the log, or the log's last line. `keys` of the experiment have the names
+    of options, and stand for them in its messages; one that ends with a dot stands for all of its table.
     """
 
     id: str
@@ -197,28 +198,18 @@ class Process:
     silence_s: float = 0.0
     leaves: str = ""
     reason: str = ""
-    terms: str = ""
+    keys: tuple[str, ...] = ()
     warnings: ClassVar[str] = ""
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What programs name otherwise than the experiment: texts, files (with a line number behind them), and
-    options; an option without a name here gets the `prefix`, without its dashes.
-    """
-
-    names: dict[str, str] = field(default_factory=dict)
-    prefix: str = ""
 
 
 @dataclass(frozen=True)
 class Check:
     """A command line that only looks at options, before anything else starts; its complaint is a usage
-    error.
+    error. `keys`: as in Process.
     """
 
     argv: tuple[str, ...]
-    terms: str = ""
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -267,7 +258,6 @@ class Plan:
     checks: tuple[Check, ...] = ()
     figures: tuple[Figure, ...] = ()
     warnings: tuple[str, ...] = ()
-    terms: dict[str, Terms] = field(default_factory=dict)
     records: str = "queries-*.rq"
     private: bool = False
     user: str = ""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.experiment.schema import Experiment, Server
-from cli.plan import delay, front, hierarchy_setup, network, privileges, replay_options, terms
+from cli.plan import delay, front, hierarchy_setup, network, privileges, replay_options
 from cli.plan.hierarchy_setup import WORLD
 from cli.plan.planned import (
     RESULTS,
@@ -27,7 +27,7 @@ from cli.plan.planned import (
 from cli.programs import flags
 from cli.servers import command as users_own
 from cli.servers.kind import ServerKind, Service, Site
-from cli.servers.kinds import KINDS, STARTED
+from cli.servers.kinds import KINDS, STARTED, users_lines
 from cli.zones import wildcard
 from report.transports import TRANSPORTS
 
@@ -171,13 +171,18 @@ def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
 def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
     """Configurations and programs of the server and of a packaged front."""
     server, found = experiment.server, []
-    for name, lines in ((server.kind, facts.config_lines), (server.front, facts.front_lines)):
+    for name, lines, key in (
+        (server.kind, facts.config_lines, "server.config"),
+        (server.front, facts.front_lines, "front.config"),
+    ):
         kind = KINDS.get(name)
         if kind is None or (write := kind.authoritative or kind.front) is None:
             continue
         site = _site(experiment, facts, name, lines)
         beside = kind.beside(site) if kind.beside else {}
-        found += [File(_config(kind), write(server, site)), *copies((kind,), facts)]
+        text = write(server, site)
+        places = users_lines(kind.quoted_as or kind.config_file, text, lines, key)
+        found += [File(_config(kind), text, places=places), *copies((kind,), facts)]
         found += [File(f"{RUN}/{other}", text) for other, text in beside.items()]
     return tuple(found)
 
@@ -320,7 +325,6 @@ def _proxy(experiment: Experiment, facts: Facts) -> Process:
         ready=_ready(experiment, facts, server.front, "correct front.config" if lines else ""),
         stop=Stop("SIGTERM", 10.0),
         complaints=kind.complaints,
-        terms=terms.OWN_LINES,
     )
 
 
@@ -341,7 +345,6 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
         stop=Stop("SIGTERM", 10.0),
         complaints=kind.complaints,
         events=kind.events,
-        terms=terms.OWN_LINES,
     )
 
 

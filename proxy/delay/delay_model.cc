@@ -73,7 +73,7 @@ void check(const DelayOptions& options) {
     want_between("--loss-percent", options.loss_percent, 100);
     want_between("--share", options.share, 1);
     if (options.rtt_ms && !options.rtt_distribution.empty()) {
-        throw UsageError("--rtt-ms and --rtt-distribution are both given; give one of them");
+        throw UsageError("--rtt-ms and --distribution are both given; give one of them");
     }
 }
 
@@ -88,8 +88,8 @@ RttTable read_table(const DelayOptions& options, const Path& usual) {
     const std::string& name = options.rtt_table;
     std::ifstream file(name);
     if (!file) {
-        throw UsageError(fmt::format("--rtt-table {} cannot be opened: {}; give a readable file",
-                                     name, std::generic_category().message(errno)));
+        throw UsageError(fmt::format("--table {} cannot be opened: {}; give a readable file", name,
+                                     std::generic_category().message(errno)));
     }
     RttTable table(file, name, usual);
     if (table.size() == 0 && !table.fallback()) {
@@ -97,7 +97,7 @@ RttTable read_table(const DelayOptions& options, const Path& usual) {
     }
     if (table.fallback() && (options.rtt_ms || !options.rtt_distribution.empty())) {
         throw UsageError(fmt::format("{} has a row `default` and {} is given too; leave one out",
-                                     name, options.rtt_ms ? "--rtt-ms" : "--rtt-distribution"));
+                                     name, options.rtt_ms ? "--rtt-ms" : "--distribution"));
     }
     return table;
 }
@@ -109,11 +109,11 @@ void add_delay_options(Command& app, DelayOptions& options) {
         return app.add_option(name, value, help).group("Delay");
     };
     add("--rtt-ms", options.rtt_ms, "Round trip to every address that the table leaves");
-    add("--rtt-table", options.rtt_table,
+    add("--table,--rtt-table", options.rtt_table,
         "File of lines PREFIX rtt_ms [jitter_ms [loss_percent]]; the longest prefix counts, "
         "`default` holds for all addresses")
         .type_name("FILE");
-    add("--rtt-distribution", options.rtt_distribution,
+    add("--distribution,--rtt-distribution", options.rtt_distribution,
         "Round trip to every address that the table leaves, drawn once for each: normal:MEAN,SD, "
         "uniform:LOW,HIGH, lognormal:MEDIAN,SIGMA (ms), or a file of observed ones, one a line")
         .type_name("SHAPE|FILE");

@@ -87,7 +87,7 @@ RttDistribution::Shape RttDistribution::parse(const std::string& text) {
     const auto pair = parse_pair(std::string_view(text).substr(colon + 1),
                                  kind == "lognormal" ? kMostSigma : kMostRttMs);
     if (!pair || (kind == "uniform" && pair->first > pair->second)) {
-        throw UsageError(fmt::format("--rtt-distribution {} is not a distribution; give "
+        throw UsageError(fmt::format("--distribution {} is not a distribution; give "
                                      "normal:MEAN,SD, uniform:LOW,HIGH or lognormal:MEDIAN,SIGMA "
                                      "(0 to {} ms, SIGMA up to {}) or a file",
                                      text, kMostRttMs, kMostSigma));
@@ -105,7 +105,7 @@ RttDistribution::Shape RttDistribution::parse(const std::string& text) {
 RttDistribution::Observed RttDistribution::read(const std::string& path) {
     std::ifstream file(path);
     if (!file) {
-        throw UsageError(fmt::format("--rtt-distribution {} cannot be opened: {}; give a file of "
+        throw UsageError(fmt::format("--distribution {} cannot be opened: {}; give a file of "
                                      "round trips or normal:MEAN,SD, uniform:LOW,HIGH, "
                                      "lognormal:MEDIAN,SIGMA",
                                      path, std::generic_category().message(errno)));
@@ -128,7 +128,7 @@ RttDistribution::Observed RttDistribution::read(const std::string& path) {
         found.push_back(*value);
     }
     if (file.bad()) { // a folder opens, too
-        throw UsageError(fmt::format("--rtt-distribution {} cannot be read: {}; give a file", path,
+        throw UsageError(fmt::format("--distribution {} cannot be read: {}; give a file", path,
                                      std::generic_category().message(errno)));
     }
     if (found.empty()) {

@@ -378,7 +378,7 @@ TEST(DelayOptions, AreReadFromTheCommandLine) {
     DelayOptions options;
     add_delay_options(app, options);
     app.parse({"--rtt-ms", "12.5", "--jitter-ms", "1", "--loss-percent", "0.5", "--share", "0.25",
-               "--seed", "9", "--rtt-table", "T"});
+               "--seed", "9", "--table", "T"});
     EXPECT_EQ(options.rtt_ms, 12.5);
     EXPECT_EQ(options.jitter_ms, 1.0);
     EXPECT_EQ(options.loss_percent, 0.5);

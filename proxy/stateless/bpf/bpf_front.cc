@@ -44,13 +44,14 @@ constexpr int kMostReadings = 100; ///< until two counters are of one moment
 void check_promotion() {
     if (!kernel_promotes()) {
         throw Error("this kernel cannot take over connections (bpf_sk_assign_tcp_reqsk, Linux 6.9 "
-                    "or newer); give --no-promote: those that are not one query and one segment "
-                    "are reset then");
+                    "or newer); give --promote=false: those that are not one query and one "
+                    "segment are reset then");
     }
     std::ifstream in("/proc/sys/net/ipv4/tcp_syncookies");
     if (int value = 0; in >> value && value == 0) {
         throw Error("SYN cookies are off, without which the kernel takes over no connection; turn "
-                    "them on with `sysctl -w net.ipv4.tcp_syncookies=1`, or give --no-promote");
+                    "them on with `sysctl -w net.ipv4.tcp_syncookies=1`, or give "
+                    "--promote=false");
     }
 }
 

@@ -39,7 +39,8 @@ void add_common(Command& command, StatelessWords& words) {
         .in_range<unsigned>(1, kMostPort)
         .show_default();
     command
-        .add_option("--timeout", options.timeout_ms, "how long to wait for the server's answer, ms")
+        .add_option("--timeout-ms,--timeout", options.timeout_ms,
+                    "how long to wait for the server's answer, ms")
         .in_range<unsigned>(1, kMostTimeout)
         .show_default();
     command
@@ -94,8 +95,10 @@ void add_bpf(Command& command, StatelessWords& words) {
     const auto group = "Front bpf";
     StatelessOptions& options = words.options;
     command
-        .add_flag("--no-promote", words.no_promote,
-                  "reset and count the connections that would be given to the kernel's TCP")
+        .add_flag(
+            "--promote,!--no-promote", options.promote,
+            "give connections beyond one query and one segment to the kernel's TCP (default); "
+            "otherwise they are reset and counted")
         .group(group);
     command.add_option("--entries", options.entries, "most queries in flight")
         .in_range<unsigned>(1, kMostEntries)
@@ -148,7 +151,6 @@ StatelessOptions complete(const Command& command, const StatelessWords& words) {
     }
     options.early_ack =
         words.early_ack || (options.front == FrontKind::kReference && !words.no_early_ack);
-    options.promote = !words.no_promote;
     options.active = words.active == "1";
     options.axfr_detect =
         words.axfr_detect.empty() ? options.front == FrontKind::kBpf : words.axfr_detect == "1";

@@ -47,7 +47,6 @@ struct StatelessWords {
     StatelessOptions options;
     bool early_ack = false;
     bool no_early_ack = false;
-    bool no_promote = false;
     std::string active = "0";
     std::string axfr_detect; ///< empty for the front's default
 };

@@ -52,7 +52,7 @@ TEST(StatelessOptions, DefaultsAreThoseOfTheFront) {
 TEST(StatelessOptions, AreTakenOver) {
     const StatelessOptions reference =
         parsed({"--front", "reference", "--active", "1", "--axfr-detect", "1", "--fin-last",
-                "--no-early-ack", "--tun", "tun7", "--port", "5353", "--timeout", "50"});
+                "--no-early-ack", "--tun", "tun7", "--port", "5353", "--timeout-ms", "50"});
     EXPECT_TRUE(reference.active && reference.axfr_detect && reference.fin_last);
     EXPECT_FALSE(reference.early_ack);
     EXPECT_EQ(reference.tun, "tun7");
@@ -95,7 +95,8 @@ TEST(StatelessOptions, BadOnesAreRefused) {
     EXPECT_EQ(complaint({"--front", "bpf", "--interface", "eth1"}),
               "--front bpf serves one --interface; start one for each");
     EXPECT_THAT(complaint({"--front", "reference", "--active", "2"}), HasSubstr("not in {0,1}"));
-    EXPECT_THAT(complaint({"--front", "reference", "--timeout", "0"}), HasSubstr("--timeout"));
+    EXPECT_THAT(complaint({"--front", "reference", "--timeout-ms", "0"}),
+                HasSubstr("--timeout-ms"));
     EXPECT_THAT(complaint({"--front", "reference", "--loglevel", "4"}), HasSubstr("--loglevel"));
     EXPECT_EQ(complaint({"--front", "reference", "--early-ack", "--no-early-ack"}),
               "--early-ack and --no-early-ack are both given; give one of them");
