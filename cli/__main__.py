@@ -218,16 +218,9 @@ def _play_again(run: Run, trace: Path) -> Path:
 
 def _run(options: argparse.Namespace) -> int:
     from cli.executor import run  # noqa: PLC0415
-    from cli.experiment import experiment as experiments  # noqa: PLC0415
-    from cli.tools import deploy, search, series  # noqa: PLC0415
+    from cli.tools import deploy, search  # noqa: PLC0415
 
-    once = deploy.command_run if options.inventory else run.command_run
-    experiment = experiments.load(options.experiment, options.set)
-    if experiment.search is not None:
-        return search.command_search(options, experiment, experiment.search, once)
-    if any(one is not None for one in (options.resume, experiment.repeat, experiment.sweep)):
-        return series.command_series(options, experiment, once)
-    return once(options)
+    return search.command(options, deploy.command_run if options.inventory else run.command_run)
 
 
 def run_mutator(command: str, arguments: list[str]) -> int:

@@ -6,6 +6,7 @@ import argparse
 import functools
 import json
 import os
+import re
 import secrets
 import sys
 import tempfile
@@ -35,7 +36,7 @@ from report.rows import runs_table
 from report.run import Json, Run, open_run
 from report.sources import Reading, Source, find_program, open_source, reading_arguments, trace_of, zone_of
 from report.summary import Measured, measure, summarize, write_summary
-from report.tables import comparison_text, table
+from report.tables import comparison_text, fitted, table
 from report.verdicts import Pair, Seen
 from report.zone import Zone, read_zone
 
@@ -203,28 +204,33 @@ def _check(arguments: argparse.Namespace) -> int:
     sides = series.runs_in(arguments.folder)
     base = series.runs_of(arguments.baseline) if arguments.baseline else None
     wanted = [*expect.limits(sides[0].expect), *map(_limit, arguments.expect)]
-    if base is None and len(sides) > 1 and any(one.of_baseline for one in wanted):
-        base, *sides = sides
+    if base is None and len(sides) > 1:
+        base = sides[0]
     if not wanted:
         raise ReportError(
             "there is nothing to check", "give --expect 'p99 <= 10 ms', or [expect] in the experiment", 2
         )
     checked = []
     for side in sides:
-        unsound = [why for one in (side, base) if one for why in one.unsound(arguments.busy)]
-        sound = [] if unsound else expect.judge(wanted, side.summaries, base.summaries if base else [])
-        checked.append(expect.Checked(side.name, tuple(sound), tuple(unsound)))
+        own = [one for one in wanted if not one.of_baseline or side is not base]
+        if not own:
+            continue
+        compared = base if base and any(one.of_baseline for one in own) else None
+        unsound = [why for one in (side, compared) if one for why in one.unsound()]
+        against = compared.summaries if compared else ()
+        sound = [] if unsound else expect.judge(own, side.summaries, against, arguments.busy)
+        checked.append(expect.Checked(side.name, tuple(own), tuple(sound), tuple(unsound)))
         begin = f"{side.name}: " if len(sides) > 1 else ""
         for line in [*(one.words for one in sound), *(f"no verdict: {why}" for why in unsound)]:
             print(printable(begin + line))
     if arguments.junit:
-        whole_file.write(arguments.junit, expect.as_junit(arguments.folder.resolve().name, wanted, checked))
+        whole_file.write(arguments.junit, expect.as_junit(arguments.folder.resolve().name, checked))
     states = [expect.status(one.found, one.unsound) for one in checked]
     return next((state for state in (expect.MISSED, expect.NO_VERDICT) if state in states), expect.MET)
 
 
 def _limit(text: str) -> expect.Limit:
-    name, _, rest = text.strip().partition(" ")
+    name, rest = re.match(r"\s*([^\s<>]*)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     return expect.limit(name, rest)
 
 
@@ -258,10 +264,11 @@ def _report(arguments: argparse.Namespace) -> int:
         differing, main = beside.differences(runs, names), beside.main_figures(summaries, names)
         figures.write(target.with_suffix(_PLOTS), drawn, arguments.pdf)
         html.write(target, html.comparison_page(summaries, names, differing, main, drawn))
-        for rows in (differing, main):
-            print(f"{table(rows, frozenset())}\n" if rows else "", end="\n" if rows else "")
-        print(table(runs_table(summaries), frozenset(range(1, len(summaries) + 1))))
-        print(f"\n{target}")
+        named = [[name, run.name] for name, run in zip(names, runs, strict=True) if name != run.name]
+        whole = [["", *names], *runs_table(summaries)[1:]]
+        right = frozenset(range(1, len(whole[0])))
+        told = [table(named, frozenset()), fitted(differing), fitted(main), fitted(whole, right), str(target)]
+        print("", "\n\n".join(filter(None, told)), sep="\n")
     return _status(summaries)
 
 

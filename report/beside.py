@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from report.conditions import conditions_that_differ
@@ -13,15 +15,44 @@ from report.run import Json, Run
 from report.series import KEY_FIGURES, labels
 
 _NAMES = ("name", "title", "schema")  # which say nothing of what is done
+_MOST_LABEL = 40
 
 
 def settings_that_differ(runs: Sequence[Run]) -> list[Json]:
-    """Of each run, the keys of experiments whose values are not the same in all."""
-    told = [leaves({k: v for k, v in run.experiment.items() if k not in _NAMES}) for run in runs]
-    flat = [{RENAMED.get(key, key): value for key, value in one} for one in told]
+    """Of each run, the keys of experiments whose values are not the same in all. A table that only some runs
+    have is one key: its value is what they give in it.
+    """
+    told = [{k: v for k, v in run.used.items() if k not in _NAMES} for run in runs]
+    tables = [set(_tables(one)) for one in told]
+    whole = set.intersection(*tables)
+    flat = [
+        {RENAMED.get(key, key): value for key, value in _flat(one, whole, run.given)}
+        for one, run in zip(told, runs, strict=True)
+    ]
     keys = list(dict.fromkeys(key for one in flat for key in one))
     differing = [key for key in keys if any(one.get(key) != flat[0].get(key) for one in flat)]
     return [{key: one.get(key) for key in differing} for one in flat]
+
+
+def _tables(table: Json, prefix: str = "") -> Iterator[str]:
+    """The dotted keys of the tables in it."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield f"{prefix}{name}"
+            yield from _tables(value, f"{prefix}{name}.")
+
+
+def _flat(table: Json, whole: set[str], given: set[str], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Dotted keys and values, of tables that are not among `whole` in words."""
+    for name, value in table.items():
+        key = f"{prefix}{name}"
+        if not isinstance(value, dict):
+            yield key, value
+        elif key in whole:
+            yield from _flat(value, whole, given, f"{key}.")
+        else:
+            held = [(inner, one) for inner, one in leaves(value) if not given or f"{key}.{inner}" in given]
+            yield key, ", ".join(f"{inner} {one}" for inner, one in held) or "defaults"
 
 
 def labels_of(runs: Sequence[Run]) -> list[str]:
@@ -29,6 +60,7 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
     differing = settings_that_differ(runs)
     short = [one for one in differing if 0 < len(one) <= 2]
     found = labels(differing) if len(short) == len(runs) else []
+    found = found if max(map(len, found), default=0) <= _MOST_LABEL else []
     twice, seen = Counter(found), Counter[str]()
     names = [
         label if twice[label] == 1 else run.name
@@ -48,8 +80,15 @@ def differences(runs: Sequence[Run], names: Sequence[str]) -> list[list[str]]:
     differing = [settings | conditions for settings, conditions in both]
     if not differing or not differing[0]:
         return []
-    rows = [["" if value is None else str(value) for value in one.values()] for one in differing]
-    return [["", *differing[0]], *([name, *row] for name, row in zip(names, rows, strict=True))]
+    columns = [_texts([one[key] for one in differing]) for key in differing[0]]
+    return [["", *differing[0]], *map(list, zip(names, *columns, strict=True))]
+
+
+def _texts(values: Sequence[object]) -> list[str]:
+    """In words, of paths only the names where these tell them apart."""
+    whole = ["–" if value is None else str(value) for value in values]
+    names = [Path(one).name if re.fullmatch(r"/\S+", one) else one for one in whole]
+    return names if len(set(names)) == len(set(whole)) else whole
 
 
 def main_figures(summaries: Sequence[Json], names: Sequence[str]) -> list[list[str]]:

@@ -19,6 +19,12 @@ _SHORTEST_S = 2.0  # a sampled span in which shares mean something
 # takes longer. Latency counts from the send, whenever that was.
 ALL = ("timing_error_us", "rate_error", "latency_us", "response_us", "cpu_us_per_query")
 _OF_LATENESS = ("timing_error_us", "rate_error", "response_us")
+_MADE_OF = (  # of which of them other figures are made, by how their paths begin
+    ("connect_us", "latency_us"),
+    ("stalls", "latency_us"),
+    ("interarrival_error_us", "timing_error_us"),
+    ("cpu_s", "cpu_us_per_query"),
+)
 
 
 def summarize(run: Run, summary: Json) -> Json:
@@ -26,6 +32,12 @@ def summarize(run: Run, summary: Json) -> Json:
     found = list(_reasons(run, summary))
     spoiled = {part for _, parts in found for part in parts}
     return {"busy": [words for words, _ in found], "busy_spoils": [one for one in ALL if one in spoiled]}
+
+
+def spoils(summary: Json, path: str) -> bool:
+    """Whether a figure, by its path in the summary, is partly that of a busy machine."""
+    part = next((part for begin, part in _MADE_OF if path.startswith(begin)), path)
+    return bool(summary.get("busy")) and part.startswith(tuple(summary.get("busy_spoils", ALL)))
 
 
 def _reasons(run: Run, summary: Json) -> Iterator[tuple[str, tuple[str, ...]]]:

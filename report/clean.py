@@ -111,13 +111,15 @@ def _leak_reasons(run: Run, testbed: Findings) -> Iterator[str]:
 
 
 def _controller_reasons(run: Run, has_records: bool) -> Iterator[str]:
-    """Without what the records tell better: how many queries a lost host has taken with it."""
-    controller = run.controller
+    """Without what the records tell better: how many queries a lost host has taken with it; and without what
+    the run's error says already, such as that it was interrupted.
+    """
+    controller, error = run.controller, str(run.manifest.get("error") or "")
     if not controller:
         yield "controller.json is missing: the controller was cut off"
         return
     told = [one for one in _told(run) if not (has_records and _UNKNOWN_ENDS.fullmatch(one))]
-    yield from told
+    yield from (one for one in told if one not in error or one == error)
     trouble = as_dict(controller.get("reader")).get("trouble")
     if trouble and not any(str(trouble) in reason for reason in told):
         yield f"the trace: {trouble}"

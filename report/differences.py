@@ -18,7 +18,7 @@ from report.digests import Digested
 from report.errors import ReportError
 from report.rafile import Answer, Places, windows
 from report.run import Json
-from report.tables import class_rows, example_text, number, percent, referral_rows, share_rows, table
+from report.tables import class_rows, cut, example_text, number, percent, referral_rows, share_rows, table
 from report.verdicts import MAX_LISTED, Pair, Seen, describe, findings
 from report.wire import FLAGS, parse
 from report.zone import Zone
@@ -218,7 +218,7 @@ def short_text(results: Sequence[Json], alike: Json | None = None, again: Json |
         parts.append(again_text(again, _LINES - used))
     elif rows:
         heading = ["class of difference", *counts, "for example"]
-        parts.append(table([heading, *rows], frozenset(range(1, len(heading) - 1))))
+        parts.append(cut([heading, *rows], frozenset(range(1, len(heading) - 1))))
     else:
         parts.append("no difference")
     return "\n\n".join([*parts, more])
@@ -288,7 +288,7 @@ def _loneliest(alike: Json) -> list[str]:
         for count, letter, kind, listed in counts[:_MOST_ALONE]
     ]
     heading = ["alone", "class of difference", "queries", "for example"]
-    return [table([heading, *rows], frozenset({2}))] if rows else []
+    return [cut([heading, *rows], frozenset({2}))] if rows else []
 
 
 def alone_text(alike: Json) -> str:
@@ -320,7 +320,9 @@ def again_text(again: Json, lines: int | None = None) -> str:
     counts = (number(again[key]) for key in ("asked", "differ", "agree", "unanswered"))
     said = "asked again: {} queries with different answers; {} differ again, {} agree now, {} had no answer"
     left = f"; {number(again['left_out'])} more were not asked" if again["left_out"] else ""
-    parts = [f"{said.format(*counts)}{left}\n{table([heading, *told], frozenset({1, 2, 3}))}"]
+    parts = [
+        f"{said.format(*counts)}{left}\n{(cut if lines else table)([heading, *told], frozenset({1, 2, 3}))}"
+    ]
     if lines is None:
         parts.append("\n".join(f"{one['class']}: {example_text(one)}" for one in again["listed"]))
     return "\n\n".join(parts)

@@ -1,11 +1,13 @@
 """`reprise check` and [expect]: limits for figures of summary.json, absolute or against a baseline.
 
 A limit is text such as `<= 10 ms`, `>= 99.9 %` or `<= 110 % of baseline`. It is met or missed where all
-values that the spread of the runs allows lie on one side of it, and open otherwise.
+values that the spread of the runs allows lie on one side of it, and open otherwise, or where a busy machine
+spoils its figure.
 """
 
 from __future__ import annotations
 
+import difflib
 import operator
 import re
 import xml.etree.ElementTree as ET
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from report import statistics
+from report.busy import spoils
 from report.errors import ReportError
 from report.rows import figures
 from report.run import Json
@@ -99,12 +102,16 @@ def _units_of(path: str) -> dict[str, float]:
     return next((units for word, units in _UNITS.items() if word in words), {})
 
 
-def judge(wanted: Sequence[Limit], runs: Sequence[Json], baseline: Sequence[Json]) -> list[Verdict]:
-    """Each limit over runs with the same settings. Raises ReportError where a figure is in none of them."""
-    return [_judge(one, runs, baseline) for one in wanted]
+def judge(
+    wanted: Sequence[Limit], runs: Sequence[Json], baseline: Sequence[Json], busy: bool = True
+) -> list[Verdict]:
+    """Each limit over runs with the same settings; `busy`: also where a busy machine spoils its figure.
+    Raises ReportError where a figure is in none of them.
+    """
+    return [_judge(one, runs, baseline, busy) for one in wanted]
 
 
-def _judge(one: Limit, runs: Sequence[Json], baseline: Sequence[Json]) -> Verdict:
+def _judge(one: Limit, runs: Sequence[Json], baseline: Sequence[Json], busy: bool) -> Verdict:
     values, of = _values(one, runs), ""
     if not one.of_baseline:
         found = statistics.spread(values)
@@ -115,8 +122,15 @@ def _judge(one: Limit, runs: Sequence[Json], baseline: Sequence[Json]) -> Verdic
     else:
         raise ReportError(f"{one.path} {one.text}: there is no baseline", "give --baseline RUN", USAGE)
     spread = "" if low == high else f" ({one.shown(low)} to {one.shown(high)})"
-    state = _state(one, low, high)
-    return Verdict(one, state, f"{state}: {one.path} is {one.shown(middle)}{of}{spread}, wanted {one.text}")
+    told = f"{one.path} is {one.shown(middle)}{of}{spread}, wanted {one.text}"
+    spoiled = [run for run in (*runs, *(baseline if of else ())) if spoils(run, one.path) and not busy]
+    state = "open" if spoiled else _state(one, low, high)
+    if spoiled:
+        why = f"a busy machine affects it ({spoiled[0]['run']}: {spoiled[0]['busy'][0]})"
+        told += f"; {why}: repeat it on an idle one, or give --busy to judge it all the same"
+    elif state == "open":
+        told += "; the runs spread over the limit: repeat more often"
+    return Verdict(one, state, f"{'no verdict' if state == 'open' else state}: {told}")
 
 
 def _short(value: float) -> float | int:
@@ -126,8 +140,9 @@ def _short(value: float) -> float | int:
 def _values(one: Limit, runs: Sequence[Json]) -> list[float]:
     found = [value for run in runs if (value := _value(run, one.path)) is not None]
     if not found:
-        near = sorted(path for run in runs[:1] for path in figures(run))
-        hint = f"a figure of summary.json, such as {', '.join(near[:4])}"
+        known = sorted(path for run in runs[:1] for path in figures(run))
+        near = difflib.get_close_matches(one.path, known, 4, 0.4) or known[:4]
+        hint = f"name a figure of summary.json, such as {', '.join(near)}"
         raise ReportError(f"expect.{one.path}: the run has no such figure", hint, USAGE)
     return found
 
@@ -171,18 +186,19 @@ def status(found: Sequence[Verdict], unsound: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class Checked:
-    """Verdicts for runs with one name; none where they are `unsound`, with the reasons."""
+    """Verdicts on limits for runs with one name; none where they are `unsound`, with the reasons."""
 
     name: str
+    wanted: tuple[Limit, ...]
     found: tuple[Verdict, ...]
     unsound: tuple[str, ...]
 
 
-def as_junit(name: str, wanted: Sequence[Limit], checked: Sequence[Checked]) -> str:
+def as_junit(name: str, checked: Sequence[Checked]) -> str:
     """A test case for each limit of each side, as CI systems read them; without a verdict it is skipped."""
-    suite = ET.Element("testsuite", name=name, tests=str(len(wanted) * len(checked)))
+    suite = ET.Element("testsuite", name=name, tests=str(sum(len(side.wanted) for side in checked)))
     for side in checked:
-        for at, one in enumerate(wanted):
+        for at, one in enumerate(side.wanted):
             case = ET.SubElement(suite, "testcase", classname=side.name, name=f"{one.path} {one.text}")
             if side.unsound or side.found[at].state == "open":
                 told = "; ".join(side.unsound) or side.found[at].words

@@ -19,7 +19,7 @@ from report.clean import ENDS
 from report.figures import Drawn
 from report.percentiles import ABSOLUTE, SPREAD
 from report.rows import rows_of, runs_table, skip_reasons, spoiled
-from report.run import TRACE_KEYS, Json, Run, as_dict, as_list, over_laps
+from report.run import Json, Run, as_dict, as_list, over_laps
 from report.tables import micro, number, percent
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -163,9 +163,7 @@ def _settings(run: Run) -> list[tuple[str, list[tuple[str, list[tuple[str, str]]
     is never hidden. Runs of older versions do not say what was given.
     """
     manifest = run.manifest
-    used = {k: v for k, v in run.experiment.items() if k not in set(TRACE_KEYS) - {run.source}}
-    given = set(as_list(manifest.get("given")))
-    first = _only(used, lambda key: key in given) if given else used
+    first = _only(run.used, lambda key: key in run.given) if run.given else run.used
     parts = [
         ("Trace", _trace_facts(run)),
         *_tables(first),
@@ -175,8 +173,8 @@ def _settings(run: Run) -> list[tuple[str, list[tuple[str, list[tuple[str, str]]
         ("Machine", [*_facts(as_dict(manifest.get("host"))), *_facts({"steal_s": manifest.get("steal_s")})]),
         ("Versions", _facts({**as_dict(manifest.get("versions")), "commit": manifest.get("commit")})),
     ]
-    rest = _tables(_only(used, lambda key: key not in given)) if given else []
-    title = f"Settings{' that the experiment gives' if given else ''}, machine and versions"
+    rest = _tables(_only(run.used, lambda key: key not in run.given)) if run.given else []
+    title = f"Settings{' that the experiment gives' if run.given else ''}, machine and versions"
     folds = [(title, parts), ("Settings that have their defaults", rest)]
     return [(name, [one for one in held if one[1]]) for name, held in folds]
 

@@ -64,6 +64,16 @@ class Run:
     def experiment(self) -> Json:
         return as_dict(self.manifest.get("experiment"))
 
+    @property
+    def used(self) -> Json:
+        """The experiment without sources of queries that were not played."""
+        return {k: v for k, v in self.experiment.items() if k not in TRACE_KEYS or k == self.source}
+
+    @property
+    def given(self) -> set[str]:
+        """The keys that the experiment gave; none in runs of older versions, which do not say it."""
+        return set(as_list(self.manifest.get("given")))
+
     def told(self, part: str) -> Json:
         """A part of what the controller told."""
         return as_dict(self.controller.get(part))
@@ -150,7 +160,6 @@ def open_run(folder: Path) -> Run:
     manifest = _read_json(folder / "manifest.json", problems)
     controller = _read_json(folder / "controller.json", problems)
     records = tuple(sorted(folder.glob("queries-*.rq")))
-
     def samples(pattern: str, prefix: str = "") -> dict[str, tuple[ServerSample, ...]]:
         """Of each file of this pattern, by the rest of its name."""
         return {
@@ -162,6 +171,8 @@ def open_run(folder: Path) -> Run:
         paths = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
         return {path.stem: found for path in paths if (found := _read_json(path, problems)) is not None}
 
+    if manifest is None and (folder / "series.json").is_file():
+        raise ReportError(f"{folder} is a series", "name runs of it, which are the folders in it", 2)
     if manifest is None and controller is None and not records:
         raise ReportError(f"{folder} holds no run", "name a folder that `reprise run` wrote", 2)
     return Run(

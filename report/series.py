@@ -24,7 +24,7 @@ from report.run import Json, as_dict, as_list, open_run
 from report.several_plots import Seen
 from report.statistics import Difference
 from report.summary import measure
-from report.tables import table
+from report.tables import fitted, table
 
 T = TypeVar("T")
 _FEWEST_PLACES = 3
@@ -127,13 +127,17 @@ def summary_of(folder: Path) -> Json:
 
 
 def labels(made: Sequence[Json]) -> list[str]:
-    """Settings in short: keys by their last word, paths by their last part, where that tells them apart."""
+    """Settings in short: keys by their last word, paths by their last part, where that tells them apart. What
+    is None is told where there is nothing else.
+    """
     keys = list(dict.fromkeys(key for one in made for key in one))
     last = Counter(key.rpartition(".")[2] for key in keys)
     short = {key: name if last[name := key.rpartition(".")[2]] == 1 else key for key in keys}
     for value_of in (_value, str):
         found = [
-            ", ".join(f"{short[key]} {value_of(value)}" for key, value in one.items()) or "all"
+            ", ".join(f"{short[key]} {value_of(value)}" for key, value in one.items() if value is not None)
+            or ", ".join(f"no {short[key]}" for key in one)
+            or "all"
             for one in made
         ]
         if len(set(found)) == len({json.dumps(one, sort_keys=True) for one in made}):
@@ -153,20 +157,15 @@ class Runs:
     summaries: tuple[Json, ...]
     expect: Json
 
-    def unsound(self, busy: bool) -> list[str]:
-        """Why they allow no verdict; `busy`: a busy machine is no reason."""
-        found = [
+    def unsound(self) -> list[str]:
+        """Why they allow no verdict."""
+        if not self.summaries:
+            return ["it has no run yet: go on with the series by --resume"]
+        return [
             f"{one['run']} is not clean: {one['unclean_because'][0]}"
             for one in self.summaries
             if not one["clean"]
         ]
-        if not busy:
-            found += [
-                f"{one['run']} had a busy machine: {one['busy'][0]}"
-                for one in self.summaries
-                if one.get("busy")
-            ]
-        return found
 
 
 def runs_in(folder: Path) -> list[Runs]:
@@ -261,7 +260,7 @@ def _cell(value: object) -> object:
 def as_text(variants: Sequence[Variant], found: Sequence[Line]) -> str:
     """One line a variant with the main figures, and what differs from the first one."""
     main = _main(found)
-    parts = [table(_table(variants, main), frozenset())]
+    parts = [fitted(_table(variants, main))]
     for at, one in enumerate(variants[1:] if len(variants) <= _MOST_TOLD else ()):
         told = [[f"  {line.title}", said] for line in main if (said := line.against_first()[at]) != "–"]
         parts += [f"{one.label} against {variants[0].label}:\n{table(told, frozenset())}"] if told else []

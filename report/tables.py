@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import textwrap
+from collections.abc import Iterator, Sequence
 
 from report.printable import printable
 from report.run import Json
+
+_WIDTH = 100  # columns of a terminal
+_MOST_NAMED, _LEAST = (
+    40,
+    16,
+)  # characters of a line of a cell: at most in the first column, at least elsewhere
 
 
 def table(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset({1})) -> str:
@@ -22,6 +30,48 @@ def table(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset({1}))
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def fitted(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> str:
+    """A table of at most 100 columns. Where its lines would be longer, its rows become columns; where these
+    do not fit either, cells have several lines, and columns that are still too many follow below.
+    """
+    rows = [[printable(cell) for cell in row] for row in rows]
+    ways = ((rows, right), ([list(one) for one in zip(*rows, strict=True)], frozenset[int]()))
+    found = [table(*way) for way in ways]
+    fitting = [text for text in found if max(map(len, text.splitlines()), default=0) <= _WIDTH]
+    return fitting[0] if fitting else min(("\n\n".join(_parts(*way)) for way in ways), key=_count_lines)
+
+
+def _count_lines(text: str) -> int:
+    return text.count("\n")
+
+
+def _parts(rows: list[list[str]], right: frozenset[int]) -> Iterator[str]:
+    """Tables that fit, each with the first column and some of the others."""
+    first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
+    first = min(first, _MOST_NAMED)
+    room = _WIDTH - first
+    sizes = range(max(others), _LEAST, -1)
+    most = next((one for one in sizes if sum(2 + min(one, width) for width in others) <= room), _LEAST)
+    held = [2 + min(most, width) for width in others]
+    begin = 0
+    while begin < len(held):
+        sums = list(itertools.accumulate(held[begin:]))
+        end = begin + max(1, sum(one <= room for one in sums))
+        lines = [
+            [textwrap.wrap(row[0], first), *(textwrap.wrap(cell, most) for cell in row[1 + begin : 1 + end])]
+            for row in rows
+        ]
+        split = [list(one) for cells in lines for one in itertools.zip_longest(*cells, fillvalue="")]
+        yield table(split, right)
+        begin = end
+
+
+def cut(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> str:
+    """A table whose lines end at 100 columns, for one with examples last."""
+    lines = table(rows, right).splitlines()
+    return "\n".join(one if len(one) <= _WIDTH else f"{one[: _WIDTH - 1]}…" for one in lines)
 
 
 def number(value: object) -> str:

@@ -154,6 +154,9 @@ def test_what_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "its folder is not there" in done.stderr
     done = command("export", str(tmp_path), "--csv", cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "holds no run" in done.stderr
+    (tmp_path / "series.json").write_text("{}")
+    done = command("export", str(tmp_path), "--csv", cwd=tmp_path)
+    assert done.returncode == 2 and "is a series; name runs of it" in done.stderr
     done = command("export", str(folder), cwd=tmp_path)
     assert done.returncode == 2 and "--parquet" in done.stderr
 

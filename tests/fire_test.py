@@ -41,6 +41,13 @@ def test_a_server_that_runs_is_sent_a_trace(bed: Bed, tmp_path: Path) -> None:
     assert summary["clean"] and summary["queries"]["answered"] == QUERIES
     assert next(tmp_path.glob("results/fire-*/answers-*.ra"))
     assert re.search(r"^answered +200$", ended.output, re.MULTILINE)
+    assert "next: reprise fire ... --set repeat.n=5" in ended.output
+
+
+def test_it_is_repeated_as_any_experiment(bed: Bed, tmp_path: Path) -> None:
+    ended = fire(bed, tmp_path, "--server", SERVICE_V4, "--rate", "1000", "--set", "repeat.n=2")
+    assert re.search(r"^all +2 ", ended.output, re.MULTILINE), ended.errors
+    assert len(list(tmp_path.glob("results/fire-*/fire-*/summary.json"))) == 2
 
 
 def test_what_is_wrong_is_told_by_its_option(bed: Bed, tmp_path: Path) -> None:

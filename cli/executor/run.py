@@ -232,7 +232,8 @@ def _next(folder: Path, found: dict[str, Any], summary: dict[str, Any]) -> list[
         if recorded
         else f"reprise export {shown} --csv   # a row for each query"
     )
-    return [first, "reprise run ... --set repeat.n=5   # how far runs of the same spread"]
+    command = "fire" if experiment.get("name") == "fire" else "run"
+    return [first, f"reprise {command} ... --set repeat.n=5   # how far runs of the same spread"]
 
 
 def _as_expected(folder: Path) -> bool:

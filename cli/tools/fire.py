@@ -72,11 +72,14 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def command_fire(options: argparse.Namespace) -> int:
     from cli.executor import run  # noqa: PLC0415 - slow to import
+    from cli.tools import search  # noqa: PLC0415
 
     made = [f"{key}={value}" for key, value in _settings(options)]
     try:
         given = {"experiment": EXPERIMENT, "set": [*made, *options.set], "output": options.output}
-        return run.command_run(argparse.Namespace(**given))
+        return search.command(
+            argparse.Namespace(**given, resume=None, no_deploy=False, inventory=[]), run.command_run
+        )
     except UsageError as error:
         for key, option in _OPTIONS.items():
             error.hint = error.hint.replace(key, option)

@@ -178,6 +178,7 @@ def _series(session: Session) -> int:
         output=session.folder.parent,
         resume=session.folder,
         no_deploy=False,
+        inventory=[],
     )
     return series.command_series(
         options, experiments.load(session.study.path, settings), executor.command_run

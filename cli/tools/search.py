@@ -98,7 +98,7 @@ class Searching:
             settings = self.settings(value)
             folder = series.run_one(shared.options, settings, shared.folder, shared.run, shared.prepared)
             if not folder:
-                hint = f"go on with: reprise run {shared.options.experiment} --resume {shared.folder}"
+                hint = series.resume_hint(shared.options, shared.folder)
                 raise RepriseError(f"the search ended at {words}", hint)
             self.take(tried, folder)
             shared.note()
@@ -161,6 +161,16 @@ def limiting(summary: dict[str, Any]) -> str:
         return f"{told}: it may take no more (server.tcp_count, its descriptors)"
     told = ", ".join(f"{role} {share:.2f}" for role, share in used.items() if share)
     return f"cores used: {told}"
+
+
+def command(options: argparse.Namespace, once: Run) -> int:
+    """An experiment as it asks for it: searched, in a series, or once."""
+    experiment = experiments.load(options.experiment, options.set)
+    if experiment.search is not None:
+        return command_search(options, experiment, experiment.search, once)
+    if any(one is not None for one in (options.resume, experiment.repeat, experiment.sweep)):
+        return series.command_series(options, experiment, once)
+    return once(options)
 
 
 def command_search(options: argparse.Namespace, experiment: Experiment, wish: Search, run: Run) -> int:

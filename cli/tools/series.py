@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -120,12 +121,21 @@ def command_series(
         progress.phase(f"run {at} of {len(runs)}, round {one.round + 1}: {told}")
         found = run_one(options, _found(made[one.variant], runs, folder), folder, run, prepared)
         if not found:
-            hint = f"go on with: reprise run {options.experiment} --resume {folder}"
-            raise RepriseError(f"the series ended after {at - 1} of {len(runs)} runs", hint)
+            raise RepriseError(
+                f"the series ended after {at - 1} of {len(runs)} runs", resume_hint(options, folder)
+            )
         one.folder = found
         note(folder, experiment, made, runs)
     clean = reports.write(folder)
     return 0 if clean else EXIT_FAILED
+
+
+def resume_hint(options: argparse.Namespace, folder: Path) -> str:
+    """The command that goes on with a series or a search."""
+    hosts = [word for one in options.inventory for word in ("--inventory", str(one))]
+    given = [word for one in options.set for word in ("--set", one)]
+    words = ["reprise", "run", str(options.experiment), "--resume", str(folder), *hosts, *given]
+    return f"go on with: {shlex.join(words)}"
 
 
 def _found(settings: Settings, runs: Sequence[One], folder: Path) -> Settings:

@@ -37,6 +37,34 @@ def test_keys_are_compared_under_their_names_of_today(tmp_path: Path) -> None:
     assert differences([made(tmp_path / key, hierarchy={key: True}) for key in names], names) == []
 
 
+def test_a_table_that_one_run_lacks_is_one_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what the others give in it; no line of the terminal is longer than 100 columns."""
+    synth = {"seed": 1, "duration": 8, "clients": 500, "zipf": 1.0, "tcp_share": 0.02, "junk_share": 0.5}
+    made_of = {"root_like": {"seed": 1, "ds_share": 0.9}}
+    runs = [
+        made(tmp_path / "quickstart-20261125T140854Z-0001", synth={**synth, "rate": 300}, server=made_of),
+        made(tmp_path / "quickstart-20261125T140854Z-0002", synth={**synth, "rate": 600}, server=made_of),
+        made(tmp_path / "root-live-20261125T140854Z-0003", trace="/x/live.pcap", server={"root_like": None}),
+    ]
+    runs[2].experiment["synth"] = {"rate": 7}  # which is not what was played
+    names = labels_of(runs)
+    assert names == [run.name for run in runs]  # what differs is too long for a label
+    heading, first, second, third = differences(runs, names)
+    assert heading == ["", "synth", "server.root_like", "trace"]
+    assert first[1].endswith("junk_share 0.5, rate 300") and second[1].endswith("rate 600")
+    assert (first[2:], third[1:]) == (["seed 1, ds_share 0.9", "–"], ["–", "–", "live.pcap"])
+    runs[0].manifest["given"] = ["synth.rate", "synth.seed"]
+    assert differences(runs, names)[1][1:3] == ["seed 1, rate 300", "defaults"]
+    assert labels_of([runs[0], runs[2]]) == [run.name for run in runs[::2]]
+    assert main(["report", *(str(run.folder) for run in runs)]) == 0
+    told = capsys.readouterr().out.split("report.html\n")[-1]
+    assert all(len(line) <= 100 for line in told.splitlines()[:-1])
+    page = (tmp_path / "comparison.html").read_text(encoding="utf-8")
+    assert page.count('data-label="synth"') == 3 and 'data-label="synth.' not in page
+
+
 def test_what_servers_ran_with_is_told_where_it_differs(tmp_path: Path) -> None:
     """With the server's name where there are several; what only one says does not vanish."""
     runs = [made(tmp_path / name, server={"kind": name}) for name in ("nsd", "bind")]

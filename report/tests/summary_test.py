@@ -234,6 +234,14 @@ def test_what_the_controller_and_querier_say_is_unclean(tmp_path: Path, because:
     assert reasons(write_run(tmp_path / "run", steady(10), controller=told, stats=stats)) == text
 
 
+def test_an_interruption_is_told_once(tmp_path: Path) -> None:
+    told = {**controller_json(10, answered=10), "clean": False, "because": ["interrupted"]}
+    stats = {"clean": False, "because": "interrupted"}
+    manifest = {**MANIFEST, "error": "the run was interrupted"}
+    folder = write_run(tmp_path / "run", steady(10), controller=told, stats=stats, manifest=manifest)
+    assert reasons(folder) == "the run was interrupted"
+
+
 def test_without_controller_and_manifest_the_records_still_count(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", steady(10))
     (folder / "controller.json").unlink()
