@@ -131,7 +131,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         metavar="'FIGURE LIMIT'",
         help="a limit beside those of the experiment, such as 'p99 <= 10 ms'; repeatable",
     )
-    parser.add_argument("--busy", action="store_true", help="judge runs on a busy machine, too")
+    parser.add_argument("--busy", action="store_true", help="judge figures that a busy machine affects, too")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write the verdicts as JUnit XML")
     parser.set_defaults(run=_check)
 

@@ -47,7 +47,7 @@ def _flat(table: Json, whole: set[str], given: set[str], prefix: str = "") -> It
     for name, value in table.items():
         key = f"{prefix}{name}"
         if not isinstance(value, dict):
-            yield key, value
+            yield key, None if value == [] else value
         elif key in whole:
             yield from _flat(value, whole, given, f"{key}.")
         else:
