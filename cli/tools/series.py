@@ -102,7 +102,11 @@ def words_of(settings: Settings) -> list[str]:
 def command_series(
     options: argparse.Namespace, experiment: Experiment, run: Callable[[argparse.Namespace], int]
 ) -> int:
-    """Runs what is missing, each by `run` as by a command of its own; 0 when all are clean."""
+    """Runs what is missing, each by `run` as by a command of its own; 0 when all are clean and no limit is
+    missed.
+    """
+    from cli.executor import run as executor  # noqa: PLC0415 - slow to import
+
     made = variants(experiment, options.experiment.resolve().parent)
     for settings in made:  # all are looked at before the first one runs
         experiments.load(options.experiment, [*options.set, *words_of(settings), *ALONE])
@@ -127,7 +131,8 @@ def command_series(
         one.folder = found
         note(folder, experiment, made, runs)
     clean = reports.write(folder)
-    return 0 if clean else EXIT_FAILED
+    met = experiment.expect is None or executor.as_expected(folder, experiment.expect)
+    return 0 if clean and met else EXIT_FAILED
 
 
 def resume_hint(options: argparse.Namespace, folder: Path) -> str:

@@ -112,6 +112,7 @@ def test_a_series_that_is_interrupted_goes_on(tmp_path: Path) -> None:
     assert "the series ended after 1 of 4 runs; go on with: reprise run" in said
     assert said.count("interrupted") == 1 and "--set repeat.n=2" in said.splitlines()[-1]
     (folder,) = (tmp_path / "results").iterdir()
+    words += ["--set", "expect={answered='>= 1 %'}"]
     fewer = (*words, "--set", 'sweep.server.kind=["bind"]', "--resume", str(folder))
     other = command.run("run", str(QUICK), *fewer, cwd=tmp_path)
     assert other.returncode == 2 and "has other variants than this experiment" in other.stderr
@@ -122,6 +123,10 @@ def test_a_series_that_is_interrupted_goes_on(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "run 1 of 4" not in done.stderr and "run 4 of 4" in done.stderr
     assert "kind bind against kind nsd:" in done.stdout and "too few runs to tell" in done.stdout
+    assert done.stdout.count(": met: answered_share is ") == 2
+    more = (*words, "--set", "expect={answered='> 100 %'}", "--resume", str(folder))
+    missed = command.run("run", str(QUICK), *more, cwd=tmp_path)
+    assert missed.returncode == 1 and "kind bind: missed: answered_share is " in missed.stdout
     told = json.loads((folder / "series.json").read_text(encoding="utf-8"))
     assert [one["variant"] for one in told["runs"]] == [0, 1, 1, 0]
     with (folder / "series.csv").open(encoding="utf-8", newline="") as file:
