@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -35,6 +35,7 @@ MOST_PARTS = 600
 LEVEL, RATE = "steps-post", "steps-pre"  # a sample holds until the next one, or for the time since the last
 _STEPS: dict[str, Literal["pre", "post"]] = {LEVEL: "post", RATE: "pre"}
 Floats = NDArray[np.floating[Any]]
+T = TypeVar("T")
 Group = tuple[str, Sequence[tuple[str, Percentiles]]]  # boxes by the names of their places, under a name
 
 
@@ -69,6 +70,15 @@ class Band:
                 linewidth=0,
                 label=f"_{self.label}",
             )
+
+
+def in_turn(axes: Axes, values: Mapping[str, T | None]) -> Iterator[tuple[str, T]]:
+    """Names and values, each to be drawn as one curve; the colors of those without a value stay theirs."""
+    for name, value in values.items():
+        if value is None:
+            axes.plot([], [])
+        else:
+            yield name, value
 
 
 def bin_size(span_ns: int) -> float:
@@ -140,7 +150,7 @@ def share_axis(axes: Axes, label: str, of: str = "queries") -> None:
 def _cdf(
     words: Words,
     label: str,
-    curves: Mapping[str, tuple[Floats, Floats]],
+    curves: Mapping[str, tuple[Floats, Floats] | None],
     of: str = "queries",
     least: int = 2,
     style: str = "default",
@@ -148,24 +158,32 @@ def _cdf(
     """Curves of shares by their names; a legend from `least` of them on."""
 
     def paint(axes: Axes) -> bool:
-        for name, (x, y) in curves.items():
+        for name, (x, y) in in_turn(axes, curves):
             axes.plot(x, y, label=name, drawstyle=style)
         axes.set_xscale("log")
         share_axis(axes, label, of)
         legend_above(axes, least)
-        return bool(curves)
+        return any(curves.values())
 
     return draw(words, paint)
 
 
 def error_cdf(errors: Mapping[str, Distribution]) -> Drawn:
-    held = {name: cdf_points(one.absolute()) for name, one in errors.items() if one.count}
+    held = {name: _points(one.absolute(), 100, 1000) for name, one in errors.items()}
     caption = "Share of the queries that were sent at most this long before or after they were due."
     return _cdf(
         Words("timing-cdf", "Timing error", caption, "no query was sent after the warm-up"),
         "timing error, |sent - due| [µs]",
-        {name: (np.maximum(x, 100) / 1000, y) for name, (x, y) in held.items()},
+        held,
     )
+
+
+def _points(one: Distribution, least: float, by: float, share: float = 1) -> tuple[Floats, Floats] | None:
+    """Of its CDF: times from `least` on, divided by `by`, and shares of `share`; None where it is empty."""
+    if not one.count:
+        return None
+    x, y = cdf_points(one)
+    return np.maximum(x, least) / by, y * share
 
 
 @dataclass(frozen=True)
@@ -209,11 +227,12 @@ class Answers:
 
 
 def latency_cdf(answers: Mapping[str, Answers]) -> Drawn:
-    held: dict[str, tuple[Floats, Floats]] = {}
-    for name, one in answers.items():
-        if count := one.latency.count:
-            x, y = cdf_points(one.latency)
-            held[f"{name} ({count:,})"] = np.maximum(x, 1) / MEGA, y * (count / one.asked)
+    held = {
+        f"{name} ({one.latency.count:,})": _points(
+            one.latency, 1, MEGA, one.latency.count / max(1, one.asked)
+        )
+        for name, one in answers.items()
+    }
     caption = (
         "Share of the queries sent that had an answer within this time, from the SYN of a fresh connection."
     )
@@ -223,15 +242,14 @@ def latency_cdf(answers: Mapping[str, Answers]) -> Drawn:
 
 def sources_cdf(means: Mapping[str, Distribution]) -> list[Drawn]:
     """None where there is one source."""
-    held = {name: cdf_points(one) for name, one in means.items() if one.count > 1}
-    curves = {name: (np.maximum(x, 1) / MEGA, y) for name, (x, y) in held.items()}
+    held = {name: _points(one, 1, MEGA) if one.count > 1 else None for name, one in means.items()}
     caption = (
         "Share of the sources whose answers took at most this long on average, from when a query was due by "
         "the trace."
     )
     words = Words("source-response", "Sources", caption, "")
     label = "mean response time [ms]"
-    return [_cdf(words, label, curves, "sources", style="steps-post")] if held else []
+    return [_cdf(words, label, held, "sources", style="steps-post")] if any(held.values()) else []
 
 
 def cold_parts(tally: Tally, cold_s: float) -> list[tuple[str, Answers]]:
@@ -250,20 +268,21 @@ def slowest(answers: Mapping[str, Sequence[Answers]], part: str = "") -> Drawn:
     repeats the median and the range. `part`: of the replay.
     """
     held = {name: [one for one in repeats if one.response.count] for name, repeats in answers.items()}
-    bands = [_tail(name, repeats) for name, repeats in held.items() if repeats]
+    bands = {name: _tail(name, repeats) if repeats else None for name, repeats in held.items()}
+    ends = [float(band.x[0]) for band in bands.values() if band]
 
     def paint(axes: Axes) -> bool:
-        for band in bands:
+        for _, band in in_turn(axes, bands):
             band.paint(axes)
-        if bands:
+        if ends:
             axes.set_xscale("log")
             axes.set_yscale("log")
-            axes.set_xlim(100, min(float(band.x[0]) for band in bands) / 1.2)
+            axes.set_xlim(100, min(ends) / 1.2)
         axes.set_xlabel("slowest queries [%]")
         axes.set_ylabel("response time [ms]")
         plain_axis(axes, "xy")
         legend_above(axes)
-        return bool(bands)
+        return bool(ends)
 
     caption = (
         "What the slowest part of the queries sent waited at least, from when they were due by the trace; a "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,17 @@ from report.digests import Digested
 from report.errors import ReportError
 from report.rafile import Answer, Places, windows
 from report.run import Json
-from report.tables import class_rows, cut, example_text, number, percent, referral_rows, share_rows, table
+from report.tables import (
+    WIDTH,
+    class_rows,
+    cut,
+    example_text,
+    number,
+    percent,
+    referral_rows,
+    share_rows,
+    table,
+)
 from report.verdicts import MAX_LISTED, Pair, Seen, describe, findings
 from report.wire import FLAGS, parse
 from report.zone import Zone
@@ -101,11 +112,14 @@ class Side:
 
 @dataclass
 class Alone:
-    """Of the queries that all sides have: how many all answer alike, and who alone answers otherwise."""
+    """Of the queries that all sides have: how many all answer alike, and who alone answers otherwise. Under
+    `different` numbers they hold different queries.
+    """
 
     queries: int
     sides: list[Side]
     alike: int = 0
+    different: int = 0
 
     def as_json(self, names: Sequence[str]) -> Json:
         told: list[Json] = [
@@ -122,6 +136,7 @@ class Alone:
             "all_alike": self.alike,
             "alone": told,
             "otherwise": self.queries - self.alike - sum(one["queries"] for one in told),
+            "different_query": self.different,
         }
 
 
@@ -151,8 +166,11 @@ def alone(
         common = functools.reduce(np.intersect1d, [one.seqs for one in held])
         places = [one[np.searchsorted(one.seqs, common)] for one in held]
         rows = [side.rows(one) for side, one in zip(sides, places, strict=True)]
+        asked = np.all([one["query"] == rows[0]["query"] for one in rows], axis=0)
+        places, rows = [one[asked] for one in places], [one[asked] for one in rows]
         same = np.all([one[key] == rows[0][key] for one in rows for key in ("reply", "size")], axis=0)
-        found.queries += len(common)
+        found.queries += len(same)
+        found.different += len(common) - len(same)
         found.alike += int(np.count_nonzero(same))
         rest = np.flatnonzero(~same)
         numbers = (rest, rows[0]["place"][rest], *(one["content"][rest] for one in rows))
@@ -237,13 +255,15 @@ def _sums(result: Json) -> str:
         for name, _, share in share_rows(result)[1:]
         if share != "100.00 %"
     ]
-    lines.append("equal: " + (", ".join([*parts, "all else 100 %"]) if parts else "all parts 100 %"))
+    told = "equal: " + (", ".join([*parts, "all else 100 %"]) if parts else "all parts 100 %")
+    lines.append(textwrap.fill(told, WIDTH, subsequent_indent=" " * len("equal: ")))
     single = [
         f"{number(result[key])} {words}"
         for key, words in (
             ("only_before", "queries in A only"),
             ("only_after", "queries in B only"),
             ("no_answer_on_either_side", "with no answer on either side"),
+            ("different_query", "not compared: they are different queries"),
         )
         if result[key]
     ]
@@ -266,11 +286,13 @@ def _against_first(results: Sequence[Json], alike: Json) -> str:
         for letter, side, share in zip(_LETTERS, alike["alone"], [["", "", ""], *shares], strict=False)
     ]
     heading = ["", "", "alone", "compared with A", "equal bytes", "rcode equal"]
+    left = alike["different_query"]
     return "\n".join(
         [
             table([heading, *rows], frozenset(range(2, 6))),
             f"of {number(alike['queries'])} queries all answer {number(alike['all_alike'])} alike; "
             f"otherwise, but no side alone: {number(alike['otherwise'])}",
+            *([f"not compared: {number(left)} that are different queries"] if left else []),
         ]
     )
 

@@ -89,7 +89,7 @@ def _cold(variants: Variants) -> list[Drawn]:
     for name, repeats in variants.items():
         for one in repeats:
             for part, answers in curves.cold_parts(one.tally, one.cold_s):
-                parts.setdefault(part, {}).setdefault(name, []).append(answers)
+                parts.setdefault(part, {one: [] for one in variants})[name].append(answers)
     return [curves.slowest(answers, part) for part, answers in parts.items()]
 
 
@@ -110,7 +110,7 @@ def _sampled(
     counts: bool = False,
 ) -> Drawn:
     held = {variant: [one for one in repeats if one.points] for variant, repeats in samples.items()}
-    bands = [_in_step(variant, repeats, style) for variant, repeats in held.items() if repeats]
+    bands = {name: _in_step(name, repeats, style) if repeats else None for name, repeats in held.items()}
     caption = f"Sampled at the server's host.{curves.range_of(held.values())}"
     return _painted(Words(name, title, caption, "the servers were not sampled"), label, bands, style, counts)
 
@@ -136,22 +136,23 @@ def _response(tallies: Mapping[str, Sequence[Tally]]) -> list[Drawn]:
         found[numbers[within]] = np.maximum(bands[0][within], 1) / MEGA
         return found
 
-    bands = [_binned(name, repeats, size, p99) for name, repeats in held.items() if repeats]
+    bands = {name: _binned(name, repeats, size, p99) if repeats else None for name, repeats in held.items()}
     caption = (
         "The 99th percentile of response time, from when a query was due by the trace, in bins of "
         f"{size:g} s.{curves.range_of(held.values())}"
     )
     words = Words("response-p99", "Response time, p99", caption, "")
-    return [_painted(words, "response time [ms]", bands, log=True)] if bands else []
+    return [_painted(words, "response time [ms]", bands, log=True)] if any(bands.values()) else []
 
 
 def _unanswered(tallies: Mapping[str, Sequence[Tally]]) -> Drawn:
     size = _bin(tallies)
-    bands = [
-        _binned(name, repeats, size, lambda one, x: one.unanswered_share(int(size * 1e9), len(x)) * 100)
-        for name, repeats in tallies.items()
+    bands = {
+        name: _binned(name, repeats, size, lambda one, x: one.unanswered_share(int(size * 1e9), len(x)) * 100)
         if any(one.unanswered.end_ns for one in repeats)
-    ]
+        else None
+        for name, repeats in tallies.items()
+    }
     several = curves.range_of(tallies.values())
     caption = f"Share of the queries due in each bin of {size:g} s that had no answer.{several}"
     return _painted(
@@ -163,11 +164,12 @@ def _unanswered(tallies: Mapping[str, Sequence[Tally]]) -> Drawn:
 
 def _rates(tallies: Mapping[str, Sequence[Tally]]) -> Drawn:
     size = _bin(tallies)
-    bands = [
-        _binned(name, repeats, size, lambda one, x: one.sends.per(int(size * 1e9), len(x)) / size)
-        for name, repeats in tallies.items()
+    bands = {
+        name: _binned(name, repeats, size, lambda one, x: one.sends.per(int(size * 1e9), len(x)) / size)
         if any(one.sent for one in repeats)
-    ]
+        else None
+        for name, repeats in tallies.items()
+    }
     caption = f"Queries sent, in bins of {size:g} s.{curves.range_of(tallies.values())}"
     return _painted(Words("rates", "Rate of the replays", caption, "no query was sent"), "rate [1/s]", bands)
 
@@ -188,18 +190,18 @@ def _binned(
 def _painted(
     words: Words,
     label: str,
-    bands: Sequence[Band],
+    bands: Mapping[str, Band | None],
     style: str = "default",
     counts: bool = False,
     log: bool = False,
 ) -> Drawn:
     def paint(axes: Axes) -> bool:
-        for band in bands:
+        for _, band in curves.in_turn(axes, bands):
             band.paint(axes, style)
         axes.set_yscale("log" if log else "linear")
         curves.time_axis(axes, label, counts)
         legend_above(axes)
-        return bool(bands)
+        return any(bands.values())
 
     return draw(words, paint)
 

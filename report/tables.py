@@ -9,11 +9,9 @@ from collections.abc import Iterator, Sequence
 from report.printable import printable
 from report.run import Json
 
-_WIDTH = 100  # columns of a terminal
-_MOST_NAMED, _LEAST = (
-    40,
-    16,
-)  # characters of a line of a cell: at most in the first column, at least elsewhere
+WIDTH = 100  # columns of a terminal
+_MOST_NAMED = 40  # characters of a line of a cell in the first column
+_LEAST = 16  # elsewhere, where there is little room
 
 
 def table(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset({1})) -> str:
@@ -39,7 +37,7 @@ def fitted(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -
     rows = [[printable(cell) for cell in row] for row in rows]
     ways = ((rows, right), ([list(one) for one in zip(*rows, strict=True)], frozenset[int]()))
     found = [table(*way) for way in ways]
-    fitting = [text for text in found if max(map(len, text.splitlines()), default=0) <= _WIDTH]
+    fitting = [text for text in found if max(map(len, text.splitlines()), default=0) <= WIDTH]
     return fitting[0] if fitting else min(("\n\n".join(_parts(*way)) for way in ways), key=_count_lines)
 
 
@@ -51,7 +49,7 @@ def _parts(rows: list[list[str]], right: frozenset[int]) -> Iterator[str]:
     """Tables that fit, each with the first column and some of the others."""
     first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
     first = min(first, _MOST_NAMED)
-    room = _WIDTH - first
+    room = WIDTH - first
     sizes = range(max(others), _LEAST, -1)
     most = next((one for one in sizes if sum(2 + min(one, width) for width in others) <= room), _LEAST)
     held = [2 + min(most, width) for width in others]
@@ -71,7 +69,7 @@ def _parts(rows: list[list[str]], right: frozenset[int]) -> Iterator[str]:
 def cut(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> str:
     """A table whose lines end at 100 columns, for one with examples last."""
     lines = table(rows, right).splitlines()
-    return "\n".join(one if len(one) <= _WIDTH else f"{one[: _WIDTH - 1]}…" for one in lines)
+    return "\n".join(one if len(one) <= WIDTH else f"{one[: WIDTH - 1]}…" for one in lines)
 
 
 def number(value: object) -> str:

@@ -55,6 +55,24 @@ def test_who_stands_alone(tmp_path: Path) -> None:
     assert [(one["seq"], one["qname"], one["class"]) for one in c] == [(2, "www.example.com.", NO_REPLAYED)]
 
 
+def test_different_queries_of_the_same_number_are_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where two of the runs had other traces that begin alike."""
+    paths, other = three(tmp_path), dns.message.make_query("other.example.com.", "A", id=7, flags=0).to_wire()
+    query, kept = (
+        dns.message.make_query("www.example.com.", "A", id=7, flags=0).to_wire(),
+        reply(COM).to_wire(),
+    )
+    paths[2].write_bytes(ra_bytes([(seq, query if seq < 3 else other, kept) for seq in range(4)]))
+    found = alone([of_file(path, None) for path in paths], None, Evidence()).as_json(["a", "b", "c"])
+    assert (found["queries"], found["all_alike"], found["different_query"]) == (3, 2, 1)
+    assert main(["compare", *map(str, paths)]) == 0
+    assert "not compared: 1 that are different queries" in capsys.readouterr().out
+    assert main(["compare", str(paths[0]), str(paths[2])]) == 0
+    assert "1 not compared: they are different queries" in capsys.readouterr().out
+
+
 def test_the_terminal_has_twenty_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = three(tmp_path)
     assert main(["compare", *map(str, paths)]) == 0

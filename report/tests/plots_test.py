@@ -239,7 +239,24 @@ def test_a_cold_cache_is_shown_apart_from_the_rest(tmp_path: Path) -> None:
     values = np.asarray(line_of(first, "cold").get_ydata())
     assert values[np.isfinite(values)].tolist() == pytest.approx([50.0] * 18, rel=0.01)
     assert np.asarray(line_of(after, "cold").get_ydata()).tolist() == pytest.approx([1.0] * 40, rel=0.01)
-    assert [one.get_label() for one in first.lines] == ["cold"]
+    assert [one.get_label() for one in first.lines if not str(one.get_label()).startswith("_")] == ["cold"]
+
+
+def test_a_run_has_one_color_in_all_plots(tmp_path: Path) -> None:
+    """Also in those in which a run before it has nothing to show."""
+    lossy = [Query(n, n * MS, n * MS, MS, status=2 if n % 3 else 1) for n in range(2_000)]
+    runs = {"whole": write_run(tmp_path / "whole", steady(2_000)), "lossy": write_run(tmp_path / "b", lossy)}
+    drawn = several_plots.side_by_side(
+        {name: [Seen.of(measure(open_run(run)))] for name, run in runs.items()}
+    )
+    shown = [
+        one.name
+        for one in drawn
+        if any(line.get_label() == "lossy" for line in axes_of(drawn, one.name).lines)
+    ]
+    assert {"unanswered", "rates", "response-p99"} <= set(shown)
+    assert {line_of(axes_of(drawn, name), "lossy").get_color() for name in shown} == {"#D55E00"}
+    assert not any(one.get_label() == "whole" for one in axes_of(drawn, "unanswered").lines)
 
 
 def test_the_slowest_queries_are_those_without_an_answer(tmp_path: Path) -> None:
