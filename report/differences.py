@@ -427,14 +427,20 @@ class Page:
             for letter, name, side in zip(_LETTERS, self.names, found.sides if found else (), strict=False)
             for lone in side.listed[:_ON_PAGE]
         ]
+        alike = found.as_json(self.names) if found else None
         return html.page(
             "answers",
             names=self.names,
-            shares=[
-                (one["after"]["name"], share_rows(one), referral_rows(one), class_rows(one))
-                for one in results
+            shares=[(share_rows(one), referral_rows(one), class_rows(one)) for one in results],
+            alike=alike,
+            alone=[
+                [
+                    f"{letter}: {side['name']}",
+                    number(side["queries"]),
+                    ", ".join(f"{kind}: {number(count)}" for kind, count in side["classes"].items()),
+                ]
+                for letter, side in zip(_LETTERS, alike["alone"] if alike else (), strict=False)
             ],
-            alike=found.as_json(self.names) if found else None,
             lonely=lonely,
             rows=rows,
             classes=list(dict.fromkeys(row["class"] for row in (*lonely, *rows))),
