@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from report.summary import Measured
 
 _NONE_SENT = "no query reached the server"
+_INTERRUPTED = "the run was interrupted"  # the executor's words
 NO_PORT = "no free port"  # the querier's words
 ENDS = ("answered", "timed_out", "send_failed", "connection_failed", "skipped", "lost")
+_QUERIER = re.compile(r"querier \S+: ")
 _UNKNOWN_ENDS = re.compile(r"\d+ queries have no known end: their host was lost")
 
 
@@ -93,6 +95,8 @@ def _manifest_reasons(run: Run) -> Iterator[str]:
 def _exit_reasons(run: Run) -> Iterator[str]:
     others = {"controller", "sampler", "capture", "server", "meta", "proxy"}
     others |= set() if front.counts(run) else {"front"}
+    if _INTERRUPTED in str(run.manifest.get("error")):
+        return
     for item in run.processes():
         if item.get("exit") not in (0, None) and item.get("role") not in others:
             yield f"process {item.get('id')} ended with status {item['exit']}"
@@ -112,14 +116,17 @@ def _leak_reasons(run: Run, testbed: Findings) -> Iterator[str]:
 
 def _controller_reasons(run: Run, has_records: bool) -> Iterator[str]:
     """Without what the records tell better: how many queries a lost host has taken with it; and without what
-    the run's error says already, such as that it was interrupted.
+    the run's error, or for queriers another reason, says already, such as that it was interrupted.
     """
     controller, error = run.controller, str(run.manifest.get("error") or "")
     if not controller:
         yield "controller.json is missing: the controller was cut off"
         return
     told = [one for one in _told(run) if not (has_records and _UNKNOWN_ENDS.fullmatch(one))]
-    yield from (one for one in told if one not in error or one == error)
+    for one in told:
+        why = _QUERIER.sub("", one)
+        if (one == why or why not in told) and (why not in error or why == error):
+            yield one
     trouble = as_dict(controller.get("reader")).get("trouble")
     if trouble and not any(str(trouble) in reason for reason in told):
         yield f"the trace: {trouble}"

@@ -226,7 +226,8 @@ def _next(folder: Path, found: dict[str, Any], summary: dict[str, Any]) -> list[
     if not summary.get("clean"):
         return []
     experiment, shown = as_dict(found.get("experiment")), _shown(folder)
-    recorded = experiment.get("trace") and as_dict(experiment.get("replay")).get("answers")
+    responses = as_dict(as_json(folder / "controller.json").get("reader")).get("responses")
+    recorded = responses and as_dict(experiment.get("replay")).get("answers")
     first = (
         f"reprise compare {shown}   # each answer beside the recorded one"
         if recorded

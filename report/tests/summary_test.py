@@ -235,9 +235,11 @@ def test_what_the_controller_and_querier_say_is_unclean(tmp_path: Path, because:
 
 
 def test_an_interruption_is_told_once(tmp_path: Path) -> None:
-    told = {**controller_json(10, answered=10), "clean": False, "because": ["interrupted"]}
+    because = ["interrupted", "querier client1/0: interrupted"]
+    told = {**controller_json(10, answered=10), "clean": False, "because": because}
     stats = {"clean": False, "because": "interrupted"}
-    manifest = {**MANIFEST, "error": "the run was interrupted"}
+    ended = [{"id": "distributor-client1", "role": "distributor", "exit": 1}]
+    manifest = {**MANIFEST, "error": "the run was interrupted", "processes": ended}
     folder = write_run(tmp_path / "run", steady(10), controller=told, stats=stats, manifest=manifest)
     assert reasons(folder) == "the run was interrupted"
 
