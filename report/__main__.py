@@ -230,7 +230,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _limit(text: str) -> expect.Limit:
-    name, rest = re.match(r"\s*([^\s<>]*)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    name, rest = re.match(r"\s*([^\s<>]*)\s*(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     return expect.limit(name, rest)
 
 

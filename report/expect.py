@@ -90,8 +90,9 @@ def limit(name: str, text: str) -> Limit:
     sign, digits, unit, of = found.groups()
     value, units = float(digits), {"%": 0.01} if of else _units_of(path)
     if unit and unit not in units:
-        known = ", ".join(units) or "none"
-        raise ReportError(f"expect.{name} = {text!r}: {unit} is no unit of it", f"its units: {known}", USAGE)
+        known = f"its units: {', '.join(units)}" if units else ""
+        hint = known or f"leave it out, or name a figure that has units, such as {', '.join(SHORT)}"
+        raise ReportError(f"expect.{name} = {text!r}: {unit} is no unit of it", hint, USAGE)
     scale = units.get(unit, 1)
     return Limit(path, text.strip(), sign, value * scale, unit, scale, bool(of))
 

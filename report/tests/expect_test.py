@@ -64,7 +64,7 @@ def test_a_limit_has_a_verdict_and_a_status(
     [
         ("p99 10 ms", "is no limit; write one such as '<= 10 ms' or '<= 110 % of baseline'"),
         ("p99 <= 10 MB", "MB is no unit of it; its units: us, µs, ms, s"),
-        ("p98 <= 10 ms", "p98"),
+        ("p98 <= 10 ms", "'<= 10 ms': ms is no unit of it; leave it out, or name a figure that has units"),
         ("latency_us.p98 <= 10 ms", "such as latency_us.p9"),
         ("<= 10 ms", "expect. = "),
         ("p99 <= 110 % of baseline", "there is no baseline; give --baseline RUN"),
