@@ -16,11 +16,12 @@ from report.series import KEY_FIGURES, labels
 
 _NAMES = ("name", "title", "schema")  # which say nothing of what is done
 _MOST_LABEL = 40
+_MOST_TOLD = 3  # keys of a table
 
 
 def settings_that_differ(runs: Sequence[Run]) -> list[Json]:
     """Of each run, the keys of experiments whose values are not the same in all. A table that only some runs
-    have is one key: its value is what they give in it.
+    have is one key: its value is what differs in it, or else the first that they give.
     """
     told = [{k: v for k, v in run.used.items() if k not in _NAMES} for run in runs]
     tables = [set(_tables(one)) for one in told]
@@ -31,7 +32,8 @@ def settings_that_differ(runs: Sequence[Run]) -> list[Json]:
     ]
     keys = list(dict.fromkeys(key for one in flat for key in one))
     differing = [key for key in keys if any(one.get(key) != flat[0].get(key) for one in flat)]
-    return [{key: one.get(key) for key in differing} for one in flat]
+    columns = {key: _in_words([one.get(key) for one in flat]) for key in differing}
+    return [{key: column[at] for key, column in columns.items()} for at in range(len(flat))]
 
 
 def _tables(table: Json, prefix: str = "") -> Iterator[str]:
@@ -43,7 +45,7 @@ def _tables(table: Json, prefix: str = "") -> Iterator[str]:
 
 
 def _flat(table: Json, whole: set[str], given: set[str], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Dotted keys and values, of tables that are not among `whole` in words."""
+    """Dotted keys and values; tables that are not among `whole` are values, with what is given in them."""
     for name, value in table.items():
         key = f"{prefix}{name}"
         if not isinstance(value, dict):
@@ -51,8 +53,20 @@ def _flat(table: Json, whole: set[str], given: set[str], prefix: str = "") -> It
         elif key in whole:
             yield from _flat(value, whole, given, f"{key}.")
         else:
-            held = [(inner, one) for inner, one in leaves(value) if not given or f"{key}.{inner}" in given]
-            yield key, ", ".join(f"{inner} {one}" for inner, one in held) or "defaults"
+            yield key, {name: one for name, one in leaves(value) if not given or f"{key}.{name}" in given}
+
+
+def _in_words(values: Sequence[object]) -> list[object]:
+    """Tables as text, in short."""
+    tables = [one for one in values if isinstance(one, dict)]
+    differing = {name for one in tables for name in one if any(one[name] != two.get(name) for two in tables)}
+    return [_in_short(one, differing) if isinstance(one, dict) else one for one in values]
+
+
+def _in_short(table: Json, differing: set[str]) -> str:
+    told = [f"{name} {value}" for name, value in table.items() if name in differing or not differing]
+    most = len(told) if differing else _MOST_TOLD
+    return ", ".join([*told[:most], *(["…"] if told[most:] else [])]) or "defaults"
 
 
 def labels_of(runs: Sequence[Run]) -> list[str]:

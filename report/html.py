@@ -27,6 +27,7 @@ END_COLORS = ("#009E73", "#E69F00", "#D55E00", "#CC79A7", "#56B4E9", "#8c2d04")
 ABSOLUTE_NAMES = {"abs_p50": "|p50|", "abs_p99": "|p99|", "abs_p999": "|p99.9|"}
 SPREAD_NAMES = [name.replace("p999", "p99.9") for name in SPREAD]
 MAX_CELL = 300
+_MOST_COLUMNS = 9
 UNITS = {"s": "s", "us": "µs", "ns": "ns", "bytes": "bytes"}
 
 
@@ -89,7 +90,11 @@ def comparison_page(
     main: Sequence[Sequence[str]],
     drawn: Sequence[Drawn],
 ) -> str:
-    """`names`: labels of the runs; `differing` and `main`: tables with a row for each run, headings first."""
+    """`names`: labels of the runs; `differing` and `main`: tables with a row for each run, headings first.
+    Where much differs, runs are the columns of that table.
+    """
+    if differing and len(differing[0]) > _MOST_COLUMNS:
+        differing = [list(one) for one in zip(*differing, strict=True)]
     _, *lines = runs_table(summaries)
     same = [line for line in lines if len(set(line[1:])) == 1]
     template = environment().get_template("comparison.html.j2")

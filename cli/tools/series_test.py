@@ -110,7 +110,7 @@ def test_a_series_that_is_interrupted_goes_on(tmp_path: Path) -> None:
         assert process.wait(60) == 1
     said = log.read_text(encoding="utf-8")
     assert "the series ended after 1 of 4 runs; go on with: reprise run" in said
-    assert said.count("interrupted") == 1 and "--set repeat.n=2" in said.splitlines()[-1]
+    assert said.count("interrupted") <= 1 and "--set repeat.n=2" in said.splitlines()[-1]
     (folder,) = (tmp_path / "results").iterdir()
     words += ["--set", "expect={answered='>= 1 %'}"]
     fewer = (*words, "--set", 'sweep.server.kind=["bind"]', "--resume", str(folder))
