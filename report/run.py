@@ -160,6 +160,7 @@ def open_run(folder: Path) -> Run:
     manifest = _read_json(folder / "manifest.json", problems)
     controller = _read_json(folder / "controller.json", problems)
     records = tuple(sorted(folder.glob("queries-*.rq")))
+
     def samples(pattern: str, prefix: str = "") -> dict[str, tuple[ServerSample, ...]]:
         """Of each file of this pattern, by the rest of its name."""
         return {
