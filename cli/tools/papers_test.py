@@ -95,7 +95,7 @@ def test_figures_that_take_too_long_are_refused(monkeypatch: pytest.MonkeyPatch)
 def test_what_is_no_figure_and_no_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no figure ldplayer-5") as caught:
         papers_run.command_run(options_of(["ldplayer-5"], tmp_path))
-    assert "use one of codns-21, ldplayer-6, ldplayer-7" in caught.value.hint
+    assert "use one of codns-21, codns-22, ldplayer-6, ldplayer-7" in caught.value.hint
     with pytest.raises(UsageError, match="no folder"):
         papers_run.command_run(options_of(["ldplayer-8"], tmp_path, traces=tmp_path / "none"))
 

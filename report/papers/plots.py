@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from report import curves, series
-from report.figures import WIDE, Drawn, Words, draw, legend_above, plain_axis
+from report.figures import WIDE, Drawn, Words, draw, legend_above, plain_axis, whole_axis
 from report.papers.found import Found, points, value_at
 from report.percentiles import Percentiles
 
@@ -61,6 +61,7 @@ _LINES = {  # title and measure
     "cpu-total": ("CPU in all", "cpu.total_s"),
 }
 _RATE = "synth.rate"
+_COOPERATIVE = "cooperative"  # label of the variant beside which the ratios of nodes are
 
 
 def of(found: Found) -> dict[str, Drawn]:
@@ -81,6 +82,12 @@ def of(found: Found) -> dict[str, Drawn]:
         own["arrival-gaps"] = _gaps(values("arrival.curves"))
     if "arrival-rate" in names:
         own["arrival-rate"] = _rates(values("arrival.rate.differences"))
+    if "node-lookups" in names:
+        own["node-lookups"] = _lookups(values("nodes.lookup_us"))
+    if "node-ratios" in names:
+        own["node-ratios"] = _ratios(values("nodes.lookup_us"))
+    if "answered-over" in names:
+        own["answered-over"] = _answered_over(values("answered_share"), values("load.fallback_share"))
     others = series.plots(found.folder) if names - own.keys() else []
     return {**own, **{one.name: one for one in others if one.name in names}}
 
@@ -149,3 +156,65 @@ def _rates(held: Mapping[str, Sequence[float] | None]) -> Drawn:
         "How far the number of queries in each second is from the trace's, by the capture at the server."
     )
     return draw(Words("arrival-rate", "Rate of each second", caption, "nothing was captured"), paint, WIDE)
+
+
+def _lookups(held: Mapping[str, Sequence[float] | None]) -> Drawn:
+    def paint(axes: Axes) -> bool:
+        for label, means in held.items():
+            if means:
+                shares = np.arange(1, len(means) + 1) / len(means)
+                axes.plot(np.sort(means) / 1e3, shares, label=label, drawstyle="steps-post")
+        axes.set_xscale("log")
+        curves.share_axis(axes, "mean time of lookups [ms]", "nodes")
+        legend_above(axes)
+        return any(held.values())
+
+    caption = (
+        "Share of the nodes whose lookups after the warm-up took at most this long on average; those without "
+        "an answer count with the whole timeout."
+    )
+    return draw(Words("node-lookups", "Lookups by node", caption, "no node asked anything"), paint, WIDE)
+
+
+def _ratios(held: Mapping[str, Sequence[float] | None]) -> Drawn:
+    """Beside the cooperative variant, the nodes in the order of their numbers."""
+    base = held.get(_COOPERATIVE)
+    others = {label: one for label, one in held.items() if one and base and len(one) == len(base)}
+
+    def paint(axes: Axes) -> bool:
+        for label, means in others.items():
+            ratios = np.array(means) / np.array(base)
+            axes.plot(np.arange(1, len(ratios) + 1), ratios, "o-", label=label, markersize=4, linewidth=0.8)
+        axes.set_xlabel("node")
+        axes.set_ylabel("times as long as cooperative")
+        axes.set_ylim(bottom=0)
+        whole_axis(axes.xaxis)
+        plain_axis(axes, "y")
+        legend_above(axes)
+        return bool(others)
+
+    caption = "Mean time of each node's lookups after the warm-up, over that of the cooperative ones."
+    nothing = "no cooperative lookups were measured"
+    return draw(Words("node-ratios", "Lookups beside cooperative ones", caption, nothing), paint, WIDE)
+
+
+def _answered_over(answered: Mapping[str, float | None], again: Mapping[str, float | None]) -> Drawn:
+    """Of queries over UDP that clients may ask again over TCP."""
+    labels = [label for label, one in answered.items() if one is not None and again[label] is not None]
+    whole, over_tcp = (np.array([one[label] for label in labels]) * 100 for one in (answered, again))
+    over_tcp = np.minimum(over_tcp, whole)
+
+    def paint(axes: Axes) -> bool:
+        parts = {"over UDP": whole - over_tcp, "over TCP": over_tcp, "no answer": 100 - whole}
+        left = np.zeros(len(labels))
+        for (name, width), color in zip(parts.items(), ("C0", "C1", "0.85"), strict=True):
+            axes.barh(labels, width, left=left, color=color, label=name)
+            left = left + width
+        axes.set_xlabel("share of the queries [%]")
+        axes.set_xlim(0, 100)
+        axes.invert_yaxis()
+        legend_above(axes)
+        return bool(labels)
+
+    caption = "How the queries were answered: over UDP, or asked again over TCP."
+    return draw(Words("answered-over", "Answers by transport", caption, "nothing was measured"), paint, WIDE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import json
 import struct
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 
 from report.errors import ReportError
-from report.papers import answers, arrivals, book, found, measured, model, nodes, page
+from report.papers import answers, arrivals, book, found, measured, model, nodes, page, plots
 from report.papers.book import Row, Study
 from report.papers.found import DIFFERS, HOLDS, NO_CLEAN, NOT_HERE, NOT_YET, TOLD, Found
 from report.papers.model import Load
@@ -362,6 +363,24 @@ def test_a_figure_is_steady_where_all_trials_were(tmp_path: Path, monkeypatch: p
     ):
         runs = [{"steady": {"response_median": {"steady": one}}} for one in told]
         assert found._steady(row, runs) == word
+    whole = [{"steady": {"response_median": {"steady": True}}}]
+    assert found._steady(dataclasses.replace(row, measure="nodes.lookup_us"), whole) == "yes"
+    assert found._steady(dataclasses.replace(row, measure="nodes.packets_per_query"), whole) == "–"
+
+
+def test_nodes_and_transports_are_drawn_by_variant(tmp_path: Path) -> None:
+    names = ["node-ratios", "node-lookups", "answered-over"]
+    tables = {"paper": {"figures": {"x-1": {"title": "T", "minutes": 1, "plots": names}}}}
+    shares = {"answered_share": 0.5, "load": {"fallback_share": 0.6}}  # some had no answer over TCP either
+    runs = {
+        "UDP": [{**shares, "nodes": {"lookup_us": [2e3, 4e3]}}],
+        "cooperative": [{**shares, "nodes": {"lookup_us": [1e3, 4e3]}}],
+    }
+    made = plots.of(Found(Study(tmp_path / "x-1.toml", tables), tmp_path, runs=runs))
+    ratios, lookups, bars = (made[name].figure.axes[0] for name in names)
+    assert [(line.get_label(), list(line.get_ydata())) for line in ratios.lines] == [("UDP", [2, 1])]
+    assert [list(line.get_xdata()) for line in lookups.lines] == [[2, 4], [1, 4]]
+    assert [one.get_width() for one in bars.patches] == [0, 0, 50, 50, 50, 50]
 
 
 def test_rows_of_several_variants_may_have_values_of_their_own(tmp_path: Path) -> None:
