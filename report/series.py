@@ -8,7 +8,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -114,7 +114,8 @@ def read(folder: Path, partly: bool = False) -> list[Variant]:
                 held[one["variant"]].append(summary_of(folder / one["folder"]))
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise ReportError(f"{folder} holds no whole series: {error}", "run it again with --resume") from None
-    return [Variant(*one) for one in zip(labels(made), made, map(tuple, held), strict=True)]
+    names = told.get("labels") or labels(made)
+    return [Variant(*one) for one in zip(names, made, map(tuple, held), strict=True)]
 
 
 def summary_of(folder: Path) -> Json:
@@ -292,9 +293,12 @@ def _runs(one: Variant) -> str:
     return str(count) if len(one.clean) == count else f"{count}, {count - len(one.clean)} not clean"
 
 
-def plots(folder: Path) -> list[Drawn]:
-    """Those of its page, of the runs that have a summary. Raises ReportError where it is no series."""
-    variants = read(folder, partly=True)
+def plots(folder: Path, names: Sequence[str]) -> list[Drawn]:
+    """Those of its page with these names of the variants, of the runs that have a summary. Raises ReportError
+    where it is no series.
+    """
+    held = zip(read(folder, partly=True), names, strict=True)
+    variants = [replace(one, label=name) for one, name in held]
     return _drawn(folder, variants, _main(lines(variants)))
 
 

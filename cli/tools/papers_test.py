@@ -16,6 +16,7 @@ from cli.errors import RepriseError, UsageError
 from cli.experiment import experiment as experiments
 from cli.tools import papers, papers_run, series
 from cli.tools.needs_test import needs_of
+from report import series as reports
 from report.papers import book, found
 from report.papers.book import FULL, QUICK, Study
 
@@ -40,6 +41,14 @@ def test_a_study_has_a_label_for_each_variant(study: Study, profile: str) -> Non
         assert len(study.labels(profile, real)) == len(series.variants(experiment, study.path.parent))
         for variant in series.variants(experiment, study.path.parent):
             experiments.load(study.path, [*asked, *series.words_of(variant), *series.ALONE])
+
+
+@pytest.mark.parametrize("profile", [QUICK, FULL])
+def test_variants_have_their_names_on_the_page_of_the_series(tmp_path: Path, profile: str) -> None:
+    study = book.find("codns-22", STUDIES)
+    experiment = experiments.load(study.path, study.settings(profile))
+    series.note(tmp_path, experiment, series.variants(experiment, study.path.parent), [])
+    assert [one.label for one in reports.read(tmp_path)] == study.labels(profile)
 
 
 @pytest.mark.parametrize("study", REPLAYED, ids=NAMES)

@@ -32,6 +32,7 @@ Settings = dict[str, Any]
 _MODES = ("grid", "list")
 # Keys that the hosts of an inventory are prepared for.
 _PREPARED = ("server.", "hierarchy.", "replay.source_mode", "sample.", "rtt.")
+_NAMES = ("labels", "full_labels", "trace_labels")  # of [paper]
 ALONE = ("repeat=", "sweep=", "search=")  # of a run in a series
 _BESIDE = ("title", "repeat", "sweep", "search", "expect")  # what a run does not depend on
 _SAME = "give the experiment and the --set that it was begun with"
@@ -184,7 +185,11 @@ def _interrupted(folder: Path) -> bool:
 def note(
     folder: Path, experiment: Experiment, made: list[Settings], runs: list[One], found: Sequence[str] = ()
 ) -> None:
-    """Writes what belongs to a series, and what a search `found` in words."""
+    """Writes what belongs to a series, and what a search `found` in words. The variants of a paper's figure
+    have names.
+    """
+    paper = experiment.paper or {}
+    names = [paper[key] for key in _NAMES if len(paper.get(key, ())) == len(made)]
     value = {
         "schema": 1,
         "name": experiment.name,
@@ -192,6 +197,7 @@ def note(
         "found": list(found),
         "experiment": _settings(experiment),
         "variants": made,
+        **({"labels": names[0]} if names else {}),
         "runs": [asdict(one) for one in runs],
     }
     whole_file.write(folder / reports.FILE, json.dumps(value, indent=2) + "\n")

@@ -40,7 +40,7 @@ _STEADY = (  # the figure whose slope says whether a measure was steady, by how 
 _SPOILS = (  # the part of a summary that a busy machine spoils with it
     ("arrival.rate", "rate_error"),
     ("arrival", "timing_error_us"),
-    ("load.response", "rate_error"),
+    ("load.response", ""),  # it hangs on the rate alone
     ("load", "cpu_us_per_query"),
     ("nodes.lookup", "response_us"),
     ("nodes.slow", "response_us"),
@@ -283,9 +283,9 @@ def _verdict(row: Row, value: float, runs: Sequence[Json]) -> tuple[str, str]:
         return HOLDS, HOLDS
     part = _first(_SPOILS, row.measure)
     busy = [one["busy"][0] for one in runs if part in as_list(one.get("busy_spoils"))]
-    if busy:
-        return DIFFERS, f"{DIFFERS} because the machine was busy: {busy[0]}"
-    return DIFFERS, f"{DIFFERS} because {row.because}" if row.because else f"{DIFFERS}; nothing here says why"
+    reasons = [row.because, *(f"the machine was busy: {one}" for one in busy[:1])]
+    told = ", or because ".join(filter(None, reasons))
+    return DIFFERS, f"{DIFFERS} because {told}" if told else f"{DIFFERS}; nothing here says why"
 
 
 def _steady(row: Row, runs: Sequence[Json]) -> str:

@@ -88,7 +88,7 @@ def of(found: Found) -> dict[str, Drawn]:
         own["node-ratios"] = _ratios(values("nodes.lookup_us"))
     if "answered-over" in names:
         own["answered-over"] = _answered_over(values("answered_share"), values("load.fallback_share"))
-    others = series.plots(found.folder) if names - own.keys() else []
+    others = series.plots(found.folder, found.labels) if names - own.keys() else []
     return {**own, **{one.name: one for one in others if one.name in names}}
 
 
