@@ -59,8 +59,13 @@ FACTS = Facts(
 _NODES = ("topology.clients=2", 'hierarchy.resolver=["bind", "bind"]')
 FEWER = {  # hosts and zones than the experiment has, of which one is as the other
     "codns-21": _NODES,
+    "codns-22": (
+        *_NODES,
+        "fault=[{at=21,for=3,loss=0.5,servers=[1]},{at=33,for=0.5,target='server',stall=true,servers=[1]}]",
+    ),
     "cooperative": _NODES,
     "statelesstcp-4-6": ("topology.clients=2",),
+    "statelesstcp-7": ("topology.clients=2",),
     "statelesstcp-table-1": ("topology.clients=2",),
     "ldplayer-what-if-zones": ("server.wildcard.zones=3",),
 }
@@ -69,6 +74,8 @@ BESIDE = {  # others are beside `root-live` or `hierarchy`
     "root-live": "quickstart",
     "hierarchy": "quickstart",
     "codns-21": "cooperative",
+    "codns-22": "codns-21",
+    "statelesstcp-7": "statelesstcp-4-6",
     "statelesstcp-table-1": "statelesstcp-4-6",
 }
 CASES: dict[str, tuple[str, ...]] = {
