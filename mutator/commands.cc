@@ -6,11 +6,11 @@
 #include "core/base/progress.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/losses.hh"
+#include "core/trace/pairs.hh"
 #include "core/trace/reassembly/handshake.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
-#include "mutator/info/pairer.hh"
 #include "mutator/info/trace_info.hh"
 #include "mutator/output/output_file.hh"
 
@@ -73,7 +73,7 @@ void write_json(const std::string& path, const std::string& json) {
     output.commit();
 }
 
-std::string answers_json(const AnswersOptions& options, const PairerCounts& counts,
+std::string answers_json(const AnswersOptions& options, const trace::PairerCounts& counts,
                          const trace::Feed& feed) {
     const auto lost = trace::losses(feed.counters(), counts.queries + counts.responses);
     return json_text({{"schema", 1},
@@ -133,13 +133,13 @@ int run_answers(const AnswersOptions& options) {
     trace::Feed feed(options.trace, {.ports = options.ports});
     OutputPath path(options.output);
     RaWriter writer = open_answers(path, json_text({{"kind", "trace"}, {"trace", options.trace}}));
-    Pairer pairer({.window = static_cast<Nanoseconds>(options.window_s * 1e9)},
-                  [&](const Exchange& exchange) {
-                      writer.append({.sequence = exchange.sequence,
-                                     .time = exchange.reply_time,
-                                     .query = exchange.query,
-                                     .reply = exchange.reply});
-                  });
+    trace::Pairer pairer({.window = static_cast<Nanoseconds>(options.window_s * 1e9)},
+                         [&](const trace::Exchange& exchange) {
+                             writer.append({.sequence = exchange.sequence,
+                                            .time = exchange.reply_time,
+                                            .query = exchange.query,
+                                            .reply = exchange.reply});
+                         });
     read_all(feed, "answers", [&](const Query& query) { pairer.add(query); });
     pairer.finish();
     if (pairer.counts().queries == 0) {

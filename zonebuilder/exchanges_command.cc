@@ -6,9 +6,9 @@
 #include "core/base/hex.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"
+#include "core/trace/pairs.hh"
 #include "core/wire/query.hh"
 #include "zonebuilder/commands.hh"
-#include "zonebuilder/reconstruct/exchange.hh"
 
 #include <fmt/format.h>
 
@@ -41,21 +41,21 @@ int run_exchanges(const ExchangesOptions& options) {
                       .responses = trace::Responses::kWhole});
     feed.open();
     give_up({CAP_DAC_READ_SEARCH});
-    Exchanges exchanges(true);
+    trace::AskedBefore queries(true);
     feed.each([&](const Query& query) {
         if (!query.is_response()) {
-            exchanges.query(query);
+            queries.query(query);
             return true;
         }
-        const Asked asked = exchanges.response(query);
-        if (asked == Asked::kNo) {
+        const trace::Asked asked = queries.response(query);
+        if (asked == trace::Asked::kNo) {
             return true;
         }
         std::string line =
             fmt::format("{}.{:09}\t{}\t{}\t", query.time / kSecond, query.time % kSecond,
                         query.source.address.text(), transport_name(query.transport));
-        if (asked == Asked::kYes) {
-            append_hex(line, bytes_of(exchanges.query_of(query)));
+        if (asked == trace::Asked::kYes) {
+            append_hex(line, bytes_of(queries.query_of(query)));
         } else {
             line += '-';
         }

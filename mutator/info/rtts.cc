@@ -1,6 +1,5 @@
 #include "mutator/info/rtts.hh"
 
-#include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/base/progress.hh"
 #include "core/trace/feed.hh"
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <iterator>
 #include <string>
@@ -25,12 +25,12 @@ void SourceRtts::add(const Query& query) {
         ++without_;
         return;
     }
-    const IpAddress& source = query.source.address;
-    const auto [at, fresh] = classes_.try_emplace(source, Class{.ms = query.rtt_class});
-    Class& known = at->second;
-    if (fresh) {
-        order_.push_back(source);
-    } else if (known.ms != query.rtt_class && !known.conflicting) {
+    const std::uint32_t source = sources_.add(query.source.address);
+    if (source == classes_.size()) {
+        classes_.push_back({.ms = query.rtt_class});
+    }
+    Class& known = classes_[source];
+    if (known.ms != query.rtt_class && !known.conflicting) {
         known.conflicting = true;
         ++conflicting_;
     }
@@ -38,8 +38,8 @@ void SourceRtts::add(const Query& query) {
 
 std::string SourceRtts::table() const {
     std::string text = "# source\trtt_ms\n";
-    for (const IpAddress& source : order_) {
-        fmt::format_to(std::back_inserter(text), "{}\t{}\n", source.text(), classes_.at(source).ms);
+    for (std::uint32_t i = 0; i < classes_.size(); ++i) {
+        fmt::format_to(std::back_inserter(text), "{}\t{}\n", sources_[i].text(), classes_[i].ms);
     }
     return text;
 }

@@ -1,14 +1,12 @@
 #pragma once
 // The round trips of a trace's sources as a table for a delay line.
 
-#include "core/base/address.hh"
+#include "core/base/address_ids.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 
 #include <cstdint>
 #include <string>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 namespace reprise::mutator {
@@ -28,7 +26,7 @@ public:
     /// Rows `ADDRESS rtt_ms`, tab-separated, in order of appearance; behind a line that names them.
     [[nodiscard]] std::string table() const;
 
-    [[nodiscard]] size_t sources() const { return order_.size(); }
+    [[nodiscard]] size_t sources() const { return sources_.size(); }
 
     /// Sources whose queries carry more than one class.
     [[nodiscard]] std::uint64_t conflicting() const { return conflicting_; }
@@ -44,8 +42,8 @@ private:
         bool conflicting = false;
     };
 
-    std::unordered_map<IpAddress, Class> classes_;
-    std::vector<IpAddress> order_;
+    AddressTable sources_;
+    std::vector<Class> classes_; ///< by number
     std::uint64_t conflicting_ = 0;
     std::uint64_t queries_ = 0;
     std::uint64_t without_ = 0;

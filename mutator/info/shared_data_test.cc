@@ -1,8 +1,8 @@
 // Against a real minute of a root server's traffic, where the shared data is there.
 
+#include "core/trace/pairs.hh"
 #include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
-#include "mutator/info/pairer.hh"
 #include "mutator/info/trace_info.hh"
 
 #include <gtest/gtest.h>

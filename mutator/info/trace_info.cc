@@ -2,16 +2,16 @@
 
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
+#include "core/trace/pairs.hh"
 #include "core/wire/query.hh"
 #include "mutator/info/info_figures.hh"
-#include "mutator/info/pairer.hh"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <ranges>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace reprise::mutator {
@@ -65,8 +65,12 @@ double TraceFigures::rate() const {
 }
 
 std::vector<SourceCount> TraceFigures::top_sources(size_t count) const {
+    const auto counts =
+        std::views::iota(std::uint32_t{0}, static_cast<std::uint32_t>(sources.size())) |
+        std::views::transform(
+            [this](std::uint32_t i) { return SourceCount(sources[i], source_queries[i]); });
     std::vector<SourceCount> top(std::min(count, sources.size()));
-    std::ranges::partial_sort_copy(sources, top, [](const auto& a, const auto& b) {
+    std::ranges::partial_sort_copy(counts, top, [](const auto& a, const auto& b) {
         return a.second != b.second ? a.second > b.second : a.first < b.first;
     });
     return top;
@@ -81,7 +85,7 @@ std::uint64_t TraceFigures::top_queries(size_t count) const {
 }
 
 TraceInfo::TraceInfo()
-    : pairer_({.keep_replies = false}, [this](const Exchange& exchange) {
+    : pairer_({.keep_bytes = false}, [this](const trace::Exchange& exchange) {
           if (exchange.answered) {
               figures_.rtt.add(exchange.reply_time - exchange.query_time);
           }
@@ -114,14 +118,15 @@ void TraceInfo::add_time(Nanoseconds time) {
 
 void TraceInfo::add_query(const Query& query) {
     add_time(query.time);
-    ++figures_.sources[query.source.address];
+    const std::uint32_t source = figures_.sources.add(query.source.address);
+    figures_.source_queries.resize(figures_.sources.size());
+    ++figures_.source_queries[source];
     if (const auto header = parse_header(query.message)) {
         ++figures_.opcodes[header->opcode()];
         figures_.recursion_desired += (header->flags & 0x0100U) != 0 ? 1U : 0U;
     }
     add_question(query);
-    figures_.retransmits +=
-        retransmits_.repeats(query.time, query.transport, query.source, query.message) ? 1U : 0U;
+    figures_.retransmits += retransmits_.repeats(query) ? 1U : 0U;
     if (const auto edns = parse_edns(query.message)) {
         ++figures_.edns;
         figures_.dnssec_ok += edns->dnssec_ok ? 1U : 0U;
@@ -153,12 +158,7 @@ void TraceInfo::finish() {
     pairer_.finish();
     figures_.connections.finish();
     figures_.pairs = pairer_.counts();
-    std::vector<std::uint64_t> queries;
-    queries.reserve(figures_.sources.size());
-    for (const auto& [address, count] : figures_.sources) {
-        queries.push_back(count);
-    }
-    figures_.skew = measure_skew(std::move(queries));
+    figures_.skew = measure_skew(figures_.source_queries);
 }
 
 } // namespace reprise::mutator

@@ -4,20 +4,19 @@
 // response. Names take about 15 MiB at most, then with a known error, retransmits 70 MiB.
 
 #include "core/base/address.hh"
+#include "core/base/address_ids.hh"
 #include "core/base/clock.hh"
+#include "core/trace/pairs.hh"
 #include "core/trace/reassembly/handshake.hh"
 #include "core/trace/reassembly/options.hh"
-#include "core/trace/retransmits.hh"
 #include "core/wire/query.hh"
 #include "mutator/info/info_figures.hh"
-#include "mutator/info/pairer.hh"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -90,8 +89,9 @@ struct TraceFigures {
     Histogram gaps;              ///< between queries, ns
     PeakSecond peak;
     RateBins bins;
-    std::unordered_map<IpAddress, std::uint64_t> sources;
-    Skew skew; ///< of the sources; set by TraceInfo::finish()
+    AddressTable sources;
+    std::vector<std::uint64_t> source_queries; ///< by number
+    Skew skew;                                 ///< of the sources; set by TraceInfo::finish()
     TopNames names;
     std::uint64_t retransmits = 0; ///< queries that repeat one within kRetransmitTime
     std::map<std::uint16_t, std::uint64_t> types;
@@ -106,7 +106,7 @@ struct TraceFigures {
     ConnectionTally connections;
     HandshakeFigures handshakes;
     Histogram rtt; ///< from query to response at the capture point, ns
-    PairerCounts pairs;
+    trace::PairerCounts pairs;
 
     /// Queries a second between first and last query; 0 below two queries.
     [[nodiscard]] double rate() const;
@@ -140,7 +140,7 @@ private:
 
     TraceFigures figures_;
     trace::Retransmits retransmits_{kRetransmitTime};
-    Pairer pairer_;
+    trace::Pairer pairer_;
 };
 
 /// What the reader says of the file itself.

@@ -103,9 +103,10 @@ TEST(TraceInfo, OneQueryHasNoRate) {
 
 TEST(TraceInfo, TopSourcesInOrder) {
     TraceFigures figures;
-    figures.sources[*IpAddress::parse("192.0.2.1")] = 2;
-    figures.sources[*IpAddress::parse("192.0.2.3")] = 5;
-    figures.sources[*IpAddress::parse("192.0.2.2")] = 2;
+    for (const char* const source : {"192.0.2.1", "192.0.2.3", "192.0.2.2"}) {
+        figures.sources.add(*IpAddress::parse(source));
+    }
+    figures.source_queries = {2, 5, 2};
     const auto top = figures.top_sources(2);
     EXPECT_THAT(top, ElementsAre(Pair(*IpAddress::parse("192.0.2.3"), 5),
                                  Pair(*IpAddress::parse("192.0.2.1"), 2)));

@@ -1,12 +1,13 @@
 #include "zonebuilder/reconstruct/build.hh"
 
 #include "core/base/address.hh"
+#include "core/base/address_ids.hh"
 #include "core/base/capabilities.hh"
 #include "core/base/progress.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"
+#include "core/trace/pairs.hh"
 #include "core/wire/query.hh"
-#include "zonebuilder/reconstruct/exchange.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
 
@@ -44,13 +45,13 @@ public:
             take_response(query);
         } else {
             asked_.add(query.destination.address);
-            exchanges_.query(query);
+            queries_.query(query);
         }
     }
 
     void finish() {
-        counts_.queries = exchanges_.queries();
-        counts_.answered = exchanges_.answered();
+        counts_.queries = queries_.queries();
+        counts_.answered = queries_.answered();
         for (const IpAddress& address : asked_.all()) {
             if (!heard_.find(address)) {
                 counts_.silent.push_back(seen_.server(address));
@@ -64,14 +65,14 @@ private:
     void take_response(const Query& query) {
         ++counts_.responses;
         heard_.add(query.source.address);
-        const Asked asked = exchanges_.response(query);
-        if (asked == Asked::kNo) {
+        const trace::Asked asked = queries_.response(query);
+        if (asked == trace::Asked::kNo) {
             ++counts_.unused["not_asked"];
             counts_.unasked.push_back(
                 {.server = seen_.server(query.source.address), .time = query.time});
             return;
         }
-        counts_.without_query += asked == Asked::kUnknown ? 1 : 0;
+        counts_.without_query += asked == trace::Asked::kUnknown ? 1 : 0;
         if (const Unusable why = reader_.read(query.message, response_); why != Unusable::kNo) {
             ++counts_.unused[reason(why)];
         } else if (response_.truncated) {
@@ -86,7 +87,7 @@ private:
     CaptureCounts& counts_;
     ResponseReader reader_;
     Response response_;
-    Exchanges exchanges_;
+    trace::AskedBefore queries_;
     AddressTable asked_;
     AddressTable heard_;
 };

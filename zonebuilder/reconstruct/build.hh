@@ -4,7 +4,6 @@
 #include "core/base/clock.hh"
 #include "core/trace/feed.hh"
 #include "zonebuilder/reconstruct/complete.hh"
-#include "zonebuilder/reconstruct/exchange.hh"
 #include "zonebuilder/reconstruct/hierarchy.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 

@@ -21,30 +21,6 @@ namespace reprise::zonebuilder {
 
 using ServerId = std::uint32_t;
 
-/// Addresses, numbered in the order in which they came.
-class AddressTable {
-public:
-    std::uint32_t add(const IpAddress& address) {
-        const auto [id, fresh] = ids_.find_or_add(address, addresses_.size());
-        if (fresh) {
-            addresses_.push_back(address);
-        }
-        return id;
-    }
-
-    [[nodiscard]] std::optional<std::uint32_t> find(const IpAddress& address) const {
-        return ids_.find(address);
-    }
-
-    [[nodiscard]] const IpAddress& operator[](std::uint32_t id) const { return addresses_[id]; }
-
-    [[nodiscard]] const std::vector<IpAddress>& all() const { return addresses_; }
-
-private:
-    AddressIds ids_;
-    std::vector<IpAddress> addresses_;
-};
-
 /// Where in a response a record stood, and so how much weight it has (RFC 2181 section 5.4.1); the
 /// best first.
 enum class Rank : std::uint8_t {
@@ -130,7 +106,7 @@ public:
 
     [[nodiscard]] const IpAddress& address(ServerId server) const { return servers_[server]; }
 
-    [[nodiscard]] std::size_t servers() const { return servers_.all().size(); }
+    [[nodiscard]] std::size_t servers() const { return servers_.size(); }
 
     /// Takes a response that is not truncated.
     void add(const Response& response, ServerId server, Nanoseconds time);

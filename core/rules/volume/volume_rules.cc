@@ -13,7 +13,7 @@
 #include "core/rules/engine/values.hh"
 #include "core/rules/source/source_addresses.hh"
 #include "core/trace/forms/message_source.hh"
-#include "core/trace/retransmits.hh"
+#include "core/trace/pairs.hh"
 #include "core/wire/query.hh"
 
 #include <algorithm>
@@ -21,9 +21,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <string_view>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -42,31 +41,34 @@ public:
 
     void survey(const Query& query) override {
         if (!query.is_close() && surveyed_.takes(query)) {
-            ++counts_[query.source.address];
+            const std::uint32_t source = sources_.add(query.source.address);
+            counts_.resize(sources_.size());
+            ++counts_[source];
         }
     }
 
 private:
     void choose() {
-        std::vector<std::pair<IpAddress, std::uint64_t>> all(counts_.begin(), counts_.end());
-        counts_.clear();
-        const auto busier = [](const auto& a, const auto& b) {
-            return a.second != b.second ? a.second > b.second : a.first < b.first;
-        };
-        const auto kept = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(top_, all.size()));
-        std::ranges::partial_sort(all, all.begin() + kept, busier);
-        for (auto one = all.begin(); one != all.begin() + kept; ++one) {
-            heavy_.insert(one->first);
+        std::vector<std::uint32_t> order(sources_.size());
+        std::iota(order.begin(), order.end(), 0U);
+        const auto kept = static_cast<size_t>(std::min<std::uint64_t>(top_, order.size()));
+        std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(kept),
+                                  [this](std::uint32_t a, std::uint32_t b) {
+                                      return counts_[a] != counts_[b] ? counts_[a] > counts_[b]
+                                                                      : sources_[a] < sources_[b];
+                                  });
+        heavy_.resize(order.size());
+        for (size_t i = 0; i < kept; ++i) {
+            heavy_[order[i]] = true;
         }
-        chosen_ = true;
     }
 
     // Closes go with their source; of a connection whose queries stay they stay, too.
     Outcome change(Query& query, Batch& /*batch*/) override {
-        if (!chosen_) {
+        if (heavy_.size() < sources_.size()) {
             choose();
         }
-        if (heavy_.contains(query.source.address)) {
+        if (const auto source = sources_.find(query.source.address); source && heavy_[*source]) {
             return Outcome::kSame;
         }
         dropped_ += query.is_close() ? 0U : 1U;
@@ -75,9 +77,9 @@ private:
 
     Selector surveyed_; ///< sees the trace once, as the other one does
     std::uint64_t top_;
-    std::unordered_map<IpAddress, std::uint64_t> counts_; ///< until choose()
-    std::unordered_set<IpAddress> heavy_;
-    bool chosen_ = false;
+    AddressTable sources_;
+    std::vector<std::uint64_t> counts_; ///< by number
+    std::vector<bool> heavy_;           ///< the same; empty until choose()
     std::uint64_t& dropped_ = count("dropped");
 };
 
@@ -236,7 +238,7 @@ public:
 
 private:
     Outcome change(Query& query, Batch& /*batch*/) override {
-        if (!retransmits_.repeats(query.time, query.transport, query.source, query.message)) {
+        if (!retransmits_.repeats(query)) {
             return Outcome::kSame;
         }
         ++dropped_;
