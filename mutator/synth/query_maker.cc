@@ -13,7 +13,6 @@
 
 #include <cstdint>
 #include <iterator>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,90 +30,72 @@ std::vector<double> weights_of(const Mix& mix) {
 }
 
 /// Names as a root server may see them, of few kinds.
-class SimpleMaker : public QueryMaker {
-public:
-    SimpleMaker(const SynthSettings& settings, std::vector<std::string> tlds)
-        : QueryMaker(settings), names_(std::move(tlds)), junk_share_(settings.options.junk_share) {}
-
-private:
-    bool make_name(std::uint32_t /*client*/, std::uint16_t type, Random& random,
-                   Name& out) override {
-        if (random.chance(junk_share_)) {
-            names_.make_junk(type, random, out);
+MakeName simple_names(const SynthSettings& settings, std::vector<std::string> tlds) {
+    return [names = NameMaker(std::move(tlds)), junk = settings.options.junk_share](
+               std::uint32_t /*client*/, std::uint16_t type, Random& random, Name& out) mutable {
+        if (random.chance(junk)) {
+            names.make_junk(type, random, out);
             return true;
         }
-        names_.make(type, random, out);
+        names.make(type, random, out);
         return false;
-    }
+    };
+}
 
-    NameMaker names_;
-    double junk_share_;
-};
-
-class RootMaker : public QueryMaker {
-public:
-    RootMaker(const SynthSettings& settings, std::vector<std::string> tlds)
-        : QueryMaker(settings),
-          names_(std::move(tlds), settings.types, settings.options.junk_share) {}
-
-private:
-    bool make_name(std::uint32_t /*client*/, std::uint16_t type, Random& random,
-                   Name& out) override {
-        return names_.make(type, random, out);
-    }
-
-    RootNames names_;
-};
+MakeName root_names(const SynthSettings& settings, std::vector<std::string> tlds) {
+    return [names = RootNames(std::move(tlds), settings.types, settings.options.junk_share)](
+               std::uint32_t /*client*/, std::uint16_t type, Random& random, Name& out) mutable {
+        return names.make(type, random, out);
+    };
+}
 
 /// Every name once, below one domain: what LDplayer's syn-0 to syn-4 ask.
-class UniqueMaker : public QueryMaker {
-public:
-    explicit UniqueMaker(const SynthSettings& settings)
-        : QueryMaker(settings), domain_(settings.unique_below) {}
-
-private:
-    bool make_name(std::uint32_t /*client*/, std::uint16_t /*type*/, Random& /*random*/,
-                   Name& out) override {
+MakeName unique_names(const SynthSettings& settings) {
+    return [domain = settings.unique_below, number = std::uint64_t{0},
+            label = std::string()](std::uint32_t /*client*/, std::uint16_t /*type*/,
+                                   Random& /*random*/, Name& out) mutable {
         out.clear();
-        label_.clear();
-        fmt::format_to(std::back_inserter(label_), "u{:010}", number_++);
-        out.add_label(label_);
-        out.add(domain_.labels());
+        label.clear();
+        fmt::format_to(std::back_inserter(label), "u{:010}", number++);
+        out.add_label(label);
+        out.add(domain.labels());
         return false;
-    }
-
-    Name domain_;
-    std::uint64_t number_ = 0;
-    std::string label_;
-};
+    };
+}
 
 /// Names of a list, the n-th n^-S times as often as the first, or to each client in their order.
-class ListMaker : public QueryMaker {
-public:
-    explicit ListMaker(const SynthSettings& settings)
-        : QueryMaker(settings), names_(load_names(settings.options.names)),
-          popularity_(zipf_weights(names_.size(), settings.options.names_zipf)),
-          asked_(settings.options.names_in_turn ? settings.options.clients : 0) {}
-
-private:
-    bool make_name(std::uint32_t client, std::uint16_t /*type*/, Random& random,
-                   Name& out) override {
+MakeName listed_names(const SynthSettings& settings) {
+    NameList names = load_names(settings.options.names);
+    const WeightedChoice popularity(zipf_weights(names.size(), settings.options.names_zipf));
+    std::vector<std::uint32_t> asked(settings.options.names_in_turn ? settings.options.clients : 0);
+    return [names = std::move(names), popularity, asked = std::move(asked)](
+               std::uint32_t client, std::uint16_t /*type*/, Random& random, Name& out) mutable {
         out.clear();
-        out.add(bytes_of(names_.wire(asked_.empty() ? popularity_.draw(random)
-                                                    : asked_[client]++ % names_.size())));
+        out.add(bytes_of(
+            names.wire(asked.empty() ? popularity.draw(random) : asked[client]++ % names.size())));
         return false;
-    }
+    };
+}
 
-    NameList names_;
-    WeightedChoice popularity_;
-    std::vector<std::uint32_t> asked_; ///< by client, where they ask in turn
-};
+MakeName names_of(const SynthSettings& settings, std::vector<std::string> tlds) {
+    switch (settings.names) {
+    case NameKind::kList:
+        return listed_names(settings);
+    case NameKind::kUnique:
+        return unique_names(settings);
+    case NameKind::kRoot:
+        return root_names(settings, std::move(tlds));
+    case NameKind::kSimple:
+        break;
+    }
+    return simple_names(settings, std::move(tlds));
+}
 
 } // namespace
 
-QueryMaker::QueryMaker(const SynthSettings& settings)
+QueryMaker::QueryMaker(const SynthSettings& settings, std::vector<std::string> tlds)
     : mix_(settings.types), types_(weights_of(settings.types)),
-      rd_share_(settings.options.rd_share) {}
+      rd_share_(settings.options.rd_share), make_name_(names_of(settings, std::move(tlds))) {}
 
 bool QueryMaker::make(std::uint32_t client, const ClientHabit& habit, Random& random,
                       std::vector<std::uint8_t>& out) {
@@ -125,25 +106,10 @@ bool QueryMaker::make(std::uint32_t client, const ClientHabit& habit, Random& ra
     shape.id = static_cast<std::uint16_t>(random.bits());
     shape.type = mix_[types_.draw(random)].value;
     shape.recursion_desired = random.chance(rd_share_);
-    const bool junk = make_name(client, shape.type, random, name_);
+    const bool junk = make_name_(client, shape.type, random, name_);
     name_.add_label({}); // the root's
     build_query(out, shape, name_.bytes());
     return junk;
-}
-
-std::unique_ptr<QueryMaker> make_query_maker(const SynthSettings& settings,
-                                             std::vector<std::string> tlds) {
-    switch (settings.names) {
-    case NameKind::kList:
-        return std::make_unique<ListMaker>(settings);
-    case NameKind::kUnique:
-        return std::make_unique<UniqueMaker>(settings);
-    case NameKind::kRoot:
-        return std::make_unique<RootMaker>(settings, std::move(tlds));
-    case NameKind::kSimple:
-        break;
-    }
-    return std::make_unique<SimpleMaker>(settings, std::move(tlds));
 }
 
 bool needs_tlds(const SynthSettings& settings) {

@@ -40,7 +40,7 @@ std::uint64_t draw_geometric(double mean, Random& random) {
 Synthesizer::Synthesizer(const SynthSettings& settings, std::vector<std::string> tlds,
                          SynthSink& sink)
     : settings_(settings), random_(settings.options.seed), clients_(settings),
-      queries_(make_query_maker(settings, std::move(tlds))), sink_(sink),
+      queries_(settings, std::move(tlds)), sink_(sink),
       start_(static_cast<Nanoseconds>(std::floor(settings.options.start_s)) * kSecond +
              std::llround((settings.options.start_s - std::floor(settings.options.start_s)) * 1e9)),
       arrivals_(settings.options.arrival, settings.options.rate_qps, settings.options.gap_cv) {}
@@ -81,7 +81,7 @@ double Synthesizer::progress() const {
 
 void Synthesizer::make_message(std::uint32_t client) {
     const ClientHabit& habit = clients_.habit(client);
-    counts_.junk_queries += queries_->make(client, habit, random_, message_) ? 1U : 0U;
+    counts_.junk_queries += queries_.make(client, habit, random_, message_) ? 1U : 0U;
     counts_.ipv6_queries += habit.ipv6 ? 1U : 0U;
 }
 

@@ -20,7 +20,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -103,7 +102,7 @@ private:
     SynthSettings settings_;
     Random random_;
     Clients clients_;
-    std::unique_ptr<QueryMaker> queries_;
+    QueryMaker queries_;
     SynthSink& sink_;
     std::optional<TcpFlow> flow_; ///< newest connection, while it has queries to send
     std::unordered_map<Endpoint, Nanoseconds> busy_; ///< until these connections end
