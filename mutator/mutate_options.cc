@@ -17,14 +17,6 @@ const std::string kRuleFile = "rules";
 constexpr unsigned kMostJobs = 256;
 constexpr std::uint64_t kMostLaps = 1'000'000;
 
-const std::map<std::string, trace::OutputForm>& forms() {
-    static const std::map<std::string, trace::OutputForm> known{
-        {"pcap", trace::OutputForm::kPcap},
-        {"text", trace::OutputForm::kText},
-        {"stream", trace::OutputForm::kStream}};
-    return known;
-}
-
 void add_files(Command& command, MutateLine& line) {
     MutateOptions& options = line.options;
     command
@@ -126,7 +118,8 @@ void add_mutate(Command& app, MutateLine& line) {
 
 MutateOptions mutate_options(const Command& app, const MutateLine& line) {
     MutateOptions options = line.options;
-    options.form = line.form.empty() ? trace::form_of(options.output) : forms().at(line.form);
+    options.form =
+        line.form.empty() ? trace::form_of(options.output) : trace::form_named(line.form);
     const Command command = app.get_subcommand("mutate");
     const std::uint64_t seed = options.rules.seed;
     collect_rules(command, line, options.rules);

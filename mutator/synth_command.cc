@@ -16,7 +16,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -188,12 +187,8 @@ void add_form(Command& command, SynthOptions& options) {
 }
 
 trace::OutputForm output_form(const SynthOptions& options, const std::string& output) {
-    static const std::map<std::string, trace::OutputForm> kForms{
-        {"pcap", trace::OutputForm::kPcap},
-        {"text", trace::OutputForm::kText},
-        {"stream", trace::OutputForm::kStream}};
-    if (const auto form = kForms.find(options.form); form != kForms.end()) {
-        return form->second;
+    if (!options.form.empty()) {
+        return trace::form_named(options.form);
     }
     const bool other =
         output.ends_with(".tsv") || output.ends_with(".txt") || output.ends_with(".rps");

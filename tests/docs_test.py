@@ -176,7 +176,7 @@ def test_every_fault_of_the_table_has_its_test() -> None:
 @pytest.mark.parametrize(
     ("file", "begin"),
     [
-        ("reassembly/tally.cc", "kNames{"),
+        ("reassembly/tally.hh", "kCountNames{"),
         ("forms/dnstap/dnstap_source.cc", "kNotes{"),
         ("forms/cdns/cdns_message.hh", "kCdnsNotes{"),
     ],

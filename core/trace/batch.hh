@@ -2,14 +2,13 @@
 // A run of queries of a trace on their way from reader to writer, so that what a stage costs to
 // call is paid once for many queries.
 
+#include "core/base/arena.hh"
 #include "core/base/bytes.hh"
 #include "core/wire/query.hh"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <memory_resource>
 #include <span>
 #include <vector>
 
@@ -45,22 +44,16 @@ public:
     [[nodiscard]] bool full() const { return queries.size() >= kQueries || bytes_ >= kBytes; }
 
     /// Memory for a message, good as long as the batch. Not zeroed.
-    std::span<std::uint8_t> allocate(size_t size) {
-        return {static_cast<std::uint8_t*>(arena_.allocate(size, 1)), size};
-    }
+    std::span<std::uint8_t> allocate(size_t size) { return arena_.allocate(size); }
 
     /// The same with a copy of `bytes` in it.
-    std::span<std::uint8_t> copy(Bytes bytes) {
-        const std::span<std::uint8_t> out = allocate(bytes.size());
-        std::ranges::copy(bytes, out.begin());
-        return out;
-    }
+    std::span<std::uint8_t> copy(Bytes bytes) { return arena_.copy(bytes); }
 
     /// Empty again; memory is kept for the next use.
     void clear() {
         queries.clear();
         chunks_.clear();
-        arena_.release();
+        arena_.clear();
         bytes_ = 0;
     }
 
@@ -69,8 +62,7 @@ private:
 
     size_t bytes_ = 0; ///< of messages as read
     std::vector<std::shared_ptr<const trace::Chunk>> chunks_;
-    std::unique_ptr<std::uint8_t[]> first_ = std::make_unique_for_overwrite<std::uint8_t[]>(kFirst);
-    std::pmr::monotonic_buffer_resource arena_{first_.get(), kFirst};
+    Arena arena_{kFirst};
 };
 
 /// The message of a query in a batch, to be changed in its place.

@@ -3,18 +3,17 @@
 // without knowing other packets, with memory of their own.
 
 #include "core/base/address.hh"
+#include "core/base/arena.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -65,25 +64,14 @@ public:
 
     /// A copy that lives as long as the chunk.
     Bytes keep(Bytes bytes) {
-        if (bytes.size() > left_) {
-            left_ = std::max(kBlock, bytes.size());
-            blocks_.push_back(std::make_unique_for_overwrite<std::uint8_t[]>(left_));
-            free_ = blocks_.back().get();
-        }
-        std::uint8_t* const begin = free_;
-        std::ranges::copy(bytes, begin);
-        free_ += bytes.size();
-        left_ -= bytes.size();
         bytes_ += bytes.size();
-        return {begin, bytes.size()};
+        return arena_.copy(bytes);
     }
 
     /// Empty again, from `at` on; a block of memory is kept for the next use.
     void clear(Nanoseconds at) {
         entries.clear();
-        blocks_.resize(std::min<size_t>(blocks_.size(), 1)); // the first has at least kBlock
-        free_ = blocks_.empty() ? nullptr : blocks_.front().get();
-        left_ = blocks_.empty() ? 0 : kBlock;
+        arena_.clear();
         bytes_ = 0;
         tally = {};
         counters.clear();
@@ -96,9 +84,7 @@ private:
     static constexpr size_t kBlock = 256UL << 10U;
 
     size_t most_;
-    std::vector<std::unique_ptr<std::uint8_t[]>> blocks_;
-    std::uint8_t* free_ = nullptr;
-    size_t left_ = 0;
+    Arena arena_{kBlock};
     size_t bytes_ = 0;
 };
 

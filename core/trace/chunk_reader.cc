@@ -134,7 +134,7 @@ ChunkReader::ChunkReader(std::string path, const ReaderOptions& options, ChunkOp
 std::string ChunkReader::open() {
     opened_ = open_trace(path_, options_);
     tried_ = true;
-    return opened_.description();
+    return opened_.source().description();
 }
 
 void ChunkReader::try_open() {
@@ -238,7 +238,7 @@ std::shared_ptr<Chunk> ChunkReader::read() {
         query = query || (!chunk->entries.empty() && chunk->entries.back().may_ask());
     }
     count_records(*chunk);
-    chunk->share_read = opened_.share_read();
+    chunk->share_read = opened_.source().share_read();
     return chunk;
 }
 
@@ -256,8 +256,8 @@ void ChunkReader::finish(Chunk& chunk) {
     chunk.end = {
         .opened = opened_.packets || opened_.messages, .trouble = refused_, .description = {}};
     if (chunk.end.opened) {
-        chunk.end.trouble = opened_.trouble();
-        chunk.end.description = opened_.description();
+        chunk.end.trouble = opened_.source().trouble();
+        chunk.end.description = opened_.source().description();
         chunk.counters = counters();
         count_records(chunk);
     }

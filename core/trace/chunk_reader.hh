@@ -24,16 +24,8 @@ struct Opened {
     std::unique_ptr<PacketSource> packets;
     std::unique_ptr<MessageSource> messages;
 
-    [[nodiscard]] const std::string& trouble() const {
-        return packets ? packets->trouble() : messages->trouble();
-    }
-
-    [[nodiscard]] double share_read() const {
-        return packets ? packets->share_read() : messages->share_read();
-    }
-
-    [[nodiscard]] std::string description() const {
-        return packets ? packets->description() : messages->description();
+    [[nodiscard]] const TraceSource& source() const {
+        return packets ? static_cast<const TraceSource&>(*packets) : *messages;
     }
 };
 

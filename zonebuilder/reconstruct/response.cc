@@ -1,5 +1,6 @@
 #include "zonebuilder/reconstruct/response.hh"
 
+#include "core/base/arena.hh"
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 #include "zonebuilder/reconstruct/rdata_text.hh"
@@ -20,7 +21,6 @@ extern "C" {
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,44 +37,17 @@ bool is_singleton(std::uint16_t type) {
     return type == type::kCname || type == type::kDname || type == type::kSoa;
 }
 
-/// Memory for one message's records: given out in order and given back all at once.
-class Pool {
-public:
-    Pool() : context_{.ctx = this, .alloc = allocate, .free = [](void*) {}} {}
-
-    knot_mm_t* context() { return &context_; }
-
-    void clear() {
-        if (blocks_.size() > 1) {
-            blocks_.resize(1);
-        }
-        used_ = 0;
-    }
-
-private:
-    static constexpr std::size_t kBlock = 64UL << 10U;
+/// Memory for one message's records.
+struct Pool {
+    static constexpr std::size_t kFirst = 128UL << 10U;
     static constexpr std::size_t kAlign = 8;
 
     static void* allocate(void* self, std::size_t size) {
-        return static_cast<Pool*>(self)->take((size + kAlign - 1) / kAlign * kAlign);
+        return static_cast<Pool*>(self)->memory.allocate(size, kAlign).data();
     }
 
-    /// No record is larger than a block: 65,535 bytes of rdata and its length.
-    void* take(std::size_t size) {
-        if (blocks_.empty() || used_ + size > kSize) {
-            blocks_.push_back(std::make_unique_for_overwrite<std::uint64_t[]>(kSize / kAlign));
-            used_ = 0;
-        }
-        void* const at = reinterpret_cast<std::uint8_t*>(blocks_.back().get()) + used_;
-        used_ += size;
-        return size > kSize ? nullptr : at;
-    }
-
-    static constexpr std::size_t kSize = 2 * kBlock;
-
-    knot_mm_t context_;
-    std::vector<std::unique_ptr<std::uint64_t[]>> blocks_;
-    std::size_t used_ = 0;
+    Arena memory{kFirst};
+    knot_mm_t context{.ctx = this, .alloc = allocate, .free = [](void*) {}};
 };
 
 Pool& pool() {
@@ -167,7 +140,7 @@ Unusable ResponseReader::read(Bytes message, Response& response) {
     if (response.truncated) {
         return Unusable::kNo;
     }
-    pool().clear();
+    pool().memory.clear();
     std::size_t at = kDnsHeaderSize + question->raw.size();
     const std::array parts{
         std::tuple(unsigned{header->answers}, &response.answer),
@@ -218,7 +191,7 @@ Unusable ResponseReader::read_section(Bytes message, std::size_t& at, unsigned c
         const std::size_t begin = at;
         knot_rrset_t one;
         knot_rrset_init_empty(&one);
-        if (knot_rrset_rr_from_wire(message.data(), &at, message.size(), &one, pool().context(),
+        if (knot_rrset_rr_from_wire(message.data(), &at, message.size(), &one, &pool().context,
                                     true) != KNOT_EOK) {
             return Unusable::kMalformed;
         }

@@ -1,22 +1,19 @@
 #include "zonebuilder/reconstruct/strings.hh"
 
+#include "core/base/bytes.hh"
 #include "core/base/flat_ids.hh"
 
 #include <xxhash.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <random>
 #include <string_view>
 
 namespace reprise::zonebuilder {
 namespace {
-
-constexpr std::size_t kBlock = 1UL << 20U;
 
 /// 128 bits under a key that no capture knows: two strings do not meet.
 FlatIds<16>::Key hash_of(std::string_view text) {
@@ -41,26 +38,14 @@ std::string_view key_above(std::string_view key) {
 Strings::Id Strings::add(std::string_view text) {
     const auto [id, fresh] = ids_.find_or_add(hash_of(text), static_cast<Id>(texts_.size()));
     if (fresh) {
-        texts_.push_back(keep(text));
+        const Bytes kept = memory_.copy(bytes_of(text));
+        texts_.emplace_back(reinterpret_cast<const char*>(kept.data()), kept.size());
     }
     return id;
 }
 
 std::optional<Strings::Id> Strings::find(std::string_view text) const {
     return ids_.find(hash_of(text));
-}
-
-std::string_view Strings::keep(std::string_view text) {
-    if (text.size() > left_) {
-        left_ = std::max(kBlock, text.size());
-        blocks_.push_back(std::make_unique_for_overwrite<char[]>(left_));
-        free_ = blocks_.back().get();
-    }
-    char* const begin = free_;
-    std::ranges::copy(text, begin);
-    free_ += text.size();
-    left_ -= text.size();
-    return {begin, text.size()};
 }
 
 NameTable::NameTable() { add(std::string_view{}); }

@@ -1,12 +1,12 @@
 #pragma once
 // Texts and names by number: a capture repeats them so often that everything else refers to them.
 
+#include "core/base/arena.hh"
 #include "core/base/flat_ids.hh"
 #include "zonebuilder/zone/name_key.hh"
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -30,13 +30,9 @@ public:
     [[nodiscard]] std::size_t size() const { return texts_.size(); }
 
 private:
-    std::string_view keep(std::string_view text);
-
     FlatIds<16> ids_; ///< of their hashes
     std::vector<std::string_view> texts_;
-    std::vector<std::unique_ptr<char[]>> blocks_;
-    char* free_ = nullptr;
-    std::size_t left_ = 0;
+    Arena memory_{1UL << 20U};
 };
 
 using NameId = Strings::Id;

@@ -18,6 +18,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -283,6 +284,11 @@ std::int64_t ByteStream::read_some(std::uint8_t* out, size_t size) {
 double ByteStream::share_read() const {
     const auto read = static_cast<double>(archive_filter_bytes(archive_.get(), -1));
     return size_ == 0 ? 0 : std::clamp(read / static_cast<double>(size_), 0.0, 1.0);
+}
+
+std::string describe(std::string_view form, const ByteStream& stream) {
+    const std::string& compression = stream.compression();
+    return fmt::format("{}{}{}", form, compression.empty() ? "" : ", ", compression);
 }
 
 } // namespace reprise::trace

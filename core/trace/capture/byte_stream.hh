@@ -9,6 +9,7 @@ struct archive;
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -122,5 +123,8 @@ private:
     Bytes raw_;   ///< the last block of what libarchive yields, as far as it was not taken
     Bytes block_; ///< behind `ahead_`: the last block of content, as far as it was not read
 };
+
+/// "text, gzip": the form, and how the stream is compressed.
+std::string describe(std::string_view form, const ByteStream& stream);
 
 } // namespace reprise::trace

@@ -110,8 +110,6 @@ public:
         return show(packet);
     }
 
-    [[nodiscard]] const std::string& trouble() const override { return trouble_; }
-
     [[nodiscard]] double share_read() const override {
         return size_ == 0 ? 0
                           : std::min(1.0, static_cast<double>(bytes_) / static_cast<double>(size_));
@@ -189,7 +187,6 @@ private:
     std::uint64_t packets_ = 0;
     std::uint64_t bytes_ = 0;
     std::uint64_t size_; ///< of the file
-    std::string trouble_;
 };
 
 } // namespace

@@ -117,9 +117,4 @@ std::string_view first_content(std::string_view text) {
     return {};
 }
 
-std::string describe(std::string_view form, const ByteStream& stream) {
-    const std::string& compression = stream.compression();
-    return fmt::format("{}{}{}", form, compression.empty() ? "" : ", ", compression);
-}
-
 } // namespace reprise::trace

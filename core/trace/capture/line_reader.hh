@@ -56,7 +56,4 @@ private:
 /// is none.
 std::string_view first_content(std::string_view text);
 
-/// "text, gzip": the form, and how the stream is compressed.
-std::string describe(std::string_view form, const ByteStream& stream);
-
 } // namespace reprise::trace

@@ -101,13 +101,10 @@ public:
         return true;
     }
 
-    [[nodiscard]] const std::string& trouble() const override { return trouble_; }
-
     [[nodiscard]] double share_read() const override { return input_.stream->share_read(); }
 
     [[nodiscard]] std::string description() const override {
-        const std::string& compression = input_.stream->compression();
-        return fmt::format("pcap{}{}, libpcap", compression.empty() ? "" : ", ", compression);
+        return describe("pcap", *input_.stream) + ", libpcap";
     }
 
 private:
@@ -162,7 +159,6 @@ private:
     LinkType link_ = LinkType::kEthernet;
     std::uint64_t packets_ = 0;
     std::uint64_t offset_ = kFileHeader; ///< of the next record, in a pcap file
-    std::string trouble_;
 };
 
 } // namespace

@@ -134,14 +134,9 @@ public:
         return true;
     }
 
-    [[nodiscard]] const std::string& trouble() const override { return trouble_; }
-
     [[nodiscard]] double share_read() const override { return stream_->share_read(); }
 
-    [[nodiscard]] std::string description() const override {
-        const std::string& compression = stream_->compression();
-        return compression.empty() ? "pcapng" : "pcapng, " + compression;
-    }
+    [[nodiscard]] std::string description() const override { return describe("pcapng", *stream_); }
 
 private:
     void open(const std::string& path);
@@ -174,7 +169,6 @@ private:
     std::uint64_t packets_ = 0;
     std::uint64_t offset_ = 0; ///< of the stream
     std::uint64_t begin_ = 0;  ///< of the block
-    std::string trouble_;
 };
 
 /// Reads up to the first interface.

@@ -25,26 +25,34 @@
 
 namespace reprise::trace {
 
-/// Yields packets in file order. Opening throws TraceError; later trouble ends the packets and
-/// stands in trouble().
-class PacketSource {
+/// What is known of a trace that is being read, whatever its form. Opening throws TraceError; later
+/// trouble ends the reading and stands in trouble().
+class TraceSource {
 public:
-    PacketSource() = default;
-    virtual ~PacketSource() = default;
-    PacketSource(const PacketSource&) = delete;
-    PacketSource& operator=(const PacketSource&) = delete;
+    TraceSource() = default;
+    virtual ~TraceSource() = default;
+    TraceSource(const TraceSource&) = delete;
+    TraceSource& operator=(const TraceSource&) = delete;
 
-    /// False at the end and at trouble. `packet.bytes` is good until the next call.
-    virtual bool next(Packet& packet) = 0;
+    /// One line naming the place and how much was good before it; empty where nothing went wrong.
+    [[nodiscard]] virtual const std::string& trouble() const { return trouble_; }
 
-    /// One line, or empty where nothing went wrong.
-    [[nodiscard]] virtual const std::string& trouble() const = 0;
-
-    /// Share of the file read, 0 to 1; 0 where its size is unknown.
+    /// Share of the file's bytes read so far, 0 to 1, as a rough measure of progress; 0 where the
+    /// size is unknown (a pipe).
     [[nodiscard]] virtual double share_read() const = 0;
 
-    /// For example "pcapng, gzip, libpcap".
+    /// For example "pcapng, gzip, libpcap" or "text".
     [[nodiscard]] virtual std::string description() const = 0;
+
+protected:
+    std::string trouble_;
+};
+
+/// Yields packets in file order.
+class PacketSource : public TraceSource {
+public:
+    /// False at the end and at trouble. `packet.bytes` is good until the next call.
+    virtual bool next(Packet& packet) = 0;
 };
 
 /// Opens a capture by content; `stream` is at its beginning, and what `path` names.

@@ -36,6 +36,12 @@ std::unique_ptr<QueryEncoder> make_encoder(OutputForm form) {
     return make_stream_encoder();
 }
 
+OutputForm form_named(std::string_view word) {
+    return word == "pcap"   ? OutputForm::kPcap
+           : word == "text" ? OutputForm::kText
+                            : OutputForm::kStream;
+}
+
 OutputForm form_of(const std::string& path) {
     for (const auto& [ending, form] : kEndings) {
         if (path.ends_with(ending)) {

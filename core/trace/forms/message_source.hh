@@ -4,13 +4,13 @@
 
 #include "core/base/error.hh"
 #include "core/dns/message.hh"
+#include "core/trace/capture/source.hh" // IWYU pragma: export
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <string>
 
 namespace reprise::trace {
 
@@ -29,15 +29,9 @@ inline void check_message_size(const Query& query) {
 /// connections of some thousand traces, laps or copies apart.
 inline constexpr std::uint64_t kMaxConnection = (1ULL << 48U) - 1;
 
-/// Yields messages in file order. Opening throws TraceError; later trouble ends the messages and
-/// stands in trouble().
-class MessageSource {
+/// Yields messages in file order.
+class MessageSource : public TraceSource {
 public:
-    MessageSource() = default;
-    virtual ~MessageSource() = default;
-    MessageSource(const MessageSource&) = delete;
-    MessageSource& operator=(const MessageSource&) = delete;
-
     /// False at the end and at trouble. `query.message` is good until the next call. A source sets
     /// every member of `query` that a trace has.
     virtual bool next(Query& query) = 0;
@@ -49,16 +43,6 @@ public:
     [[nodiscard]] virtual std::uint64_t packets() const = 0;
 
     [[nodiscard]] virtual Counters counters() const = 0;
-
-    /// One line naming the place and how much was good before it; empty where nothing went wrong.
-    [[nodiscard]] virtual const std::string& trouble() const = 0;
-
-    /// Share of the file's bytes read so far, 0 to 1, as a rough measure of progress; 0 where the
-    /// size is unknown (a pipe).
-    [[nodiscard]] virtual double share_read() const = 0;
-
-    /// For example "text", "dnstap, gzip".
-    [[nodiscard]] virtual std::string description() const = 0;
 };
 
 } // namespace reprise::trace

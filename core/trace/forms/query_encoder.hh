@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace reprise::trace {
 
@@ -44,6 +45,9 @@ public:
 };
 
 std::unique_ptr<QueryEncoder> make_encoder(OutputForm form);
+
+/// Of "pcap", "text" or "stream".
+OutputForm form_named(std::string_view word);
 
 /// The form that a file name asks for by its ending (.pcap, .tsv or .txt, .rps); throws UsageError
 /// for others and for "-", which need --to.

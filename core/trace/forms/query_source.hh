@@ -2,45 +2,22 @@
 // What the forms that hold queries have in common: which closes are yielded, and the counts.
 
 #include "core/base/address.hh"
-#include "core/base/bytes.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
 
 namespace reprise::trace {
 
-// What the readers of servers' logs (dnstap, C-DNS) share: addresses where a log has none, and
-// queries that a log may tell twice.
+// Addresses where a log of a server (dnstap, C-DNS) has none.
 
 /// 0.0.0.0 or ::, for a source that is not told.
 IpAddress nobody(bool ipv6);
 
 /// 192.0.2.53 or 2001:db8::53 (RFC 5737, RFC 3849), for a server that is not told.
 IpAddress example_server(bool ipv6);
-
-/// The last 65,536 queries by a hash of ends and bytes, each as often as it was added. About 5 MiB
-/// at most.
-class RecentQueries {
-public:
-    void add(const Endpoint& source, const Endpoint& destination, Bytes message);
-
-    /// Whether it was added and not taken since.
-    bool take(const Endpoint& source, const Endpoint& destination, Bytes message);
-
-private:
-    void forget(std::uint64_t key);
-
-    std::unordered_map<std::uint64_t, std::uint32_t> counts_;
-    std::deque<std::uint64_t> order_; ///< oldest first; those taken stay until they are old
-};
 
 class QuerySource : public MessageSource {
 public:
@@ -52,8 +29,6 @@ public:
     [[nodiscard]] std::uint64_t packets() const final { return items_; }
 
     [[nodiscard]] Counters counters() const final { return {}; }
-
-    [[nodiscard]] const std::string& trouble() const final { return trouble_; }
 
 protected:
     /// The next query or close; false at the end and where fail() was called.
@@ -75,7 +50,6 @@ private:
     bool closes_;
     std::uint64_t good_ = 0;
     std::uint64_t items_ = 0;
-    std::string trouble_;
 };
 
 } // namespace reprise::trace

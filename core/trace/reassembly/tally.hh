@@ -10,7 +10,36 @@
 
 namespace reprise::trace {
 
-/// What is counted; kNames says the name shown. Each is a packet unless its comment says otherwise.
+/// How often each of an enumeration's values came, up to its kEnd; shown by their names.
+template <typename What, const auto& kNames> class NamedCounts {
+public:
+    void add(What what, std::uint64_t n = 1) { values_[static_cast<size_t>(what)] += n; }
+
+    void add(const NamedCounts& other) {
+        for (size_t i = 0; i < values_.size(); ++i) {
+            values_[i] += other.values_[i];
+        }
+    }
+
+    [[nodiscard]] std::uint64_t get(What what) const { return values_[static_cast<size_t>(what)]; }
+
+    /// Those above zero.
+    [[nodiscard]] Counters named() const {
+        Counters out;
+        for (size_t i = 0; i < values_.size(); ++i) {
+            if (values_[i] != 0) {
+                out.emplace(kNames[i], values_[i]);
+            }
+        }
+        return out;
+    }
+
+private:
+    std::array<std::uint64_t, static_cast<size_t>(What::kEnd)> values_{};
+};
+
+/// What is counted; kCountNames says the name shown. Each is a packet unless its comment says
+/// otherwise.
 enum class Count : std::uint8_t {
     kNotIp,             ///< ARP, IPX, spanning tree
     kBadPacket,         ///< malformed link, IP, UDP or TCP header
@@ -40,23 +69,34 @@ enum class Count : std::uint8_t {
     kEnd,
 };
 
-class Tally {
-public:
-    void add(Count what, std::uint64_t n = 1) { values_[static_cast<size_t>(what)] += n; }
-
-    void add(const Tally& other) {
-        for (size_t i = 0; i < values_.size(); ++i) {
-            values_[i] += other.values_[i];
-        }
-    }
-
-    [[nodiscard]] std::uint64_t get(Count what) const { return values_[static_cast<size_t>(what)]; }
-
-    /// Those above zero, by name.
-    [[nodiscard]] Counters named() const;
-
-private:
-    std::array<std::uint64_t, static_cast<size_t>(Count::kEnd)> values_{};
+inline constexpr std::array<std::string_view, static_cast<size_t>(Count::kEnd)> kCountNames{
+    "not_ip",
+    "bad_packet",
+    "cut_packet",
+    "unknown_link",
+    "mpls_unread",
+    "wlan_unread",
+    "tunnel",
+    "tunnel_unread",
+    "other_protocol",
+    "other_port",
+    "empty_datagram",
+    "short_message",
+    "fragment",
+    "fragment_timeout",
+    "fragment_evicted",
+    "fragment_overlap",
+    "fragment_duplicate",
+    "tcp_mid_stream",
+    "tcp_gap",
+    "tcp_gap_message",
+    "tcp_out_of_order",
+    "tcp_retransmission",
+    "tcp_unsynchronised_bytes",
+    "tcp_evicted",
+    "tcp_empty_message",
 };
+
+using Tally = NamedCounts<Count, kCountNames>;
 
 } // namespace reprise::trace

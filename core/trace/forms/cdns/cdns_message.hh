@@ -4,6 +4,7 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/trace/forms/cdns/cdns_block.hh"
+#include "core/trace/reassembly/tally.hh"
 #include "core/wire/query.hh"
 
 #include <array>
@@ -40,15 +41,7 @@ inline constexpr std::array<std::string_view, static_cast<size_t>(CdnsNote::kEnd
     "cdns_no_type",        "cdns_size_differs", "cdns_other_transport", "cdns_malformed",
     "short_message"};
 
-class CdnsTally {
-public:
-    void add(CdnsNote note) { ++values_[static_cast<size_t>(note)]; }
-
-    [[nodiscard]] std::uint64_t get(size_t note) const { return values_.at(note); }
-
-private:
-    std::array<std::uint64_t, kCdnsNotes.size()> values_{};
-};
+using CdnsTally = NamedCounts<CdnsNote, kCdnsNotes>;
 
 /// The two ends of an item and how it traveled; the source is the client.
 struct CdnsEnds {

@@ -63,16 +63,11 @@ public:
 
     [[nodiscard]] std::uint64_t packets() const override { return items_; }
 
-    [[nodiscard]] Counters counters() const override;
-
-    [[nodiscard]] const std::string& trouble() const override { return trouble_; }
+    [[nodiscard]] Counters counters() const override { return tally_.named(); }
 
     [[nodiscard]] double share_read() const override { return stream_->share_read(); }
 
-    [[nodiscard]] std::string description() const override {
-        const std::string& compression = stream_->compression();
-        return compression.empty() ? "C-DNS" : "C-DNS, " + compression;
-    }
+    [[nodiscard]] std::string description() const override { return describe("C-DNS", *stream_); }
 
 private:
     void open(const std::string& path);
@@ -97,7 +92,6 @@ private:
     std::vector<std::uint8_t> built_; ///< the message shown
     std::uint64_t items_ = 0;
     CdnsTally tally_;
-    std::string trouble_;
 };
 
 void CdnsSource::open(const std::string& path) {
@@ -270,16 +264,6 @@ bool CdnsSource::show_malformed(const Event& event, Query& query) {
     query.message = data->payload;
     set_ends(query, *ends);
     return true;
-}
-
-Counters CdnsSource::counters() const {
-    Counters out;
-    for (size_t i = 0; i < kCdnsNotes.size(); ++i) {
-        if (tally_.get(i) != 0) {
-            out.emplace(kCdnsNotes[i], tally_.get(i));
-        }
-    }
-    return out;
 }
 
 } // namespace

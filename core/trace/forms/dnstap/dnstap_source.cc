@@ -9,6 +9,7 @@
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/query_source.hh"
 #include "core/trace/reassembly/options.hh"
+#include "core/trace/reassembly/tally.hh"
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>
@@ -16,14 +17,17 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <fstrm.h>
 #include <fstrm/control.h>
 #include <fstrm/rdwr.h>
 #include <fstrm/reader.h>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -141,6 +145,47 @@ std::optional<Nanoseconds> time_of(std::uint64_t seconds, std::uint32_t nanoseco
     return static_cast<Nanoseconds>(seconds) * kSecond + nanoseconds;
 }
 
+/// The last 65,536 queries by a hash of ends and bytes, each as often as it was added. About 5 MiB
+/// at most.
+class RecentQueries {
+public:
+    void add(const Query& ends, Bytes message) {
+        const std::uint64_t key = key_of(ends, message);
+        ++counts_[key];
+        order_.push_back(key);
+        if (order_.size() > kMost) {
+            forget(order_.front());
+            order_.pop_front();
+        }
+    }
+
+    /// Whether it was added and not taken since.
+    bool take(const Query& ends, Bytes message) { return forget(key_of(ends, message)); }
+
+private:
+    static constexpr size_t kMost = 65'536;
+
+    static std::uint64_t key_of(const Query& query, Bytes message) {
+        const std::hash<Endpoint> end;
+        const std::string_view text(reinterpret_cast<const char*>(message.data()), message.size());
+        return (end(query.source) * 31 + end(query.destination)) * 31 +
+               std::hash<std::string_view>{}(text);
+    }
+
+    /// Whether there was one.
+    bool forget(std::uint64_t key) {
+        const auto found = counts_.find(key);
+        const bool known = found != counts_.end();
+        if (known && --found->second == 0) {
+            counts_.erase(found);
+        }
+        return known;
+    }
+
+    std::unordered_map<std::uint64_t, std::uint32_t> counts_;
+    std::deque<std::uint64_t> order_; ///< oldest first; those taken stay until they are old
+};
+
 class DnstapSource final : public MessageSource {
 public:
     DnstapSource(std::unique_ptr<ByteStream> stream, const std::string& path)
@@ -162,13 +207,10 @@ public:
 
     [[nodiscard]] Counters counters() const override;
 
-    [[nodiscard]] const std::string& trouble() const override { return trouble_; }
-
     [[nodiscard]] double share_read() const override { return input_.stream->share_read(); }
 
     [[nodiscard]] std::string description() const override {
-        const std::string& compression = input_.stream->compression();
-        return compression.empty() ? "dnstap" : "dnstap, " + compression;
+        return describe("dnstap", *input_.stream);
     }
 
 private:
@@ -183,8 +225,6 @@ private:
     Query ends_of(const dnstap::Exchange& exchange);
     Transport transport_of(const dnstap::Exchange& exchange);
 
-    void count(Note note) { ++notes_[static_cast<size_t>(note)]; }
-
     Input input_;
     FrameReader reader_;
     dnstap::Frame frame_; ///< messages shown borrow from it
@@ -195,8 +235,7 @@ private:
     bool finished_ = false;
     RecentQueries recent_;
     std::array<std::uint64_t, kMessageTypes.size()> types_{};
-    std::array<std::uint64_t, kNotes.size()> notes_{};
-    std::string trouble_;
+    NamedCounts<Note, kNotes> notes_;
 };
 
 void DnstapSource::open(const std::string& path) {
@@ -237,7 +276,7 @@ bool DnstapSource::read_frame() {
     if (parsed && frame_.type() == 1 && frame_.has_message() && sane(frame_.message())) {
         take(frame_.message());
     } else {
-        count(Note::kBadFrame);
+        notes_.add(Note::kBadFrame);
     }
     return true;
 }
@@ -266,12 +305,12 @@ bool DnstapSource::sane(const dnstap::Exchange& exchange) const {
 
 void DnstapSource::take(const dnstap::Exchange& exchange) {
     if (exchange.type() == 0 || exchange.type() >= kMessageTypes.size()) {
-        count(Note::kTypeUnknown);
+        notes_.add(Note::kTypeUnknown);
     } else {
         ++types_.at(exchange.type());
     }
     if (exchange.query_message().empty() && exchange.response_message().empty()) {
-        count(Note::kNoMessage);
+        notes_.add(Note::kNoMessage);
         return;
     }
     const Query ends = ends_of(exchange);
@@ -297,7 +336,7 @@ Transport DnstapSource::transport_of(const dnstap::Exchange& exchange) {
     case 7:
         return Transport::kQuic;
     default:
-        count(Note::kOtherTransport);
+        notes_.add(Note::kOtherTransport);
         return exchange.socket_protocol() == 6 ? Transport::kTcp : Transport::kUdp;
     }
 }
@@ -318,10 +357,10 @@ Query DnstapSource::ends_of(const dnstap::Exchange& exchange) {
                                     ? static_cast<std::uint16_t>(exchange.response_port())
                                     : kDnsPort};
     if (!source) {
-        count(Note::kNoSource);
+        notes_.add(Note::kNoSource);
     }
     if (!destination) {
-        count(Note::kNoDestination);
+        notes_.add(Note::kNoDestination);
     }
     return ends;
 }
@@ -330,11 +369,11 @@ Query DnstapSource::ends_of(const dnstap::Exchange& exchange) {
 void DnstapSource::show_query(const dnstap::Exchange& exchange, const Query& ends) {
     const Bytes bytes = bytes_of(exchange.query_message());
     if (exchange.type() % 2 != 0) {
-        recent_.add(ends.source, ends.destination, bytes);
-    } else if (recent_.take(ends.source, ends.destination, bytes)) {
+        recent_.add(ends, bytes);
+    } else if (recent_.take(ends, bytes)) {
         return;
     } else {
-        count(Note::kOnlyInResponse);
+        notes_.add(Note::kOnlyInResponse);
     }
     const auto time = exchange.has_query_time_sec()
                           ? time_of(exchange.query_time_sec(), exchange.query_time_nsec())
@@ -357,11 +396,11 @@ void DnstapSource::show_response(const dnstap::Exchange& exchange, const Query& 
 
 void DnstapSource::show(const std::string& bytes, std::optional<Nanoseconds> time, Query query) {
     if (bytes.size() < kDnsHeaderSize || bytes.size() > kMaxMessage) {
-        count(bytes.size() < kDnsHeaderSize ? Note::kShortMessage : Note::kLongMessage);
+        notes_.add(bytes.size() < kDnsHeaderSize ? Note::kShortMessage : Note::kLongMessage);
         return;
     }
     if (!time) {
-        count(Note::kNoTime);
+        notes_.add(Note::kNoTime);
     }
     last_time_ = time.value_or(last_time_);
     query.time = last_time_;
@@ -370,15 +409,10 @@ void DnstapSource::show(const std::string& bytes, std::optional<Nanoseconds> tim
 }
 
 Counters DnstapSource::counters() const {
-    Counters out;
+    Counters out = notes_.named();
     for (size_t i = 1; i < types_.size(); ++i) {
         if (types_[i] != 0) {
             out.emplace(kMessageTypes[i], types_[i]);
-        }
-    }
-    for (size_t i = 0; i < notes_.size(); ++i) {
-        if (notes_[i] != 0) {
-            out.emplace(kNotes[i], notes_[i]);
         }
     }
     return out;
