@@ -190,13 +190,11 @@ int run_mutate(const MutateOptions& options) {
 namespace {
 
 Json files_json(const std::vector<trace::Feed::File>& files) {
-    Json out = Json::array();
-    for (const trace::Feed::File& file : files) {
-        out.push_back({{"path", file.path},
-                       {"form", file.end.description},
-                       {"trouble", text_or_null(file.end.trouble)}});
-    }
-    return out;
+    return list_of(files, [](const trace::Feed::File& file) {
+        return Json{{"path", file.path},
+                    {"form", file.end.description},
+                    {"trouble", text_or_null(file.end.trouble)}};
+    });
 }
 
 std::vector<std::string> losses_of(const MutateReport& report) {

@@ -23,7 +23,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace reprise::zonebuilder {
@@ -67,23 +66,17 @@ std::string zones_json(const Completed& completed, const Observations& seen,
                        const std::vector<std::string>& files) {
     std::string text = "{\"schema\":1,\n\"zones\":[";
     for (std::size_t i = 0; i < files.size(); ++i) {
-        Json addresses = Json::array();
-        for (const IpAddress& address : completed.addresses[i]) {
-            addresses.push_back(address.text());
-        }
         const Json zone{{"name", seen.names().name(completed.drafts.zones[i].name).text()},
                         {"file", files[i]},
-                        {"addresses", std::move(addresses)}};
+                        {"addresses", list_of(completed.addresses[i], &IpAddress::text)}};
         text += fmt::format("{}\n {}", i == 0 ? "" : ",", json_text(zone));
     }
     text += "],\n\"asked\":[";
     for (const Refused& one : completed.refused) {
-        Json addresses = Json::array();
-        for (const ServerId server : one.servers) {
-            addresses.push_back(seen.address(server).text());
-        }
         const Json asked{{"name", seen.names().name(one.name).text()},
-                         {"addresses", std::move(addresses)}};
+                         {"addresses", list_of(one.servers, [&](ServerId server) {
+                              return seen.address(server).text();
+                          })}};
         text +=
             fmt::format("{}\n {}", &one == completed.refused.data() ? "" : ",", json_text(asked));
     }

@@ -1,6 +1,7 @@
 #pragma once
 // JSON of results, reports and errors. Costs a second to compile: for .cc files only.
 
+#include <functional>
 #include <nlohmann/json.hpp> // IWYU pragma: export
 #include <string>
 #include <string_view>
@@ -15,6 +16,15 @@ std::string json_text(const Json& value);
 
 /// Null for an empty text.
 Json text_or_null(std::string_view text);
+
+/// A list of what `make` gives for each of `all`.
+template <typename Range, typename Make> Json list_of(const Range& all, Make make) {
+    Json list = Json::array();
+    for (const auto& one : all) {
+        list.emplace_back(std::invoke(make, one));
+    }
+    return list;
+}
 
 // Structs that list their members once. Such a struct has
 //     template <typename Visit> static void fields(Visit visit);

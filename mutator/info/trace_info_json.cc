@@ -76,18 +76,17 @@ Json handshakes_json(const HandshakeFigures& shakes) {
 
 Json names_json(const TraceFigures& f) {
     const TopKeys& names = f.names.keys();
-    Json top = Json::array();
-    for (const TopKeys::Entry& entry : names.top(20)) {
-        top.push_back({{"name", name_text(bytes_of(entry.key))},
-                       {"queries", entry.count},
-                       {"share", share(entry.count, f.all.queries)}});
-    }
+    const auto row = [&f](const TopKeys::Entry& entry) {
+        return Json{{"name", name_text(bytes_of(entry.key))},
+                    {"queries", entry.count},
+                    {"share", share(entry.count, f.all.queries)}};
+    };
     const bool exact = names.error() == 0;
     return {{"distinct", names.distinct()},
             {"exact", exact},
             {"distinct_error", exact ? 0 : 2 * DistinctSketch::kStandardError},
             {"error", names.error()},
-            {"top", std::move(top)}};
+            {"top", list_of(names.top(20), row)}};
 }
 
 Json retransmits_json(const TraceFigures& f) {
@@ -97,25 +96,21 @@ Json retransmits_json(const TraceFigures& f) {
 }
 
 Json sources_json(const TraceFigures& f) {
-    Json top = Json::array();
-    for (const auto& [address, queries] : f.top_sources(10)) {
-        top.push_back({{"address", address.text()},
-                       {"queries", queries},
-                       {"share", share(queries, f.all.queries)}});
-    }
-    Json curve = Json::array();
-    for (const SkewPoint& point : f.skew.curve) {
-        curve.push_back({point.sources, point.share});
-    }
+    const auto row = [&f](const SourceCount& source) {
+        return Json{{"address", source.first.text()},
+                    {"queries", source.second},
+                    {"share", share(source.second, f.all.queries)}};
+    };
+    const auto pair = [](const SkewPoint& point) { return Json{point.sources, point.share}; };
     return {{"distinct", f.sources.size()},
             {"top_1_share", share(f.top_queries(1), f.all.queries)},
             {"top_10_share", share(f.top_queries(10), f.all.queries)},
             {"top_100_share", share(f.top_queries(100), f.all.queries)},
-            {"top", std::move(top)},
+            {"top", list_of(f.top_sources(10), row)},
             {"busiest_1_percent_share", f.skew.busiest_1_percent},
             {"busiest_10_percent_share", f.skew.busiest_10_percent},
             {"zipf_exponent", f.skew.zipf},
-            {"curve", std::move(curve)}};
+            {"curve", list_of(f.skew.curve, pair)}};
 }
 
 Json edns_json(const TraceFigures& f) {

@@ -18,69 +18,46 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace reprise::zonebuilder {
 namespace {
 
 Json names_of(const std::vector<ZoneIndex>& indexes, const std::vector<Zone>& zones) {
-    Json names = Json::array();
-    for (const ZoneIndex zone : indexes) {
-        names.push_back(zones[zone].name.text());
-    }
-    return names;
+    return list_of(indexes, [&](ZoneIndex zone) { return zones[zone].name.text(); });
 }
 
 Json files_of(const std::vector<ZoneIndex>& indexes, const std::vector<Zone>& zones) {
-    Json files = Json::array();
-    for (const ZoneIndex zone : indexes) {
-        files.push_back(zones[zone].file);
-    }
-    return files;
-}
-
-Json texts_of(const std::vector<IpAddress>& addresses) {
-    Json texts = Json::array();
-    for (const IpAddress& address : addresses) {
-        texts.push_back(address.text());
-    }
-    return texts;
+    return list_of(indexes, [&](ZoneIndex zone) { return zones[zone].file; });
 }
 
 Json groups_json(const Plan& plan, const std::vector<Zone>& zones) {
-    Json list = Json::array();
-    for (std::size_t i = 0; i < plan.groups.size(); ++i) {
-        list.push_back({{"addresses", texts_of(plan.groups[i].addresses)},
-                        {"zones", names_of(plan.groups[i].zones, zones)},
-                        {"files", files_of(plan.groups[i].zones, zones)},
-                        {"slot", plan.slot_of_group[i] + 1}});
-    }
-    return list;
+    return list_of(plan.groups, [&, slot = plan.slot_of_group.begin()](const Group& one) mutable {
+        return Json{{"addresses", list_of(one.addresses, &IpAddress::text)},
+                    {"zones", names_of(one.zones, zones)},
+                    {"files", files_of(one.zones, zones)},
+                    {"slot", *slot++ + 1}};
+    });
 }
 
 /// With what a server of the slot loads.
 Json slots_json(const Plan& plan, const std::vector<Zone>& zones) {
-    Json list = Json::array();
-    for (std::size_t i = 0; i < plan.slots.size(); ++i) {
-        list.push_back({{"slot", i + 1},
-                        {"instance", plan.slots[i].instance + 1},
-                        {"color", plan.slots[i].color + 1},
-                        {"zones", plan.slots[i].zones.size()},
-                        {"names", names_of(plan.slots[i].zones, zones)},
-                        {"files", files_of(plan.slots[i].zones, zones)}});
-    }
-    return list;
+    return list_of(plan.slots, [&, number = std::size_t{0}](const Slot& one) mutable {
+        return Json{{"slot", ++number},
+                    {"instance", one.instance + 1},
+                    {"color", one.color + 1},
+                    {"zones", one.zones.size()},
+                    {"names", names_of(one.zones, zones)},
+                    {"files", files_of(one.zones, zones)}};
+    });
 }
 
 Json unroutable_json(const Plan& plan, const std::vector<Zone>& zones) {
-    Json list = Json::array();
-    for (const Unroutable& one : plan.unroutable) {
-        list.push_back({{"address", one.address.text()},
-                        {"why", one.why},
-                        {"zones", names_of(one.zones, zones)}});
-    }
-    return list;
+    return list_of(plan.unroutable, [&](const Unroutable& one) {
+        return Json{{"address", one.address.text()},
+                    {"why", one.why},
+                    {"zones", names_of(one.zones, zones)}};
+    });
 }
 
 /// Lame delegations of zones that are here, or delegations to zones that are not.
@@ -98,36 +75,30 @@ Json lame_json(const Plan& plan, bool built) {
 }
 
 Json trusted_json(const Plan& plan, const std::vector<Zone>& zones) {
-    Json list = Json::array();
-    for (const auto& [zone, why] : plan.trusted) {
-        Json one{{"zone", zones[zone].name.text()}, {"file", zones[zone].file}};
-        if (!why.empty()) {
-            one["unproven"] = why;
+    return list_of(plan.trusted, [&](const Trusted& trusted) {
+        const Zone& zone = zones[trusted.zone];
+        Json one{{"zone", zone.name.text()}, {"file", zone.file}};
+        if (!trusted.why.empty()) {
+            one["unproven"] = trusted.why;
         }
-        if (const auto& signatures = zones[zone].signatures) {
+        if (const auto& signatures = zone.signatures) {
             one["from"] = signatures->from;
             one["until"] = signatures->until;
         }
-        list.push_back(std::move(one));
-    }
-    return list;
+        return one;
+    });
 }
 
 Json unserved_json(const Plan& plan, const std::vector<Zone>& zones) {
-    Json list = Json::array();
-    for (const Unserved& one : plan.unserved) {
-        list.push_back({{"zone", zones[one.zone].name.text()}, {"why", one.why}});
-    }
-    return list;
+    return list_of(plan.unserved, [&](const Unserved& one) {
+        return Json{{"zone", zones[one.zone].name.text()}, {"why", one.why}};
+    });
 }
 
 Json failed_json(const std::vector<BadZone>& failed) {
-    Json list = Json::array();
-    for (const BadZone& one : failed) {
-        list.push_back(
-            {{"zone", one.name}, {"file", one.file}, {"line", one.line}, {"why", one.why}});
-    }
-    return list;
+    return list_of(failed, [](const BadZone& one) {
+        return Json{{"zone", one.name}, {"file", one.file}, {"line", one.line}, {"why", one.why}};
+    });
 }
 
 std::size_t address_count(const Plan& plan) {

@@ -136,19 +136,13 @@ private:
     }
 
     [[nodiscard]] Json captures() const {
-        Json list = Json::array();
-        std::vector<const trace::Feed::File*> files;
-        files.reserve(report_.counts.files.size());
-        for (const trace::Feed::File& file : report_.counts.files) {
-            files.push_back(&file);
-        }
+        std::vector<trace::Feed::File> files = report_.counts.files;
         std::ranges::sort(files, {}, &trace::Feed::File::path);
-        for (const trace::Feed::File* file : files) {
-            list.push_back({{"path", file->path},
-                            {"form", file->end.description},
-                            {"trouble", text_or_null(file->end.trouble)}});
-        }
-        return list;
+        return list_of(files, [](const trace::Feed::File& file) {
+            return Json{{"path", file.path},
+                        {"form", file.end.description},
+                        {"trouble", text_or_null(file.end.trouble)}};
+        });
     }
 
     [[nodiscard]] Json counts() const {
@@ -165,18 +159,18 @@ private:
 
     [[nodiscard]] Json zone(std::size_t i) const {
         const Draft& zone = report_.completed.drafts.zones[i];
-        Json addresses = Json::array();
-        for (const IpAddress& one : report_.completed.addresses[i]) {
-            addresses.push_back(one.text());
-        }
         const auto made = std::ranges::count_if(
             zone.rrsets, [](const DraftRrset& one) { return one.observation == kNoId; });
         const bool is_signed = std::ranges::any_of(
             zone.rrsets, [](const DraftRrset& one) { return one.signatures != kNoId; });
-        return {{"name", name(zone.name)},      {"file", report_.files[i]},
-                {"addresses", addresses},       {"answered", zone.seen_serving.size()},
-                {"rrsets", zone.rrsets.size()}, {"made_up", made},
-                {"signed", is_signed},          {"known_by", known_by(zone)}};
+        return {{"name", name(zone.name)},
+                {"file", report_.files[i]},
+                {"addresses", list_of(report_.completed.addresses[i], &IpAddress::text)},
+                {"answered", zone.seen_serving.size()},
+                {"rrsets", zone.rrsets.size()},
+                {"made_up", made},
+                {"signed", is_signed},
+                {"known_by", known_by(zone)}};
     }
 
     [[nodiscard]] Json known_by(const Draft& zone) const {
