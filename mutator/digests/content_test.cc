@@ -1,6 +1,6 @@
 #include "core/base/bytes.hh"
 #include "core/dns/name.hh"
-#include "mutator/digests/content.hh"
+#include "mutator/digests/digests.hh"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,15 @@
 #include "mutator/digests/digests.hh"
 
+#include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
-#include "mutator/digests/content.hh"
+#include "core/dns/words.hh"
 #include "mutator/output/output_file.hh"
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
@@ -15,12 +17,180 @@
 #include <cstdint>
 #include <fstream>
 #include <ios>
+#include <iterator>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace reprise::mutator {
+
+namespace {
+
+constexpr std::uint16_t kClassInternet = 1;
+constexpr size_t kBeforeSigner = 18; ///< bytes of an RRSIG's data
+constexpr size_t kSoaNumbers = 20;
+
+void append(std::vector<std::uint8_t>& out, Bytes bytes) {
+    out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+void append_name(std::vector<std::uint8_t>& out, Bytes name) {
+    std::ranges::transform(name, std::back_inserter(out), Lower{});
+}
+
+/// Types that servers answer as they like.
+bool is_special(std::uint16_t type) {
+    return type == kTypeAny || type == kTypeAxfr || type == kTypeIxfr;
+}
+
+/// Whether an RRSIG's signer is a name without pointers.
+bool has_signer(Bytes data) {
+    Cursor in(data);
+    in.skip(kBeforeSigner);
+    return !take_name(in).empty();
+}
+
+/// The last labels of a name in wire form.
+Bytes last_labels(Bytes name, unsigned count) {
+    unsigned labels = 0;
+    for (size_t at = 0; name[at] != 0; at += size_t{1} + name[at]) {
+        ++labels;
+    }
+    size_t at = 0;
+    for (; labels > count; --labels) {
+        at += size_t{1} + name[at];
+    }
+    return name.subspan(at);
+}
+
+} // namespace
+
+std::uint64_t message_hash(Bytes message, std::uint64_t seed) {
+    const Bytes rest = message.subspan(std::min<size_t>(message.size(), 2));
+    return XXH3_64bits_withSeed(rest.data(), rest.size(), seed);
+}
+
+std::uint64_t Contents::hash(Bytes bytes) const {
+    return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed_);
+}
+
+Contents::Numbers Contents::of(Bytes query, Bytes reply) {
+    return read(query, reply).value_or(Numbers{.content = message_hash(reply, seed_)});
+}
+
+std::optional<Contents::Numbers> Contents::read(Bytes query, Bytes reply) {
+    const auto header = parse_header(reply);
+    const auto question = parse_question(reply);
+    const auto asked = parse_question(query);
+    if (!header || !question || !asked || header->questions != 1 ||
+        !same_question(*question, *asked) || !add_records(*header, *question, reply)) {
+        return std::nullopt;
+    }
+    const Bytes& name = question->name;
+    const Bytes origin = place_.origin.bytes();
+    const bool below = ends_in(name, origin) && name.size() > origin.size();
+    const bool whole =
+        whole_name_ || question->dns_class != kClassInternet || (!origin.empty() && !below);
+    Numbers found;
+    if (!whole) {
+        scratch_.clear();
+        append_name(scratch_, last_labels(name, place_.labels));
+        found.place = hash(scratch_);
+    }
+    scratch_.clear();
+    append_little(scratch_, records_);
+    append_little(scratch_, header->flags);
+    append_little(scratch_,
+                  whole || is_special(question->type) ? question->type : std::uint16_t{0});
+    append_little(scratch_, question->dns_class);
+    append_name(scratch_, whole ? name : Bytes());
+    found.content = hash(scratch_);
+    return found;
+}
+
+bool Contents::add_records(const DnsHeader& header, const DnsQuestion& asked, Bytes reply) {
+    records_ = 0;
+    opts_ = 0;
+    whole_name_ = false;
+    Cursor in(reply);
+    in.skip(kDnsHeaderSize + asked.raw.size());
+    unsigned section = 0;
+    for (const unsigned count : {header.answers, header.authorities, header.additionals}) {
+        for (unsigned i = 0; i < count; ++i) {
+            Name owner;
+            if (!add_record(in, reply, section, owner)) {
+                return false;
+            }
+            whole_name_ = whole_name_ || same_name(owner.bytes(), asked.name);
+        }
+        ++section;
+    }
+    return opts_ < 2;
+}
+
+bool Contents::add_record(Cursor& in, Bytes reply, unsigned section, Name& owner) {
+    if (!owner.read(in, reply)) {
+        return false;
+    }
+    const size_t fixed = in.position();
+    const std::uint16_t type = in.u16be();
+    in.skip(6);
+    const std::uint16_t size = in.u16be();
+    const size_t data = in.position();
+    in.skip(size);
+    if (!in.ok()) {
+        return false;
+    }
+    scratch_.clear();
+    append_little(scratch_, section);
+    append_name(scratch_, owner.bytes());
+    append(scratch_, reply.subspan(fixed, 8));
+    opts_ += static_cast<unsigned>(type == kTypeOpt);
+    if (!add_data(type, reply, data, data + size)) {
+        return false;
+    }
+    records_ += hash(scratch_);
+    return true;
+}
+
+bool Contents::add_data(std::uint16_t type, Bytes reply, size_t from, size_t end) {
+    switch (type) {
+    case kTypeNs:
+    case kTypeCname:
+    case kTypePtr:
+    case kTypeDname:
+        return add_names(reply, from, end, 1, 0, 0);
+    case kTypeSoa:
+        return add_names(reply, from, end, 2, 0, kSoaNumbers);
+    case kTypeMx:
+        return add_names(reply, from, end, 1, 2, 0);
+    case kTypeSrv:
+        return add_names(reply, from, end, 1, 6, 0);
+    default:
+        append(scratch_, reply.subspan(from, end - from));
+        return type != kTypeRrsig || has_signer(reply.subspan(from, end - from));
+    }
+}
+
+/// Names of a record's data, with so many bytes before and behind.
+bool Contents::add_names(Bytes reply, size_t from, size_t end, unsigned names, size_t before,
+                         size_t behind) {
+    Cursor in(reply.first(end));
+    in.seek(from);
+    append(scratch_, in.take(before));
+    Name name;
+    for (unsigned i = 0; i < names; ++i) {
+        if (!name.read(in, reply)) {
+            return false;
+        }
+        append_name(scratch_, name.bytes());
+    }
+    append(scratch_, in.take(behind));
+    return in.ok() && in.left() == 0;
+}
+
 namespace {
 
 constexpr std::string_view kMagic = "RPRAHDR1";

@@ -1,6 +1,5 @@
 #include "core/base/error.hh"
 #include "core/wire/result_file.hh"
-#include "mutator/digests/content.hh"
 #include "mutator/digests/digests.hh"
 #include "mutator/testing/support.hh"
 
