@@ -2,7 +2,6 @@
 #include "core/base/error.hh"
 #include "core/base/random.hh"
 #include "core/trace/reassembly/options.hh"
-#include "mutator/command_line.hh"
 #include "mutator/commands.hh"
 #include "mutator/synth/synth_options.hh"
 #include "mutator/testing/support.hh"

@@ -1,7 +1,7 @@
 #include "core/base/command_line.hh"
 #include "core/base/log.hh"
 #include "core/base/signals.hh"
-#include "mutator/command_line.hh"
+#include "mutator/commands.hh"
 
 #include <csignal>
 

@@ -19,7 +19,6 @@
 #include "mutator/output/output_file.hh"
 #include "mutator/pipeline/inputs.hh"
 #include "mutator/pipeline/pipeline.hh"
-#include "mutator/pipeline/stages.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

@@ -5,7 +5,7 @@
 #include "core/rules/engine/rule.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "mutator/pipeline/inputs.hh"
-#include "mutator/pipeline/stages.hh"
+#include "mutator/pipeline/pipeline.hh"
 
 #include <cstdint>
 #include <map>

@@ -3,14 +3,12 @@
 #include "core/base/random.hh"
 #include "core/trace/extent.hh"
 #include "core/trace/forms/query_encoder.hh"
-#include "mutator/command_line.hh"
 #include "mutator/commands.hh"
 #include "mutator/output/output_file.hh"
+#include "mutator/synth/clients.hh"
 #include "mutator/synth/name_list.hh"
-#include "mutator/synth/query_maker.hh"
 #include "mutator/synth/synth.hh"
 #include "mutator/synth/synth_options.hh"
-#include "mutator/synth/synth_sink.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

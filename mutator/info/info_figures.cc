@@ -3,6 +3,8 @@
 #include "core/base/clock.hh"
 #include "core/trace/reassembly/handshake.hh"
 
+#include <fmt/chrono.h>
+#include <fmt/format.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -17,7 +20,6 @@
 #include <vector>
 
 namespace reprise::mutator {
-
 namespace {
 
 constexpr unsigned kPrecisionBits = 10;
@@ -314,6 +316,28 @@ std::string_view HandshakeFigures::capture_point() const {
         return "between";
     }
     return server <= client ? "server" : "client";
+}
+
+double share(std::uint64_t part, std::uint64_t whole) {
+    return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string utc(Nanoseconds time) {
+    const Nanoseconds rest = (time % kSecond + kSecond) % kSecond;
+    const auto seconds = static_cast<std::time_t>((time - rest) / kSecond);
+    return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:09}Z", fmt::gmtime(seconds), rest);
+}
+
+std::string grouped(std::uint64_t number) {
+    const std::string digits = std::to_string(number);
+    std::string text;
+    for (size_t i = 0; i < digits.size(); ++i) {
+        if (i > 0 && (digits.size() - i) % 3 == 0) {
+            text += ',';
+        }
+        text += digits[i];
+    }
+    return text;
 }
 
 } // namespace reprise::mutator

@@ -6,7 +6,6 @@
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"
 #include "mutator/info/info_figures.hh"
-#include "mutator/info/info_format.hh"
 #include "mutator/info/trace_info.hh"
 
 #include <array>

@@ -6,11 +6,10 @@
 #include "core/trace/forms/query_encoder.hh"
 #include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
-#include "mutator/command_line.hh"
+#include "mutator/commands.hh"
 #include "mutator/info/trace_info.hh"
 #include "mutator/synth/synth.hh"
 #include "mutator/synth/synth_options.hh"
-#include "mutator/synth/synth_sink.hh"
 #include "mutator/testing/support.hh"
 
 #include <gmock/gmock.h>

@@ -4,7 +4,6 @@
 #include "mutator/info/trace_info.hh"
 #include "mutator/synth/synth.hh"
 #include "mutator/synth/synth_options.hh"
-#include "mutator/synth/synth_sink.hh"
 #include "mutator/testing/support.hh"
 
 #include <gtest/gtest.h>

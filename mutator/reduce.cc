@@ -1,5 +1,3 @@
-#include "mutator/pipeline/reduce.hh"
-
 #include "core/base/error.hh"
 #include "core/base/log.hh"
 #include "core/base/progress.hh"
@@ -12,6 +10,7 @@
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
 #include "core/wire/query.hh"
+#include "mutator/commands.hh"
 #include "mutator/output/output_file.hh"
 
 #include <fmt/format.h>
