@@ -3,7 +3,7 @@
 #include "core/base/nearest.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/rule.hh"
-#include "core/rules/engine/source_key.hh"
+#include "core/rules/engine/selector.hh"
 
 #include <fmt/format.h>
 

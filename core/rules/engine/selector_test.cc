@@ -3,7 +3,6 @@
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/selector.hh"
-#include "core/rules/engine/source_key.hh"
 #include "core/rules/testing/rules.hh"
 #include "core/testing/support.hh"
 #include "core/trace/batch.hh"

@@ -7,10 +7,9 @@
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"
-#include "core/rules/engine/source_key.hh"
+#include "core/rules/engine/selector.hh"
 #include "core/rules/engine/values.hh"
 #include "core/rules/message/message_editor.hh"
-#include "core/rules/message/message_layout.hh"
 #include "core/rules/message/message_rule.hh"
 #include "core/wire/query.hh"
 

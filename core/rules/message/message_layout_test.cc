@@ -1,5 +1,5 @@
 #include "core/base/bytes.hh"
-#include "core/rules/message/message_layout.hh"
+#include "core/rules/message/message_editor.hh"
 #include "core/rules/testing/messages.hh"
 
 #include <gtest/gtest.h>

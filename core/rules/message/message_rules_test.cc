@@ -3,7 +3,7 @@
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 #include "core/rules/engine/rule.hh"
-#include "core/rules/message/message_layout.hh"
+#include "core/rules/message/message_editor.hh"
 #include "core/rules/testing/messages.hh"
 #include "core/rules/testing/rules.hh"
 

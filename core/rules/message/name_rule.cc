@@ -8,7 +8,6 @@
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/rules/message/message_editor.hh"
-#include "core/rules/message/message_layout.hh"
 #include "core/rules/message/message_rule.hh"
 #include "core/wire/query.hh"
 

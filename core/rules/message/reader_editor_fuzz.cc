@@ -4,7 +4,6 @@
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/rules/message/message_editor.hh"
-#include "core/rules/message/message_layout.hh"
 #include "core/trace/batch.hh"
 
 #include <array>

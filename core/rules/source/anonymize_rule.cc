@@ -11,7 +11,7 @@
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/rules/engine/selector.hh"
-#include "core/rules/message/message_layout.hh"
+#include "core/rules/message/message_editor.hh"
 #include "core/rules/source/source_addresses.hh"
 #include "core/wire/query.hh"
 

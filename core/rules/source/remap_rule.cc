@@ -7,7 +7,6 @@
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/rules/engine/selector.hh"
-#include "core/rules/engine/source_key.hh"
 #include "core/rules/engine/values.hh"
 #include "core/trace/forms/query_source.hh"
 #include "core/wire/query.hh"

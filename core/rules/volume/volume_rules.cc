@@ -9,7 +9,6 @@
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/rules/engine/selector.hh"
-#include "core/rules/engine/source_key.hh"
 #include "core/rules/engine/values.hh"
 #include "core/rules/source/source_addresses.hh"
 #include "core/trace/forms/message_source.hh"
