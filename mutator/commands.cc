@@ -9,7 +9,7 @@
 #include "core/trace/feed.hh"
 #include "core/trace/losses.hh"
 #include "core/trace/pairs.hh"
-#include "core/trace/reassembly/handshake.hh"
+#include "core/trace/reassembly/connections.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"

@@ -6,8 +6,6 @@
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/source.hh"
 #include "core/trace/chunk.hh"
-#include "core/trace/forms/cdns/cdns_source.hh"
-#include "core/trace/forms/dnstap/dnstap_source.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/stream/stream_form.hh"
 #include "core/trace/forms/text/text_form.hh"

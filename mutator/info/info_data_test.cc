@@ -2,7 +2,7 @@
 // The collection is found as in shared_data_test.cc; without it the test is skipped.
 #include "core/base/bytes.hh"
 #include "core/dns/name.hh"
-#include "core/trace/reassembly/handshake.hh"
+#include "core/trace/reassembly/connections.hh"
 #include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
 #include "mutator/info/trace_info.hh"

@@ -1,7 +1,7 @@
 #include "mutator/info/info_figures.hh"
 
 #include "core/base/clock.hh"
-#include "core/trace/reassembly/handshake.hh"
+#include "core/trace/reassembly/connections.hh"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 // What info counts: distributions, the most frequent keys, skew, rates, retransmits, handshakes.
 
 #include "core/base/clock.hh"
-#include "core/trace/reassembly/handshake.hh"
+#include "core/trace/reassembly/connections.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 

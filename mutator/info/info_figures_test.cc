@@ -1,6 +1,6 @@
 // Rate over time, handshakes.
 #include "core/base/clock.hh"
-#include "core/trace/reassembly/handshake.hh"
+#include "core/trace/reassembly/connections.hh"
 #include "mutator/info/info_figures.hh"
 
 #include <gmock/gmock.h>

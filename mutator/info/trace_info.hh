@@ -7,7 +7,7 @@
 #include "core/base/address_ids.hh"
 #include "core/base/clock.hh"
 #include "core/trace/pairs.hh"
-#include "core/trace/reassembly/handshake.hh"
+#include "core/trace/reassembly/connections.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 #include "mutator/info/info_figures.hh"

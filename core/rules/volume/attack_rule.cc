@@ -14,7 +14,7 @@
 #include "core/rules/engine/selector.hh"
 #include "core/rules/engine/values.hh"
 #include "core/rules/source/source_addresses.hh"
-#include "core/trace/forms/query_source.hh"
+#include "core/trace/forms/message_source.hh"
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>

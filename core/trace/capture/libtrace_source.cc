@@ -2,7 +2,6 @@
 
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/trace/capture/backends.hh"
 #include "core/trace/capture/source.hh"
 #include "core/trace/reassembly/packet.hh"
 

@@ -1,7 +1,6 @@
 // The only user of libpcap.
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/trace/capture/backends.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/source.hh"
 #include "core/trace/reassembly/options.hh"

@@ -7,7 +7,6 @@
 // unit of time, and packets name their interface by its number in the section.
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/trace/capture/backends.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/source.hh"
 #include "core/trace/reassembly/options.hh"

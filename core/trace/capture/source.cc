@@ -3,7 +3,6 @@
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
-#include "core/trace/capture/backends.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"

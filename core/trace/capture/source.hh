@@ -16,6 +16,8 @@
 // by libpcap from the packet in question, which either goes on or tells what is wrong and where.
 // Files with frame check sequences (flags in the link field) go to libpcap from the start.
 
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/reassembly/packet.hh"
 
@@ -58,5 +60,34 @@ public:
 /// Opens a capture by content; `stream` is at its beginning, and what `path` names.
 std::unique_ptr<PacketSource> open_source(std::unique_ptr<ByteStream> stream,
                                           const std::string& path);
+
+// What open_source() chooses from, as told above.
+
+/// Whether a pcap file's times are in nanoseconds, by its magic number in either byte order.
+bool has_nanoseconds(Bytes head);
+
+/// A record's time. Both numbers are unsigned; a fraction of more than a second is added all the
+/// same.
+Nanoseconds pcap_time(std::uint32_t seconds, std::uint32_t fraction, bool nanoseconds);
+
+/// Packets of a pcap file by libpcap, out of a decompressed stream.
+std::unique_ptr<PacketSource> open_pcap(std::unique_ptr<ByteStream> stream,
+                                        const std::string& path);
+
+/// Packets of a pcapng file, out of a decompressed stream; those of an interface whose link type is
+/// not read have LinkType::kUnknown. Throws TraceError where it has no good beginning.
+std::unique_ptr<PacketSource> open_pcapng(std::unique_ptr<ByteStream> stream,
+                                          const std::string& path);
+
+/// The numbers in a pcap file's record headers.
+struct PcapNumbers {
+    bool big_endian = false;
+    bool nanoseconds = false;
+};
+
+/// Packets by libtrace: `format` is its name for it, "pcapfile" or "erf". Null where libtrace does
+/// not take the file.
+std::unique_ptr<PacketSource> open_libtrace(const std::string& format, const std::string& path,
+                                            PcapNumbers numbers);
 
 } // namespace reprise::trace

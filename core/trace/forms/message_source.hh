@@ -2,8 +2,11 @@
 // A trace in any form but a capture, one implementation each: the text and the stream form, other
 // tools' forms. open_trace() chooses by content.
 
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "core/base/error.hh"
 #include "core/dns/message.hh"
+#include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/source.hh" // IWYU pragma: export
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
@@ -11,6 +14,8 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <memory>
+#include <string>
 
 namespace reprise::trace {
 
@@ -44,5 +49,63 @@ public:
 
     [[nodiscard]] virtual Counters counters() const = 0;
 };
+
+// Addresses where a log of a server (dnstap, C-DNS) has none.
+
+/// 0.0.0.0 or ::, for a source that is not told.
+IpAddress nobody(bool ipv6);
+
+/// 192.0.2.53 or 2001:db8::53 (RFC 5737, RFC 3849), for a server that is not told.
+IpAddress example_server(bool ipv6);
+
+/// What the forms that hold queries have in common: which closes are yielded, and the counts.
+class QuerySource : public MessageSource {
+public:
+    explicit QuerySource(const ReaderOptions& options) : closes_(options.closes) {}
+
+    bool next(Query& query) final;
+
+    /// Rows or records: queries and closes.
+    [[nodiscard]] std::uint64_t packets() const final { return items_; }
+
+    [[nodiscard]] Counters counters() const final { return {}; }
+
+protected:
+    /// The next query or close; false at the end and where fail() was called.
+    virtual bool next_query(Query& query) = 0;
+
+    /// Ends reading: `what` at `place`, for example "line 3". Always false.
+    bool fail(const std::string& place, const std::string& what);
+
+    /// Whether next() passes over no closes, and so yields whatever next_query() does.
+    [[nodiscard]] bool takes_closes() const { return closes_; }
+
+    /// Queries yielded so far.
+    [[nodiscard]] std::uint64_t good() const { return good_; }
+
+    /// Queries and closes read so far.
+    [[nodiscard]] std::uint64_t items() const { return items_; }
+
+private:
+    bool closes_;
+    std::uint64_t good_ = 0;
+    std::uint64_t items_ = 0;
+};
+
+/// Whether a file begins as C-DNS does: an array whose first item is the text "C-DNS". Needs 7
+/// bytes.
+bool looks_like_cdns(Bytes head);
+
+/// Throws TraceError where the preamble is cut, malformed or of an unknown version.
+std::unique_ptr<MessageSource> open_cdns(std::unique_ptr<ByteStream> stream,
+                                         const std::string& path, const ReaderOptions& options);
+
+/// Whether a file begins as a frame stream does. Whether it is dnstap, open_dnstap() says. Needs 12
+/// bytes.
+bool looks_like_dnstap(Bytes head);
+
+/// Throws TraceError where the stream is of another content or cut before its first frame.
+std::unique_ptr<MessageSource> open_dnstap(std::unique_ptr<ByteStream> stream,
+                                           const std::string& path, const ReaderOptions& options);
 
 } // namespace reprise::trace

@@ -5,7 +5,6 @@
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
-#include "core/trace/reassembly/tunnels.hh"
 #include "core/wire/query.hh"
 
 namespace reprise::trace {

@@ -1,5 +1,5 @@
 #include "core/base/clock.hh"
-#include "core/trace/reassembly/handshake.hh"
+#include "core/trace/reassembly/connections.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/testing/feeder.hh"
 #include "core/trace/testing/packets.hh"

@@ -35,7 +35,7 @@ struct ReaderOptions {
     /// Yield the closes of clients as well (Query::is_close()). Connections that are forgotten
     /// before the close is whole (idle, evicted, end of the trace) have none.
     bool closes = false;
-    /// Of captures: called with every TCP handshake (handshake.hh) when it is complete, if set.
+    /// Of captures: called with every TCP handshake (connections.hh) when it is complete, if set.
     std::function<void(const TcpHandshake&)> handshakes{};
 };
 

@@ -1,5 +1,3 @@
-#include "core/trace/reassembly/tunnels.hh"
-
 #include "core/base/bytes.hh"
 #include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/packet.hh"

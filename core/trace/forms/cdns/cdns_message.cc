@@ -6,7 +6,7 @@
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/trace/forms/cdns/cdns_block.hh"
-#include "core/trace/forms/query_source.hh"
+#include "core/trace/forms/message_source.hh"
 #include "core/wire/query.hh"
 
 #include <algorithm>

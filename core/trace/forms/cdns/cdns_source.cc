@@ -1,4 +1,11 @@
-#include "core/trace/forms/cdns/cdns_source.hh"
+// C-DNS files (RFC 8618), version 1.x: queries and responses rebuilt from blocks of shared tables.
+//
+// One block is in memory at a time, at most 256 MiB of it. Within a block messages come in the
+// order of their times. A query's bytes are as exact as C-DNS allows: header, questions, EDNS and
+// any extra sections are rebuilt; what a file does not hold (storage hints) has a default and a
+// counter, and `cdns_size_differs` counts queries whose rebuilt size is not the recorded one.
+// Responses have header and question only. ReaderOptions::ports does not matter here. Connections
+// are not known.
 
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"

@@ -1,7 +1,7 @@
 // C-DNS files made here, whole and broken. Real ones: foreign_data_test.cc.
 #include "core/base/clock.hh"
 #include "core/trace/forms/cdns/cdns_message.hh"
-#include "core/trace/forms/cdns/cdns_source.hh"
+#include "core/trace/forms/message_source.hh"
 #include "core/trace/testing/cbor.hh"
 #include "core/trace/testing/files.hh"
 #include "core/trace/testing/packets.hh"

@@ -1,5 +1,5 @@
 // C-DNS files. An item of one byte may be a query and a response.
-#include "core/trace/forms/cdns/cdns_source.hh"
+#include "core/trace/forms/message_source.hh"
 #include "core/trace/testing/fuzz_file.hh"
 
 #include <cstddef>

@@ -1,4 +1,11 @@
-#include "core/trace/forms/dnstap/dnstap_source.hh"
+// dnstap files: frame streams (libfstrm), one direction, of content type protobuf:dnstap.Dnstap, as
+// servers write them.
+//
+// A frame holds a query, a response, or a response with its query. Every query is yielded once: the
+// query in a response's frame only where no frame of its own came before (among the last 65,536
+// queries). Client and upstream side are yielded alike; counters tell how many frames there were of
+// each type, e.g. `dnstap_client_query`. ReaderOptions::ports does not matter here: every frame is
+// DNS. Connections are not known.
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
@@ -7,7 +14,6 @@
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/forms/dnstap/dnstap.pb.h"
 #include "core/trace/forms/message_source.hh"
-#include "core/trace/forms/query_source.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/tally.hh"
 #include "core/wire/query.hh"

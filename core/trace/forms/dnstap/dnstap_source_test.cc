@@ -1,7 +1,7 @@
 // dnstap files made here, whole and broken. Real ones: foreign_data_test.cc.
 #include "core/base/clock.hh"
 #include "core/trace/forms/dnstap/dnstap.pb.h"
-#include "core/trace/forms/dnstap/dnstap_source.hh"
+#include "core/trace/forms/message_source.hh"
 #include "core/trace/testing/files.hh"
 #include "core/trace/testing/packets.hh"
 #include "core/wire/query.hh"

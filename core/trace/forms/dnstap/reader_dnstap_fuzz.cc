@@ -1,5 +1,5 @@
 // dnstap files.
-#include "core/trace/forms/dnstap/dnstap_source.hh"
+#include "core/trace/forms/message_source.hh"
 #include "core/trace/testing/fuzz_file.hh"
 
 #include <cstddef>

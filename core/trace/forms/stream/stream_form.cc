@@ -6,7 +6,6 @@
 #include "core/trace/capture/line_reader.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/query_encoder.hh"
-#include "core/trace/forms/query_source.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/query.hh"

@@ -1,9 +1,9 @@
 #pragma once
-// Rows of text to queries, by the columns. For text_source.cc only.
+// Rows of text to queries, by the columns. For text_form.cc only.
 
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
-#include "core/trace/forms/query_source.hh"
+#include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/text/columns.hh"
 #include "core/wire/query.hh"
 

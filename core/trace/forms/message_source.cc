@@ -1,4 +1,4 @@
-#include "core/trace/forms/query_source.hh"
+#include "core/trace/forms/message_source.hh"
 
 #include "core/base/address.hh"
 #include "core/wire/query.hh"
