@@ -2,7 +2,7 @@
 // The subcommands of reprise-zonebuilder: options as they were given, and the runs.
 
 #include "zonebuilder/plan/plan.hh"
-#include "zonebuilder/reconstruct/zone_text.hh"
+#include "zonebuilder/reconstruct/build.hh"
 
 #include <cstdint>
 #include <filesystem>

@@ -9,7 +9,6 @@
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/outputs.hh"
 #include "zonebuilder/plan/plan.hh"
-#include "zonebuilder/plan/routable.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/zone/zone.hh"

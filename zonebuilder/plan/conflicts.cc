@@ -38,20 +38,88 @@
 #include "zonebuilder/plan/conflicts.hh"
 
 #include "core/base/address.hh"
-#include "zonebuilder/plan/lame.hh"
+#include "zonebuilder/plan/address_book.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
-#include "zonebuilder/zone/zone_tree.hh"
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 namespace reprise::zonebuilder {
+
+// An address is lame for a zone d when an NS record sends resolvers there for d and it does not
+// serve d.
+//
+// Every NS record counts, because resolvers differ in whom they believe: the parent's (a
+// referral's) or the zone's own (which replaces it in most caches). And every address of the
+// server's name counts, for resolvers use glue until they know better, and some follow a name that
+// is an alias. To see too many costs an
+// edge in the graph; to miss one would let a lame server answer. Delegations to zones that nobody
+// has here are most of what a TLD holds: they matter only if they lead to an address in the map.
+
+namespace {
+
+/// Everything that the question "is it lame?" needs, and what was found.
+class Search {
+public:
+    Search(const ZoneTree& tree, const AddressBook& book, const std::vector<Group>& groups,
+           const std::unordered_map<IpAddress, GroupIndex>& group_of)
+        : tree_(tree), book_(book), groups_(groups), group_of_(group_of) {}
+
+    void look_at(const NameKey& zone, const NameKey& parent, const std::vector<NameKey>& servers) {
+        const ZoneRange contents = tree_.at(zone.key());
+        for (const NameKey& server : servers) {
+            for (const IpAddress& address : book_.any(server)) {
+                if (is_lame(contents, address)) {
+                    found_.push_back({zone, parent, server, address, !contents.empty()});
+                }
+            }
+        }
+    }
+
+    /// Sorted, each once: apex and parent often say the same.
+    std::vector<Lame> finish() {
+        sort_unique(found_);
+        return std::move(found_);
+    }
+
+private:
+    [[nodiscard]] bool is_lame(ZoneRange contents, const IpAddress& address) const {
+        const auto group = group_of_.find(address);
+        if (group == group_of_.end()) {
+            return !contents.empty();
+        }
+        return !groups_[group->second].serves_any(contents);
+    }
+
+    const ZoneTree& tree_;
+    const AddressBook& book_;
+    const std::vector<Group>& groups_;
+    const std::unordered_map<IpAddress, GroupIndex>& group_of_;
+    std::vector<Lame> found_;
+};
+
+} // namespace
+
+std::vector<Lame> find_lame(const std::vector<Zone>& zones, const ZoneTree& tree,
+                            const AddressBook& book, const std::vector<Group>& groups,
+                            const std::unordered_map<IpAddress, GroupIndex>& group_of) {
+    Search search(tree, book, groups, group_of);
+    for (const Zone& zone : zones) {
+        search.look_at(zone.name, zone.name, zone.servers);
+        for (const Delegation& delegation : zone.delegations) {
+            search.look_at(delegation.name, zone.name, delegation.servers);
+        }
+    }
+    return search.finish();
+}
+
 namespace {
 
 /// Collects edges; the order in which conditions are asked does not matter.
@@ -188,6 +256,110 @@ std::vector<Edge> find_conflicts(const std::vector<Zone>& zones, const ZoneTree&
         }
     }
     return finder.finish();
+}
+
+// Few colors for the conflict graph.
+//
+// The problem. A color becomes a view (BIND) or a server process (NSD), and both cost memory and
+// time: so groups of addresses are to share as few colors as can be, and no edge may join two of
+// one color. The fewest is NP-hard to find.
+//
+// The idea. DSATUR (Brelaz 1979): color next the node whose neighbors already show the most
+// different colors, among equals the one with the most neighbors, and give it the lowest color
+// free. That is exact for bipartite graphs and close elsewhere. It fits here: a conflict graph of
+// the DNS is nearly layered (root, TLDs, names below them; edges run between layers), so the worst
+// it met needed one color more than its largest clique.
+//
+// Why it is sound. conflicts.cc makes every condition one about two groups, so any proper coloring
+// will do; a poor one costs memory, never a wrong answer.
+//
+// The cost. A heap of nodes, in which a node moves only when a neighbor shows it a color for the
+// first time: (nodes + edges) * log(nodes), and one bit per node and color. Ties go by the node's
+// number, so plans repeat.
+
+namespace {
+
+constexpr Color kNone = UINT32_MAX;
+
+struct Candidate {
+    std::size_t shown = 0; ///< different colors among the neighbors
+    std::size_t degree = 0;
+    std::uint32_t node = 0;
+
+    /// The most constrained comes first.
+    bool operator<(const Candidate& other) const {
+        if (shown != other.shown) {
+            return shown > other.shown;
+        }
+        return degree != other.degree ? degree > other.degree : node < other.node;
+    }
+};
+
+/// The graph while it is being colored.
+class Painter {
+public:
+    Painter(std::size_t nodes, const std::vector<Edge>& edges)
+        : neighbors_(nodes), seen_(nodes), shown_(nodes), colors_(nodes, kNone) {
+        for (const Edge& edge : edges) {
+            neighbors_[edge.first].push_back(edge.second);
+            neighbors_[edge.second].push_back(edge.first);
+        }
+        for (std::uint32_t node = 0; node < nodes; ++node) {
+            waiting_.insert(candidate(node));
+        }
+    }
+
+    std::vector<Color> run() {
+        while (!waiting_.empty()) {
+            const std::uint32_t node = waiting_.begin()->node;
+            waiting_.erase(waiting_.begin());
+            colors_[node] = lowest_free(node);
+            for (const std::uint32_t neighbor : neighbors_[node]) {
+                show(neighbor, colors_[node]);
+            }
+        }
+        return colors_;
+    }
+
+private:
+    [[nodiscard]] Candidate candidate(std::uint32_t node) const {
+        return {.shown = shown_[node], .degree = neighbors_[node].size(), .node = node};
+    }
+
+    [[nodiscard]] Color lowest_free(std::uint32_t node) const {
+        const auto& seen = seen_[node];
+        return static_cast<Color>(std::ranges::find(seen, false) - seen.begin());
+    }
+
+    /// Tells a node that a neighbor has got a color; only the first time changes its place in the
+    /// queue.
+    void show(std::uint32_t node, Color color) {
+        auto& seen = seen_[node];
+        if (colors_[node] != kNone) {
+            return;
+        }
+        if (seen.size() <= color) {
+            seen.resize(color + 1UL);
+        }
+        if (!seen[color]) {
+            waiting_.erase(candidate(node));
+            seen[color] = true;
+            ++shown_[node];
+            waiting_.insert(candidate(node));
+        }
+    }
+
+    std::vector<std::vector<std::uint32_t>> neighbors_;
+    std::vector<std::vector<bool>> seen_; ///< colors among the neighbors
+    std::vector<std::size_t> shown_;      ///< how many of those
+    std::vector<Color> colors_;
+    std::set<Candidate> waiting_;
+};
+
+} // namespace
+
+std::vector<Color> color_graph(std::size_t nodes, const std::vector<Edge>& edges) {
+    return Painter(nodes, edges).run();
 }
 
 } // namespace reprise::zonebuilder

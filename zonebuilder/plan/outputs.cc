@@ -2,17 +2,22 @@
 #include "zonebuilder/plan/outputs.hh"
 
 #include "core/base/address.hh"
+#include "core/base/json.hh"
+#include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/plan.hh"
+#include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <fmt/format.h>
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,6 +90,202 @@ std::string root_key(const Plan& plan) {
     std::string text;
     for (const TrustAnchor& anchor : plan.anchors) {
         text += key_line(anchor);
+    }
+    return text;
+}
+
+// The plan for programs (plan.json) and for people. Lists are in the order of the plan, which is
+// that of the sorted zones, so that two reports can be compared line by line.
+
+namespace {
+
+Json names_of(const std::vector<ZoneIndex>& indexes, const std::vector<Zone>& zones) {
+    return list_of(indexes, [&](ZoneIndex zone) { return zones[zone].name.text(); });
+}
+
+Json files_of(const std::vector<ZoneIndex>& indexes, const std::vector<Zone>& zones) {
+    return list_of(indexes, [&](ZoneIndex zone) { return zones[zone].file; });
+}
+
+Json groups_json(const Plan& plan, const std::vector<Zone>& zones) {
+    return list_of(plan.groups, [&, slot = plan.slot_of_group.begin()](const Group& one) mutable {
+        return Json{{"addresses", list_of(one.addresses, &IpAddress::text)},
+                    {"zones", names_of(one.zones, zones)},
+                    {"files", files_of(one.zones, zones)},
+                    {"slot", *slot++ + 1}};
+    });
+}
+
+/// With what a server of the slot loads.
+Json slots_json(const Plan& plan, const std::vector<Zone>& zones) {
+    return list_of(plan.slots, [&, number = std::size_t{0}](const Slot& one) mutable {
+        return Json{{"slot", ++number},
+                    {"instance", one.instance + 1},
+                    {"color", one.color + 1},
+                    {"zones", one.zones.size()},
+                    {"names", names_of(one.zones, zones)},
+                    {"files", files_of(one.zones, zones)}};
+    });
+}
+
+Json unroutable_json(const Plan& plan, const std::vector<Zone>& zones) {
+    return list_of(plan.unroutable, [&](const Unroutable& one) {
+        return Json{{"address", one.address.text()},
+                    {"why", one.why},
+                    {"zones", names_of(one.zones, zones)}};
+    });
+}
+
+/// Lame delegations of zones that are here, or delegations to zones that are not.
+Json lame_json(const Plan& plan, bool built) {
+    Json list = Json::array();
+    for (const Lame& one : plan.lame) {
+        if (one.built == built) {
+            list.push_back({{"zone", one.zone.text()},
+                            {"parent", one.parent.text()},
+                            {"server", one.server.text()},
+                            {"address", one.address.text()}});
+        }
+    }
+    return list;
+}
+
+Json trusted_json(const Plan& plan, const std::vector<Zone>& zones) {
+    return list_of(plan.trusted, [&](const Trusted& trusted) {
+        const Zone& zone = zones[trusted.zone];
+        Json one{{"zone", zone.name.text()}, {"file", zone.file}};
+        if (!trusted.why.empty()) {
+            one["unproven"] = trusted.why;
+        }
+        if (const auto& signatures = zone.signatures) {
+            one["from"] = signatures->from;
+            one["until"] = signatures->until;
+        }
+        return one;
+    });
+}
+
+Json unserved_json(const Plan& plan, const std::vector<Zone>& zones) {
+    return list_of(plan.unserved, [&](const Unserved& one) {
+        return Json{{"zone", zones[one.zone].name.text()}, {"why", one.why}};
+    });
+}
+
+Json failed_json(const std::vector<BadZone>& failed) {
+    return list_of(failed, [](const BadZone& one) {
+        return Json{{"zone", one.name}, {"file", one.file}, {"line", one.line}, {"why", one.why}};
+    });
+}
+
+std::size_t address_count(const Plan& plan) {
+    std::size_t count = 0;
+    for (const Group& group : plan.groups) {
+        count += group.addresses.size();
+    }
+    return count;
+}
+
+std::size_t out_of_zone(const std::vector<Zone>& zones) {
+    std::size_t count = 0;
+    for (const Zone& zone : zones) {
+        count += zone.out_of_zone;
+    }
+    return count;
+}
+
+std::size_t lame_zones(const Plan& plan, bool built) {
+    std::set<std::string> names;
+    for (const Lame& one : plan.lame) {
+        if (one.built == built) {
+            names.insert(one.zone.key());
+        }
+    }
+    return names.size();
+}
+
+/// Packets go between addresses of one family.
+bool can_start(const Resolver& resolver, const Plan& plan) {
+    return std::ranges::any_of(plan.root_servers, [&](const RootServer& server) {
+        return std::ranges::any_of(server.addresses, [&](const IpAddress& address) {
+            return (address.is_v4() ? resolver.v4 : resolver.v6).has_value();
+        });
+    });
+}
+
+void add_trouble(std::string& text, std::size_t count, std::string_view what) {
+    if (count > 0) {
+        text += fmt::format("  {:>7} {}\n", count, what);
+    }
+}
+
+} // namespace
+
+const char* name_of(Engine engine) { return engine == Engine::kBind ? "bind" : "nsd"; }
+
+const char* name_of(Form form) {
+    switch (form) {
+    case Form::kPaper:
+        return "paper";
+    case Form::kSeparate:
+        return "separate";
+    case Form::kColored:
+        break;
+    }
+    return "colored";
+}
+
+std::string plan_json(const Plan& plan, const PlanSettings& settings,
+                      const std::vector<Zone>& zones, const std::vector<BadZone>& failed) {
+    const Json json{{"schema", 1},
+                    {"engine", name_of(settings.engine)},
+                    {"form", name_of(settings.form)},
+                    {"instances", settings.instances},
+                    {"zones", zones.size()},
+                    {"addresses", address_count(plan)},
+                    {"groups", groups_json(plan, zones)},
+                    {"colors", plan.colors},
+                    {"edges", plan.edges.size()},
+                    {"slots", slots_json(plan, zones)},
+                    {"root_addresses_added", plan.root_addresses},
+                    {"unroutable", unroutable_json(plan, zones)},
+                    {"lame", lame_json(plan, true)},
+                    {"not_built", lame_json(plan, false)},
+                    {"trusted", trusted_json(plan, zones)},
+                    {"unserved", unserved_json(plan, zones)},
+                    {"failed", failed_json(failed)},
+                    {"out_of_zone_records", out_of_zone(zones)},
+                    {"seconds", plan.seconds}};
+    return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string summary_text(const Plan& plan, const PlanSettings& settings,
+                         const std::vector<Zone>& zones, const std::vector<BadZone>& failed) {
+    std::string text = fmt::format(
+        "{} zones on {} addresses in {} groups; {} conflicts, {} colors; {} form: {} "
+        "{} in {} {}\n",
+        zones.size(), address_count(plan), plan.groups.size(), plan.edges.size(), plan.colors,
+        name_of(settings.form), plan.slots.size(), plan.slots.size() == 1 ? "slot" : "slots",
+        settings.instances, settings.instances == 1 ? "instance" : "instances");
+    add_trouble(text, plan.root_addresses,
+                "addresses of the Internet's root servers lead to the root");
+    add_trouble(text, failed.size(), "zones do not load (failed in plan.json)");
+    add_trouble(text, plan.unserved.size(), "zones that no server has (unserved)");
+    add_trouble(text, plan.unroutable.size(), "addresses that cannot be routed (unroutable)");
+    add_trouble(text, lame_zones(plan, true), "zones with lame delegations (lame)");
+    add_trouble(text, lame_zones(plan, false), "delegated zones that are not here (not_built)");
+    add_trouble(text, out_of_zone(zones), "records outside their zone, left out");
+    if (plan.root_servers.empty()) {
+        text += "  warning root zone missing: no hints, so resolvers cannot start\n";
+    }
+    for (std::size_t i = 0; i < settings.resolvers.size(); ++i) {
+        if (!plan.root_servers.empty() && !can_start(settings.resolvers[i], plan)) {
+            text += fmt::format("  warning resolver {} has no address of the family of any root "
+                                "server: it cannot start\n",
+                                i + 1);
+        }
+    }
+    if (plan.root_keys_unsigned) {
+        text += "  warning root has keys but no signatures: nothing can be validated\n";
     }
     return text;
 }

@@ -1,8 +1,7 @@
 // The steps of planning, each a function on values:
 //
 //   zones -> who serves them -> groups of addresses with the same zones -> lame delegations ->
-//   conflicts between groups (conflicts.cc) -> colors (coloring.cc) -> instances and slots
-//   (slots.cc) -> views
+//   conflicts between groups, colors (conflicts.cc) -> instances and slots (slots.cc) -> views
 //
 // Every step sorts what it hands on, so the same zones give the same plan on every machine.
 #include "zonebuilder/plan/plan.hh"
@@ -13,14 +12,11 @@
 #include "core/base/prefix.hh"
 #include "zonebuilder/plan/address_book.hh"
 #include "zonebuilder/plan/conflicts.hh"
-#include "zonebuilder/plan/lame.hh"
-#include "zonebuilder/plan/routable.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_folder.hh"
-#include "zonebuilder/zone/zone_tree.hh"
 
 #include <fmt/format.h>
 

@@ -3,8 +3,6 @@
 
 #include "core/base/prefix.hh"
 #include "zonebuilder/plan/conflicts.hh"
-#include "zonebuilder/plan/lame.hh"
-#include "zonebuilder/plan/routable.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/zone/zone.hh"

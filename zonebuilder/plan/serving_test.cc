@@ -1,5 +1,5 @@
 #include "zonebuilder/plan/address_book.hh"
-#include "zonebuilder/plan/lame.hh"
+#include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/testing/support.hh"
 #include "zonebuilder/zone/zone.hh"

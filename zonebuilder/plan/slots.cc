@@ -15,10 +15,8 @@
 #include "core/base/error.hh"
 #include "core/base/prefix.hh"
 #include "zonebuilder/plan/conflicts.hh"
-#include "zonebuilder/plan/routable.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/zone/zone.hh"
-#include "zonebuilder/zone/zone_tree.hh"
 
 #include <fmt/format.h>
 

@@ -4,9 +4,8 @@
 #include "core/base/address.hh"
 #include "core/base/prefix.hh"
 #include "zonebuilder/plan/conflicts.hh"
-#include "zonebuilder/plan/routable.hh"
 #include "zonebuilder/plan/serving.hh"
-#include "zonebuilder/zone/zone_tree.hh"
+#include "zonebuilder/zone/zone.hh"
 
 #include <cstdint>
 #include <optional>

@@ -2,7 +2,7 @@
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/testing/support.hh"
-#include "zonebuilder/zone/zone_tree.hh"
+#include "zonebuilder/zone/zone.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

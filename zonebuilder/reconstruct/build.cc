@@ -3,17 +3,27 @@
 #include "core/base/address.hh"
 #include "core/base/address_ids.hh"
 #include "core/base/capabilities.hh"
+#include "core/base/error.hh"
 #include "core/base/progress.hh"
+#include "core/dns/words.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/pairs.hh"
 #include "core/wire/query.hh"
+#include "zonebuilder/reconstruct/draft.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
+#include "zonebuilder/zone/zone.hh"
+
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <linux/capability.h>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace reprise::zonebuilder {
 namespace {
@@ -112,6 +122,48 @@ CaptureCounts observe(const CaptureOptions& options, Observations& seen) {
     counts.files = feed.files();
     counts.reader = feed.counters();
     return counts;
+}
+
+std::string zone_text(const Draft& zone, const Observations& seen, Dnssec dnssec) {
+    RdataText writer;
+    std::string out;
+    const auto append = [&](const DraftRrset& one, const std::string& owner, std::uint16_t type,
+                            ContentId content) {
+        for (const std::string_view rdata : rdatas(seen.contents()[content])) {
+            fmt::format_to(std::back_inserter(out), "{} {} IN {} ", owner, one.ttl,
+                           type_text(type));
+            if (!writer.append(out, type, rdata)) {
+                throw Error(fmt::format("a record of {} at {} cannot be written; report this",
+                                        type_name(type), owner));
+            }
+            if (!one.why.empty()) {
+                fmt::format_to(std::back_inserter(out), " ; made up: {}", one.why);
+            }
+            out += '\n';
+        }
+    };
+    // Right after NS records, BIND takes records at the name of one of these servers for glue, and
+    // after those of the apex it then refuses a DS record. So DS records come before.
+    const auto place = [](const DraftRrset& one) {
+        return static_cast<int>(one.type != type::kSoa) +
+               static_cast<int>(one.type != type::kSoa && one.type != type::kDs);
+    };
+    std::vector<DraftRrset> ordered;
+    for (const int at : {0, 1, 2}) {
+        std::ranges::copy_if(zone.rrsets, std::back_inserter(ordered),
+                             [&](const DraftRrset& one) { return place(one) == at; });
+    }
+    for (const DraftRrset& one : ordered) {
+        if (dnssec == Dnssec::kStrip && is_dnssec(one.type)) {
+            continue;
+        }
+        const std::string owner = seen.names().name(one.owner).text();
+        append(one, owner, one.type, one.content);
+        if (dnssec == Dnssec::kKeep && one.signatures != kNoId) {
+            append(one, owner, type::kRrsig, one.signatures);
+        }
+    }
+    return out;
 }
 
 } // namespace reprise::zonebuilder

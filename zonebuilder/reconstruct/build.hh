@@ -4,6 +4,7 @@
 #include "core/base/clock.hh"
 #include "core/trace/feed.hh"
 #include "zonebuilder/reconstruct/complete.hh"
+#include "zonebuilder/reconstruct/draft.hh"
 #include "zonebuilder/reconstruct/hierarchy.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 
@@ -60,5 +61,12 @@ std::string build_json(const BuildReport& report);
 
 /// For people: sizes, and the first few of what is missing.
 std::string build_summary(const BuildReport& report);
+
+// A draft as zone file text.
+
+enum class Dnssec : std::uint8_t { kKeep, kStrip };
+
+/// All records, a line each, with absolute names; what was made up has a comment that says why.
+std::string zone_text(const Draft& zone, const Observations& seen, Dnssec dnssec);
 
 } // namespace reprise::zonebuilder

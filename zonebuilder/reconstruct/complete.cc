@@ -13,7 +13,6 @@
 #include "core/base/address.hh"
 #include "zonebuilder/reconstruct/draft.hh"
 #include "zonebuilder/reconstruct/hierarchy.hh"
-#include "zonebuilder/reconstruct/maker.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/reconstruct/strings.hh"

@@ -4,11 +4,9 @@
 #include "core/base/address.hh"
 #include "zonebuilder/reconstruct/complete.hh"
 #include "zonebuilder/reconstruct/draft.hh"
-#include "zonebuilder/reconstruct/maker.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/reconstruct/strings.hh"
-#include "zonebuilder/reconstruct/zone_text.hh"
 #include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 

@@ -11,6 +11,8 @@
 // the first (or that of the time that was asked for).
 #include "zonebuilder/reconstruct/draft.hh"
 
+#include "core/base/bytes.hh"
+#include "core/dns/name.hh"
 #include "zonebuilder/reconstruct/hierarchy.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
@@ -19,10 +21,12 @@
 #include "zonebuilder/zone/zone.hh"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <unordered_set>
@@ -396,6 +400,53 @@ Drafts make_drafts(const Observations& seen, const Hierarchy& hierarchy) {
     std::ranges::sort(drafts.zones, {},
                       [&](const Draft& zone) { return seen.names().key(zone.name); });
     return drafts;
+}
+
+std::string wire_of(const NameKey& name) {
+    const Name wire = parse_name(name.text()).value_or(Name());
+    return {wire.bytes().begin(), wire.bytes().end()};
+}
+
+std::string soa_of(const NameKey& server) {
+    constexpr std::array<std::uint32_t, 5> kSerialAndTimes{1, 3600, 900, 1'209'600, 300};
+    std::string data = wire_of(server) + wire_of(NameKey{});
+    for (const std::uint32_t value : kSerialAndTimes) {
+        std::array<std::uint8_t, 4> bytes{};
+        store32(bytes.data(), value);
+        data.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+    return data;
+}
+
+void Maker::make(std::size_t zone, NameId owner, std::uint16_t type, ContentId content,
+                 std::uint32_t ttl, std::string_view why, ContentId signatures) {
+    if (drafts_.zones[zone].find(owner, type, seen_.names()) == nullptr &&
+        made_.emplace(zone, owner, type).second) {
+        extra_[zone].push_back({.owner = owner,
+                                .type = type,
+                                .ttl = ttl,
+                                .content = content,
+                                .signatures = signatures,
+                                .observation = kNoId,
+                                .why = why});
+    }
+}
+
+ContentId Maker::content(std::vector<std::string> data) {
+    std::ranges::sort(data);
+    return seen_.contents().add(content_of({data.begin(), data.end()}));
+}
+
+void Maker::flush() {
+    const auto place = [this](const DraftRrset& one) {
+        return std::pair(seen_.names().key(one.owner), one.type);
+    };
+    for (auto& [zone, extra] : extra_) {
+        auto& rrsets = drafts_.zones[zone].rrsets;
+        rrsets.insert(rrsets.end(), extra.begin(), extra.end());
+        std::ranges::sort(rrsets, {}, place);
+    }
+    extra_.clear();
 }
 
 } // namespace reprise::zonebuilder

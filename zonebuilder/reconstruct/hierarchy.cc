@@ -20,7 +20,6 @@
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/reconstruct/strings.hh"
-#include "zonebuilder/zone/root_servers.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <algorithm>

@@ -21,7 +21,6 @@
 #include "core/dns/name.hh"
 #include "zonebuilder/reconstruct/complete.hh"
 #include "zonebuilder/reconstruct/draft.hh"
-#include "zonebuilder/reconstruct/maker.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/reconstruct/strings.hh"

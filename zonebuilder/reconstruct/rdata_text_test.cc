@@ -1,4 +1,4 @@
-#include "zonebuilder/reconstruct/rdata_text.hh"
+#include "zonebuilder/reconstruct/response.hh"
 
 #include <gtest/gtest.h>
 

@@ -3,12 +3,12 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "zonebuilder/reconstruct/build.hh"
 #include "zonebuilder/reconstruct/complete.hh"
 #include "zonebuilder/reconstruct/draft.hh"
 #include "zonebuilder/reconstruct/hierarchy.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
-#include "zonebuilder/reconstruct/zone_text.hh"
 #include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_content.hh"
 

@@ -1,20 +1,48 @@
 #pragma once
-// A response as ids: its sections' RRsets in canonical form. response.cc and rdata_text.cc are the
-// only users of libknot.
+// A response as ids: its sections' RRsets in canonical form. response.cc is the only user of
+// libknot.
 
 #include "core/base/bytes.hh"
-#include "zonebuilder/reconstruct/rdata_text.hh"
 #include "zonebuilder/reconstruct/strings.hh"
 #include "zonebuilder/zone/name_key.hh"
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace reprise::zonebuilder {
+
+// Records' data as zone files have it.
+
+/// The type's name where BIND, NSD and libzscanner of any age read its data by name, else TYPEn.
+std::string type_text(std::uint16_t type);
+
+/// Presentation form of an rdata, through libknot. Types without a name above are written as bytes
+/// (RFC 3597).
+class RdataText {
+public:
+    RdataText();
+    ~RdataText();
+    RdataText(const RdataText&) = delete;
+    RdataText& operator=(const RdataText&) = delete;
+    RdataText(RdataText&&) = delete;
+    RdataText& operator=(RdataText&&) = delete;
+
+    /// False where it cannot be written; `out` is as it was then.
+    bool append(std::string& out, std::uint16_t type, std::string_view rdata);
+
+    /// Whether the data is such as its type has, so that a server loads it.
+    bool is_valid(std::uint16_t type, std::string_view rdata);
+
+private:
+    struct Dump;
+
+    std::unique_ptr<Dump> dump_;
+};
 
 /// Of an RRset's records, encoded (see rdatas()); equal records have equal ids.
 using ContentId = Strings::Id;

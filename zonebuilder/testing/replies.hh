@@ -7,12 +7,12 @@
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"
+#include "zonebuilder/reconstruct/build.hh"
 #include "zonebuilder/reconstruct/complete.hh"
 #include "zonebuilder/reconstruct/draft.hh"
 #include "zonebuilder/reconstruct/hierarchy.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
-#include "zonebuilder/reconstruct/zone_text.hh"
 
 extern "C" {
 #include <libzscanner/scanner.h>

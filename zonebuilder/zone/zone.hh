@@ -8,6 +8,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace reprise::zonebuilder {
@@ -116,11 +119,63 @@ constexpr bool is_meta(std::uint16_t type) {
     return type == 0 || type == type::kOpt || (type >= 128 && type <= 255);
 }
 
+/// Records of a type are there for DNSSEC alone.
+constexpr bool is_dnssec(std::uint16_t type) {
+    return (type >= type::kRrsig && type <= type::kNsec3Param && type != 49) || type == type::kDs ||
+           type == 59 || type == 60 || type == 32769; // CDS, CDNSKEY, DLV
+}
+
 /// In order, each once.
 template <typename T> void sort_unique(std::vector<T>& values) {
     std::ranges::sort(values);
     const auto twice = std::ranges::unique(values);
     values.erase(twice.begin(), twice.end());
 }
+
+/// Addresses of the Internet's root servers, of today and from before their renumberings.
+inline constexpr std::string_view kRootServerAddresses[] = {
+    "198.41.0.4",           "2001:503:ba3e::2:30", "170.247.170.2",  "2801:1b8:10::b",
+    "199.9.14.201",         "2001:500:200::b",     "192.228.79.201", "2001:500:84::b",
+    "128.9.0.107",          "2001:478:65::53",     "192.33.4.12",    "2001:500:2::c",
+    "199.7.91.13",          "2001:500:2d::d",      "128.8.10.90",    "192.203.230.10",
+    "2001:500:a8::e",       "192.5.5.241",         "2001:500:2f::f", "192.112.36.4",
+    "2001:500:12::d0d",     "198.97.190.53",       "2001:500:1::53", "128.63.2.53",
+    "2001:500:1::803f:235", "192.36.148.17",       "2001:7fe::53",   "192.58.128.30",
+    "2001:503:c27::2:30",   "198.41.0.10",         "193.0.14.129",   "2001:7fd::1",
+    "199.7.83.42",          "2001:500:9f::42",     "2001:500:3::42", "198.32.64.12",
+    "202.12.27.33",         "2001:dc3::35"};
+
+// Finds zones by name: those that enclose a name and those below it.
+
+using ZoneIndex = std::uint32_t;
+
+/// Zones [first, end) of the sorted list.
+struct ZoneRange {
+    ZoneIndex first = 0;
+    ZoneIndex end = 0;
+
+    [[nodiscard]] bool empty() const { return first == end; }
+};
+
+/// An index over zones that are sorted by name; it keeps no copy, so they must stay where they are.
+/// Zones of one name are neighbors, and so are a name's descendants, right behind it: every answer
+/// is a range.
+class ZoneTree {
+public:
+    explicit ZoneTree(const std::vector<Zone>& zones);
+
+    /// The zones with this key, one for each content.
+    [[nodiscard]] ZoneRange at(std::string_view key) const;
+
+    /// The zones below the name, without those at it.
+    [[nodiscard]] ZoneRange below(const NameKey& name) const;
+
+    /// For every zone name that encloses or equals `name`, root first, the zones there.
+    [[nodiscard]] std::vector<ZoneRange> enclosing(const NameKey& name) const;
+
+private:
+    const std::vector<Zone>* zones_;
+    std::unordered_map<std::string_view, ZoneRange> ranges_;
+};
 
 } // namespace reprise::zonebuilder

@@ -1,18 +1,25 @@
+#include "zonebuilder/commands.hh"
+
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/capabilities.hh"
 #include "core/base/clock.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
+#include "core/base/hex.hh"
 #include "core/base/json.hh"
 #include "core/base/trace_time.hh"
+#include "core/base/whole_file.hh"
+#include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"
-#include "zonebuilder/commands.hh"
+#include "core/trace/pairs.hh"
+#include "core/wire/query.hh"
 #include "zonebuilder/reconstruct/build.hh"
 #include "zonebuilder/reconstruct/complete.hh"
 #include "zonebuilder/reconstruct/draft.hh"
 #include "zonebuilder/reconstruct/hierarchy.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/strings.hh"
-#include "zonebuilder/reconstruct/zone_text.hh"
 
 #include <fmt/format.h>
 
@@ -20,9 +27,13 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <linux/capability.h>
 #include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 namespace reprise::zonebuilder {
@@ -156,6 +167,92 @@ int run_build(const BuildOptions& options) {
                                 std::strerror(errno)));
     }
     return tell_trouble(counts.files);
+}
+
+void add_exchanges_command(Command& app, ExchangesOptions& options) {
+    Command command = app.add_subcommand(
+        "exchanges", "Responses of captures with their queries, a line each, for programs");
+    command.add_option("CAPTURE", options.captures, "Captures, of any form that Reprise reads")
+        .required();
+    command.add_option("--port", options.ports, "Port of name servers; may be repeated")
+        .expected(1)
+        .take_all();
+    command.footer(
+        "Columns, with tabs between: seconds since 1970, the server's address, udp, tcp or another "
+        "transport,\nthe query and the response in hexadecimal. Responses to what was not asked "
+        "are left out; without a query\nin the capture, - stands for it.\n"
+        "Exit status: 0 done; 1 a capture cannot be read; 2 usage.");
+}
+
+int run_exchanges(const ExchangesOptions& options) {
+    trace::Feed feed({.paths = options.captures,
+                      .reader = {.ports = options.ports},
+                      .responses = trace::Responses::kWhole});
+    feed.open();
+    give_up({CAP_DAC_READ_SEARCH});
+    trace::AskedBefore queries(true);
+    feed.each([&](const Query& query) {
+        if (!query.is_response()) {
+            queries.query(query);
+            return true;
+        }
+        const trace::Asked asked = queries.response(query);
+        if (asked == trace::Asked::kNo) {
+            return true;
+        }
+        std::string line =
+            fmt::format("{}.{:09}\t{}\t{}\t", query.time / kSecond, query.time % kSecond,
+                        query.source.address.text(), transport_name(query.transport));
+        if (asked == trace::Asked::kYes) {
+            append_hex(line, bytes_of(queries.query_of(query)));
+        } else {
+            line += '-';
+        }
+        line += '\t';
+        append_hex(line, query.message);
+        fmt::print("{}\n", line);
+        return true;
+    });
+    if (std::fflush(stdout) != 0) {
+        throw Error(fmt::format("cannot write to standard output: {}; make room, or read all of it",
+                                std::strerror(errno)));
+    }
+    return 0;
+}
+
+namespace fs = std::filesystem;
+
+OutputFolder::OutputFolder(fs::path path, const std::string& report, std::string_view ending)
+    : path_(std::move(path)) {
+    std::error_code error;
+    fs::create_directories(path_, error);
+    if (error) {
+        throw Error(fmt::format("cannot make {}: {}; give -o another folder", path_.string(),
+                                error.message()));
+    }
+    const bool former = fs::remove(path_ / report, error);
+    if (former && !ending.empty()) {
+        for (auto entry = fs::directory_iterator(path_, error);
+             !error && entry != fs::directory_iterator(); entry.increment(error)) {
+            if (entry->path().string().ends_with(ending)) {
+                fs::remove(entry->path(), error);
+            }
+        }
+    }
+    if (error) {
+        throw Error(fmt::format("cannot clear {} of what was made before: {}; give -o another "
+                                "folder",
+                                path_.string(), error.message()));
+    }
+}
+
+void OutputFolder::write(const std::string& name, std::string_view text) const {
+    try {
+        write_whole(path_ / name, text, Durable::kNo);
+    } catch (const SystemError& error) {
+        throw Error(fmt::format("cannot write {}: {}; give -o a folder with rights and room",
+                                (path_ / name).string(), error.code().message()));
+    }
 }
 
 } // namespace reprise::zonebuilder

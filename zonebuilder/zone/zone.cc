@@ -1,10 +1,9 @@
 // The sorted list of zones is the tree. A name's key is a prefix of the keys of all names below it,
 // so these stand right behind it; what encloses a name are the prefixes of its own key, found by
 // hash.
-#include "zonebuilder/zone/zone_tree.hh"
+#include "zonebuilder/zone/zone.hh"
 
 #include "zonebuilder/zone/name_key.hh"
-#include "zonebuilder/zone/zone.hh"
 
 #include <algorithm>
 #include <cstddef>
