@@ -3,6 +3,7 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/numbers.hh"
+#include "core/base/prefix.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"
@@ -10,8 +11,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -32,20 +31,6 @@ std::optional<std::uint16_t> parse_type(std::string_view text) {
     return type ? type : parse_number<std::uint16_t>(text);
 }
 
-/// `base` + `index` in the address's last four bytes.
-IpAddress address_of(bool ipv4, std::uint64_t index) {
-    const auto low = static_cast<std::uint32_t>(index + 1);
-    const std::array<std::uint8_t, 4> tail{
-        static_cast<std::uint8_t>(ipv4 ? 10 : low >> 24U), static_cast<std::uint8_t>(low >> 16U),
-        static_cast<std::uint8_t>(low >> 8U), static_cast<std::uint8_t>(low)};
-    if (ipv4) {
-        return IpAddress::v4(tail.data());
-    }
-    std::array<std::uint8_t, 16> bytes{0x20, 0x01, 0x0d, 0xb8};
-    std::ranges::copy(tail, bytes.begin() + 12);
-    return IpAddress::v6(bytes.data());
-}
-
 } // namespace
 
 std::optional<Question> Question::parse(std::string_view text) {
@@ -60,7 +45,8 @@ std::optional<Question> Question::parse(std::string_view text) {
 
 Generator::Generator(const Question& question, std::uint32_t sources, const Endpoint& server,
                      double rate, bool recursion_desired)
-    : text_(question.text), sources_(sources), server_(server), rate_(rate) {
+    : text_(question.text), sources_(sources), server_(server),
+      clients_(known_prefix(server.address.is_v4() ? "10.0.0.0/8" : "2001:db8::/32")), rate_(rate) {
     build_query(message_, {.type = question.type, .recursion_desired = recursion_desired},
                 question.name.bytes());
 }
@@ -69,7 +55,7 @@ void Generator::next(Query& query) {
     const std::uint64_t turn = next_ / sources_;
     store16(message_.data(), turn);
     query.time = rate_ > 0 ? std::llround(static_cast<double>(next_) * 1e9 / rate_) : 0;
-    query.source.address = address_of(server_.address.is_v4(), next_ % sources_);
+    query.source.address = clients_.host(1 + next_ % sources_).value_or(IpAddress{});
     query.source.port = static_cast<std::uint16_t>(kFirstPort + turn / kIds % kPorts);
     query.destination = server_;
     query.transport = Transport::kUdp;

@@ -3,6 +3,7 @@
 // the replay itself can do at most is measured with it, without a trace's own cost.
 
 #include "core/base/address.hh"
+#include "core/base/prefix.hh"
 #include "core/dns/name.hh"
 #include "core/wire/query.hh"
 
@@ -44,6 +45,7 @@ private:
     std::string text_;
     std::uint32_t sources_;
     Endpoint server_;
+    Prefix clients_;
     double rate_;
     std::vector<std::uint8_t> message_;
     std::uint64_t next_ = 0;
