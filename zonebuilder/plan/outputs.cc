@@ -255,7 +255,8 @@ std::string plan_json(const Plan& plan, const PlanSettings& settings,
                     {"failed", failed_json(failed)},
                     {"out_of_zone_records", out_of_zone(zones)},
                     {"seconds", plan.seconds}};
-    return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    const nlohmann::json sorted = json; // by key
+    return sorted.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string summary_text(const Plan& plan, const PlanSettings& settings,

@@ -90,14 +90,17 @@ public:
     }
 
 private:
+    /// With keys in order.
+    static std::string text(const nlohmann::json& value) { return json_text(value); }
+
     void put(std::string_view key, const Json& value) {
-        text_ += fmt::format(",\n\"{}\":{}", key, json_text(value));
+        text_ += fmt::format(",\n\"{}\":{}", key, text(value));
     }
 
     template <typename Make> void list(std::string_view key, std::size_t size, Make make) {
         text_ += fmt::format(",\n\"{}\":[", key);
         for (std::size_t i = 0; i < size; ++i) {
-            text_ += fmt::format("{}\n {}", i == 0 ? "" : ",", json_text(make(i)));
+            text_ += fmt::format("{}\n {}", i == 0 ? "" : ",", text(make(i)));
         }
         text_ += ']';
     }
@@ -108,7 +111,7 @@ private:
         std::vector<std::string> lines;
         lines.reserve(all.size());
         for (const T& one : all) {
-            lines.push_back(json_text(make(one)));
+            lines.push_back(text(make(one)));
         }
         std::ranges::sort(lines);
         text_ += fmt::format(",\n\"{}\":[", key);

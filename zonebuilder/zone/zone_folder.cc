@@ -35,7 +35,7 @@ namespace reprise::zonebuilder {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 constexpr std::string_view kList = "zones.json";
 
@@ -49,9 +49,9 @@ bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x
 /// The JSON library knows, but says so only by throwing.
 bool is_utf8(std::string_view text) {
     try {
-        static_cast<void>(Json(text).dump());
+        static_cast<void>(SortedJson(text).dump());
         return true;
-    } catch (const Json::type_error&) {
+    } catch (const SortedJson::type_error&) {
         return false;
     }
 }
@@ -72,7 +72,7 @@ std::string printable(std::string file) {
     return file;
 }
 
-std::string string_of(const Json& zone, const char* key, std::size_t entry) {
+std::string string_of(const SortedJson& zone, const char* key, std::size_t entry) {
     const auto value = zone.find(key);
     if (value == zone.end() || !value->is_string() || value->get<std::string>().empty()) {
         refuse(entry, fmt::format("no \"{}\"", key), "give it as a string");
@@ -80,7 +80,7 @@ std::string string_of(const Json& zone, const char* key, std::size_t entry) {
     return value->get<std::string>();
 }
 
-IpAddress address_of(const Json& value, std::size_t entry) {
+IpAddress address_of(const SortedJson& value, std::size_t entry) {
     const auto address =
         value.is_string() ? IpAddress::parse(value.get<std::string>()) : std::nullopt;
     if (!address) {
@@ -90,7 +90,7 @@ IpAddress address_of(const Json& value, std::size_t entry) {
     return *address;
 }
 
-std::optional<std::vector<IpAddress>> addresses_of(const Json& zone, std::size_t entry) {
+std::optional<std::vector<IpAddress>> addresses_of(const SortedJson& zone, std::size_t entry) {
     const auto value = zone.find("addresses");
     if (value == zone.end()) {
         return std::nullopt;
@@ -99,7 +99,7 @@ std::optional<std::vector<IpAddress>> addresses_of(const Json& zone, std::size_t
         refuse(entry, "\"addresses\" is not a list", "give a list of strings, or leave it out");
     }
     std::vector<IpAddress> addresses;
-    for (const Json& one : *value) {
+    for (const SortedJson& one : *value) {
         addresses.push_back(address_of(one, entry));
     }
     sort_unique(addresses);
@@ -107,16 +107,16 @@ std::optional<std::vector<IpAddress>> addresses_of(const Json& zone, std::size_t
 }
 
 /// A misspelled "addresses" would silently give the zone to other servers.
-void check_keys(const Json& zone, std::size_t entry) {
+void check_keys(const SortedJson& zone, std::size_t entry) {
     for (const auto& [key, value] : zone.items()) {
         if (key != "name" && key != "file" && key != "addresses") {
-            refuse(entry, fmt::format("unknown key {}", Json(key).dump(-1, ' ', true)),
+            refuse(entry, fmt::format("unknown key {}", SortedJson(key).dump(-1, ' ', true)),
                    "there are name, file and addresses");
         }
     }
 }
 
-ZoneEntry entry_of(const Json& zone, std::size_t entry) {
+ZoneEntry entry_of(const SortedJson& zone, std::size_t entry) {
     if (!zone.is_object()) {
         refuse(entry, "not an object", R"(give {"name": ..., "file": ...})");
     }
@@ -125,7 +125,7 @@ ZoneEntry entry_of(const Json& zone, std::size_t entry) {
     const std::string file = string_of(zone, "file", entry);
     const auto parsed = NameKey::parse(name);
     if (!parsed) {
-        refuse(entry, fmt::format("{} is not a domain name", Json(name).dump(-1, ' ', true)),
+        refuse(entry, fmt::format("{} is not a domain name", SortedJson(name).dump(-1, ' ', true)),
                "write it as in a zone file");
     }
     if (!can_be_quoted(file)) {
@@ -138,10 +138,10 @@ ZoneEntry entry_of(const Json& zone, std::size_t entry) {
 }
 
 /// The library's message names line and column, in several lines.
-Json parse_json(std::string_view text) {
+SortedJson parse_json(std::string_view text) {
     try {
-        return Json::parse(text);
-    } catch (const Json::exception& error) {
+        return SortedJson::parse(text);
+    } catch (const SortedJson::exception& error) {
         std::string what = error.what();
         std::ranges::replace(what, '\n', ' ');
         throw Error(fmt::format("{} is not JSON: {}; fix it, or remove it to use every *.zone file",
@@ -149,8 +149,8 @@ Json parse_json(std::string_view text) {
     }
 }
 
-void check_schema(const Json& list) {
-    if (!list.is_object() || list.value("schema", Json()) != Json(1)) {
+void check_schema(const SortedJson& list) {
+    if (!list.is_object() || list.value("schema", SortedJson()) != SortedJson(1)) {
         throw Error(fmt::format("{} has no \"schema\": 1; this program reads schema 1", kList));
     }
     if (!list.contains("zones") || !list["zones"].is_array()) {
@@ -160,10 +160,10 @@ void check_schema(const Json& list) {
 }
 
 /// The list "asked", which may be left out.
-std::vector<AskedInVain> asked_of(const Json& list) {
+std::vector<AskedInVain> asked_of(const SortedJson& list) {
     std::vector<AskedInVain> asked;
     const auto given = list.find("asked");
-    for (const Json& one : given == list.end() ? Json::array() : *given) {
+    for (const SortedJson& one : given == list.end() ? SortedJson::array() : *given) {
         const auto name = one.is_object() ? one.find("name") : one.end();
         const auto parsed = one.is_object() && name != one.end() && name->is_string()
                                 ? NameKey::parse(name->get<std::string>())
@@ -257,12 +257,12 @@ std::vector<ZoneEntry> zone_files(const fs::path& folder) {
 } // namespace
 
 ZoneList parse_zones_json(std::string_view text) {
-    const Json list = parse_json(text);
+    const SortedJson list = parse_json(text);
     check_schema(list);
     ZoneList found{.zones = {}, .asked = asked_of(list)};
     std::vector<ZoneEntry>& entries = found.zones;
     std::set<std::pair<NameKey, std::string>> seen;
-    for (const Json& zone : list["zones"]) {
+    for (const SortedJson& zone : list["zones"]) {
         entries.push_back(entry_of(zone, entries.size() + 1));
         const ZoneEntry& entry = entries.back();
         const NameKey name = entry.name.value_or(NameKey{});
