@@ -6,6 +6,7 @@ Uses only Python's standard library: the bootstrap imports it.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 from typing import IO
@@ -27,3 +28,12 @@ def of_machine(name: str, folder: Path | None = None) -> IO[str]:
     folder.parent.mkdir(mode=0o755, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
     return opened(folder / name)
+
+
+def taken(file: IO[str]) -> bool:
+    """Takes the lock unless somebody else holds it; it is held as long as the file is open."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

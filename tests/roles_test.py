@@ -108,9 +108,8 @@ def test_common_leaves_packages_programs_and_the_source(prepared: Played) -> Non
     listed = prepared.ask(f"dpkg-query -W -f '${{Package}} ${{db:Status-Status}}\\n' {' '.join(packages)}")
     assert set(packages) <= {line.split()[0] for line in listed.splitlines() if line.endswith(" installed")}
     root = programs.ROOT
-    assert (
-        prepared.ask(f"PYTHONPATH={root} python3 -P -m cli.hosts.source").strip() == prepared.wanted["source"]
-    )
+    asked = f"PYTHONPATH={root} python3 -P -m cli.call cli.hosts.source.checksum"
+    assert prepared.ask(asked).strip() == prepared.wanted["source"]
     folder = root / "build/release/bin"
     assert prepared.ask("; ".join(f"{folder}/{name} --version" for name in OWN)).count(VERSION) == len(OWN)
     assert "--listen" in prepared.ask(f"{folder}/reprise-querier distribute --help")

@@ -161,7 +161,7 @@ def test_a_client_that_is_lost_makes_the_run_unclean_and_is_repaired(hosts: Test
     again = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "again", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert "reprise: load2: cleaned up after run site-" in again.stderr
-    hosts.on("load2", "rm -r /var/lib/reprise/runs/*")  # which nobody could fetch
+    hosts.on("load2", "rm -rf /var/lib/reprise/runs/*")  # what nobody could fetch
     assert states(hosts) == before
 
 

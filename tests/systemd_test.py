@@ -71,7 +71,7 @@ def test_an_agent_and_its_run_are_one_service(hosts: Testbed, tmp_path: Path) ->
     own = {
         words: group.rpartition("::")[2]
         for words, group in groups(hosts).items()
-        if re.match(r"\S*(reprise-querier|/python -P -m cli\.hosts\.agent)", words)
+        if re.match(r"\S*(reprise-querier|/python -P -m cli\.call cli\.hosts\.agent)", words)
     }
     assert len(own) >= 3
     assert set(own.values()) == {shown["ControlGroup"]} == {f"/system.slice/{name}"}, own

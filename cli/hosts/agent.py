@@ -1,6 +1,6 @@
 """What runs on each machine of a run, started by ssh and spoken to by lines of JSON.
 
-`python -m cli.hosts.agent` answers requests until its input ends. From the plan on they are answered
+`serve`, called by ssh, answers requests until its input ends. From the plan on they are answered
 from within the sandbox, so that all processes end with this one, whatever ends it. Then what was changed on
 the machine is undone, see changes.py, and the run's folder with its keys goes. A machine whose agent was
 killed is repaired by the next one.
@@ -17,7 +17,6 @@ import re
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +25,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from cli import VERSION, linux
-from cli.errors import RepriseError, complain, interrupt_in_order, interrupts_held
+from cli.errors import RepriseError, interrupts_held
 from cli.executor import sandbox
 from cli.executor.machine import LocalMachine
 from cli.experiment.schema import Experiment
@@ -134,8 +133,8 @@ def _service(pid: int) -> str:
     return next((name for name in names if name.endswith(".service")), "")
 
 
-def serve() -> int:
-    """Answers requests on standard input until its end; returns the exit status."""
+def serve() -> None:
+    """Answers requests on standard input until its end."""
     channel = Channel()
     with contextlib.ExitStack() as held:
         answers: dict[str, Callable[..., Any]] = {
@@ -152,7 +151,6 @@ def serve() -> int:
                 _run(channel, planned.read(asked["plan"]))
                 break
             channel.answer(answers[do], **asked)
-    return 0
 
 
 def _nothing() -> None:
@@ -226,18 +224,3 @@ def _end(local: LocalMachine) -> None:
         while any(child.running for child in local.children.values()) and time.monotonic() < end:
             local.poll()
             time.sleep(0.02)
-
-
-def main() -> int:
-    interrupt_in_order()
-    try:
-        return serve()
-    except KeyboardInterrupt:
-        return 1
-    except RepriseError as error:
-        complain(error.line())
-        return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -81,11 +81,9 @@ def locked(run: str) -> Iterator[list[str]]:
     """This machine is one run's at a time; what an earlier one left is undone, and named."""
     make_state()
     with _lock() as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not locks.taken(lock):
             other = lock.read().strip() or "?"
-            raise RepriseError(f"in use by run {other}", "wait for it to finish") from None
+            raise RepriseError(f"in use by run {other}", "wait for it to finish")
         left = teardown()
         lock.seek(0)
         lock.truncate()
@@ -303,11 +301,7 @@ def settle(run: str) -> None:
 def _is_held() -> bool:
     """Whether an agent lives; one that was killed took its processes with it."""
     with _lock() as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+        return not locks.taken(lock)
 
 
 def runs() -> list[str]:

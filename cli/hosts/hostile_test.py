@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from cli import call
 from cli.errors import RepriseError
 from cli.hosts import agent, changes, files, inputs, inventory, results, share
 from cli.hosts import run as hosts_run
@@ -195,7 +196,8 @@ def test_a_run_whose_name_is_a_path_is_refused(
         f"{RUN}\n",
         "a b-20261124T141650Z-3b9e",
     ):
-        assert results.main(["load", name, str(tmp_path / "results"), "hosts"]) == 1
+        asked = {"host": "load", "run": name, "output": tmp_path / "results", "inventories": ["hosts"]}
+        assert call.main(list(call.words("cli.hosts.results.collect", **asked))) == 1
         assert "is not the name of a run" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 

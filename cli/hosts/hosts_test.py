@@ -16,7 +16,7 @@ import yaml  # type: ignore[import-untyped]
 from cli import programs
 from cli.errors import RepriseError, UsageError
 from cli.executor import run as local
-from cli.hosts import changes, clock, inputs, leftovers, results, share, source
+from cli.hosts import changes, clock, inputs, inventory, leftovers, results, share, source
 from cli.hosts.inventory import Placement, Target
 from cli.plan import network
 from cli.plan.guards_test import PLAIN, planned
@@ -172,42 +172,43 @@ def test_what_a_killed_process_left_unfinished_is_no_result(
 def test_a_collected_run_is_whole_only_with_its_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    partial = tmp_path / "r.partial"
+    run = "r-20260101T000000Z-0000"
+    partial = tmp_path / f"{run}.partial"
     partial.mkdir()
     (partial / "manifest.json").write_text('{"uncollected": {"load": "no answer"}}')
     monkeypatch.setattr(results.Results, "fetch", lambda _: 0)
     monkeypatch.setattr(Target, "python", lambda *_: ["true"])
+    monkeypatch.setattr(inventory, "read", lambda *_: {"clients": [Target("load", {})]})
     monkeypatch.setattr(local, "report", lambda _: (status, "no records" if status else ""))
     with pytest.raises(RepriseError, match="no records") if status else contextlib.nullcontext():
-        results._collect(Target("load", {}), "r", tmp_path)
-    assert (tmp_path / "r").is_dir() == (status == 0)
+        results.collect("load", run, tmp_path, ["hosts"])
+    assert (tmp_path / run).is_dir() == (status == 0)
 
 
 def test_one_source_has_one_checksum_and_its_archive_is_the_same(tmp_path: Path) -> None:
     archive = tmp_path / "a.tar.gz"
-    argv = ["/usr/bin/python3", "-P", "-m", "cli.hosts.source"]
-    here = subprocess.run(
-        [*argv, str(archive)],
-        cwd="/",
-        env={"PYTHONPATH": str(programs.ROOT)},
-        capture_output=True,
-        check=True,
-    )
+
+    def called(root: Path, function: str, *words: str) -> str:
+        argv = ["/usr/bin/python3", "-P", "-m", "cli.call", f"cli.hosts.source.{function}", *words]
+        return subprocess.check_output(argv, cwd="/", env={"PYTHONPATH": str(root)}, text=True)
+
+    assert called(programs.ROOT, "write", f"archive={archive}") == ""
     there = tmp_path / "there"
     there.mkdir()
     subprocess.run(["tar", "-C", there, "-xzf", archive], check=True)
-    other = subprocess.run(argv, cwd="/", env={"PYTHONPATH": str(there)}, capture_output=True, check=True)
-    assert here.stdout == other.stdout == source.checksum().encode() + b"\n"
+    here, other = (called(root, "checksum") for root in (programs.ROOT, there))
+    assert here == other == source.checksum() + "\n"
 
 
 def test_a_repository_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "ROOT", tmp_path)
     (tmp_path / "LICENSE").touch()
     (tmp_path / ".git").mkdir()
-    assert source.main(["--remove"]) == 1
+    with pytest.raises(RepriseError, match="is a repository"):
+        source.remove()
     assert (tmp_path / "LICENSE").exists()
     (tmp_path / ".git").rmdir()
-    assert source.main(["--remove"]) == 0
+    source.remove()
     assert not (tmp_path / "LICENSE").exists()
 
 

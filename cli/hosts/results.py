@@ -1,22 +1,21 @@
 """Copying a run's results from its machines, so that it can be repeated and lacks nothing.
 
-`python -m cli.hosts.results HOST RUN OUTPUT INVENTORY...` is for those that a run could not fetch.
+`collect` is for those that a run could not fetch.
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from cli import locks, run_name
-from cli.errors import RepriseError, last_line, telling, want
+from cli.errors import RepriseError, last_line, want
 from cli.executor import run as local
 from cli.executor.machine import Text
 from cli.hosts import changes, files, inventory, share
@@ -126,10 +125,16 @@ class Results:
             )
 
 
-def _collect(target: Target, run: str, output: Path) -> None:
-    """What is still on a machine; with what was the last to come the run gets its report."""
+def collect(host: str, run: str, output: Path, inventories: list[str]) -> None:
+    """Fetches what is still on a host of inventories, and removes it there; with what was the last to come
+    the run gets its report.
+    """
+    run_name.checked(run)
+    groups = inventory.read(*map(Path, inventories))
+    target = next(one for group in groups.values() for one in group if one.name == host)
     output.mkdir(parents=True, exist_ok=True)
-    with _alone(output):
+    with locks.opened(output / _LOCK) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # hosts are collected at the same time, and write one manifest
         folder = local.Folder(output / (run + local.PARTIAL), output / run)
         to = folder.final if folder.final.is_dir() else folder.partial
         to.mkdir(exist_ok=True)
@@ -154,14 +159,6 @@ def _own(folder: Path, machine: str) -> Callable[[str], bool] | None:
         return None
 
 
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hosts are collected at the same time, and write one manifest."""
-    with locks.opened(folder / _LOCK) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def _is_last(name: str, manifest: Path) -> bool:
     """Whether nothing else was still to come; notes that this machine's results have."""
     try:
@@ -172,17 +169,3 @@ def _is_last(name: str, manifest: Path) -> bool:
         return False
     whole_file.write(manifest, local.as_text(found))
     return not found["uncollected"]
-
-
-@telling
-def main(arguments: list[str]) -> int:
-    """HOST RUN OUTPUT INVENTORY...: fetches what is still on a host, and removes it there."""
-    host, run, output, *inventories = arguments
-    groups = inventory.read(*map(Path, inventories))
-    target = next(one for group in groups.values() for one in group if one.name == host)
-    _collect(target, run_name.checked(run), Path(output))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,19 +1,17 @@
 """What version of the source tree lies in a folder, whether or not it is a repository.
 
-`python3 -P -m cli.hosts.source [ARCHIVE]` prints a checksum of all that is deployed to hosts, and writes it
-into an archive; with `--remove` it removes that, and itself. It runs before anything is installed, so it uses
-Python's own library alone. The Debian package knows the checksum of the source that it was built from.
+Its functions are called before anything is installed, so it uses Python's own library alone. The Debian
+package knows the checksum of the source that it was built from.
 """
 
 from __future__ import annotations
 
 import hashlib
-import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from cli.errors import RepriseError, telling
+from cli.errors import RepriseError
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "source.sha256"  # in the Debian package only
@@ -64,6 +62,8 @@ def remove() -> None:
     """Removes the files, so that none of this version stays beside the next, but not what was built. A
     repository is somebody's own, and its files may be nowhere else.
     """
+    if RECORDED.is_file():
+        raise RepriseError(f"{ROOT} belongs to the Debian package", "as root: apt remove reprise")
     if (ROOT / ".git").exists():
         raise RepriseError(
             f"{ROOT} is a repository whose files differ from those to be installed",
@@ -79,23 +79,3 @@ def _of_root(info: tarfile.TarInfo) -> tarfile.TarInfo:
     info.uname = info.gname = "root"
     info.mode &= 0o755
     return info
-
-
-@telling
-def main(arguments: list[str]) -> int:
-    if arguments and RECORDED.is_file():
-        sys.stderr.write(
-            f"reprise: error: {ROOT} belongs to the Debian package; as root: apt remove reprise\n"
-        )
-        return 1
-    if arguments == ["--remove"]:
-        remove()
-        return 0
-    sys.stdout.write(checksum() + "\n")
-    if arguments:
-        write(Path(arguments[0]))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -19,7 +19,8 @@ from cli import call, programs
 from cli.hosts import changes
 
 _STARTER = Path("/usr/bin/systemd-run")
-_PYTHON = (sys.executable, "-P", "-m")
+_PYTHON = (sys.executable, "-P", "-m", "cli.call")
+_AGENT = (*_PYTHON, "cli.hosts.agent.serve")
 _BUS = Path("/run/dbus/system_bus_socket")  # systemd-run --wait and --pipe need it
 _PRIVATE = ("/tmp", "/var/tmp")  # of the unit alone
 
@@ -67,7 +68,7 @@ _PROPERTIES = {
 
 def service(run: str, root: Path = programs.ROOT) -> list[str]:
     """The command line that starts the agent of a run as its unit."""
-    words = (*_PYTHON, "cli.call", *call.words("cli.hosts.changes.repair", run=run))
+    words = (*_PYTHON, *call.words("cli.hosts.changes.repair", run=run))
     repair = " ".join(_quoted(word).replace("$", "$$") for word in words)
     properties = {**_PROPERTIES, "ExecStopPost": f"+{repair}"}
     if any(root.is_relative_to(one) for one in _PRIVATE):
@@ -79,7 +80,7 @@ def service(run: str, root: Path = programs.ROOT) -> list[str]:
         *(f"--unit={changes.unit(run)}", f"--description=Reprise run {run}"),
         *(f"--property={name}={value}" for name, value in properties.items()),
         *(f"--setenv=PYTHONPATH={root}", *seen, "--"),
-        *(word.replace("$", "$$") for word in (*_PYTHON, "cli.hosts.agent")),
+        *(word.replace("$", "$$") for word in _AGENT),
     ]
 
 
@@ -96,7 +97,7 @@ def possible() -> bool:
 
 def main(run: str) -> NoReturn:
     """Becomes the agent of a run."""
-    argv = [*_PYTHON, "cli.hosts.agent"]
+    argv = [*_AGENT]
     if possible():
         changes.RUNTIME.mkdir(parents=True, exist_ok=True)
         changes.make_state()

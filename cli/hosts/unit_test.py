@@ -34,7 +34,7 @@ def test_a_host_without_systemd_starts_it_in_the_session(
 ) -> None:
     monkeypatch.setattr(changes, "BOOTED", tmp_path / "none")
     start("r")
-    assert started == [[sys.executable, "-P", "-m", "cli.hosts.agent"]]
+    assert started == [[sys.executable, "-P", "-m", "cli.call", "cli.hosts.agent.serve"]]
 
 
 def test_a_host_with_systemd_starts_it_in_a_unit(
@@ -48,7 +48,7 @@ def test_a_host_with_systemd_starts_it_in_a_unit(
     (service,) = started
     for word in ("--unit=reprise-a-1.service", "--setenv=SSH_CONNECTION", "--property=KillMode=mixed"):
         assert word in service
-    assert service[-1] == "cli.hosts.agent"
+    assert service[-1] == "cli.hosts.agent.serve"
     repair = f'"{sys.executable}" "-P" "-m" "cli.call" "cli.hosts.changes.repair" "run=a-1"'
     assert f"--property=ExecStopPost=+{repair}" in service
     assert (tmp_path / "state").is_dir()

@@ -121,9 +121,7 @@ def _lines(texts: Sequence[str]) -> str:
 def alone(path: Path) -> Iterator[None]:
     """One bootstrap at a time."""
     with locks.opened(path) as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not locks.taken(lock):
             complain("reprise: waiting for another bootstrap")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,21 +1,16 @@
-"""License texts of what `reprise package` hands on: our own, and those of the packages in it.
-
-`python3 -P -m cli.tools.licenses SITE DOCS` adds to the Debian package's copyright file in DOCS what is known
-of the Python packages in SITE, and puts the license texts of the libraries' headers beside it.
-"""
+"""License texts of what `reprise package` hands on: our own, and those of the packages in it."""
 
 from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 from cli import programs
-from cli.errors import RepriseError, complain
+from cli.errors import RepriseError
 from cli.tools import packages
 
 _DOCS = Path("/usr/share/doc")
@@ -131,19 +126,16 @@ def _paragraph(one: Distribution, site: Path, installed: Path) -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def main(arguments: list[str]) -> int:
-    site, docs = map(Path, arguments)
+def add(site: Path, docs: Path) -> None:
+    """Adds to the Debian package's copyright file in `docs` what is known of the Python packages in `site`,
+    and puts the license texts of the libraries' headers beside it.
+    """
     installed = Path("/usr/lib/reprise", *site.parts[-4:])
-    try:
-        with (docs / "copyright").open("a", encoding="utf-8") as file:
-            file.write(python_packages(site, installed))
-        (docs / "licenses").mkdir()
-        for name in _headers():
-            (docs / "licenses" / name).write_bytes(_copyright(name))
-    except RepriseError as error:
-        complain(error.line())
-        return error.status
-    return 0
+    with (docs / "copyright").open("a", encoding="utf-8") as file:
+        file.write(python_packages(site, installed))
+    (docs / "licenses").mkdir()
+    for name in _headers():
+        (docs / "licenses" / name).write_bytes(_copyright(name))
 
 
 def _query(*argv: str) -> str:
@@ -152,7 +144,3 @@ def _query(*argv: str) -> str:
     except OSError:
         hint = "run it on Debian or Ubuntu: the license texts are those of its packages"
         raise RepriseError(f"{argv[0]} is missing", hint) from None
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
