@@ -125,7 +125,7 @@ def _controller_reasons(run: Run, has_records: bool) -> Iterator[str]:
     told = [one for one in _told(run) if not (has_records and _UNKNOWN_ENDS.fullmatch(one))]
     for one in told:
         why = _QUERIER.sub("", one)
-        if (one == why or why not in told) and (why not in error or why == error):
+        if (one == why or why not in told) and (why not in error or error in (one, why)):
             yield one
     trouble = as_dict(controller.get("reader")).get("trouble")
     if trouble and not any(str(trouble) in reason for reason in told):

@@ -172,7 +172,14 @@ def _bring_zones(emulated: Hierarchy, facts: Facts) -> Step:
         warnings = f"{WORLD}/warnings.txt"
         options = flags(dnssec=emulated.dnssec, warnings=warnings, skip_bad=emulated.skip_bad)
         argv = facts.module("cli", "zones", "build", emulated.capture, "-o", WORLD, *options)
-        return Step("build", "building the zones", argv, server_plan.builder_env(facts), warnings=warnings)
+        return Step(
+            "build",
+            "building the zones",
+            argv,
+            server_plan.builder_env(facts),
+            warnings=warnings,
+            keys=("hierarchy.skip_bad",),
+        )
     synth = emulated.synth
     assert synth is not None, "the rules want zones"
     options = flags(zones=synth.zones, seed=synth.seed, shape=synth.shape, signed=synth.signed)
