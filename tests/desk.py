@@ -30,7 +30,6 @@ kind = "nsd"
 zone = "zone"
 [replay]
 timeout_s = 1
-late_ms = 1000
 [topology]
 queriers = 1
 """
