@@ -110,7 +110,7 @@ def test_values_read_off_a_plot_are_those_it_was_made_of(tmp_path: Path) -> None
             continue
         seen = read_off(drawn)
         for line in drawn.figure.axes[0].lines:
-            if not len(line.get_xdata()):  # holds the color of one that has nothing to show
+            if not np.size(line.get_xdata()):  # holds the color of one that has nothing to show
                 continue
             shown = np.array(seen[str(line.get_label())])
             x, y = (np.asarray(one, np.float64) for one in line.get_data())

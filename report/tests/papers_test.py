@@ -16,6 +16,7 @@ import dns.rcode
 import dns.rrset
 import numpy as np
 import pytest
+from matplotlib.patches import Rectangle
 
 from report.errors import ReportError
 from report.papers import answers, arrivals, book, found, measured, model, nodes, page, plots
@@ -379,9 +380,9 @@ def test_nodes_and_transports_are_drawn_by_variant(tmp_path: Path) -> None:
     }
     made = plots.of(Found(Study(tmp_path / "x-1.toml", tables), tmp_path, runs=runs))
     ratios, lookups, bars = (made[name].figure.axes[0] for name in names)
-    assert [list(line.get_ydata()) for line in ratios.lines] == [[2, 1], [1, 1]]
-    assert [list(line.get_xdata()) for line in lookups.lines] == [[2, 4], [1, 4]]
-    assert [one.get_width() for one in bars.patches] == [0, 0, 50, 50, 50, 50]
+    assert [np.asarray(line.get_ydata()).tolist() for line in ratios.lines] == [[2, 1], [1, 1]]
+    assert [np.asarray(line.get_xdata()).tolist() for line in lookups.lines] == [[2, 4], [1, 4]]
+    assert [one.get_width() for one in bars.patches if isinstance(one, Rectangle)] == [0, 0, 50, 50, 50, 50]
 
 
 def test_rows_of_several_variants_may_have_values_of_their_own(tmp_path: Path) -> None:
