@@ -102,6 +102,20 @@ void Hedges::cancel(std::uint32_t copy) {
     queries_.give_back(copy);
 }
 
+void Hedges::complete(PendingQuery& pending, const Pair& pair, Status status) {
+    pending.record.due = pair.record.due;
+    pending.record.marks |= pair.record.marks;
+    if (pair.canceled) {
+        return;
+    }
+    pending.record.marks |= kMarkHedged | (pair.row.won ? kMarkHedgeWon : std::uint16_t{0});
+    pending.written = pair.row.sent[0] != 0 || pair.row.sent[1] != 0;
+    pending.record.send = pair.record.send;
+    if (status == Status::kAnswered) {
+        pending.record.latency = pending.record.receive - pending.record.send;
+    }
+}
+
 std::optional<Status> Hedges::settle(std::uint32_t index, Status status) {
     PendingQuery& pending = queries_[index];
     const std::uint32_t number = pending.pair;
@@ -115,17 +129,7 @@ std::optional<Status> Hedges::settle(std::uint32_t index, Status status) {
     if (ends) {
         pair.decided = true;
         pair.row.won = which == 1 && status == Status::kAnswered;
-        pending.record.due = pair.record.due;
-        pending.record.marks |= pair.record.marks;
-        pending.record.marks |= pair.canceled ? std::uint16_t{0} : kMarkHedged;
-        pending.record.marks |= pair.row.won ? kMarkHedgeWon : std::uint16_t{0};
-        if (!pair.canceled) {
-            pending.written = pair.row.sent[0] != 0 || pair.row.sent[1] != 0;
-            pending.record.send = pair.record.send;
-            pending.record.latency = status == Status::kAnswered
-                                         ? pending.record.receive - pending.record.send
-                                         : pending.record.latency;
-        }
+        complete(pending, pair, status);
     }
     const Status whole = status == Status::kAnswered ? status : pair.status;
     if (pair.open == 0) {
