@@ -173,14 +173,16 @@ def plain(axis_value: float, _: int | None = None) -> str:
 
 def plain_axis(axes: Axes, which: str) -> None:
     """To be called when the data and the scale are there; a logarithmic axis of less than two decades has
-    more ticks.
+    more ticks, one of less than a factor of 5 those of a linear axis.
     """
     for letter in which:
         axis = axes.xaxis if letter == "x" else axes.yaxis
         axis.set_major_formatter(FuncFormatter(plain))
         if axis.get_scale() == "log":
             low, high = sorted(axis.get_view_interval())
-            if high < 100 * low:
+            if high < 5 * low:
+                axis.set_major_locator(MaxNLocator(6))
+            elif high < 100 * low:
                 axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.set_minor_formatter(NullFormatter())
 

@@ -369,7 +369,7 @@ def _page(variants: Sequence[Variant], found: Sequence[Line], drawn: Sequence[Dr
 
 
 def _axis(variants: Sequence[Variant]) -> several_plots.Axis | None:
-    """The last key that is swept over three numbers or more."""
+    """The last key that is swept over three numbers or more, with the other keys the same at two at least."""
     keys = list(dict.fromkeys(key for one in variants for key in one.settings))
     for key in reversed(keys):
         values = {_number(one.settings.get(key)) for one in variants}
@@ -379,7 +379,7 @@ def _axis(variants: Sequence[Variant]) -> several_plots.Axis | None:
         lines: dict[str, list[tuple[float, int]]] = {}
         for at, label in enumerate(labels(others)):
             lines.setdefault(label, []).append((float(variants[at].settings[key]), at))
-        if len(lines) <= MOST_CURVES:
+        if len(lines) <= MOST_CURVES and any(len(line) > 1 for line in lines.values()):
             return several_plots.Axis(
                 key, tuple((label, tuple(sorted(line))) for label, line in lines.items())
             )

@@ -304,6 +304,7 @@ def processes(
             facts.call("cli.servers.counted.await_idle", kind=kind, folder=f"{RUN}/{host}"),
             facts.module_env,
             ready=Ready("exit", timeout_s=90.0),
+            title=f"waiting until the resolver on {host} has nothing to do",
         )
         for _, host, kind in _resolvers(experiment)
     ]
@@ -440,4 +441,5 @@ def _warm(experiment: Experiment, facts: Facts, number: int, host: str) -> Proce
         argv,
         facts.module_env,
         ready=Ready("exit", timeout_s=_WARM_S),
+        title=f"filling the cache of the resolver on {host}",
     )

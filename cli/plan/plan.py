@@ -138,7 +138,7 @@ def _process(one: Process, experiment: Experiment, facts: Facts) -> Process:
         argv=privileges.command(one, experiment, facts),
         env=_env(one, facts),
         ready=ready,
-        title=f"waiting for {one.id}" if once else title,
+        title=one.title or title,
         essential=essential,
         ends=one.ends or ((0,) if once else ()),
         reason=kinds.REASON if serves else "",

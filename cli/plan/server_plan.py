@@ -289,8 +289,18 @@ def processes(
         found.append(capture(experiment, facts))
     if experiment.socket is not None and (nagle := experiment.socket.nagle) is not None:
         argv = facts.call("cli.servers.nagle.switch", pid="@pid:server@", on=nagle)
-        env, ready = facts.module_env, Ready("exit")
-        found.append(Process("nagle", "nagle", network.SERVER, argv, env, after=("server",), ready=ready))
+        found.append(
+            Process(
+                "nagle",
+                "nagle",
+                network.SERVER,
+                argv,
+                facts.module_env,
+                after=("server",),
+                ready=Ready("exit"),
+                title=f"switching Nagle's algorithm {'on' if nagle else 'off'} at the server",
+            )
+        )
     return tuple(found)
 
 
@@ -359,9 +369,15 @@ def conditions(process: str, host: str, config: str, facts: Facts, kind: str = "
         config=config,
         program=program_of(own, facts) if own and own.shows else "",
     )
-    ready = Ready("exit")
     return Process(
-        f"conditions-{process}", "conditions", host, argv, facts.module_env, after=(process,), ready=ready
+        f"conditions-{process}",
+        "conditions",
+        host,
+        argv,
+        facts.module_env,
+        after=(process,),
+        ready=Ready("exit"),
+        title=f"reading the settings of {process}",
     )
 
 
