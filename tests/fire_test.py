@@ -57,6 +57,7 @@ def test_what_is_wrong_is_told_by_its_option(bed: Bed, tmp_path: Path) -> None:
         (("--server", "8.8.8.8"), "give --allow-public"),
         (("--server", "nowhere"), "--server nowhere is no address"),
         (("--server", "127.0.0.1:5", "--server", "[::1]:6"), "--server has two ports"),
+        (("--server", "127.0.0.1:0"), "server.port = 0 is out of range"),
         (("--server", "127.0.0.1", "--rate", "1", "--fast"), "not allowed with"),
     ):
         assert said in fire(bed, tmp_path, *words).errors

@@ -136,11 +136,12 @@ def _value_of(names: list[str], text: str) -> Any:
         kind = table_of(field)
     assert field is not None
     kinds = [one for one, _ in choices(field.annotation)]
+    said = text.strip()
+    said = str(tables.parse(said)) if said.startswith('"') else said  # only a whole text has quotes around it
     if is_path(field):
-        given = text.strip().strip('"')
-        return str(Path(given).absolute()) if given else None
+        return str(Path(said).absolute()) if said else None
     if all(one is str or typing.get_origin(one) is Literal for one in kinds):
-        return text.strip().strip('"') or None
+        return said or None
     value = tables.parse(text) if text.strip() else None
     if names == ["mutate", "rule"]:
         value = _resolve_key_files(value, Path.cwd())

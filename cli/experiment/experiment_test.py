@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -63,9 +64,13 @@ def test_set_paths_are_relative_to_the_working_directory(
         ("replay.until=2016-10-06T15:55:51.5+02:00", "2016-10-06T15:55:51.500000+02:00"),
         ("replay.sample_sources=10%", "10%"),
         ("replay.sample_sources=0.1", 0.1),
+        ("replay.sample_sources=0.00002", 0.00002),
         ("replay.skip_sources=192.0.2.0/24", ("192.0.2.0/24",)),
         ("replay.cpus=0,2-3", "0,2-3"),
         ("synth.seed=7", 7),
+        ('title="a b"', "a b"),
+        ('title=sh -c "a b"', 'sh -c "a b"'),
+        ('title="a b" "c"', '"a b" "c"'),
         ("replay.transport=tls", "tls"),
         ("replay.queries_per_connection=1", 1),
         ("tls.port=8853", 8853),
@@ -207,6 +212,11 @@ def test_programs_are_the_same_of_the_file_and_of_the_experiment(path: Path) -> 
     assert tables.unknown_keys(file) == []
     assert tables.unknown_keys(resolved) == []
     assert tables.unknown_keys({**file, "server": {"zoen": 1}}) == ["zoen"]
+
+
+def test_values_are_written_as_they_are_read() -> None:
+    value = {"a b": ['\x7f\U0001f600"\n', 1, 2.5, True], "c": [{"d": "e", "f": []}]}
+    assert tomllib.loads(tables.line("x", value)) == {"x": value}
 
 
 def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:

@@ -84,6 +84,21 @@ def parse(text: str) -> Any:
         raise UsageError(f"a --set value {_TOO_DEEP}", "use fewer levels") from None
 
 
+def line(key: str, value: Any) -> str:
+    """A key with its value as TOML writes them."""
+    bare = key.isascii() and key.replace("-", "").replace("_", "").isalnum()
+    return f"{key if bare else json.dumps(key)} = {text_of(value)}"
+
+
+def text_of(value: Any) -> str:
+    """A value as TOML writes it: texts, numbers, booleans and lists of them as JSON does, but for DEL."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(line(key, one) for key, one in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(text_of, value))}]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 def lay_over(
     table: dict[str, Any],
     setting: str,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Mapping
 from typing import Any
 
 from cli.experiment.schema import Experiment, Mutate
+from cli.experiment.tables import line
 from cli.plan.planned import RESULTS, RUN, Facts, File, Step
 from cli.programs import flags
 
@@ -49,7 +49,7 @@ def _rules_of(lines: str) -> list[Mapping[str, Any]]:
     """Of what is no rule file none: the program that reads it says what is wrong."""
     try:
         found = tomllib.loads(lines).get("rule")
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return []
     return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
 
@@ -91,20 +91,7 @@ def steps(experiment: Experiment, facts: Facts, trace: str) -> tuple[Step, ...]:
 def rule_file(mutate: Mutate) -> str:
     """The text of a rule file; empty where the experiment only names one."""
     said = {"seed": mutate.seed, "malformed": mutate.malformed}
-    lines = [f"{key} = {_value(one)}" for key, one in said.items() if one is not None]
+    lines = [line(key, one) for key, one in said.items() if one is not None]
     for rule in mutate.rule:
-        lines += ["[[rule]]", *(f"{_key(key)} = {_value(one)}" for key, one in rule.items())]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _key(key: str) -> str:
-    return key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else json.dumps(key)
-
-
-def _value(value: Any) -> str:
-    """A TOML value; what JSON writes for texts, numbers, booleans and lists of them is TOML too."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_value(one) for one in value) + "]"
-    return json.dumps(value)
+        lines += ["[[rule]]", *(line(key, one) for key, one in rule.items())]
+    return "".join(f"{one}\n" for one in lines)

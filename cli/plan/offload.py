@@ -5,10 +5,11 @@ from __future__ import annotations
 from cli.errors import want
 from cli.experiment.schema import Experiment
 from cli.plan import network
+from cli.plan.network import Network
 from cli.plan.planned import HostStep, Management
 
 
-def setup(experiment: Experiment, management: Management | None) -> tuple[HostStep, ...]:
+def setup(experiment: Experiment, net: Network, management: Management | None) -> tuple[HostStep, ...]:
     """At both ends of the links between clients and servers."""
     if experiment.socket is None or experiment.socket.offload:
         return ()
@@ -17,17 +18,9 @@ def setup(experiment: Experiment, management: Management | None) -> tuple[HostSt
         "socket.offload = false is for a server of ours on this machine",
         "leave it out",
     )
-    servers = len(experiment.emulated.resolvers) if experiment.emulated else 1
-    ends = [
-        end
-        for index in range(1, experiment.topology.clients + 1)
-        for place in range(network.further(experiment.replay.peers, servers) + 1)
-        for end in zip(
-            (network.client(index), network.server(network.server_of(index, servers, place))),
-            network.data_link(index, place),
-            strict=True,
-        )
-    ]
+    clients = {network.client(index) for index in range(1, experiment.topology.clients + 1)}
+    links = (one for one in net.links if one.a in clients)
+    ends = [end for one in links for end in ((one.a, one.a_if), (one.b, one.b_if))]
     return tuple(
         HostStep(f"offload-{host}-{device}", host, (("ip", "link", "set", device, "gso_max_segs", "1"),))
         for host, device in ends

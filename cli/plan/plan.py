@@ -100,7 +100,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
             *placement.setup(net, management),
             *(hierarchy.setup(experiment) if experiment.emulated else ()),
             *delay.setup(experiment, management),
-            *offload.setup(experiment, management),
+            *offload.setup(experiment, net, management),
             *front.setup(experiment, facts, management),
             *faults.setup(experiment, management),
         ),
@@ -215,6 +215,7 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
             kind=experiment.generate.type,
             sources=experiment.generate.sources,
             rd=experiment.wants_recursion,
+            **({"six": True} if all(":" in one for one in server_plan.asked(experiment)) else {}),
         )
         steps.append(Step("generate", "making the queries", argv, facts.module_env))
     steps += mutation.steps(experiment, facts, mutation.trace_path(experiment))
@@ -246,6 +247,11 @@ def _synth_options(experiment: Experiment) -> dict[str, Any]:
     not the testbed's where the server sees them.
     """
     names = (hierarchy if experiment.emulated else server_plan).names(experiment)
+    want(
+        not names or experiment.own_server,
+        "the trace asks for names of [server.wildcard], whose zone no server at an address has",
+        "set synth.names",
+    )
     clients = {"client_prefix": _CLIENTS} if experiment.replay.shows_trace_addresses else {}
     return {**clients, **(experiment.synth or {}), **({"names": names} if names else {})}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import itertools
 import json
 import subprocess
 import tomllib
@@ -15,7 +16,7 @@ import pytest
 from cli import programs
 from cli.errors import RepriseError
 from cli.experiment.schema import Experiment, Generate, Mutate, Replay, Server
-from cli.plan import mutation, network, planned, replay_options
+from cli.plan import generated, mutation, network, planned, replay_options
 from cli.plan.plan import as_json, make
 from cli.plan.planned import Facts, Plan
 from cli.programs import flags
@@ -122,6 +123,12 @@ def test_rules_run_before_are_those_that_the_controller_refuses(
     assert ("change the trace before it is played" in done.stderr) == whole
 
 
+def test_what_is_no_rule_file_is_left_to_the_program_that_reads_it() -> None:
+    for lines in ("rule = ", f"rule = {'[' * 5_000}", "rule = 5", "rule = [5]"):
+        facts = dataclasses.replace(FACTS, rule_lines=lines)
+        assert not mutation.is_written(dataclasses.replace(ZONED, mutate=Mutate(rules="/r")), facts)
+
+
 def test_values_of_rules_survive_the_rule_file() -> None:
     rule = {"kind": "type", "to": {"A": 50, "AAAA": 50.5}, "where": {"name": 'a"\\.example.', "0x20": False}}
     assert tomllib.loads(mutation.rule_file(Mutate(rule=(rule,)))) == {"rule": [rule]}
@@ -141,6 +148,24 @@ def test_generated_queries_ask_resolvers_for_recursion() -> None:
     assert "--generate-rd" not in argv_of(
         make(dataclasses.replace(base, server=Server(zone="/z")), FACTS), "controller"
     )
+
+
+@pytest.mark.parametrize(("addresses", "six"), [(("::1",), True), (("127.0.0.1", "::1"), False)])
+def test_generated_queries_come_from_addresses_that_can_reach_the_server(
+    addresses: tuple[str, ...], six: bool
+) -> None:
+    experiment = Experiment(
+        name="x",
+        generate=Generate(name="www.example.com", sources=2),
+        replay=Replay(rate=5, limit=5),
+        mutate=Mutate(rule=({"kind": "edns", "do": True},)),
+        server=Server(kind="address", addresses=addresses),
+    )
+    step = make(experiment, FACTS).named("generate")
+    assert ("six=true" in step.argv) == six
+    sources = [line.split("\t")[1] for line in itertools.islice(generated.rows("x", "A", 2, False, six), 3)]
+    first = "2001:db8::" if six else "10.0.0."
+    assert sources == [f"{first}1", f"{first}2", f"{first}1"]
 
 
 def test_a_plan_is_read_back_from_its_json() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from cli.experiment import addresses, rules
 from cli.experiment.schema import Experiment
 from cli.experiment.settings import ReplaySettings, SocketSettings, TlsSettings
+from cli.experiment.tables import line
 from cli.plan import network
 from cli.plan.planned import RUN, File
 from cli.programs import flags
@@ -46,7 +46,7 @@ def file(experiment: Experiment, name: str) -> File:
         tables["tls"] = {**({"name": name} if experiment.own_server else {}), **changed, "ca": None}
     if experiment.socket is not None:
         tables["socket"] = _changed(experiment.socket, SocketSettings())
-    lines = [line for table, values in tables.items() for line in (f"[{table}]", *_lines(values))]
+    lines = [one for table, values in tables.items() for one in (f"[{table}]", *_lines(values))]
     return File(SETTINGS, content="\n".join(lines) + "\n")
 
 
@@ -57,11 +57,8 @@ def _changed(values: object, defaults: Any) -> dict[str, Any]:
 
 
 def _lines(values: dict[str, Any]) -> Iterator[str]:
-    """A table's lines in TOML, which writes plain values as JSON does but for DEL."""
-    for name, value in values.items():
-        if value is not None:
-            text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-            yield f"{name} = {text}"
+    """A table's lines in TOML."""
+    return (line(name, value) for name, value in values.items() if value is not None)
 
 
 def options(experiment: Experiment) -> tuple[str, ...]:

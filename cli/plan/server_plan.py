@@ -437,12 +437,11 @@ def _tunnels(experiment: Experiment) -> tuple[str, ...]:
 
 
 def capture(experiment: Experiment, facts: Facts) -> Process:
-    """Packets of the service at the server's host."""
+    """Packets of the service at the server's host; what a resolver or a front asks has other addresses."""
     interface = "data1" if experiment.topology.clients == 1 else "any"
-    wanted = " or ".join(f"port {port}" for port in experiment.ports)
-    if experiment.emulated:  # what a resolver asks goes by other addresses
-        hosts = " or ".join(f"host {address}" for address in addresses(experiment))
-        wanted = f"({wanted}) and ({hosts})"
+    ports = " or ".join(f"port {port}" for port in experiment.ports)
+    hosts = " or ".join(f"host {address}" for address in addresses(experiment))
+    wanted = f"({ports}) and ({hosts})"
     return tcpdump(facts, "capture", network.SERVER, interface, "capture.pcap", wanted, ("server",))
 
 

@@ -88,7 +88,7 @@ def command_fire(options: argparse.Namespace) -> int:
 
 def _settings(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     pairs = [_address(text) for text in options.server]
-    ports = {port for _, port in pairs if port}
+    ports = {port for _, port in pairs if port is not None}
     if len(ports) > 1:
         raise UsageError("--server has two ports", "give one")
     yield "server.addresses", json.dumps([address for address, _ in pairs])
@@ -102,8 +102,8 @@ def _settings(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
             yield key, "true" if value is True else str(value)
 
 
-def _address(text: str) -> tuple[str, int]:
-    """Address and port; 0 where none is given."""
+def _address(text: str) -> tuple[str, int | None]:
+    """Address and port; None where none is given."""
     host, port = text, ""
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")
@@ -112,7 +112,7 @@ def _address(text: str) -> tuple[str, int]:
         host, _, port = text.partition(":")
     try:
         address = str(ipaddress.ip_address(host))
-        number = int(port or "0")
+        number = int(port) if port else None
     except ValueError:
         raise UsageError(
             f"--server {text} is no address", "give it as numbers, such as 127.0.0.1:5353 or [::1]:5353"
