@@ -17,7 +17,7 @@ def check(experiment: Experiment) -> None:
     want(
         bool(emulated.resolvers),
         "hierarchy.resolver is empty",
-        "use bind, unbound, knot-resolver or a list of them",
+        "use bind, unbound, knot-resolver, pdns-recursor or a list of them",
     )
     _check_zones(experiment, emulated)
     _check_numbers(experiment, emulated)

@@ -54,6 +54,11 @@ def check(experiment: Experiment) -> None:
     _check_expect(experiment.expect)
     _check_expect(experiment.search.expect if experiment.search else None)
     _check_early(replay)
+    exclude(
+        not experiment.own_server and 'server.kind = "address"',
+        experiment.sample.capture and "sample.capture",
+        hint="capture there by tcpdump",
+    )
     server_rules.check_server(server)
     hierarchy_rules.check(experiment)
     check_replay(experiment)
@@ -204,7 +209,8 @@ def _check_selection(replay: Replay) -> None:
 
 def share(value: float | str) -> float:
     """A share given as "10%" or 0.1; 0 where it is neither."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", str(value), re.ASCII)
+    text = f"{value:.20f}" if isinstance(value, float) else str(value)
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", text, re.ASCII)
     return float(match[1]) / (100 if match[2] else 1) if match else 0
 
 

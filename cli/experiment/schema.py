@@ -75,12 +75,12 @@ class Server:
     allow_public: Annotated[Flag, doc("`addresses` may be public ones: ask who runs that server first")] = False
     port: Annotated[Whole, span(1, 65_535, "where the server listens")] = 53
     front: Annotated[Literal["kernel", Stateless, Proxy], doc("what stands before the server. `kernel`: nothing, it answers TCP by the kernel's. `reference` (in user space) and `bpf` (in the kernel) take over the clients' TCP and ask the server by UDP, see [stateless.md](stateless.md). `dnsdist` listens where clients ask, over TLS too, and passes all on to the server, see [servers.md](servers.md#behind-dnsdist). With authoritative servers of ours only")] = "kernel"
-    processes: Annotated[Whole, span(1, 1_024, "server processes (NSD), threads (BIND) or workers for each of UDP and TCP (Knot DNS), or receiver threads (PowerDNS). For TLS, and for TCP where `replay.transport` lets no query come over UDP, each NSD process has a listening socket of its own; else they share one, and one process may get twice as many connections as another")] = 1
-    edns_size: Annotated[Whole, span(512, 65_535, "EDNS size offered and used, bytes")] = 4096
-    tcp_count: Annotated[Whole, span(0, 1_000_000, "`tcp-count` of each NSD process (above half of it NSD cuts idle timeouts to 200 ms), `tcp-clients` of BIND, `tcp-max-clients` of Knot DNS, `max-tcp-connections` of PowerDNS; 0 = as many connections as a process's descriptors allow (NSD is told twice that, so that the cut never comes)")] = 0
-    tcp_idle_timeout_s: Annotated[Number, span(0.1, 6_553, "the server closes TCP connections that were idle for this time")] = 20.0
-    tcp_listen_queue: Annotated[Whole, span(1, 65_535, "listen queue of BIND, and `somaxconn`; NSD's is 256")] = 4096
-    minimal_responses: Annotated[Flag, doc("leave out what a response need not hold; Knot DNS and PowerDNS do so always")] = False
+    processes: Annotated[Whole, span(1, 1_024, "server processes (NSD), threads (BIND, unbound, PowerDNS Recursor), workers for each of UDP and TCP (Knot DNS) or receiver threads (PowerDNS); not knot-resolver. For TLS, and for TCP where `replay.transport` lets no query come over UDP, each NSD process has a listening socket of its own; else they share one, and one process may get twice as many connections as another")] = 1
+    edns_size: Annotated[Whole, span(512, 65_535, "EDNS size offered and used, bytes; BIND and Knot DNS take 4096 at most")] = 4096
+    tcp_count: Annotated[Whole, span(0, 1_000_000, "`tcp-count` of each NSD process (above half of it NSD cuts idle timeouts to 200 ms), `tcp-clients` of BIND, `tcp-max-clients` of Knot DNS, `max-tcp-connections` of PowerDNS; 0 = as many connections as a process's descriptors allow (NSD is told twice that, so that the cut never comes); not knot-resolver")] = 0
+    tcp_idle_timeout_s: Annotated[Number, span(0.1, 6_553, "the server closes TCP connections that were idle for this time: whole seconds, but tenths of a second up to 120 s (BIND) and thousandths (unbound, knot-resolver); a value that the server would change by over 5 % is refused")] = 20.0
+    tcp_listen_queue: Annotated[Whole, span(1, 65_535, "listen queue of BIND and dnsdist; with `command` from 4097 on `somaxconn`. Others have a fixed one (NSD: 256)")] = 4096
+    minimal_responses: Annotated[Flag, doc("leave out what a response need not hold; Knot DNS, PowerDNS and resolvers other than BIND do so always")] = False
     rrl: Annotated[Whole, span(0, 1_000_000, "response rate limiting: answers a second to one network, as the server counts them; 0 = off; not PowerDNS")] = 0
     config: Annotated[Path | None, doc("file of lines for the configuration of our own authoritative server; options of BIND replace ours of the same name")] = None
     binary: Annotated[Path | None, doc("program to start in place of the packaged one, of the same kind: another build or release; on this machine only")] = None
@@ -263,7 +263,7 @@ class Sample:
 
     hz: Annotated[Number, span(0.1, 10, "samples a second")] = 1.0
     clients: Annotated[Flag, doc("sample the clients too (`client1.csv` and so on)")] = False
-    capture: Annotated[Flag, doc("packet capture at the server")] = False
+    capture: Annotated[Flag, doc("packet capture at the server; not `address`")] = False
     warmup_s: Annotated[Number, span(0, 86_400, "seconds left out of the timing")] = 0.0
 
 

@@ -19,6 +19,7 @@ _OURS = (  # what we write into the configuration of a server
     *("processes", "edns_size", "tcp_count", "tcp_idle_timeout_s", "minimal_responses", "rrl"),
     *("config", "binary"),
 )
+_OF_STARTED = ("tcp_listen_queue", "ready_s")
 
 
 def check_server(server: Server) -> None:
@@ -53,6 +54,11 @@ def check_server(server: Server) -> None:
         command = server.kind == "command" and 'server.kind = "command"'
         exclude(several and "server.wildcard.zones", command, hint="the command line has one zone")
         exclude(server.root_like and "server.root_like", server.wildcard and "server.wildcard")
+        brought = server.zone is not None or server.capture is not None
+        made = (server.root_like and "[server.root_like]") or (server.wildcard and "[server.wildcard]")
+        exclude(
+            server.origin and not brought and "server.origin", made, hint="a zone that is made has its own"
+        )
         want(
             not server.addresses,
             f"server.addresses is for a server of your own, not for {server.kind}",
@@ -96,6 +102,9 @@ def _check_keys(server: Server) -> None:
         )
     running = server.kind == "address" and 'server.kind = "address"'
     exclude(server.capture and "server.capture", running, hint="a server that runs already has its zone")
+    for key in _OF_STARTED:
+        given = getattr(server, key) != getattr(default, key) and f"server.{key}"
+        exclude(given, running, hint=f"leave it out (--set server.{key}=)")
     for key, kind in (("command", "command"), ("pid", "address"), ("service", "address")):
         other = server.kind != kind and f'server.kind = "{server.kind}"'
         given = getattr(server, key) is not None and f"server.{key}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cli import VERSION, call, linux, programs
-from cli.errors import RepriseError, UsageError, read_told
+from cli.errors import RepriseError, UsageError, read_told, want
 from cli.experiment import tables
 from cli.experiment.experiment import as_dict
 from cli.experiment.schema import Experiment, Server
@@ -26,6 +26,7 @@ from cli.zones import zonefile
 
 _WANTED_DESCRIPTORS = 262_144
 _CAP_SYS_RESOURCE = 24
+_NEARLY = 0.05  # of an idle timeout, by which the server's own may differ
 _ORIGIN = r"[A-Za-z0-9._/\\-]{0,1019}\."  # of a zone; no character that is special in a configuration
 _USERS = {one.program: one.user for one in KINDS.values()}
 
@@ -54,7 +55,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         **{name: programs.own(name) for name in own},
         **{name: programs.packaged(name) for name in needed},
     }
-    _check_kinds(experiment)
+    check_kinds(experiment)
     if server.binary is not None:
         if not os.access(server.binary, os.X_OK):
             raise UsageError(f"no program {server.binary}", "set server.binary to a server's program")
@@ -76,7 +77,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         python=sys.executable,
         source_root=str(programs.ROOT),
         programs=found,
-        origin=server.origin or (_origin(zone) if zone is not None else _made_origin(server)),
+        origin=_origin_of(server) if server.origin or zone is None else _origin(zone),
         **_users_lines(experiment),
         users={
             **{name: _packaged_user(_USERS[name]) for name in needed if name in _USERS},
@@ -90,20 +91,35 @@ def gather(experiment: Experiment, run: str) -> Facts:
     )
 
 
-def _check_kinds(experiment: Experiment) -> None:
-    """Whether the servers that clients ask can do what they are asked for."""
+def check_kinds(experiment: Experiment) -> None:
+    """Whether the servers of a run can do what they are asked for. Throws UsageError."""
     server, emulated = experiment.server, experiment.emulated
-    for name in emulated.resolvers if emulated else (server.kind,):
-        kind = STARTED.get(name)
-        if kind is not None and experiment.over_tls and not experiment.has_proxy and not kind.over_tls:
+    for name in emulated.resolvers if emulated else (server.kind, server.front):
+        if (kind := STARTED.get(name)) is None:
+            continue
+        if experiment.over_tls and not experiment.has_proxy and not kind.over_tls:
             raise UsageError(f"{kind.title} serves no DNS over TLS", "use another server or transport")
-        if kind is not None and server.rrl and not kind.rate_limits:
-            raise UsageError(f"{kind.title} does not limit the rate of responses", "leave server.rrl out")
+        for key in kind.unused:
+            given = getattr(server, key) != getattr(Server(), key)
+            in_front = key == "tcp_listen_queue" and experiment.has_proxy
+            want(not given or in_front, f"{kind.title} has no use for server.{key}", "leave it out")
+        idle = kind.idle_s(server.tcp_idle_timeout_s)
+        want(
+            abs(idle - server.tcp_idle_timeout_s) <= _NEARLY * idle,
+            f"{kind.title} cannot close connections that were idle for {server.tcp_idle_timeout_s:g} s",
+            f"set server.tcp_idle_timeout_s = {idle:g}",
+        )
+        want(
+            server.edns_size <= kind.largest_edns,
+            f"server.edns_size = {server.edns_size} is out of range for {kind.title}",
+            f"use 512 to {kind.largest_edns}",
+        )
 
 
-def _made_origin(server: Server) -> str:
-    """The origin of a zone that is made for the run."""
-    return "." if server.wildcard is None else server.wildcard.origin.rstrip(".").lower() + "."
+def _origin_of(server: Server) -> str:
+    """The origin of a zone that is named or made for the run, with its final dot."""
+    given = server.origin or (server.wildcard.origin if server.wildcard else ".")
+    return f"{given.rstrip('.').lower()}."
 
 
 def _origin(zone: Path) -> str:

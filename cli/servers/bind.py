@@ -20,8 +20,6 @@ from cli.servers.kind import Condition, ResolverSite, ServerKind, Service, Servi
 if TYPE_CHECKING:
     from cli.experiment.schema import Hierarchy, Server
 
-_MAX_UDP = 4096  # named's own upper limit of max-udp-size
-_MAX_IDLE = 1200  # named's upper limit of tcp-idle-timeout, in units of 100 ms
 _STATISTICS_PORT = 8053
 _STATISTICS = f"statistics-channels {{ inet 127.0.0.1 port {_STATISTICS_PORT} allow {{ 127.0.0.1; }}; }};"
 _STATISTICS_S = 5.0
@@ -38,8 +36,7 @@ def config(server: Server, site: Site) -> str:
     """named.conf of an authoritative server."""
     zones = "".join(_zone(*one) for one in site.zones)
     four, six = _listed(site.addresses)
-    idle = max(1, min(round(server.tcp_idle_timeout_s * 10), _MAX_IDLE))
-    udp = min(server.edns_size, _MAX_UDP)
+    idle, udp = round(server.tcp_idle_timeout_s * 10), server.edns_size
     blocks, listen = _tls(site.tls, four, six)
     limits = f"    rate-limit {{ responses-per-second {server.rrl}; }};\n" if server.rrl else ""
     text = f"""{blocks}options {{
@@ -98,7 +95,7 @@ def _tls(service: Service | None, four: str, six: str) -> tuple[str, str]:
 def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
     """named.conf of a recursive server. With `validate` it trusts the emulated root's key and no other."""
     four, six = _listed(site.service)
-    idle = max(1, min(round(server.tcp_idle_timeout_s * 10), _MAX_IDLE))
+    idle = round(server.tcp_idle_timeout_s * 10)
     blocks, listen = _tls(site.tls, four, six)
     anchors = f'include "{site.bind_anchors}";\n' if emulated.validate else ""
     expired = "    dnssec-accept-expired yes;\n" if emulated.expired_signatures == "accept" else ""
@@ -114,9 +111,9 @@ def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
     dnssec-validation {"yes" if emulated.validate else "no"};
 {expired}    qname-minimization {"relaxed" if emulated.qname_minimization else "disabled"};
     empty-zones-enable no;
-    max-udp-size {min(server.edns_size, 4096)};
-    edns-udp-size {min(server.edns_size, 4096)};
-    nocookie-udp-size {min(server.edns_size, 4096)};
+    max-udp-size {server.edns_size};
+    edns-udp-size {server.edns_size};
+    nocookie-udp-size {server.edns_size};
     minimal-responses {"yes" if server.minimal_responses else "no-auth-recursive"};
     recursive-clients 100000;
     clients-per-query 0;
@@ -182,6 +179,9 @@ KIND = ServerKind(
         Condition(Title.MINIMIZATION, "qname-minimization"),
         Condition(Title.CACHE, "max-cache-size", 1e-6),
     ),
+    idle_step_s=0.1,
+    longest_idle_s=120.0,
+    largest_edns=4096,
     authoritative=config,
     resolver=resolver,
     counted=counted,

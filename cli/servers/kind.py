@@ -163,10 +163,11 @@ class ServerKind:
 
     `copied`: a packager's AppArmor profile keeps the program out of our folders. `stays_root`: it does not
     give up root by itself. `checker`: the program that reads a configuration and complains of it, with the
-    words `checks`; "" = only the server itself does. `over_tls`: it serves DNS over TLS, `rate_limits`: it
-    limits the rate of responses. `zone_checker`: the program that complains of a zone, before its origin and
-    file. `refused`: lines of the log that say of a zone that it does not load, with the groups `what` and
-    `why`.
+    words `checks`; "" = only the server itself does. `over_tls`: it serves DNS over TLS. `unused`: keys of
+    [server] that it has no use for. `idle_step_s`, `longest_idle_s`: idle timeouts that it takes are whole
+    multiples of the one up to the other. `zone_checker`: the program that complains of a zone, before its
+    origin and file. `refused`: lines of the log that say of a zone that it does not load, with the groups
+    `what` and `why`.
 
     `authoritative`, `resolver` and `front` write its configuration as one; None = it is none. `beside` writes
     further files of an authoritative server, by name. `counted` reads what a server has counted since it
@@ -199,7 +200,10 @@ class ServerKind:
     checker: str = ""
     checks: tuple[str, ...] = ("{file}",)
     over_tls: bool = True
-    rate_limits: bool = True
+    unused: tuple[str, ...] = ()
+    idle_step_s: float = 1.0
+    longest_idle_s: float = 6_553.0
+    largest_edns: int = 65_535
     zone_checker: tuple[str, ...] = ()
     refused: str = ""
     authoritative: Callable[[Server, Site], str] | None = None
@@ -214,6 +218,11 @@ class ServerKind:
     @property
     def config_file(self) -> str:
         return self.config_name or f"{self.program}.conf"
+
+    def idle_s(self, wanted: float) -> float:
+        """The idle timeout that it takes which is nearest to the one that is wanted."""
+        steps = max(1, round(min(wanted, self.longest_idle_s) / self.idle_step_s))
+        return round(steps * self.idle_step_s, 3)
 
     def argv(self, program: str, config: str, folder: str, processes: int, user: str) -> tuple[str, ...]:
         """The command that starts it; `user` = "": it runs as who starts it."""

@@ -16,7 +16,6 @@ from cli.servers.kind import Condition, ServerKind, Serving, Site, Title, asked
 if TYPE_CHECKING:
     from cli.experiment.schema import Server
 
-_SMALLEST_UDP = 512
 _COUNTS = """mod-stats:
   - id: counted
     request-protocol: on
@@ -33,7 +32,6 @@ def config(server: Server, site: Site) -> str:
     listen = ", ".join(f'"{one}@{server.port}"' for one in site.addresses)
     idle = max(1, round(server.tcp_idle_timeout_s))
     user = f'    user: "{site.user}:{site.user}"\n' if site.user else ""
-    udp = max(_SMALLEST_UDP, min(server.edns_size, 4096))
     limits = f"mod-rrl:\n  - id: rrl\n    rate-limit: {server.rrl}\n" if server.rrl else ""
     modules = ", ".join((*(("mod-rrl/rrl",) if server.rrl else ()), "mod-stats/counted"))
     return f"""server:
@@ -46,7 +44,7 @@ def config(server: Server, site: Site) -> str:
     background-workers: 1
     tcp-max-clients: {site.connections(server)}
     tcp-idle-timeout: {idle}
-    udp-max-payload: {udp}
+    udp-max-payload: {server.edns_size}
     tcp-reuseport: {"on" if server.processes > 1 else "off"}
 log:
   - target: stderr
@@ -95,6 +93,8 @@ KIND = ServerKind(
     checks=("-c", "{file}", "conf-check"),
     zone_checker=("named-checkzone", "-i", "none", "-k", "ignore"),
     over_tls=False,
+    unused=("tcp_listen_queue",),
+    largest_edns=4096,
     shows='knotc -c "$1" conf-export',
     conditions=(
         Condition(Title.CONNECTIONS, "tcp-max-clients"),

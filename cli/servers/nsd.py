@@ -146,6 +146,7 @@ KIND = ServerKind(
     reloads=True,
     checker="nsd-checkconf",
     zone_checker=("nsd-checkzone",),
+    unused=("tcp_listen_queue",),
     refused=r"error: (?P<why>zone (?P<what>\S+) .+)$",
     shows='nsd-checkconf -v "$1"',
     conditions=(

@@ -80,7 +80,7 @@ KIND = ServerKind(
     checker="sh",
     checks=("-c", _PREPARE, "sh", "{file}"),
     over_tls=False,
-    rate_limits=False,
+    unused=("rrl", "tcp_listen_queue"),
     zone_checker=("named-checkzone", "-i", "none", "-k", "ignore"),
     shows='{program} --config=default; grep -v "^[[:space:]]*#" "$1"',
     conditions=(

@@ -78,6 +78,7 @@ KIND = ServerKind(
     checker="sh",
     checks=("-c", _PREPARE, "sh", "{file}"),
     over_tls=False,
+    unused=("tcp_listen_queue",),
     shows='{program} --config=default; grep -v "^[[:space:]]*#" "$1"',
     conditions=(
         Condition(Title.CONNECTIONS, "max-tcp-clients"),

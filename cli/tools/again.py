@@ -51,7 +51,7 @@ def changed(tables: Json, trace: Path, zone: Path | None) -> Experiment:
     several = (server.get("wildcard") or {}).get("zones", 1) > 1  # of which the run keeps the first
     if zone and server["kind"] != "hierarchy" and not several:
         server = {**{key: one for key, one in server.items() if key != "capture"}, "zone": str(zone)}
-    own = {"server": server, "hierarchy": emulated}
+    own = {"server": server, "hierarchy": emulated, "sample": {**tables["sample"], "capture": False}}
     over_tls = experiments.of({**tables, **own}).over_tls
     kept = {key: value for key, value in {**tables, **own}.items() if key not in _OTHERS}
     replay = {key: one for key, one in kept["replay"].items() if key not in _CHOICE}

@@ -54,6 +54,7 @@ def test_runs_of_older_versions_are_asked_again() -> None:
     given = experiments.load(QUICKSTART, [*own, "server.edns_size="])
     tables = json.loads(json.dumps(experiments.as_dict(given)))
     tables["server"] |= {"processes": 4, "edns_size": 1232}
+    tables["sample"]["capture"] = True
     server = changed(tables, Path("/queries.tsv"), None).server
     assert (server.kind, server.addresses, server.pid, server.processes) == (
         "address",

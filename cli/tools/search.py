@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cli import run_name
-from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
+from cli.errors import EXIT_FAILED, RepriseError, UsageError, exclude, want
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment, Search
 from cli.progress import Progress
@@ -154,7 +154,9 @@ def limiting(summary: dict[str, Any]) -> str:
     if unread := [one for one in summary["server_faults"] + summary["warnings"] if "did not read" in one]:
         return f"the server's socket buffers are the limit: {unread[0]}"
     connected = summary["connections"]["peak_open"]
-    if connected and summary["answered_share"] < _ANSWERED and used["server"] < _IDLE:
+    known = summary["cpu_s"].get("server") is not None
+    idle = known and used["server"] + used["front"] < _IDLE
+    if connected and summary["answered_share"] < _ANSWERED and idle:
         told = (
             f"the server had time left ({used['server']:.2f} cores used) with {connected:,} connections open"
         )
@@ -180,6 +182,7 @@ def command_search(options: argparse.Namespace, experiment: Experiment, wish: Se
         "[search] and [repeat] exclude each other",
         "use search.confirm for runs that confirm the value",
     )
+    exclude("[search]", experiment.expect and "[expect]", hint="its limits are those of search.expect")
     want(wish.least < wish.most, f"search.least = {wish.least:.10g} is not below search.most", "give a range")
     folder = options.resume or options.output / run_name.new(experiment.name)
     shared = Shared(options, experiment, wish, run, folder)
@@ -188,8 +191,7 @@ def command_search(options: argparse.Namespace, experiment: Experiment, wish: Se
     shared.searches += [Searching(shared, base) for base in made]
     for one in shared.searches:
         for value in (wish.least, wish.most):
-            words = series.words_of(one.settings(value))
-            experiments.load(options.experiment, [*options.set, *words, *series.ALONE])
+            series.check(options, one.settings(value))
     if options.resume is not None:
         shared.read()
     folder.mkdir(parents=True, exist_ok=True)

@@ -76,6 +76,11 @@ def test_a_value_that_is_not_confirmed_gives_way_to_the_next_lower_one() -> None
             "replay.rate is searched and in [sweep]",
         ),
         (("search.least=1", "search.most=5", "search.key=replay.rat"), "replay.rat"),
+        (("search.least=1", "search.most=5", "search.key=repeat.n"), "repeat.n changes no run"),
+        (
+            ("search.least=1", "search.most=5", "expect={p99='<= 1 s'}"),
+            "[search] and [expect] exclude each other",
+        ),
         (("search.least=1", "search.most=5", "search.expect={p99='fast'}"), "is no limit"),
         (
             ("search.key=topology.clients", "search.least=1", "search.most=1000000"),
@@ -109,6 +114,8 @@ def test_what_is_ours_is_not_called_the_servers() -> None:
     )
     full = _summary(answered_share=0.9, connections={"peak_open": 20_000}, cpu_s={"server": 0.9})
     assert "had time left (0.09 cores used) with 20,000 connections open" in search.limiting(full)
+    for used in ({"server": None}, {"server": 0.9, "front": 9.0}):
+        assert search.limiting({**full, "cpu_s": used}).startswith("cores used: ")
     late = _summary(cpu_s={"querier": 9.5, "server": 5.0}, timing_error_us={"abs_p99": 8_000.0})
     assert search.limiting(late).startswith("our own queriers are the limit")
 

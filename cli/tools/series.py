@@ -22,7 +22,9 @@ from typing import Any
 from cli import run_name
 from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
 from cli.experiment import experiment as experiments
+from cli.experiment import tables
 from cli.experiment.schema import Experiment, Repeat
+from cli.plan.facts import check_kinds
 from cli.progress import Progress
 from report import series as reports
 from report import whole_file
@@ -31,7 +33,7 @@ from report.nested import leaves
 Settings = dict[str, Any]
 _MODES = ("grid", "list")
 # Keys that the hosts of an inventory are prepared for.
-_PREPARED = ("server.", "hierarchy.", "replay.source_mode", "sample.", "rtt.")
+_PREPARED = ("server", "hierarchy", "replay.source_mode", "sample", "rtt")
 _NAMES = ("labels", "full_labels", "trace_labels")  # of [paper]
 ALONE = ("repeat=", "sweep=", "search=")  # of a run in a series
 _BESIDE = ("title", "repeat", "sweep", "search", "expect")  # what a run does not depend on
@@ -96,7 +98,8 @@ def order(count: int, rounds: int) -> list[One]:
 
 
 def words_of(settings: Settings) -> list[str]:
-    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in settings.items()}
+    """As `--set` takes them."""
+    texts = {key: one if isinstance(one, str) else tables.text_of(one) for key, one in settings.items()}
     return [f"{key}={text}" for key, text in texts.items()]
 
 
@@ -110,7 +113,7 @@ def command_series(
 
     made = variants(experiment, options.experiment.resolve().parent)
     for settings in made:  # all are looked at before the first one runs
-        experiments.load(options.experiment, [*options.set, *words_of(settings), *ALONE])
+        check(options, settings)
     runs = order(len(made), (experiment.repeat or Repeat()).n)
     folder = options.resume or options.output / run_name.new(experiment.name)
     if options.resume is not None:
@@ -134,6 +137,13 @@ def command_series(
     clean = reports.write(folder)
     met = experiment.expect is None or executor.as_expected(folder, experiment.expect)
     return 0 if clean and met else EXIT_FAILED
+
+
+def check(options: argparse.Namespace, settings: Settings) -> None:
+    """Refuses a variant that its run would refuse, or that would be as all others."""
+    alone = next((key for key in settings if f"{key.partition('.')[0]}=" in ALONE), None)
+    want(alone is None, f"{alone} changes no run", "leave it out of [sweep] and search.key")
+    check_kinds(experiments.load(options.experiment, [*options.set, *words_of(settings), *ALONE]))
 
 
 def resume_hint(options: argparse.Namespace, folder: Path) -> str:

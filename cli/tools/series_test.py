@@ -60,6 +60,16 @@ def test_a_variant_may_take_a_file_of_an_earlier_one_and_an_empty_path_is_none(t
     assert series._found(made[1], runs, tmp_path)["trace"] == f"{tmp_path}/first/trace.pcap"
 
 
+def test_tables_are_swept_as_values_are() -> None:
+    faults = 'sweep.fault=[[], [{at=1, for=2, loss=0.5}, {at=4, target="server", restart=true}]]'
+    rules = 'sweep.mutate.rule=[[{kind="edns", do=true, where={type=["A", "NS"]}}], [{kind="keep", share=5}]]'
+    made = _variants(faults, rules)
+    found = [experiments.load(QUICK, [*series.words_of(one), *series.ALONE]) for one in made]
+    assert [len(one.fault) for one in found] == [0, 0, 2, 2]
+    assert [one.mutate.rule[0]["kind"] for one in found if one.mutate] == ["edns", "keep"] * 2
+    assert found[0].mutate and found[0].mutate.rule[0]["where"] == {"type": ["A", "NS"]}
+
+
 @pytest.mark.parametrize(
     ("settings", "what"),
     [
@@ -71,6 +81,8 @@ def test_a_variant_may_take_a_file_of_an_earlier_one_and_an_empty_path_is_none(t
         (("sweep.replay.rat=[1, 2]",), "replay.rat"),
         (("sweep.replay.rate=[-1]",), "replay.rate"),
         (("repeat.n=0",), "repeat.n = 0 is out of range"),
+        (("sweep.repeat.n=[1, 2]",), "repeat.n changes no run"),
+        (('sweep.server.kind=["nsd", "bind"]', "server.tcp_idle_timeout_s=300"), "BIND cannot close"),
     ],
 )
 def test_a_series_that_cannot_be_run_is_one_line(
