@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from cli.servers import named_lines
-from cli.servers.kind import REFUSES, release_in
+from cli import programs
+from cli.experiment.schema import Hierarchy, Server
+from cli.servers import named_lines, unbound
+from cli.servers.kind import REFUSES, ResolverSite, release_in
 from cli.servers.kinds import KINDS, REASON
 
 
@@ -77,6 +80,28 @@ def test_why_a_server_did_not_start(log: str, why: str) -> None:
 )
 def test_a_bind_that_limits_the_records_of_a_name_is_told_not_to(version: str, has_limits: bool) -> None:
     assert ("max-records-per-type" in named_lines.zone_checks(version)) is has_limits
+
+
+def test_unbound_has_no_limit_for_one_client(tmp_path: Path) -> None:
+    """Where it knows one; what the user sets counts."""
+    program, folder, config = programs.find("unbound-checkconf"), tmp_path / "server", tmp_path / "u.conf"
+    if program is None:
+        pytest.skip("unbound is not installed")
+    folder.mkdir()
+    (tmp_path / "hints").write_text(". 60 NS a.\na. 60 A 192.0.2.1\n", encoding="ascii")
+    for lines, limit in (("", "0"), ("server:\n    wait-limit: 7\n", "7")):
+        hints = str(tmp_path / "hints")
+        site = ResolverSite(
+            str(folder), hints, "", "", ("127.0.0.1",), ("127.0.0.2", "::1"), "", 9_000, lines
+        )
+        config.write_text(unbound.resolver(Server(), Hierarchy(validate=False), site), encoding="ascii")
+        asked = subprocess.run(
+            [program, "-o", "wait-limit", config], capture_output=True, text=True, check=False
+        )
+        if asked.returncode:
+            pytest.skip("this unbound has no such limit")
+        subprocess.run(KINDS["unbound"].checked(("true",), str(config)), check=True)
+        assert subprocess.check_output([program, "-o", "wait-limit", config], text=True).strip() == limit
 
 
 def test_every_kind_has_what_its_roles_need() -> None:
