@@ -350,7 +350,7 @@ class Executor:
         """Starts again what the plan says may die; the run is not clean any more, and says why."""
         planned = {process.id: process for process in self._plan.processes if process.restarts}
         for child in [one for one in self._started if one.id in planned and not one.replaced]:
-            if child.running:
+            if child.running or self._why_lost(child.host) is not None:
                 continue
             child.replaced = True
             what = self._death_of(child)

@@ -341,7 +341,7 @@ def _two(
         world.events += [(0.3, _records), *((time, lambda _, do=do: do(home, load)) for time, do in events)]
         world.events.sort(key=lambda one: one[0])
         world.actors["distributor"].exits, world.actors["distributor"].after_s = 0, 3.5
-        return play(plan, world, {"server": home, "client1": load})
+        return play(plan, world, {"server": home, "client1": load, "proxy": load})
 
     return run
 
@@ -429,6 +429,13 @@ RUNS: dict[str, tuple[Plan, Callable[[Plan], list[str]]]] = {
     ),
     "client-host-lost": (
         PLAN,
+        _two(
+            (1.0, lambda _, load: load.lose("load cannot be reached")),
+            (2.0, lambda home, _: home.kill("controller", 1)),
+        ),
+    ),
+    "client-host-lost-with-its-proxy": (
+        PROXIED,
         _two(
             (1.0, lambda _, load: load.lose("load cannot be reached")),
             (2.0, lambda home, _: home.kill("controller", 1)),

@@ -6,20 +6,25 @@ import contextlib
 import dataclasses
 import fcntl
 import gzip
+import os
+import signal
 import subprocess
 import threading
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import yaml  # type: ignore[import-untyped]
 
 from cli import programs
-from cli.errors import RepriseError, UsageError
+from cli.errors import SIGNALS, RepriseError, UsageError
 from cli.executor import run as local
-from cli.hosts import changes, clock, inputs, inventory, leftovers, results, share, source
+from cli.executor.sandbox import STOP
+from cli.experiment.schema import Hierarchy, World
+from cli.hosts import changes, clock, inputs, inventory, leftovers, results, run, share, source
 from cli.hosts.inventory import Placement, Target
 from cli.plan import network
-from cli.plan.guards_test import PLAIN, planned
+from cli.plan.guards_test import PLAIN, WORLD, planned
 from cli.plan.placement_test import OFFICE
 
 
@@ -54,6 +59,32 @@ def test_hosts_get_no_zone_that_includes_files(
     with pytest.raises(UsageError, match=r"has \$INCLUDE lines") if refused else contextlib.nullcontext():
         inputs.carry(dataclasses.replace(PLAIN, server=server), placement)
     assert copied == ([] if refused else [zone])
+
+
+def test_signals_mean_what_they_did_when_a_run_is_over() -> None:
+    before = [signal.getsignal(one) for one in SIGNALS]
+    with run._wishes() as life:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert os.read(life, 2) == STOP
+    assert [signal.getsignal(one) for one in SIGNALS] == before
+
+
+@pytest.mark.parametrize(("cache", "readers"), [("cold", "c"), ("warm", "c 1 2")])
+def test_who_fills_caches_has_the_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Literal["cold", "warm"], readers: str
+) -> None:
+    trace = tmp_path / "trace"
+    trace.touch()
+    emulated = Hierarchy(synth=World(zones=20), cache=cache, resolver=("bind", "bind"))
+    experiment = dataclasses.replace(WORLD, trace=str(trace), hierarchy=emulated)
+    hosts = ("controller", "client1", "client2", "client3", "server", "server2", "meta1")
+    targets = {host: Target(host.removeprefix("client")[:1], {"host": host}) for host in hosts}
+    copied: list[str] = []
+    monkeypatch.setattr(inputs, "_listed", lambda _: set())
+    monkeypatch.setattr(inputs, "_copy", lambda target, _path, _sum: copied.append(target.name))
+    there = inputs.carry(experiment, Placement(targets))
+    assert copied == readers.split()
+    assert there.trace == str(changes.place_of(changes.named_sum(trace)) / "trace")
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """The files that an experiment names, carried to its hosts.
 
 They lie under their checksums, so that what is there already is not copied again. What only the
-controller's host reads, such as the trace, goes there alone. A path that is not here is left as it is: it
-may be one of the hosts'.
+controller's host reads goes there alone, as the trace does unless clients fill caches by it. A path that is
+not here is left as it is: it may be one of the hosts'.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
 from cli.hosts import changes
 from cli.hosts.inventory import Placement, Target, passed_on
+from cli.plan import network
 from cli.zones import directives
 
 _READER = TypeAdapter(Experiment)
@@ -35,6 +36,9 @@ _ZONE = ["server", "zone"]
 def carry(experiment: Experiment, placement: Placement) -> Experiment:
     """The experiment with the paths that its files have on the hosts, when all of them are there."""
     table = experiments.as_dict(experiment)
+    emulated = experiment.emulated
+    warm = len(emulated.resolvers) if emulated and emulated.cache == "warm" and not experiment.mutate else 0
+    warming = [placement.targets[network.client(index)] for index in range(1, warm + 1)]
     sums: dict[str, str] = {}  # of the paths here
     wanted: set[str] = set()  # on every machine
     for key, mark, path in list(_paths(table)):
@@ -50,7 +54,8 @@ def carry(experiment: Experiment, placement: Placement) -> Experiment:
     for target in placement.machines().values():
         there = _listed(target)
         for path, checksum in sums.items():
-            if checksum not in there and (target == placement.home or path in wanted):
+            reads = target == placement.home or (path == experiment.trace and target in warming)
+            if checksum not in there and (reads or path in wanted):
                 _copy(target, Path(path), checksum)
     return _READER.validate_python(experiments.given(table))
 

@@ -11,7 +11,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -66,24 +66,25 @@ def command_run(options: argparse.Namespace) -> int:
     preflight.check_files(experiment)
     placement = inventory.place(experiment, inventory.read(*options.inventory))
     run = run_name.new(experiment.name)
-    with _agents(placement, run) as agents:
-        hosts = _greet(agents, run)
-        there = inputs.carry(experiment, placement)
-        plan, expected = _plan(experiment, there, placement, agents, hosts, run)
-        plan = dataclasses.replace(plan, given=given)
-        preflight.check_faults(experiment, expected)
-        preflight.want_room(expected, preflight.free(options.output), existing(options.output))
-        for warning in plan.warnings:
-            complain(f"reprise: warning: {warning}")
-        folder = local.make_folder(options.output, plan.run)
-        preflight.tell_estimate(expected, options.output)
-        machines = _prepared(plan, placement, agents, folder.partial)
-        outcome = local.named(
-            _carried_out(plan, placement, machines, folder.partial),
-            changes.results(plan.run),
-            folder.partial,
-        )
-    uncollected = _fetch(placement, plan, folder)
+    with ExitStack() as held:
+        with _agents(placement, run) as agents:
+            hosts = _greet(agents, run)
+            there = inputs.carry(experiment, placement)
+            plan, expected = _plan(experiment, there, placement, agents, hosts, run)
+            plan = dataclasses.replace(plan, given=given)
+            preflight.check_faults(experiment, expected)
+            preflight.want_room(expected, preflight.free(options.output), existing(options.output))
+            for warning in plan.warnings:
+                complain(f"reprise: warning: {warning}")
+            folder = local.make_folder(options.output, plan.run)
+            preflight.tell_estimate(expected, options.output)
+            machines = _prepared(plan, placement, agents, folder.partial)
+            outcome = local.named(
+                _carried_out(plan, placement, machines, folder.partial, held.enter_context(_wishes())),
+                changes.results(plan.run),
+                folder.partial,
+            )
+        uncollected = _fetch(placement, plan, folder)
     own = hosts[placement.home.name]["host"]
     found = {
         **local.manifest(plan, own, outcome),
@@ -267,8 +268,24 @@ def _prepared(
     return machines
 
 
+@contextmanager
+def _wishes() -> Iterator[int]:
+    """The end to read of a pipe that gets STOP for each signal to this command, which ends nothing else
+    meanwhile.
+    """
+    life, leash = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    before = {one: signal.signal(one, lambda _number, _frame: os.write(leash, STOP)) for one in SIGNALS}
+    try:
+        yield life
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(life)
+        os.close(leash)
+
+
 def _carried_out(
-    plan: Plan, placement: Placement, machines: Mapping[str, RemoteMachine], results: Path
+    plan: Plan, placement: Placement, machines: Mapping[str, RemoteMachine], results: Path, life: int
 ) -> Outcome:
     home = placement.home
 
@@ -276,11 +293,8 @@ def _carried_out(
         others = [one for one in placement.machines().values() if one != home]
         _at_once(lambda one: share.send(plan, home, one, placement.hosts_of(one)), others)
 
-    life, leash = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     others = {host: machines[target.name] for host, target in placement.targets.items()}
     executor = Executor(plan, machines[home.name], results, life, others, send)
-    for number in SIGNALS:
-        signal.signal(number, lambda _number, _frame: os.write(leash, STOP))
     return local.carried_out(executor, results)
 
 

@@ -53,6 +53,11 @@ def file(host: str) -> str:
 def check(experiment: Experiment, management: Management) -> None:
     """What cannot be a management network. Throws UsageError."""
     want(
+        experiment.topology.kind == "local",
+        f'topology.kind = "{experiment.topology.kind}" is for a run from this machine',
+        "leave it out, or run it without --inventory",
+    )
+    want(
         experiment.own_server or experiment.elsewhere,
         "a server at a loopback address has no host that could be guarded",
         'name an address that all clients reach, or use server.kind = "nsd", "bind" or "hierarchy"',

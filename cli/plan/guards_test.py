@@ -132,6 +132,11 @@ def test_what_cannot_be_a_management_network(experiment: Experiment, prefix: str
             'source_mode = "packet" takes all routes',
         ),
         (dataclasses.replace(PLAIN, server=Server(kind="address")), OFFICE, "no host that could be guarded"),
+        (
+            dataclasses.replace(PLAIN, topology=Topology(kind="host")),
+            OFFICE,
+            'kind = "host" is for a run from this machine',
+        ),
     ],
 )
 def test_what_cannot_be_guarded(experiment: Experiment, management: Management, what: str) -> None:

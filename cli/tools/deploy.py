@@ -14,14 +14,16 @@ from cli.errors import RepriseError, one_line
 from cli.experiment import experiment as experiments
 from cli.hosts import inventory
 from cli.hosts import run as hosts_run
+from cli.plan.facts import check_kinds
 from cli.progress import Progress
 
 _PLAYBOOKS = programs.ROOT / "playbooks"
 
 
 def command_run(options: argparse.Namespace) -> int:
-    """Refuses an inventory that does not fit before anything is done."""
+    """Refuses an inventory or servers that do not fit before anything is done."""
     experiment = experiments.load(options.experiment, options.set)
+    check_kinds(experiment)
     inventory.place(experiment, inventory.read(*options.inventory))
     if not options.no_deploy:
         _deploy(options)

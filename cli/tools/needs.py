@@ -111,9 +111,10 @@ def _experiment(options: argparse.Namespace) -> Needs:
     tables_of = _read(options.experiment, options.set)
     if tables_of is None or tables.unknown_keys(tables_of):
         return Needs()
-    if getattr(options, "inventory", None):
-        return Needs(("base", "run", "hosts"), (RUN_PYTHON, HOSTS_PYTHON), REPLAY)
-    return _replay(_variants(tables_of))
+    found = _replay(variants(tables_of))
+    if getattr(options, "inventory", None):  # servers are elsewhere, and options are looked at here
+        return Needs(("base", "run", "hosts"), (RUN_PYTHON, HOSTS_PYTHON), found.targets)
+    return found
 
 
 def _papers(options: argparse.Namespace) -> Needs:
@@ -123,7 +124,7 @@ def _papers(options: argparse.Namespace) -> Needs:
         for path in sorted((programs.ROOT / "experiments/papers").glob("*.toml"))
         for table in [_read(path, options.set) or {}]
         if {"all", path.stem, *tables.get(table, "paper.figures", {})} & {*options.figures}
-        for variant in _variants(table)
+        for variant in variants(table)
     ]
     return _replay(found) if all(found) else Needs()
 
@@ -145,7 +146,7 @@ def _replay(experiments: Iterable[dict[str, Any]]) -> Needs:
     return _needs(tuple(dict.fromkeys(sections)), *dict.fromkeys(targets))
 
 
-def _variants(experiment: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def variants(experiment: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The experiment with each combination of the values of [sweep], up to a thousand."""
     table = experiment.get("sweep") or {}
     axes = {key: values for key, values in leaves(table) if isinstance(values, list) and values}
@@ -154,7 +155,7 @@ def _variants(experiment: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for row in itertools.islice(rows, 1_000):
         made = json.loads(json.dumps(experiment))
         for key, value in zip(axes, row, strict=True):
-            tables.lay_over(made, f"{key}={json.dumps(value)}")
+            tables.lay_over(made, f"{key}={tables.text_of(value)}")
         yield made
 
 

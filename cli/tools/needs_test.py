@@ -82,6 +82,8 @@ def test_hosts_need_ansible_here() -> None:
     assert found.sections == ("base", "run", "hosts")
     assert found.python == ("requirements.txt", "requirements-hosts.txt")
     assert set(found.targets) == REPLAY
+    delayed = needs_of(["run", str(QUICKSTART), "--inventory=hosts", "--set", "rtt.rtt_ms=5"])
+    assert set(delayed.targets) == REPLAY | {"reprise-proxy"}  # which looks at the options of [rtt]
 
 
 @pytest.mark.parametrize("words", ["none.toml", f"{QUICKSTART} --set no.such=key"])
