@@ -37,7 +37,7 @@ from cli.zones import build as zones_build
 from cli.zones import options as zones_options
 from cli.zones import signing, world
 from cli.zones import zones as planned
-from report.errors import Parser
+from report.errors import Parser, ReportError
 from report.run import Run
 
 _FUNCTIONS = {
@@ -264,8 +264,8 @@ def _end(arguments: list[str]) -> int:
     try:
         status = run_command(build_parser().parse_args(arguments))
         sys.stdout.flush()
-    except RepriseError as error:
-        tell(error)
+    except (RepriseError, ReportError) as error:
+        tell(RepriseError(error.what, error.hint))
         return error.status
     except BrokenPipeError:
         discard(1)  # the reader of our output left; nothing more to say

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from cli import __main__ as command
+from report.errors import ReportError
 
 PASSED_ON = {"run", "report", "compare", "check", "export", "trace", "mutate"}  # or chosen by the experiment
 
@@ -32,3 +33,14 @@ def test_each_command_has_a_function(words: tuple[str, ...]) -> None:
         options = argparse.Namespace(**dict(zip(("command", "step"), words, strict=False)))
         assert callable(command.function_of(options))
     assert {" ".join(one) for one in commands(command.build_parser())} >= command._FUNCTIONS.keys()
+
+
+def test_what_a_report_lacks_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def search(_options: argparse.Namespace) -> int:
+        raise ReportError("expect.p98: the run has no such figure", "name another", 2)
+
+    monkeypatch.setattr(command, "run_command", search)
+    assert command._end(["doctor"]) == 2
+    assert capsys.readouterr().err == "reprise: error: expect.p98: the run has no such figure; name another\n"

@@ -8,6 +8,7 @@ spoils its figure.
 from __future__ import annotations
 
 import difflib
+import math
 import operator
 import re
 import xml.etree.ElementTree as ET
@@ -135,7 +136,7 @@ def _judge(one: Limit, runs: Sequence[Json], baseline: Sequence[Json], busy: boo
 
 
 def _short(value: float) -> float | int:
-    return int(value) if value == int(value) else round(value, 6)
+    return int(value) if value.is_integer() else round(value, 6)
 
 
 def _values(one: Limit, runs: Sequence[Json]) -> list[float]:
@@ -156,15 +157,18 @@ def _value(summary: Json, path: str) -> float | None:
 
 
 def _ratio(values: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
-    """Of the medians, with the interval that the spread of both leaves."""
+    """Of the medians, with the interval that the spread of both leaves; what is more than nothing is
+    infinitely more.
+    """
     found = statistics.difference(values, base)
-    if found is None:
-        same = statistics.spread(values).median == statistics.spread(base).median
-        return (1.0, 1.0, 1.0) if same else (float("inf"), float("inf"), float("inf"))
-    if found.real is not None:
+    if found is not None and found.real is not None:
         return found.ratio, found.low, found.high
     ours, theirs = statistics.spread(values), statistics.spread(base)
-    return found.ratio, ours.low / theirs.high, ours.high / theirs.low if theirs.low else float("inf")
+    if theirs.median <= 0:
+        ratio = 1.0 if ours.median == theirs.median else math.inf
+        return ratio, ratio, ratio
+    ratio = ours.median / theirs.median
+    return ratio, ours.low / theirs.high, ours.high / theirs.low if theirs.low else math.inf
 
 
 def _state(one: Limit, low: float, high: float) -> str:

@@ -22,7 +22,6 @@ from cli.plan import facts
 from cli.progress import Progress
 from cli.tools import papers, series
 from report import whole_file
-from report.errors import ReportError
 from report.papers import book, found, page
 from report.papers.book import FULL, QUICK, Study
 
@@ -53,10 +52,7 @@ class Session:
 def command_run(options: argparse.Namespace) -> int:
     """Runs the figures that are named; 0 when all is clean."""
     studies = book.studies()
-    try:
-        wanted = studies if "all" in options.figures else [book.find(one, studies) for one in options.figures]
-    except ReportError as error:
-        raise UsageError(error.what, error.hint) from None
+    wanted = studies if "all" in options.figures else [book.find(one, studies) for one in options.figures]
     return run([one for one in studies if one in wanted], studies, options)
 
 
@@ -97,10 +93,7 @@ def run(wanted: Sequence[Study], studies: Sequence[Study], options: argparse.Nam
 
 def report(studies: Sequence[Study], output: Path) -> None:
     """Writes the page of all figures."""
-    try:
-        page.write(studies, _parent(output))
-    except ReportError as error:
-        raise RepriseError(error.what, error.hint, error.status) from None
+    page.write(studies, _parent(output))
 
 
 def _parent(output: Path) -> Path:

@@ -30,7 +30,6 @@ def read_arguments(arguments: Sequence[str]) -> tuple[Path, bool, list[str]]:
 def command_plots(arguments: Sequence[str]) -> int:
     """Exit status: the mutator's, which is 1 for a trace that is cut; what was good is drawn then too."""
     from report import trace_plots  # noqa: PLC0415
-    from report.errors import ReportError  # noqa: PLC0415
 
     plots, pdf, rest = read_arguments(arguments)
     facts = plots / "info.json"
@@ -45,8 +44,6 @@ def command_plots(arguments: Sequence[str]) -> int:
                 plots.rmdir()
             return done.returncode
         trace_plots.write(plots, trace_plots.draw_trace(trace_plots.load(facts)), pdf)
-    except ReportError as error:
-        raise RepriseError(error.what, error.hint) from None
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise RepriseError(f"{where}{error.strerror or error}", "give another folder") from None

@@ -98,6 +98,31 @@ def test_a_regression_of_a_fifth_fails_and_equal_builds_pass(
     assert said.startswith("no verdict: latency_us.median") and "the runs spread over the limit" in said
 
 
+@pytest.mark.parametrize(
+    ("now", "before", "line"),
+    [
+        (0, 5, "met: queries.timed_out is 0 % of the baseline's"),
+        (0, 0, "met: queries.timed_out is 100 % of the baseline's"),
+        (5, 0, "missed: queries.timed_out is inf % of the baseline's"),
+        (6, 5, "missed: queries.timed_out is 120 % of the baseline's"),
+    ],
+)
+def test_nothing_is_less_than_the_baseline_had_and_more_than_nothing_is_too_much(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], now: int, before: int, line: str
+) -> None:
+    folders = []
+    for name, count in (("run", now), ("base", before)):
+        folder = run_of(tmp_path / name)
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        summary["queries"]["timed_out"] = count
+        (folder / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+        folders.append(str(folder))
+    capsys.readouterr()
+    words = ("--baseline", folders[1], "--expect", "queries.timed_out <= 110 % of baseline")
+    assert main(["check", folders[0], *words]) == (expect.MISSED if "missed" in line else expect.MET)
+    assert capsys.readouterr().out == f"{line}, wanted <= 110 % of baseline\n"
+
+
 def test_variants_of_a_series_are_held_against_the_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
