@@ -14,9 +14,11 @@ import pytest
 from cli import programs
 from cli.errors import RepriseError, UsageError
 from cli.experiment import experiment as experiments
+from cli.plan import facts
 from cli.tools import papers, papers_run, series
 from cli.tools.needs_test import needs_of
 from report import series as reports
+from report.errors import ReportError
 from report.papers import book, found
 from report.papers.book import FULL, QUICK, Study
 
@@ -40,7 +42,8 @@ def test_a_study_has_a_label_for_each_variant(study: Study, profile: str) -> Non
         experiment = experiments.load(study.path, asked)
         assert len(study.labels(profile, real)) == len(series.variants(experiment, study.path.parent))
         for variant in series.variants(experiment, study.path.parent):
-            experiments.load(study.path, [*asked, *series.words_of(variant), *series.ALONE])
+            settings = [*asked, *series.words_of(variant), *series.ALONE]
+            facts.check_kinds(experiments.load(study.path, settings))
 
 
 @pytest.mark.parametrize("profile", [QUICK, FULL])
@@ -87,11 +90,12 @@ def test_published_rows_are_of_variants_that_there_are(study: Study) -> None:
 def test_a_list_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "B-Root-16.pcap.xz").touch()
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    monkeypatch.setattr(programs, "find", lambda name: None if name == "nsd" else name)
+    monkeypatch.setattr(programs, "find", lambda name: None if name in ("nsd", "pdns_server") else name)
     lines = {line.split()[0]: line for line in papers.listed(STUDIES, tmp_path).splitlines()}
     assert "B-Root-16  no: root, for the capture, nsd (apt-get install nsd)" in lines["ldplayer-8"]
     assert "synthetic  no: nsd" in lines["ldplayer-11"]
     assert "B-Root-16  yes" in lines["ldplayer-table-1"]
+    assert any("pdns_server (apt-get install pdns-server)" in line for line in lines.values())  # swept
 
 
 def test_figures_that_take_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +106,7 @@ def test_figures_that_take_too_long_are_refused(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_is_no_figure_and_no_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no figure ldplayer-5") as caught:
+    with pytest.raises(ReportError, match="no figure ldplayer-5") as caught:
         papers_run.command_run(options_of(["ldplayer-5"], tmp_path))
     assert "use one of codns-21, codns-22, ldplayer-6, ldplayer-7" in caught.value.hint
     with pytest.raises(UsageError, match="no folder"):

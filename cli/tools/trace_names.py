@@ -51,7 +51,7 @@ def command_names(arguments: Sequence[str]) -> int:
     if mutator.returncode and not counts:
         sys.stderr.write(said.replace("reprise-mutator: error", "reprise: error"))
         return mutator.returncode
-    found = counts.most_common(options.top or None)
+    found = counts.most_common(max(0, options.top) or None)
     if not found:
         raise RepriseError(f"{options.trace} asks for no name", "look at it with `reprise trace info`")
     text = "".join(f"{name}\n" for name, _ in found)
