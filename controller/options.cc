@@ -3,6 +3,7 @@
 #include "core/base/address.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
+#include "core/base/trace_time.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/wire/settings.hh"
 
@@ -116,10 +117,7 @@ std::string text_of(const toml::node& node, bool in_list = false) {
         return text->get();
     }
     if (const auto* number = node.as_floating_point()) {
-        const double value = number->get();
-        const std::string text = fmt::format("{}", value);
-        return text.find('e') == std::string::npos || value < 1e-9 ? text
-                                                                   : fmt::format("{:.9f}", value);
+        return decimal_text(number->get());
     }
     if (!node.is_value()) {
         throw UsageError("is a table or a list in a list; give a value or a list of values");

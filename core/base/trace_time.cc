@@ -3,12 +3,16 @@
 #include "core/base/clock.hh"
 #include "core/base/numbers.hh"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace reprise {
@@ -114,6 +118,13 @@ std::optional<Nanoseconds> parse_seconds(std::string_view text, bool sign) {
     }
     const Nanoseconds value = *whole * kSecond + *part;
     return negative ? -value : value;
+}
+
+std::string decimal_text(double value) {
+    std::string text = fmt::format("{}", value);
+    return text.find("e-") == std::string::npos || std::abs(value) < 1e-9
+               ? text
+               : fmt::format("{:.9f}", value);
 }
 
 std::optional<TraceTime> TraceTime::parse(std::string_view text) {

@@ -4,6 +4,7 @@
 #include "core/base/clock.hh"
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace reprise {
@@ -26,5 +27,8 @@ struct TraceTime {
 /// Decimal seconds with at most 9 decimals; nothing where it is none or out of range. `sign`:
 /// whether "-" may stand before it.
 std::optional<Nanoseconds> parse_seconds(std::string_view text, bool sign = false);
+
+/// A number as text that parse_seconds() takes if it can: without an exponent down to 1e-9.
+std::string decimal_text(double value);
 
 } // namespace reprise

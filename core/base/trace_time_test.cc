@@ -78,6 +78,13 @@ TEST(Seconds, AreExact) {
     EXPECT_FALSE(parse_seconds("9000000001"));
 }
 
+TEST(Seconds, NumbersAreWrittenAsTheyAreRead) {
+    EXPECT_EQ(decimal_text(2.5), "2.5");
+    EXPECT_EQ(decimal_text(0.000025), "0.000025000");
+    EXPECT_EQ(parse_seconds(decimal_text(-0.000025), true), -25'000);
+    EXPECT_EQ(decimal_text(1e-12), "1e-12");
+}
+
 } // namespace
 } // namespace reprise
 

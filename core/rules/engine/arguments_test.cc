@@ -142,6 +142,10 @@ TEST(Contradictions, AreOnlyThoseWithoutEffect) {
     EXPECT_EQ(options_error({{"transport", "tcp,where.type=A"}, {"transport", "udp"}}), "");
     EXPECT_EQ(options_error({{"class", "rtt=5"}, {"class", "idle=5"}}), "");
     EXPECT_EQ(options_error({{"keep", "where.type=A"}, {"drop", "where.type=AAAA"}}), "");
+    EXPECT_EQ(options_error(
+                  {{"keep", "where.type=A"}, {"type", "A:50,AAAA:50"}, {"drop", "where.type=A"}}),
+              "");
+    EXPECT_EQ(options_error({{"edns", "set=off"}, {"edns", "set=on"}}), "") << "without options";
     EXPECT_EQ(options_error({{"keep", "share=50,where.type=A"}, {"drop", "where.type=A,share=10"}}),
               "");
 }
@@ -155,7 +159,9 @@ TEST(Contradictions, KeepAndDropOfTheSame) {
 TEST(Contradictions, NewTimesTwice) {
     EXPECT_THAT(options_error({{"speed", "2"}, {"transport", "tcp"}, {"poisson", "100"}}),
                 HasSubstr("--poisson (rule 3): gives every query a new time, so --speed (rule 1)"));
-    EXPECT_THAT(options_error({{"speed", "2"}, {"speed", "3"}}), HasSubstr("sets factor"));
+    EXPECT_EQ(options_error({{"speed", "2"}, {"keep", "where.from=10"}, {"poisson", "100"}}), "");
+    EXPECT_EQ(options_error({{"speed", "2"}, {"collapse", "5"}, {"gap", "1"}}), "");
+    EXPECT_EQ(options_error({{"speed", "2"}, {"speed", "3"}}), "") << "six times as fast";
     EXPECT_EQ(options_error({{"poisson", "100"}, {"speed", "2"}}), "");
     EXPECT_THAT(options_error({{"jitter", "2"}, {"gap", "1"}}),
                 HasSubstr("has no effect; remove it, or put it behind"));

@@ -71,10 +71,19 @@ bool keep_and_drop(const Arguments& a, const Arguments& b) {
     return both && !a.has("share") && !b.has("share") && same_filter(a, b);
 }
 
+/// Whether a rule between the two may choose by what the first of them did.
+bool chosen_between(const std::vector<Arguments>& rules, size_t first, size_t second) {
+    return std::any_of(
+        rules.begin() + static_cast<std::ptrdiff_t>(first) + 1,
+        rules.begin() + static_cast<std::ptrdiff_t>(second), [](const Arguments& rule) {
+            return !rule.takes_all() || rule.kind() == "attack" || rule.kind() == "collapse";
+        });
+}
+
 void check_pair(const std::vector<Arguments>& rules, size_t first, size_t second) {
     const Arguments& earlier = rules[first];
     const Arguments& later = rules[second];
-    if (keep_and_drop(earlier, later)) {
+    if (second == first + 1 && keep_and_drop(earlier, later)) {
         throw RuleError(fmt::format("{}: with {}, which has the same filter, no query is left; "
                                     "remove one of them",
                                     place_of(rules, second), place_of(rules, first)));
@@ -84,7 +93,7 @@ void check_pair(const std::vector<Arguments>& rules, size_t first, size_t second
                                     "others of them; put heavy first",
                                     place_of(rules, second), place_of(rules, first)));
     }
-    if (!earlier.takes_all() || !later.takes_all()) {
+    if (!earlier.takes_all() || !later.takes_all() || chosen_between(rules, first, second)) {
         return;
     }
     const bool again = effect_of(earlier) == Effect::kNewTimes;

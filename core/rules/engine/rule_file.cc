@@ -1,6 +1,7 @@
 // Rule files: TOML, read by toml++, every value with its line.
 
 #include "core/base/nearest.hh"
+#include "core/base/trace_time.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"
 
@@ -56,7 +57,7 @@ std::string scalar_text(const std::string& place, const toml::node& node) {
         return std::to_string(integer->get());
     }
     if (const auto* number = node.as_floating_point()) {
-        return fmt::format("{}", number->get());
+        return decimal_text(number->get());
     }
     if (const auto* flag = node.as_boolean()) {
         return flag->get() ? "on" : "off";

@@ -81,6 +81,14 @@ TEST(RuleFile, MixesAreTablesOrPairsInTheFilesOrder) {
     EXPECT_THAT(argument(set, "points", 1).values, ElementsAre("0:1000", "60.5:50"));
 }
 
+TEST(RuleFile, SmallNumbersAreThoseOfTheCommandLine) {
+    const RuleSet set = parsed("[[rule]]\nkind = \"shift\"\nseconds = -0.00001\n"
+                               "where.from = 0.000000001\n");
+    EXPECT_THAT(argument(set, "seconds").values, ElementsAre("-0.000010000"));
+    EXPECT_THAT(argument(set, "where.from").values, ElementsAre("0.000000001"));
+    EXPECT_NO_THROW(make_rules(set));
+}
+
 TEST(RuleFile, SyntaxErrorsHaveTheirLine) {
     EXPECT_THAT(error_of("seed = 1\nseed = = 2\n"), StartsWith("r.toml:2: "));
     EXPECT_THAT(error_of("[[rule]]\nkind = \"keep\"\nkind = \"drop\"\n"), StartsWith("r.toml:3: "));

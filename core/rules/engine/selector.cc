@@ -254,17 +254,10 @@ bool Selector::takes_with_connection(const Query& query) {
 }
 
 bool Selector::passes(const Query& query) {
-    if (!only_.empty() && !any_holds(only_, query.source.address)) {
-        return false;
-    }
-    if (!filter_) {
-        return true;
-    }
-    if (!begun_) {
-        begun_ = true;
+    if (filter_ && !std::exchange(begun_, true)) {
         filter_->begin(query.time);
     }
-    return filter_->matches(query);
+    return among(only_, query.source.address) && (!filter_ || filter_->matches(query));
 }
 
 bool Selector::in_share(const Query& query) {

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,7 +25,9 @@ namespace {
 // "udp:90"; the last colon, as values may hold some.
 Weighted weighted(const Arguments& arguments, std::string_view key, const std::string& text) {
     const size_t colon = text.rfind(':');
-    const auto weight = parse_number<double>(std::string_view(text).substr(colon + 1));
+    const auto weight = colon == std::string::npos
+                            ? std::nullopt
+                            : parse_number<double>(std::string_view(text).substr(colon + 1));
     if (!weight || !std::isfinite(*weight) || *weight < 0) {
         arguments.fail(key, fmt::format("\"{}\" has no weight; write VALUE:WEIGHT for each", text));
     }

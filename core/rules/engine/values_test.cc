@@ -26,6 +26,7 @@ TEST(Values, MixesNeedWeights) {
     EXPECT_EQ(complaint("transport", "udp:90,tcp:10"), "");
     EXPECT_EQ(complaint("transport", "udp,tcp"), "");
     EXPECT_THAT(complaint("transport", "udp:90,tcp"), HasSubstr("\"tcp\" has no weight"));
+    EXPECT_THAT(complaint("class", "rtt=20:50,80"), HasSubstr("\"80\" has no weight"));
     EXPECT_THAT(complaint("transport", "udp:-5"), HasSubstr("has no weight"));
     EXPECT_THAT(complaint("transport", "udp:nan"), HasSubstr("has no weight"));
     EXPECT_THAT(complaint("transport", "udp:0,tcp:0"), HasSubstr("all weights are 0"));

@@ -197,7 +197,7 @@ RuleKind edns_kind() {
                     "nsid=on|off, cookie=random|HEX|off, ecs=PREFIX,...|off (several: drawn by "
                     "source), padding=BLOCK|off; what is set adds OPT where there is none",
             .make = make<EdnsRule>,
-            .sets = {"set", "size", "do", "version", "nsid", "cookie", "ecs", "padding"}};
+            .sets = {"size", "do", "version", "nsid", "cookie", "ecs", "padding"}};
 }
 
 } // namespace reprise::rules

@@ -234,6 +234,13 @@ TEST(Drop, SpoofedSources) {
                 AllOf(Contains(Pair("seen", trace.size())), Contains(Pair("dropped", bad))));
 }
 
+TEST(Drop, TimesOfSpoofedSourcesCountFromTheFirstQueryOfAll) {
+    const std::vector<Owned> trace{query_at(0, "1.1.1.1"), query_at(5 * kSecond, "10.0.0.1"),
+                                   query_at(12 * kSecond, "10.0.0.1")};
+    EXPECT_EQ(run("drop", "spoofed=on,where.from=10", trace),
+              std::vector(trace.begin(), trace.begin() + 2));
+}
+
 TEST(Remap, IsOneToOneWhileThereIsRoom) {
     const auto trace = crowd(2000, 500);
     const auto rule = make_rule("remap", "198.18.0.0/22,2001:db8:1::/64");

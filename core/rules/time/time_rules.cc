@@ -423,7 +423,7 @@ std::vector<RuleKind> time_rules() {
          "factor",
          "the gap before every query taken is divided by factor=: 2 plays twice as fast",
          make_speed,
-         {"factor"},
+         {},
          Effect::kTimes},
         {"shift", "seconds",
          "times move by seconds=, which may be negative; with share or where the order is restored "
