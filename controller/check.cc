@@ -124,7 +124,8 @@ std::string no_queries(const Options& options, const FeedState& feed) {
         return fmt::format(
             "none of the {} queries of {} can be sent ({}{}); give the server an address of their "
             "family, another replay.transport, replay.all_opcodes, or leave out what skips them",
-            feed.read, options.trace, fmt::join(reasons, ", "), lost);
+            feed.read, options.trace.empty() ? feed.description : options.trace,
+            fmt::join(reasons, ", "), lost);
     }
     if (feed.of_trace() > 0) {
         return fmt::format("the rules leave none of the {} queries of {}; change them",

@@ -3,6 +3,7 @@
 #include "controller/testing/tiny_trace.hh"
 #include "controller/trace_feed.hh"
 #include "core/base/clock.hh"
+#include "core/rules/engine/catalog.hh"
 #include "core/wire/query.hh"
 
 #include <gmock/gmock.h>
@@ -165,6 +166,18 @@ TEST_F(ClosesTest, TravelByTheTransportThatIsPlayed) {
     EXPECT_EQ(played_[2].connection, 0U) << "it had none in the trace";
 }
 
+TEST_F(ClosesTest, OfAConnectionThatARuleHasSplitAreTwo) {
+    const auto size = static_cast<unsigned>(prefixed(dns(0)).size());
+    write({ask(1, 1000), ipv4(1, tcp(1000, 1 + size, 0x10, prefixed(dns(0x0100))), kTcp),
+           ipv4(1, tcp(1000, 1 + 2 * size, 0x11), kTcp), ask_udp(2)});
+    options_.rules.rules.push_back(rules::parse_rule_option("transport", "tls,where.flags=rd"));
+    EXPECT_THAT(play(), ElementsAre("q0@0", "q1@1", "c1@2", "c1@2", "q2@3"));
+    EXPECT_EQ(played_[2].transport, Transport::kTcp);
+    EXPECT_EQ(played_[3].transport, Transport::kTls);
+    options_.replay.transport = "tcp";
+    EXPECT_THAT(play(), ElementsAre("q0@0", "q1@1", "c1@2", "q2@3"));
+}
+
 TEST_F(ClosesTest, AreNoneOverUdpOrWhereTheServerCloses) {
     write({ask(1, 1000), end(1, 1000), ask_udp(2)});
     options_.replay.transport = "udp";
@@ -187,14 +200,24 @@ TEST_F(ClosesTest, RetransmitsAreJudgedByTheTracesTransport) {
 
 TEST(PlayedConnections, AreForgottenOnce) {
     PlayedConnections played;
-    EXPECT_FALSE(played.remove(7));
-    played.add(7);
-    played.add(1'000'000);
-    EXPECT_FALSE(played.remove(8));
-    EXPECT_TRUE(played.remove(7));
-    EXPECT_FALSE(played.remove(7));
+    EXPECT_FALSE(played.remove(7, Transport::kTcp));
+    played.add(7, Transport::kTcp);
+    played.add(1'000'000, Transport::kTcp);
+    EXPECT_FALSE(played.remove(8, Transport::kTcp));
+    EXPECT_TRUE(played.remove(7, Transport::kTcp));
+    EXPECT_FALSE(played.remove(7, Transport::kTcp));
     played.clear();
-    EXPECT_FALSE(played.remove(1'000'000));
+    EXPECT_FALSE(played.remove(1'000'000, Transport::kTcp));
+}
+
+TEST(PlayedConnections, OverTlsAreOthers) {
+    PlayedConnections played;
+    played.add(31, Transport::kTcp);
+    played.add(31, Transport::kTls);
+    EXPECT_FALSE(played.remove(30, Transport::kTls));
+    EXPECT_TRUE(played.remove(31, Transport::kTls));
+    EXPECT_FALSE(played.remove(31, Transport::kTls));
+    EXPECT_TRUE(played.remove(31, Transport::kTcp));
 }
 
 /// A text or stream file may number its connections up to 2^48 - 1: memory must follow how many
@@ -203,14 +226,14 @@ TEST(PlayedConnections, MemoryFollowsTheirCountNotTheirNumbers) {
     constexpr std::uint64_t kLast = (std::uint64_t{1} << 48U) - 1;
     PlayedConnections played;
     for (const std::uint64_t number : {std::uint64_t{1}, kLast, kLast - 1, ~std::uint64_t{0}}) {
-        played.add(number);
+        played.add(number, Transport::kTcp);
     }
     EXPECT_EQ(played.entries(), 3U) << "two are neighbors";
-    EXPECT_FALSE(played.remove(2));
-    EXPECT_FALSE(played.remove(kLast - 2));
+    EXPECT_FALSE(played.remove(2, Transport::kTcp));
+    EXPECT_FALSE(played.remove(kLast - 2, Transport::kTcp));
     for (const std::uint64_t number : {kLast, std::uint64_t{1}, kLast - 1, ~std::uint64_t{0}}) {
-        EXPECT_TRUE(played.remove(number)) << number;
-        EXPECT_FALSE(played.remove(number)) << number;
+        EXPECT_TRUE(played.remove(number, Transport::kTcp)) << number;
+        EXPECT_FALSE(played.remove(number, Transport::kTcp)) << number;
     }
     EXPECT_EQ(played.entries(), 0U);
 }

@@ -39,6 +39,9 @@ public:
 
     void restart() { next_ = 0; }
 
+    /// Whether each source has asked.
+    [[nodiscard]] bool had_all() const { return next_ >= sources_; }
+
     [[nodiscard]] std::string description() const { return "generator of " + text_; }
 
 private:

@@ -65,10 +65,10 @@ Selection::Selection(const Options& options, const Servers& servers) {
         add(Skip::kNotify, "drop", "where.opcode", {"NOTIFY"});
         add(Skip::kUpdate, "drop", "where.opcode", {"UPDATE"});
     }
+    add_of_sources(options, servers);
     if (!transport_of(options.replay)) { // queriers speak all others
         add(Skip::kTransport, "drop", "where.transport", {"quic", "https"});
     }
-    add_of_sources(options, servers);
     if (options.replay.collapse_retransmits) {
         add(Skip::kRetransmit, "collapse", "timeout", {fmt::to_string(options.replay.timeout_s)});
     }

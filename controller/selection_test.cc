@@ -68,6 +68,8 @@ TEST_F(SelectionTest, TransportsThatAreNotPlayed) {
     options_.replay.transport = "trace";
     EXPECT_EQ(judge("192.0.2.1", 0, Transport::kTls), Skip::kNone);
     EXPECT_STREQ(skip_name(Skip::kTransport), "transport");
+    options_.replay.skip_sources = {"192.0.2.0/24"};
+    EXPECT_EQ(judge("192.0.2.1", 0, Transport::kQuic), Skip::kSourcePrefix);
 }
 
 TEST_F(SelectionTest, AFamilyWithoutAServer) {

@@ -208,7 +208,7 @@ void TraceFeed::count_rcode(const Query& response) {
 /// A close belongs to what is played if a query of its connection does, and it comes before the
 /// end.
 void TraceFeed::hold_close(Query close) {
-    if (!played_.remove(close.connection) || span_.after(close.time)) {
+    if (!played_.remove(close.connection, played_over(close)) || span_.after(close.time)) {
         return;
     }
     close.time = timetable_.shifted(close.time);
@@ -250,8 +250,14 @@ bool TraceFeed::next(Query& query) {
     return true;
 }
 
+/// What is made up has no end: where none of its sources may ask, none ever will.
+bool TraceFeed::may_go_on() const {
+    const bool in_vain = generator_ && generator_->had_all() && timetable_.taken() == 0;
+    return !ended_ && !in_vain && (limit_ == 0 || timetable_.taken() < limit_);
+}
+
 bool TraceFeed::next_query(Query& query) {
-    while (!ended_ && (limit_ == 0 || timetable_.taken() < limit_) && pull(query)) {
+    while (may_go_on() && pull(query)) {
         if (!std::exchange(any_, true)) {
             span_.set_first(query.time);
             if (span_.after(query.time)) {
@@ -277,7 +283,7 @@ bool TraceFeed::take(Query& query) {
     last_due_ = std::max(last_due_, query.due);
     lap_connections_ = std::max(lap_connections_, query.connection);
     if (query.connection != 0) {
-        played_.add(query.connection);
+        played_.add(query.connection, played_over(query));
     }
     describe(query);
     query.sequence = read_++;
@@ -290,7 +296,7 @@ bool TraceFeed::take(Query& query) {
 void TraceFeed::describe(Query& query) {
     query.source_id = sources_.id_of(query.source.address);
     query.connection += query.connection == 0 ? 0 : connections_;
-    query.transport = transport_.value_or(query.transport);
+    query.transport = played_over(query);
 }
 
 namespace {

@@ -66,20 +66,24 @@ struct FeedState {
     }
 };
 
-/// The TCP connections of a trace of which a query was played: only their closes are. Memory
-/// follows how many there are, whatever their numbers, which a text or stream file may choose: 64
-/// neighbors share an entry of some 50 bytes, which goes with the last of them.
+/// The connections of a trace of which a query was played: only their closes are. What a rule has
+/// moved to TLS is another than what it left on TCP. Memory follows how many there are, whatever
+/// their numbers, which a text or stream file may choose: 32 neighbors share an entry of some 50
+/// bytes, which goes with the last of them.
 class PlayedConnections {
 public:
-    void add(std::uint64_t connection) { entries_[connection / kShared] |= bit(connection); }
+    void add(std::uint64_t connection, Transport transport) {
+        entries_[connection / kShared] |= bit(connection, transport);
+    }
 
     /// Forgets the connection; whether it was there.
-    bool remove(std::uint64_t connection) {
+    bool remove(std::uint64_t connection, Transport transport) {
+        const std::uint64_t one = bit(connection, transport);
         const auto found = entries_.find(connection / kShared);
-        if (found == entries_.end() || (found->second & bit(connection)) == 0) {
+        if (found == entries_.end() || (found->second & one) == 0) {
             return false;
         }
-        found->second &= ~bit(connection);
+        found->second &= ~one;
         if (found->second == 0) {
             entries_.erase(found);
         }
@@ -92,10 +96,10 @@ public:
     [[nodiscard]] size_t entries() const { return entries_.size(); }
 
 private:
-    static constexpr std::uint64_t kShared = 64; ///< connections an entry
+    static constexpr std::uint64_t kShared = 32; ///< connections an entry
 
-    static std::uint64_t bit(std::uint64_t connection) {
-        return std::uint64_t{1} << connection % kShared;
+    static std::uint64_t bit(std::uint64_t connection, Transport transport) {
+        return std::uint64_t{transport == Transport::kTls ? 2U : 1U} << 2 * (connection % kShared);
     }
 
     /// Seeded: a trace cannot be made to collide.
@@ -168,11 +172,17 @@ public:
 
 private:
     bool next_query(Query& query);
+    [[nodiscard]] bool may_go_on() const;
     bool read_query(Query& query);
     void restart();
     bool pull(Query& query);
     void count_rcode(const Query& response);
     void hold_close(Query close);
+
+    [[nodiscard]] Transport played_over(const Query& query) const {
+        return transport_.value_or(query.transport);
+    }
+
     void describe(Query& query);
     bool next_lap();
     bool take(Query& query);

@@ -1,9 +1,11 @@
+#include "controller/check.hh"
 #include "controller/options.hh"
 #include "controller/testing/tiny_trace.hh"
 #include "controller/trace_feed.hh"
 #include "core/base/clock.hh"
 #include "core/wire/query.hh"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -195,6 +197,22 @@ TEST_F(LimitedFeedTest, TheGeneratorNeedsNoTrace) {
     const Played played = play();
     EXPECT_EQ(played.due, (Times{0, kMillisecond, 2 * kMillisecond, 3 * kMillisecond}));
     EXPECT_EQ(played.read, 4U);
+}
+
+TEST_F(LimitedFeedTest, AGeneratorOfWhichNoSourceMayAskEnds) {
+    options_.trace = "";
+    options_.generate = "example.com";
+    options_.generate_sources = 3;
+    options_.replay.fast = true;
+    options_.replay.duration_s = 1;
+    options_.replay.skip_sources = {"10.0.0.0/8"};
+    TraceFeed feed(options_, parse_servers({"198.18.0.53"}, 53));
+    Query query;
+    EXPECT_FALSE(feed.next(query));
+    EXPECT_EQ(feed.state().read, 3U);
+    EXPECT_THAT(no_queries(options_, feed.state()),
+                ::testing::StartsWith("none of the 3 queries of generator of example.com can be "
+                                      "sent (source_prefix 3); "));
 }
 
 } // namespace
