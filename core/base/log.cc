@@ -44,7 +44,7 @@ std::string printable(std::string_view text) {
 } // namespace
 
 void init_log(std::string_view program) {
-    auto logger = spdlog::stderr_logger_st(std::string(program));
+    auto logger = spdlog::stderr_logger_mt(std::string(program));
     logger->set_pattern("time=%Y-%m-%dT%H:%M:%S.%fZ level=%l program=%n pid=%P %v",
                         spdlog::pattern_time_type::utc);
     logger->flush_on(spdlog::level::info);
