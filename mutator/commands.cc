@@ -22,11 +22,9 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <cerrno>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
-#include <ios>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -68,17 +66,6 @@ RaWriter open_answers(const OutputPath& path, const std::string& json) {
     }
 }
 
-void write_json(const std::string& path, const std::string& json) {
-    OutputPath output(path);
-    std::ofstream file(output.working(), std::ios::binary);
-    file << json;
-    file.close();
-    if (!file) {
-        throw_unwritable(path, errno);
-    }
-    output.commit();
-}
-
 std::string answers_json(const AnswersOptions& options, const trace::PairerCounts& counts,
                          const trace::Feed& feed) {
     const auto lost = trace::losses(feed.counters(), counts.queries + counts.responses);
@@ -117,6 +104,10 @@ std::string no_queries(const std::string& path, const trace::Feed& feed, std::ui
 
 int run_info(const InfoOptions& options) {
     TraceInfo info;
+    std::optional<OutputFile> json_file;
+    if (!options.json_file.empty()) {
+        json_file.emplace(options.json_file, "--json-file");
+    }
     trace::Feed feed(options.trace,
                      {.ports = options.ports,
                       .handshakes = [&info](const trace::TcpHandshake& t) { info.add(t); }});
@@ -128,8 +119,9 @@ int run_info(const InfoOptions& options) {
     }
     const FileFacts file =
         facts_of(options.trace, feed, figures.all.queries + figures.all.responses);
-    if (!options.json_file.empty()) {
-        write_json(options.json_file, info_json(file, figures) + "\n");
+    if (json_file) {
+        json_file->write(info_json(file, figures) + "\n");
+        json_file->finish();
     }
     print_line(options.json ? info_json(file, figures) + "\n" : info_text(file, figures));
     return status_of(options.trace, feed);

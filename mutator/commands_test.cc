@@ -112,6 +112,12 @@ TEST_F(CommandsTest, BadPathsAreOneLineErrors) {
     EXPECT_THROW(run_info({.trace = folder_.file("none")}), trace::TraceError);
     const std::string path = make_trace();
     EXPECT_THROW(run_answers({.trace = path, .output = folder_.file("none/a.ra")}), UsageError);
+    try {
+        run_info({.trace = path, .json_file = folder_.file("none/a.json")});
+        FAIL();
+    } catch (const UsageError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("give --json-file a file name"));
+    }
     SynthOptions options;
     options.tld_file = tlds_;
     EXPECT_THROW(run_synth(options, folder_.file("none/a.pcap")), UsageError);

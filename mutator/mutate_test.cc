@@ -207,6 +207,25 @@ TEST_F(MutateTest, ConnectionsBeyondWhatCanBeReadAreRefused) {
     EXPECT_FALSE(std::filesystem::exists(folder_.file("b.rps")));
 }
 
+TEST_F(MutateTest, ACaptureSaysThatItSplitsWhatARuleMovedToTcp) {
+    const auto said = [&](const std::string& name) {
+        testing::internal::CaptureStdout(); // where logs go in tests
+        run({capture("in", 5), "--transport", "tcp"}, name);
+        return testing::internal::GetCapturedStdout();
+    };
+    EXPECT_THAT(said("a.pcap"), HasSubstr("work=mutate queries_alone=5 note="));
+    EXPECT_THAT(said("a.rps"), testing::Not(HasSubstr("queries_alone")));
+}
+
+TEST_F(MutateTest, TimesBeyondWhatCanBeReadAreRefused) {
+    const std::string path = folder_.file("in.tsv");
+    std::ofstream(path) << kTextHeader << "0\t192.0.2.1\t7\tudp\t-\t1\ta.\tA\n"
+                        << "3000000000\t192.0.2.1\t7\tudp\t-\t1\ta.\tA\n";
+    EXPECT_EQ(test::read_lines(run({path}, "a.rps")).size(), 2U);
+    EXPECT_THROW(run({path, "--loop", "2"}, "b.rps"), Error);
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("b.rps")));
+}
+
 TEST_F(MutateTest, AReportThatCannotBeWrittenIsRefusedFirst) {
     const std::string path = capture("in", 3);
     const auto refused = [&](const std::string& report) {

@@ -21,6 +21,7 @@ TEST(Histogram, SmallValuesAreExact) {
         histogram.add(i);
     }
     EXPECT_EQ(histogram.quantile(0), 1);
+    EXPECT_EQ(histogram.quantile(0.07), 7);
     EXPECT_EQ(histogram.quantile(0.25), 25);
     EXPECT_EQ(histogram.quantile(0.5), 50);
     EXPECT_EQ(histogram.quantile(0.99), 99);

@@ -63,9 +63,10 @@ double Histogram::standard_deviation() const {
     return count_ < 2 ? 0 : std::sqrt(squares_ / static_cast<double>(count_ - 1));
 }
 
+// A share as 0.07 is a little more than it says; of 100 values it is the 7th.
 std::int64_t Histogram::quantile(double share) const {
-    const auto wanted = std::max<std::uint64_t>(
-        1, static_cast<std::uint64_t>(std::ceil(share * static_cast<double>(count_))));
+    const double rank = std::ceil(share * static_cast<double>(count_) - 1e-9);
+    const auto wanted = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(rank));
     if (wanted >= count_) {
         return max_;
     }

@@ -45,6 +45,7 @@ std::string SourceRtts::table() const {
 }
 
 int run_rtts(const RttsOptions& options) {
+    OutputFile file(options.output);
     trace::Feed feed(options.trace, {.ports = options.ports});
     SourceRtts found;
     Progress progress("rtts", check_interrupt);
@@ -58,7 +59,6 @@ int run_rtts(const RttsOptions& options) {
                                 "trace of the text or stream form with the column rtt",
                                 found.queries(), options.trace, feed.end().description));
     }
-    OutputFile file(options.output);
     file.write(found.table());
     file.finish();
     spdlog::info("work=rtts sources={} conflicting={} queries={} queries_without={} "

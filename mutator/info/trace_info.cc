@@ -36,6 +36,7 @@ void PeakSecond::add(Nanoseconds time) {
 }
 
 void ConnectionTally::add(std::uint64_t connection) {
+    ++queries_;
     ++open_[connection];
     if (open_.size() > kMostConnections) {
         end_oldest();

@@ -64,9 +64,13 @@ public:
 
     [[nodiscard]] std::uint64_t connections() const;
 
+    /// Those added.
+    [[nodiscard]] std::uint64_t queries() const { return queries_; }
+
 private:
     void end_oldest();
 
+    std::uint64_t queries_ = 0;
     std::map<std::uint64_t, std::uint64_t> open_;
     std::map<std::uint64_t, std::uint64_t> by_queries_;
 };

@@ -2,6 +2,7 @@
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
+#include "core/wire/query.hh"
 #include "mutator/info/trace_info.hh"
 #include "mutator/synth/query_names.hh"
 #include "mutator/testing/support.hh"
@@ -81,6 +82,18 @@ TEST(TraceInfo, TextNamesWhatMatters) {
     EXPECT_THAT(text, HasSubstr("1 with queries, 2.00 queries each"));
     EXPECT_THAT(text, HasSubstr("reader          fragments_lost 3\n"));
     EXPECT_THAT(text, Not(HasSubstr("trouble")));
+}
+
+TEST(TraceInfo, QueriesWithoutAConnectionsNumberAreOnNone) {
+    TraceInfo info;
+    const auto bytes = query_bytes(1, "a");
+    for (const std::uint64_t connection : {7U, 0U, 0U}) {
+        Query query = message_of(kStart, bytes, 40'000, connection);
+        query.transport = Transport::kTls;
+        info.add(query);
+    }
+    info.finish();
+    EXPECT_THAT(info_text({}, info.figures()), HasSubstr("1 with queries, 1.00 queries each"));
 }
 
 TEST(TraceInfo, JsonHasTheTrouble) {

@@ -170,12 +170,9 @@ void add_connections(Lines& lines, const TraceFigures& f) {
     if (connections == 0) {
         return;
     }
-    const auto udp = f.transports.find("udp");
-    const std::uint64_t queries =
-        f.all.queries - (udp == f.transports.end() ? 0 : udp->second.queries);
     lines.add("TCP connections",
               fmt::format("{} with queries, {:.2f} queries each in the mean, {} at most",
-                          grouped(connections), share(queries, connections),
+                          grouped(connections), share(f.connections.queries(), connections),
                           grouped(f.connections.by_queries().rbegin()->first)));
 }
 

@@ -236,6 +236,11 @@ void EncodeStage::count(const Query& query) {
                                 "have; number the inputs' connections from 1",
                                 query.connection, trace::kMaxConnection));
     }
+    if (!is_trace_time(query.time)) {
+        throw Error(fmt::format("a query at {} ns lies outside the years 1900 to 2149, which a "
+                                "trace can have; give fewer laps (--loop) or change the times",
+                                query.time));
+    }
     if (query.is_close()) {
         ++closes_;
         return;

@@ -127,7 +127,8 @@ private:
     bool flush_ = false; ///< the same
 };
 
-/// Makes the output's bytes. Throws Error for a connection's number that no reader would take back.
+/// Makes the output's bytes. Throws Error for a connection's number or a time that no reader would
+/// take back.
 class EncodeStage final : public Stage {
 public:
     EncodeStage(std::unique_ptr<trace::QueryEncoder> encoder, OutputCounts& counts);

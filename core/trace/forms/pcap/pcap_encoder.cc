@@ -265,6 +265,7 @@ void PcapEncoder::encode_stream(const Query& query, std::string& out) {
     }
     send(known ? open_.back() : open(query, ends, from, out), from, query, out);
     if (query.connection == 0) {
+        alone_ += query.transport == Transport::kTcp ? 1U : 0U;
         close(ends, from, query.time, out);
     }
 }
@@ -340,6 +341,13 @@ void PcapEncoder::forget(const Ends& ends) {
 }
 
 void PcapEncoder::finish(std::string& /*out*/) {
+    if (alone_ > 0) {
+        spdlog::warn(
+            "work=mutate queries_alone={} note=\"a capture cannot hold queries over TCP that "
+            "have no connection yet: each has one of its own in it, and in a replay; write "
+            ".tsv or .rps for one a source\"",
+            alone_);
+    }
     if (forgotten_ > 0) {
         spdlog::warn("work=mutate connections_forgotten={} note=\"more than {} connections were "
                      "open at a time\"",
