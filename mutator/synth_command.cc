@@ -88,7 +88,8 @@ void add_content(Command& command, SynthOptions& options) {
         .show_default()
         .group(group);
     command
-        .add_option("--tcp-queries", options.tcp_queries, "Mean number of queries a TCP connection")
+        .add_option("--tcp-queries", options.tcp_queries,
+                    "Mean number of queries a TCP connection, which ends after 5 s without one")
         .show_default()
         .group(group);
     command

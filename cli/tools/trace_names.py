@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,19 +39,26 @@ def command_names(arguments: Sequence[str]) -> int:
     ports = programs.flags(port=options.port)
     argv = [programs.own("reprise-mutator"), "mutate", options.trace, "--to", "text", "-o", "-", *ports]
     counts: Counter[str] = Counter()
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as mutator:
-        assert mutator.stdout is not None and mutator.stderr is not None
+    with (
+        tempfile.TemporaryFile("w+") as said,  # a pipe would have to be read beside the other
+        subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=said, text=True) as mutator,
+    ):
+        assert mutator.stdout is not None
         mutator.stdout.readline()
         columns = mutator.stdout.readline().rstrip("\n").split("\t")
         place = columns.index("name") if "name" in columns else -1
         for line in mutator.stdout:
             cells = line.rstrip("\n").split("\t")
             if place >= 0 and len(cells) == len(columns) and cells[place] != _NONE:
-                counts[cells[place].lower()] += 1
-        said = mutator.stderr.read()
-    if mutator.returncode and not counts:
-        sys.stderr.write(said.replace("reprise-mutator: error", "reprise: error"))
-        return mutator.returncode
+                counts[_for_list(cells[place].lower())] += 1
+        status = mutator.wait()
+        said.seek(0)
+        lines = said.readlines()
+    if status and not counts:
+        sys.stderr.write("".join(lines).replace("reprise-mutator: error", "reprise: error"))
+        return status
+    # That the trace is cut, and what it lacks.
+    sys.stderr.writelines(line for line in lines if line.startswith("reprise-mutator: ") or " lost=" in line)
     found = counts.most_common(max(0, options.top) or None)
     if not found:
         raise RepriseError(f"{options.trace} asks for no name", "look at it with `reprise trace info`")
@@ -59,4 +67,9 @@ def command_names(arguments: Sequence[str]) -> int:
         sys.stdout.write(text)
     else:
         whole_file.write(options.output, text)
-    return mutator.returncode
+    return status
+
+
+def _for_list(name: str) -> str:
+    """The name with what lists give another meaning written by its number."""
+    return name.replace(",", "\\044").replace('\\"', "\\034")

@@ -60,7 +60,7 @@ def contents(draft: Draft, settings: Settings) -> Contents:
     for zone in sites:
         if zone.second:
             made.second[zone.name] = _other_content(zone, made.records[zone.name])
-    made.names = [name for name in made.names if "\\" not in name]  # lists of names have no escapes
+    made.names = [name for name in made.names if "\\" not in name]  # no client asks for others
     draft.source.shuffle(made.names)
     return made
 

@@ -31,7 +31,6 @@ namespace reprise::mutator {
 
 namespace {
 
-constexpr size_t kMostName = 253; ///< in wire form without the root label
 constexpr size_t kMostText = 1UL << 30U;
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
@@ -46,7 +45,11 @@ std::string_view trimmed(std::string_view text) {
     return text;
 }
 
-bool is_name_byte(char c) { return c > ' ' && c < 0x7f && c != ',' && c != '\\' && c != '"'; }
+bool is_name_byte(char c) { return c > ' ' && c < 0x7f && c != ',' && c != '"'; }
+
+bool is_rank(std::string_view text) {
+    return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
 
 std::string read_names(const std::string& path) {
     trace::ByteStream in(path);
@@ -69,8 +72,7 @@ std::string read_names(const std::string& path) {
 
 bool NameList::add(std::string_view text) {
     Name name;
-    if (!std::ranges::all_of(text, is_name_byte) || name.parse(text) != NameError::kNone ||
-        name.labels().empty() || name.labels().size() > kMostName) {
+    if (!std::ranges::all_of(text, is_name_byte) || name.parse(text) != NameError::kNone) {
         return false;
     }
     bytes_.append(name.labels().begin(), name.labels().end());
@@ -94,8 +96,8 @@ std::uint64_t add_lines(std::string_view text, NameList& names) {
             continue;
         }
         const size_t comma = line.find(',');
-        if (comma != std::string_view::npos) { // RANK,NAME
-            line.remove_prefix(comma + 1);
+        if (comma != std::string_view::npos && is_rank(trimmed(line.substr(0, comma)))) {
+            line.remove_prefix(comma + 1); // RANK,NAME
         }
         bad += names.add(trimmed(line)) ? 0U : 1U;
     }

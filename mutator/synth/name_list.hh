@@ -17,8 +17,8 @@ namespace reprise::mutator {
 /// each.
 class NameList {
 public:
-    /// Adds a name in presentation form (no escapes), with or without its final dot. False where it
-    /// is no name that fits RFC 1035's limits.
+    /// Adds a name in presentation form, with or without its final dot; commas and quotation marks
+    /// are escaped in it. False where it is no name that fits RFC 1035's limits.
     bool add(std::string_view text);
 
     [[nodiscard]] size_t size() const { return ends_.size(); }

@@ -22,12 +22,21 @@ TEST(NameList, WireForm) {
     EXPECT_EQ(names.wire(1), "\3net"sv);
 }
 
+TEST(NameList, TheRootAndEscapesAreNames) {
+    NameList names;
+    EXPECT_EQ(add_lines(".\n2,.\na\\.b\\044.\nx,y.example.\n", names), 1U) << "the last line";
+    ASSERT_EQ(names.size(), 3U);
+    EXPECT_EQ(names.wire(0), "");
+    EXPECT_EQ(names.wire(1), "");
+    EXPECT_EQ(names.wire(2), "\4a.b,"sv);
+}
+
 TEST(NameList, RefusesWhatIsNoName) {
     NameList names;
     for (const std::string& bad :
-         {std::string(), std::string("."), std::string("a..b"), std::string(".a"),
-          std::string("a.."), std::string("a b"), std::string("\xc3\xbc.de"),
-          std::string(64, 'a') + ".com", std::string("a\\.b")}) {
+         {std::string(), std::string("a..b"), std::string(".a"), std::string("a.."),
+          std::string("a b"), std::string("a,b"), std::string("\"a\""), std::string("\xc3\xbc.de"),
+          std::string(64, 'a') + ".com", std::string("a\\")}) {
         EXPECT_FALSE(names.add(bad)) << bad;
     }
     std::string longest;

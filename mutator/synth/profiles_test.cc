@@ -84,6 +84,8 @@ TEST(Profiles, ExplicitOptionsWin) {
 
 TEST(Profiles, RecursiveWantsNames) {
     EXPECT_THROW(check_options(parsed({"--profile", "recursive"})), UsageError);
+    EXPECT_EQ(check_options(parsed({"--profile", "recursive", "--unique-below", "a"})).names,
+              NameKind::kUnique);
     EXPECT_EQ(check_options(parsed({"--profile", "recursive", "--names", "f"})).names,
               NameKind::kList);
     EXPECT_EQ(check_options(parsed({"--profile", "root", "--unique-below", "a.example"})).names,

@@ -36,8 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
     reprise::mutator::NameList names;
     add_lines(text, names);
     for (size_t i = 0; i < names.size(); ++i) {
-        require(!names.wire(i).empty() && names.wire(i).size() <= 253 &&
-                is_wire_name(names.wire(i)));
+        require(names.wire(i).size() <= 254 && is_wire_name(names.wire(i)));
     }
     std::istringstream lines(text);
     for (const std::string& domain : reprise::mutator::read_tlds(lines)) {

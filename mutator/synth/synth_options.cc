@@ -137,12 +137,12 @@ NameKind name_kind(const SynthOptions& options) {
     if (options.names_in_turn) {
         throw UsageError("--names-in-turn has no names; give a list with --names FILE");
     }
+    if (!options.unique_below.empty()) {
+        return NameKind::kUnique;
+    }
     if (options.wants_names) {
         throw UsageError("the profile asks names of a list; give it with --names FILE, one name a "
                          "line");
-    }
-    if (!options.unique_below.empty()) {
-        return NameKind::kUnique;
     }
     return options.root_names ? NameKind::kRoot : NameKind::kSimple;
 }
