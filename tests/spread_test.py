@@ -6,6 +6,7 @@ import io
 import re
 import shutil
 import socket
+import struct
 import subprocess
 import tarfile
 from collections.abc import Iterator
@@ -165,6 +166,25 @@ def test_a_cut_capture_is_used_as_far_as_it_goes(hosts: Hosts, tmp_path: Path) -
     assert f"{captures[0]} is cut or damaged" in done.stderr
     rows = [line for line in (tmp_path / "out.tsv").read_text().splitlines() if not line.startswith("#")]
     assert len(rows) == 1 + 299
+
+
+@pytest.mark.usefixtures("small_package")
+def test_what_hosts_could_not_read_is_told(hosts: Hosts, tmp_path: Path) -> None:
+    """Once for each capture, also of one that was reduced before."""
+    captures = _captures(tmp_path)
+    cut = [packets.udp(BASE, "192.0.2.1", 2000, packets.query(i, "cut.com")) for i in range(50)]
+    short = [
+        one[:8] + struct.pack("<I", len(one) - 16 - 4) + one[12:-4] for one in cut
+    ]  # four bytes of each were not captured
+    captures[1].write_bytes(captures[1].read_bytes() + b"".join(short))
+    work = tmp_path / "work"
+    words = ("--spread-dir", work, "--inventory", hosts.inventory, "--ssh-config", hosts.config)
+    for form in ("none", "rps"):
+        done = _mutate(*captures, "-o", tmp_path / f"out.{form}", *words)
+    assert done.returncode == 0, done.stderr
+    assert "3 of them done before" in done.stderr
+    (told,) = (line for line in done.stderr.splitlines() if "cut_packet" in line)
+    assert told.startswith(f"reprise: {captures[1]}: cut_packet 50 (33.3 %): packets captured only")
 
 
 def test_an_inventory_becomes_logins() -> None:

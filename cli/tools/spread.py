@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -237,7 +238,8 @@ def _run_parallel(wish: Wish, hosts: list[str], folder: Path, left: list[int]) -
         "[ $s -le 1 ] && [ -f {2}.pcap ] && echo $s >{2}.status"
     )
     base = f"{folder.resolve()}/./"
-    argv = [programs.packaged("parallel"), "--will-cite", "--line-buffer", "--tag", "--retries", "2"]
+    argv = [programs.packaged("parallel"), "--will-cite", "--line-buffer", "--retries", "2"]
+    argv += ["--tagstring", "{2} {1}"]  # see _losses
     for host in hosts:
         argv += ["--sshlogin", host]
     config = () if wish.ssh_config is None else ("-F", str(wish.ssh_config.resolve()))
@@ -259,9 +261,26 @@ def _merge(wish: Wish, folder: Path, cut: list[Path]) -> int:
         sys.stderr.write(
             f"reprise: {path} is cut or damaged (see {folder}/log); what was good is in the output\n"
         )
+    for path, lost in _losses(wish, folder):
+        sys.stderr.write(f"reprise: {path}: {lost}\n")
     if done.returncode == 0:
         _remove(folder)
     return done.returncode or (1 if cut else 0)
+
+
+def _losses(wish: Wish, folder: Path) -> list[tuple[Path, str]]:
+    """What captures lack, as the hosts said of each when it was last reduced: packets that the merge has not
+    seen.
+    """
+    found: dict[int, list[str]] = {}
+    log = folder / "log"
+    for line in log.read_text(encoding="utf-8", errors="replace").split("\n") if log.is_file() else ():
+        told = re.match(r'(\d{6}) .* work=reduce (packets=|lost="([ -~]*)"$)', line)
+        if told and told[3] is None:
+            found[int(told[1])] = []
+        elif told:
+            found.setdefault(int(told[1]), []).append(told[3])
+    return [(wish.inputs[at], lost) for at in sorted(found) for lost in found[at]]
 
 
 def _remove(folder: Path) -> None:
