@@ -26,6 +26,7 @@ from report import nested
 from report.nested import RENAMED
 
 _READER = TypeAdapter(Experiment)
+SYNTH_FILES = ("names", "tld_file")  # keys of [synth]
 _NEAR = 0.7  # of a name, to be suggested: "nonsense" is none of "answers"
 
 
@@ -129,7 +130,9 @@ def _value_of(names: list[str], text: str) -> Any:
     field = None
     for depth, name in enumerate(names):
         if field is not None and any(typing.get_origin(one) is dict for one, _ in choices(field.annotation)):
-            return tables.parse(text)
+            value = tables.parse(text)
+            is_file = names[:-1] == ["synth"] and names[-1] in SYNTH_FILES
+            return str(Path(value).absolute()) if is_file and isinstance(value, str) else value
         if name not in fields(kind):
             raise _unknown(".".join(names[: depth + 1]), fields(kind))
         field = fields(kind)[name]
@@ -158,6 +161,9 @@ def _resolve_paths(table: dict[str, Any], kind: Any, base: Path) -> dict[str, An
             result[name] = _resolve_paths(value, below, base)
         elif kind is Mutate and name == "rule":
             result[name] = _resolve_key_files(value, base)
+        elif kind is Experiment and name == "synth" and isinstance(value, dict):
+            paths = {key: path for key in SYNTH_FILES if isinstance(path := value.get(key), str)}
+            result[name] = {**value, **{key: os.path.realpath(base / path) for key, path in paths.items()}}
         elif name in known and is_path(known[name]) and isinstance(value, str):
             result[name] = os.path.realpath(base / value)
     return result

@@ -48,6 +48,14 @@ def test_set_paths_are_relative_to_the_working_directory(
     assert load(path, ["trace=elsewhere.pcap"]).trace == "/elsewhere.pcap"
 
 
+def test_files_of_a_trace_that_is_made_are_paths_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, "[synth]\nnames = 'list.txt'\nclients = 5\n[server]\nzone = 'z.zone'\n")
+    monkeypatch.chdir("/")
+    assert load(path, []).synth == {"names": str(tmp_path / "list.txt"), "clients": 5}
+    found = load(path, ["synth.names=other.txt", "synth.tld_file=tlds", "synth.clients=7"]).synth
+    assert found == {"names": "/other.txt", "tld_file": "/tlds", "clients": 7}
+
+
 @pytest.mark.parametrize(
     ("setting", "value"),
     [

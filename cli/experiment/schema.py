@@ -187,7 +187,7 @@ class Rtt:
 @dataclass(frozen=True, config=CONFIG)
 class World:
     """a synthetic hierarchy, as by `reprise zones synth`. A `[synth]` trace of profile `recursive` without
-    `names` asks for its names
+    `names` and `unique_below` asks for its names
     """
 
     zones: Annotated[Whole, span(1, 1_000_000, "how many zones")] = 100

@@ -87,6 +87,19 @@ def test_who_fills_caches_has_the_trace(
     assert there.trace == str(changes.place_of(changes.named_sum(trace)) / "trace")
 
 
+def test_hosts_get_the_names_that_a_trace_is_made_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = tmp_path / "list"
+    names.write_text("a.example\n")
+    copied: list[Path] = []
+    monkeypatch.setattr(inputs, "_listed", lambda _: set())
+    monkeypatch.setattr(inputs, "_copy", lambda _target, path, _sum: copied.append(path))
+    made = dataclasses.replace(PLAIN, trace=None, synth={"names": str(names)})
+    there = inputs.carry(made, Placement({network.CONTROLLER: Target("n", {})}))
+    assert copied == [names]
+    assert there.synth is not None
+    assert there.synth["names"] != str(names)
+
+
 @pytest.mark.parametrize(
     ("variables", "words"),
     [

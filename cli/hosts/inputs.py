@@ -69,6 +69,10 @@ def _paths(table: dict[str, Any]) -> Iterator[tuple[list[Any], str, str]]:
         value = (_holder(table, key) or {}).get(key[-1])
         if experiments.is_path(field) and isinstance(value, str) and Path(value).exists():
             yield key, "", value
+    for name in experiments.SYNTH_FILES:
+        value = (table.get("synth") or {}).get(name)
+        if isinstance(value, str) and Path(value).exists():
+            yield ["synth", name], "", value
     for number, rule in enumerate((table.get("mutate") or {}).get("rule") or ()):
         value = str(rule.get("key", ""))
         if value.startswith("@") and Path(value[1:]).exists():

@@ -18,14 +18,13 @@ _GAP_S = 0.001
 
 def rows(name: str, kind: str, sources: int, rd: bool, six: bool = False) -> Iterator[str]:
     """Lines of the text form: whole rounds of the sources, which have addresses of IPv6 if `six`."""
-    shown = name.replace("\\", "\\\\")
     kind = f"TYPE{kind}" if kind.isdigit() else kind
     rounds = -(-_FEWEST_ROWS // sources)
     for number in range(rounds * sources):
         turn, source = divmod(number, sources)
         yield (
             f"{number * _GAP_S:.3f}\t{_FIRST[six] + source}\t{1024 + turn // 65_536}\t{turn % 65_536}\t"
-            f"{'rd' if rd else '-'}\t{shown}\t{kind}\n"
+            f"{'rd' if rd else '-'}\t{name}\t{kind}\n"
         )
 
 

@@ -82,7 +82,7 @@ def _metas(experiment: Experiment) -> list[tuple[int, str]]:
 def names(experiment: Experiment) -> str | None:
     """The names that a synthesized trace of a resolver's clients asks for, where it does not say itself."""
     synth, emulated = experiment.synth or {}, _emulated(experiment)
-    wanted = synth.get("profile") == "recursive" and "names" not in synth
+    wanted = synth.get("profile") == "recursive" and not synth.keys() & {"names", "unique_below"}
     made = emulated.zones is None and emulated.capture is None
     return f"{WORLD}/names.txt" if wanted and made else None
 

@@ -387,3 +387,15 @@ def test_places_in_a_configuration_are_those_in_the_users_file(
     at = config.splitlines().index("    no-such-thing 1;" if kind == "bind" else "no-such-thing 1;") + 1
     said = in_terms(f"resolver-1.conf:{at}: unknown", (), plan.files, lambda text: text)
     assert said == "hierarchy.resolver_config:3: unknown"
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [({}, "@run@/world/names.txt"), ({"names": "/list"}, "/list"), ({"unique_below": "a.example"}, None)],
+)
+def test_a_trace_that_is_made_asks_for_the_zones_names_unless_it_says_others(
+    said: dict[str, str], asked: str | None
+) -> None:
+    made = dataclasses.replace(BASE, trace=None, synth={"profile": "recursive", **said})
+    argv = next(step.argv for step in make(made, FACTS).prepare if step.id == "synth")
+    assert (argv[argv.index("--names") + 1] if "--names" in argv else None) == asked

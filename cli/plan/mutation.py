@@ -41,7 +41,7 @@ def is_written(experiment: Experiment, facts: Facts) -> bool:
 
 def _needs_whole(rule: Mapping[str, Any]) -> bool:
     """Whether the controller refuses the rule."""
-    some = rule.get("share", 100) != 100 or "where" in rule
+    some = rule.get("share", 100) != 100 or any(key.startswith("where") for key in rule)
     return rule.get("kind") in ("heavy", "jitter") or (rule.get("kind") == "shift" and some)
 
 

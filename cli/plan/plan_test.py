@@ -105,6 +105,7 @@ def test_json_has_the_documented_keys_and_nothing_private() -> None:
         ("kind = 'jitter'\nus = 3", True),
         ("kind = 'shift'\nseconds = 3\nshare = 20", True),
         ("kind = 'shift'\nseconds = 3\nwhere.type = 'A'", True),
+        ("kind = 'shift'\nseconds = 3\n'where.type' = 'A'", True),
         ("kind = 'shift'\nseconds = 3", False),
         ("kind = 'speed'\nfactor = 3\nshare = 20", False),
     ],
@@ -166,6 +167,10 @@ def test_generated_queries_come_from_addresses_that_can_reach_the_server(
     sources = [line.split("\t")[1] for line in itertools.islice(generated.rows("x", "A", 2, False, six), 3)]
     first = "2001:db8::" if six else "10.0.0."
     assert sources == [f"{first}1", f"{first}2", f"{first}1"]
+
+
+def test_generated_queries_that_rules_change_have_the_generators_name() -> None:
+    assert next(generated.rows("a\\.b", "65", 1, rd=False)).split("\t")[4:] == ["-", "a\\.b", "TYPE65\n"]
 
 
 def test_a_plan_is_read_back_from_its_json() -> None:
