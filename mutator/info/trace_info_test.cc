@@ -4,7 +4,6 @@
 #include "core/dns/name.hh"
 #include "core/wire/query.hh"
 #include "mutator/info/trace_info.hh"
-#include "mutator/synth/query_names.hh"
 #include "mutator/testing/support.hh"
 
 #include <gmock/gmock.h>

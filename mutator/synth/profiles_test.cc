@@ -1,3 +1,4 @@
+#include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
