@@ -11,6 +11,7 @@
 #include "core/trace/extent.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/losses.hh"
+#include "core/tree/fanout.hh"
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>
@@ -23,39 +24,8 @@
 namespace reprise::controller {
 namespace {
 
-/// Why a query is left out. Throws where the span holds none at all.
-Skip judge(const Options& options, Selection& selection, Span& span, Query query, bool first) {
-    if (first) {
-        span.set_first(query.time);
-    }
-    if (span.after(query.time)) {
-        throw Error(fmt::format(
-            "no query of {} lies {}{}{}before replay.until {}; change them, or leave "
-            "them out",
-            options.trace, options.replay.from.empty() ? "" : "at or after replay.from ",
-            options.replay.from, options.replay.from.empty() ? "" : " and ", options.replay.until));
-    }
-    return span.before(query.time) ? Skip::kFrom : selection.judge(query);
-}
-
-/// Throws where the replay would wait for days between two queries: a clock was wrong, or the file
-/// is made of several captures. `first` is the time of the trace's first query.
-void demand_no_gap(const Options& options, Nanoseconds first, Nanoseconds before,
-                   Nanoseconds time) {
-    constexpr double kDay = 86'400;
-    const auto seconds = [](Nanoseconds from, Nanoseconds to) { // a text file may hold any times
-        return (static_cast<double>(to) - static_cast<double>(from)) / 1e9;
-    };
-    const double gap = seconds(before, time);
-    const bool waits = !options.replay.fast && options.replay.rate == 0 &&
-                       options.replay.duration_s == 0 && options.replay.limit == 0;
-    if (waits && gap / options.replay.speed > kDay) {
-        throw Error(fmt::format(
-            "{} has no query for {:.0f} days from second {:.3f} of the trace on, and the replay "
-            "would wait; end there (replay.until), begin after it (replay.from), or give "
-            "replay.rate or replay.fast",
-            options.trace, gap / kDay, seconds(first, before)));
-    }
+double seconds(Nanoseconds from, Nanoseconds to) { // a text file may hold any times
+    return (static_cast<double>(to) - static_cast<double>(from)) / 1e9;
 }
 
 /// Reads the beginning of what can be played. Throws Error where nothing can.
@@ -69,7 +39,6 @@ trace::Extent look_at_trace(const Options& options, const Servers& servers) {
     FeedState seen;
     Nanoseconds first = 0;
     Nanoseconds before = 0; ///< the time of the query played last
-    bool beyond = false;    // the span
     const bool ended = rules.each(input, [&](const Query& query) {
         if (query.is_close()) {
             return true;
@@ -78,14 +47,20 @@ trace::Extent look_at_trace(const Options& options, const Servers& servers) {
             ++seen.responses;
             return sample.wants_more();
         }
-        beyond = sample.any() && span.after(query.time);
-        if (beyond) {
+        if (seen.read == 0) {
+            first = query.time;
+            span.set_first(first);
+        }
+        seen.beyond = span.after(query.time);
+        if (seen.beyond) {
             return false;
         }
-        first = seen.read == 0 ? query.time : first;
-        const Skip reason = judge(options, selection, span, query, seen.read++ == 0);
+        ++seen.read;
+        Query judged = query;
+        const Skip reason = span.before(query.time) ? Skip::kFrom : selection.judge(judged);
         if (reason == Skip::kNone) {
-            demand_no_gap(options, first, sample.any() ? before : query.time, query.time);
+            before = sample.any() ? before : query.time;
+            demand_no_gap(options, seconds(first, before), seconds(before, query.time));
             before = query.time;
             sample.add(query.time, input.share_read());
         } else {
@@ -93,7 +68,7 @@ trace::Extent look_at_trace(const Options& options, const Servers& servers) {
         }
         return sample.wants_more();
     });
-    if (ended || beyond) {
+    if (ended || seen.beyond) {
         sample.end();
     }
     if (sample.any()) {
@@ -109,10 +84,17 @@ trace::Extent look_at_trace(const Options& options, const Servers& servers) {
 } // namespace
 
 std::string no_queries(const Options& options, const FeedState& feed) {
+    const Settings& replay = options.replay;
+    if (feed.beyond && feed.skipped.of(Skip::kFrom) == feed.read) {
+        return fmt::format(
+            "no query of {} lies {}{}{}before replay.until {}; change them, or leave them out",
+            options.trace, replay.from.empty() ? "" : "at or after replay.from ", replay.from,
+            replay.from.empty() ? "" : " and ", replay.until);
+    }
     if (feed.read > 0 && feed.skipped.of(Skip::kFrom) == feed.read) {
         return fmt::format(
             "no query of {} lies at or after replay.from {}; change it, or leave it out",
-            options.trace, options.replay.from);
+            options.trace, replay.from);
     }
     if (feed.read > 0) {
         const std::string lost =
@@ -139,7 +121,7 @@ std::string no_queries(const Options& options, const FeedState& feed) {
 }
 
 std::optional<trace::Extent> check(const Options& options) {
-    parse_peers(options.distributors);
+    tree::parse_peers("--distributor", options.distributors);
     const Servers servers = parse_servers(options.servers, options.server_port);
     const rules::Chain rules(options.rules); // throws
     if (options.check == "trace" && options.generate.empty()) {

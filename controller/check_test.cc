@@ -101,6 +101,13 @@ TEST_F(CheckTest, ASpanWithoutQueries) {
     EXPECT_THAT(complaint(), HasSubstr("lies before replay.until 200000000"));
 }
 
+TEST_F(CheckTest, ASpanOfQueriesThatCannotBePlayed) {
+    options_.replay.until = "20";
+    write(kIpv6 + kIpv6 + "1030\t192.0.2.1\tudp\t.\tNS\n");
+    EXPECT_THAT(complaint(), HasSubstr("none of the 2 queries of " + options_.trace +
+                                       " can be sent (no_ipv6_server 2)"));
+}
+
 TEST_F(CheckTest, AGapOfDaysIsNotWaitedFor) {
     write(kUdp + "315361000\t192.0.2.1\tudp\t.\tNS\n");
     EXPECT_THAT(complaint(),

@@ -123,6 +123,13 @@ TEST_F(ClosesTest, EachLapHasItsOwnConnections) {
     EXPECT_THAT(play(), ElementsAre("q0@0", "c1@1", "q1@2", "c2@3", "q2@4", "c3@5", "q3@6"));
 }
 
+TEST_F(ClosesTest, LongAfterTheLapsLastQueryDoNotHoldUpTheNextLap) {
+    const Raw response = ipv4(9, udp(dns(0x8000), 53, 1000));
+    write({ask(1, 1000), ask(2, 1000), response, response, response, end(1, 1000)});
+    options_.replay.loop = 2;
+    EXPECT_THAT(play(), ElementsAre("q0@0", "q1@1", "c1@2", "q2@2", "q3@3"));
+}
+
 TEST_F(ClosesTest, OfTheLapBeforeAreNotThoseOfThisLap) {
     write({ask(1, 1000), ask(2, 1000), end(1, 1000), ask_udp(3)});
     options_.replay.loop = 2;

@@ -37,8 +37,6 @@ public:
     /// Next message, good until the next call. There is no end.
     void next(Query& query);
 
-    void restart() { next_ = 0; }
-
     /// Whether each source has asked.
     [[nodiscard]] bool had_all() const { return next_ >= sources_; }
 

@@ -189,22 +189,6 @@ void add_options(Command& app, Options& options) {
     add_generator(app, options);
 }
 
-std::vector<Peer> parse_peers(const std::vector<std::string>& texts) {
-    std::vector<Peer> peers;
-    for (const std::string& text : texts) {
-        const size_t equals = text.find('=');
-        const std::string name = equals == std::string::npos ? "" : text.substr(0, equals);
-        const auto endpoint =
-            Endpoint::parse(equals == std::string::npos ? text : text.substr(equals + 1));
-        if (!endpoint || endpoint->port == 0) {
-            throw UsageError(fmt::format(
-                "--distributor {}: not [NAME=]ADDRESS:PORT, e.g. client1=192.0.2.1:4853", text));
-        }
-        peers.push_back({.name = name, .endpoint = *endpoint});
-    }
-    return peers;
-}
-
 Servers parse_servers(const std::vector<std::string>& texts, std::uint16_t port) {
     Servers servers;
     for (const std::string& text : texts) {
@@ -230,8 +214,8 @@ void read_options_file(const std::string& path, Settings& settings) {
         const toml::table root = toml::parse_file(path);
         for (const auto& [table, values] : root) {
             if (!values.is_table()) {
-                throw UsageError(fmt::format("{}:{}: {} is no table; settings are in [replay] and "
-                                             "[tls]",
+                throw UsageError(fmt::format("{}:{}: {} is no table; settings are in [replay], "
+                                             "[tls] and [socket]",
                                              path, values.source().begin.line, table.str()));
             }
             for (const auto& [name, value] : *values.as_table()) {

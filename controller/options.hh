@@ -15,12 +15,6 @@ class Command;
 
 namespace reprise::controller {
 
-/// A distributor to connect to: "[NAME=]HOST:PORT".
-struct Peer {
-    std::string name; ///< empty: as its Hello says
-    Endpoint endpoint;
-};
-
 /// What the command line says.
 struct Options {
     std::string trace;
@@ -43,12 +37,9 @@ struct Options {
 /// Adds the options to a command line.
 void add_options(Command& app, Options& options);
 
-/// Reads the tables [replay] and [tls] of a TOML file into `settings`. Throws UsageError with file
-/// and line.
+/// Reads the tables [replay], [tls] and [socket] of a TOML file into `settings`. Throws UsageError
+/// with file and line.
 void read_options_file(const std::string& path, Settings& settings);
-
-/// Parses the distributors. Throws UsageError naming the bad one.
-std::vector<Peer> parse_peers(const std::vector<std::string>& texts);
 
 /// Parses the servers: at most one of each family, at least one. Throws UsageError.
 Servers parse_servers(const std::vector<std::string>& texts, std::uint16_t port);

@@ -57,7 +57,7 @@ void Selection::add(Skip reason, const std::string& kind, const std::string& key
     }
     rules::RuleSet set{.sees_closes = false, .rules = {}};
     set.rules.emplace_back(kind, skip_name(reason), std::move(arguments));
-    rules_.push_back({.reason = reason, .rule = std::move(rules::make_rules(set).front())});
+    rules_.push_back({.reason = reason, .set = std::move(set), .rule = nullptr});
 }
 
 Selection::Selection(const Options& options, const Servers& servers) {
@@ -72,6 +72,7 @@ Selection::Selection(const Options& options, const Servers& servers) {
     if (options.replay.collapse_retransmits) {
         add(Skip::kRetransmit, "collapse", "timeout", {fmt::to_string(options.replay.timeout_s)});
     }
+    restart();
 }
 
 void Selection::add_of_sources(const Options& options, const Servers& servers) {
@@ -105,6 +106,12 @@ Skip Selection::judge(Query& query) {
         }
     }
     return Skip::kNone;
+}
+
+void Selection::restart() {
+    for (NamedRule& one : rules_) {
+        one.rule = std::move(rules::make_rules(one.set).front());
+    }
 }
 
 std::uint64_t SkipCounts::sum() const {

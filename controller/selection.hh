@@ -2,6 +2,7 @@
 // Which queries of a trace are not handed to a querier, and why.
 
 #include "controller/options.hh"
+#include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/trace/batch.hh"
 #include "core/wire/query.hh"
@@ -44,9 +45,13 @@ public:
     /// Why the query is left out, which is the first rule's reason; kNone: it is not.
     Skip judge(Query& query);
 
+    /// The trace begins again: nothing repeats a query of the lap before.
+    void restart();
+
 private:
     struct NamedRule {
         Skip reason;
+        rules::RuleSet set; ///< it alone
         std::unique_ptr<rules::Rule> rule;
     };
 

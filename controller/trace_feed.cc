@@ -7,6 +7,7 @@
 #include "core/base/address.hh"
 #include "core/base/capabilities.hh"
 #include "core/base/clock.hh"
+#include "core/base/error.hh"
 #include "core/base/trace_time.hh"
 #include "core/dns/message.hh"
 #include "core/trace/chunk.hh"
@@ -28,6 +29,7 @@ namespace reprise::controller {
 namespace {
 
 constexpr std::uint16_t kRecursionDesired = 0x0100;
+constexpr double kDay = 86'400;
 
 double share_of(std::uint64_t done, std::uint64_t all) {
     return all == 0 ? 0 : static_cast<double>(done) / static_cast<double>(all);
@@ -61,9 +63,22 @@ std::optional<Generator> generator_of(const Options& options, const Servers& ser
 
 } // namespace
 
+void demand_no_gap(const Options& options, double second, double gap) {
+    const bool waits = !options.replay.fast && options.replay.rate == 0 &&
+                       options.replay.duration_s == 0 && options.replay.limit == 0;
+    if (waits && gap / options.replay.speed > kDay) {
+        throw Error(fmt::format(
+            "{} has no query for {:.0f} days from second {:.3f} of the trace on, and the replay "
+            "would wait; end there (replay.until), begin after it (replay.from), or give "
+            "replay.rate or replay.fast",
+            options.trace, gap / kDay, second));
+    }
+}
+
 TraceFeed::TraceFeed(const Options& options, const Servers& servers)
-    : sources_(options.results + "/sources.csv"), generator_(generator_of(options, servers)),
-      rules_(options.rules), plays_closes_(wants_closes(options)), selection_(options, servers),
+    : options_(options), sources_(options.results + "/sources.csv"),
+      generator_(generator_of(options, servers)), rules_(options.rules),
+      plays_closes_(wants_closes(options)), selection_(options, servers),
       steady_(longest_way_back(options)), timetable_({.speed = options.replay.speed,
                                                       .rate = options.replay.rate,
                                                       .fast = options.replay.fast}),
@@ -92,6 +107,7 @@ void TraceFeed::describe(FeedState& state) const {
     state.rcodes = rcodes_;
     state.without_rd = without_rd_;
     state.laps = lap_;
+    state.beyond = beyond_;
     state.packets = trace_ ? trace_->packets() : 0;
     state.clock_steps = steady_.steps();
     state.sources = sources_.size();
@@ -140,9 +156,7 @@ void TraceFeed::restart() {
         trace_->restart();
         trace_->open();
         rules_.restart();
-    }
-    if (generator_) {
-        generator_->restart();
+        selection_.restart();
     }
 }
 
@@ -181,20 +195,24 @@ bool TraceFeed::pull(Query& query) {
             }
             continue;
         }
-        if (more && !query.is_response()) {
-            query.time = steady_.of_query(query.time);
-        }
-        if (!more || (any_ && !query.is_response() && span_.after(query.time))) {
-            if (!next_lap()) {
-                return false;
-            }
+        if (more && query.is_response()) {
+            ++responses_;
+            count_rcode(query);
             continue;
         }
-        if (!query.is_response()) {
-            return true;
+        if (more) {
+            query.time = steady_.of_query(query.time);
+            if (!std::exchange(any_, true)) {
+                span_.set_first(query.time);
+            }
+            if (!span_.after(query.time)) {
+                return true;
+            }
+            beyond_ = true;
         }
-        ++responses_;
-        count_rcode(query);
+        if (!next_lap()) {
+            return false;
+        }
     }
 }
 
@@ -242,6 +260,7 @@ bool TraceFeed::next(Query& query) {
     }
     if (closes_out_ < closes_.size()) {
         query = closes_[closes_out_++];
+        query.due = std::min(query.due, last_due_); // else the query behind it would wait
         return true;
     }
     closes_.clear();
@@ -258,12 +277,6 @@ bool TraceFeed::may_go_on() const {
 
 bool TraceFeed::next_query(Query& query) {
     while (may_go_on() && pull(query)) {
-        if (!std::exchange(any_, true)) {
-            span_.set_first(query.time);
-            if (span_.after(query.time)) {
-                break;
-            }
-        }
         const bool before = span_.before(query.time);
         query.time = timetable_.shifted(query.time);
         if (!skip(before ? Skip::kFrom : selection_.judge(query))) {
@@ -279,6 +292,9 @@ bool TraceFeed::take(Query& query) {
         ended_ = true;
         return false;
     }
+    const double speed = options_.replay.speed / 1e9;
+    demand_no_gap(options_, static_cast<double>(last_due_) * speed,
+                  static_cast<double>(query.due - last_due_) * speed);
     timetable_.take(query.time);
     last_due_ = std::max(last_due_, query.due);
     lap_connections_ = std::max(lap_connections_, query.connection);

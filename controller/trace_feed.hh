@@ -4,8 +4,9 @@
 //
 // Between them come the closes of the trace's clients (Query::is_close()), of connections of which
 // a query was played. A close is held back until the query after it is there: the replay ends with
-// its last query and does not wait for what only closed later. No more are held than the trace's
-// reader follows connections. A close has the number of the query after it and is in no count.
+// its last query and does not wait for what only closed later; where the trace is repeated, that is
+// closed when the next lap begins. No more are held than the trace's reader follows connections. A
+// close has the number of the query after it and is in no count.
 
 #include "controller/generator.hh"
 #include "controller/options.hh"
@@ -52,6 +53,7 @@ struct FeedState {
     std::uint64_t clock_steps = 0; ///< back, made good
     std::uint64_t sources = 0;
     std::uint64_t source_table_bytes = 0;
+    bool beyond = false;                  ///< a query behind replay.until was seen
     double share_read = 0;                ///< of the replay, 0 to 1; 0 where it is not known
     trace::Counters counters;             ///< over all laps
     std::vector<rules::RuleCounts> rules; ///< the same
@@ -65,6 +67,10 @@ struct FeedState {
         return rules.empty() ? read : rules.front().at("seen");
     }
 };
+
+/// Throws Error where the replay would wait for days: `gap` seconds of the trace without a query,
+/// behind `second` of it. A clock was wrong, or the file is made of several captures.
+void demand_no_gap(const Options& options, double second, double gap);
 
 /// The connections of a trace of which a query was played: only their closes are. What a rule has
 /// moved to TLS is another than what it left on TCP. Memory follows how many there are, whatever
@@ -190,6 +196,7 @@ private:
     [[nodiscard]] std::string trouble() const;
     [[nodiscard]] double share_read() const;
 
+    Options options_;
     SourceTable sources_;
     std::optional<Generator> generator_; ///< one of the two
     std::optional<trace::Feed> trace_;   ///< looks into sources_
@@ -209,8 +216,9 @@ private:
     std::uint64_t lap_connections_ = 0;  ///< highest connection of this lap
     std::uint64_t connections_ = 0;      ///< of the laps before
     Nanoseconds last_due_ = 0;
-    bool any_ = false;   ///< a query was seen
-    bool ended_ = false; ///< by a limit
+    bool any_ = false;    ///< a query was seen
+    bool beyond_ = false; ///< one behind the span
+    bool ended_ = false;  ///< by a limit
     std::uint64_t read_ = 0;
     std::uint64_t responses_ = 0;
     Rcodes rcodes_{};

@@ -3,12 +3,14 @@
 #include "controller/testing/tiny_trace.hh"
 #include "controller/trace_feed.hh"
 #include "core/base/clock.hh"
+#include "core/base/error.hh"
 #include "core/wire/query.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -17,6 +19,7 @@ namespace reprise::controller {
 namespace {
 
 using testing::dns;
+using ::testing::HasSubstr;
 using testing::ipv4;
 using testing::ipv6;
 using testing::udp;
@@ -123,6 +126,11 @@ TEST_F(LimitedFeedTest, AnUntilBeforeTheTraceReadsNothing) {
     write_many(3);
     options_.replay.until = "500000000"; // the trace begins at 1000000000
     EXPECT_EQ(play().read, 0U);
+    TraceFeed feed(options_, parse_servers({"198.18.0.53"}, 53));
+    Query query;
+    EXPECT_FALSE(feed.next(query));
+    EXPECT_THAT(no_queries(options_, feed.state()),
+                HasSubstr("lies before replay.until 500000000"));
 }
 
 TEST_F(LimitedFeedTest, LoopsGoOnInTimeAndNumbers) {
@@ -171,6 +179,16 @@ TEST_F(LimitedFeedTest, SourcesKeepTheirIdsOverLaps) {
     EXPECT_EQ(feed.state().sources, 10U);
 }
 
+TEST_F(LimitedFeedTest, ALapRepeatsNoQueryOfTheOneBefore) {
+    write_many(12); // ten sources, of which two repeat their query
+    options_.replay.loop = 3;
+    options_.replay.collapse_retransmits = true;
+    const Played played = play();
+    EXPECT_EQ(played.due.size(), 30U);
+    EXPECT_EQ(played.read, 36U);
+    EXPECT_EQ(played.skipped, (Skips{{"retransmit", 6}}));
+}
+
 TEST_F(LimitedFeedTest, TheShareReadCountsLapsAndLimits) {
     write_many(4);
     options_.replay.loop = 2;
@@ -186,6 +204,18 @@ TEST_F(LimitedFeedTest, TheShareReadCountsLapsAndLimits) {
         limited.next(query);
     }
     EXPECT_EQ(limited.state().share_read, 1);
+}
+
+TEST_F(LimitedFeedTest, AGapOfDaysEndsTheReading) {
+    const auto row = [](int second) { return std::to_string(second) + "\t192.0.2.1\t.\tNS\n"; };
+    std::ofstream(options_.trace) << "#reprise-text 1\ntime\tsource\tname\ttype\n"
+                                  << row(1000) + row(1001) + row(173'801) + row(1002);
+    EXPECT_THROW(play(), Error);
+    options_.replay.speed = 4;
+    EXPECT_EQ(play().due.back(), 172'801 * kSecond / 4) << "half a day";
+    options_.replay.speed = 1;
+    options_.replay.limit = 3;
+    EXPECT_EQ(play().due, (Times{0, kSecond, 172'801 * kSecond}));
 }
 
 TEST_F(LimitedFeedTest, TheGeneratorNeedsNoTrace) {

@@ -4,6 +4,7 @@
 #include "core/base/error.hh"
 #include "core/base/log.hh"
 #include "core/tree/distributor.hh"
+#include "core/tree/fanout.hh"
 #include "core/tree/kernel_host.hh"
 #include "core/tree/tls.hh"
 #include "querier/carrier/replay_options.hh"
@@ -48,6 +49,7 @@ struct Commands {
     DistributorOptions distributor;
     reprise::tree::TlsFiles tls;
     std::string listen;
+    std::vector<std::string> feeds;
     std::string cpus;
     bool check = false;
     std::optional<unsigned> cpu;
@@ -64,7 +66,7 @@ struct Commands {
         command.add_option("--cpus", cpus,
                            "Processors for the queriers in turn, e.g. 0,2-3; default: any");
         command
-            .add_option("--feed", distributor.feeds,
+            .add_option("--feed", feeds,
                         "[NAME=]HOST:PORT of a further distributor to feed; repeatable")
             .allow_extra_args(false);
         command.add_flag("--check", check, "Look at the options and start nothing");
@@ -100,6 +102,7 @@ struct Commands {
         distributor.name = common.name;
         distributor.results = common.results;
         distributor.listen = *endpoint;
+        distributor.feeds = reprise::tree::parse_peers("--feed", feeds);
         for (const std::string& prefix : common.prefixes) {
             reprise::querier::parse_prefix(prefix);
             distributor.querier_arguments.emplace_back("--source-prefix");

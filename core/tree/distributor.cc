@@ -3,7 +3,6 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/base/error.hh"
 #include "core/base/log.hh"
 #include "core/tree/block_frame.hh"
 #include "core/tree/fanout.hh"
@@ -47,16 +46,6 @@ unsigned default_queriers(const DistributorOptions& options) {
     return static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-std::pair<std::string, Endpoint> parse_feed(const std::string& text) {
-    const size_t equals = text.find('=');
-    const bool named = equals != std::string::npos;
-    const auto endpoint = Endpoint::parse(named ? text.substr(equals + 1) : text);
-    if (!endpoint || endpoint->port == 0) {
-        throw UsageError(fmt::format("--feed {}: not [NAME=]ADDRESS:PORT", text));
-    }
-    return {named ? text.substr(0, equals) : "", *endpoint};
-}
-
 std::vector<std::string> querier_arguments(const DistributorOptions& options, unsigned index) {
     std::vector<std::string> list{"reprise-querier", "query",
                                   "--control-fd",    std::to_string(kControlFd),
@@ -80,6 +69,13 @@ wire::QuerierReport report_of_lost(const Child& child, const std::string& ending
     *out.mutable_counts() = child.status.counts();
     out.set_assigned(child.assigned);
     return out;
+}
+
+/// What the parent may have out. All of it may be for one querier, and wait here.
+Credit window(const Children& children) {
+    Credit window = credit_of(children);
+    window.bytes = std::min(window.bytes, kHostBytes);
+    return window;
 }
 
 } // namespace
@@ -111,18 +107,11 @@ int Distributor::run() {
     return finish();
 }
 
-/// What the parent may have out. All of it may be for one querier, and wait here.
-Credit Distributor::window() const {
-    Credit window = credit_of(fanout_.children());
-    window.bytes = std::min(window.bytes, kHostBytes);
-    return window;
-}
-
 /// Credit goes up in portions, so that blocks come down whole. What is held back is a small part of
 /// what the parent was granted: it never waits for it alone.
 void Distributor::return_credit(const Credit& credit) {
     credit_ += credit;
-    const Credit all = window();
+    const Credit all = window(fanout_.children());
     const bool enough = credit_.records >= std::min(kCreditPortion.records, all.records / 8) ||
                         credit_.bytes >= std::min(kCreditPortion.bytes, all.bytes / 8);
     if (parent_ && enough && !credit_.none()) {
@@ -137,9 +126,8 @@ void Distributor::add_children() {
         fanout_.add(fmt::format("{}/{}", options_.name, i), fmt::format("pid {}", child.pid),
                     std::move(child.link));
     }
-    for (const std::string& text : options_.feeds) {
-        const auto [name, endpoint] = parse_feed(text);
-        fanout_.add(name, endpoint.text(), host_.connect(endpoint));
+    for (const Peer& feed : options_.feeds) {
+        fanout_.add(feed.name, feed.endpoint.text(), host_.connect(feed.endpoint));
     }
 }
 
@@ -175,8 +163,9 @@ void Distributor::welcome(std::unique_ptr<Link> parent) {
     hello.set_run(options_.run);
     hello.set_name(options_.name);
     hello.set_queriers(queriers_of(fanout_.children()));
-    hello.set_credit(window().records);
-    hello.set_credit_bytes(window().bytes);
+    const Credit credit = window(fanout_.children());
+    hello.set_credit(credit.records);
+    hello.set_credit_bytes(credit.bytes);
     parent_->send(frame);
 }
 

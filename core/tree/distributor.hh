@@ -29,7 +29,7 @@ struct DistributorOptions {
     Endpoint listen;
     std::string results = ".";
     unsigned queriers = 0;                      ///< 0: one a processor, unless it feeds others
-    std::vector<std::string> feeds;             ///< further distributors, "[NAME=]ADDRESS:PORT"
+    std::vector<Peer> feeds;                    ///< further distributors
     std::vector<unsigned> cpus;                 ///< processors for the queriers in turn; empty: any
     std::vector<std::string> querier_arguments; ///< passed on: {"--source-prefix", "10.0.0.0/8"}
 };
@@ -43,7 +43,6 @@ public:
     int run();
 
 private:
-    [[nodiscard]] Credit window() const;
     void return_credit(const Credit& credit);
     void add_children();
     void listen();

@@ -2,6 +2,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
+#include "core/base/error.hh"
 #include "core/tree/assignment.hh"
 #include "core/tree/block_frame.hh"
 #include "core/tree/host.hh"
@@ -19,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -102,6 +104,21 @@ ClockSample ClockOffset::latest() const {
     const auto recent = std::ranges::find_if(
         series_, [begin](const ClockSample& sample) { return sample.when >= begin; });
     return *std::ranges::min_element(recent, series_.end(), {}, &ClockSample::round_trip);
+}
+
+std::vector<Peer> parse_peers(std::string_view option, const std::vector<std::string>& texts) {
+    std::vector<Peer> peers;
+    for (const std::string& text : texts) {
+        const size_t equals = text.find('=');
+        const bool named = equals != std::string::npos;
+        const auto endpoint = Endpoint::parse(named ? text.substr(equals + 1) : text);
+        if (!endpoint || endpoint->port == 0) {
+            throw UsageError(fmt::format(
+                "{} {}: not [NAME=]ADDRESS:PORT, e.g. client1=192.0.2.1:4853", option, text));
+        }
+        peers.push_back({.name = named ? text.substr(0, equals) : "", .endpoint = *endpoint});
+    }
+    return peers;
 }
 
 void Child::probe(Nanoseconds now) const {

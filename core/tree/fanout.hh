@@ -24,6 +24,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -74,6 +75,15 @@ private:
     ClockSample best_;
     std::vector<ClockSample> series_;
 };
+
+/// A child to connect to.
+struct Peer {
+    std::string name; ///< empty: as its Hello says
+    Endpoint endpoint;
+};
+
+/// Reads "[NAME=]ADDRESS:PORT", the values of an option. Throws UsageError naming the bad one.
+std::vector<Peer> parse_peers(std::string_view option, const std::vector<std::string>& texts);
 
 /// What a parent knows of one child.
 struct Child {

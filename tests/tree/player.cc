@@ -196,7 +196,8 @@ private:
         client.options.listen = parsed(Endpoint::parse(where), where);
         std::istringstream names(fed);
         for (std::string name; std::getline(names, name, ',');) {
-            client.options.feeds.push_back(name + "=" + clients_.at(name).options.listen.text());
+            client.options.feeds.push_back(
+                {.name = name, .endpoint = clients_.at(name).options.listen});
             fed_.insert(name);
         }
         world_.machines[where] = client.machine;
