@@ -73,5 +73,16 @@ TEST(Frame, GarbageAndEmptyFramesAreCorrupt) {
     EXPECT_EQ(empty.next(frame), Result::kCorrupt);
 }
 
+/// A folder's name may hold any bytes.
+TEST(Frame, AReasonNeedNotBeUtf8) {
+    wire::Frame sent;
+    sent.mutable_abort()->set_because("results: create /tmp/\xe9: No space left on device");
+    wire::Frame frame;
+    FrameReader reader;
+    reader.feed(bytes_of(encode_frame(sent)));
+    ASSERT_EQ(reader.next(frame), Result::kFrame);
+    EXPECT_EQ(frame.abort().because(), sent.abort().because());
+}
+
 } // namespace
 } // namespace reprise
