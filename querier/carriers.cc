@@ -99,11 +99,19 @@ void Carriers::poll() {
     for (const auto& one : carriers_) {
         all = one->poll() && all;
     }
-    polled_ = all ? before : polled_;
+    polled_.look(before, all);
 }
 
-Nanoseconds Carriers::read_until(Nanoseconds now) const {
-    return std::max(std::min({now, events_read_, polled_}), now - kLongestUnread);
+void Carriers::Looks::look(Nanoseconds time, bool all) {
+    if (all) {
+        read = time;
+        left_since = 0;
+        return;
+    }
+    left_since = left_since == 0 ? time : left_since;
+    if (time - left_since > kLongestUnread) {
+        read = std::max(read, time - kLongestUnread);
+    }
 }
 
 void Carriers::tidy(Nanoseconds now) {

@@ -7,6 +7,7 @@
 #include "querier/carrier/replay_options.hh"
 #include "querier/schedule/pending_queries.hh"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -47,25 +48,35 @@ public:
     /// Takes what came where no event tells of it.
     void poll();
 
-    /// Everything that came before `time` was read, as far as events show.
-    void events_read(Nanoseconds time) { events_read_ = time; }
+    /// The events of `time` were handled. False: there may be more to read.
+    void looked(Nanoseconds time, bool all) { events_.look(time, all); }
 
     /// What came before was read; a socket that holds data for long is not waited for.
-    [[nodiscard]] Nanoseconds read_until(Nanoseconds now) const;
+    [[nodiscard]] Nanoseconds read_until(Nanoseconds now) const {
+        return std::min({now, events_.read, polled_.read});
+    }
 
     void tidy(Nanoseconds now);
     [[nodiscard]] Nanoseconds next_wake(Nanoseconds now) const;
     void count_drops();
 
 private:
+    /// Looks at what came. Time without one, where this process stood still, says nothing.
+    struct Looks {
+        Nanoseconds read = 0;       ///< what came before was read
+        Nanoseconds left_since = 0; ///< each look since left something; 0: the last one did not
+
+        void look(Nanoseconds time, bool all);
+    };
+
     void add(std::unique_ptr<Carrier> carrier, std::initializer_list<Transport> transports);
 
     const Clock& clock_;
     PendingQueries& queries_;
     std::vector<std::unique_ptr<Carrier>> carriers_;
     std::array<std::uint8_t, kTransports.size()> by_transport_{};
-    Nanoseconds events_read_ = 0;
-    Nanoseconds polled_ = 0;
+    Looks events_;
+    Looks polled_;
 };
 
 } // namespace reprise::querier

@@ -204,7 +204,7 @@ SendResult InFlight::submit(std::uint32_t index, Nanoseconds now) {
 SendResult InFlight::take_back(std::uint32_t index, SendResult result, Nanoseconds now) {
     const PendingQuery& pending = queries_[index];
     if (result == SendResult::kBusy) {
-        Nanoseconds& since = full_since(pending);
+        Nanoseconds& since = full_since_.at(pending.carrier).at(pending.family() == 4 ? 0 : 1);
         since = since == 0 ? now : since;
         const Nanoseconds most =
             options_.max_lateness > 0 ? options_.max_lateness / 2 : kFullPatience;
@@ -237,7 +237,7 @@ void InFlight::on_sent(std::uint32_t index, const SendCall& call) {
     if (std::exchange(pending.staged, false)) {
         pending.deadline = call.before + options_.timeout;
     }
-    full_since(pending) = 0;
+    full_since_.at(pending.carrier).at(pending.family() == 4 ? 0 : 1) = 0;
     if (std::exchange(pending.written, true)) {
         return;
     }
@@ -271,7 +271,8 @@ void InFlight::on_refused(std::uint32_t index, SendResult result) {
 // Hedging
 
 void InFlight::hedge(Nanoseconds now) {
-    for (int n = 0; hedges_ && n < kHedgesAtOnce && hedges_->next() <= now; ++n) {
+    const Nanoseconds read = parts_.carriers.read_until(now);
+    for (int n = 0; hedges_ && n < kHedgesAtOnce && hedges_->next() <= read; ++n) {
         const std::uint32_t copy = hedges_->split();
         if (copy == kNone) {
             continue;
@@ -346,7 +347,13 @@ void InFlight::time_out(std::uint32_t pending) {
 void InFlight::on_failed(std::uint32_t pending, Status status) { finish(pending, status); }
 
 void InFlight::skip(std::uint32_t index, SkipReason reason) {
-    queries_[index].record.reason = reason;
+    PendingQuery& pending = queries_[index];
+    const bool aborted = reason == SkipReason::kAborted;
+    if (pending.written) { // it was to be asked again over TCP
+        pending.record.marks |= aborted ? kMarkEndedEarly : std::uint16_t{0};
+        return finish(index, aborted ? Status::kTimedOut : Status::kConnectionFailed);
+    }
+    pending.record.reason = reason;
     finish(index, Status::kSkipped);
 }
 

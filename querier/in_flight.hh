@@ -134,13 +134,14 @@ public:
     /// Ends queries that timed out and whose answer cannot still be waiting to be read; bounded.
     void expire(Nanoseconds now);
 
-    /// Sends the copies that are due to peers; bounded.
+    /// Sends the copies that are due to peers, of queries whose answer cannot wait to be read;
+    /// bounded.
     void hedge(Nanoseconds now);
 
     /// When expire() or hedge() has something to do.
     [[nodiscard]] Nanoseconds next_wake() const;
 
-    /// Ends a query that was not handed over.
+    /// Ends a query that is not handed over; one that was before is not skipped.
     void skip(std::uint32_t pending, SkipReason reason);
 
     /// Ends all by an early timeout; `after_each` is called for what their ends let go.
@@ -171,11 +172,6 @@ private:
     void leave(std::uint32_t pending, bool answered);
     void finish(std::uint32_t pending, Status status, Bytes reply = {});
 
-    /// Since when the kernel has taken nothing of this carrier and family; 0 = it does.
-    Nanoseconds& full_since(const PendingQuery& pending) {
-        return full_since_.at(pending.carrier).at(pending.family() == 4 ? 0 : 1);
-    }
-
     ReplayParts parts_;
     const ReplayOptions& options_;
     PendingQueries& queries_;
@@ -185,6 +181,7 @@ private:
     size_t count_ = 0;
     std::uint64_t landings_ = 0;
     Nanoseconds now_ = 0;
+    /// Since when the kernel has taken nothing of a carrier and family; 0 = it does.
     std::array<std::array<Nanoseconds, 2>, Carriers::kMost> full_since_{};
     bool warned_ = false;
 };

@@ -104,6 +104,22 @@ wire::Frame hello(const QueryOptions& options, const Credit& credit) {
     return frame;
 }
 
+/// Why a run that came to its end is not clean, or empty. `handed`: queries, by the parent.
+std::string reason_at_end(const Statistics& statistics, std::uint64_t handed) {
+    if (statistics.received != handed) {
+        return fmt::format("received {} of {} queries", statistics.received, handed);
+    }
+    if (statistics.ended() != statistics.received) {
+        return fmt::format("{} queries ended of {}", statistics.ended(), statistics.received);
+    }
+    if (statistics.receive_overflows > 0) {
+        return fmt::format(
+            "{} replies were dropped because receive buffers were full; add queriers",
+            statistics.receive_overflows);
+    }
+    return "";
+}
+
 } // namespace
 
 Process::Process(QueryOptions options, HostState host, ControlLink& link, Network& network)
@@ -184,8 +200,9 @@ void Process::look_and_handle(Nanoseconds now, Nanoseconds wake) {
     if (replayer_ && !events.empty()) {
         replayer_->begin_batch(clock_.pair());
     }
-    if (handle_events(events) && replayer_) {
-        replayer_->carriers().events_read(network_.timer_fired() ? std::max(now, wake) : now);
+    const bool all = handle_events(events);
+    if (replayer_) {
+        replayer_->carriers().looked(network_.timer_fired() ? std::max(now, wake) : now, all);
     }
 }
 
@@ -396,22 +413,6 @@ void Process::check_end() {
     }
 }
 
-std::string Process::reason_at_end() const {
-    const Statistics& statistics = replayer_->statistics();
-    if (statistics.received != handed_) {
-        return fmt::format("received {} of {} queries", statistics.received, handed_);
-    }
-    if (statistics.ended() != statistics.received) {
-        return fmt::format("{} queries ended of {}", statistics.ended(), statistics.received);
-    }
-    if (statistics.receive_overflows > 0) {
-        return fmt::format(
-            "{} replies were dropped because receive buffers were full; add queriers",
-            statistics.receive_overflows);
-    }
-    return "";
-}
-
 void Process::stop(const std::string& because, bool tell_parent) {
     if (done_) {
         return;
@@ -437,7 +438,7 @@ void Process::finish() {
     wire::QuerierReport& report = *frame.mutable_finished()->add_reports();
     if (replayer_) {
         replayer_->carriers().count_drops();
-        because_ = because_.empty() ? reason_at_end() : because_;
+        because_ = because_.empty() ? reason_at_end(replayer_->statistics(), handed_) : because_;
         finish_results();
         set_counts(*report.mutable_counts(), replayer_->statistics());
     }

@@ -93,7 +93,6 @@ private:
     /// A block is not used up yet.
     [[nodiscard]] bool taking_in() const;
     [[nodiscard]] std::uint64_t expected() const;
-    [[nodiscard]] std::string reason_at_end() const;
 
     QueryOptions options_;
     HostState host_;

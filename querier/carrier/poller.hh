@@ -40,7 +40,8 @@ struct EventTag {
 
 class Poller {
 public:
-    static constexpr size_t kMostEvents = 256; ///< of one wait()
+    /// With so many from one wait() there may be more.
+    static constexpr size_t kMostEvents = 256;
 
     Poller();
 
@@ -62,7 +63,7 @@ private:
     FileDescriptor timer_;
     Nanoseconds armed_ = 0;
     bool timer_fired_ = false;
-    std::array<epoll_event, kMostEvents> events_{};
+    std::array<epoll_event, kMostEvents + 1> events_{}; ///< the timer's, too
 };
 
 } // namespace reprise::querier

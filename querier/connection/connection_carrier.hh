@@ -13,7 +13,7 @@
 // once more on a new one.
 //
 // A connection with one id in flight twice could not tell the answers apart, so the second query's
-// id is rewritten (and restored in what we record). An AXFR's further messages have the same key as
+// id is rewritten (and restored in what we record). A zone transfer's further messages come behind
 // the first, which ended the query: they are counted as duplicates.
 //
 // Events are edge-triggered: a connection costs one epoll_ctl in its life.

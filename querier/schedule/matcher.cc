@@ -5,6 +5,7 @@
 #include "core/base/clock.hh"
 #include "core/base/mix.hh"
 #include "core/dns/message.hh"
+#include "core/dns/words.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/schedule/pending_queries.hh"
 
@@ -18,6 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <span>
 #include <sys/mman.h>
 #include <utility>
@@ -116,6 +118,14 @@ namespace {
 constexpr size_t kFewestBuckets = 1024;
 constexpr size_t kMostBuckets = size_t{1} << 20U;
 constexpr std::uint8_t kFormErr = 1; // RFC 1035, section 4.1.1
+
+/// Whether a reply over a connection is the first message of a zone transfer; the others need not
+/// repeat its question (RFC 5936 section 2.2.1, RFC 1995).
+bool begins_transfer(Owner owner, Bytes reply) {
+    const auto question = (owner & 0xffffU) == kOwnerConnection ? parse_question(reply)
+                                                                : std::optional<DnsQuestion>();
+    return question && (question->type == kTypeIxfr || question->type == kTypeAxfr);
+}
 
 size_t bucket_count(size_t in_flight_limit) {
     return std::bit_ceil(std::clamp(in_flight_limit, kFewestBuckets, kMostBuckets));
@@ -257,6 +267,8 @@ Matcher::Match Matcher::match(Owner owner, Bytes reply, size_t size, Nanoseconds
     if (pending != kNone) {
         if (question != queries_[pending].question) {
             ended_queries_.add(key_hash(owner, header->id, question), true, now);
+        } else if (begins_transfer(owner, reply)) {
+            ended_queries_.add(key_hash(owner, header->id, 0), true, now);
         }
         return {
             .kind = Kind::kAnswer, .pending = pending, .trailing = end == MessageEnd::kTrailing};

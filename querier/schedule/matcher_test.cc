@@ -118,6 +118,21 @@ TEST_F(MatcherTest, AReplyWithoutQuestionMustTellOfAnError) {
     EXPECT_EQ(reply(1, {0, 7, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0}).pending, bare);
 }
 
+TEST_F(MatcherTest, FurtherMessagesOfATransferNeedNoQuestion) {
+    const std::vector<std::uint8_t> further{0, 5, 0x84, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0,
+                                            1, 0, 1,    0, 0, 0, 0, 0, 4, 1, 1, 1, 1};
+    for (const std::uint16_t type : {std::uint16_t{251}, std::uint16_t{252}, std::uint16_t{1}}) {
+        const Owner owner = owner_of(type, kOwnerConnection);
+        const auto query = make_message(5, "a.example.", type);
+        const std::uint32_t pending = send(owner, query);
+        EXPECT_EQ(reply(owner, further).kind, Kind::kUnmatched) << "before the first";
+        EXPECT_EQ(reply(owner, make_reply(query)).pending, pending);
+        for (int n = 0; n < 2; ++n) {
+            EXPECT_EQ(reply(owner, further).kind, type == 1 ? Kind::kUnmatched : Kind::kDuplicate);
+        }
+    }
+}
+
 TEST_F(MatcherTest, EqualKeysAreAnsweredInOrder) {
     const auto query = make_message(5, "a.example.");
     const std::uint32_t first = send(1, query);

@@ -55,6 +55,7 @@ std::uint32_t PendingQueries::copy(std::uint32_t index, std::uint8_t peer) {
     twin.record = pending.record;
     twin.source = pending.source;
     twin.transport = pending.transport;
+    twin.idle_class = pending.idle_class;
     twin.record.send = twin.record.connect = 0;
     twin.record.marks = 0;
     twin.record.retries = 0;

@@ -1,0 +1,31 @@
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
+#include "querier/carrier/poller.hh"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <vector>
+
+namespace reprise::querier {
+namespace {
+
+/// Or queries would time out whose answers nobody has read yet.
+TEST(Poller, FullEventsAreToldOfWhereTheTimerIsOneOfThem) {
+    Poller poller;
+    std::vector<FileDescriptor> ready;
+    for (size_t i = 0; i < Poller::kMostEvents + 50; ++i) {
+        ready.emplace_back(check(eventfd(1, EFD_CLOEXEC), "eventfd"));
+        poller.add(ready.back().get(), EPOLLIN, {.kind = EventKind::kCarrier});
+    }
+    const Nanoseconds now = SteadyClock::now();
+    do {
+        EXPECT_GE(poller.wait(now, now + kMillisecond).size(), Poller::kMostEvents);
+    } while (!poller.timer_fired());
+}
+
+} // namespace
+} // namespace reprise::querier
