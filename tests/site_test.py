@@ -85,7 +85,7 @@ def test_a_series_runs_on_hosts(hosts: Testbed, tmp_path: Path) -> None:
     done = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), *lenient, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert states(hosts) == before
-    assert "speed 2 against speed 1:" in done.stdout
+    assert "speed 2 against speed 1:" in done.stderr
     (folder,) = (tmp_path / "results").iterdir()
     runs = [summary(one) for one in folder.iterdir() if (one / "summary.json").is_file()]
     assert [one["clean"] for one in runs] == [True, True]
