@@ -2,6 +2,7 @@
 #include "proxy/stateless/bpf/programs.hh"
 #include "proxy/stateless/bpf/shared.h"
 #include "proxy/stateless/bpf/testing/programs_bed.hh"
+#include "proxy/stateless/common/reasons.h"
 #include "proxy/testing/packets.hh"
 
 #include <gmock/gmock.h>

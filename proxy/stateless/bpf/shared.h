@@ -2,6 +2,8 @@
 // What the BPF programs of the front and their loader share. Addresses, ports and identifiers are
 // in network byte order unless said otherwise.
 
+#include "proxy/stateless/common/reasons.h"
+
 #include <linux/types.h>
 
 /// One connection. IPv4 addresses are mapped (::ffff:a.b.c.d).
@@ -41,30 +43,6 @@ enum EntryBits {
     kReasonShift = 12,   ///< above: why, as the distance from kTruncated
     kMany = 0x8000,      ///< more than can be counted: the entry is kept until its timeout
     kAnswered = 0x4000,  ///< a reply has left; copies of the query are still with the server
-};
-
-/// Why a connection is given to the kernel's TCP.
-enum PromotionReason {
-    kSplit,     ///< the segment ends before the query does
-    kPipelined, ///< more follows behind the query
-    kSegmented, ///< TCP options, or several segments merged on their way
-    kFinished,  ///< a FIN in the segment of the query
-    kOpcode,    ///< not a QUERY
-    kFlags,     ///< QR, AA, TC, RA, Z or a response code in the query
-    kQuestion,  ///< not one question, or other sections than it and an OPT
-    kTransfer,  ///< AXFR or IXFR
-    kTsig,      ///< more additional records than an OPT
-    kCookie,    ///< EDNS option COOKIE
-    kEcs,       ///< EDNS option Client Subnet
-    kOption,    ///< another EDNS option, version or flag
-    kTruncated, ///< the server's reply over UDP is truncated
-    kLong,      ///< the reply is longer than a segment
-    kOpt,       ///< the reply's OPT is not its last record, and the client had none
-    kLater,     ///< another query came while the first was in flight
-    kFull,      ///< the map has no room
-    kReused,    ///< a query that came from the same port before is still in flight
-    kWindow,    ///< the client takes less than a segment
-    kReasons,
 };
 
 /// Indices of the counts.

@@ -3,6 +3,7 @@
 #include "core/base/clock.hh"
 #include "core/base/json.hh"
 #include "proxy/stateless/common/options.hh"
+#include "proxy/stateless/common/reasons.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -3,6 +3,7 @@
 
 #include "core/base/clock.hh"
 #include "proxy/stateless/common/options.hh"
+#include "proxy/stateless/common/reasons.h"
 
 #include <array>
 #include <cstddef>
@@ -12,30 +13,7 @@
 
 namespace reprise::proxy {
 
-/// Why a connection cannot be served without its state.
-enum class Reason : std::uint8_t {
-    kSplit,     ///< the query is not whole in its segment
-    kPipelined, ///< more than one query in a segment
-    kSegmented, ///< TCP options or a segment larger than a packet
-    kFin,       ///< data with FIN
-    kOpcode,    ///< other than QUERY
-    kFlags,
-    kQuestion, ///< not one question, or other sections
-    kTransfer, ///< AXFR or IXFR
-    kTsig,
-    kCookie,
-    kEcs,
-    kOption,    ///< another EDNS option or version
-    kTruncated, ///< the server's reply over UDP had TC
-    kLong,      ///< the reply is longer than a segment
-    kOpt,       ///< the reply's OPT could not be removed
-    kLater,     ///< another query came while the first was in flight
-    kFull,      ///< no room for another query in flight
-    kReused,    ///< a query that came from the same port before is still in flight
-    kWindow,    ///< the client takes less than a segment
-};
-
-inline constexpr size_t kReasons = 19;
+using Reason = PromotionReason;
 
 /// As in statistics, in the order of the enumeration.
 inline constexpr std::array<std::string_view, kReasons> kReasonNames{
