@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
+SERVICES = "198.19.255.53", "fd00:198:19:ff::53"  # which all clients ask
 SERVICE_PREFIXES = ("198.19.255.0/24", "fd00:198:19:ff::/64")
 META4 = "198.18.128.0/17"
 META6 = "fd00:198:18::/48"

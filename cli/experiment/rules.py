@@ -257,8 +257,14 @@ def _check_hedge(experiment: Experiment) -> None:
     )
     want(len(replay.peers) <= _MOST_PEERS, "replay.peers has too many", f"name {_MOST_PEERS} at most")
     others = len(experiment.emulated.resolvers) - 1 if experiment.emulated else 0
-    families = [peer(text)[0].version for text in replay.peers]
+    found = [peer(text)[0] for text in replay.peers]
+    families = [one.version for one in found]
     most = max(families.count(4), families.count(6))
+    want(
+        others == 0 or len({*addresses.SERVICES, *map(str, found)}) == 2 + len(found),
+        "replay.peers has an address twice, or that of the client's own resolver",
+        "give each other resolver an address of its own",
+    )
     want(
         others == 0 or most <= others,
         f"replay.peers has {most} addresses of one family for {others} other resolvers",

@@ -17,8 +17,7 @@ from cli.experiment import addresses
 
 CONTROLLER = "controller"
 SERVER = "server"
-SERVICE_V4 = "198.19.255.53"
-SERVICE_V6 = "fd00:198:19:ff::53"
+SERVICE_V4, SERVICE_V6 = addresses.SERVICES
 BEHIND, BEHIND6 = "127.0.0.1", "::1"  # where the server listens that has a front before it
 _CLIENT_MAC = "02:72:65:70:00:01"
 _SERVER_MAC = "02:72:65:70:00:02"
