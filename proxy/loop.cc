@@ -1,6 +1,5 @@
 #include "proxy/loop.hh"
 
-#include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "proxy/delay/delay_model.hh"
@@ -58,17 +57,19 @@ void Loop::take(std::span<std::uint8_t> packet) {
         statistics_.unmapped.add(deciding_address(packet, outcome));
     } else if (goes_on(outcome.verdict)) {
         if (model_ != nullptr) {
-            hold(packet, deciding_address(packet, outcome));
+            hold(packet, outcome);
         } else {
             send(packet);
         }
     }
 }
 
-void Loop::hold(std::span<const std::uint8_t> packet, const IpAddress& far) {
-    const DrawnDelay drawn = model_->draw(far);
+void Loop::hold(std::span<const std::uint8_t> packet, const Outcome& outcome) {
+    const DrawnDelay drawn = model_->draw(deciding_address(packet, outcome));
+    statistics_.unlisted += drawn.listed ? 0 : 1;
     if (drawn.lost) {
         ++statistics_.lost;
+        statistics_.dropped += outcome.traffic == Traffic::kDatagram ? 1 : 0;
         return;
     }
     line_.push(clock_.now() + drawn.delay, packet);

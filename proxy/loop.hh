@@ -7,7 +7,6 @@
 // link and, where the other end is on the same machine, runs the receiver's stack and wakes its
 // process, all on our account. See link_sender.hh for the way past the host's routing.
 
-#include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "proxy/delay/delay_line.hh"
@@ -46,7 +45,7 @@ public:
 
 private:
     void take(std::span<std::uint8_t> packet);
-    void hold(std::span<const std::uint8_t> packet, const IpAddress& far);
+    void hold(std::span<const std::uint8_t> packet, const Outcome& outcome);
     void send(Bytes packet);
     void write(Bytes packet); ///< sets gone_, for flush() to tell of
     void read_some();

@@ -4,7 +4,9 @@
 #include "core/base/error.hh"
 #include "proxy/delay/delay_model.hh"
 #include "proxy/loop.hh"
+#include "proxy/rewrite/address_map.hh"
 #include "proxy/rewrite/headers.hh"
+#include "proxy/rewrite/rewrite.hh"
 #include "proxy/statistics.hh"
 #include "proxy/testing/packets.hh"
 #include "proxy/tun/tun.hh"
@@ -15,8 +17,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace reprise::proxy {
@@ -146,6 +150,29 @@ TEST_F(LoopTest, ADeviceThatVanishesIsToldWithWhatWasCounted) {
     EXPECT_EQ(statistics_.read, 1U);
     EXPECT_EQ(statistics_.refused, 1U);
     EXPECT_EQ(statistics_.verdicts[size_t(Verdict::kPassed)], 1U);
+}
+
+/// Of what the upstream counts call queries, segments and later fragments are none.
+TEST_F(LoopTest, OnlyDatagramsAreCountedAsDroppedQueries) {
+    DelayPlan lossy = plan();
+    lossy.usual.loss = 1;
+    PathModel model{std::move(lossy)};
+    const AddressMap map = parse_map("#reprise-map 1\n"
+                                     "resolver\t1\t198.19.254.1\t-\n"
+                                     "meta\t1\t1\t1\t198.18.128.1\t-\n"
+                                     "oqda\t198.41.0.4\t1\n",
+                                     "map.tsv");
+    Loop loop(device_, Routes::of_resolver(map, 1), &model, nullptr, statistics_, clock_);
+    const testing::Recipe unmapped{.destination = "192.0.2.1"};
+    device_.waiting = {testing::make({}), testing::make({.protocol = 6}), testing::make(unmapped),
+                       testing::make({.destination = "192.0.2.1", .protocol = 6, .tcp_flags = 2})};
+    std::ranges::copy(testing::fragment_v4(testing::make({.payload = testing::Buffer(50, 1)}), 32),
+                      std::back_inserter(device_.waiting));
+    loop.read_batch();
+    EXPECT_EQ(statistics_.lost, 4U);
+    EXPECT_EQ(statistics_.verdicts[size_t(Verdict::kUnmapped)], 2U);
+    EXPECT_EQ(statistics_.datagrams, 3U);
+    EXPECT_EQ(statistics_.dropped, 3U);
 }
 
 } // namespace

@@ -111,6 +111,8 @@ std::uint64_t Statistics::malformed() const {
 void Statistics::count(const Outcome& outcome) {
     ++verdicts[static_cast<size_t>(outcome.verdict)];
     datagrams += outcome.traffic == Traffic::kDatagram ? 1 : 0;
+    dropped +=
+        outcome.traffic == Traffic::kDatagram && outcome.verdict == Verdict::kUnmapped ? 1 : 0;
     connections += outcome.traffic == Traffic::kConnection ? 1 : 0;
     pushed += outcome.traffic == Traffic::kPushed ? 1 : 0;
 }
@@ -122,10 +124,12 @@ std::string to_json(const Statistics& s) {
                     {"malformed", malformed_by_kind(s)},
                     {"upstream",
                      {{"udp_queries", s.datagrams},
+                      {"udp_dropped", s.dropped},
                       {"tcp_connections", s.connections},
                       {"tcp_queries", s.pushed}}},
                     {"unmapped", unmapped(s)},
                     {"unmapped_others", s.unmapped.others()},
+                    {"unlisted", s.unlisted},
                     {"delay_error_us", delay_error(s.delay_error)},
                     {"warnings", warnings(s)},
                     {"cpu_s", cpu_seconds()},

@@ -45,12 +45,14 @@ struct Statistics {
     Nanoseconds counted_until = 0; ///< what the device had until then is in these counts
     std::uint64_t read = 0;
     std::uint64_t written = 0;
-    std::uint64_t refused = 0; ///< the kernel did not take them back
-    std::uint64_t lost = 0;    ///< by the delay model
+    std::uint64_t refused = 0;  ///< the kernel did not take them back
+    std::uint64_t lost = 0;     ///< by the delay model
+    std::uint64_t unlisted = 0; ///< to addresses for which the delay model has no round trip
     std::uint64_t overflow = 0;
     std::uint64_t unread = 0;    ///< dropped by the host before this process came to read them
     std::uint64_t in_line = 0;   ///< still waiting in the delay line
     std::uint64_t datagrams = 0; ///< DNS over UDP, each counted once however many fragments it has
+    std::uint64_t dropped = 0;   ///< of them, because they are unmapped or by the delay model
     std::uint64_t connections = 0; ///< SYNs of TCP; one that is sent again counts again
     std::uint64_t pushed = 0;      ///< TCP segments with PSH: DNS messages, unless sent again
     std::array<std::uint64_t, kVerdicts> verdicts{};

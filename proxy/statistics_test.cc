@@ -57,6 +57,7 @@ TEST(StatisticsTest, TheTwoFormsAgree) {
     EXPECT_EQ(json["packets"]["malformed"], 2);
     EXPECT_EQ(json["malformed"]["bad_fragment"], 1);
     EXPECT_EQ(json["upstream"]["udp_queries"], 1);
+    EXPECT_EQ(json["upstream"]["udp_dropped"], 0); // what is unmapped is of TCP
     EXPECT_EQ(json["upstream"]["tcp_connections"], 1);
     EXPECT_EQ(json["upstream"]["tcp_queries"], 1);
     EXPECT_EQ(json["unmapped"][0]["address"], "192.0.0.1");

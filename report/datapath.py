@@ -30,9 +30,10 @@ def balance(run: Run) -> Json:
     metas = [host for host in run.hosts if host.name in names]
     if not run.resolvers or not metas:
         return {"sent": None, "arrived": None, "answered": None, "lost_share": None}
-    gone = growth(run, "unmapped_packets") + growth(run, "lost_packets")
-    gone += sum(host.by_fault() for host in metas)
-    sent = max(0, growth(run, "udp_queries") - gone)
+    counted = all("udp_dropped" in after for _, after in run.resolvers)
+    gone = ("udp_dropped",) if counted else ("unmapped_packets", "lost_packets")  # of an older version
+    lost = sum(growth(run, name) for name in gone) + sum(host.udp_by_faults() for host in metas)
+    sent = max(0, growth(run, "udp_queries") - lost)
     arrived = sum(
         host.grown(
             *(f"{udp}{name}" for udp in ("Udp", "Udp6") for name in ("InDatagrams", "NoPorts", "InErrors"))
@@ -40,8 +41,8 @@ def balance(run: Run) -> Json:
         for host in metas
     )
     answered = sum(host.grown("UdpOutDatagrams", "Udp6OutDatagrams") for host in metas)
-    lost = max(_missing(sent, arrived), _missing(arrived, answered))
-    return {"sent": sent, "arrived": arrived, "answered": answered, "lost_share": round(lost, 6)}
+    missing = max(_missing(sent, arrived), _missing(arrived, answered))
+    return {"sent": sent, "arrived": arrived, "answered": answered, "lost_share": round(missing, 6)}
 
 
 def _missing(before: int, after: int) -> float:
@@ -87,7 +88,7 @@ def _limit(run: Run, name: str) -> float:
 
 
 def _over(found: object, limit: float) -> bool:
-    return isinstance(found, int | float) and found * 100 > limit
+    return isinstance(found, int | float) and found > limit / 100
 
 
 def _limited(found: float, name: str, limit: float) -> str:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 import numpy as np
 
-from report.hosts import Host
 from report.run import Json, Run, as_dict, as_list
 from report.stalls import Event
 from report.tally import Rate
@@ -32,7 +30,9 @@ def summarize(run: Run) -> list[Json]:
             "at_s": one["at_s"],
             "seconds": one["seconds"],
             "text": str(one["text"]),
-            "packets": _lost(run.hosts, f"fault{one['number']}") if _target(one) in _WAYS else None,
+            "packets": sum(host.by_fault(f"fault{one['number']}") for host in run.hosts)
+            if _target(one) in _WAYS
+            else None,
         }
         for one in _told(run)
     ]
@@ -46,10 +46,6 @@ def _target(one: Json) -> str:
 def at_ways(run: Run, *targets: str) -> bool:
     """Whether ways lost packets as they were asked to."""
     return any(_target(one) in (targets or _WAYS) for one in _told(run))
-
-
-def _lost(hosts: Sequence[Host], name: str = "") -> int:
-    return sum(host.by_fault(name) for host in hosts)
 
 
 def unanswered(run: Run, found: Rate) -> int:

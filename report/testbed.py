@@ -13,6 +13,7 @@ from report.rqfile import RqFile
 from report.run import Run, as_dict, as_int, as_list
 
 _DRIFT_NS = 100_000
+_LATE_US = 1_000
 _DROPPED = re.compile(r"^(\d+) packets? dropped by (kernel|interface)$", re.MULTILINE)
 _CAPTURED = re.compile(r"^\d+ packets? captured$", re.MULTILINE)
 
@@ -27,7 +28,7 @@ def look_at(run: Run, files: Sequence[RqFile]) -> Findings:
     servers = {str(one.get("host")) for one in run.processes("server")}
     found = hosts.judge(run.hosts, servers, overflows, _unread(run), taken, faults.at_ways(run))
     found.losses += _captures(run)
-    found.remarks += [*_refused(run, files), *_drifts(run), *server.gaps(run)]
+    found.remarks += [*_refused(run, files), *_delays(run), *_drifts(run), *server.gaps(run)]
     return found
 
 
@@ -76,6 +77,18 @@ def _refused(run: Run, files: Sequence[RqFile]) -> list[str]:
         ),
     ]
     return list(dict.fromkeys(told))
+
+
+def _delays(run: Run) -> Iterator[str]:
+    """Delay lines whose round trips were longer than asked for, or that had none to draw."""
+    for name, statistics in run.proxies.items():
+        line = name.rpartition("-")[0]
+        late = float(as_dict(statistics.get("delay_error_us")).get("p99") or 0)
+        if late > _LATE_US:
+            yield f"{line} delayed 1 % of its packets by over {late / 1e3:.1f} ms too much"
+        unlisted = as_int(statistics.get("unlisted"))
+        if unlisted:
+            yield f"{line} did not delay {unlisted:,} packets: no round trip is known for their addresses"
 
 
 def _drifts(run: Run) -> Iterator[str]:

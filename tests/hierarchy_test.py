@@ -211,6 +211,7 @@ def test_an_address_without_zones_is_counted_and_named(tmp_path: Path, world: Pa
     found = result.summary["resolver"]
     assert found["unmapped_packets"] > 0
     assert [one["address"] for one in found["unmapped"]] == ["203.0.115.9"]
+    assert found["data_path"]["lost_share"] == 0
     assert result.summary["leaked_packets"] == 0
     assert "203.0.115.9" in result.said
 

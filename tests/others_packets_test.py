@@ -251,7 +251,8 @@ def test_a_controller_that_shares_its_machine_is_told_once(pair: Pair) -> None:
     assert server.after.machine == client.after.machine
     same = dataclasses.replace(server, name="controller")
     alone, shared = (
-        report_hosts.judge(every, set(), {}, {}, {}) for every in ((same, client), (same, server))
+        report_hosts.judge(report_hosts.apart(every), set(), {}, {}, {})
+        for every in ((same, client), (same, server))
     )
     assert (alone.losses, len(alone.remarks)) == ([], 1)
     assert (len(shared.losses), shared.remarks) == (1, [])

@@ -71,8 +71,8 @@ def test_each_address_reaches_its_slot_over_udp_and_tcp(bed: ProxyBed) -> None:
         assert bed.dig(address, "a.example.") == f'"{slot}"', (resolver.text(), meta.text())
         assert bed.dig(address, "a.example.", "+tcp") == f'"{slot}"'
     queries, answers = bed.finish(resolver, RESOLVER), bed.finish(meta, META)
-    assert queries["upstream"] == {"udp_queries": 4, "tcp_connections": 4, "tcp_queries": 4}
-    assert answers["upstream"] == {"udp_queries": 4, "tcp_connections": 4, "tcp_queries": 4}
+    assert queries["upstream"] == {"udp_queries": 4, "udp_dropped": 0, "tcp_connections": 4, "tcp_queries": 4}
+    assert answers["upstream"] == {"udp_queries": 4, "udp_dropped": 0, "tcp_connections": 4, "tcp_queries": 4}
     for one in (queries, answers):
         assert one["packets"]["rewritten"] == one["packets"]["written"]
         assert (one["packets"]["unmapped"], one["packets"]["malformed"]) == (0, 0)

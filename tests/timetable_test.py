@@ -130,13 +130,15 @@ def test_truncation_by_a_front_gets_large_answers_through(desk: Path, truncated:
 
 
 def test_a_rate_loses_what_is_more(desk: Path) -> None:
-    write(desk, 'at = 1\nfor = 3\nrate = "0.5Mb/s"\ndirection = "answers"')
+    write(desk, 'at = 1\nfor = 3\nrate = "1Mb/s"\ndirection = "answers"')
     ended = run(desk, "replay.timeout_s=1")
     (fault,) = sound(ended)
     found = records(ended)
     missing = np.flatnonzero(found["status"] != Status.ANSWERED)
-    assert fault["text"] == "link: rate 0.5Mb/s (answers)"
+    assert fault["text"] == "link: rate 1Mb/s (answers)"
     assert RATE < len(missing) < 3 * RATE
+    during = found[round((1 + LATE_S) * RATE) : 4 * RATE]
+    assert 100_000 < sum(during["reply_size"][during["status"] == Status.ANSWERED]) < 125_000 * 3.06
 
 
 @pytest.mark.parametrize("kind", ["nsd", "bind", "knot", "pdns"])

@@ -241,8 +241,8 @@ class Fault:
     direction: Annotated[Literal["both", "queries", "answers"], doc("packets of `link` or `upstream` that are concerned")] = "both"
     servers: Annotated[tuple[Whole, ...], doc("of several resolvers under test the numbers of those concerned, from 1, with their clients; empty = all")] = ()
     loss: Annotated[Number | None, span(0.000_001, 1, "of a way: share of the packets that are lost, drawn for each")] = None
-    drop: Annotated[Text | None, doc('of a way: `"udp>N"`: UDP datagrams with more than N bytes are lost (64 to 1472), `"fragments"`: all fragments are')] = None
-    rate: Annotated[Text | None, doc('of a way: what is more than this in a direction is lost, such as `"10Mb/s"`; 50 ms of it may come at once')] = None
+    drop: Annotated[Text | None, doc('of a way: `"udp>N"`: UDP datagrams with more than N bytes are lost, and those in fragments (64 to 1472), `"fragments"`: all fragments are')] = None
+    rate: Annotated[Text | None, doc('of a way: what is more than this in a direction is lost, such as `"10Mb/s"`; 60 ms of it may come at once')] = None
     stall: Annotated[Flag, doc("of a server: its processes stand still")] = False
     reload: Annotated[Flag, doc("of a server (NSD, BIND, Knot DNS): it reads its configuration and zones again")] = False
     restart: Annotated[Flag, doc("of a server: it is shut down, and started again")] = False

@@ -23,7 +23,6 @@ from cli.experiment.schema import Experiment, Rtt
 from cli.plan import host_settings, network, privileges
 from cli.plan.planned import (
     RESULTS,
-    RUN,
     Facts,
     Figure,
     HostStep,
@@ -51,11 +50,11 @@ def options(rtt: Rtt) -> tuple[str, ...]:
     table = SOURCES if rtt.by == "source" else rtt.table
     drawn = rtt.distribution or rtt.observed
     return flags(
-        rtt_ms=None if rtt.rtt_ms is None else f"{rtt.rtt_ms:g}",
+        rtt_ms=None if rtt.rtt_ms is None else f"{rtt.rtt_ms:.15g}",
         table=table or None,
         distribution=drawn or None,
-        jitter_ms=f"{rtt.jitter_ms:g}" if rtt.jitter_ms else None,
-        loss_percent=f"{rtt.loss_percent:g}" if rtt.loss_percent else None,
+        jitter_ms=f"{rtt.jitter_ms:.15g}" if rtt.jitter_ms else None,
+        loss_percent=f"{rtt.loss_percent:.15g}" if rtt.loss_percent else None,
         seed=rtt.seed if rtt.seed != 1 else None,
         realtime=rtt.realtime,
     )
@@ -136,6 +135,7 @@ def figures(processes: Iterable[Process]) -> tuple[Figure, ...]:
         for key, text in (
             ("packets.overflow", f"{one.id} dropped {{count}} packets: its delay line was full"),
             ("packets.unread", f"{one.id} dropped {{count}} packets that came faster than it could read"),
+            ("packets.refused", f"{one.id} lost {{count}} packets that the kernel did not take back"),
         )
     )
 
@@ -182,17 +182,8 @@ def _local_second(host: str) -> HostStep:
 
 def _forwarding(host: str, at_client: bool) -> HostStep:
     """The kernel forwards what the proxy writes back, and at a client also packets to the host's own
-    addresses, for which it must find no socket first. Settings as they were lie in a file for the undo.
+    addresses, for which it must find no socket first.
     """
-    kept = f"{RUN}/sysctl-delay-{host}"
-    return HostStep(
-        f"delay-forwarding-{host}",
-        host,
-        (
-            host_settings.keep(kept),
-            *host_settings.forward(),
-            ("sysctl", "-q", "-w", "net.ipv4.conf.all.rp_filter=0"),
-            *((("sysctl", "-q", "-w", "net.ipv4.ip_early_demux=0"),) if at_client else ()),
-        ),
-        (host_settings.restore(kept),),
-    )
+    values = ("net.ipv4.conf.all.rp_filter=0", *(("net.ipv4.ip_early_demux=0",) if at_client else ()))
+    commands = (*host_settings.forward(), ("sysctl", "-q", "-w", *values))
+    return host_settings.settings(f"delay-forwarding-{host}", host, *commands)

@@ -9,6 +9,7 @@ below a shell that keeps its number: who watches the tree of its processes sees 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 
 from cli.errors import want
@@ -21,7 +22,8 @@ from cli.plan.planned import RUN, Fault, File, HostStep, Management, Process, sh
 from cli.servers import nftables
 from cli.servers.kinds import STARTED
 
-_BURST_S, _LEAST_BURST = 0.05, 3_000  # what a limited rate lets through at once
+# A limited rate lets so much through in each window, which is a whole number of any kernel's ticks.
+_TICKS_MS, _LEAST_TICKS, _LEAST_BYTES = 20, 3, 3_000
 _SUPERVISE = (
     "trap 'wanted=1 go=; kill -TERM $pid' URG; trap go=1 WINCH; trap 'over=1; kill -TERM $pid' TERM; "
     'while :; do wanted= go=1; trap "" HUP USR1 USR2; "$@" & pid=$!; '
@@ -138,7 +140,9 @@ def _lossy(
                         f"fault {number}: packets of some resolvers cannot be told from others there",
                         "leave servers out",
                     )
-                    lossy.append(nftables.Lossy(_name(number), end, addresses, _rules(one), partly))
+                    name, window = _name(number), _window_ms(one)
+                    rules = _rules(one, name, window)
+                    lossy.append(nftables.Lossy(name, end, addresses, rules, partly, window))
         if lossy:
             found.append((host, [own] if own is not None else list(devices), lossy))
     return found
@@ -175,14 +179,21 @@ def _concerns(one: schema.Fault, server: int) -> bool:
     return not one.servers or server in one.servers
 
 
-def _rules(one: schema.Fault) -> tuple[str, ...]:
-    """What is lost, in the words of nftables."""
+def _window_ms(one: schema.Fault) -> int:
+    """0 for a fault without a rate."""
+    least = _LEAST_BYTES * 1_000 / bytes_of(one.rate) if one.rate is not None else 0
+    return _TICKS_MS * max(_LEAST_TICKS, math.ceil(least / _TICKS_MS)) if least else 0
+
+
+def _rules(one: schema.Fault, name: str, window_ms: int) -> tuple[str, ...]:
+    """What is lost, in the words of nftables. Its `limit` of bytes lets a second through at once; a quota of
+    what has come in a window does not. All packets to a host have one type.
+    """
     if one.loss is not None:
         return (f"numgen random mod 1000000 <= {round(one.loss * 1_000_000) - 1}",)
     if one.rate is not None:
-        rate = bytes_of(one.rate)
-        burst = max(round(rate * _BURST_S), _LEAST_BURST)
-        return (f"limit rate over {rate} bytes/second burst {burst} bytes",)
+        quota = round(bytes_of(one.rate) * window_ms / 1_000)
+        return (f"add @{name}_came {{ meta pkttype quota over {quota} bytes }}",)
     size = size_of(one.drop or "")
     if size == 0:
         return ("ip frag-off & 0x3fff != 0", "exthdr frag exists")

@@ -67,6 +67,17 @@ def test_any_loss_is_in_the_range_of_nftables(loss: float, most: int) -> None:
     assert f"numgen random mod 1000000 <= {most} " in (file.content or "")
 
 
+@pytest.mark.parametrize(
+    ("rate", "window_ms", "quota"), [("10Mb/s", 60, 75_000), ("0.1Mb/s", 240, 3_000), ("0.5Mb/s", 60, 3_750)]
+)
+def test_little_of_a_rate_comes_at_once(rate: str, window_ms: int, quota: int) -> None:
+    limited = Fault(at=1, for_=2, rate=rate)
+    (file, *_) = faults.files(dataclasses.replace(ONE, fault=(limited,)), None)
+    text = file.content or ""
+    assert f"set fault1_came {{ type pkt_type; flags dynamic, timeout; timeout {window_ms}ms; }}" in text
+    assert f"add @fault1_came {{ meta pkttype quota over {quota} bytes }} goto fault1_lost" in text
+
+
 def test_only_the_servers_that_are_named_are_concerned() -> None:
     behind = dataclasses.replace(LOSS, target="upstream", servers=(2,))
     experiment = dataclasses.replace(

@@ -68,12 +68,10 @@ def _path(host: str, data_path: str, ruleset: str) -> list[HostStep]:
 
 def _settings(host: str, forwarding: bool) -> HostStep:
     """Packets come from addresses that no route would send back to where they came from, and the kernel
-    forwards those of the proxy. Settings as they were are kept in a file for the undo.
+    forwards those of the proxy.
     """
-    kept = f"{RUN}/sysctl-{host}"
     forward = host_settings.forward() if forwarding else ()
-    apply = (host_settings.keep(kept), shell(_NO_REVERSE_PATHS), *forward)
-    return HostStep(f"settings-{host}", host, apply, (host_settings.restore(kept),))
+    return host_settings.settings(f"settings-{host}", host, shell(_NO_REVERSE_PATHS), *forward)
 
 
 def _table(host: str, data_path: str, via: tuple[str, str], source: tuple[str, str]) -> HostStep:

@@ -348,8 +348,8 @@ def test_counters_of_all_proxies_of_a_host_are_added(tmp_path: Path) -> None:
     for turn in range(2):
         path = tmp_path / f"proxy-server-{turn}.json"
         counted = {
-            "upstream": {"udp_queries": 5, "tcp_connections": turn, "tcp_queries": 7},
-            "packets": {"unmapped": 2, "lost": 3},
+            "upstream": {"udp_queries": 5, "udp_dropped": 3, "tcp_connections": turn, "tcp_queries": 7},
+            "packets": {"unmapped": 2},
             "unmapped": [{"address": "192.0.2.9", "packets": 2}],
             "counted_until_ns": 2**62 if turn else 1,  # the first has ended, the second is ahead
         }
@@ -357,7 +357,7 @@ def test_counters_of_all_proxies_of_a_host_are_added(tmp_path: Path) -> None:
     (tmp_path / "proxy-server2-0.json").write_text("{}")
     found = of_proxy(tmp_path, "proxy-server-")
     assert found == {
-        "udp_queries": 10, "tcp_connections": 1, "tcp_queries": 14, "unmapped_packets": 4, "lost_packets": 6,
+        "udp_queries": 10, "udp_dropped": 6, "tcp_connections": 1, "tcp_queries": 14, "unmapped_packets": 4,
         "unmapped": {"192.0.2.9": 4}, "counted_until_ns": 2**62,
     }  # fmt: skip
     path.write_text(json.dumps({**counted, "counted_until_ns": 6}))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cli.plan.planned import HostStep, shell
+from cli.plan.planned import RUN, HostStep, shell
 
 Command = tuple[str, ...]
 FAMILIES = ("-4", "-6")
@@ -30,14 +30,12 @@ _KEEP_ROUTERS = (
 _FORWARD = ("sysctl", "-q", "-w", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
 
 
-def keep(file: str) -> Command:
-    """Keeps the settings as they are in a file, once."""
-    return shell(_KEEP, file, _KEPT)
-
-
-def restore(file: str) -> Command:
-    """Puts the settings back; where they are not kept, nothing was changed."""
-    return shell(_RESTORE, file)
+def settings(ident: str, host: str, *commands: Command) -> HostStep:
+    """Changes settings by the commands, after they were kept in a file, once; where they were not, the undo
+    has nothing to put back.
+    """
+    kept = f"{RUN}/sysctl-{ident}"
+    return HostStep(ident, host, (shell(_KEEP, kept, _KEPT), *commands), (shell(_RESTORE, kept),))
 
 
 def forward() -> tuple[Command, ...]:

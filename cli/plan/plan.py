@@ -162,6 +162,12 @@ def _warnings(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
             "the trace's times are changed and TTLs are not: "
             "cached answers live longer or shorter than they did"
         )
+    rtt = experiment.rtt
+    if rtt and (rtt.distribution or rtt.observed) and replay.source_mode == "ports":
+        found.append(
+            "[rtt] draws one round trip for each address, and all queries of a client host come from one: "
+            'use replay.source_mode = "mapped" for one of each source'
+        )
     if experiment.has_front and replay.transport == "tcp" and replay.queries_per_connection != 1:
         found.append(
             "the front serves one query on a connection and queries share them: "

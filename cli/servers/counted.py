@@ -37,6 +37,7 @@ _PATIENCE_S = 5.0  # with a proxy that writes its statistics each second
 _IDLE_S = 60.0  # a resolver tries a name server that does not answer for so long
 _MOST_NAMED = 100  # unmapped addresses
 _EACH_S = 1.0
+_UPSTREAM = ("udp_queries", "udp_dropped", "tcp_connections", "tcp_queries")
 _OWN, _ASKED = ("queries", "recursions", "under_way"), ("udp_queries", "tcp_queries")
 _UNREAD = (OSError, ValueError, KeyError, StopIteration, HTTPException, RepriseError)
 
@@ -83,11 +84,8 @@ def of_proxy(
     for one in found:
         names.update({str(item["address"]): int(item["packets"]) for item in one.get("unmapped", [])})
     return {
-        "udp_queries": sum(one["upstream"]["udp_queries"] for one in found),
-        "tcp_connections": sum(one["upstream"]["tcp_connections"] for one in found),
-        "tcp_queries": sum(one["upstream"]["tcp_queries"] for one in found),
+        **{name: sum(one["upstream"][name] for one in found) for name in _UPSTREAM},
         "unmapped_packets": sum(one["packets"].get("unmapped", 0) for one in found),
-        "lost_packets": sum(one["packets"].get("lost", 0) for one in found),
         "unmapped": dict(names.most_common(_MOST_NAMED)),
         "counted_until_ns": max((one["counted_until_ns"] for one in found), default=asked),
     }
@@ -98,11 +96,8 @@ def of_nftables(named: bool = True) -> dict[str, Any]:
     counted = counters(_nft("counters", "table", "inet", NAT), NAT)
     names = {**_counted("unmapped4"), **_counted("unmapped6")} if named else {}
     return {
-        "udp_queries": counted["udp_queries"],
-        "tcp_connections": counted["tcp_connections"],
-        "tcp_queries": counted["tcp_queries"],
+        **{name: counted[name] for name in _UPSTREAM},
         "unmapped_packets": counted["unmapped"],
-        "lost_packets": 0,
         "unmapped": dict(Counter(names).most_common(_MOST_NAMED)),
         "counted_until_ns": time.monotonic_ns(),
     }

@@ -73,6 +73,7 @@ def resolver_ruleset(toward: Mapping[str, Pair], sink: Pair) -> str:
     set unmapped4 {{ type ipv4_addr; size {_UNMAPPED_NAMES}; flags dynamic; counter; }}
     set unmapped6 {{ type ipv6_addr; size {_UNMAPPED_NAMES}; flags dynamic; counter; }}
     counter udp_queries {{ }}
+    counter udp_dropped {{ }}
     counter tcp_connections {{ }}
     counter tcp_queries {{ }}
     counter rewritten {{ }}
@@ -85,6 +86,7 @@ def resolver_ruleset(toward: Mapping[str, Pair], sink: Pair) -> str:
         ip daddr @to4 counter name rewritten ip saddr set ip daddr ip daddr set ip daddr map @to4 accept
         ip6 daddr @to6 counter name rewritten ip6 saddr set ip6 daddr ip6 daddr set ip6 daddr map @to6 accept
         counter name unmapped
+        meta l4proto udp counter name udp_dropped
         meta nfproto ipv4 update @unmapped4 {{ ip daddr }}
         meta nfproto ipv6 update @unmapped6 {{ ip6 daddr }}
         ip daddr set {sink.v4} accept
@@ -279,6 +281,7 @@ def _frames(host: Guarded) -> str:
 class Lossy:
     """A fault of a way at the host where it ends: of the packets from or to (`end` is "saddr" or "daddr") the
     `addresses`, what one of the `rules` matches is lost; with `devices` only of those that come by them.
+    `window_ms`: how long what a rule adds to the set NAME_came stays there.
     """
 
     name: str
@@ -286,15 +289,29 @@ class Lossy:
     addresses: Sequence[str]
     rules: Sequence[str]
     devices: Sequence[str] = ()
+    window_ms: int = 0
 
 
 def faults_ruleset(devices: Sequence[str], faults: Sequence[Lossy]) -> str:
-    """The faults of the ways that end at a host's devices, none of which is in force."""
+    """The faults of the ways that end at a host's devices, none of which is in force. Datagrams that a fault
+    loses are counted once more, by NAME_udp.
+    """
     parts, jumps = "", ""
     for one in faults:
-        lost = "".join(f"        {rule} counter name {one.name} drop\n" for rule in one.rules)
-        parts += f"    set {one.name} {{ type ether_type; flags timeout; }}\n    counter {one.name} {{ }}\n"
-        parts += f"    chain {one.name} {{\n{lost}    }}\n"
+        rules = "".join(f"        {rule} goto {one.name}_lost\n" for rule in one.rules)
+        parts += f"    set {one.name} {{ type ether_type; flags timeout; }}\n"
+        if one.window_ms:
+            kind = f"type pkt_type; flags dynamic, timeout; timeout {one.window_ms}ms;"
+            parts += f"    set {one.name}_came {{ {kind} }}\n"
+        parts += f"""    counter {one.name} {{ }}
+    counter {one.name}_udp {{ }}
+    chain {one.name}_lost {{
+        meta l4proto udp counter name {one.name}_udp
+        counter name {one.name} drop
+    }}
+    chain {one.name} {{
+{rules}    }}
+"""
         for word, listed in zip(("ip", "ip6"), _by_family(one.addresses), strict=True):
             if listed:
                 by = f"iifname {_names(one.devices)} " if one.devices else ""

@@ -30,13 +30,15 @@ PathModel::PathModel(DelayPlan plan)
 DrawnDelay PathModel::draw(const IpAddress& far) {
     const Path path = path_to(far);
     if (path.loss > 0 && next_unit() < path.loss) {
-        return {.delay = 0, .lost = true};
+        return {.delay = 0, .lost = true, .listed = path.listed};
     }
     auto rtt = static_cast<double>(path.rtt);
     if (path.jitter > 0) {
         rtt += static_cast<double>(path.jitter) * (2 * next_unit() - 1);
     }
-    return {.delay = std::max<Nanoseconds>(std::llround(rtt * plan_.share), 0), .lost = false};
+    return {.delay = std::max<Nanoseconds>(std::llround(rtt * plan_.share), 0),
+            .lost = false,
+            .listed = path.listed};
 }
 
 Path PathModel::path_to(const IpAddress& far) const {
@@ -142,7 +144,9 @@ std::unique_ptr<DelayModel> make_model(const DelayOptions& options, DelaySide si
                    .distribution = std::nullopt,
                    .usual = {.rtt = to_nanoseconds(options.rtt_ms.value_or(0)),
                              .jitter = to_nanoseconds(options.jitter_ms.value_or(0)),
-                             .loss = options.loss_percent.value_or(0) / 100},
+                             .loss = options.loss_percent.value_or(0) / 100,
+                             .listed = options.rtt_ms || options.rtt_table.empty() ||
+                                       !options.rtt_distribution.empty()},
                    .share = options.share.value_or(side == DelaySide::kReplies ? 1 : kHalf),
                    .seed = options.seed,
                    .salt = static_cast<std::uint64_t>(side)};

@@ -34,6 +34,7 @@ namespace reprise::proxy {
 struct DrawnDelay {
     Nanoseconds delay = 0; ///< one way, on this side
     bool lost = false;     ///< dropped by the model, and counted
+    bool listed = true;    ///< see Path
 };
 
 /// Says how long each packet waits. Deterministic for a seed and an order of packets.

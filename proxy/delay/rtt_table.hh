@@ -59,6 +59,7 @@ struct Path {
     Nanoseconds rtt = 0;
     Nanoseconds jitter = 0; ///< most by which a packet's round trip differs, either way
     double loss = 0;        ///< share of packets, each way
+    bool listed = true;     ///< false where a table leaves the address and nothing else is said
 
     bool operator==(const Path&) const = default;
 };

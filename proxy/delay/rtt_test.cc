@@ -373,6 +373,21 @@ TEST(DelayModel, TheTableComesFirst) {
     EXPECT_EQ(model->draw(numbered(0x201)).delay, 50 * kMs);
 }
 
+TEST(DelayModel, AnAddressThatATableLeavesIsTold) {
+    const TemporaryFile file("192.0.0.0/24 8\n");
+    const auto listed = [&](DelayOptions options) {
+        options.rtt_table = file.path();
+        const auto model = make_model(options, DelaySide::kReplies);
+        EXPECT_TRUE(model->draw(numbered(1)).listed);
+        return model->draw(numbered(0x101)).listed;
+    };
+    EXPECT_FALSE(listed({}));
+    EXPECT_FALSE(listed({.jitter_ms = 1}));
+    EXPECT_TRUE(listed({.rtt_ms = 0}));
+    EXPECT_TRUE(listed({.rtt_distribution = "uniform:1,2"}));
+    EXPECT_TRUE(make_model({.jitter_ms = 1}, DelaySide::kReplies)->draw(numbered(1)).listed);
+}
+
 TEST(DelayOptions, AreReadFromTheCommandLine) {
     Command app;
     DelayOptions options;

@@ -219,6 +219,34 @@ def test_warnings_of_queriers_and_proxies_are_the_runs(tmp_path: Path) -> None:
     ]
 
 
+def test_what_a_fault_lost_counts_once_on_a_machine(tmp_path: Path) -> None:
+    """The controller's host may be a client's, too."""
+    fault = {"number": 1, "at_s": 0.0, "seconds": 1.0, "text": "link: loss 10 %"}
+    run = write_run(tmp_path / "run", [Query(0, 0, 0, MS)], manifest={**MANIFEST, "faults": [fault]})
+    lost = {"nftables": [{"counter": {"table": "reprise_faults", "name": "fault1", "packets": 7}}]}
+    for host in ("client1", "controller"):
+        own = f"{text()}==> readlink /proc/self/ns/net <==\nnet:[1]\n"
+        write_host(run, host, own, f"{own}==> nft -j list counters <==\n{json.dumps(lost)}\n")
+    assert summary_of(run)["faults"][0]["packets"] == 7
+
+
+@pytest.mark.parametrize(
+    ("late_us", "unlisted", "told"),
+    [
+        (2_500.0, 0, ["delayed 1 % of its packets by over 2.5 ms too much"]),
+        (900.0, 12, ["did not delay 12 packets: no round trip is known for their addresses"]),
+        (0, 0, []),
+    ],
+)
+def test_delays_that_were_not_those_asked_for_are_said(
+    tmp_path: Path, late_us: float, unlisted: int, told: list[str]
+) -> None:
+    run = write_run(tmp_path / "run", [Query(0, 0, 0, MS)])
+    counted = {"schema": 1, "unlisted": unlisted, "delay_error_us": {"p50": 2.0, "p99": late_us}}
+    (run / "delay-server-0.json").write_text(json.dumps(counted))
+    assert summary_of(run)["warnings"] == [f"delay-server {one}" for one in told]
+
+
 # --- the data path of a hierarchy -------------------------------------------------------------------------
 
 
@@ -251,6 +279,7 @@ ALL: dict[str, float] = {"max_servfail_percent": 100}
         ((1010, 1000, 1000, 10), ALL, []),
         ((4457, 412, 412, 0), ALL, [f"{BROKEN}412 of 4,457 queries came to the meta-DNS-servers (90.8%"]),
         ((4457, 412, 412, 0), {**ALL, "max_lost_percent": 95}, []),
+        ((100, 93, 93, 0), {**ALL, "max_lost_percent": 7}, []),
         ((1000, 1000, 900, 0), ALL, [f"{BROKEN}1,000 queries came to the meta-DNS-servers, and 900"]),
         ((1000, 980, 980, 20), ALL, ["20 packets went to addresses that no zone has (2.0%"]),
         ((1000, 980, 980, 20), {**ALL, "max_unmapped_percent": 3}, []),
@@ -265,6 +294,24 @@ def test_both_ends_of_the_data_path_are_compared(
     for told, wanted in zip(found["unclean_because"], reasons, strict=True):
         assert told.startswith(wanted)
     assert found["resolver"]["servfail_share"] == 0.02
+
+
+def test_only_datagrams_are_missed_on_the_data_path(tmp_path: Path) -> None:
+    """Packets of TCP that had no address or that a fault lost do not make up for queries that were lost."""
+    run = hierarchy(tmp_path, 1000, 900, 900, 60, {**ALL, "max_unmapped_percent": 100})
+    after = json.loads((run / "resolver-server.json").read_text())
+    (run / "resolver-server.json").write_text(json.dumps({**after, "udp_dropped": 10}))
+    counters = [
+        {"counter": {"table": "reprise_faults", "name": name, "packets": count}}
+        for name, count in (("fault1", 70), ("fault1_udp", 40))
+    ]
+    path = run / "counters-meta1.txt"
+    listing = json.dumps({"nftables": counters})
+    path.write_text(f"{path.read_text()}==> nft -j list counters <==\n{listing}\n")
+    found = summary_of(run)
+    wanted = {"sent": 950, "arrived": 900, "answered": 900, "lost_share": 0.052632}
+    assert found["resolver"]["data_path"] == wanted
+    assert found["unclean_because"][0].startswith(f"{BROKEN}900 of 950 queries came")
 
 
 def test_upstream_queries_and_cache_hits_are_of_queries(tmp_path: Path) -> None:
