@@ -33,12 +33,12 @@ from report.digests import Digested, digested
 from report.errors import Parser, ReportError
 from report.printable import printable
 from report.rows import runs_table
-from report.run import Json, Run, open_run
+from report.run import Json, as_dict, open_run
 from report.sources import Reading, Source, find_program, open_source, reading_arguments, trace_of, zone_of
 from report.summary import Measured, measure, summarize, write_summary
 from report.tables import comparison_text, fitted, table
 from report.verdicts import Pair, Seen
-from report.zone import Zone, read_zone
+from report.zone import Zone, read_zone, same_text
 
 _SILENCE_S = 5.0
 _PLOTS = ".plots"  # ends the name of the folder beside a page of several runs
@@ -295,9 +295,9 @@ def _compare(arguments: argparse.Namespace) -> int:
     place = os.environ.get("TMPDIR") or "/var/tmp"  # which is on a disk, where /tmp may be memory
     with tempfile.TemporaryDirectory(prefix="reprise-compare-", dir=place) as scratch:
         first, *others = _sides(arguments, Path(scratch))
-        zone = _zone(arguments, *(one.run for one in (*others, first)))
+        zone, same = _zone(arguments, first, *others)
         page = differences.Page([one.answers.name for one in (first, *others)])
-        evidence = Evidence()
+        evidence = Evidence(same_zone=same)
         seed = secrets.randbits(64)
 
         def digests(side: Source) -> Digested:
@@ -326,10 +326,11 @@ def _compare(arguments: argparse.Namespace) -> int:
     whole: Json = results[0] if alike is None else {"schema": 1, "against_first": results, "alike": alike}
     if asked.names:
         whole["again"] = asked.as_json()
-    for target in (arguments.json, run.folder / "compare.json" if run else None):
+    locked = run.folder if run and not os.access(run.folder, os.W_OK) else None  # as one of another user is
+    for target in (arguments.json, run.folder / "compare.json" if run and not locked else None):
         if target is not None:
             whole_file.write(target, json.dumps(whole, indent=2) + "\n")
-    if run is not None and (run.folder / "summary.json").exists():
+    if run and not locked and (run.folder / "summary.json").exists():
         _write_report(measure(open_run(run.folder)))
     if arguments.html:
         html.write(arguments.html, page.text(results, alone, asked))
@@ -343,6 +344,8 @@ def _compare(arguments: argparse.Namespace) -> int:
         )
     if others[0].run and not run and not (arguments.json or arguments.html or listed):
         print("not saved: a run's compare.json compares the run with its trace; --json FILE saves this one")
+    if locked and not arguments.json:
+        print(f"not saved: you may not write to {locked}; --json FILE saves the result")
     return 0
 
 
@@ -374,13 +377,33 @@ def _sides(arguments: argparse.Namespace, scratch: Path) -> list[Source]:
                 f"{arguments.sides[0]} is compared with nothing", "name a second side, or a run folder", 2
             )
         sides.insert(0, open_source(trace_of(run), reading))
+    most = len(differences.LETTERS)
+    if len(sides) > most:
+        raise ReportError(f"{len(sides)} sides, where at most {most} are compared", "name fewer", 2)
     return sorted(sides, key=lambda one: not one.recorded)
 
 
-def _zone(arguments: argparse.Namespace, *runs: Run | None) -> Zone | None:
-    """The given one, else that of the first run that has one."""
-    path = arguments.zone or next((found for run in runs if run and (found := zone_of(run))), None)
-    return read_zone(path, arguments.origin) if path else None
+def _zone(arguments: argparse.Namespace, first: Source, *others: Source) -> tuple[Zone | None, bool]:
+    """The given zone, else that of the first run that has one, the first side last; and whether the first
+    side served the same.
+    """
+    runs = [one.run for one in (*others, first) if one.run]
+    served = next(((path, run) for run in runs if (path := zone_of(run))), None)
+    path, origin = arguments.zone, arguments.origin
+    if path is None and served is not None:
+        path = served[0]
+        origin = origin or as_dict(served[1].experiment.get("server")).get("origin")
+    own = _unchanged(first)
+    same = path is not None and own is not None and same_text(path, own)
+    return read_zone(path, origin) if path else None, same
+
+
+def _unchanged(side: Source) -> Path | None:
+    """The zone of a run's server, if it is the run's own copy or has not been written since."""
+    path = zone_of(side.run) if side.run else None
+    if path is None or path.parent == side.path:
+        return path
+    return path if path.stat().st_mtime <= side.answers.files[0].path.stat().st_mtime else None
 
 
 if __name__ == "__main__":

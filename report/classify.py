@@ -1,20 +1,21 @@
 """Why two replies to one query differ: every difference gets a class, by evidence and not by resemblance.
 
 `before` is the recorded reply, `after` the replay's. A class that blames the zone is given only where the
-replay's data are exactly what the served zone holds and the recorded data are not; a difference whose
-evidence is missing is `unexplained`. A pair may fall into several classes (a delegation changed and a
-signature was refreshed).
+replay's data are exactly what the served zone holds and the recorded data are not, and never where both sides
+served that zone; a difference whose evidence is missing is `unexplained`. A pair may fall into several
+classes (a delegation changed and a signature was refreshed).
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import dns.name
 
 from report.rcodes import rcode_name
+from report.rdata import COMPARABLE
 from report.wire import FLAGS, Delegation, Key, Message, Section, last_labels
 from report.zone import Zone
 
@@ -47,6 +48,7 @@ CLASSES = (
     *(TRUNCATION, CUT, DELEGATION, SIGNER, GLUE, APEX, DENIAL, DATA, SIGNATURE, EDNS, TTL, ENCODING),
 )
 
+_OF_ZONE = frozenset((CHILD, ADDED, REMOVED, DELEGATION, SIGNER, APEX, DENIAL, DATA, SIGNATURE))
 SERVFAIL, NXDOMAIN = 2, 3
 POLICY_RCODES = frozenset({1, 4, 5, 9, 16})  # FORMERR, NOTIMP, REFUSED, NOTAUTH, BADVERS
 POLICY_TYPES = frozenset({"ANY", "AXFR", "IXFR"})  # RFC 8482 leaves ANY to the server; transfers to its rules
@@ -71,13 +73,15 @@ def foremost(found: Sequence[Finding]) -> Finding:
 @dataclass
 class Evidence:
     """What the recorded replies say taken together; `complete` before anything is classified. `sought` are
-    names of which it is known whether the replies deny them.
+    names of which it is known whether the replies deny them. `same_zone`: they are of a server of the zone
+    that the replay's served.
     """
 
     ns_sets: defaultdict[str, Counter[frozenset[str]]] = field(default_factory=lambda: defaultdict(Counter))
     sought: set[str] = field(default_factory=set)
     denied: set[str] = field(default_factory=set)
     complete: bool = False
+    same_zone: bool = False
 
     def learn(self, delegation: Delegation, count: int) -> None:
         """Notes the zone cut of so many referrals."""
@@ -109,9 +113,17 @@ def referral_owner(message: Message) -> str | None:
 
 def classify(before: Message, after: Message, zone: Zone | None, evidence: Evidence) -> list[Finding]:
     """All findings for a pair of replies whose bytes differ; never empty."""
-    whole = list(_whole_reply(before, after, zone, evidence))
-    if whole:
-        return whole
+    found = list(_whole_reply(before, after, zone, evidence)) or _parts(before, after, zone, evidence)
+    if not evidence.same_zone:
+        return found
+    text = "{}: not as in the zone that both served"
+    return [
+        replace(one, kind=UNEXPLAINED, detail=text.format(one.detail)) if one.kind in _OF_ZONE else one
+        for one in found
+    ]
+
+
+def _parts(before: Message, after: Message, zone: Zone | None, evidence: Evidence) -> list[Finding]:
     found = [*_flags(before, after), *_edns(before, after)]
     if before.flag("TC") != after.flag("TC"):
         # What is missing from a truncated reply says nothing; what changed while complete still does.
@@ -158,14 +170,17 @@ def _by_zone(before: Message, after: Message, zone: Zone, evidence: Evidence) ->
     top = zone.top(before.qname) or before.qname
     if child is not None:
         yield child
-    elif before.rcode == NXDOMAIN and after.rcode == 0 and top in zone.names and top not in evidence.ns_sets:
-        yield Finding(ADDED, top)
-    elif (
-        before.rcode == 0 and after.rcode == NXDOMAIN and top not in zone.names and top not in evidence.denied
-    ):
-        yield Finding(REMOVED, top)
     elif before.rcode != after.rcode:
-        yield Finding(UNEXPLAINED, f"{_reply_text(before)} -> {_reply_text(after)}")
+        kind = None
+        if (before.rcode, after.rcode) == (NXDOMAIN, 0) and not before.answer.sets and top in zone.names:
+            known = zone.cut(before.qname) is not None or after.answer.sets
+            kind = ADDED if known and top not in evidence.ns_sets else None
+        elif (before.rcode, after.rcode) == (0, NXDOMAIN) and not zone.exists(top):
+            kind = REMOVED if top not in evidence.denied else None
+        if kind and not evidence.same_zone and _as_served(after, zone):
+            yield Finding(kind, top)
+        else:
+            yield Finding(UNEXPLAINED, f"{_reply_text(before)} -> {_reply_text(after)}")
 
 
 def _child_zone(before: Message, after: Message, zone: Zone) -> Finding | None:
@@ -190,6 +205,13 @@ def _speaks_for(message: Message, cut: str) -> bool:
         and bool(owners)
         and all(owner == cut or owner.endswith("." + cut) for owner in owners)
     )
+
+
+def _as_served(message: Message, zone: Zone) -> bool:
+    """What it answers and says of authority is the zone's, as far as that can be compared."""
+    sets = [*message.answer.sets.items(), *message.authority.sets.items()]
+    held = [(one, zone.get(*key)) for key, one in sets if key[1] in COMPARABLE]
+    return all(one <= served if message.flag("TC") else one == served for one, served in held)
 
 
 def _refers_to(message: Message, cut: str, zone: Zone) -> bool:
@@ -278,13 +300,14 @@ class _Judge:
             yield Finding(TTL, f"{key[1]} {was.ttls[key]} -> {now.ttls[key]}")
 
     def signature(self, key: Key, was: Section, now: Section) -> Iterator[Finding]:
-        """A signature on one side only follows its RRset; with that on both sides it has no explanation."""
+        """A signature on one side only follows its RRset; with that on both sides or on none it has no
+        explanation.
+        """
         old, new = was.signatures.get(key), now.signatures.get(key)
         if old == new:
             return
-        covered = (key in was.sets, key in now.sets)
         if old is None or new is None:
-            if covered == (True, True):
+            if (key in was.sets) == (key in now.sets):
                 yield Finding(UNEXPLAINED, f"signature of {key[1]} is {'new' if old is None else 'gone'}")
         elif self.zone is not None and new <= self.zone.signatures.get(key, frozenset()):
             yield Finding(SIGNATURE, key[1])
@@ -296,6 +319,8 @@ class _Judge:
         text = f"{key[1]} in {self.section} {change}"
         if self.zone is None:
             return Finding(UNEXPLAINED, f"{text}, no zone to explain it")
+        if key[1] not in COMPARABLE:
+            return Finding(UNEXPLAINED, f"{text}, a type that is not compared with the zone")
         served = self.zone.get(*key)
         if new is not None and new != served:
             return Finding(UNEXPLAINED, f"{text} and not the served zone's")
@@ -362,7 +387,8 @@ class _Judge:
     def _glue(self, owner: str, text: str, old: Rdatas | None, served: Rdatas) -> Finding:
         """Addresses beside an NS set: changed in the zone, gone with their name, or as many as fit."""
         if old is not None and old != served:
-            return Finding(GLUE, text)
+            kind = UNEXPLAINED if self.evidence.same_zone else GLUE
+            return Finding(kind, text)
         was, now = (_targets(message) for message in (self.before, self.after))
         if (owner in was) != (owner in now):
             return Finding(GLUE, text + " with its name server")

@@ -38,7 +38,7 @@ _LINES = 20  # in the terminal
 _MOST_ALONE = 4  # of them, of who stands alone
 _ON_PAGE = 60  # pairs of a class
 _KEPT = 1 << 16  # rows of kinds of answers
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # of the sides
 
 
 def class_named(text: str) -> str:
@@ -112,13 +112,14 @@ class Side:
 
 @dataclass
 class Alone:
-    """Of the queries that all sides have: how many all answer alike, and who alone answers otherwise. Under
-    `different` numbers they hold different queries.
+    """Of the queries that all sides have and one answers: how many all answer alike, and who alone answers
+    otherwise. `unanswered` have no answer on any side; under `different` numbers they hold different queries.
     """
 
     queries: int
     sides: list[Side]
     alike: int = 0
+    unanswered: int = 0
     different: int = 0
 
     def as_json(self, names: Sequence[str]) -> Json:
@@ -136,6 +137,7 @@ class Alone:
             "all_alike": self.alike,
             "alone": told,
             "otherwise": self.queries - self.alike - sum(one["queries"] for one in told),
+            "no_answer_on_any_side": self.unanswered,
             "different_query": self.different,
         }
 
@@ -167,10 +169,13 @@ def alone(
         places = [one[np.searchsorted(one.seqs, common)] for one in held]
         rows = [side.rows(one) for side, one in zip(sides, places, strict=True)]
         asked = np.all([one["query"] == rows[0]["query"] for one in rows], axis=0)
-        places, rows = [one[asked] for one in places], [one[asked] for one in rows]
+        answered = np.any([one["size"] > 0 for one in rows], axis=0)
+        found.different += int(np.count_nonzero(~asked))
+        found.unanswered += int(np.count_nonzero(asked & ~answered))
+        kept = asked & answered
+        places, rows = [one[kept] for one in places], [one[kept] for one in rows]
         same = np.all([one[key] == rows[0][key] for one in rows for key in ("reply", "size")], axis=0)
         found.queries += len(same)
-        found.different += len(common) - len(same)
         found.alike += int(np.count_nonzero(same))
         rest = np.flatnonzero(~same)
         numbers = (rest, rows[0]["place"][rest], *(one["content"][rest] for one in rows))
@@ -218,7 +223,7 @@ def short_text(results: Sequence[Json], alike: Json | None = None, again: Json |
     """At most 20 lines, for two sides or for each against the first."""
     names = [results[0]["before"]["name"], *(one["after"]["name"] for one in results)]
     if alike is None:
-        parts = [table(list(zip(_LETTERS, names, strict=False)), frozenset()), _sums(results[0])]
+        parts = [table(list(zip(LETTERS, names, strict=False)), frozenset()), _sums(results[0])]
     else:
         parts = [_against_first(results, alike), *_loneliest(alike)]
     problems = [
@@ -231,7 +236,7 @@ def short_text(results: Sequence[Json], alike: Json | None = None, again: Json |
     more = "--all tells all, --list CLASS prints both answers of its pairs, --html FILE makes a page"
     used = len("\n\n".join([*parts, "heading", more]).splitlines())
     rows = _classes(results, _LINES - used)
-    counts = ["pairs", "first"] if len(results) == 1 else _LETTERS[1 : len(names)]
+    counts = ["pairs", "first"] if len(results) == 1 else LETTERS[1 : len(names)]
     if again is not None:
         parts.append(again_text(again, _LINES - used))
     elif rows:
@@ -283,15 +288,16 @@ def _against_first(results: Sequence[Json], alike: Json) -> str:
     ]
     rows = [
         [letter, side["name"], number(side["queries"]), *share]
-        for letter, side, share in zip(_LETTERS, alike["alone"], [["", "", ""], *shares], strict=False)
+        for letter, side, share in zip(LETTERS, alike["alone"], [["", "", ""], *shares], strict=False)
     ]
     heading = ["", "", "alone", "compared with A", "equal bytes", "rcode equal"]
-    left = alike["different_query"]
+    silent, left = alike["no_answer_on_any_side"], alike["different_query"]
     return "\n".join(
         [
             table([heading, *rows], frozenset(range(2, 6))),
             f"of {number(alike['queries'])} queries all answer {number(alike['all_alike'])} alike; "
             f"otherwise, but no side alone: {number(alike['otherwise'])}",
+            *([f"with no answer on any side: {number(silent)} more"] if silent else []),
             *([f"not compared: {number(left)} that are different queries"] if left else []),
         ]
     )
@@ -301,7 +307,7 @@ def _loneliest(alike: Json) -> list[str]:
     """A table of the classes in which sides stand alone most often, each with its first query."""
     counts = [
         (count, letter, kind, side["listed"])
-        for letter, side in zip(_LETTERS, alike["alone"], strict=False)
+        for letter, side in zip(LETTERS, alike["alone"], strict=False)
         for kind, count in side["classes"].items()
     ]
     counts.sort(key=lambda one: -one[0])
@@ -317,7 +323,7 @@ def alone_text(alike: Json) -> str:
     """All that is known of who stands alone."""
     rows = [
         [f"{letter} alone", example_text(row), row["class"], row["answer"], row["others"]]
-        for letter, side in zip(_LETTERS, alike["alone"], strict=False)
+        for letter, side in zip(LETTERS, alike["alone"], strict=False)
         for row in side["listed"]
     ]
     heading = ["", "query", "class of difference", "its answer", "all others"]
@@ -374,8 +380,9 @@ def _classes(results: Sequence[Json], most: int) -> list[list[str]]:
         )
         told.append([kind, *map(number, counts), example])
     if shown < len(kinds):
-        left = sum(sums[kind] for kind in kinds[shown:])
-        told.append([f"{len(kinds) - shown} further classes", *[""] * (len(told[0]) - 3), number(left), ""])
+        left = [sum(one[kind]["first"] for kind in kinds[shown:] if kind in one) for one in held]
+        pairs = [""] * (len(told[0]) - 2 - len(left))
+        told.append([f"{len(kinds) - shown} further classes", *pairs, *map(number, left), ""])
     return told
 
 
@@ -424,7 +431,7 @@ class Page:
                     ("all others", answer_text(lone.others.reply)),
                 ],
             }
-            for letter, name, side in zip(_LETTERS, self.names, found.sides if found else (), strict=False)
+            for letter, name, side in zip(LETTERS, self.names, found.sides if found else (), strict=False)
             for lone in side.listed[:_ON_PAGE]
         ]
         alike = found.as_json(self.names) if found else None
@@ -439,7 +446,7 @@ class Page:
                     number(side["queries"]),
                     ", ".join(f"{kind}: {number(count)}" for kind, count in side["classes"].items()),
                 ]
-                for letter, side in zip(_LETTERS, alike["alone"] if alike else (), strict=False)
+                for letter, side in zip(LETTERS, alike["alone"] if alike else (), strict=False)
             ],
             lonely=lonely,
             rows=rows,

@@ -134,12 +134,13 @@ class Places:
 @dataclass(frozen=True)
 class AnswerSet:
     """Several files (one a querier) as one sequence, in order of seq. A seq seen twice keeps its first
-    record.
+    record. `trouble`: why what they were made of could not be read whole.
     """
 
     name: str
     kind: str
     files: tuple[RaFile, ...]
+    trouble: str = ""
 
     def __len__(self) -> int:
         """How many records there are."""
@@ -147,7 +148,8 @@ class AnswerSet:
 
     @property
     def problems(self) -> list[str]:
-        return [f"{file.path.name}: {file.problem}" for file in self.files if file.problem]
+        told = [f"{file.path.name}: {file.problem}" for file in self.files if file.problem]
+        return [*([self.trouble] if self.trouble else []), *told]
 
     def between(self, low: int, high: int) -> Places:
         """The records with sequence numbers from `low` to before `high`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from report import rafile
@@ -80,7 +80,7 @@ def open_source(path: Path, reading: Reading) -> Source:
         return Source(path, rafile.join(str(path), list(run.answer_paths)), run)
     if _is_ra(path):
         return Source(path, rafile.join(str(path), [path]), None)
-    return Source(path, rafile.join(str(path), [_from_trace(path, reading)]), None)
+    return Source(path, _from_trace(path, reading), None)
 
 
 def _is_ra(path: Path) -> bool:
@@ -93,7 +93,8 @@ def _is_ra(path: Path) -> bool:
         ) from error
 
 
-def _from_trace(trace: Path, reading: Reading) -> Path:
+def _from_trace(trace: Path, reading: Reading) -> AnswerSet:
+    """Of a trace that is cut, what comes before."""
     target = reading.scratch / f"recorded-{len(list(reading.scratch.iterdir()))}.ra"
     command = [
         str(find_program(reading.programs)),
@@ -104,9 +105,14 @@ def _from_trace(trace: Path, reading: Reading) -> Path:
         *reading.arguments,
     ]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode and not (target.exists() and len(rafile.read_ra(target))):
+    answers = rafile.join(str(trace), [target] if target.exists() else [])
+    if done.returncode and not len(answers):
         raise ReportError(*_split(error_line(done.stderr), trace))
-    return target
+    return replace(answers, trouble=_said(done.stderr) if done.returncode else "")
+
+
+def _said(stderr: str) -> str:
+    return error_line(stderr).removeprefix(f"{PROGRAM}: ")
 
 
 def error_line(stderr: str) -> str:

@@ -186,4 +186,7 @@ def _unexplained_part(result: Json) -> list[str]:
         [f"#{e['seq']} {e['qname']} {e['qtype']}", e["detail"], e["before"], e["after"]]
         for e in result["unexplained"]
     ]
-    return ["unexplained, all of them:\n" + table(rows, frozenset())]
+    pairs = next(row["pairs"] for row in result["classes"] if row["class"] == "unexplained")
+    listed = len({one["seq"] for one in result["unexplained"]})
+    which = "all of them" if listed == pairs else f"the first {number(listed)} of {number(pairs)}"
+    return [f"unexplained, {which}:\n" + table(rows, frozenset())]

@@ -143,7 +143,7 @@ class Verdicts:
 
     def _list(self, verdict: _Verdict, pair: Pair) -> None:
         if verdict.unexplained and len(self.tally.unexplained) < MAX_LISTED:
-            both = (parse(one.reply) for one in pair)
+            both = [parse(one.reply) for one in pair]
             self.tally.unexplained += [_example(pair[0], one, *both) for one in verdict.unexplained]
             del self.tally.unexplained[MAX_LISTED:]
         if verdict.broken and verdict.referral:

@@ -7,6 +7,7 @@ are refused.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ MAX_TEXT = 2 << 30  # bytes of zone text, so that a small compressed file cannot
 
 @dataclass(frozen=True)
 class Zone:
-    """All names in lower case with a final dot."""
+    """All names in lower case with a final dot. `names`: all that exist, also those without records."""
 
     origin: str
     sets: dict[Key, frozenset[str]]
@@ -59,6 +60,10 @@ class Zone:
         """How many labels at the end of a name decide about its cut() and its top()."""
         cuts = (dns.name.from_text(owner).labels for owner, kind in self.sets if kind == "NS")
         return max([self.depth, *(len(labels) - 1 for labels in cuts)])
+
+    def exists(self, name: str) -> bool:
+        """Whether a name, one label below the origin, or a wildcard there has something."""
+        return name in self.names or f"*.{self.origin.lstrip('.')}" in self.names
 
     def contains(self, name: str) -> bool:
         return name == self.origin or name.endswith(self.origin if self.origin == "." else "." + self.origin)
@@ -115,6 +120,11 @@ def read_zone(path: Path, origin: str | None = None) -> Zone:
         raise ReportError(f"{path} is not a zone file: {error}", "check it with named-checkzone") from error
 
 
+def same_text(one: Path, other: Path) -> bool:
+    """Of two files that can be read, perhaps compressed."""
+    return one == other or _text(one) == _text(other)
+
+
 def _text(path: Path) -> str:
     with compressed.opened(path) as file:
         data = file.read(MAX_TEXT)
@@ -140,6 +150,7 @@ class _Records(dns.transaction.Transaction):
 
 def parse_zone(text: str, origin: str | None = None) -> Zone:
     """Raises DNSException or ValueError for what is not a zone."""
+    origin = origin and dns.name.from_text(origin).to_text().lower()
     records = _Records(origin or ".")
     dns.zonefile.Reader(
         dns.tokenizer.Tokenizer(text, "line"),
@@ -160,4 +171,7 @@ def parse_zone(text: str, origin: str | None = None) -> Zone:
     apex = origin or next((owner for owner, kind in sets if kind == "SOA"), "")
     if (apex, "SOA") not in sets:
         raise ValueError("it has no SOA record")
-    return Zone(apex, frozen(sets), frozen(signatures), frozenset(owner for owner, _ in records.read))
+    names = {apex}
+    for owner, _ in records.read:
+        names.update(itertools.takewhile(lambda one: one not in names, ancestors(owner, apex)))
+    return Zone(apex, frozen(sets), frozen(signatures), frozenset(names))

@@ -228,6 +228,42 @@ CASES = [
         reply([(2, "arpa.", "NS", "a.root-servers.net.")], "1.2.in-addr.arpa.", "PTR"),
         {c.CHILD},
     ),
+    (
+        "a TLD that is added, but not as the zone has it",
+        reply([SOA_2016], "x.free.", rcode="NXDOMAIN", flags="QR AA"),
+        reply([(2, "free.", "NS", "ns.other.")], "x.free."),
+        {c.UNEXPLAINED},
+    ),
+    (
+        "NXDOMAIN for the end of an alias",
+        reply([(1, "x.free.", "CNAME", "y.nosuch."), SOA_2020], "x.free.", rcode="NXDOMAIN", flags="QR AA"),
+        reply([(2, "free.", "NS", "ns.free.")], "x.free."),
+        {c.UNEXPLAINED},
+    ),
+    (
+        "no data for a name that the zone does not have",
+        reply([SOA_2020], "x.belk.", rcode="NXDOMAIN", flags="QR AA"),
+        reply([SOA_2020], "x.belk.", flags="QR AA"),
+        {c.UNEXPLAINED},
+    ),
+    (
+        "NXDOMAIN for a name above others of the zone",
+        reply([SOA_2020], "net.", flags="QR AA"),
+        reply([SOA_2020], "net.", rcode="NXDOMAIN", flags="QR AA"),
+        {c.UNEXPLAINED},
+    ),
+    (
+        "records are gone whose type is not compared with the zone",
+        reply([(1, "a.root-servers.net.", "TXT", "x")], "a.root-servers.net.", "TXT", flags="QR AA"),
+        reply([SOA_2020], "a.root-servers.net.", "TXT", flags="QR AA"),
+        {c.UNEXPLAINED, c.POLICY},
+    ),
+    (
+        "signatures without what they cover",
+        reply([(1, *SIG_NEW[1:]), (1, ".", "RRSIG", "NS 8 0 86400 1 1 1 . AAAA")], ".", "RRSIG"),
+        reply([(1, *SIG_NEW[1:])], ".", "RRSIG"),
+        {c.UNEXPLAINED},
+    ),
     ("truncated", reply(COM, flags="QR TC"), reply(COM), {c.TRUNCATION}),
     ("refused", reply(COM), reply([], rcode="REFUSED"), {c.POLICY}),
     ("not validated", reply(COM), reply([], rcode="SERVFAIL"), {c.FAILURE}),
@@ -242,6 +278,25 @@ CASES = [
 )
 def test_classes(tmp_path: Path, before: Any, after: Any, expected: set[str]) -> None:
     assert set(classes(tmp_path, (before, after))) == expected
+
+
+@pytest.mark.parametrize(("before", "after"), [case[1:3] for case in CASES], ids=[case[0] for case in CASES])
+def test_nothing_is_blamed_on_a_zone_that_both_sides_served(before: Any, after: Any) -> None:
+    wires = before.to_wire(), after.to_wire()
+    kinds = [
+        {one.kind for one in verdicts.findings(*wires, ZONE, c.Evidence(same_zone=same))}
+        for same in (False, True)
+    ]
+    assert (c.UNEXPLAINED in kinds[1]) == bool(kinds[0] & {*c._OF_ZONE, c.UNEXPLAINED})
+    assert kinds[1] - {c.UNEXPLAINED} == kinds[0] - {*c._OF_ZONE, c.UNEXPLAINED}
+
+
+def test_a_name_that_a_wildcard_answers_for_was_not_removed() -> None:
+    zone = parse_zone("$ORIGIN example.\n@ SOA ns host 1 2 3 4 5\n@ NS ns\n* A 192.0.2.1\n")
+    before = reply([(1, "x.example.", "A", "192.0.2.1")], "x.example.", flags="QR AA")
+    after = reply([], "x.example.", rcode="NXDOMAIN", flags="QR AA")
+    found = verdicts.findings(before.to_wire(), after.to_wire(), zone, c.Evidence())
+    assert {one.kind for one in found} == {c.UNEXPLAINED}
 
 
 def test_chaos_and_identity(tmp_path: Path) -> None:
@@ -296,11 +351,19 @@ def test_a_delegation_that_drifts_in_the_trace_is_still_explained(tmp_path: Path
     assert result["referrals"]["owners_drifting"] == 1
 
 
-def test_unexplained_is_listed_in_full(tmp_path: Path) -> None:
+def test_a_pair_may_have_two_things_unexplained(tmp_path: Path) -> None:
+    changed = reply([(2, "com.", "NS", "a.gtld-servers.net."), SOA_2016], flags="QR AA")
+    result = run(tmp_path, (reply(COM), changed))
+    assert [one["seq"] for one in result["unexplained"]] == [0] * 3
+
+
+def test_unexplained_is_listed_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pair = (reply(COM), reply(COM, flags="QR AA"))
     result = run(tmp_path, *[pair] * 30)
     assert len(result["unexplained"]) == 30
     assert "unexplained, all of them" in comparison_text(result)
+    monkeypatch.setattr(verdicts, "MAX_LISTED", 20)
+    assert "unexplained, the first 20 of 30" in comparison_text(run(tmp_path, *[pair] * 30))
 
 
 def test_other_queries_under_the_same_numbers_are_refused(tmp_path: Path) -> None:

@@ -55,6 +55,44 @@ def test_who_stands_alone(tmp_path: Path) -> None:
     assert [(one["seq"], one["qname"], one["class"]) for one in c] == [(2, "www.example.com.", NO_REPLAYED)]
 
 
+def test_what_nobody_answers_is_not_answered_alike(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = reply(COM)
+    paths = [side(tmp_path, f"{name}.ra", plain, None, None) for name in "abc"]
+    found = alone([of_file(path, None) for path in paths], None, Evidence()).as_json(["a", "b", "c"])
+    assert (found["queries"], found["all_alike"], found["no_answer_on_any_side"]) == (1, 1, 2)
+    assert main(["compare", *map(str, paths)]) == 0
+    assert "of 1 queries all answer 1 alike" in (told := capsys.readouterr().out)
+    assert "with no answer on any side: 2 more" in told
+
+
+def test_there_are_letters_for_all_sides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(side(tmp_path, "a.ra", reply(COM)))
+    assert main(["compare", *[path] * 27]) == 2
+    assert capsys.readouterr().err == (
+        "reprise: error: 27 sides, where at most 26 are compared; name fewer\n"
+    )
+
+
+def test_a_runs_zone_has_its_origin_and_is_blamed_only_where_the_other_side_had_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zone = tmp_path / "example.zone"
+    zone.write_text("@ SOA ns host 1 2 3 4 5\n@ NS ns\nwww A 192.0.2.2\n")
+    runs = [
+        run_of(tmp_path / name, reply([(1, "www.example.com.", "A", address)], flags="QR AA"))
+        for name, address in (("a", "192.0.2.1"), ("b", "192.0.2.2"))
+    ]
+    told = json.dumps({"schema": 1, "experiment": {"server": {"zone": str(zone), "origin": "example.com"}}})
+    for run, kind in zip(reversed(runs), ("zone data changed", UNEXPLAINED), strict=True):
+        (run / "manifest.json").write_text(told)
+        assert main(["compare", *map(str, runs), "--json", str(tmp_path / "out.json")]) == 0
+        result = json.loads((tmp_path / "out.json").read_text())
+        assert result["zone"] == {"origin": "example.com.", "serial": 1}
+        assert [row["class"] for row in result["classes"]] == [kind]
+
+
 def test_different_queries_of_the_same_number_are_not_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,7 +148,7 @@ def test_many_classes_and_sides_have_twenty_lines(tmp_path: Path, capsys: pytest
     assert main(["compare", *map(str, (first, *others)), "--zone", str(zone)]) == 0
     told = capsys.readouterr().out
     assert len(told.splitlines()) == 20
-    assert "further classes" in told
+    assert re.search(r"further classes +\d+ +\d+ +\d+\n", told)
 
 
 def test_pairs_of_a_class_are_printed_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -200,6 +201,22 @@ def test_compare_reads_a_trace_through_the_mutator(
         monkeypatch.setenv("TMPDIR", given)
         assert main(["compare", str(run), "--programs", str(programs)]) == 0
         assert (tmp_path / "where").read_text().startswith(f"{place}/reprise-compare-")
+    assert json.loads((run / "compare.json").read_text())["before"]["problems"] == []
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = digests ] && exec {find_program(None)} "$@"\n'
+        f'echo "reprise-mutator: $2: it ends in a packet; the rest" >&2; cp {recorded} "$4"; exit 1\n'
+    )
+    assert main(["compare", str(run), "--programs", str(programs)]) == 0
+    problem = f"{trace}: it ends in a packet; the rest"
+    assert json.loads((run / "compare.json").read_text())["before"]["problems"] == [problem]
+    assert f"problem: {problem}" in capsys.readouterr().out
+    written = (run / "compare.json").stat().st_mtime_ns
+    access = os.access
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda path, mode: mode != os.W_OK and access(path, mode))
+        assert main(["compare", str(run), "--programs", str(programs)]) == 0
+    assert (run / "compare.json").stat().st_mtime_ns == written
+    assert f"you may not write to {run}; --json FILE saves" in capsys.readouterr().out
     program.write_text("#!/bin/sh\necho 'reprise-mutator: error: it is empty; record again' >&2\nexit 1\n")
     capsys.readouterr()
     assert main(["compare", str(run), "--programs", str(programs)]) == 1

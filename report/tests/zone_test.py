@@ -51,7 +51,7 @@ def test_records_in_normal_form(zone: Zone) -> None:
     assert zone.get("uk.", "NSEC") == {"unicom. DS NS NSEC RRSIG"}
     assert zone.signatures["uk.", "DS"] == {b"abcdef"}
     assert zone.get("org.", "NS") == {"ns.example.org."}
-    assert "txt." in zone.names
+    assert {"txt.", "net.", "example.org."} < zone.names
 
 
 def test_cuts_and_tops(zone: Zone) -> None:
@@ -69,6 +69,13 @@ def test_names_outside_have_no_cut() -> None:
     assert zone.cut("x.sub.example.") == "sub.example."
     assert zone.cut("sub.elsewhere.") is None
     assert zone.cut("badexample.") is None
+
+
+@pytest.mark.parametrize("origin", ["example", "Example."])
+def test_relative_names_are_below_the_origin_that_is_given(origin: str) -> None:
+    zone = parse_zone("@ SOA ns host 1 2 3 4 5\n@ NS ns\nwww A 192.0.2.1\n", origin)
+    assert zone.origin == "example."
+    assert zone.get("www.example.", "A") == {"192.0.2.1"}
 
 
 def test_a_zone_may_have_no_cuts() -> None:
