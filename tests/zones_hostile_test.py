@@ -18,6 +18,7 @@ import dns.zone
 import pytest
 
 from cli import programs
+from cli.tools.zones_check import read_exchanges
 from cli.zones import zone_check, zone_folder
 from tests import packets
 
@@ -439,6 +440,16 @@ def answers_of(capture: Path) -> list[dns.rrset.RRset]:
     lines = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
     messages = [dns.message.from_wire(bytes.fromhex(line.split("\t")[4])) for line in lines]
     return [rrset for one in messages for rrset in one.answer if "example.com" in rrset.name.to_text()]
+
+
+def test_a_check_tells_of_a_capture_that_is_cut(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    capture = walk().write(tmp_path / "upstream.pcap")
+    found, whole = read_exchanges([str(capture)], [])
+    assert (len(found), whole) == (3, True)
+    capture.write_bytes(capture.read_bytes()[:-5])
+    found, whole = read_exchanges([str(capture)], [])
+    assert (len(found), whole) == (2, False)
+    assert "upstream.pcap: " in capfd.readouterr().err
 
 
 @pytest.mark.slow

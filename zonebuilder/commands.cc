@@ -100,8 +100,8 @@ int tell_trouble(const std::vector<trace::Feed::File>& files) {
     for (const trace::Feed::File& file : files) {
         if (!file.end.trouble.empty()) {
             status = 1;
-            fmt::print(stderr, "reprise-zonebuilder: {}: {}; the zones are built of the rest\n",
-                       file.path, file.end.trouble);
+            fmt::print(stderr, "reprise-zonebuilder: {}: {}; the rest is used\n", file.path,
+                       file.end.trouble);
         }
     }
     return status;
@@ -181,7 +181,7 @@ void add_exchanges_command(Command& app, ExchangesOptions& options) {
         "Columns, with tabs between: seconds since 1970, the server's address, udp, tcp or another "
         "transport,\nthe query and the response in hexadecimal. Responses to what was not asked "
         "are left out; without a query\nin the capture, - stands for it.\n"
-        "Exit status: 0 done; 1 a capture cannot be read; 2 usage.");
+        "Exit status: 0 done; 1 a capture is cut or cannot be read; 2 usage.");
 }
 
 int run_exchanges(const ExchangesOptions& options) {
@@ -217,7 +217,7 @@ int run_exchanges(const ExchangesOptions& options) {
         throw Error(fmt::format("cannot write to standard output: {}; make room, or read all of it",
                                 std::strerror(errno)));
     }
-    return 0;
+    return tell_trouble(feed.files());
 }
 
 namespace fs = std::filesystem;

@@ -43,6 +43,7 @@ from cli.servers import kinds
 from cli.tools.zones_compare import Record, denial, differing, normalized, records
 from cli.zones import zone_plan, zonefile
 from cli.zones.zone_plan import AddressMap
+from report.tables import percent
 
 _HOST = "meta"
 _WINDOW = 200  # questions on their way in one connection
@@ -97,7 +98,7 @@ def command_check(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="reprise-check-", dir="/var/tmp") as made:
         folder = Path(made)
         folder.chmod(0o755)
-        exchanges = list(read_exchanges(options.captures, options.port))
+        exchanges, whole = read_exchanges(options.captures, options.port)
         found = _plan(options.zones.absolute(), folder)
         with _meta_server(folder) as host:
             differences = list(_ask_all(exchanges, found, host, _Reasons(folder / "world", folder / "made")))
@@ -106,14 +107,17 @@ def command_check(options: argparse.Namespace) -> int:
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     _show(result, differences)
     share = result["share_as_recorded"]
-    return EXIT_FAILED if options.least is not None and (share is None or share < options.least) else 0
+    missed = options.least is not None and (share is None or share < options.least)
+    return EXIT_FAILED if missed or not whole else 0
 
 
 # --- what was recorded ------------------------------------------------------------------------------------
 
 
-def read_exchanges(captures: Sequence[str], ports: Sequence[str]) -> Iterator[Exchange]:
-    """Each exchange once. Truncated responses are left out; queries that are not in the capture are made."""
+def read_exchanges(captures: Sequence[str], ports: Sequence[str]) -> tuple[list[Exchange], bool]:
+    """Each exchange once, and whether the captures are whole: of one that is cut, the rest counts. Truncated
+    responses are left out; queries that are not in the capture are made.
+    """
     argv = [*privileges.reading(), programs.own("reprise-zonebuilder"), "exchanges", *captures]
     argv += programs.flags(port=[*ports])
     seen: dict[tuple[str, bytes, bytes], tuple[str, int]] = {}
@@ -127,14 +131,16 @@ def read_exchanges(captures: Sequence[str], ports: Sequence[str]) -> Iterator[Ex
             key = (server, b"" if query == "-" else bytes.fromhex(query)[2:], answer[2:])
             first, count = seen.get(key, (at, 0))
             seen[key] = (first, count + 1)
-    if process.returncode != 0:
+    if process.returncode not in (0, EXIT_FAILED) or (process.returncode and not seen):
         raise RepriseError("the captures cannot be read", "see the message above")
+    found = []
     for (server, asked, answer), (at, count) in seen.items():
         recorded = _parse(b"\0\0" + answer)
         if recorded is None or len(recorded.question) != 1:
             continue
         if recorded.question[0].rdclass == dns.rdataclass.IN and recorded.opcode() == 0:
-            yield Exchange(server, at, asked or _made_query(recorded), recorded, count)
+            found.append(Exchange(server, at, asked or _made_query(recorded), recorded, count))
+    return found, process.returncode == 0
 
 
 def _parse(wire: bytes) -> dns.message.Message | None:
@@ -410,7 +416,7 @@ def summary(exchanges: Sequence[Exchange], differences: Sequence[Difference]) ->
         "schema": 1,
         "asked": asked,
         "as_recorded": asked - differ,
-        "share_as_recorded": round((asked - differ) / asked, 6) if asked else None,
+        "share_as_recorded": (asked - differ) / asked if asked else None,
         "classes": {
             name: {"as_recorded": asked - classes[name], "differ": classes[name]} for name in CLASSES
         },
@@ -420,9 +426,8 @@ def summary(exchanges: Sequence[Exchange], differences: Sequence[Difference]) ->
 
 
 def _show(result: dict[str, Any], differences: Sequence[Difference]) -> None:
-    share = result["share_as_recorded"]
-    percent = "-" if share is None else f"{100 * share:.2f} %"
-    lines = [f"{result['as_recorded']} of {result['asked']} answers as recorded ({percent})"]
+    share = percent(result["share_as_recorded"])
+    lines = [f"{result['as_recorded']} of {result['asked']} answers as recorded ({share})"]
     for name in CLASSES:
         lines.append(f"  {name:10}{result['classes'][name]['differ']:>8} differ")
     for reason, count in result["reasons"].items():

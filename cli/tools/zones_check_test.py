@@ -72,6 +72,16 @@ def test_the_signatures_are_not_read_by_this_process(tmp_path: Path, monkeypatch
     assert reasons._signatures == {("a.example.", "RRSIG", "A 8 2 example.")}
 
 
+def test_one_difference_of_many_is_not_rounded_away(capsys: pytest.CaptureFixture[str]) -> None:
+    message = dns.message.from_text(_HEAD)
+    many, once = (zones_check.Exchange("192.0.2.53", "0", b"", message, count) for count in (3_999_999, 1))
+    differing = [zones_check.Difference(once, ("answer",), "unknown", None)]
+    result = zones_check.summary([many, once], differing)
+    assert result["share_as_recorded"] < 1
+    zones_check._show(result, differing)
+    assert "(99.99 %)" in capsys.readouterr().out
+
+
 @pytest.mark.netns
 def test_a_server_that_does_not_start_is_told_in_its_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
