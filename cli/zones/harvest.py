@@ -269,7 +269,8 @@ def command_harvest(options: argparse.Namespace) -> int:
             "no name server could be reached", "see whether this machine may send to port 53, by UDP and TCP"
         )
     if work.left_out:
-        bound += f"{'; ' if bound else ''}{work.left_out} questions over --limit or --depth were not asked"
+        left = f"questions over --limit or --depth were not asked (they came up {work.left_out} times)"
+        bound += f"{'; ' if bound else ''}{left}"
     if bound:
         sys.stderr.write(f"reprise: warning: {bound}\n")
     sys.stdout.write(
