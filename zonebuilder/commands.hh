@@ -1,7 +1,9 @@
 #pragma once
 // The subcommands of reprise-zonebuilder: options as they were given, and the runs.
 
+#include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/plan.hh"
+#include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/reconstruct/build.hh"
 
 #include <cstdint>
@@ -19,8 +21,8 @@ namespace reprise::zonebuilder {
 struct PlanOptions {
     std::string folder{};
     std::string output{};
-    std::string engine = "bind";
-    std::string form = "colored";
+    Engine engine = Engine::kBind;
+    Form form = Form::kColored;
     unsigned instances = 1;
     std::vector<std::string> resolvers{};
     std::string meta4 = "198.18.128.0/17";

@@ -109,11 +109,6 @@ void check_meta(std::string_view option, const Prefix& meta,
     }
 }
 
-/// The command line knows no other words.
-Form parse_form(const std::string& form) {
-    return form == "paper" ? Form::kPaper : form == "separate" ? Form::kSeparate : Form::kColored;
-}
-
 /// "FILE line N: WHY"
 std::string describe(const BadZone& bad) {
     const std::string line = bad.line > 0 ? fmt::format(" line {}", bad.line) : "";
@@ -241,15 +236,14 @@ void add_plan_command(Command& app, PlanOptions& options) {
     command.add_option("DIR", options.folder, "Folder of zone files, with or without zones.json")
         .required();
     command.add_option("-o,--output", options.output, "Folder to write into").required();
-    command.add_option("--engine", options.engine, "Server: bind or nsd")
-        .one_of({"bind", "nsd"})
-        .show_default();
-    command
-        .add_option("--form", options.form,
-                    "colored: few views, chosen by destination; paper: a view for each group of "
-                    "addresses, chosen by client; separate: the same, chosen by destination")
-        .one_of({"colored", "paper", "separate"})
-        .show_default();
+    command.add_choice("--engine", options.engine, {{"bind", Engine::kBind}, {"nsd", Engine::kNsd}},
+                       "Server: bind (default) or nsd");
+    command.add_choice(
+        "--form", options.form,
+        {{"colored", Form::kColored}, {"paper", Form::kPaper}, {"separate", Form::kSeparate}},
+        "colored (default): few views, chosen by destination; paper: a view for each "
+        "group of addresses, chosen by client; separate: the same, chosen by "
+        "destination");
     command.add_option("--instances", options.instances, "Meta-DNS-servers to deal the zones to")
         .in_range(1U, kMostInstances)
         .show_default();
@@ -283,8 +277,8 @@ void add_plan_command(Command& app, PlanOptions& options) {
 }
 
 PlanSettings plan_settings(const PlanOptions& options) {
-    PlanSettings settings{.engine = options.engine == "nsd" ? Engine::kNsd : Engine::kBind,
-                          .form = parse_form(options.form),
+    PlanSettings settings{.engine = options.engine,
+                          .form = options.form,
                           .instances = options.instances,
                           .resolvers = parse_resolvers(options.resolvers),
                           .meta4 = parse_prefix("--meta4", options.meta4, 4),

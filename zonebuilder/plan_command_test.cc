@@ -192,7 +192,7 @@ TEST_F(PlanCommand, FailuresLeaveNoPlan) {
 TEST_F(PlanCommand, NsdRefusesNamesBelowDnamesAndPatterns) {
     write("net.zone", std::string(kSoa) + "d DNAME x.y.\na.d A 10.0.0.1\n");
     write("o%s.zone", kSoa);
-    options_.engine = "nsd";
+    options_.engine = Engine::kNsd;
     const std::string error = run();
     EXPECT_THAT(error, HasSubstr("net.zone: NSD refuses it for 1 records below a DNAME"));
     EXPECT_THAT(error, HasSubstr("o%s.zone: NSD takes %"));
@@ -202,14 +202,14 @@ TEST_F(PlanCommand, HashedNamesMayLieBelowADname) {
     write("net.zone", std::string(kSoa) +
                           "d DNAME x.y.\n2vptu5timamqttgl4luu9kg21e0aor3s.d NSEC3 1 0 0 - "
                           "35mthgpgcu1qg68fab165klnsnk3dpvl NS SOA DNAME\n");
-    options_.engine = "nsd";
+    options_.engine = Engine::kNsd;
     EXPECT_EQ(run(), "done");
 }
 
 TEST_F(PlanCommand, NsdRefusesRecordsOutsideTheirZone) {
     write("net.zone", std::string(kSoa) + "www.example.org. A 10.0.0.1\n");
     EXPECT_EQ(run(), "done");
-    options_.engine = "nsd";
+    options_.engine = Engine::kNsd;
     EXPECT_THAT(run(), HasSubstr("net.zone: NSD refuses it for 1 records outside the zone"));
 }
 
@@ -248,7 +248,7 @@ TEST(PlanSettings, SaysWhatIsWrong) {
     EXPECT_THAT(refusal({.meta4 = "127.0.0.0/8"}), HasSubstr("is loopback"));
     EXPECT_THAT(refusal({.resolvers = {"x"}}), HasSubstr("ADDR4[,ADDR6]"));
     EXPECT_THAT(refusal({.resolvers = {"1.1.1.1", "1.1.1.1"}}), HasSubstr("given twice"));
-    EXPECT_THAT(refusal({.engine = "nsd", .form = "paper"}), HasSubstr("--engine nsd"));
+    EXPECT_THAT(refusal({.engine = Engine::kNsd, .form = Form::kPaper}), HasSubstr("--engine nsd"));
 }
 
 } // namespace
