@@ -208,12 +208,14 @@ TEST_F(MutateTest, ConnectionsBeyondWhatCanBeReadAreRefused) {
 }
 
 TEST_F(MutateTest, ACaptureSaysThatItSplitsWhatARuleMovedToTcp) {
-    const auto said = [&](const std::string& name) {
+    const auto said = [&](const std::string& name, const std::string& transport = "tcp") {
         testing::internal::CaptureStdout(); // where logs go in tests
-        run({capture("in", 5), "--transport", "tcp"}, name);
+        run({capture("in", 5), "--transport", transport}, name);
         return testing::internal::GetCapturedStdout();
     };
     EXPECT_THAT(said("a.pcap"), HasSubstr("work=mutate queries_alone=5 note="));
+    EXPECT_THAT(said("a.pcap", "stateless-tcp"), HasSubstr("queries_alone=5"));
+    EXPECT_THAT(said("a.pcap", "udp"), testing::Not(HasSubstr("queries_alone")));
     EXPECT_THAT(said("a.rps"), testing::Not(HasSubstr("queries_alone")));
 }
 

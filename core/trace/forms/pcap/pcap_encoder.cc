@@ -265,7 +265,7 @@ void PcapEncoder::encode_stream(const Query& query, std::string& out) {
     }
     send(known ? open_.back() : open(query, ends, from, out), from, query, out);
     if (query.connection == 0) {
-        alone_ += query.transport == Transport::kTcp ? 1U : 0U;
+        ++alone_;
         close(ends, from, query.time, out);
     }
 }
@@ -343,9 +343,9 @@ void PcapEncoder::forget(const Ends& ends) {
 void PcapEncoder::finish(std::string& /*out*/) {
     if (alone_ > 0) {
         spdlog::warn(
-            "work=mutate queries_alone={} note=\"a capture cannot hold queries over TCP that "
-            "have no connection yet: each has one of its own in it, and in a replay; write "
-            ".tsv or .rps for one a source\"",
+            "work=mutate queries_alone={} note=\"a capture cannot hold queries over TCP without "
+            "a connection: each has one of its own in it, over plain TCP, and in a replay; "
+            "write .tsv or .rps to keep them\"",
             alone_);
     }
     if (forgotten_ > 0) {

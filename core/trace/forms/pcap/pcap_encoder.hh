@@ -120,7 +120,7 @@ private:
     std::unordered_map<Ends, List::iterator, EndsHash> index_;
     std::uint64_t opened_ = 0;
     std::uint64_t forgotten_ = 0;
-    std::uint64_t alone_ = 0;                     ///< queries over TCP that had no connection
+    std::uint64_t alone_ = 0;                     ///< queries without a connection
     std::unordered_set<std::uint64_t> displaced_; ///< ids that had no close; at most `most_`
     EncoderLosses losses_;
     bool cut_ = false; ///< a connection was split, or its close left out for another one
