@@ -17,7 +17,7 @@ import dns.name
 from report.rcodes import rcode_name
 from report.rdata import COMPARABLE
 from report.wire import FLAGS, Delegation, Key, Message, Section, last_labels
-from report.zone import Zone
+from report.zone import Zone, within
 
 NO_RECORDED = "no answer recorded"
 NO_REPLAYED = "no answer in replay"
@@ -191,7 +191,7 @@ def _child_zone(before: Message, after: Message, zone: Zone) -> Finding | None:
     if cut is None or not _refers_to(after, cut, zone):
         return None
     owner = referral_owner(before)
-    below = owner is not None and owner != cut and owner.endswith("." + cut)
+    below = owner is not None and owner != cut and within(owner, cut)
     if not below and not _speaks_for(before, cut):
         return None
     return Finding(CHILD, cut)
@@ -200,11 +200,7 @@ def _child_zone(before: Message, after: Message, zone: Zone) -> Finding | None:
 def _speaks_for(message: Message, cut: str) -> bool:
     """Authoritative data from within the cut. A denial by the parent has a SOA that is above it."""
     owners = {owner for section in (message.answer, message.authority) for owner, _ in section.sets}
-    return (
-        message.flag("AA")
-        and bool(owners)
-        and all(owner == cut or owner.endswith("." + cut) for owner in owners)
-    )
+    return message.flag("AA") and bool(owners) and all(within(owner, cut) for owner in owners)
 
 
 def _as_served(message: Message, zone: Zone) -> bool:

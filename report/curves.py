@@ -147,31 +147,33 @@ def share_axis(axes: Axes, label: str, of: str = "queries") -> None:
     plain_axis(axes, "xy")
 
 
-def _cdf(
+def cdf(
     words: Words,
     label: str,
     curves: Mapping[str, tuple[Floats, Floats] | None],
     of: str = "queries",
     least: int = 2,
     style: str = "default",
+    scale: str = "log",
+    size: Size = NORMAL,
 ) -> Drawn:
     """Curves of shares by their names; a legend from `least` of them on."""
 
     def paint(axes: Axes) -> bool:
         for name, (x, y) in in_turn(axes, curves):
             axes.plot(x, y, label=name, drawstyle=style)
-        axes.set_xscale("log")
+        axes.set_xscale(scale)
         share_axis(axes, label, of)
         legend_above(axes, least)
         return any(curves.values())
 
-    return draw(words, paint)
+    return draw(words, paint, size)
 
 
 def error_cdf(errors: Mapping[str, Distribution]) -> Drawn:
     held = {name: _points(one.absolute(), 100, 1000) for name, one in errors.items()}
     caption = "Share of the queries that were sent at most this long before or after they were due."
-    return _cdf(
+    return cdf(
         Words("timing-cdf", "Timing error", caption, "no query was sent after the warm-up"),
         "timing error, |sent - due| [µs]",
         held,
@@ -237,7 +239,7 @@ def latency_cdf(answers: Mapping[str, Answers]) -> Drawn:
         "Share of the queries sent that had an answer within this time, from the SYN of a fresh connection."
     )
     words = Words("latency", "Latency", caption, "no answer was received")
-    return _cdf(words, "latency [ms]", held, least=1)
+    return cdf(words, "latency [ms]", held, least=1)
 
 
 def sources_cdf(means: Mapping[str, Distribution]) -> list[Drawn]:
@@ -249,7 +251,7 @@ def sources_cdf(means: Mapping[str, Distribution]) -> list[Drawn]:
     )
     words = Words("source-response", "Sources", caption, "")
     label = "mean response time [ms]"
-    return [_cdf(words, label, held, "sources", style="steps-post")] if any(held.values()) else []
+    return [cdf(words, label, held, "sources", style="steps-post")] if any(held.values()) else []
 
 
 def cold_parts(tally: Tally, cold_s: float) -> list[tuple[str, Answers]]:

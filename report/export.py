@@ -229,7 +229,7 @@ class Csv:
 
 def _texts(column: Column) -> list[object]:
     if column.dtype.kind == "f":
-        return ["" if one != one else f"{one:.9g}" if one < 1e3 else f"{one:.3f}" for one in column.tolist()]  # noqa: PLR0124
+        return ["" if one != one else f"{one:.15g}" for one in column.tolist()]  # noqa: PLR0124 - to the ns
     if column.dtype.kind == "M":
         return [str(one) for one in column]
     if column.dtype.kind == "b":

@@ -396,13 +396,13 @@ def _answers(run: Run, summary: Json) -> dict[str, Any]:
 
 
 def _resources(run: Run, summary: Json) -> dict[str, Any]:
-    sent, cpu, rss = summary["queries"]["sent"], summary["cpu_s"], summary["peak_rss_bytes"]
-    outside = summary["cpu_outside_s"]
+    cpu, rss = summary["cpu_s"], summary["peak_rss_bytes"]
+    outside, each = summary["cpu_outside_s"], summary["cpu_us_per_query"]
     rows = [
         [
             role,
             number(cpu[role]),
-            _per_query(cpu[role], sent),
+            _rounded(each[role]),
             number(outside.get(role)),
             _rounded(None if rss[role] is None else rss[role] / 1e6),
         ]
@@ -420,10 +420,6 @@ def _resources(run: Run, summary: Json) -> dict[str, Any]:
         "counters": [row for row in counters if row[1] != "0"],
         "counted": f"counted while reading {over_laps(run)}".strip(),
     }
-
-
-def _per_query(seconds: float | None, sent: int) -> str:
-    return _rounded(seconds / sent * 1e6) if seconds is not None and sent else "–"
 
 
 def _querier_rows(run: Run) -> list[list[str]]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from report.run import Json, Run, as_dict, as_int, as_list
+from report.run import Json, Run, as_dict, as_int, as_list, as_number
 from report.tally import OfHost, Tally
 
 _ROLES = {"controller": "controller", "distributor": "client", "server": "server", "meta": "meta"}
@@ -74,12 +74,12 @@ def _machines(run: Run) -> dict[str, _Machine]:
     manifest = run.manifest
     if not manifest.get("hosts"):
         host = as_dict(manifest.get("host"))
-        one = _Machine(host.get("name"), host, {}, _number(manifest.get("steal_s")))
+        one = _Machine(host.get("name"), host, {}, as_number(manifest.get("steal_s")))
         return dict.fromkeys(_roles(run, ()), one) if host else {}
     found = {}
     for item in map(as_dict, as_list(manifest.get("hosts"))):
         one = _Machine(
-            str(item.get("machine")), item, as_dict(item.get("clock")), _number(item.get("steal_s"))
+            str(item.get("machine")), item, as_dict(item.get("clock")), as_number(item.get("steal_s"))
         )
         found.update({str(name): one for name in as_list(item.get("hosts"))})
     return found
@@ -91,7 +91,7 @@ def _clock(child: Json, kept: Json) -> Json:
     """
     known = "offset_ns" in child
     same = child.get("same_clock") is True
-    trip = _number(child.get("rtt_ns"))
+    trip = as_number(child.get("rtt_ns"))
     return {
         "same_as_controller": same if known else None,
         "offset_us": as_int(child.get("offset_ns")) / 1000 if known else None,
@@ -113,10 +113,6 @@ def _queries(held: OfHost, child: Json) -> Json:
         "answered": held.answered,
         "lost": max(0, given - held.records) if isinstance(given, int) else None,
     }
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _whole(value: object) -> int | None:

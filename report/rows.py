@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from report.run import Json, as_dict, as_list
+from report.run import Json, as_dict, as_list, as_number
 from report.tables import micro, number, percent
 from report.transports import UNPLAYED
 
@@ -101,7 +101,7 @@ def figures(summary: Json) -> dict[str, Figure]:
     found = {}
     for row in ROWS:
         for key, value in _values(summary, row.path) if "runs" in row.where.replace("?", "").split() else ():
-            if isinstance(value, int | float) and not isinstance(value, bool):
+            if as_number(value) is not None:
                 path = row.path.removesuffix("*") + key if row.path.endswith("*") else row.path
                 found[path] = Figure(row.title.format(key.replace("_", " ")), value, row.text)
     return found
@@ -183,8 +183,13 @@ def _opened(counts: object) -> str:
 
 
 def _unmapped(part: Json) -> str:
-    named = ", ".join(one["address"] for one in part["unmapped"][:3])
-    return f"{part['unmapped_packets']:,}, to {named} and so on" if part["unmapped_packets"] else ""
+    first, more = part["unmapped"][:3], part["unmapped"][3:]
+    named = ", ".join(one["address"] for one in first) + (" and so on" if more else "")
+    return (
+        f"{part['unmapped_packets']:,}" + (f", to {named}" if named else "")
+        if part["unmapped_packets"]
+        else ""
+    )
 
 
 def _unsteady(found: object) -> str:

@@ -140,6 +140,10 @@ def as_int(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
+def as_number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
 def as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 

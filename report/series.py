@@ -20,7 +20,7 @@ from report.conditions import conditions_that_differ
 from report.errors import ReportError
 from report.figures import Drawn
 from report.rows import Figure, figures
-from report.run import Json, as_dict, as_list, open_run
+from report.run import Json, as_dict, as_list, as_number, open_run
 from report.several_plots import Seen
 from report.statistics import Difference
 from report.summary import measure
@@ -372,7 +372,7 @@ def _axis(variants: Sequence[Variant]) -> several_plots.Axis | None:
     """The last key that is swept over three numbers or more, with the other keys the same at two at least."""
     keys = list(dict.fromkeys(key for one in variants for key in one.settings))
     for key in reversed(keys):
-        values = {_number(one.settings.get(key)) for one in variants}
+        values = {as_number(one.settings.get(key)) for one in variants}
         if len(values) < _FEWEST_PLACES or None in values:
             continue
         others = [{name: value for name, value in one.settings.items() if name != key} for one in variants]
@@ -384,7 +384,3 @@ def _axis(variants: Sequence[Variant]) -> several_plots.Axis | None:
                 key, tuple((label, tuple(sorted(line))) for label, line in lines.items())
             )
     return None
-
-
-def _number(value: object) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

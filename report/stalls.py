@@ -69,13 +69,14 @@ def events(run: Run) -> list[Event]:
 
 def summarize(found: list[Stall], happened: list[Event]) -> Json:
     """The part `stalls` of summary.json."""
+    longest = sorted(found, key=lambda one: -one.seconds)[:MOST_TOLD]
     return {
         "count": len(found),
         "longest_s": max((one.seconds for one in found), default=0.0),
         "total_s": round(sum((one.seconds for one in found), 0.0), 2),
         "spans": [
             {"at_s": one.at_s, "seconds": one.seconds, "sent": one.sent, "events": list(_near(one, happened))}
-            for one in found[:MOST_TOLD]
+            for one in sorted(longest, key=lambda one: one.at_s)
         ],
     }
 

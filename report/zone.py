@@ -66,7 +66,7 @@ class Zone:
         return name in self.names or f"*.{self.origin.lstrip('.')}" in self.names
 
     def contains(self, name: str) -> bool:
-        return name == self.origin or name.endswith(self.origin if self.origin == "." else "." + self.origin)
+        return within(name, self.origin)
 
     @functools.lru_cache(maxsize=1 << 16)  # noqa: B019 - one zone lives as long as the comparison
     def cut(self, name: str) -> str | None:
@@ -87,6 +87,13 @@ class Zone:
 
     def __hash__(self) -> int:
         return id(self)
+
+
+def within(name: str, top: str) -> bool:
+    """Whether a name is another one or below it."""
+    if top in (name, "."):
+        return True
+    return name.endswith(f".{top}") and ("\\" not in name or top in ancestors(name, "."))
 
 
 def ancestors(name: str, origin: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ from report.__main__ import main
 from report.run import open_run
 from report.tests.record import EXPERIMENTS
 from report.tests.runs_test import folder_of
-from report.tests.writers import write_run
+from report.tests.writers import Query, write_run
 from tests.bed import synth
 from tests.command import run as command
 from tests.desk import furnish, run
@@ -136,6 +136,15 @@ def test_rules_change_the_names_of_generated_queries(desk: Path) -> None:
         ended = run(desk, *settings, *rules, "replay.answers=true")
         newest = max(ended.results, key=lambda one: one.stat().st_mtime)
         assert {name for (name,) in ask(exported(newest), "SELECT qname FROM RUN")} == names
+
+
+def test_csv_has_nanoseconds_at_any_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    due, sent = 3_600_000_000_001, 3_600_000_004_321
+    folder = write_run(tmp_path / "run", [Query(0, due, sent, latency=2_345_678)])
+    assert main(["export", str(folder), "--csv"]) == 0
+    (row,) = csv.DictReader(capsys.readouterr().out.splitlines())
+    assert (row["due_s"], row["sent_s"]) == ("3600.000000001", "3600.000004321")
+    assert row["latency_us"] == "2345.678"
 
 
 def test_a_run_without_records_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from report import server, timing
+from report import server, statistics, timing
 from report.distribution import Distribution, Values
 from report.errors import ReportError
 from report.figures import cdf_points
@@ -29,6 +29,7 @@ _SHARES = (5, 25, 50, 75, 95)  # percentiles at which gaps are compared
 _KNOWN = 0.99  # of a trace's queries at least have names of their own: no rule can change all of them
 _NONE = b"-"  # of a query without a question, and of a connection's close
 _DIGITS = 9  # of a time behind its point
+_PARTS = 10  # of the time, of which each has a median that may rise or fall
 
 
 def of(run: Run, warmup_ns: int, sent: int) -> Json:
@@ -57,9 +58,10 @@ def of(run: Run, warmup_ns: int, sent: int) -> Json:
     clean = seconds[~stolen[seconds]]
     counted = np.isin(due // _SECOND, clean)
     error = Distribution()
-    error.add((arrived - due)[counted])
+    error.add(late := (arrived - due)[counted])
     return {
         "error_us": error.spread(),
+        "steady": _steady(due[counted], late),
         **_gaps(np.sort(due), np.sort(arrived), clean),
         "rate": _rates(due, arrived, clean),
         "missing": missing,
@@ -113,6 +115,17 @@ def _rows(lines: Iterator[bytes]) -> Iterator[tuple[int, int]]:
             yield int(whole + rest.ljust(_DIGITS, b"0")), hash(cells[named].lower())
 
 
+def _steady(due: Values, late: Values) -> Json:
+    """Whether the median error moves in the course of the replay; empty where there are too few to tell."""
+    if not len(due):
+        return {}
+    place = (due - due.min()) * _PARTS // (due.max() - due.min() + 1)
+    found = statistics.trend(
+        [float(np.median(late[place == at])) for at in range(_PARTS) if np.any(place == at)]
+    )
+    return {"change": found.change, "steady": found.steady} if found else {}
+
+
 def _gaps(due: Values, arrived: Values, clean: Values) -> Json:
     """Gaps that begin in seconds that count: of the trace and of the arrivals, and how far percentiles of
     these are from those, as shares.
@@ -126,7 +139,7 @@ def _gaps(due: Values, arrived: Values, clean: Values) -> Json:
     held = [Distribution(), Distribution()]
     for one, gaps in zip(held, both, strict=True):
         one.add(gaps)
-    theirs, ours = (np.percentile(gaps, _SHARES) for gaps in both)
+    theirs, ours = (np.percentile(gaps, _SHARES, method="inverted_cdf") for gaps in both)
     off = np.abs(ours / np.maximum(theirs, 1) - 1)
     return {
         "trace_gap_us": held[0].spread(),

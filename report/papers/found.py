@@ -22,21 +22,23 @@ HOLDS, DIFFERS, NOT_HERE, NOT_YET = "holds", "differs", "not testable here", "no
 NO_CLEAN = "no clean run"
 _PLACES = {"least": 0, "": 50, "largest": 100}  # percentiles of a figure with a value for each node
 TOLD = "no figure published"
-_STEADY = (  # the figure whose slope says whether a measure was steady, by how the measure's path begins
-    ("arrival", "sent"),
-    ("load.sent", "sent"),
-    ("load.query", "sent"),
-    ("load.response", "sent"),
-    ("load.server_cpu", "server_cpu"),
-    ("cpu", "server_cpu"),
-    ("latency", "response_median"),
-    ("response", "response_median"),
-    ("nodes.lookup", "response_median"),
-    ("nodes.slow", "response_median"),
-    ("server_memory", "server_memory"),
-    ("state.time_wait", "time_wait"),
-    ("state", "established"),
+_STEADY = (  # what tells by its slope whether a measure was steady, by how the measure's path begins
+    ("arrival.error", "arrival.steady"),
+    ("arrival", "steady.sent"),
+    ("load.sent", "steady.sent"),
+    ("load.query", "steady.sent"),
+    ("load.response", "steady.sent"),
+    ("load.server_cpu", "steady.server_cpu"),
+    ("cpu_us_per_query.server", "steady.server_cpu"),
+    ("latency", "steady.response_median"),
+    ("response", "steady.response_median"),
+    ("nodes.lookup", "steady.response_median"),
+    ("nodes.slow", "steady.response_median"),
+    ("server_memory", "steady.server_memory"),
+    ("state.time_wait", "steady.time_wait"),
+    ("state", "steady.established"),
 )
+_INTERVALS = "cpu."  # measures with a value for each interval
 _SPOILS = (  # the part of a summary that a busy machine spoils with it
     ("arrival.rate", "rate_error"),
     ("arrival", "timing_error_us"),
@@ -46,6 +48,8 @@ _SPOILS = (  # the part of a summary that a busy machine spoils with it
     ("nodes.slow", "response_us"),
     ("cpu", "cpu_us_per_query"),
     ("latency", "latency_us"),
+    ("sessions.bytes", ""),
+    ("sessions", "latency_us"),  # which are those of connections
 )
 
 
@@ -170,6 +174,7 @@ def _judge(row: Row, found: Found) -> Judged:
     if not set.intersection(*({one.get("round") for one in found.runs[name]} for name in names)):
         return Judged(row, NO_CLEAN, wanted)
     values, runs = _values(row, found), found.runs[row.variant]
+    names |= set(on_line(found, row.variant, row.fit)) if row.fit else set()
     if not values:
         stolen = row.measure.startswith("arrival") and value_at(runs[0], "arrival.seconds") == 0
         why = "the hypervisor took time in every second" if stolen else "not measured"
@@ -178,7 +183,11 @@ def _judge(row: Row, found: Found) -> Judged:
     interval = f"{number(spread.low)} to {number(spread.high)}" if len(values) > 1 else "one trial"
     interval = "–" if row.fit or row.relation == "apart" else interval
     name = f" ({value_at(runs[0], row.name)})" if row.name else ""
-    state, verdict = _verdict(row, spread.median, runs)
+    state, verdict = _verdict(
+        row,
+        spread.median,
+        [one for name in found.labels for one in found.runs.get(name, ()) if name in names],
+    )
     shown = _shown(spread.median, row.unit) + name
     return Judged(row, state, wanted, shown, interval, _steady(row, runs), verdict)
 
@@ -249,15 +258,18 @@ def _as_values(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
+def on_line(found: Found, variant: str, key: str) -> list[str]:
+    """Variants that have been run, with no other settings than the variant's but for this one."""
+    own = {**found.settings[variant], key: 0}
+    return [name for name in found.runs if {**found.settings[name], key: 0} == own]
+
+
 def points(found: Found, variant: str, key: str, measure: str) -> tuple[list[float], list[float]]:
-    """The values of a measure by those of a numeric setting: of all variants with no other settings than the
-    variant's but for this one.
-    """
+    """The values of a measure by those of a numeric setting, of the variants that differ in it alone."""
     pairs = [
         (found.settings[name][key], value)
-        for name, runs in found.runs.items()
-        if {**found.settings[name], key: 0} == {**found.settings[variant], key: 0}
-        for one in runs
+        for name in on_line(found, variant, key)
+        for one in found.runs[name]
         for value in _as_values(value_at(one, measure))
     ]
     return [x for x, _ in pairs], [y for _, y in pairs]
@@ -276,24 +288,32 @@ def value_at(figures: Json, path: str) -> Any:
 
 
 def _verdict(row: Row, value: float, runs: Sequence[Json]) -> tuple[str, str]:
+    """State and words; `runs`: all that the value is made of."""
     if row.value is None or row.tolerance is None or row.only == "told":
         return TOLD, TOLD
+    part = _first(_SPOILS, row.measure)
+    busy = [
+        f"the machine was busy: {one['busy'][0]}" for one in runs if part in as_list(one.get("busy_spoils"))
+    ]
     above, below = value <= row.value + row.tolerance, value >= row.value - row.tolerance
     if (above or row.bound == "at least") and (below or row.bound == "at most"):
-        return HOLDS, HOLDS
-    part = _first(_SPOILS, row.measure)
-    busy = [one["busy"][0] for one in runs if part in as_list(one.get("busy_spoils"))]
-    reasons = [row.because, *(f"the machine was busy: {one}" for one in busy[:1])]
-    told = ", or because ".join(filter(None, reasons))
+        return HOLDS, "; ".join([HOLDS, *busy[:1]])
+    told = ", or because ".join(filter(None, [row.because, *busy[:1]]))
     return DIFFERS, f"{DIFFERS} because {told}" if told else f"{DIFFERS}; nothing here says why"
 
 
 def _steady(row: Row, runs: Sequence[Json]) -> str:
-    key = _first(_STEADY, row.measure)
-    told = [value_at(one, f"steady.{key}.steady") for one in runs]
-    if all(one is None for one in told):
+    if row.fit or row.relation == "apart":
         return "–"
-    return "yes" if all(told) else "no" if False in told else "not clear"
+    if row.measure.startswith(_INTERVALS):
+        trends = [statistics.trend(_as_values(value_at(one, row.measure))) for one in runs]
+        told = [{"steady": one.steady} for one in trends if one]
+    else:
+        told = [
+            known for one in runs if (known := as_dict(value_at(one, _first(_STEADY, row.measure) or "")))
+        ]
+    states = [one.get("steady") for one in told]
+    return "–" if not states else "no" if False in states else "yes" if all(states) else "not clear"
 
 
 def _first(table: Sequence[tuple[str, str]], path: str) -> str | None:

@@ -20,11 +20,11 @@ from report.server import Series
 from report.summary import Measured, measure
 
 FILE = "papers.json"
-_SCHEMA = 2
+_SCHEMA = 3
 _PUBLISHED_RATE = 37_037  # queries/s of B-Root-16
 _TIME_WAIT_S = 60
 _PART_S = 2
-_INTERVAL_S = 10  # in which statelessTCP counts CPU time
+_INTERVAL_S = 10  # in which CPU time is counted, as by statelessTCP: the kernel tells it in steps of 10 ms
 Values = NDArray[np.float64]
 
 
@@ -67,7 +67,7 @@ def _load(measured: Measured, summary: Json) -> Json:
     run, tally = measured.run, measured.tally
     begin, end = measured.warmup_ns / 1e9, tally.last_ns / 1e9
     cores = {one["machine"]: one["cores"] or 0 for one in summary["hosts"] if one["role"] == "server"}
-    used = server.rate_of(server.summed(server.process_series(run, "cpu_s")))
+    used = _growth(server.summed(server.process_series(run, "cpu_s")), _bounds(measured))
     sent_per_s = _in_parts(measured, begin, end)
     query_mbps, response_mbps = (
         _between(server.rate_of(server.host_series(run, name)), begin, end) * 8e-6
@@ -83,7 +83,7 @@ def _load(measured: Measured, summary: Json) -> Json:
         "response_mbps_scaled": float(np.median(response_mbps)) * _PUBLISHED_RATE / rate
         if len(response_mbps)
         else None,
-        "server_cpu_share": _spread(_between(used, begin, end) / (sum(cores.values()) or 1)),
+        "server_cpu_share": _spread(used / _INTERVAL_S / (sum(cores.values()) or 1)),
         "client_us_per_query": sum(cost.get(role) or 0.0 for role in ("controller", "querier")),
         "busiest": _busiest(measured, end),
         "truncated_share": sum(summary["truncated_by_transport"].values()) / answered,
@@ -102,16 +102,17 @@ def _between(series: Series, begin_s: float, end_s: float) -> Values:
 
 
 def _spread(values: Values) -> Json:
-    """As boxes show it; empty without values."""
+    """As boxes show it, by nearest ranks; empty without values."""
     if not len(values):
         return {}
     names = {"min": 0, "p5": 5, "q1": 25, "median": 50, "q3": 75, "p95": 95, "max": 100}
-    return {"count": len(values), **{name: float(np.percentile(values, at)) for name, at in names.items()}}
+    found = np.percentile(values, list(names.values()), method="inverted_cdf")
+    return {"count": len(values), **dict(zip(names, found.tolist(), strict=True))}
 
 
 def _flatness(values: Values) -> float | None:
-    low, middle, high = np.percentile(values, (5, 50, 95)) if len(values) else (0.0, 0.0, 0.0)
-    return float((high - low) / 2 / middle) if middle else None
+    found = _spread(values)
+    return (found["p95"] - found["p5"]) / 2 / found["median"] if found and found["median"] else None
 
 
 def _busiest(measured: Measured, span_s: float) -> Json:
@@ -147,8 +148,7 @@ def _cpu(measured: Measured) -> Json:
     process was charged for, the server's processes' with their system calls, the front's, and all; empty
     where nobody sampled.
     """
-    run, end = measured.run, measured.tally.last_ns / 1e9
-    bounds = np.arange(measured.warmup_ns / 1e9, end + 0.5, _INTERVAL_S)
+    run, bounds = measured.run, _bounds(measured)
     own = server.server_processes(run)
 
     def spent(column: str, of_server: bool) -> Values:
@@ -161,6 +161,11 @@ def _cpu(measured: Measured) -> Json:
     process, front = (spent("cpu_s", which) - spent("elsewhere_s", which) for which in (True, False))
     parts = {"kernel_s": kernel, "server_s": process, "front_s": front, "total_s": kernel + process + front}
     return {name: one.tolist() for name, one in parts.items()}
+
+
+def _bounds(measured: Measured) -> Values:
+    """Of the whole intervals after the warm-up, in seconds."""
+    return np.arange(measured.warmup_ns / 1e9, measured.tally.last_ns / 1e9 + 0.5, _INTERVAL_S)
 
 
 def _growth(series: Series, bounds: Values) -> Values:

@@ -50,7 +50,7 @@ _BOXES = {
         "load.server_cpu_share",
         "CPU [% of all cores]",
         100,
-        f"Of each second, of the server's processes. {_MIDDLE}",
+        f"In intervals of 10 s, of the server's processes. {_MIDDLE}",
     ),
 }
 
@@ -139,41 +139,31 @@ def _gaps(held: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]] | None]
 
 
 def _rates(held: Mapping[str, Sequence[float] | None]) -> Drawn:
-    def paint(axes: Axes) -> bool:
-        for label, off in held.items():
-            if off:
-                axes.plot(
-                    np.array(off) * 100,
-                    np.arange(1, len(off) + 1) / len(off),
-                    label=label,
-                    drawstyle="steps-post",
-                )
-        curves.share_axis(axes, "rate at the server less the trace's [%]", "seconds")
-        legend_above(axes)
-        return any(held.values())
-
     caption = (
         "How far the number of queries in each second is from the trace's, by the capture at the server."
     )
-    return draw(Words("arrival-rate", "Rate of each second", caption, "nothing was captured"), paint, WIDE)
+    words = Words("arrival-rate", "Rate of each second", caption, "nothing was captured")
+    return _shares(words, "rate at the server less the trace's [%]", held, "seconds", 100, "linear")
 
 
 def _lookups(held: Mapping[str, Sequence[float] | None]) -> Drawn:
-    def paint(axes: Axes) -> bool:
-        for label, means in held.items():
-            if means:
-                shares = np.arange(1, len(means) + 1) / len(means)
-                axes.plot(np.sort(means) / 1e3, shares, label=label, drawstyle="steps-post")
-        axes.set_xscale("log")
-        curves.share_axis(axes, "mean time of lookups [ms]", "nodes")
-        legend_above(axes)
-        return any(held.values())
-
     caption = (
         "Share of the nodes whose lookups after the warm-up took at most this long on average; those without "
         "an answer count with the whole timeout."
     )
-    return draw(Words("node-lookups", "Lookups by node", caption, "no node asked anything"), paint, WIDE)
+    words = Words("node-lookups", "Lookups by node", caption, "no node asked anything")
+    return _shares(words, "mean time of lookups [ms]", held, "nodes", 1e-3, "log")
+
+
+def _shares(
+    words: Words, label: str, held: Mapping[str, Sequence[float] | None], of: str, by: float, scale: str
+) -> Drawn:
+    """Of values, times `by`, how many are up to each."""
+    found = {
+        name: (np.sort(values) * by, np.arange(1, len(values) + 1) / len(values)) if values else None
+        for name, values in held.items()
+    }
+    return curves.cdf(words, label, found, of, style="steps-post", scale=scale, size=WIDE)
 
 
 def _ratios(held: Mapping[str, Sequence[float] | None]) -> Drawn:

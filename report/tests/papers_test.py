@@ -66,6 +66,7 @@ def test_arrivals_are_those_of_the_capture(tmp_path: Path, monkeypatch: pytest.M
     assert made["rate"]["over_2_percent"] == 0
     assert made["rate"]["within_0_1_percent"] == 0.5
     assert sorted(made["curves"]) == ["arrivals", "trace"]
+    assert made["steady"] == {"change": 0, "steady": True}
 
 
 def test_a_capture_that_lacks_much_is_no_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +142,7 @@ def test_figures_beyond_the_summary_are_made_once(tmp_path: Path) -> None:
     assert figures["load"]["server_cpu_share"]["median"] == pytest.approx(0.25)
     assert figures["state"]["established"] == 3
     assert figures["arrival"] == {}
-    (folder / measured.FILE).write_text(json.dumps({"schema": 2, "load": "kept"}))
+    (folder / measured.FILE).write_text(json.dumps({"schema": 3, "load": "kept"}))
     assert measured.figures_of(folder)["load"] == "kept"
 
 
@@ -240,7 +241,7 @@ def judged(
     rows = book.published(study, study.labels(profile), folder)
     monkeypatch.setattr(found, "published", lambda *_: rows)
     told = {"profile": profile}
-    settings = {"one": {"rtt": 10}, "two": {"rtt": 20}}
+    settings = {"one": {"rtt": 10}, "two": {"rtt": 20}, "three": {"rtt": 30}}
     return found.judge(Found(study, folder, told, tuple(study.labels(profile)), settings, runs))[0]
 
 
@@ -341,6 +342,19 @@ def test_a_row_is_judged_by_the_median_of_the_trials(
 def test_what_a_busy_machine_spoils_is_its_own(measure: str, more: Json, verdict: str) -> None:
     row = Row("x-1", "w", measure, "", "", 0, 1, "one", "", 1, "more", "", "", "", "", "it is another server")
     assert found._verdict(row, 9, runs_of(9, **more)) == (DIFFERS, verdict)
+    busy = "; the machine was busy: other programs used 1.7 of 2 cores" if " busy" in verdict else ""
+    assert found._verdict(row, 1, runs_of(1, **more)) == (HOLDS, f"holds{busy}")
+
+
+@pytest.mark.parametrize("beside", ['over = "two"', 'over = "two", relation = "apart"', 'fit = "rtt"'])
+def test_a_busy_machine_spoils_what_a_value_is_made_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside: str
+) -> None:
+    """Also a run that it is set beside, or another one on the line."""
+    monkeypatch.setattr(found, "_SPOILS", (("a.b", "timing_error_us"),))
+    runs = {"one": runs_of(15), "two": runs_of(10, **BUSY), "three": runs_of(20)}
+    told = judged(tmp_path, monkeypatch, f"value = 999, tolerance = 1, {beside}", runs, profile="full")
+    assert told.verdict == f"differs because the machine was busy: {BUSY['busy'][0]}"
 
 
 def test_seconds_that_all_had_steal_tell_nothing() -> None:
@@ -361,13 +375,20 @@ def test_a_figure_is_steady_where_all_trials_were(tmp_path: Path, monkeypatch: p
         ([True, True], "yes"),
         ([True, False], "no"),
         ([True, None], "not clear"),
-        ([None], "–"),
+        ([None], "not clear"),
     ):
         runs = [{"steady": {"response_median": {"steady": one}}} for one in told]
         assert found._steady(row, runs) == word
     whole = [{"steady": {"response_median": {"steady": True}}}]
     assert found._steady(dataclasses.replace(row, measure="nodes.lookup_us"), whole) == "yes"
     assert found._steady(dataclasses.replace(row, measure="nodes.packets_per_query"), whole) == "–"
+    assert found._steady(dataclasses.replace(row, fit="rtt"), whole) == "–"
+    seconds = dataclasses.replace(row, measure="cpu.kernel_s")
+    for values, word in (([1, 1, 1, 1, 1], "yes"), ([1, 2, 3, 4, 5], "no"), ([1, 2], "–")):
+        assert found._steady(seconds, [{"cpu": {"kernel_s": values}}]) == word
+    late = [{"steady": {"sent": {"steady": True}}, "arrival": {"steady": {"steady": False}}}]
+    for path, word in (("arrival.error_us.q1", "no"), ("arrival.gap_off.median", "yes")):
+        assert found._steady(dataclasses.replace(row, measure=path), late) == word
 
 
 def test_nodes_and_transports_are_drawn_by_variant(tmp_path: Path) -> None:

@@ -52,6 +52,12 @@ def test_events_of_about_that_time_are_told_with_a_stall() -> None:
     assert [one["events"] for one in told["spans"]] == [["server: reloading"], []]
 
 
+def test_of_many_the_longest_are_told_in_the_order_of_time() -> None:
+    told = summarize([Stall(float(at), 0.9 if at == 120 else 0.1, 10) for at in range(150)], [])
+    assert told["longest_s"] == max(one["seconds"] for one in told["spans"]) == 0.9
+    assert [one["at_s"] for one in told["spans"]] == [*range(99), 120]
+
+
 def test_a_damaged_time_is_no_long_replay(tmp_path: Path) -> None:
     """What is looked at for steadiness ends with the last known moment, and takes no memory beyond."""
     tally = Tally(span_ns=2**60)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from report.hosts import parse
+from report.rows import rows_of
 from report.run import Json, open_run
 from report.summary import measure, summarize
 from report.tests.writers import MANIFEST, Query, controller_json, records, rq_bytes, write_run
@@ -372,3 +373,13 @@ def test_servfail_of_zones_that_cannot_be_validated_is_not_blamed_on_the_trace(t
     assert words({"dnssec": "keep"}, "build.json", {"schema": 1}).count("the resolver validates rebuilt") == 2
     for keys in ({"validate": False}, {"dnssec": "strip"}):
         assert "resolver validates" not in words(keys, "build.json", {"schema": 1})
+
+
+def test_of_unmapped_addresses_the_first_ones_are_named() -> None:
+    def told(count: int) -> str:
+        part = {"unmapped": [{"address": f"192.0.2.{at}"} for at in range(count)]}
+        summary = {"resolver": {**part, "upstream_queries": 9, "unmapped_packets": 5}}
+        return dict(rows_of(summary, "run"))["packets to unmapped addresses"]
+
+    assert [told(count) for count in (0, 1)] == ["5", "5, to 192.0.2.0"]
+    assert told(4) == "5, to 192.0.2.0, 192.0.2.1, 192.0.2.2 and so on"

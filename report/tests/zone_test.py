@@ -86,6 +86,15 @@ def test_escaped_dots_do_not_split_names() -> None:
     assert list(ancestors("a\\.b.c.", ".")) == ["a\\.b.c.", "c."]
 
 
+def test_a_name_with_an_escaped_dot_before_the_origin_is_not_below_it() -> None:
+    """As `a.example` in one label, below the root; in the last one the backslash is escaped, not the dot."""
+    zone = parse_zone("@ SOA ns.example. h.example. 1 1 1 1 1\n", "example.")
+    assert [zone.contains(rf"{name}example.") for name in (r"a\.", "a.", r"b.a\.", "a\\\\.")] == [
+        False, True, False, True,
+    ]  # fmt: skip
+    assert zone.top(r"a\.example.") is None
+
+
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
 def test_compression_is_told_by_content(tmp_path: Path, pack: type[bytes]) -> None:
     path = tmp_path / "zone.anything"
