@@ -14,13 +14,14 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from report import statistics
 from report.busy import spoils
 from report.errors import ReportError
 from report.rows import figures
-from report.run import Json
+from report.run import Json, as_number
 from report.tables import number
 
 MET, MISSED, USAGE, NO_VERDICT = 0, 1, 2, 125  # exit statuses; 125 makes `git bisect run` skip a commit
@@ -89,13 +90,14 @@ def limit(name: str, text: str) -> Limit:
             USAGE,
         )
     sign, digits, unit, of = found.groups()
-    value, units = float(digits), {"%": 0.01} if of else _units_of(path)
+    units = {"%": 0.01} if of else _units_of(path)
     if unit and unit not in units:
         known = f"its units: {', '.join(units)}" if units else ""
         hint = known or f"leave it out, or name a figure that has units, such as {', '.join(SHORT)}"
         raise ReportError(f"expect.{name} = {text!r}: {unit} is no unit of it", hint, USAGE)
     scale = units.get(unit, 1)
-    return Limit(path, text.strip(), sign, value * scale, unit, scale, bool(of))
+    value = float(Decimal(digits) * Decimal(str(scale)))  # so that 99.9 % is the same as 999 of 1,000
+    return Limit(path, text.strip(), sign, value, unit, scale, bool(of))
 
 
 def _units_of(path: str) -> dict[str, float]:
@@ -153,7 +155,7 @@ def _value(summary: Json, path: str) -> float | None:
     inner: Any = summary
     for key in path.split("."):
         inner = inner.get(key) if isinstance(inner, dict) else None
-    return float(inner) if isinstance(inner, int | float) and not isinstance(inner, bool) else None
+    return as_number(inner)
 
 
 def _ratio(values: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
