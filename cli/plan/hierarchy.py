@@ -422,7 +422,7 @@ def _capture(facts: Facts) -> Process:
         hierarchy_network.meta(1),
         hierarchy_network.resolver_link(1),
         "capture-meta.pcap",
-        "port 53 or ip[6:2] & 0x1fff != 0 or ip6[6] == 44",
+        f"port 53 or {server_plan.FRAGMENTS}",
     )
 
 

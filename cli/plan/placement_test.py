@@ -49,6 +49,7 @@ def test_guards_and_captures_name_the_interface() -> None:
     assert '"data' not in guard(plan, "server")
     (capture,) = [one for one in plan.processes if one.role == "capture"]
     assert capture.argv[capture.argv.index("-i") + 1] == "enp1"
+    assert capture.argv[-1].startswith("(port 53 or ip[6:2] & 0x1fff != 0 or ip6[6] == 44) and (host ")
 
 
 def test_hosts_look_for_their_neighbors_when_all_have_their_addresses() -> None:

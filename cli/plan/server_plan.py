@@ -36,6 +36,7 @@ AUTHORITY = f"{RUN}/tls/server-ca.pem"
 # Of a zone checker: its first line with an error, or the first of all; its later lines only sum up.
 FIRST_COMPLAINT = r"(?i)\A\s*(?![\s\S]*(?:error|fail))\S.*|\S.*(?:error|fail).*|(?:error|fail).*"
 _SAMPLES = Ready("log", text="sampling")
+FRAGMENTS = "ip[6:2] & 0x1fff != 0 or ip6[6] == 44"  # in a capture's filter: only the first has ports
 _CAPTURE_SETTLE_S = 1.5  # tcpdump fetches packets once a second and loses those it has not fetched
 
 
@@ -441,7 +442,7 @@ def capture(experiment: Experiment, facts: Facts) -> Process:
     interface = "data1" if experiment.topology.clients == 1 else "any"
     ports = " or ".join(f"port {port}" for port in experiment.ports)
     hosts = " or ".join(f"host {address}" for address in addresses(experiment))
-    wanted = f"({ports}) and ({hosts})"
+    wanted = f"({ports} or {FRAGMENTS}) and ({hosts})"
     return tcpdump(facts, "capture", network.SERVER, interface, "capture.pcap", wanted, ("server",))
 
 
