@@ -195,7 +195,9 @@ def join(name: str, paths: list[Path]) -> AnswerSet:
 
 
 def _walk(frame: Frame) -> tuple[tuple[_Piece, ...], bool]:
-    """The records, up to the first that does not fit, which in a file without footer is its end."""
+    """The records, up to the first that does not fit, which in a file without footer is its end. One that is
+    cut by a crash of the host may end in zeros.
+    """
     pieces: list[_Piece] = []
     data, end = frame.data, frame.end
     at, fixed, sizes = frame.start, RECORD.size, RECORD.size - _SIZES.size
@@ -205,7 +207,8 @@ def _walk(frame: Frame) -> tuple[tuple[_Piece, ...], bool]:
         while len(steps) < _PIECE and at + fixed <= end:
             query_size, reply_size, zero = _SIZES.unpack_from(data, at + sizes)
             step = fixed + query_size + reply_size + 7 >> 3
-            if zero or query_size > MAX_MESSAGE or reply_size > MAX_MESSAGE or at + step * _STEP > end:
+            known = 0 < query_size <= MAX_MESSAGE and reply_size <= MAX_MESSAGE
+            if zero or not known or at + step * _STEP > end:
                 break
             steps.append(step)
             at += step * _STEP

@@ -505,7 +505,7 @@ def test_answers_of_two_runs_differ_in_rcode_or_records(
     }
     for name, replies in sides.items():
         file = write_run(tmp_path / name, [Query(seq=0, due=0, sent=0)]) / "answers-client1-0.ra"
-        file.write_bytes(ra_bytes([(at, b"", one) for at, one in enumerate(replies)]))
+        file.write_bytes(ra_bytes([(at, b"query", one) for at, one in enumerate(replies)]))
     assert answers.differing(tmp_path / "one", tmp_path / "other") == 0.75
     assert answers.differing(tmp_path / "one", tmp_path / "one") == 0
     both = {name: [{"round": 0, "folder": tmp_path / name}] for name in sides}

@@ -54,6 +54,11 @@ def test_cut_at_every_byte_keeps_what_is_whole(tmp_path: Path) -> None:
         assert [(answer.seq, answer.query, answer.reply) for answer in got] == ANSWERS[: len(got)]
 
 
+def test_zeros_behind_the_records_are_none(tmp_path: Path) -> None:
+    file = read_ra(write(tmp_path, "a.ra", ra_bytes(ANSWERS)[:-32] + bytes(4096)))
+    assert (file.cut_off, len(file)) == (True, len(ANSWERS))
+
+
 def test_several_queriers_are_one_sequence(tmp_path: Path) -> None:
     paths = [
         write(tmp_path, "answers-a-0.ra", ra_bytes([ANSWERS[4], ANSWERS[0], ANSWERS[2]])),
