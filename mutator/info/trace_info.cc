@@ -109,10 +109,12 @@ void TraceInfo::add_time(Nanoseconds time) {
     if (figures_.all.queries == 1) {
         figures_.first = figures_.last = time;
     } else {
-        figures_.gaps.add(time - figures_.last);
-        figures_.went_back += time < figures_.last ? 1U : 0U;
-        figures_.last = time;
+        figures_.gaps.add(time - before_);
+        figures_.went_back += time < before_ ? 1U : 0U;
+        figures_.first = std::min(figures_.first, time);
+        figures_.last = std::max(figures_.last, time);
     }
+    before_ = time;
     figures_.peak.add(time);
     figures_.bins.add(time);
 }

@@ -87,8 +87,8 @@ struct TraceFigures {
     std::map<std::string, Tally> transports;
     Tally ipv4;
     Tally ipv6;
-    Nanoseconds first = 0; ///< of the queries, since the epoch
-    Nanoseconds last = 0;
+    Nanoseconds first = 0;       ///< the earliest of the queries, since the epoch
+    Nanoseconds last = 0;        ///< the latest
     std::uint64_t went_back = 0; ///< queries older than the one before
     Histogram gaps;              ///< between queries, ns
     PeakSecond peak;
@@ -143,6 +143,7 @@ private:
     void add_time(Nanoseconds time);
 
     TraceFigures figures_;
+    Nanoseconds before_ = 0; ///< of the query added last
     trace::Retransmits retransmits_{kRetransmitTime};
     trace::Pairer pairer_;
 };

@@ -130,9 +130,23 @@ TEST(TraceInfo, QueriesThatGoBackInTimeAreCounted) {
     const auto query = query_bytes(1, "a");
     info.add(message_of(kStart + 100, query));
     info.add(message_of(kStart + 50, query));
+    info.add(message_of(kStart + 75, query));
     info.finish();
     EXPECT_EQ(info.figures().went_back, 1U);
     EXPECT_EQ(info.figures().gaps.min(), -50);
+    EXPECT_EQ(info.figures().gaps.max(), 25);
+    EXPECT_EQ(info.figures().first, kStart + 50);
+    EXPECT_EQ(info.figures().last, kStart + 100);
+}
+
+/// One name more than are counted exactly, each asked for once: all are forgotten at once.
+TEST(TraceInfo, TellsOfNamesThatItForgot) {
+    TraceInfo info;
+    for (unsigned i = 0; i <= 65'536; ++i) {
+        info.add(message_of(kStart, query_bytes(1, std::to_string(i))));
+    }
+    info.finish();
+    EXPECT_THAT(info_text({}, info.figures()), HasSubstr("names           about 6"));
 }
 
 } // namespace

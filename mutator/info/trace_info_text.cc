@@ -133,7 +133,7 @@ void add_sources(Lines& lines, const TraceFigures& f) {
 
 void add_names(Lines& lines, const TraceFigures& f) {
     const TopKeys& names = f.names.keys();
-    if (names.size() == 0) {
+    if (names.distinct() == 0) {
         return;
     }
     Named top;
