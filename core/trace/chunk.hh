@@ -32,7 +32,7 @@ public:
     static constexpr size_t kBytes = 1UL << 20U;
 
     struct Entry {
-        /// Latest time in the file up to here: what files are merged by.
+        /// Latest time of the file's entries up to here: what files are merged by.
         Nanoseconds key = 0;
         /// Of a packet only the time, the source's address and, as message, its bytes are set.
         Query query;

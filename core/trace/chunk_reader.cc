@@ -4,6 +4,7 @@
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
 #include "core/trace/capture/byte_stream.hh"
+#include "core/trace/capture/line_reader.hh"
 #include "core/trace/capture/source.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/forms/message_source.hh"
@@ -25,6 +26,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -65,31 +67,6 @@ bool is_text(Bytes head) {
     });
 }
 
-/// Looks for a line that is whole and neither empty nor a comment, in text that comes in parts.
-class ContentFinder {
-public:
-    /// Whether there is one up to the end of `part`.
-    bool find(Bytes part) {
-        return std::ranges::any_of(part, [this](std::uint8_t byte) { return ends_content(byte); });
-    }
-
-private:
-    bool ends_content(std::uint8_t byte) {
-        if (byte == '\n') {
-            fresh_ = true;
-            return content_;
-        }
-        if (fresh_ && byte != '\r' && byte != ' ' && byte != '\t') {
-            content_ = byte != '#' && byte != ';';
-            fresh_ = false;
-        }
-        return false;
-    }
-
-    bool content_ = false; ///< in the line
-    bool fresh_ = true;    ///< nothing was in the line yet
-};
-
 /// Enough of the beginning for Form::fits().
 Bytes peek_head(ByteStream& stream) {
     constexpr size_t kMost = 1UL << 20U; // of comments before the first row
@@ -97,9 +74,14 @@ Bytes peek_head(ByteStream& stream) {
     if (!is_text(head)) {
         return head;
     }
-    ContentFinder content;
-    for (size_t size = 0; size < head.size() && !content.find(head.subspan(size));) {
-        size = head.size();
+    for (size_t line = 0, seen = 0; seen < head.size();) {
+        const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+        const std::string_view row = first_content(text.substr(line));
+        if (!row.empty() && row.end() != text.end()) {
+            break; // it is whole
+        }
+        seen = head.size();
+        line = text.rfind('\n') + 1; // 0 where there is none
         head = stream.peek_line(kMost);
     }
     return head;
@@ -176,10 +158,9 @@ void ChunkReader::keep(Chunk& chunk, Chunk::Entry& entry) {
     query.message = chunk.keep(header ? query.message.first(kDnsHeaderSize) : query.message);
 }
 
+/// What is left out has no part in the order of files: `reduce` may have left it out before.
 void ChunkReader::put_packet(Chunk& chunk) {
-    key_ = std::max(key_, packet_.time);
     Chunk::Entry& entry = chunk.entries.emplace_back();
-    entry.key = key_;
     Query& query = entry.query;
     const Sorted sorted = sort_packet(packet_, ports_, chunk.tally, query);
     const bool left_out =
@@ -189,6 +170,7 @@ void ChunkReader::put_packet(Chunk& chunk) {
         chunk.entries.pop_back();
         return;
     }
+    entry.key = key_ = std::max(key_, packet_.time);
     if (sorted == Sorted::kAssembler) {
         entry.packet = true;
         entry.link = packet_.link;

@@ -109,7 +109,8 @@ std::string_view first_content(std::string_view text) {
     while (!text.empty()) {
         const size_t size = std::min(text.find('\n'), text.size());
         const std::string_view line = without_return(text.substr(0, size));
-        if (!line.empty() && line[0] != '#' && line[0] != ';') {
+        const bool blank = line.find_first_not_of(" \t") == std::string_view::npos;
+        if (!blank && line[0] != '#' && line[0] != ';') {
             return line;
         }
         text.remove_prefix(std::min(size + 1, text.size()));

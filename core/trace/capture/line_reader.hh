@@ -52,8 +52,8 @@ private:
     std::string trouble_;
 };
 
-/// The first line that is neither empty nor a comment (beginning with # or ;); empty where there
-/// is none.
+/// The first line that is neither blank nor a comment (beginning with # or ;); empty where there is
+/// none.
 std::string_view first_content(std::string_view text);
 
 } // namespace reprise::trace

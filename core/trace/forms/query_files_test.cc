@@ -92,6 +92,12 @@ TEST(Dnsperf, AByteOrderMarkIsNoPartOfTheName) {
     EXPECT_EQ(read.queries[0].message, hex("0000 0100 0001 0000 0000 0000 03 777777 00 0001 0001"));
 }
 
+TEST(Dnsperf, BlanksFirst) {
+    for (const char* const blanks : {" \n", "\t\r\n\n", "   \n; a comment of some length\n \n"}) {
+        EXPECT_EQ(read_content(std::string(blanks) + "www A\n").queries.size(), 1U) << blanks;
+    }
+}
+
 TEST(Dnsperf, ManyCommentsFirst) {
     std::string comments;
     while (comments.size() < 900'000) {
