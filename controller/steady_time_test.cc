@@ -1,8 +1,8 @@
 #include "controller/options.hh"
 #include "controller/testing/tiny_trace.hh"
-#include "controller/timetable.hh"
 #include "controller/trace_feed.hh"
 #include "core/base/clock.hh"
+#include "core/trace/lap_clock.hh"
 #include "core/wire/query.hh"
 
 #include <gmock/gmock.h>
@@ -19,6 +19,7 @@ namespace reprise::controller {
 namespace {
 
 using ::testing::ElementsAre;
+using trace::SteadyTime;
 
 TEST(SteadyTime, AStepBackGoesOnFromTheLatestTime) {
     SteadyTime time(10);

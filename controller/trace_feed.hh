@@ -20,6 +20,7 @@
 #include "core/rules/engine/rule.hh"
 #include "core/trace/batch.hh"
 #include "core/trace/feed.hh"
+#include "core/trace/lap_clock.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 
@@ -205,7 +206,7 @@ private:
     Batch batch_;   ///< read last
     size_t at_ = 0; ///< its next query
     Selection selection_;
-    SteadyTime steady_;
+    trace::SteadyTime steady_;
     Timetable timetable_;
     Span span_;
     std::optional<Transport> transport_; ///< instead of the trace's

@@ -136,12 +136,14 @@ Pairer::Message Pairer::message_of(const Query& query) const {
 }
 
 void Pairer::add(const Query& query) {
-    latest_ = std::max(latest_, query.time);
+    Query steady = query;
+    steady.time = steady_.of_query(query.time);
+    latest_ = std::max(latest_, steady.time);
     close_old();
     if (query.is_response()) {
-        add_response(query);
+        add_response(steady);
     } else {
-        add_query(query);
+        add_query(steady);
     }
 }
 

@@ -8,15 +8,14 @@
 
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/base/flat_ids.hh"
+#include "core/base/recent.hh"
+#include "core/trace/lap_clock.hh"
 #include "core/wire/query.hh"
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,60 +23,6 @@
 #include <vector>
 
 namespace reprise::trace {
-
-/// Values by hash, for between `patience` and twice as long in the trace's time, and at most `most`
-/// of them: beyond that the older half is forgotten. Memory: about 27 bytes each, and the value.
-template <typename Value> class Recent {
-public:
-    explicit Recent(Nanoseconds patience, size_t most = std::numeric_limits<size_t>::max())
-        : patience_(patience), most_(most) {}
-
-    /// The trace has come to this time.
-    void advance(Nanoseconds now) {
-        if (now - since_ >= patience_ || young_.values.size() >= most_ / 2) {
-            old_ = std::exchange(young_, {});
-            since_ = now;
-        }
-    }
-
-    /// The value that was added last, null where there is none. Good until the next add().
-    Value* find(std::uint64_t hash) {
-        for (Generation* const one : {&young_, &old_}) {
-            if (const auto number = one->numbers.find(key(hash))) {
-                return &one->values[*number];
-            }
-        }
-        return nullptr;
-    }
-
-    /// The value of now, which is new where none was added lately.
-    Value& add(std::uint64_t hash) {
-        const auto [number, fresh] =
-            young_.numbers.find_or_add(key(hash), static_cast<std::uint32_t>(young_.values.size()));
-        if (fresh) {
-            young_.values.emplace_back();
-        }
-        return young_.values[number];
-    }
-
-    [[nodiscard]] size_t size() const { return young_.values.size() + old_.values.size(); }
-
-private:
-    using Numbers = FlatIds<sizeof(std::uint64_t)>;
-
-    struct Generation {
-        Numbers numbers;
-        std::vector<Value> values; ///< by number
-    };
-
-    static Numbers::Key key(std::uint64_t hash) { return std::bit_cast<Numbers::Key>(hash); }
-
-    Nanoseconds patience_;
-    size_t most_;
-    Nanoseconds since_ = 0; ///< where `young_` began
-    Generation young_;
-    Generation old_; ///< from before
-};
 
 /// Clients' own retransmits: UDP queries of the same source address, port, id and question (letter
 /// case counts) within `timeout` of trace time after the query that was kept. A query without a
@@ -144,7 +89,8 @@ private:
     std::uint64_t answered_ = 0;
 };
 
-/// A query and what became of it.
+/// A query and what became of it. Times are those of the trace without steps back of its clock by
+/// more than the window (SteadyTime).
 struct Exchange {
     std::uint64_t sequence = 0; ///< index among the queries of the trace, from 0
     Nanoseconds query_time = 0;
@@ -183,7 +129,8 @@ public:
     using Sink = std::function<void(const Exchange&)>;
 
     Pairer(const PairerOptions& options, Sink sink)
-        : options_(options), sink_(std::move(sink)), chains_(kFewestChains) {}
+        : options_(options), sink_(std::move(sink)), steady_(options.window),
+          chains_(kFewestChains) {}
 
     /// The trace's next message; its bytes are copied where they are needed later.
     void add(const Query& query);
@@ -238,6 +185,7 @@ private:
 
     PairerOptions options_;
     Sink sink_;
+    SteadyTime steady_;
     std::deque<Open> open_;     ///< by sequence without gaps; answered ones wait for older ones
     std::uint64_t first_ = 0;   ///< sequence of the first of them
     std::vector<Chain> chains_; ///< of those not answered, by key; a power of two

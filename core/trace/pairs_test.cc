@@ -79,6 +79,15 @@ TEST_F(RetransmitsTest, MemoryIsBounded) {
     EXPECT_FALSE(repeats(query(100, "192.0.2.1:1000", 0, 'a'))); // forgotten
 }
 
+TEST_F(RetransmitsTest, AClockThatIsSetBackKeepsNothingLonger) {
+    retransmits_ = Retransmits(5 * kSecond);
+    for (const Nanoseconds time : {7200, 7200, 3600, 3606, 3612}) {
+        repeats(query(time * kSecond, "192.0.2.1:1000", static_cast<std::uint8_t>(stored_.size()),
+                      'a'));
+    }
+    EXPECT_EQ(retransmits_.size(), 2U);
+}
+
 TEST(AskedBefore, TellsForEachResponseWhetherItWasAskedFor) {
     AskedBefore queries(true);
     const auto query = query_bytes(1, "a");
@@ -210,6 +219,18 @@ TEST_F(PairerTest, WindowClosesQueries) {
     add(11 * kSecond, reply_bytes(1, "a"));
     EXPECT_THAT(replies(), ElementsAre(-1, -1));
     EXPECT_EQ(pairer_.counts().unmatched_responses, 1U);
+}
+
+TEST_F(PairerTest, AClockThatIsSetBackCostsNoPair) {
+    add(7200 * kSecond, query_bytes(1, "a"));
+    add(3600 * kSecond, reply_bytes(1, "a"));
+    add(3601 * kSecond, query_bytes(2, "b"));
+    add(3602 * kSecond, query_bytes(3, "c"));
+    add(3603 * kSecond, reply_bytes(2, "b"));
+    add(3612 * kSecond, query_bytes(4, "d"));
+    add(3613 * kSecond, reply_bytes(3, "c"));
+    EXPECT_THAT(replies(), ElementsAre(7200 * kSecond, 7203 * kSecond, -1, -1));
+    EXPECT_EQ(out_[1].query_time, 7201 * kSecond);
 }
 
 TEST_F(PairerTest, ReplyCapturedBeforeItsQuery) {
