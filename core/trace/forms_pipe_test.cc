@@ -3,6 +3,7 @@
 #include "core/base/fd.hh"
 #include "core/trace/forms/stream/stream_form.hh"
 #include "core/trace/forms/text/text_form.hh"
+#include "core/trace/testing/cbor.hh"
 #include "core/trace/testing/forms.hh"
 #include "core/trace/testing/packets.hh"
 #include "core/trace/testing/reader.hh"
@@ -116,6 +117,24 @@ TEST(LivePipe, StreamComesFrameByFrame) {
     input.write(bytes);
     input.close();
     Query query;
+    EXPECT_FALSE(reader.next(query));
+    EXPECT_EQ(reader.trouble(), "");
+}
+
+TEST(LivePipe, CdnsComesBlockByBlock) {
+    const Buffer block = cbor_map({{0, cbor_map({{0, cbor_array({cbor(1'475'762'151), cbor(0)})}})},
+                                   {2, cbor_map({{2, cbor_array({cbor_bytes(hex("01 61 00"))})}})},
+                                   {3, cbor_array({cbor_map({{7, cbor(0)}})})}});
+    PipedInput input;
+    const auto write = [&input](const Buffer& bytes) { input.write({bytes.begin(), bytes.end()}); };
+    write(hex("9f") + cbor_text("C-DNS") + cbor_map({{0, cbor(1)}}) + hex("9f") + block);
+    Reader reader("-");
+    Query query;
+    EXPECT_TRUE(reader.next(query)) << reader.trouble();
+    write(block);
+    EXPECT_TRUE(reader.next(query)) << reader.trouble();
+    write(hex("ff ff"));
+    input.close();
     EXPECT_FALSE(reader.next(query));
     EXPECT_EQ(reader.trouble(), "");
 }

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace reprise::trace {
 
@@ -33,6 +34,10 @@ inline void check_message_size(const Query& query) {
 /// The greatest number of a connection that a trace may give: there is room to number the
 /// connections of some thousand traces, laps or copies apart.
 inline constexpr std::uint64_t kMaxConnection = (1ULL << 48U) - 1;
+
+/// The trouble of a form that says itself where it ends.
+inline constexpr std::string_view kBehindEnd =
+    "something follows the trace's end; merge traces by reprise mutate";
 
 /// Yields messages in file order.
 class MessageSource : public TraceSource {

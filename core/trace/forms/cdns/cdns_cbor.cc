@@ -105,7 +105,8 @@ bool CborReader::fill(size_t size) {
     while (buffer_.size() < size) {
         const size_t have = buffer_.size();
         buffer_.resize(std::max(size, have + kChunk));
-        const std::int64_t got = stream_->read(buffer_.data() + have, buffer_.size() - have);
+        // A live pipe may have no more for now.
+        const std::int64_t got = stream_->read_some(buffer_.data() + have, buffer_.size() - have);
         buffer_.resize(have + static_cast<size_t>(std::max<std::int64_t>(got, 0)));
         if (got <= 0) {
             return false;
@@ -261,6 +262,14 @@ bool CborReader::more(const CborItem& head, std::uint64_t done) {
     }
     next();
     return false;
+}
+
+bool CborReader::at_end() {
+    const bool end = !fill(1);
+    if (end && !stream_->error().empty()) {
+        fail(stream_->error());
+    }
+    return end;
 }
 
 } // namespace reprise::trace

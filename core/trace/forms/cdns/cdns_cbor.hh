@@ -100,6 +100,9 @@ public:
     /// Whether a container has an item behind `done` ones; takes the break of an indefinite one.
     bool more(const CborItem& head, std::uint64_t done);
 
+    /// Whether nothing is left; an error where that cannot be read.
+    bool at_end();
+
 private:
     static constexpr std::int64_t kOddKey = std::numeric_limits<std::int64_t>::min();
 

@@ -89,6 +89,7 @@ private:
     std::unique_ptr<ByteStream> stream_;
     CborReader in_;
     CdnsPreamble preamble_;
+    CborItem file_;           ///< head of the array that is all of it
     CborItem blocks_;         ///< head of their array
     std::uint64_t done_ = 0;  ///< blocks begun
     std::uint64_t ticks_ = 1; ///< a second, in the current block
@@ -101,7 +102,7 @@ private:
 };
 
 void CdnsSource::open(const std::string& path) {
-    in_.begin_array();
+    file_ = in_.begin_array();
     std::vector<std::uint8_t> type;
     in_.string(type);
     if (in_.ok() && !std::ranges::equal(type, kFileType)) {
@@ -147,6 +148,10 @@ bool CdnsSource::load_block() {
 }
 
 void CdnsSource::note_end() {
+    constexpr std::uint64_t kParts = 3; // type, preamble, blocks
+    if (in_.ok() && (in_.more(file_, kParts) || !in_.at_end())) {
+        in_.fail(std::string(kBehindEnd));
+    }
     if (!in_.ok() && trouble_.empty()) {
         trouble_ = fmt::format("damaged at {}; {} items before it were good", in_.error(), items_);
     }
@@ -251,8 +256,9 @@ bool CdnsSource::show_malformed(const Event& event, Query& query) {
         tally_.add(CdnsNote::kBadIndex);
         return false;
     }
-    if (data->payload.size() < kDnsHeaderSize || data->payload.size() > 0xffffU) {
-        tally_.add(CdnsNote::kShortMessage);
+    const size_t size = data->payload.size();
+    if (size < kDnsHeaderSize || size > kMaxMessage) {
+        tally_.add(size > kMaxMessage ? CdnsNote::kBadValue : CdnsNote::kShortMessage);
         return false;
     }
     const auto ends =

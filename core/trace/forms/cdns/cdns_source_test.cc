@@ -126,6 +126,18 @@ TEST(Cdns, IndefiniteLengthsAreReadAlike) {
     EXPECT_EQ(trace.messages.size(), 4U);
 }
 
+TEST(Cdns, WhatFollowsTheEndIsTold) {
+    const Buffer open =
+        hex("9f") + cbor_text("C-DNS") + preamble() + hex("9f") + Parts{}.block() + hex("ff");
+    for (const Buffer& file : {file_of({}) + file_of({}), file_of({}) + hex("00"),
+                               open + hex("ff 00"), open + hex("00 ff")}) {
+        const auto trace = read_trace(file);
+        EXPECT_EQ(trace.messages.size(), 2U);
+        EXPECT_THAT(trace.trouble, HasSubstr("something follows the trace's end"));
+    }
+    EXPECT_THAT(read_trace(open).trouble, HasSubstr("the file ends within a container"));
+}
+
 TEST(Cdns, WhatTheFileDoesNotHoldHasDefaultsAndCounters) {
     Parts parts;
     parts.items = cbor_array({cbor_map({{7, cbor(0)}})});

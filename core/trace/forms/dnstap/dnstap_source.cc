@@ -3,13 +3,16 @@
 //
 // A frame holds a query, a response, or a response with its query. Every query is yielded once: the
 // query in a response's frame only where no frame of its own came before (among the last 65,536
-// queries). Client and upstream side are yielded alike; counters tell how many frames there were of
-// each type, e.g. `dnstap_client_query`. ReaderOptions::ports does not matter here: every frame is
-// DNS. Connections are not known.
+// queries). Such queries lie behind those that were asked later and answered sooner, so from the
+// first one on the messages of a file are put in order; those of a pipe come as they are. Client
+// and upstream side are yielded alike; counters tell how many frames there were of each type, e.g.
+// `dnstap_client_query`. ReaderOptions::ports does not matter here: every frame is DNS. Connections
+// are not known.
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/base/recent.hh"
 #include "core/dns/message.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/forms/dnstap/dnstap.pb.h"
@@ -20,28 +23,31 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <fstrm.h>
 #include <fstrm/control.h>
 #include <fstrm/rdwr.h>
 #include <fstrm/reader.h>
 #include <functional>
+#include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
 namespace reprise::trace {
 namespace {
 
 constexpr std::string_view kContentType = "protobuf:dnstap.Dnstap";
 constexpr std::uint32_t kControlStart = 2;
+constexpr size_t kRemembered = 65'536;               ///< queries, at least
+constexpr Nanoseconds kLongestAnswer = 15 * kSecond; ///< takes no longer
+constexpr Nanoseconds kForEver = std::numeric_limits<Nanoseconds>::max();
 
 /// By Exchange::type.
 constexpr std::array<std::string_view, 15> kMessageTypes{
@@ -151,46 +157,13 @@ std::optional<Nanoseconds> time_of(std::uint64_t seconds, std::uint32_t nanoseco
     return static_cast<Nanoseconds>(seconds) * kSecond + nanoseconds;
 }
 
-/// The last 65,536 queries by a hash of ends and bytes, each as often as it was added. About 5 MiB
-/// at most.
-class RecentQueries {
-public:
-    void add(const Query& ends, Bytes message) {
-        const std::uint64_t key = key_of(ends, message);
-        ++counts_[key];
-        order_.push_back(key);
-        if (order_.size() > kMost) {
-            forget(order_.front());
-            order_.pop_front();
-        }
-    }
-
-    /// Whether it was added and not taken since.
-    bool take(const Query& ends, Bytes message) { return forget(key_of(ends, message)); }
-
-private:
-    static constexpr size_t kMost = 65'536;
-
-    static std::uint64_t key_of(const Query& query, Bytes message) {
-        const std::hash<Endpoint> end;
-        const std::string_view text(reinterpret_cast<const char*>(message.data()), message.size());
-        return (end(query.source) * 31 + end(query.destination)) * 31 +
-               std::hash<std::string_view>{}(text);
-    }
-
-    /// Whether there was one.
-    bool forget(std::uint64_t key) {
-        const auto found = counts_.find(key);
-        const bool known = found != counts_.end();
-        if (known && --found->second == 0) {
-            counts_.erase(found);
-        }
-        return known;
-    }
-
-    std::unordered_map<std::uint64_t, std::uint32_t> counts_;
-    std::deque<std::uint64_t> order_; ///< oldest first; those taken stay until they are old
-};
+/// A hash of ends and bytes.
+std::uint64_t key_of(const Query& query, Bytes message) {
+    const std::hash<Endpoint> end;
+    const std::string_view text(reinterpret_cast<const char*>(message.data()), message.size());
+    return (end(query.source) * 31 + end(query.destination)) * 31 +
+           std::hash<std::string_view>{}(text);
+}
 
 class DnstapSource final : public MessageSource {
 public:
@@ -200,12 +173,14 @@ public:
     }
 
     bool next(Query& query) override {
-        while (shown_ == ready_.size()) {
-            if (!read_frame()) {
-                return false;
-            }
+        while (!due() && read_frame()) {
         }
-        query = ready_[shown_++];
+        if (held_.empty()) {
+            return false;
+        }
+        shown_ = held_.extract(held_.begin());
+        query = shown_.mapped().query;
+        query.message = bytes_of(shown_.mapped().bytes);
         return true;
     }
 
@@ -220,6 +195,19 @@ public:
     }
 
 private:
+    struct Held {
+        Query query;
+        std::string bytes; ///< of its message
+    };
+
+    using Messages = std::multimap<Nanoseconds, Held>; ///< by time
+
+    /// Whether none may come that belongs before the first of those held.
+    [[nodiscard]] bool due() const {
+        return !held_.empty() &&
+               (held_.size() > kRemembered || held_.begin()->first <= latest_ - patience_);
+    }
+
     void open(const std::string& path);
     bool read_frame();
     void note_end(fstrm_res result);
@@ -233,13 +221,15 @@ private:
 
     Input input_;
     FrameReader reader_;
-    dnstap::Frame frame_; ///< messages shown borrow from it
-    std::vector<Query> ready_;
-    size_t shown_ = 0;
+    dnstap::Frame frame_;
+    Messages held_;
+    Messages::node_type shown_; ///< the message shown borrows from it
+    Nanoseconds latest_ = 0;    ///< time of all read
+    Nanoseconds patience_ = 0;
     std::uint64_t frames_ = 0;
     Nanoseconds last_time_ = 0;
     bool finished_ = false;
-    RecentQueries recent_;
+    Recent<std::uint32_t> recent_{kForEver, 2 * kRemembered}; ///< not told again, by key_of()
     std::array<std::uint64_t, kMessageTypes.size()> types_{};
     NamedCounts<Note, kNotes> notes_;
 };
@@ -276,8 +266,6 @@ bool DnstapSource::read_frame() {
         return false;
     }
     ++frames_;
-    ready_.clear();
-    shown_ = 0;
     const bool parsed = frame_.ParseFromArray(data, static_cast<int>(size));
     if (parsed && frame_.type() == 1 && frame_.has_message() && sane(frame_.message())) {
         take(frame_.message());
@@ -287,18 +275,21 @@ bool DnstapSource::read_frame() {
     return true;
 }
 
-/// A whole file ends with a stop frame; a server that was killed did not write it.
+/// A whole file ends with a stop frame, and nothing is behind it; a server that was killed did not
+/// write one.
 void DnstapSource::note_end(fstrm_res result) {
-    const std::string& error = input_.stream->error();
-    if (!error.empty()) {
-        trouble_ =
-            fmt::format("damaged at byte {}, after {} frames: {}", input_.offset, frames_, error);
-    } else if (input_.ended) {
-        trouble_ = fmt::format("cut at byte {}, after {} frames: the stop frame is missing",
-                               input_.offset, frames_);
-    } else if (result == fstrm_res_failure) {
-        trouble_ = fmt::format("damaged at byte {}, after {} frames: not a frame of dnstap",
-                               input_.offset, frames_);
+    const bool stopped = result == fstrm_res_stop;
+    std::uint8_t more = 0;
+    const bool behind = stopped && dnstap_read(&input_, &more, 1) == fstrm_res_success;
+    const std::string place = fmt::format("byte {}, after {} frames", input_.offset, frames_);
+    if (const std::string& error = input_.stream->error(); !error.empty()) {
+        trouble_ = fmt::format("damaged at {}: {}", place, error);
+    } else if (behind) {
+        trouble_ = fmt::format("{}: {}", place, kBehindEnd);
+    } else if (!stopped && input_.ended) {
+        trouble_ = fmt::format("cut at {}: the stop frame is missing", place);
+    } else if (!stopped) {
+        trouble_ = fmt::format("damaged at {}: not a frame of dnstap", place);
     }
 }
 
@@ -373,13 +364,18 @@ Query DnstapSource::ends_of(const dnstap::Exchange& exchange) {
 
 /// Even types are of responses.
 void DnstapSource::show_query(const dnstap::Exchange& exchange, const Query& ends) {
-    const Bytes bytes = bytes_of(exchange.query_message());
+    const std::uint64_t key = key_of(ends, bytes_of(exchange.query_message()));
+    std::uint32_t* const waiting = recent_.find(key);
     if (exchange.type() % 2 != 0) {
-        recent_.add(ends, bytes);
-    } else if (recent_.take(ends, bytes)) {
+        const std::uint32_t before = waiting != nullptr ? *waiting : 0;
+        recent_.advance(0);
+        recent_.add(key) = before + 1;
+    } else if (waiting != nullptr && *waiting > 0) {
+        --*waiting;
         return;
     } else {
         notes_.add(Note::kOnlyInResponse);
+        patience_ = input_.stream->regular() ? kLongestAnswer : 0;
     }
     const auto time = exchange.has_query_time_sec()
                           ? time_of(exchange.query_time_sec(), exchange.query_time_nsec())
@@ -410,8 +406,8 @@ void DnstapSource::show(const std::string& bytes, std::optional<Nanoseconds> tim
     }
     last_time_ = time.value_or(last_time_);
     query.time = last_time_;
-    query.message = bytes_of(bytes);
-    ready_.push_back(query);
+    latest_ = std::max(latest_, last_time_);
+    held_.emplace(last_time_, Held{.query = query, .bytes = bytes});
 }
 
 Counters DnstapSource::counters() const {

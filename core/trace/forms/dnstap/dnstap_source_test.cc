@@ -146,6 +146,51 @@ TEST(Dnstap, AQueryToldTwiceIsYieldedOnce) {
     EXPECT_EQ(std::ranges::count(trace.messages, true, &ReadMessage::response), 2);
 }
 
+/// A slow answer does not set the trace's time back.
+TEST(Dnstap, QueriesThatOnlyResponsesHaveComeInTheirOrder) {
+    Buffer file = start();
+    const std::vector<std::pair<unsigned, unsigned>> seconds{
+        {0, 1}, {2, 3}, {1, 9}, {8, 10}, {10, 30}};
+    for (const auto& [asked, answered] : seconds) {
+        auto both = query(6, 9);
+        set_response(both, 9);
+        both.set_query_time_sec(kSeconds + asked);
+        both.set_response_time_sec(kSeconds + answered);
+        file = std::move(file) + frame_of(both);
+    }
+    std::vector<std::uint64_t> asked;
+    std::vector<Nanoseconds> times;
+    for (const ReadMessage& message : read_trace(file + stop()).messages) {
+        times.push_back(message.time);
+        if (!message.response) {
+            asked.push_back(static_cast<std::uint64_t>(message.time / kSecond) - kSeconds);
+        }
+    }
+    EXPECT_THAT(asked, ElementsAre(0, 1, 2, 8, 10));
+    EXPECT_EQ(times.size(), 10U);
+    EXPECT_TRUE(std::ranges::is_sorted(times));
+}
+
+/// Ids go round, so that a query is the same again when the one before is forgotten.
+TEST(Dnstap, ATakenQueryThatIsForgottenTakesNoOtherAlong) {
+    constexpr unsigned kIds = 65'536;
+    Buffer file = start();
+    const auto ask = [&file](unsigned id) {
+        auto both = query(6, static_cast<std::uint16_t>(id));
+        set_response(both, static_cast<std::uint16_t>(id));
+        for (const Buffer& one :
+             {frame_of(query(5, static_cast<std::uint16_t>(id))), frame_of(both)}) {
+            file.insert(file.end(), one.begin(), one.end());
+        }
+    };
+    for (unsigned i = 0; i < kIds + 2; ++i) {
+        ask(i);
+    }
+    const auto trace = read_trace(file + stop());
+    EXPECT_EQ(trace.messages.size(), 2 * (kIds + 2));
+    EXPECT_FALSE(trace.counters.contains("dnstap_query_in_response_only"));
+}
+
 TEST(Dnstap, AddressesThatAreNotToldHaveStandIns) {
     auto upstream = query(7, 1);
     upstream.clear_query_address();
@@ -220,6 +265,15 @@ TEST(Dnstap, EveryCutIsToldAndKeepsWhatCameBefore) {
         EXPECT_EQ(trace.messages.size(), std::min<size_t>((size - head.size()) / one.size(), 2))
             << size;
         EXPECT_THAT(trace.trouble, HasSubstr("cut at byte")) << size;
+    }
+}
+
+TEST(Dnstap, WhatFollowsTheStopFrameIsTold) {
+    const Buffer file = start() + frame_of(query(1, 7)) + stop();
+    for (const Buffer& more : {file, stop(), hex("00")}) {
+        const auto trace = read_trace(file + more);
+        EXPECT_EQ(trace.messages.size(), 1U);
+        EXPECT_THAT(trace.trouble, HasSubstr("after 1 frames: something follows the trace's end"));
     }
 }
 

@@ -177,8 +177,7 @@ private:
         }
         std::uint8_t more = 0;
         if (read(&more, 1)) {
-            return fail("byte " + std::to_string(offset_ - 1),
-                        "something follows the stream's end; merge streams by reprise mutate");
+            return fail("byte " + std::to_string(offset_ - 1), std::string(kBehindEnd));
         }
         return stream_->error().empty() ? false : fail_cut();
     }

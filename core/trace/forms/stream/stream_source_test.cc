@@ -208,8 +208,8 @@ TEST(StreamForm, FramesWithGoodChecksumsAndBadContent) {
         {frame(block(1, record(nowhere))), "is neither a query nor the close"},
         {little(std::uint32_t{(32U << 20U) + 1}) + little(std::uint64_t{0}), "more than 33554432"},
         {frame(block(1, one)) + end(2), "counts 2 records, but 1 were read"},
-        {frame(block(1, one)) + end(1) + "x", "something follows the stream's end"},
-        {frame(block(1, one)) + end(1) + begin(), "something follows the stream's end"},
+        {frame(block(1, one)) + end(1) + "x", "something follows the trace's end"},
+        {frame(block(1, one)) + end(1) + begin(), "something follows the trace's end"},
     };
     for (const auto& [content, error] : cases) {
         EXPECT_THAT(read_content(begin() + content).trouble, HasSubstr(error));
