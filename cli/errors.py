@@ -16,6 +16,7 @@ from report.printable import printable
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+_LONGEST = 400  # of a message's characters
 _P = ParamSpec("_P")
 
 
@@ -164,7 +165,7 @@ def last_line(text: str | bytes) -> str:
     return next((one_line(line) for line in reversed(whole.split("\n")) if line.strip()), "")
 
 
-def one_line(text: str, limit: int = 400) -> str:
+def one_line(text: str) -> str:
     """Text from elsewhere (a log, a tool) made fit for a one-line message."""
     flat = printable(" ".join(text.split()))
-    return flat if len(flat) <= limit else flat[: limit - 3] + "..."
+    return flat if len(flat) <= _LONGEST else flat[: _LONGEST - 3] + "..."

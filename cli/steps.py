@@ -131,7 +131,7 @@ def carry_out(job: Job, complaint: str, hint: str = "see above") -> None:
     want_done(run(job, Progress(quiet_s=LINE_EVERY_S)), complaint, hint)
 
 
-def want_done(done: Done, complaint: str, hint: str = "see above") -> None:
+def want_done(done: Done, complaint: str, hint: str) -> None:
     """An error where a program failed, after the last lines of what it printed."""
     if done.returncode != 0:
         sys.stderr.writelines(f"{printable(line)}\n" for line in done.stdout.splitlines()[-TAIL_LINES:])

@@ -6,6 +6,7 @@
 #include "core/base/fd.hh"
 #include "core/base/json.hh"
 #include "core/base/progress.hh"
+#include "core/rules/engine/catalog.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/losses.hh"
 #include "core/trace/pairs.hh"
@@ -250,6 +251,12 @@ void add_rtts(Command& app, RttsOptions& options) {
     command.add_option("-o,--output", options.output, "File to write, - for standard output")
         .required();
     add_ports(command, options.ports);
+    command
+        .add_option_function(
+            "--rules", [&](const std::string& path) { rules::read_rule_file(path, options.rules); },
+            "TOML file of rules that change the trace before; may be repeated")
+        .type_name("FILE")
+        .trigger_on_parse();
     command.footer(
         "Lines ADDRESS rtt_ms, from the column rtt of the text form or the same in the stream "
         "form; other forms have\nnone. Where a source has several, its first counts.\n\n"

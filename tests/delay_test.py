@@ -149,10 +149,14 @@ def test_every_client_has_its_prefix(desk: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["addresses", "packet"])
 def test_the_trace_says_each_sources_round_trip(desk: Path, mode: str) -> None:
-    """By the capture at the server: each source's answers leave its class after its queries came."""
+    """By the capture at the server: each source's answers leave its class after its queries came. One class
+    is of a rule.
+    """
     classes = {"203.0.113.1": 5, "203.0.113.2": 60, "2001:db8::3": 25, "2001:db8::4": 0}
-    write_trace(desk / "trace.txt", {source: str(rtt or "-") for source, rtt in classes.items()})
-    ended = run(desk, 'rtt.by="source"', f"replay.source_mode={mode}", "sample.capture=true")
+    told = {source: str(rtt or "-") for source, rtt in classes.items()}
+    write_trace(desk / "trace.txt", {**told, "203.0.113.1": "-"})
+    rule = "mutate.rule=[{kind='class',rtt=5,where={source='203.0.113.1'}}]"
+    ended = run(desk, 'rtt.by="source"', f"replay.source_mode={mode}", "sample.capture=true", rule)
     clean(ended)
     (folder,) = ended.results
     seen = waits_ms(folder / "capture.pcap")

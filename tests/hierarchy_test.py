@@ -186,8 +186,11 @@ def test_resolvers_are_asked_over_tls(tmp_path: Path, world: Path, trace: Path) 
     ["bind", *(pytest.param(one, marks=pytest.mark.slow) for one in ("unbound", "knot-resolver"))],
 )
 def test_a_warm_cache_asks_nobody(tmp_path: Path, world: Path, trace: Path, resolver: str) -> None:
-    """What the resolver asks for itself has ended before the replay begins."""
-    result = play(tmp_path, world, trace, hierarchy__cache="warm", hierarchy__resolver=resolver)
+    """What the resolver asks for itself has ended before the replay begins. Rules change what it is asked."""
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\nkind = "name"\nprefix = "x"\n', encoding="ascii")
+    warm = {"hierarchy__cache": "warm", "mutate__rules": rules}
+    result = play(tmp_path, world, trace, hierarchy__resolver=resolver, **warm)
     assert result.status == 0, result.said
     assert result.summary["resolver"]["upstream_queries"] <= 1  # it may ask for itself at any time
     # unbound now and then puts an answer together again from records in its cache, and counts a recursion

@@ -29,33 +29,15 @@ from cli.experiment.schema import Experiment
 from cli.plan import planned
 from cli.plan.network import Network
 from cli.plan.plan import as_json, make
-from cli.plan.planned import Facts, HostStep, Management, Plan, Process, Step
-from cli.servers.kinds import STARTED
+from cli.plan.planned import HostStep, Management, Plan, Process, Step
 from cli.tools import series
+from tests import facts
 
 _FOLDER = programs.ROOT / "tests/plans"
 _OURS = programs.ROOT / "experiments"
 _FILES = sorted((*_OURS.glob("*.toml"), *(_OURS / "papers").glob("*.toml")))
 EXPERIMENTS = {path.stem: path for path in _FILES if "server" in tables.read(path)}
-_OWN = ("controller", "querier", "mutator", "proxy", "sampler", "zonebuilder")
-_OF_SERVERS = (
-    one for kind in STARTED.values() for one in (kind.program, kind.checker, *kind.zone_checker[:1])
-)
-FACTS = Facts(
-    run="x-1",
-    cores=4,
-    descriptors=20_000,
-    python="/python",
-    source_root="/src",
-    programs={
-        **{f"reprise-{name}": f"/bin/reprise-{name}" for name in _OWN},
-        **{name: f"/bin/{name}" for name in ("tcpdump", "setpriv", "unshare", *_OF_SERVERS)},
-    },
-    users={kind.program: kind.user for kind in STARTED.values()},
-    user="nobody",
-    user_group=65534,
-    zone_cache="/cache",
-)
+FACTS = dataclasses.replace(facts.FACTS, user="nobody", user_group=65534, zone_cache="/cache")
 _NODES = ("topology.clients=2", 'hierarchy.resolver=["bind", "bind"]')
 FEWER = {  # hosts and zones than the experiment has, of which one is as the other
     "codns-21": _NODES,
@@ -85,7 +67,8 @@ CASES: dict[str, tuple[str, ...]] = {
         "server.kind=command server.command=mydns {port} {zone} {address}",
         "server.kind=address server.addresses=['127.0.0.1','::1'] server.port=5300",
         "server.kind=address server.addresses=127.0.0.1 server.port=5300 replay.transport=tcp",
-        "server.kind=address server.addresses=127.0.0.1 replay.transport=tls tls.resume=true",
+        "server.kind=address server.addresses=127.0.0.1 replay.transport=tls tls.resume=true "
+        "tls.early_data=true tls.version=1.3",
         "topology.clients=3",
         "replay.source_mode=addresses",
         "replay.source_mode=packet",
@@ -102,7 +85,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "rtt.rtt_ms=12.5 rtt.seed=7 rtt.realtime=true",
         "rtt.rtt_ms= rtt.table=/t rtt.jitter_ms=2 rtt.loss_percent=0.5",
         "rtt.rtt_ms= rtt.observed=/o",
-        "rtt.by=source rtt.rtt_ms=9 replay.source_mode=addresses",
+        "rtt.by=source rtt.rtt_ms=9 replay.source_mode=addresses mutate.rule=[{kind='edns',do=true}]",
         "replay.transport=tls tls.port=8853",
     ),
     "stateless-tcp": (
@@ -113,7 +96,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "replay.transport=tcp",
     ),
     "hierarchy": (
-        "hierarchy.cache=warm",
+        "hierarchy.cache=warm mutate.rules=/r.toml",
         "hierarchy.data_path=nft hierarchy.form=paper",
         "hierarchy.engine=nsd hierarchy.instances=2",
         "hierarchy.zones=/z;`x`",
@@ -122,7 +105,10 @@ CASES: dict[str, tuple[str, ...]] = {
         "hierarchy.validate=false",
     ),
     "ldplayer-recursive": ("hierarchy.resolver=unbound hierarchy.expired_signatures=accept",),
-    "cooperative": ("hierarchy.resolver=['bind','pdns-recursor'] topology.clients=3",),
+    "cooperative": (
+        "hierarchy.resolver=['bind','pdns-recursor','unbound'] topology.clients=4 "
+        "replay.peers=['198.19.255.54','198.19.255.55']",
+    ),
 }  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from cli.executor.outcome import Outcome
 from cli.executor.processes import Child
 from cli.executor.sandbox import STOP
 from cli.executor.timetable import Timetable
-from cli.executor.words import end_of, in_terms
+from cli.executor.words import end_of, in_terms, shown
 from cli.plan.planned import Figure, HostStep, Plan, Process, Step
 
 _POLL_S = 0.05  # between two checks of readiness
@@ -170,13 +170,11 @@ class Executor:
         child = self._home.start(step.id)
         self._started.append(child)
         if not self._wait(lambda: not child.running, step.timeout_s):
-            raise RepriseError(f"{step.title} took over {step.timeout_s:g} s", f"see {self._show(log)}")
+            raise RepriseError(f"{step.title} took over {step.timeout_s:g} s", f"see {shown(log)}")
         said = self._home.said(step.id)
         if child.exit != 0:
             what, hint = (self._told(one, step.keys, self._home) for one in (said.what, said.hint))
-            raise RepriseError(
-                f"{step.title} failed: {what or end_of(child)}", hint or f"see {self._show(log)}"
-            )
+            raise RepriseError(f"{step.title} failed: {what or end_of(child)}", hint or f"see {shown(log)}")
         self._warn(said.warnings)
 
     def _told(self, text: str, keys: Sequence[str], machine: Machine) -> str:
@@ -263,7 +261,7 @@ class Executor:
                 what = f"{process.id} was not ready within {process.ready.timeout_s:g} s ({missing})"
                 hints.insert(0, process.ready.late_hint)
             if what is not None:
-                hints.append(f"see {self._show(log)}")
+                hints.append(f"see {shown(log)}")
                 raise RepriseError(
                     what + self._last_words(process, keep=True), ", ".join(filter(None, hints))
                 )
@@ -331,7 +329,7 @@ class Executor:
             if self._is_essential(child) and not child.running:
                 what = self._death_of(child)
                 self.outcome.server_died = what if child.role != "front" else None
-                return what, f"see {self._show(self._log(child.id))}"
+                return what, f"see {shown(self._log(child.id))}"
         if self._left_alone():
             return "the controller does not react", "see what stopped it, and run it again"
         return self._machines_trouble()
@@ -355,7 +353,7 @@ class Executor:
             child.replaced = True
             what = self._death_of(child)
             if child.turn >= planned[child.id].restarts:
-                raise RepriseError(what, f"see {self._show(self._log(child.id))}")
+                raise RepriseError(what, f"see {shown(self._log(child.id))}")
             self.outcome.because.append(f"{what}, and was started again")
             self._start(planned[child.id], child.turn + 1)
 
@@ -389,7 +387,7 @@ class Executor:
         words = (said.what, said.hint) if said.itself else (self._main_because, "")
         what, hint = (self._told(one, process.keys, machine) for one in words)
         self.outcome.fail(
-            what or f"{main.id} ended with {end_of(main)}", hint or f"see {self._show(self._log(main.id))}"
+            what or f"{main.id} ended with {end_of(main)}", hint or f"see {shown(self._log(main.id))}"
         )
 
     # --- the end ------------------------------------------------------------------------------------------
@@ -477,7 +475,7 @@ class Executor:
         lost = self._why_lost(child.host) is not None  # which is the reason then
         if not child.replaced and not lost and child.exit not in process.ends and self.outcome.error is None:
             words = f"{child.id} ended early ({end_of(child)}){self._last_words(process)}"
-            self.outcome.fail(words, f"see {self._show(self._log(child.id))}")
+            self.outcome.fail(words, f"see {shown(self._log(child.id))}")
 
     # --- small things -------------------------------------------------------------------------------------
 
@@ -492,9 +490,3 @@ class Executor:
 
     def _log(self, ident: str) -> Path:
         return self._results / "logs" / f"{ident}.log"
-
-    def _show(self, log: Path) -> str:
-        try:
-            return str(log.relative_to(Path.cwd()))
-        except ValueError:
-            return str(log)

@@ -20,6 +20,7 @@ from cli.executor.executor import Executor
 from cli.executor.machine import LocalMachine
 from cli.executor.outcome import Outcome
 from cli.executor.space import existing
+from cli.executor.words import shown
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
 from cli.plan import estimate, planned, privileges
@@ -137,7 +138,7 @@ def carried_out(executor: Executor, results: Path) -> Outcome:
         with contextlib.suppress(OSError):
             (results / "logs/executor.log").write_text(traceback.format_exc(), encoding="utf-8")
         what = f"the executor failed: {type(error).__name__}: {error}"
-        executor.outcome.fail(what, f"report it with {_shown(results)}/logs/executor.log")
+        executor.outcome.fail(what, f"report it with {shown(results)}/logs/executor.log")
         return executor.outcome
 
 
@@ -211,7 +212,7 @@ def finish(folder: Folder, status: int) -> int:
     if summary:
         sys.stdout.write(table(summary))
         _say_warnings(summary, found)
-    sys.stdout.write(f"report: {_shown(folder.final / 'report.html')}\n")
+    sys.stdout.write(f"report: {shown(folder.final / 'report.html')}\n")
     sys.stdout.writelines(f"next: {line}\n" for line in _next(folder.final, found, summary))
     clean = summary.get("clean") is True
     if summary and not clean and not found.get("error"):
@@ -225,13 +226,13 @@ def _next(folder: Path, found: dict[str, Any], summary: dict[str, Any]) -> list[
     """Two commands that are worth a try after a clean run."""
     if not summary.get("clean"):
         return []
-    experiment, shown = as_dict(found.get("experiment")), _shown(folder)
+    experiment, place = as_dict(found.get("experiment")), shown(folder)
     responses = as_dict(as_json(folder / "controller.json").get("reader")).get("responses")
     recorded = responses and as_dict(experiment.get("replay")).get("answers")
     first = (
-        f"reprise compare {shown}   # each answer beside the recorded one"
+        f"reprise compare {place}   # each answer beside the recorded one"
         if recorded
-        else f"reprise export {shown} --csv   # a row for each query"
+        else f"reprise export {place} --csv   # a row for each query"
     )
     command = "fire" if experiment.get("name") == "fire" else "run"
     return [first, f"reprise {command} ... --set repeat.n=5   # how far runs of the same spread"]
@@ -271,7 +272,7 @@ def has_records(folder: Path) -> bool:
 
 
 def _again(folder: Path) -> str:
-    return f"its records are kept, use `reprise report {_shown(folder)}`"
+    return f"its records are kept, use `reprise report {shown(folder)}`"
 
 
 def _say_killed(status: int, hint: str) -> None:
@@ -300,7 +301,7 @@ def _headline(found: dict[str, Any], summary: dict[str, Any], folder: Folder) ->
     if error and (error in first or first in error):
         hint = str(found.get("hint") or "")  # a log that it names is where the folder has gone since
         return RepriseError(error, hint.replace(folder.partial.name, folder.final.name))
-    hint = f"see {_shown(folder.final / 'report.html')} and the logs beside it"
+    hint = f"see {shown(folder.final / 'report.html')} and the logs beside it"
     return RepriseError(f"the run is not clean: {first}", hint)
 
 
@@ -335,7 +336,3 @@ def _give_plots_a_cache() -> None:
 def table(summary: dict[str, Any]) -> str:
     """The short table at the end of a run."""
     return as_table([(name, one_line(text)) for name, text in rows_of(summary, "run")], frozenset()) + "\n"
-
-
-def _shown(path: Path) -> str:
-    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -29,6 +30,11 @@ def told(log: Path) -> tuple[str, str] | None:
 def end_of(child: Child) -> str:
     """How a process ended, in words."""
     return linux.describe_exit(child.exit or 0)
+
+
+def shown(path: Path) -> str:
+    """A path from the working directory, where it is below it."""
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def in_terms(text: str, keys: Sequence[str], files: Iterable[File], fill: Callable[[str], str]) -> str:

@@ -89,7 +89,7 @@ def _check_one(name: str, fault: Fault) -> None:
 
 def _check_where(name: str, fault: Fault, experiment: Experiment) -> None:
     server, front = experiment.server, experiment.server.front
-    count = len(experiment.emulated.resolvers) if experiment.emulated else 1
+    count = experiment.servers
     unknown = next((one for one in fault.servers if not 1 <= one <= count), None)
     want(
         unknown is None,

@@ -256,7 +256,7 @@ def _check_hedge(experiment: Experiment) -> None:
         "the command line has one address of each family: leave out replay.peers and replay.hedge_ms",
     )
     want(len(replay.peers) <= _MOST_PEERS, "replay.peers has too many", f"name {_MOST_PEERS} at most")
-    others = len(experiment.emulated.resolvers) - 1 if experiment.emulated else 0
+    others = experiment.servers - 1
     found = [peer(text)[0] for text in replay.peers]
     families = [one.version for one in found]
     most = max(families.count(4), families.count(6))

@@ -119,9 +119,8 @@ class Replay(ReplaySettings):
 @dataclass(frozen=True, config=CONFIG)
 class Mutate:
     """change the trace (or the synthesized one) as it is played; `rules` of `summary.json` says what each
-    rule did. For `heavy`, `jitter` and a `shift` of some queries, with `[generate]`, `rtt.by = "source"` or
-    `hierarchy.cache = "warm"`, the changed trace is written first, as with `keep`. A rule of the file that
-    sends queries over TLS needs a `[tls]` table
+    rule did. For `heavy`, `jitter` and a `shift` of some queries, and with `[generate]`, the changed trace is
+    written first, as with `keep`. A rule of the file that sends queries over TLS needs a `[tls]` table
     """
 
     rules: Annotated[Path | None, doc("a rule file")] = None
@@ -352,6 +351,11 @@ class Experiment:
     def emulated(self) -> Hierarchy | None:
         """The hierarchy behind the server, where that is a resolver."""
         return (self.hierarchy or Hierarchy()) if self.server.kind == "hierarchy" else None
+
+    @property
+    def servers(self) -> int:
+        """How many servers are under test: the resolvers of a hierarchy, or one."""
+        return len(self.emulated.resolvers) if self.emulated else 1
 
     @property
     def connections_only(self) -> bool:

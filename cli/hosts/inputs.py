@@ -37,8 +37,9 @@ def carry(experiment: Experiment, placement: Placement) -> Experiment:
     """The experiment with the paths that its files have on the hosts, when all of them are there."""
     table = experiments.as_dict(experiment)
     emulated = experiment.emulated
-    warm = len(emulated.resolvers) if emulated and emulated.cache == "warm" and not experiment.mutate else 0
+    warm = len(emulated.resolvers) if emulated and emulated.cache == "warm" else 0
     warming = [placement.targets[network.client(index)] for index in range(1, warm + 1)]
+    asked = (experiment.trace, experiment.mutate and experiment.mutate.rules)
     sums: dict[str, str] = {}  # of the paths here
     wanted: set[str] = set()  # on every machine
     for key, mark, path in list(_paths(table)):
@@ -54,7 +55,7 @@ def carry(experiment: Experiment, placement: Placement) -> Experiment:
     for target in placement.machines().values():
         there = _listed(target)
         for path, checksum in sums.items():
-            reads = target == placement.home or (path == experiment.trace and target in warming)
+            reads = target == placement.home or (path in asked and target in warming)
             if checksum not in there and (reads or path in wanted):
                 _copy(target, Path(path), checksum)
     return _READER.validate_python(experiments.given(table))

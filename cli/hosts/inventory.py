@@ -198,11 +198,10 @@ def _listed(found: Mapping[str, Any], group: str) -> list[str]:
 def place(experiment: Experiment, groups: Mapping[str, list[Target]]) -> Placement:
     """Which machine is which host of the plan; too few machines are a usage error."""
     emulated = experiment.emulated
-    servers = len(emulated.resolvers) if emulated else int(experiment.own_server)
     wanted = {
         "controller": [network.CONTROLLER],
         "clients": [network.client(index) for index in range(1, experiment.topology.clients + 1)],
-        "servers": [network.server(index) for index in range(1, servers + 1)],
+        "servers": network.servers(experiment.servers if experiment.own_server else 0),
         "metas": [
             hierarchy_network.meta(index) for index in range(1, (emulated.instances if emulated else 0) + 1)
         ],

@@ -32,7 +32,7 @@ from cli.hosts import changes, inputs, inventory, share, source
 from cli.hosts.inventory import Placement, Target
 from cli.hosts.remote import Agent, RemoteMachine
 from cli.hosts.results import Results
-from cli.plan import estimate, network
+from cli.plan import estimate, guards, network
 from cli.plan import facts as machine
 from cli.plan import plan as plans
 from cli.plan.estimate import Estimate
@@ -179,14 +179,7 @@ def _plan(
 
 def _check_sources(experiment: Experiment, hosts: Mapping[str, Any]) -> None:
     """Addresses of sources are routed to clients: those of the hosts cannot lie among them."""
-    if experiment.replay.source_mode != "mapped":
-        return
-    clients = experiment.topology.clients
-    prefixes = [
-        ipaddress.ip_network(text)
-        for index in range(1, clients + 1)
-        for text in network.source_prefixes(index, clients)
-    ]
+    prefixes = [ipaddress.ip_network(text) for text in guards.sources(experiment)]
     for name, one in hosts.items():
         for address in one["interfaces"]:
             inside = next((each for each in prefixes if ipaddress.ip_address(address) in each), None)

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 from cli.errors import RepriseError
 from cli.experiment.schema import Experiment, Rtt
-from cli.plan import host_settings, network, privileges
+from cli.plan import host_settings, mutation, network, privileges
 from cli.plan.planned import (
     RESULTS,
     Facts,
@@ -60,12 +60,13 @@ def options(rtt: Rtt) -> tuple[str, ...]:
     )
 
 
-def steps(experiment: Experiment, facts: Facts, trace: str) -> list[Step]:
-    """by = "source": the round trips of the sources of `trace`, the one that is played."""
+def steps(experiment: Experiment, facts: Facts) -> list[Step]:
+    """by = "source": the round trips of the sources of the trace that is played."""
     if experiment.rtt is None or experiment.rtt.by != "source":
         return []
-    ports = flags(port=experiment.replay.ports)
-    argv = (facts.programs["reprise-mutator"], "rtts", trace, "-o", SOURCES, *ports)
+    trace, ports = mutation.played_path(experiment, facts), flags(port=experiment.replay.ports)
+    rules = mutation.options(experiment, facts)
+    argv = (facts.programs["reprise-mutator"], "rtts", trace, "-o", SOURCES, *ports, *rules)
     return [Step("rtts", "taking the trace's round trips", argv)]
 
 
@@ -140,12 +141,11 @@ def figures(processes: Iterable[Process]) -> tuple[Figure, ...]:
     )
 
 
-def _hosts(experiment: Experiment) -> tuple[str, ...]:
+def _hosts(experiment: Experiment) -> list[str]:
     """The hosts whose answers go to clients, or before a front the clients."""
     if experiment.has_front:
-        return tuple(network.client(index) for index in range(1, experiment.topology.clients + 1))
-    servers = len(experiment.emulated.resolvers) if experiment.emulated else 1
-    return tuple(network.server(index) for index in range(1, servers + 1))
+        return [network.client(index) for index in range(1, experiment.topology.clients + 1)]
+    return network.servers(experiment.servers)
 
 
 def _proxy(rtt: Rtt, host: str, facts: Facts) -> Process:

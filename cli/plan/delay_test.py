@@ -13,17 +13,9 @@ from cli.errors import RepriseError
 from cli.executor import figures
 from cli.experiment.schema import Experiment, Hierarchy, Replay, Rtt, Server
 from cli.plan import delay, plan
-from cli.plan.planned import Facts, Plan, Process
+from cli.plan.planned import Plan, Process
+from tests.facts import FACTS
 
-FACTS = Facts(
-    "run",
-    cores=2,
-    descriptors=1_000,
-    python="python3",
-    source_root="/src",
-    programs={name: f"/bin/{name}" for name in ("reprise-proxy", "reprise-mutator", "reprise-controller")}
-    | {name: f"/bin/{name}" for name in ("reprise-querier", "reprise-sampler", "nsd", "nsd-checkzone")},
-)
 EXPERIMENT = Experiment("test", trace="/trace", server=Server(zone="/zone"), rtt=Rtt(rtt_ms=20))
 
 

@@ -12,7 +12,8 @@ from cli.experiment.schema import Experiment, Generate, Mutate, Replay, Sample, 
 from cli.plan import estimate
 from cli.plan.estimate import Estimate, Extent
 from cli.plan.plan import make
-from cli.plan.plan_test import FACTS, ZONED
+from cli.plan.plan_test import ZONED
+from tests.facts import FACTS
 
 MINUTE = Extent(60_000, 60.0)  # 1000 queries a second
 

@@ -108,15 +108,9 @@ def _signals(experiment: Experiment, number: int, word: str, group: bool = False
     kill = ("kill", f"-{word}", "--")
     return tuple(
         HostStep(f"fault-{number}-{word.lower()}-{host}", host, ((*kill, f"{'-' * group}@pid:{host}@"),))
-        for server, host in enumerate(_servers(experiment), 1)
+        for server, host in enumerate(network.servers(experiment.servers), 1)
         if _concerns(experiment.fault[number - 1], server)
     )
-
-
-def _servers(experiment: Experiment) -> list[str]:
-    """The hosts of the servers under test, whose processes have the same names."""
-    count = len(experiment.emulated.resolvers) if experiment.emulated else 1
-    return [network.server(number) for number in range(1, count + 1)]
 
 
 # --- ways that lose packets -------------------------------------------------------------------------------
@@ -155,7 +149,7 @@ def _ends(experiment: Experiment) -> Iterator[tuple[str, dict[str, int], list[_E
     """The hosts at the ends of ways, their devices there with the number of the server at the way, and what
     comes by them.
     """
-    service, servers = server_plan.addresses(experiment), _servers(experiment)
+    service, servers = server_plan.addresses(experiment), network.servers(experiment.servers)
     count, clients, peers = len(servers), experiment.topology.clients, replay_options.peers(experiment)
     instances = range(1, (experiment.emulated.instances if experiment.emulated else 0) + 1)
     for number, host in enumerate(servers, 1):

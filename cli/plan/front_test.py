@@ -12,9 +12,8 @@ from cli.plan import facts
 from cli.plan.guards_test import guard
 from cli.plan.placement_test import OFFICE
 from cli.plan.plan import make
-from cli.plan.plan_test import FACTS, ZONED
-
-PROXIED = dataclasses.replace(FACTS, programs={**FACTS.programs, "reprise-proxy": "/bin/reprise-proxy"})
+from cli.plan.plan_test import ZONED
+from tests.facts import FACTS
 
 
 def fronted(kind: str, clients: int = 1) -> Experiment:
@@ -30,7 +29,7 @@ def test_programs_in_the_kernel_need_root(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_machine_has_one_interface_for_all_clients() -> None:
-    plan = make(fronted("reference", clients=2), PROXIED, OFFICE)
+    plan = make(fronted("reference", clients=2), FACTS, OFFICE)
     (front,) = [one for one in plan.processes if one.role == "front"]
     assert front.id == "front" and "--interface enp1 " in " ".join(front.argv)
     assert plan.setup[-1].undo == ((*front.argv[:6], "--undo"),)  # its undo comes first

@@ -19,7 +19,6 @@ import ipaddress
 from collections.abc import Iterable
 
 from cli.errors import want
-from cli.experiment import addresses
 from cli.experiment.schema import Experiment
 from cli.plan import (
     delay,
@@ -35,7 +34,7 @@ from cli.servers import nftables
 
 _TUNNELS = (hierarchy_setup.TUN, delay.TUN)
 _SHORTEST = {4: 8, 6: 16}  # bits of a management prefix
-_MOST_S = 3_600
+_UNDO_S = 60.0  # after which a guard that nobody confirms drops itself
 _DROP = "; ".join(hierarchy_setup.drop_table(nftables.GUARD, family) for family in ("netdev", "inet"))
 _THERE = f"nft list table inet {nftables.GUARD} > /dev/null 2>&1"
 _CONFIRM = (
@@ -81,13 +80,8 @@ def check(experiment: Experiment, management: Management) -> None:
         "there is no management prefix",
         "name the network that you reach hosts from",
     )
-    want(
-        0 < management.undo_s <= _MOST_S,
-        f"a guard cannot wait {management.undo_s:g} s for its confirmation",
-        f"use at most {_MOST_S}",
-    )
     for text in management.prefixes:
-        _check_prefix(text, [*_prefixes(experiment), *_sources(experiment)])
+        _check_prefix(text, [*_prefixes(experiment), *sources(experiment)])
 
 
 def _check_prefix(text: str, own: list[str]) -> None:
@@ -182,10 +176,9 @@ def _guarded(experiment: Experiment, management: Management | None) -> dict[str,
             found[network.client(index)] = nftables.Guarded(
                 links, prefixes, ports=experiment.ports, tunnels=_TUNNELS, management=reached, asked=asked
             )
-        sources = _sources(experiment)
         return {
             host: dataclasses.replace(
-                placement.guarded(host, one, management), sources=sources, confirm_s=management.undo_s
+                placement.guarded(host, one, management), sources=sources(experiment), confirm_s=_UNDO_S
             )
             for host, one in found.items()
         }
@@ -196,14 +189,13 @@ def _servers(
     experiment: Experiment, prefixes: tuple[str, ...], reached: Iterable[str]
 ) -> dict[str, nftables.Guarded]:
     emulated = experiment.emulated
-    servers = len(emulated.resolvers) if emulated else 1
     metas = [hierarchy_network.meta(n) for n in range(1, emulated.instances + 1)] if emulated else []
     ports, tunnels = experiment.ports, (*_TUNNELS, *front.tunnels(experiment))
     peers = replay_options.peers(experiment)
     found = {}
-    for number in range(1, servers + 1):
-        clients = network.facing(number, experiment.topology.clients, servers, peers)
-        found[network.server(number)] = nftables.Guarded(
+    for number, host in enumerate(network.servers(experiment.servers), 1):
+        clients = network.facing(number, experiment.topology.clients, experiment.servers, peers)
+        found[host] = nftables.Guarded(
             (*clients, *metas),
             prefixes,
             clients,
@@ -226,7 +218,7 @@ def _metas(
     emulated = experiment.emulated
     if emulated is None:
         return {}
-    links = [hierarchy_network.resolver_link(n) for n in range(1, len(emulated.resolvers) + 1)]
+    links = [hierarchy_network.resolver_link(n) for n in range(1, experiment.servers + 1)]
     guarded = nftables.Guarded(
         links,
         prefixes,
@@ -239,11 +231,10 @@ def _metas(
 
 def _prefixes(experiment: Experiment) -> tuple[str, ...]:
     """All addresses of the experiment's hosts."""
-    behind = addresses.PREFIXES if experiment.emulated else ()
-    return (*network.own_prefixes(experiment.topology.clients), *behind)
+    return network.own_prefixes(experiment.topology.clients, bool(experiment.emulated))
 
 
-def _sources(experiment: Experiment) -> tuple[str, ...]:
+def sources(experiment: Experiment) -> tuple[str, ...]:
     """Addresses of the experiment's sources that are not the trace's."""
     if experiment.replay.source_mode != "mapped":
         return ()

@@ -9,9 +9,9 @@ import pytest
 from cli.errors import UsageError
 from cli.experiment.schema import Experiment, Hierarchy, Replay, Rtt, Server, Tls, Topology, World
 from cli.plan import guards
-from cli.plan.hierarchy_test import FACTS
 from cli.plan.plan import make
 from cli.plan.planned import Management, Plan
+from tests.facts import FACTS
 
 PLAIN = Experiment(name="x", trace="/t.pcap", server=Server(kind="nsd", zone="/z"), rtt=Rtt(rtt_ms=5))
 WORLD = dataclasses.replace(
@@ -20,12 +20,11 @@ WORLD = dataclasses.replace(
     hierarchy=Hierarchy(synth=World(zones=20)),
     topology=Topology(clients=2),
 )
-FACTS_OF_ALL = dataclasses.replace(FACTS, programs={**FACTS.programs, "nsd-checkzone": "/bin/nsd-checkzone"})
 OFFICE = Management(("192.0.2.0/24", "2001:db8:1::/64", "192.0.2.128/25"))
 
 
 def planned(experiment: Experiment, management: Management | None = None) -> Plan:
-    return make(experiment, FACTS_OF_ALL, management)
+    return make(experiment, FACTS, management)
 
 
 def guard(plan: Plan, host: str) -> str:
@@ -124,8 +123,6 @@ def test_what_cannot_be_a_management_network(experiment: Experiment, prefix: str
     ("experiment", "management", "what"),
     [
         (PLAIN, Management(()), "there is no management prefix"),
-        (PLAIN, Management(("192.0.2.0/24",), 0), "cannot wait 0 s"),
-        (PLAIN, Management(("192.0.2.0/24",), 1e9), "cannot wait 1e+09 s"),
         (
             dataclasses.replace(PLAIN, replay=Replay(source_mode="packet")),
             OFFICE,
@@ -140,5 +137,5 @@ def test_what_cannot_be_a_management_network(experiment: Experiment, prefix: str
     ],
 )
 def test_what_cannot_be_guarded(experiment: Experiment, management: Management, what: str) -> None:
-    with pytest.raises(UsageError, match=what.replace("+", r"\+")):
+    with pytest.raises(UsageError, match=what):
         guards.check(experiment, management)

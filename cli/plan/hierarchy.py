@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from cli.experiment import addresses
 from cli.experiment.experiment import keys_of
 from cli.experiment.schema import Experiment, Hierarchy
 from cli.plan import (
@@ -194,7 +193,7 @@ def _plan_options(experiment: Experiment) -> tuple[str, ...]:
         form=emulated.form,
         instances=emulated.instances,
         resolver=[",".join(hierarchy_network.upstream(number)) for number, _, _ in _resolvers(experiment)],
-        reserved=(*network.own_prefixes(experiment.topology.clients), *addresses.PREFIXES),
+        reserved=network.own_prefixes(experiment.topology.clients, hierarchy=True),
         skip_bad=emulated.skip_bad,
         refuse_signatures=_refused_signatures(emulated),
         need_root=True,
@@ -433,6 +432,7 @@ def _warm(experiment: Experiment, facts: Facts, number: int, host: str) -> Proce
         trace=mutation.played_path(experiment, facts),
         server=network.SERVICE_V4,
         ports=experiment.replay.ports,
+        rules=mutation.options(experiment, facts),
     )
     return Process(
         f"warm-{host}",

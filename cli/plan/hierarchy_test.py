@@ -22,7 +22,7 @@ from cli.experiment.schema import Experiment, Hierarchy, Replay, Server, Topolog
 from cli.plan import guards
 from cli.plan.hierarchy_network import link_addresses, upstream
 from cli.plan.plan import make
-from cli.plan.planned import Facts, Refused
+from cli.plan.planned import Refused
 from cli.servers import bind, meta_servers, nftables
 from cli.servers.counted import of_proxy
 from cli.servers.kind import ResolverSite, Service
@@ -30,22 +30,8 @@ from cli.servers.kinds import KINDS
 from cli.servers.meta_servers import MetaSite
 from cli.servers.nftables import Pair
 from cli.zones import zone_plan, zones
+from tests.facts import FACTS
 
-FACTS = Facts(
-    run="x-1",
-    cores=2,
-    descriptors=20_000,
-    python="/python",
-    source_root="/src",
-    programs={
-        name: f"/bin/{name}"
-        for name in (
-            "reprise-controller", "reprise-querier", "reprise-mutator", "reprise-sampler", "reprise-proxy",
-            "reprise-zonebuilder", "named", "nsd", "unbound", "kresd", "pdns_recursor", "tcpdump",
-        )
-    },
-    users={"named": "bind", "unbound": "unbound"},
-)  # fmt: skip
 BASE = Experiment(
     name="x", trace="/t.pcap", server=Server(kind="hierarchy"), hierarchy=Hierarchy(synth=World(zones=20))
 )

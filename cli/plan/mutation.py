@@ -24,17 +24,13 @@ def trace_path(experiment: Experiment) -> str:
 
 
 def is_written(experiment: Experiment, facts: Facts) -> bool:
-    """Whether the mutator writes the changed trace before it is played: where that is wanted, where others
-    read it, where a few queries are repeated, and for rules that must see more of it first.
+    """Whether the mutator writes the changed trace before it is played: where that is wanted, where a few
+    queries are repeated, and for rules that must see more of it first.
     """
-    mutate, rtt, emulated = experiment.mutate, experiment.rtt, experiment.emulated
-    if mutate is None:
-        return False
-    return (
+    mutate = experiment.mutate
+    return mutate is not None and (
         mutate.keep
         or experiment.generate is not None
-        or (rtt is not None and rtt.by == "source")
-        or (emulated is not None and emulated.cache == "warm")
         or any(map(_needs_whole, (*_rules_of(facts.rule_lines), *mutate.rule)))
     )
 
@@ -73,7 +69,7 @@ def _rule_files(mutate: Mutate) -> tuple[str, ...]:
 
 
 def options(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
-    """The controller's, where it applies the rules."""
+    """Those of whoever reads the trace that is played, where it was not changed before."""
     mutate = experiment.mutate
     return () if mutate is None or is_written(experiment, facts) else _rule_files(mutate)
 

@@ -148,6 +148,11 @@ def server(index: int) -> str:
     return SERVER if index == 1 else f"{SERVER}{index}"
 
 
+def servers(count: int) -> list[str]:
+    """Names of the servers' hosts."""
+    return [server(index) for index in range(1, count + 1)]
+
+
 def server_of(client_index: int, servers: int, place: int = 0) -> int:
     """The number of the server that a client asks, where there are several with the same addresses; of its
     peer number `place`, from 1: the one so many places further on.
@@ -161,7 +166,7 @@ def further(peers: Iterable[str], servers: int) -> int:
     return max(families.count(True), families.count(False)) if servers > 1 else 0
 
 
-def data_link(index: int, place: int = 0) -> tuple[str, str]:
+def data_link(index: int, place: int) -> tuple[str, str]:
     """The interfaces at both ends of the link between a client and its server, or its peer number `place`."""
     return (f"peer{place}", f"peer{index}-{place}") if place else ("data", f"data{index}")
 
@@ -177,18 +182,14 @@ def facing(number: int, clients: int, servers: int, peers: Iterable[str]) -> lis
     ]
 
 
-def own_prefixes(clients: int) -> tuple[str, ...]:
+def own_prefixes(clients: int, hierarchy: bool) -> tuple[str, ...]:
     """Where the testbed's own addresses lie: no source that the server sees can be one of them."""
     links = (
         prefix
         for index in range(1, clients + 1)
-        for prefix in (
-            f"198.18.{index}.0/24",
-            f"198.19.{index}.0/24",
-            f"fd00:198:19:{index}::/64",
-        )
+        for prefix in (f"198.18.{index}.0/24", f"198.19.{index}.0/24", f"fd00:198:19:{index}::/64")
     )
-    return (*addresses.SERVICE_PREFIXES, *links)
+    return (*addresses.SERVICE_PREFIXES, *links, *(addresses.PREFIXES if hierarchy else ()))
 
 
 def source_prefixes(index: int, clients: int) -> tuple[str, str]:

@@ -7,9 +7,10 @@ import dataclasses
 import pytest
 
 from cli.errors import UsageError
-from cli.plan.guards_test import FACTS_OF_ALL, PLAIN, WORLD, guard, planned
+from cli.plan.guards_test import PLAIN, WORLD, guard, planned
 from cli.plan.plan import make
 from cli.plan.planned import Management, Plan
+from tests.facts import FACTS
 
 INTERFACES = {"controller": "eno1", "client1": "eno2", "client2": "eno3", "server": "enp1", "meta1": "enp2"}
 OFFICE = Management(("192.0.2.0/24",), interfaces=INTERFACES)
@@ -68,7 +69,7 @@ def test_a_host_without_a_machine_is_a_usage_error() -> None:
 
 
 def test_queriers_are_as_many_as_their_machines_cores() -> None:
-    facts = dataclasses.replace(FACTS_OF_ALL, cores_of={"client1": 24, "client2": 6})
+    facts = dataclasses.replace(FACTS, cores_of={"client1": 24, "client2": 6})
     plan = make(WORLD, facts, OFFICE)
     counts = [
         one.argv[one.argv.index("--queriers") + 1] for one in plan.processes if one.role == "distributor"

@@ -186,7 +186,7 @@ def _network(experiment: Experiment, management: Management | None) -> Network:
         experiment.server.tcp_listen_queue,
         experiment.replay.source_mode,
         replay_options.peers(experiment),
-        len(experiment.emulated.resolvers) if experiment.emulated else 1,
+        experiment.servers,
     )
     return hierarchy.local(experiment, base, management is not None) if experiment.emulated else base
 
@@ -225,7 +225,7 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
         )
         steps.append(Step("generate", "making the queries", argv, facts.module_env))
     steps += mutation.steps(experiment, facts, mutation.trace_path(experiment))
-    steps += delay.steps(experiment, facts, mutation.played_path(experiment, facts))
+    steps += delay.steps(experiment, facts)
     steps += [] if first else served
     hosts = {
         network.client(index): _control_address(experiment, index)

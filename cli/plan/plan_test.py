@@ -18,23 +18,10 @@ from cli.errors import RepriseError
 from cli.experiment.schema import Experiment, Generate, Mutate, Replay, Server
 from cli.plan import generated, mutation, network, planned, replay_options
 from cli.plan.plan import as_json, make
-from cli.plan.planned import Facts, Plan
+from cli.plan.planned import Plan
 from cli.programs import flags
+from tests.facts import FACTS
 
-FACTS = Facts(
-    run="x-1",
-    cores=4,
-    descriptors=20_000,
-    python="/python",
-    source_root="/src",
-    programs={
-        name: f"/bin/{name}"
-        for name in (
-            "reprise-controller", "reprise-querier", "reprise-mutator", "reprise-sampler", "nsd",
-            "nsd-checkzone", "named", "named-checkzone", "tcpdump",
-        )
-    },
-)  # fmt: skip
 ZONED = Experiment(name="x", trace="/t.pcap", server=Server(zone="/z"))
 
 
@@ -81,7 +68,7 @@ def test_clients_that_the_server_sees_are_not_at_the_testbeds_addresses() -> Non
     made = dataclasses.replace(ZONED, trace=None, replay=Replay(source_mode="addresses"))
     argv = make(dataclasses.replace(made, synth={"seed": 1}), FACTS).prepare[0].argv
     clients = ipaddress.ip_network(argv[argv.index("--client-prefix") + 1])
-    own = map(ipaddress.ip_network, network.own_prefixes(made.topology.clients))
+    own = map(ipaddress.ip_network, network.own_prefixes(made.topology.clients, hierarchy=False))
     assert not any(one.overlaps(clients) for one in own if one.version == clients.version)
     argv = make(dataclasses.replace(made, synth={"client_prefix": "203.0.113.0/24"}), FACTS).prepare[0].argv
     assert argv[argv.index("--client-prefix") + 1] == "203.0.113.0/24"

@@ -295,12 +295,11 @@ def read(value: Mapping[str, Any]) -> Plan:
 @dataclass(frozen=True)
 class Management:
     """Makes a plan one for real hosts, which have a default route and are reached from networks of the
-    operator's. A guard that nobody confirms within `undo_s` seconds drops itself. `interfaces`: that of each
-    host of the plan in the experiment's network, see placement.py; without any, hosts have the plan's links.
+    operator's. `interfaces`: that of each host of the plan in the experiment's network, see placement.py;
+    without any, hosts have the plan's links.
     """
 
     prefixes: tuple[str, ...]
-    undo_s: float = 60.0
     interfaces: Mapping[str, str] = field(default_factory=dict)
 
 

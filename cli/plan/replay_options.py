@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from cli.experiment import addresses, rules
+from cli.experiment import rules
 from cli.experiment.schema import Experiment
 from cli.experiment.settings import ReplaySettings, SocketSettings, TlsSettings
 from cli.experiment.tables import line
@@ -38,7 +38,8 @@ def file(experiment: Experiment, name: str) -> File:
         replay["loop"] = (
             0  # rules made a trace of the generated queries, which is played until [replay] ends it
         )
-    if own := _own_prefixes(experiment):
+    if experiment.replay.shows_trace_addresses:  # the testbed's own addresses cannot be sources
+        own = network.own_prefixes(experiment.topology.clients, bool(experiment.emulated))
         replay["skip_sources"] = (*experiment.replay.skip_sources, *own)
     tables = {"replay": replay}
     if experiment.over_tls:
@@ -72,13 +73,6 @@ def authority(experiment: Experiment, own: str) -> tuple[str, ...]:
     """
     path = (experiment.tls and experiment.tls.ca) or (own if experiment.own_server else "")
     return ("--set", f"tls.ca={path}") if path and experiment.over_tls else ()
-
-
-def _own_prefixes(experiment: Experiment) -> tuple[str, ...]:
-    """The testbed's own addresses cannot be sources where the server sees the trace's."""
-    behind = addresses.PREFIXES if experiment.emulated else ()
-    own = (*network.own_prefixes(experiment.topology.clients), *behind)
-    return own if experiment.replay.shows_trace_addresses else ()
 
 
 def source_prefixes(experiment: Experiment, index: int) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ import dns.exception
 import dns.message
 
 from cli.errors import RepriseError
+from cli.programs import flags
 from cli.servers import ask
 from cli.zones import trace_text
 
@@ -25,20 +26,8 @@ _PATIENCE_S = 6.0
 _HOPELESS = 1_000
 _PAYLOAD = 1232
 
-Question = tuple[str, str, str]
 
-
-def questions(mutator: str, trace: str, ports: list[int]) -> Iterator[Question]:
-    """Name, class and type of every question of the trace, each once, in order."""
-    seen: set[Question] = set()
-    for row in trace_text.rows(mutator, [trace], map(str, ports)):
-        question = (row["name"].lower(), row["class"], row["type"])
-        if question[0] != "-" and question not in seen:
-            seen.add(question)
-            yield question
-
-
-async def _ask_all(found: Iterator[Question], server: str) -> tuple[int, int, bool]:
+async def _ask_all(found: Iterator[tuple[str, str, str]], server: str) -> tuple[int, int, bool]:
     """Asked and answered, and whether the rest was given up."""
     counts = [0, 0]
     silent = 0  # questions in a row that got no answer
@@ -59,9 +48,12 @@ async def _ask_all(found: Iterator[Question], server: str) -> tuple[int, int, bo
     return counts[0], counts[1], silent >= _HOPELESS
 
 
-def warm(mutator: str, trace: str, server: str, ports: list[int]) -> None:
-    """Succeeds also where single questions were not answered: that is the replay's business."""
-    asked, answered, hopeless = asyncio.run(_ask_all(questions(mutator, trace, ports), server))
+def warm(mutator: str, trace: str, server: str, ports: list[int], rules: list[str]) -> None:
+    """`rules`: the mutator's options. Succeeds also where single questions were not answered: that is the
+    replay's business.
+    """
+    found = trace_text.questions(mutator, (trace, *flags(port=ports), *rules))
+    asked, answered, hopeless = asyncio.run(_ask_all(found, server))
     sys.stderr.write(f"level=info event=warm asked={asked} answered={answered}\n")
     if hopeless:
         what = f"{_HOPELESS:,} questions in a row got no answer"

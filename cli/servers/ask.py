@@ -48,7 +48,7 @@ def _exchange(address: str, port: int, origin: str, transport: str) -> dns.messa
     return ask(query, address, timeout=_ATTEMPT_S, port=port)
 
 
-def silence(address: str, port: int, transport: str = "udp") -> str | None:
+def silence(address: str, port: int, transport: str) -> str | None:
     """None as soon as the server gives any answer, otherwise why it did not within the patience."""
     end = time.monotonic() + _PATIENCE_S
     while True:

@@ -5,9 +5,7 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +14,7 @@ from cli import programs
 from cli.errors import RepriseError
 from report import whole_file
 from report.errors import Parser
-
-_NONE = "-"  # of a query without a question
+from report.questions import Questions
 
 
 def parser() -> argparse.ArgumentParser:
@@ -37,27 +34,13 @@ def command_names(arguments: Sequence[str]) -> int:
     """Exit status: the mutator's, which is 1 for a trace that is cut; what was good is listed then too."""
     options = parser().parse_args(list(arguments))
     ports = programs.flags(port=options.port)
-    argv = [programs.own("reprise-mutator"), "mutate", options.trace, "--to", "text", "-o", "-", *ports]
-    counts: Counter[str] = Counter()
-    with (
-        tempfile.TemporaryFile("w+") as said,  # a pipe would have to be read beside the other
-        subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=said, text=True) as mutator,
-    ):
-        assert mutator.stdout is not None
-        mutator.stdout.readline()
-        columns = mutator.stdout.readline().rstrip("\n").split("\t")
-        place = columns.index("name") if "name" in columns else -1
-        for line in mutator.stdout:
-            cells = line.rstrip("\n").split("\t")
-            if place >= 0 and len(cells) == len(columns) and cells[place] != _NONE:
-                counts[_for_list(cells[place].lower())] += 1
-        status = mutator.wait()
-        said.seek(0)
-        lines = said.readlines()
-    if status and not counts:
-        sys.stderr.write("".join(lines).replace("reprise-mutator: error", "reprise: error"))
-        return status
+    asked = Questions(programs.own("reprise-mutator"), (options.trace, *ports), "name")
+    counts = Counter(_for_list(name.lower()) for (name,) in asked)
+    if asked.status and not counts:
+        sys.stderr.write(asked.said.replace("reprise-mutator: error", "reprise: error"))
+        return asked.status
     # That the trace is cut, and what it lacks.
+    lines = asked.said.splitlines(keepends=True)
     sys.stderr.writelines(line for line in lines if line.startswith("reprise-mutator: ") or " lost=" in line)
     found = counts.most_common(max(0, options.top) or None)
     if not found:
@@ -67,7 +50,7 @@ def command_names(arguments: Sequence[str]) -> int:
         sys.stdout.write(text)
     else:
         whole_file.write(options.output, text)
-    return status
+    return asked.status
 
 
 def _for_list(name: str) -> str:

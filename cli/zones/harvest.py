@@ -102,14 +102,11 @@ def lineage(name: dns.name.Name) -> list[Question]:
 
 def questions_of(trace: list[str], ports: list[str]) -> Iterator[Question]:
     """Names and types of a trace's queries, each once, in the order of the trace."""
-    seen = set()
-    for row in trace_text.rows(programs.own("reprise-mutator"), trace, ports):
-        asked = (row["name"].lower(), row["type"])
-        if (row["opcode"], row["class"]) != ("QUERY", "IN") or asked[1] in _NO_QUESTIONS or asked in seen:
-            continue
-        seen.add(asked)
-        with contextlib.suppress(dns.exception.DNSException):
-            yield dns.name.from_text(asked[0]), dns.rdatatype.to_text(dns.rdatatype.from_text(asked[1]))
+    arguments = (*trace, *programs.flags(port=ports))
+    for name, kind_class, kind in trace_text.questions(programs.own("reprise-mutator"), arguments):
+        if kind_class == "IN" and kind not in _NO_QUESTIONS:
+            with contextlib.suppress(dns.exception.DNSException):
+                yield dns.name.from_text(name), dns.rdatatype.to_text(dns.rdatatype.from_text(kind))
 
 
 # --- what was asked before --------------------------------------------------------------------------------

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import ipaddress
+from pathlib import Path
 
 import dns.name
 import pytest
 
-from cli.errors import UsageError
+from cli import programs
+from cli.errors import RepriseError, UsageError
 from cli.zones import special
 from cli.zones.harvest import Worklist
+from cli.zones.trace_text import questions
 
 
 def _name(text: str) -> dns.name.Name:
     return dns.name.from_text(text)
+
+
+def test_questions_come_once_and_as_rules_change_them(tmp_path: Path) -> None:
+    trace, rules = tmp_path / "t.tsv", tmp_path / "rules.toml"
+    rows = ("A.example.\tA", "a.example.\tA", "b.example.\tA", "b.example.\tNS")
+    lines = "".join(f"{at}\t192.0.2.1\t{row}\n" for at, row in enumerate(rows))
+    trace.write_text(f"#reprise-text 1\ntime\tsource\tname\ttype\n{lines}", encoding="ascii")
+    rules.write_text('[[rule]]\nkind = "drop"\nwhere.type = "NS"\n', encoding="ascii")
+    mutator = programs.own("reprise-mutator")
+    asked = [("a.example.", "IN", "A"), ("b.example.", "IN", "A"), ("b.example.", "IN", "NS")]
+    assert list(questions(mutator, [str(trace)])) == asked
+    assert list(questions(mutator, [str(trace), "--rules", str(rules)])) == asked[:2]
+    with pytest.raises(RepriseError, match="the trace cannot be read"):
+        list(questions(mutator, ["none"]))
 
 
 def test_a_chain_of_name_servers_ends_at_the_depth() -> None:

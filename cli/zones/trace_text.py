@@ -1,23 +1,25 @@
-"""The queries of traces, as rows of the mutator's text form."""
+"""What the queries of traces ask."""
 
 from __future__ import annotations
 
-import csv
-import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 
 from cli.errors import EXIT_FAILED, RepriseError
-from cli.programs import flags
+from report.questions import Questions
 
 
-def rows(mutator: str, traces: Iterable[str], ports: Iterable[str]) -> Iterator[dict[str, str]]:
-    """A row for each query of traces of any form, by the names of its columns. Raises RepriseError at the end
-    of a trace that cannot be read; one that is cut counts as far as it goes.
+def questions(mutator: str, arguments: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Name, class and type of every question of traces of any form, each once, in order. Raises RepriseError
+    at the end of a trace that cannot be read; one that is cut counts as far as it goes.
     """
-    argv = [mutator, "mutate", *traces, "--to", "text", "-o", "-", *flags(port=[*ports])]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, errors="replace") as process:
-        assert process.stdout is not None
-        lines = (line for line in process.stdout if not line.startswith("#"))
-        yield from csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE, restval="-")
-    if process.returncode not in (0, EXIT_FAILED):
+    found = Questions(mutator, arguments, "opcode", "name", "class", "type")
+    seen: set[tuple[str, str, str]] = set()
+    for opcode, name, kind_class, kind in found:
+        question = (name.lower(), kind_class, kind)
+        if opcode == "QUERY" and question not in seen:
+            seen.add(question)
+            yield question
+    sys.stderr.write(found.said)
+    if found.status not in (0, EXIT_FAILED):
         raise RepriseError("the trace cannot be read", "see the message above")

@@ -2,6 +2,7 @@
 
 #include "core/base/error.hh"
 #include "core/base/progress.hh"
+#include "core/rules/engine/chain.hh"
 #include "core/trace/feed.hh"
 #include "core/wire/query.hh"
 #include "mutator/output/output_file.hh"
@@ -46,10 +47,12 @@ std::string SourceRtts::table() const {
 
 int run_rtts(const RttsOptions& options) {
     OutputFile file(options.output);
-    trace::Feed feed(options.trace, {.ports = options.ports});
+    trace::Feed feed(options.trace,
+                     {.ports = options.ports, .closes = !options.rules.rules.empty()});
+    rules::Chain rules(options.rules);
     SourceRtts found;
     Progress progress("rtts", check_interrupt);
-    feed.each([&](const Query& query) {
+    rules.each(feed, [&](const Query& query) {
         found.add(query);
         progress.tick(found.queries(), feed.share_read());
         return true;

@@ -2,6 +2,7 @@
 // The round trips of a trace's sources as a table for a delay line.
 
 #include "core/base/address_ids.hh"
+#include "core/rules/engine/catalog.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 
@@ -15,6 +16,7 @@ struct RttsOptions {
     std::string trace;
     std::string output;
     std::vector<std::uint16_t> ports{53};
+    rules::RuleSet rules; ///< change the trace before
 };
 
 /// The class of each source address that has one, whatever its port; its first counts. Memory:
@@ -50,7 +52,7 @@ private:
 };
 
 /// Writes the table. Returns the exit status: 0, or 1 where the trace was cut. Throws Error where
-/// no query has a class, TraceError, UsageError.
+/// no query has a class, TraceError, UsageError, and RuleError as rules::Chain does.
 int run_rtts(const RttsOptions& options);
 
 } // namespace reprise::mutator

@@ -1,4 +1,5 @@
 #include "core/base/error.hh"
+#include "core/rules/engine/catalog.hh"
 #include "mutator/info/rtts.hh"
 #include "mutator/testing/support.hh"
 
@@ -23,9 +24,11 @@ std::string row(const std::string& time, const std::string& source, const std::s
 
 class RttsTest : public ::testing::Test {
 protected:
-    int run(const std::string& rows) {
+    int run(const std::string& rows, const rules::RuleSet& rules = {}) {
         std::ofstream(folder_.file("trace.txt")) << kTrace << rows;
-        return run_rtts({.trace = folder_.file("trace.txt"), .output = folder_.file("rtts.tsv")});
+        return run_rtts({.trace = folder_.file("trace.txt"),
+                         .output = folder_.file("rtts.tsv"),
+                         .rules = rules});
     }
 
     [[nodiscard]] std::string table() const { return file_text(folder_.file("rtts.tsv")); }
@@ -48,6 +51,15 @@ TEST_F(RttsTest, TheFirstOfSeveralCountsAndTheirNumberIsTold) {
     EXPECT_THAT(testing::internal::GetCapturedStderr(),
                 HasSubstr("1 sources have several round trips; the first of each counts"));
     EXPECT_THAT(table(), HasSubstr("192.0.2.7\t40\n"));
+}
+
+TEST_F(RttsTest, RulesChangeTheTraceBefore) {
+    rules::RuleSet rules;
+    rules::parse_rule_file("[[rule]]\nkind = 'drop'\nwhere.source = '192.0.2.7'\n"
+                           "[[rule]]\nkind = 'class'\nrtt = 9\n",
+                           "rules", rules);
+    EXPECT_EQ(run(row("1", "192.0.2.7", "40") + row("2", "192.0.2.8", "-"), rules), 0);
+    EXPECT_EQ(table(), "# source\trtt_ms\n192.0.2.8\t9\n");
 }
 
 TEST_F(RttsTest, ATraceWithoutClassesIsAnError) {

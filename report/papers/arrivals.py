@@ -9,8 +9,6 @@ the same.
 from __future__ import annotations
 
 import itertools
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ from report import server, statistics, timing
 from report.distribution import Distribution, Values
 from report.errors import ReportError
 from report.figures import cdf_points
+from report.questions import Questions
 from report.run import Json, Run
 from report.sources import find_program, reading_arguments, trace_of
 
@@ -27,7 +26,6 @@ _CHANGED = "trace.rps"  # by the experiment's rules
 _SECOND = 1_000_000_000
 _SHARES = (5, 25, 50, 75, 95)  # percentiles at which gaps are compared
 _KNOWN = 0.99  # of a trace's queries at least have names of their own: no rule can change all of them
-_NONE = b"-"  # of a query without a question, and of a connection's close
 _DIGITS = 9  # of a time behind its point
 _PARTS = 10  # of the time, of which each has a median that may rise or fall
 
@@ -91,28 +89,19 @@ def matched(
 
 def _named(path: Path, run: Run) -> tuple[Values, Values]:
     """The times of a trace's queries, and numbers that stand for their names."""
-    argv = [str(find_program(None)), "mutate", str(path), "--to", "text", "-o", "-", *reading_arguments(run)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as mutator:
-        assert mutator.stdout is not None
-        both = np.fromiter(itertools.chain.from_iterable(_rows(mutator.stdout)), np.int64)
-    if mutator.returncode:
+    asked = Questions(str(find_program(None)), (str(path), *reading_arguments(run)), "time", "name")
+    numbers = ((_ns(time), hash(name.lower())) for time, name in asked)
+    both = np.fromiter(itertools.chain.from_iterable(numbers), np.int64)
+    if asked.status:
         raise ReportError(f"{path} cannot be read whole", "look at it with `reprise trace info`")
     if not len(both):
         raise ReportError(f"{path} has no query", "look at it with `reprise trace info`")
     return both[::2], both[1::2]
 
 
-def _rows(lines: Iterator[bytes]) -> Iterator[tuple[int, int]]:
-    next(lines, b"")
-    columns = next(lines, b"").rstrip(b"\n").split(b"\t")
-    if b"time" not in columns or b"name" not in columns:
-        return
-    at, named = columns.index(b"time"), columns.index(b"name")
-    for line in lines:
-        cells = line.split(b"\t", named + 1)
-        if cells[named] != _NONE:
-            whole, _, rest = cells[at].partition(b".")
-            yield int(whole + rest.ljust(_DIGITS, b"0")), hash(cells[named].lower())
+def _ns(time: str) -> int:
+    whole, _, rest = time.partition(".")
+    return int(whole + rest.ljust(_DIGITS, "0"))
 
 
 def _steady(due: Values, late: Values) -> Json:

@@ -1,0 +1,37 @@
+"""The questions of traces, read off the mutator's text form."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+
+
+class Questions:
+    """These columns of each query with a question in what `reprise-mutator mutate` makes of its arguments.
+    When they are through, there are its exit status (1 where a trace was cut) and what it said.
+    """
+
+    status = 0
+    said = ""
+
+    def __init__(self, mutator: str, arguments: Iterable[str], *columns: str) -> None:
+        self._argv = (mutator, "mutate", *arguments, "--to", "text", "-o", "-")
+        self._columns = columns
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        pipe = subprocess.PIPE
+        with (
+            tempfile.TemporaryFile("w+", errors="replace") as said,  # a pipe would have to be read beside
+            subprocess.Popen(self._argv, stdout=pipe, stderr=said, text=True, errors="replace") as mutator,
+        ):
+            assert mutator.stdout is not None
+            rows = (line.split("\t") for line in mutator.stdout if not line.startswith("#"))
+            header = next(rows, ["name", *self._columns])
+            name, *wanted = (header.index(one) for one in ("name", *self._columns))
+            for cells in rows:
+                if len(cells) == len(header) and cells[name] != "-":
+                    yield tuple(cells[one] for one in wanted)
+            self.status = mutator.wait()
+            said.seek(0)
+            self.said = said.read()
