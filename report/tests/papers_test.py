@@ -85,10 +85,11 @@ def test_a_capture_that_lacks_much_is_no_proof(tmp_path: Path, monkeypatch: pyte
 def test_a_capture_that_is_cut_is_no_proof(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", [Query(seq=0, due=0, sent=0)])
     mutator, whole = find_program(None), tmp_path / "whole.pcap"
-    lines = "".join(f"{at}\t192.0.2.1\tq{at}.\tA\n" for at in range(9))
+    lines = "".join(f"{at}.25\t192.0.2.1\t{name}.\tA\n" for at, name in enumerate(("Ab", "q", "ab")))
     (tmp_path / "t.tsv").write_text(f"#reprise-text 1\ntime\tsource\tname\ttype\n{lines}")
     subprocess.run([mutator, "mutate", tmp_path / "t.tsv", "--to", "pcap", "-o", whole], check=True)
-    assert len(arrivals._named(whole, open_run(folder))[0]) == 9
+    times, (one, other, same) = arrivals._named(whole, open_run(folder))
+    assert (times.tolist(), one == same) == ([250_000_000, 1_250_000_000, 2_250_000_000], one != other)
     whole.write_bytes(whole.read_bytes()[:-1])
     with pytest.raises(ReportError, match="cannot be read whole"):
         arrivals._named(whole, open_run(folder))
@@ -116,18 +117,6 @@ def test_a_query_that_did_not_come_has_no_arrival() -> None:
         (times, np.array([7, 8, 9])), (np.array([125, 111]), np.array([9, 7])), 10, 100
     )
     assert (due.tolist(), came.tolist(), others) == ([0, 20], [11, 25], 0)
-
-
-def test_names_are_read_of_the_text_form() -> None:
-    lines = [
-        b"#reprise-text 1\n",
-        b"time\tsource\tname\ttype\n",
-        b"5.25\t::1\tAb.\tA\n",
-        b"5.5\t::1\t-\t-\n",
-        b"6\t::1\tab.\tA\n",
-    ]
-    (one, name), (other, same) = arrivals._rows(iter(lines))
-    assert (one, other, name == same) == (5_250_000_000, 6_000_000_000, True)
 
 
 def test_figures_beyond_the_summary_are_made_once(tmp_path: Path) -> None:
@@ -412,12 +401,6 @@ def test_rows_of_several_variants_may_have_values_of_their_own(tmp_path: Path) -
     )
     rows = book.published(study, ["one", "two"], tmp_path)
     assert [(row.variant, row.value, row.tolerance) for row in rows] == [("one", 1, 1), ("two", 2, 1)]
-
-
-def test_an_unknown_figure_is_refused_with_those_there_are(tmp_path: Path) -> None:
-    study = study_with(tmp_path, "")
-    with pytest.raises(ReportError, match="use one of x-1"):
-        book.find("x-2", [study])
 
 
 def test_the_page_says_what_has_not_been_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
