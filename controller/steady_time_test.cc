@@ -2,7 +2,7 @@
 #include "controller/testing/tiny_trace.hh"
 #include "controller/trace_feed.hh"
 #include "core/base/clock.hh"
-#include "core/trace/lap_clock.hh"
+#include "core/base/steady_time.hh"
 #include "core/wire/query.hh"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,6 @@ namespace reprise::controller {
 namespace {
 
 using ::testing::ElementsAre;
-using trace::SteadyTime;
 
 TEST(SteadyTime, AStepBackGoesOnFromTheLatestTime) {
     SteadyTime time(10);

@@ -61,6 +61,8 @@ public:
     /// The time of the trace's first query, by which relative times count.
     void set_first(Nanoseconds first) { first_ = first; }
 
+    [[nodiscard]] Nanoseconds first() const { return first_; }
+
     [[nodiscard]] bool before(Nanoseconds time) const {
         return from_ && time < from_->in_trace(first_);
     }

@@ -293,8 +293,8 @@ bool TraceFeed::take(Query& query) {
         return false;
     }
     const double speed = options_.replay.speed / 1e9;
-    demand_no_gap(options_, static_cast<double>(last_due_) * speed,
-                  static_cast<double>(query.due - last_due_) * speed);
+    const double gap = static_cast<double>(query.due - last_due_) * speed;
+    demand_no_gap(options_, static_cast<double>(query.time - span_.first()) / 1e9 - gap, gap);
     timetable_.take(query.time);
     last_due_ = std::max(last_due_, query.due);
     lap_connections_ = std::max(lap_connections_, query.connection);

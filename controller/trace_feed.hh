@@ -16,11 +16,11 @@
 #include "core/base/address_ids.hh"
 #include "core/base/append_file.hh"
 #include "core/base/clock.hh"
+#include "core/base/steady_time.hh"
 #include "core/rules/engine/chain.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/trace/batch.hh"
 #include "core/trace/feed.hh"
-#include "core/trace/lap_clock.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 
@@ -206,7 +206,7 @@ private:
     Batch batch_;   ///< read last
     size_t at_ = 0; ///< its next query
     Selection selection_;
-    trace::SteadyTime steady_;
+    SteadyTime steady_;
     Timetable timetable_;
     Span span_;
     std::optional<Transport> transport_; ///< instead of the trace's

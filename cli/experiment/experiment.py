@@ -132,7 +132,7 @@ def _value_of(names: list[str], text: str) -> Any:
         if field is not None and any(typing.get_origin(one) is dict for one, _ in choices(field.annotation)):
             value = tables.parse(text)
             is_file = names[:-1] == ["synth"] and names[-1] in SYNTH_FILES
-            return str(Path(value).absolute()) if is_file and isinstance(value, str) else value
+            return str(Path(value).absolute()) if is_file and value and isinstance(value, str) else value
         if name not in fields(kind):
             raise _unknown(".".join(names[: depth + 1]), fields(kind))
         field = fields(kind)[name]
@@ -162,7 +162,7 @@ def _resolve_paths(table: dict[str, Any], kind: Any, base: Path) -> dict[str, An
         elif kind is Mutate and name == "rule":
             result[name] = _resolve_key_files(value, base)
         elif kind is Experiment and name == "synth" and isinstance(value, dict):
-            paths = {key: path for key in SYNTH_FILES if isinstance(path := value.get(key), str)}
+            paths = {key: path for key in SYNTH_FILES if (path := value.get(key)) and isinstance(path, str)}
             result[name] = {**value, **{key: os.path.realpath(base / path) for key, path in paths.items()}}
         elif name in known and is_path(known[name]) and isinstance(value, str):
             result[name] = os.path.realpath(base / value)

@@ -57,7 +57,7 @@ def check(experiment: Experiment) -> None:
     exclude(
         not experiment.own_server and 'server.kind = "address"',
         experiment.sample.capture and "sample.capture",
-        hint="capture there by tcpdump",
+        hint="set sample.capture=false, and capture there by tcpdump",
     )
     server_rules.check_server(server)
     hierarchy_rules.check(experiment)

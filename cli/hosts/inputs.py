@@ -39,11 +39,13 @@ def carry(experiment: Experiment, placement: Placement) -> Experiment:
     emulated = experiment.emulated
     warm = len(emulated.resolvers) if emulated and emulated.cache == "warm" else 0
     warming = [placement.targets[network.client(index)] for index in range(1, warm + 1)]
-    asked = (experiment.trace, experiment.mutate and experiment.mutate.rules)
+    asked = [experiment.trace, experiment.mutate and experiment.mutate.rules]
     sums: dict[str, str] = {}  # of the paths here
     wanted: set[str] = set()  # on every machine
     for key, mark, path in list(_paths(table)):
         sums[path] = sums.get(path) or changes.named_sum(Path(path))
+        if mark:  # a rule's key
+            asked.append(path)
         if key == _ZONE and directives.has_include(Path(path)):
             what = f"{path} has $INCLUDE lines, and hosts get the zone file alone"
             raise UsageError(what, "write it out with named-compilezone, and set server.zone to that file")

@@ -224,7 +224,8 @@ class Found:
 
 
 def highest(wish: Search, tries: Searching) -> Found:
-    whole = _is_whole(wish.key) or min(wish.least, wish.most) >= 100
+    seconds = wish.key == "server.tcp_idle_timeout_s"  # which servers take in whole ones
+    whole = seconds or _is_whole(wish.key) or min(wish.least, wish.most) >= 100
     good, bad = 0.0, 0.0
     value = wish.least
     while tries.holds(value):

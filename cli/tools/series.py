@@ -56,6 +56,7 @@ def variants(experiment: Experiment, base: Path) -> list[Settings]:
     mode = swept.pop("mode", "grid")
     want(mode in _MODES, f"sweep.mode = {mode!r} is unknown", f"use {' or '.join(_MODES)}")
     files = {name for name, field in experiments.leaves() if experiments.is_path(field)}
+    files |= {f"synth.{name}" for name in experiments.SYNTH_FILES}
     axes = dict(_axes(swept, files, base))
     lengths = {len(values) for values in axes.values()}
     rows: Iterator[tuple[Any, ...]] = itertools.product(*axes.values())

@@ -139,6 +139,7 @@ bool ChunkReader::fetch() {
 }
 
 void ChunkReader::put(Chunk& chunk) {
+    seen_ = std::max(seen_, opened_.packets ? packet_.time : query_.time);
     if (opened_.packets) {
         ++chunk.packets;
         put_packet(chunk);
@@ -270,6 +271,7 @@ struct LiveReader::State {
         changed.wait(lock, [this] { return abandoned || ready.size() < kAhead; });
         const bool first = open->entries.empty();
         reader.put(*open);
+        open->key = reader.seen(); // what is left out holds up no other pipe
         if (open->full()) {
             hand_on();
         } else if (first && !open->entries.empty()) {
@@ -331,9 +333,18 @@ FileHead look_at(const std::string& path, const ReaderOptions& options) {
         Packet packet;
         Query query;
         head.capture = opened.packets != nullptr;
-        if (opened.packets && opened.packets->next(packet)) {
-            head.first = packet.time;
-        } else if (opened.messages && opened.messages->next(query)) {
+        const DnsPorts ports(options.ports);
+        Tally ignored_tally;
+        for (std::uint64_t i = 0;
+             opened.packets && !head.first && i < kPacketsPerChunk && opened.packets->next(packet);
+             ++i) {
+            const Sorted sorted = sort_packet(packet, ports, ignored_tally, query);
+            if (sorted == Sorted::kAssembler ||
+                (sorted == Sorted::kMessage && !query.is_response())) {
+                head.first = packet.time;
+            }
+        }
+        if (opened.messages && opened.messages->next(query)) {
             head.first = query.time;
         }
     } catch (const std::exception&) { // NOLINT(bugprone-empty-catch): reading it will say so

@@ -68,6 +68,9 @@ public:
     /// Takes over what fetch() found.
     void put(Chunk& chunk);
 
+    /// Latest time of all that was put, also of what was left out.
+    [[nodiscard]] Nanoseconds seen() const { return seen_; }
+
     /// Marks the file's end in its last chunk, and closes it.
     void finish(Chunk& chunk);
 
@@ -87,6 +90,7 @@ private:
     bool tried_ = false;  ///< to open
     std::string refused_; ///< why that failed
     Nanoseconds key_ = std::numeric_limits<Nanoseconds>::min();
+    Nanoseconds seen_ = std::numeric_limits<Nanoseconds>::min();
     Packet packet_;
     Query query_;
     std::uint64_t records_ = 0;   ///< counted so far
@@ -118,7 +122,7 @@ private:
 struct FileHead {
     bool regular = false; ///< can be opened again
     bool capture = false;
-    std::optional<Nanoseconds> first; ///< time of the first packet or message, if there is one
+    std::optional<Nanoseconds> first; ///< time of the first message, or packet that `reduce` keeps
 };
 
 /// Looks at a file's beginning; a pipe is left alone.

@@ -9,7 +9,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/recent.hh"
-#include "core/trace/lap_clock.hh"
+#include "core/base/steady_time.hh"
 #include "core/wire/query.hh"
 
 #include <cstddef>

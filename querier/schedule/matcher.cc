@@ -19,7 +19,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
-#include <optional>
 #include <span>
 #include <sys/mman.h>
 #include <utility>
@@ -97,10 +96,13 @@ constexpr size_t kMaxQuestion = 255 + 4;
 
 } // namespace
 
-std::uint64_t question_hash(Bytes message) {
+std::uint64_t question_hash(Bytes message, std::uint16_t* type) {
     const auto question = parse_question(message);
     if (!question || question->raw.size() > kMaxQuestion) {
         return 0;
+    }
+    if (type != nullptr) {
+        *type = question->type;
     }
     // Only the name is folded: type and class 0x41 are not 0x61.
     std::array<std::uint8_t, kMaxQuestion> folded{};
@@ -118,14 +120,6 @@ namespace {
 constexpr size_t kFewestBuckets = 1024;
 constexpr size_t kMostBuckets = size_t{1} << 20U;
 constexpr std::uint8_t kFormErr = 1; // RFC 1035, section 4.1.1
-
-/// Whether a reply over a connection is the first message of a zone transfer; the others need not
-/// repeat its question (RFC 5936 section 2.2.1, RFC 1995).
-bool begins_transfer(Owner owner, Bytes reply) {
-    const auto question = (owner & 0xffffU) == kOwnerConnection ? parse_question(reply)
-                                                                : std::optional<DnsQuestion>();
-    return question && (question->type == kTypeIxfr || question->type == kTypeAxfr);
-}
 
 size_t bucket_count(size_t in_flight_limit) {
     return std::bit_ceil(std::clamp(in_flight_limit, kFewestBuckets, kMostBuckets));
@@ -258,7 +252,8 @@ Matcher::Match Matcher::match(Owner owner, Bytes reply, size_t size, Nanoseconds
     if (!header) {
         return {.kind = Kind::kMalformed};
     }
-    const std::uint64_t question = question_hash(reply);
+    std::uint16_t type = 0;
+    const std::uint64_t question = question_hash(reply, &type);
     const MessageEnd end = message_end(reply, size);
     if ((question == 0 && header->questions > 0) || end == MessageEnd::kBroken) {
         return match_broken(owner, *header, question);
@@ -267,7 +262,10 @@ Matcher::Match Matcher::match(Owner owner, Bytes reply, size_t size, Nanoseconds
     if (pending != kNone) {
         if (question != queries_[pending].question) {
             ended_queries_.add(key_hash(owner, header->id, question), true, now);
-        } else if (begins_transfer(owner, reply)) {
+        } else if ((owner & 0xffffU) == kOwnerConnection &&
+                   (type == kTypeAxfr || type == kTypeIxfr)) {
+            // The first message of a zone transfer: the others need not repeat its question (RFC
+            // 5936 section 2.2.1, RFC 1995).
             ended_queries_.add(key_hash(owner, header->id, 0), true, now);
         }
         return {

@@ -4,15 +4,16 @@
 // A frame holds a query, a response, or a response with its query. Every query is yielded once: the
 // query in a response's frame only where no frame of its own came before (among the last 65,536
 // queries). Such queries lie behind those that were asked later and answered sooner, so from the
-// first one on the messages of a file are put in order; those of a pipe come as they are. Client
-// and upstream side are yielded alike; counters tell how many frames there were of each type, e.g.
-// `dnstap_client_query`. ReaderOptions::ports does not matter here: every frame is DNS. Connections
-// are not known.
+// first one on the messages of a file are put in order, as far as 256 MiB hold those of 15 s; those
+// of a pipe come as they are. A step back of the clock is kept. Client and upstream side are
+// yielded alike; counters tell how many frames there were of each type, e.g. `dnstap_client_query`.
+// ReaderOptions::ports does not matter here: every frame is DNS. Connections are not known.
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/recent.hh"
+#include "core/base/steady_time.hh"
 #include "core/dns/message.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/forms/dnstap/dnstap.pb.h"
@@ -47,6 +48,7 @@ constexpr std::string_view kContentType = "protobuf:dnstap.Dnstap";
 constexpr std::uint32_t kControlStart = 2;
 constexpr size_t kRemembered = 65'536;               ///< queries, at least
 constexpr Nanoseconds kLongestAnswer = 15 * kSecond; ///< takes no longer
+constexpr size_t kMostHeld = 256UL << 20U;           ///< bytes of messages that wait for earlier
 constexpr Nanoseconds kForEver = std::numeric_limits<Nanoseconds>::max();
 
 /// By Exchange::type.
@@ -179,6 +181,7 @@ public:
             return false;
         }
         shown_ = held_.extract(held_.begin());
+        held_bytes_ -= shown_.mapped().bytes.size() + sizeof(Held);
         query = shown_.mapped().query;
         query.message = bytes_of(shown_.mapped().bytes);
         return true;
@@ -200,12 +203,12 @@ private:
         std::string bytes; ///< of its message
     };
 
-    using Messages = std::multimap<Nanoseconds, Held>; ///< by time
+    using Messages = std::multimap<Nanoseconds, Held>; ///< by steady time
 
     /// Whether none may come that belongs before the first of those held.
     [[nodiscard]] bool due() const {
         return !held_.empty() &&
-               (held_.size() > kRemembered || held_.begin()->first <= latest_ - patience_);
+               (held_bytes_ > kMostHeld || held_.begin()->first <= latest_ - patience_);
     }
 
     void open(const std::string& path);
@@ -223,8 +226,10 @@ private:
     FrameReader reader_;
     dnstap::Frame frame_;
     Messages held_;
-    Messages::node_type shown_; ///< the message shown borrows from it
-    Nanoseconds latest_ = 0;    ///< time of all read
+    size_t held_bytes_ = 0;
+    Messages::node_type shown_;         ///< the message shown borrows from it
+    SteadyTime steady_{kLongestAnswer}; ///< for the order alone
+    Nanoseconds latest_ = 0;            ///< steady time of all read
     Nanoseconds patience_ = 0;
     std::uint64_t frames_ = 0;
     Nanoseconds last_time_ = 0;
@@ -309,6 +314,11 @@ void DnstapSource::take(const dnstap::Exchange& exchange) {
     if (exchange.query_message().empty() && exchange.response_message().empty()) {
         notes_.add(Note::kNoMessage);
         return;
+    }
+    if (exchange.has_response_time_sec()) { // a frame is written at its latest time
+        steady_.of_query(*time_of(exchange.response_time_sec(), exchange.response_time_nsec()));
+    } else if (exchange.has_query_time_sec()) {
+        steady_.of_query(*time_of(exchange.query_time_sec(), exchange.query_time_nsec()));
     }
     const Query ends = ends_of(exchange);
     if (!exchange.query_message().empty()) {
@@ -406,8 +416,10 @@ void DnstapSource::show(const std::string& bytes, std::optional<Nanoseconds> tim
     }
     last_time_ = time.value_or(last_time_);
     query.time = last_time_;
-    latest_ = std::max(latest_, last_time_);
-    held_.emplace(last_time_, Held{.query = query, .bytes = bytes});
+    const Nanoseconds at = steady_.of_close(last_time_);
+    latest_ = std::max(latest_, at);
+    held_.emplace(at, Held{.query = query, .bytes = bytes});
+    held_bytes_ += bytes.size() + sizeof(Held);
 }
 
 Counters DnstapSource::counters() const {

@@ -171,6 +171,26 @@ TEST(Dnstap, QueriesThatOnlyResponsesHaveComeInTheirOrder) {
     EXPECT_TRUE(std::ranges::is_sorted(times));
 }
 
+/// What follows a step back of the clock does not come before what was before it.
+TEST(Dnstap, TheOrderIsKeptOverAStepBackOfTheClock) {
+    Buffer file = start();
+    const std::vector<unsigned> seconds{3600, 3602, 0, 2};
+    for (const unsigned asked : seconds) {
+        auto both = query(6, 9);
+        set_response(both, 9);
+        both.set_query_time_sec(kSeconds + asked);
+        both.set_response_time_sec(kSeconds + asked + 1);
+        file = std::move(file) + frame_of(both);
+    }
+    std::vector<std::uint64_t> asked;
+    for (const ReadMessage& message : read_trace(file + stop()).messages) {
+        if (!message.response) {
+            asked.push_back(static_cast<std::uint64_t>(message.time / kSecond) - kSeconds);
+        }
+    }
+    EXPECT_THAT(asked, ElementsAre(3600, 3602, 0, 2));
+}
+
 /// Ids go round, so that a query is the same again when the one before is forgotten.
 TEST(Dnstap, ATakenQueryThatIsForgottenTakesNoOtherAlong) {
     constexpr unsigned kIds = 65'536;
