@@ -71,6 +71,8 @@ def read(path: Path) -> list[Packet]:
 
 def _ip(time: int, data: bytes) -> Packet | None:
     if len(data) >= 20 and data[0] >> 4 == 4:
+        if int.from_bytes(data[6:8], "big") & 0x1FFF:
+            return None  # a fragment without ports
         start, end = (data[0] & 15) * 4, int.from_bytes(data[2:4], "big")
         return _transport(time, data[9], data[12:16], data[16:20], data[start:end])
     if len(data) >= 40 and data[0] >> 4 == 6:
