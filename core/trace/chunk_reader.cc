@@ -13,6 +13,7 @@
 #include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
+#include "core/trace/reassembly/tally.hh"
 #include "core/wire/query.hh"
 
 #include <algorithm>

@@ -159,6 +159,15 @@ std::optional<Nanoseconds> time_of(std::uint64_t seconds, std::uint32_t nanoseco
     return static_cast<Nanoseconds>(seconds) * kSecond + nanoseconds;
 }
 
+/// A frame is written at the latest of its times.
+std::optional<Nanoseconds> written_at(const dnstap::Exchange& exchange) {
+    return exchange.has_response_time_sec()
+               ? time_of(exchange.response_time_sec(), exchange.response_time_nsec())
+           : exchange.has_query_time_sec()
+               ? time_of(exchange.query_time_sec(), exchange.query_time_nsec())
+               : std::nullopt;
+}
+
 /// A hash of ends and bytes.
 std::uint64_t key_of(const Query& query, Bytes message) {
     const std::hash<Endpoint> end;
@@ -315,10 +324,9 @@ void DnstapSource::take(const dnstap::Exchange& exchange) {
         notes_.add(Note::kNoMessage);
         return;
     }
-    if (exchange.has_response_time_sec()) { // a frame is written at its latest time
-        steady_.of_query(*time_of(exchange.response_time_sec(), exchange.response_time_nsec()));
-    } else if (exchange.has_query_time_sec()) {
-        steady_.of_query(*time_of(exchange.query_time_sec(), exchange.query_time_nsec()));
+    const auto written = written_at(exchange);
+    if (written) {
+        steady_.of_query(*written);
     }
     const Query ends = ends_of(exchange);
     if (!exchange.query_message().empty()) {
@@ -398,12 +406,7 @@ void DnstapSource::show_query(const dnstap::Exchange& exchange, const Query& end
 void DnstapSource::show_response(const dnstap::Exchange& exchange, const Query& ends) {
     Query query = ends;
     std::swap(query.source, query.destination);
-    const auto time = exchange.has_response_time_sec()
-                          ? time_of(exchange.response_time_sec(), exchange.response_time_nsec())
-                      : exchange.has_query_time_sec()
-                          ? time_of(exchange.query_time_sec(), exchange.query_time_nsec())
-                          : std::nullopt;
-    show(exchange.response_message(), time, query);
+    show(exchange.response_message(), written_at(exchange), query);
 }
 
 void DnstapSource::show(const std::string& bytes, std::optional<Nanoseconds> time, Query query) {
