@@ -192,12 +192,13 @@ def _each_second(out: Path, columns: Sequence[str], reads: Sequence[Callable[[],
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow(("time_real_ns", "time_mono_ns", "process", *columns))
         for turn in itertools.count():
+            last = ended.is_set()
             for read in reads:
                 with contextlib.suppress(*_UNREAD):
                     lines.writerow(read())
             file.flush()
             if turn == 0:
                 sys.stderr.write("watching\n")
-            if ended.is_set():  # while this was read, or it was the last one
+            if last:
                 break
             ended.wait(max(0.0, begun + (turn + 1) * _EACH_S - time.monotonic()))

@@ -9,6 +9,7 @@ TLS has a port of its own. NSD takes a listening socket for it where an address 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -17,14 +18,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.servers.kind import Condition, ServerKind, Service, Serving, Site, Title
+from cli.servers.running import tree
 
 if TYPE_CHECKING:
     from cli.experiment.schema import Server
 
 _MOST_LISTENERS = 64  # processes; NSD opens so many UDP sockets for each, which nobody needs then
 _PATIENCE_S = 1.0  # with its processes, which count apart
+_EACH_S = 0.02
 _TAIL = 65_536  # bytes of its log in which each of them has a line
 _COUNTS = re.compile(r"nsd\[(\d+)\]: \w+: XSTATS (.+)\n")
+_SLEPT = re.compile(r"^voluntary_ctxt_switches:\s*(\d+)$", re.MULTILINE)
 
 
 def tcp_count(server: Server, site: Site) -> int:
@@ -96,17 +100,22 @@ def _tls(service: Service | None) -> str:
 
 
 def counted(server: Serving) -> dict[str, int]:
-    """By its log, into which each of its processes writes what it has counted after a signal.
+    """By its log, into which each of its processes that has counted anything writes so after a signal.
 
+    One that writes nothing has woken and gone to sleep again, or is busy: that is waited for.
     `nsd-control stats_noreset` is not asked: up to release 4.7 NSD starts all its processes anew for it.
     """
     begin = server.log.stat().st_size
     said = _said(server.log, max(0, begin - _TAIL))
+    waiting = _slept(server.process)
     os.kill(server.process, signal.SIGUSR1)
     end, now = time.monotonic() + _PATIENCE_S, dict[str, str]()
-    while time.monotonic() < end and not (now and said.keys() <= now.keys()):
-        time.sleep(0.02)
-        now = _said(server.log, begin)
+    while waiting and time.monotonic() < end:
+        time.sleep(_EACH_S)
+        slept, now = _slept(server.process), _said(server.log, begin)
+        waiting = {one: was for one, was in waiting.items() if slept.get(one) == was and one not in now}
+    time.sleep(_EACH_S)  # it may have slept before it wrote
+    now = _said(server.log, begin)
     if not now:
         raise ValueError(f"{server.log.name} has no new counts of NSD")
     counts = [dict(one.split("=") for one in line.split() if "=" in one) for line in (said | now).values()]
@@ -121,6 +130,17 @@ def counted(server: Serving) -> dict[str, int]:
         "tcp_queries": sum_of("RTCP"),
         "answers": sum_of("SAns") + sum_of("RTCP"),
     }
+
+
+def _slept(process: int) -> dict[str, str]:
+    """How many times each of the processes that answer queries, which have none below them, has slept."""
+    found = dict[str, str]()
+    for proc in tree(process):
+        with contextlib.suppress(OSError):  # it has ended
+            text = (proc / "status").read_text(encoding="utf-8")
+            if not any(task.read_text(encoding="ascii") for task in proc.glob("task/*/children")):
+                found[proc.name] = _SLEPT.findall(text)[0]
+    return found
 
 
 def _said(log: Path, begin: int) -> dict[str, str]:
