@@ -22,17 +22,7 @@ from cli.errors import (
     tell,
 )
 from cli.experiment import tables
-from cli.tools import (
-    bench,
-    fire,
-    fuzz,
-    inventories,
-    needs,
-    papers,
-    spread,
-    trace_info,
-    trace_names,
-)
+from cli.tools import bench, fire, fuzz, inventories, needs, papers, spread, traces
 from cli.zones import build as zones_build
 from cli.zones import options as zones_options
 from cli.zones import signing, world
@@ -62,7 +52,6 @@ _FUNCTIONS = {
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
     parser: argparse.ArgumentParser = Parser(
         prog="reprise", description="Replays DNS traffic against a real server."
     )
@@ -203,7 +192,6 @@ def run_command(options: argparse.Namespace) -> int:
 
 
 def function_of(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
-    """What carries out a command or a step of one."""
     step = getattr(options, "step", "")
     module, _, name = _FUNCTIONS[f"{options.command} {step}".rstrip()].rpartition(".")
     found: Callable[[argparse.Namespace], int] = getattr(importlib.import_module(module), name)
@@ -230,7 +218,7 @@ def run_mutator(command: str, arguments: list[str]) -> int:
             return spread.command_spread(arguments)
         arguments = ["mutate", *arguments]
     elif arguments[:1] == ["names"]:
-        return trace_names.command_names(arguments[1:])
+        return traces.command_names(arguments[1:])
     elif not arguments or arguments[0] not in ("info", "synth"):
         if arguments[:1] in (["-h"], ["--help"]):
             sys.stdout.write(
@@ -241,8 +229,8 @@ def run_mutator(command: str, arguments: list[str]) -> int:
             return 0
         sys.stderr.write("reprise: error: trace needs info, names or synth; see reprise trace --help\n")
         return 2
-    elif arguments[0] == "info" and trace_info.wanted(arguments):
-        return trace_info.command_plots(arguments[1:])
+    elif arguments[0] == "info" and traces.wants_plots(arguments):
+        return traces.command_plots(arguments[1:])
     program = programs.own("reprise-mutator")
     sys.stdout.flush()
     return os.execv(program, [program, *arguments])

@@ -224,7 +224,7 @@ def _check(arguments: argparse.Namespace) -> int:
         for line in [*(one.words for one in sound), *(f"no verdict: {why}" for why in unsound)]:
             print(printable(begin + line))
     if arguments.junit:
-        whole_file.write(arguments.junit, expect.as_junit(arguments.folder.resolve().name, checked))
+        whole_file.write_named(arguments.junit, expect.as_junit(arguments.folder.resolve().name, checked))
     states = [expect.status(one.found, one.unsound) for one in checked]
     return next((state for state in (expect.MISSED, expect.NO_VERDICT) if state in states), expect.MET)
 
@@ -327,13 +327,16 @@ def _compare(arguments: argparse.Namespace) -> int:
     if asked.names:
         whole["again"] = asked.as_json()
     locked = run.folder if run and not os.access(run.folder, os.W_OK) else None  # as one of another user is
-    for target in (arguments.json, run.folder / "compare.json" if run and not locked else None):
+    for target, write in (
+        (arguments.json, whole_file.write_named),
+        (run.folder / "compare.json" if run and not locked else None, whole_file.write),
+    ):
         if target is not None:
-            whole_file.write(target, json.dumps(whole, indent=2) + "\n")
+            write(target, json.dumps(whole, indent=2) + "\n")
     if run and not locked and (run.folder / "summary.json").exists():
         _write_report(measure(open_run(run.folder)))
     if arguments.html:
-        html.write(arguments.html, page.text(results, alone, asked))
+        whole_file.write_named(arguments.html, page.text(results, alone, asked))
     if not listed:
         whole_text = [*map(comparison_text, results), *([differences.alone_text(alike)] if alike else [])]
         whole_text += [differences.again_text(whole["again"])] if asked.names else []

@@ -273,12 +273,15 @@ def command(runs: Sequence[Path], target: Path | None, parquet: bool) -> None:
     """Writes the table of all runs; CSV without a target goes to standard output. A file is whole or not
     there.
     """
+    if target is not None and target.exists() and not target.is_file():
+        raise ReportError(f"{target} is no file", "name another, or none: CSV then goes to standard output")
     opened = [open_run(folder) for folder in runs]
     if not any(len(read_rq(path).records) for run in opened for path in run.record_paths):
         raise ReportError("there are no records to export", "name a run that sent queries")
     if target is None:
         _write(opened, Csv(sys.stdout))
         return
+    target = target.resolve()  # a link stays
     half = target.with_name(target.name + ".part")
     try:
         if parquet:

@@ -49,7 +49,7 @@ def environment() -> jinja2.Environment:
 
 
 def write(path: Path, page: str) -> None:
-    whole_file.write(path, page.encode("utf-8", "backslashreplace"), durable=False)  # names may be any bytes
+    whole_file.write(path, page, durable=False)
 
 
 def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:

@@ -27,6 +27,16 @@ def write(path: Path, content: str | bytes, durable: bool = True, mode: int = 0o
         raise
 
 
+def write_named(path: Path, content: str | bytes) -> None:
+    """The same for a name that a user gave: what is no file of its own there (a device, a pipe, a link such
+    as /dev/stdout) stays, and is written to.
+    """
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        path.write_bytes(_bytes(content))
+    else:
+        write(path, content)
+
+
 class Reserved:
     """Room on the disk for a file that is written at the end, when the disk may be full."""
 
@@ -66,4 +76,5 @@ def _half(path: Path) -> Path:
 
 
 def _bytes(content: str | bytes) -> bytes:
-    return content if isinstance(content, bytes) else content.encode("utf-8")
+    """Names of files in it may be any bytes."""
+    return content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")

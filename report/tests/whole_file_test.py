@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
 
-from report import whole_file
+from report import export, whole_file
+from report.errors import ReportError
 from tests.small_disk import fill, small_disk
 
 
@@ -17,6 +19,24 @@ def test_a_file_replaces_the_one_before(tmp_path: Path) -> None:
     whole_file.write(path, b"two", durable=False)
     assert path.read_bytes() == b"two"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_user_names_is_written_to_where_it_is_no_file(tmp_path: Path) -> None:
+    """As root a file in the place of /dev/stdout or /dev/null would break the machine."""
+    (tmp_path / "file").write_text("much longer before")
+    (tmp_path / "link").symlink_to("file")
+    whole_file.write_named(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "new"
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    whole_file.write_named(tmp_path / "pipe", b"said")
+    assert os.read(reader, 10) == b"said"
+    os.close(reader)
+    whole_file.write_named(tmp_path / "fresh", "x")
+    with pytest.raises(ReportError, match="pipe is no file"):
+        export.command([], tmp_path / "pipe", parquet=False)
+    assert {one.name for one in tmp_path.iterdir()} == {"file", "link", "pipe", "fresh"}
 
 
 @pytest.mark.netns
