@@ -134,7 +134,6 @@ def _service(pid: int) -> str:
 
 
 def serve() -> None:
-    """Answers requests on standard input until its end."""
     channel = Channel()
     with contextlib.ExitStack() as held:
         answers: dict[str, Callable[..., Any]] = {

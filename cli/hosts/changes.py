@@ -43,7 +43,6 @@ def runtime(run: str) -> Path:
 
 
 def results(run: str) -> Path:
-    """The folder of a run's results on this machine."""
     return STATE / "runs" / run
 
 
@@ -316,17 +315,20 @@ def forget(run: str) -> None:
     shutil.rmtree(results(run), ignore_errors=True)
 
 
-def sums(run: str, ended: bool = False) -> dict[str, str]:
-    """Checksums of the run's results by their names, with `ended` when it has. A NAME.part is no result: it
-    belongs to a process that was killed before it could rename the file.
+def sums(run: str, only: list[str] | None = None) -> dict[str, str]:
+    """Checksums of the run's results by their names: of all when it has ended, or, while it goes on, of those
+    that match one of these patterns. A NAME.part is no result: it belongs to a process that was killed before
+    it could rename the file.
     """
-    if ended:
+    if only is None:
         settle(run)
     folder = results(run)
+    found = (one for one in sorted(folder.rglob("*")) if one.is_file() and not one.is_symlink())
+    names = (str(one.relative_to(folder)) for one in found if one.suffix != ".part")
     return {
-        str(path.relative_to(folder)): checksum(path)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.is_symlink() and path.suffix != ".part"
+        name: checksum(folder / name)
+        for name in names
+        if only is None or any(fnmatch.fnmatchcase(name, one) for one in only)
     }
 
 

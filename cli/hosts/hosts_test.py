@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import fcntl
 import gzip
+import hashlib
 import os
 import signal
 import subprocess
@@ -67,6 +68,53 @@ def test_signals_mean_what_they_did_when_a_run_is_over() -> None:
         os.kill(os.getpid(), signal.SIGINT)
         assert os.read(life, 2) == STOP
     assert [signal.getsignal(one) for one in SIGNALS] == before
+
+
+def test_what_a_host_refuses_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "echo reprise: error: the run has not ended there\\; run it later >&2; exit 1"
+    monkeypatch.setattr(Target, "call", lambda *_args, **_values: ["sh", "-c", said])
+    with pytest.raises(RepriseError, match="n: the run has not ended there") as caught:
+        Target("n", {}).ask(dict, "sums")
+    assert caught.value.hint == "run it later"
+
+
+@pytest.mark.parametrize("good", [1, 3, 4])
+def test_a_copy_that_was_damaged_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, good: int
+) -> None:
+    tries: list[list[str]] = []
+
+    def copy(_: results.Results, names: list[str]) -> None:
+        tries.append(names)
+        (tmp_path / names[0]).write_text("good" if len(tries) == good else "bad")
+
+    monkeypatch.setattr(results.Results, "_copy", copy)
+    monkeypatch.setattr(Target, "ask", lambda *_, **__: {"a": hashlib.sha256(b"good").hexdigest()})
+    fetched = results.Results(Target("n", {}), "r", tmp_path)
+    with pytest.raises(RepriseError, match="1 result files") if good > 3 else contextlib.nullcontext():
+        fetched.fetch()
+    assert len(tries) == min(good, 3)
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_a_signal_ends_the_copying_of_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], interrupted: bool
+) -> None:
+    def fetch(_: results.Results) -> None:
+        if interrupted:
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        done = subprocess.run(["sleep", "60" if interrupted else "0"], check=False)
+        if done.returncode != 0:
+            raise RepriseError("n cannot be reached: ssh failed", "")
+
+    monkeypatch.setattr(results.Results, "fetch", fetch)
+    monkeypatch.setattr(Target, "python", lambda *_: ["true"])
+    placement = Placement({network.CONTROLLER: Target("n", {})})
+    folder = local.Folder(tmp_path / "run.partial", tmp_path / "run")
+    with run._wishes() as life:
+        uncollected = run._fetch(placement, planned(PLAIN, OFFICE), folder, life)
+    assert uncollected == ({"n": "it was interrupted"} if interrupted else {})
+    assert ("results of n were not collected" in capsys.readouterr().err) == interrupted
 
 
 @pytest.mark.parametrize(("cache", "readers"), [("cold", "c"), ("warm", "c 1 2")])
@@ -210,17 +258,19 @@ def test_what_a_killed_process_left_unfinished_is_no_result(
     for name in ("front.json", "front.json.part", "logs/a.log", "logs/.0f.part"):
         (folder.parent / name).touch()
     assert list(changes.sums("r")) == ["front.json", "logs/a.log"]
+    assert list(changes.sums("r", ["front*", "*.part"])) == ["front.json"]
 
 
 @pytest.mark.parametrize("status", [0, 1])
+@pytest.mark.parametrize("left", ['{"load": "no answer"}', "{}"])  # {}: it could not be removed there before
 def test_a_collected_run_is_whole_only_with_its_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, left: str
 ) -> None:
     run = "r-20260101T000000Z-0000"
     partial = tmp_path / f"{run}.partial"
     partial.mkdir()
-    (partial / "manifest.json").write_text('{"uncollected": {"load": "no answer"}}')
-    monkeypatch.setattr(results.Results, "fetch", lambda _: 0)
+    (partial / "manifest.json").write_text(f'{{"uncollected": {left}}}')
+    monkeypatch.setattr(results.Results, "fetch", lambda _: None)
     monkeypatch.setattr(Target, "python", lambda *_: ["true"])
     monkeypatch.setattr(inventory, "read", lambda *_: {"clients": [Target("load", {})]})
     monkeypatch.setattr(local, "report", lambda _: (status, "no records" if status else ""))

@@ -33,6 +33,7 @@ from cli.plan import hierarchy_network, network
 GROUPS = ("controller", "clients", "servers", "metas")
 _SSH = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-T")
 _INTERFACE = r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,14}"  # nothing special in rules or to a shell
+_OURS = "reprise: error: "
 MOST_SAID = 64 << 20  # bytes in one answer from a host
 
 
@@ -56,7 +57,6 @@ class Target:
         return next((str(self.variables[name]) for name in names if name in self.variables), "")
 
     def command(self, *words: str) -> list[str]:
-        """The command line that runs a command on it."""
         if self.local:
             seen = f"SSH_CONNECTION={os.environ.get('SSH_CONNECTION', '')}"
             return [*(("sudo", "-n", "--", "env", seen) if self._becomes() else ()), *words]
@@ -98,7 +98,11 @@ class Target:
             try:
                 value = json.loads(said.read())
             except (ValueError, RecursionError):
-                raise unreachable(self, last_line(errors.read())) from None
+                text = last_line(errors.read())
+                if not text.startswith(_OURS):
+                    raise unreachable(self, text) from None
+                what, _, hint = text.removeprefix(_OURS).partition("; ")
+                raise RepriseError(f"{self.name}: {what}", hint) from None
         return checked(self.name, value, form)
 
     def _becomes(self) -> bool:

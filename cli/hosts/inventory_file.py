@@ -96,7 +96,6 @@ def variables(user: str, management: Sequence[str] = (), jump: str = "") -> dict
 
 
 def network(option: str, text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-    """The network that an option gives."""
     try:
         return ipaddress.ip_network(text)
     except ValueError:

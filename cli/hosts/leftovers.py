@@ -33,7 +33,6 @@ class Leftover:
 
 
 def interfaces() -> list[str]:
-    """All interfaces of this machine."""
     return [str(one["ifname"]) for one in read("ip", "-j", "link")]
 
 

@@ -42,7 +42,6 @@ def nodes(groups: Path, etchosts: Path, lan: str = inventory_file.LAN) -> list[N
 
 
 def _hosts(path: Path) -> dict[str, list[ipaddress.IPv4Address | ipaddress.IPv6Address]]:
-    """The addresses of every name."""
     want(path.is_file(), f"no file {path}", "make it with `mrg nodes generate etchosts`")
     found: dict[str, list[ipaddress.IPv4Address | ipaddress.IPv6Address]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):

@@ -232,7 +232,7 @@ class RemoteMachine:
             files = sorted({one.files for one in self._plan.figures})
             own = share.results(self._plan, self._hosts)
             with contextlib.suppress(UnreachableError):
-                Results(self.target, self._plan.run, self._results, own).fetch(files, while_it_runs=True)
+                Results(self.target, self._plan.run, self._results, own).fetch(files)
         return {}
 
     def fill(self, text: str) -> str:

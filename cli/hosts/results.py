@@ -46,27 +46,21 @@ class Results:
         self._target, self._run, self._to = target, run, to
         self._own = own
 
-    def fetch(self, patterns: list[str] | None = None, while_it_runs: bool = False) -> int:
-        """Copies those that match, or all that differ from what is here; returns how many. It waits for the
-        end of the run on the machine unless told.
-        """
-        sums = self._sums(ended=not while_it_runs)
-        wanted = [name for name in sums if patterns is None or share.matches(name, patterns)]
-        left = self._differing(wanted, sums)
-        count = len(left)
+    def fetch(self, only: list[str] | None = None) -> None:
+        """Copies those that differ from what is here; `only`: see `changes.sums`."""
+        sums = self._sums(only)
+        left = self._differing(sums, sums)
         for _ in range(_TRIES):
-            if not left:
-                return count
-            self._copy(left)
-            left = self._differing(left, sums)
-        raise RepriseError(
-            f"{self._target.name}: {len(left)} result files were damaged in transit, for example {left[0]}",
-            "check its disk and network",
-        )
+            if left:
+                self._copy(left)
+                left = self._differing(left, sums)
+        if left:
+            what = f"{len(left)} result files were damaged in transit, for example {left[0]}"
+            raise RepriseError(f"{self._target.name}: {what}", "check its disk and network")
 
-    def _sums(self, ended: bool) -> dict[str, str]:
+    def _sums(self, only: list[str] | None) -> dict[str, str]:
         """Checksums by name; a name that the machine may not use is an error."""
-        sums: dict[str, str] = self._target.ask(dict[Text, Text], "sums", run=self._run, ended=ended)
+        sums: dict[str, str] = self._target.ask(dict[Text, Text], "sums", run=self._run, only=only)
         for name, value in sums.items():
             if not self._is_own(name, value):
                 raise RepriseError(
@@ -160,12 +154,11 @@ def _own(folder: Path, machine: str) -> Callable[[str], bool] | None:
 
 
 def _is_last(name: str, manifest: Path) -> bool:
-    """Whether nothing else was still to come; notes that this machine's results have."""
+    """Whether nothing else is still to come; notes that this machine's results have."""
     try:
         found = json.loads(manifest.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return False  # the run's command was killed
-    if found.get("uncollected", {}).pop(name, None) is None:
-        return False
-    whole_file.write(manifest, local.as_text(found))
-    return not found["uncollected"]
+    if found.get("uncollected", {}).pop(name, None) is not None:
+        whole_file.write(manifest, local.as_text(found))
+    return not found.get("uncollected")

@@ -6,12 +6,13 @@ import argparse
 import dataclasses
 import ipaddress
 import os
+import select
 import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,10 +38,12 @@ from cli.plan import facts as machine
 from cli.plan import plan as plans
 from cli.plan.estimate import Estimate
 from cli.plan.planned import Facts, Management, Plan
+from cli.servers import running
 from cli.servers.kind import release_in
 from report import whole_file
 from report.transports import PORTS
 
+_TICK_S = 0.2
 _Address = Annotated[str, AfterValidator(lambda text: str(ipaddress.ip_address(text)))]
 
 
@@ -79,12 +82,10 @@ def command_run(options: argparse.Namespace) -> int:
             folder = local.make_folder(options.output, plan.run)
             preflight.tell_estimate(expected, options.output)
             machines = _prepared(plan, placement, agents, folder.partial)
-            outcome = local.named(
-                _carried_out(plan, placement, machines, folder.partial, held.enter_context(_wishes())),
-                changes.results(plan.run),
-                folder.partial,
-            )
-        uncollected = _fetch(placement, plan, folder)
+            life = held.enter_context(_wishes())
+            outcome = _carried_out(plan, placement, machines, folder.partial, life)
+            local.named(outcome, changes.results(plan.run), folder.partial)
+        uncollected = _fetch(placement, plan, folder, life)
     own = hosts[placement.home.name]["host"]
     found = {
         **local.manifest(plan, own, outcome),
@@ -291,11 +292,12 @@ def _carried_out(
     return local.carried_out(executor, results)
 
 
-def _fetch(placement: Placement, plan: Plan, folder: local.Folder) -> dict[str, str]:
+def _fetch(placement: Placement, plan: Plan, folder: local.Folder, life: int) -> dict[str, str]:
     """All results; they stay on the machines unless they have come from all of them. Returns whose results
-    have not come, and why.
+    have not come, and why. A wish to stop ends the copying.
     """
     failed: dict[str, str] = {}
+    machines = placement.machines().values()
 
     def fetch(target: Target) -> None:
         own = share.results(plan, placement.hosts_of(target))
@@ -307,14 +309,29 @@ def _fetch(placement: Placement, plan: Plan, folder: local.Folder) -> dict[str, 
     def forget(target: Target) -> None:
         subprocess.run(target.call("forget", run=plan.run), check=False, capture_output=True)
 
-    _at_once(fetch, placement.machines().values())
+    with ThreadPoolExecutor(len(machines)) as pool:
+        copying = [pool.submit(fetch, one) for one in machines]
+        while wait(copying, _TICK_S).not_done:
+            if select.select([life], [], [], 0)[0]:  # where the wish stays
+                _end_children()
+    for one in copying:
+        one.result()
+    if select.select([life], [], [], 0)[0]:
+        failed = dict.fromkeys(failed, "it was interrupted")
     if not failed:
-        _at_once(forget, placement.machines().values())
+        _at_once(forget, machines)
     for name, what in failed.items():
         complain(
             f"reprise: results of {name} were not collected: {what}; playbooks/collect.yml does it later"
         )
     return failed
+
+
+def _end_children() -> None:
+    """Ends what copies results: nothing else runs any more."""
+    for one in [*running.tree(os.getpid())][1:]:
+        with suppress(OSError):  # it has ended, or is root's
+            os.kill(int(one.name), signal.SIGTERM)
 
 
 def _described(

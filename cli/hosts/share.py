@@ -62,7 +62,6 @@ def results(plan: Plan, hosts: Iterable[str]) -> Callable[[str], bool]:
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a name matches any of these shell patterns."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 

@@ -52,7 +52,6 @@ def checksum() -> str:
 
 
 def write(archive: Path) -> None:
-    """A compressed archive of the files."""
     with tarfile.open(archive, "w:gz", compresslevel=6) as file:
         for path in files():
             file.add(path, str(path.relative_to(ROOT)), recursive=False, filter=_of_root)

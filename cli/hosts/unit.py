@@ -96,7 +96,6 @@ def possible() -> bool:
 
 
 def main(run: str) -> NoReturn:
-    """Becomes the agent of a run."""
     argv = [*_AGENT]
     if possible():
         changes.RUNTIME.mkdir(parents=True, exist_ok=True)
