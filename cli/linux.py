@@ -90,12 +90,12 @@ def die_with_parent(number: int) -> None:
 def inside(descriptor: int | None) -> Iterator[None]:
     """Runs the body in another network namespace: sockets and processes made there stay there.
 
-    None means the current one. Only for single-threaded use: the namespace belongs to the thread.
+    None means the current one. The namespace belongs to the thread.
     """
     if descriptor is None:
         yield
         return
-    back = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    back = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         setns(descriptor)
         try:
@@ -135,7 +135,6 @@ def set_timer_slack(nanoseconds: int) -> None:
 
 
 def user_number(name: str) -> int:
-    """The number of a user of this machine."""
     try:
         return pwd.getpwnam(name).pw_uid
     except KeyError:
@@ -143,7 +142,6 @@ def user_number(name: str) -> int:
 
 
 def group_number(user: str) -> int:
-    """The number of a user's group on this machine."""
     return pwd.getpwuid(user_number(user)).pw_gid
 
 

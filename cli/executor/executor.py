@@ -38,7 +38,7 @@ _OUTLIVE_S = 5.0  # for what outlives a process that was killed: queriers still 
 
 
 class Executor:
-    """One run of one plan. Single-threaded, as its machines are."""
+    """One run of one plan."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Executor:
         self._progress = progress.Progress()
         self._stopping = False
         self._main_because = ""
-        self._faults = Timetable(plan.faults, lambda step: self._machine(step.host).carry_out([step]), clock)
+        self._faults = Timetable(plan.faults, lambda steps: self._at_once(*([one] for one in steps)), clock)
         self._alone_since: float | None = None  # when the last distributor was seen to have ended
         self.outcome = Outcome()
 
@@ -191,17 +191,15 @@ class Executor:
         self._set_up_all(waiting)
 
     def _set_up_all(self, steps: Sequence[HostStep]) -> None:
-        shares = [
-            (machine, [step for step in steps if self._machine(step.host) is machine])
-            for machine in self._machines
-        ]
-        if len(shares) == 1:  # namespaces belong to the thread
-            self._home.carry_out(steps)
-            return
-        with ThreadPoolExecutor(len(shares)) as pool:
-            done = [pool.submit(machine.carry_out, share) for machine, share in shares if share]
-        for one in done:
-            one.result()
+        shares = ([one for one in steps if self._machine(one.host) is machine] for machine in self._machines)
+        self._at_once(*shares)
+
+    def _at_once(self, *shares: Sequence[HostStep]) -> None:
+        """Steps of a machine each, all at the same time; the first error is raised when all have ended."""
+        with ThreadPoolExecutor(max(1, len(shares))) as pool:
+            done = [pool.submit(self._machine(one[0].host).carry_out, one) for one in shares if one]
+        for each in done:
+            each.result()
 
     def _begin(self) -> None:
         """The last before the main process: what is read off the hosts, and the servers' processes."""

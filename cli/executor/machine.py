@@ -17,7 +17,7 @@ from typing import Protocol
 
 from pydantic import FiniteFloat, InstanceOf
 
-from cli import linux, process
+from cli import linux, process, programs
 from cli.errors import RepriseError
 from cli.executor import hoststeps, netns, processes, ready, workers
 from cli.executor.processes import Child
@@ -25,7 +25,6 @@ from cli.executor.space import Space
 from cli.executor.words import ended, told
 from cli.plan.planned import RESULTS, RUN, File, Folder, HostStep, Plan, Process, Step
 
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LOOK_S = 0.2  # between two looks at all processes
 Text = InstanceOf[str]  # of a machine; names of files may be any bytes
 
@@ -109,7 +108,7 @@ class Machine(Protocol):
 
 
 class LocalMachine:
-    """This machine. Single-threaded: namespaces belong to the thread."""
+    """This machine. Several threads may carry out steps, and all else is called by one."""
 
     tick_s = 1.0
 
@@ -165,7 +164,12 @@ class LocalMachine:
                     )
 
     def _env(self, env: Mapping[str, str]) -> dict[str, str]:
-        base = {"PATH": _PATH, "LANG": "C.UTF-8", "HOME": self._names[RUN], "TMPDIR": self._names[RUN]}
+        base = {
+            "PATH": programs.SEARCH_PATH,
+            "LANG": "C.UTF-8",
+            "HOME": self._names[RUN],
+            "TMPDIR": self._names[RUN],
+        }
         return {**base, **{key: self.fill(value) for key, value in env.items()}}
 
     def signal(self, child: Child, number: int) -> None:

@@ -10,8 +10,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -21,13 +25,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from cli import linux, programs, progress
 from cli.errors import RepriseError, last_line
 from cli.executor import hoststeps, netns, ready, workers
+from cli.executor.executor import Executor
 from cli.executor.processes import Child
 from cli.executor.words import ended, in_terms, tail
 from cli.experiment.experiment import keys_of
 from cli.experiment.schema import Server
 from cli.plan import certificates
 from cli.plan import network as networks
-from cli.plan.planned import File, Process, Ready, Step
+from cli.plan.planned import File, HostStep, Process, Ready, Step
 from cli.plan.server_plan import FIRST_COMPLAINT
 from cli.servers import bind, kinds, nsd
 from cli.servers.kind import Service, Site
@@ -255,6 +260,28 @@ def test_the_machines_bounds_on_connections() -> None:
     bad = doctor.judge_connections({**good, "net/ipv4/tcp_mem": "100 200 300"})
     assert bad.state == "limited"
     assert bad.line().endswith('sysctl -w net.ipv4.tcp_mem="65536 98304 131072"')
+
+
+def test_steps_of_several_hosts_are_carried_out_at_the_same_time_also_where_one_fails() -> None:
+    together, done = threading.Barrier(2, timeout=60), []
+
+    def carry_out(steps: Sequence[HostStep]) -> None:
+        together.wait()
+        done.append(steps[0].id)
+        if steps[0].id == "a":
+            raise RepriseError("a failed", "")
+
+    each = SimpleNamespace(carry_out=carry_out)
+    executor: Any = SimpleNamespace(_machine=lambda _host: each)
+    with pytest.raises(RepriseError, match="a failed"):
+        Executor._at_once(executor, [HostStep("a", "server", ())], [HostStep("b", "client1", ())])
+    assert sorted(done) == ["a", "b"]
+
+
+def test_buffers_may_not_be_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container of Debian 12."""
+    monkeypatch.setattr(doctor, "_LARGEST_BUFFER", tmp_path / "none")
+    assert doctor.buffers().detail == "receive buffers of a size not shown here"
 
 
 def test_packages_that_only_some_commands_need_are_no_fault() -> None:

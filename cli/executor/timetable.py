@@ -31,7 +31,7 @@ class Timetable:
     def __init__(
         self,
         faults: Sequence[Fault],
-        carry_out: Callable[[HostStep], None],
+        carry_out: Callable[[Sequence[HostStep]], None],
         clock: Callable[[], float],
     ) -> None:
         begins = [(one.at_s, False, number) for number, one in enumerate(faults)]
@@ -66,12 +66,10 @@ class Timetable:
             told = Happened(number + 1, round(self._clock() - self._start, 3), fault.for_s, fault.text)
             self._lasting[number] = told
             self.happened.append(told)
-            for step in fault.begin:
-                self._carry_out(step)
+            self._carry_out(fault.begin)
 
     def _end(self, number: int) -> None:
-        for step in self._faults[number].end:
-            self._carry_out(step)
+        self._carry_out(self._faults[number].end)
         told = self._lasting.pop(number)
         if self._faults[number].end:
             told.seconds = round(self._clock() - self._start - told.at_s, 3)
