@@ -20,6 +20,7 @@ from cli import programs
 from cli.errors import RepriseError, UsageError, complain, one_line
 
 _UNITS = {"s/M", "us/query", "s CPU", "M/s", "us abs p50", "us abs p99"}  # of figures that are compared
+_OPTIONS = "options"  # file with those of a folder's pairs
 _Figure = tuple[str, str, str]  # row, tool and unit
 _HEAD = ("row", "tool", "unit", "min", "median", "max", "by other tools", "pairs")
 
@@ -30,8 +31,13 @@ def measure(arguments: argparse.Namespace, words: Sequence[str]) -> int:
     folder = arguments.output.absolute() / f"{arguments.bench}-against-{commit[:12]}"
     done = sum(1 for _ in folder.glob("[0-9]*-here"))
     shutil.rmtree(folder / f"{done + 1:03d}-there", ignore_errors=True)  # of a pair that was interrupted
-    if done and not arguments.resume:
-        raise UsageError(f"{folder} has pairs", "give --resume to add to them, or another folder with -o")
+    told = folder / _OPTIONS
+    alike = told.is_file() and told.read_text(encoding="utf-8") == " ".join(words)
+    if done and not (arguments.resume and alike):
+        hint = "give --resume and the same options to add to them, or another folder with -o"
+        raise UsageError(f"{folder} has pairs", hint)
+    folder.mkdir(parents=True, exist_ok=True)
+    told.write_text(" ".join(words), encoding="utf-8")
     sides = {"here": programs.ROOT, "there": _checkout(commit)}
     for pair in range(done + 1, done + arguments.pairs + 1):
         complain(f"bench: pair {pair} of {done + arguments.pairs}")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
+import pytest
+
 from bench import against
+from cli.errors import UsageError
 
 
 def _ran(folder: Path, cost: float, other: float) -> None:
@@ -16,6 +20,18 @@ def _ran(folder: Path, cost: float, other: float) -> None:
         {"row": "few-sockets", "tool": "dnsperf", "unit": "s/M", "values": [other]},
     ]
     (folder / "recomputed.json").write_text(json.dumps({"table": table}), encoding="utf-8")
+
+
+def test_pairs_of_other_options_are_not_added_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(against, "_git", lambda *_: "f" * 40)
+    monkeypatch.setattr(against, "_checkout", lambda _: tmp_path)
+    monkeypatch.setattr(against, "_rows", lambda _: [])
+    call = argparse.Namespace(against="HEAD", bench="udp", output=tmp_path, resume=True, pairs=0)
+    assert against.measure(call, ["udp", "--quick"]) == 0
+    (tmp_path / f"udp-against-{'f' * 12}/001-here").mkdir()
+    assert against.measure(call, ["udp", "--quick"]) == 0
+    with pytest.raises(UsageError, match="has pairs"):
+        against.measure(call, ["udp"])
 
 
 def test_ratios_of_all_pairs_of_our_figures(tmp_path: Path) -> None:
