@@ -51,7 +51,6 @@ def _options_of(line: str) -> list[str]:
 
 
 def script(shell: str) -> str:
-    """The completion for a shell that shtab knows."""
     root = build_parser()
     list(commands(root, "reprise", ""))
     return shtab.complete(root, shell)

@@ -54,7 +54,6 @@ class Progress:
         self._write(f"reprise: {printable(text)}\n")
 
     def update(self, fields: Mapping[str, str]) -> None:
-        """Shows the controller's latest figures."""
         self.show(describe(fields))
 
     def show(self, text: str) -> None:

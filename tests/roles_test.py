@@ -14,7 +14,7 @@ import pytest
 
 from cli import VERSION, programs
 from cli.hosts import changes
-from cli.tools import wanted
+from cli.tools import deploy
 from tests.playbook_roles_test import FOLDER, ROLES, read
 from tests.testbed_hosts import Testbed, opened
 
@@ -68,7 +68,8 @@ def needed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     before = os.environ.get("XDG_CACHE_HOME")
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
     try:
-        found: dict[str, Any] = json.loads(wanted.of(str(programs.ROOT / "experiments/quickstart.toml"), []))
+        example = str(programs.ROOT / "experiments/quickstart.toml")
+        found: dict[str, Any] = json.loads(deploy.wanted(example, []))
         return found
     finally:
         del os.environ["XDG_CACHE_HOME"]

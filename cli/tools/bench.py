@@ -40,7 +40,6 @@ _KEYS = ("ecdsa-p256", "rsa-2048")
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command and its options."""
     parser = commands.add_parser(
         "bench",
         help="measure beside tools from Debian: udp, tcp, tls, timing, reader, mutate, zones, hierarchy; "
@@ -140,5 +139,4 @@ def command_bench(arguments: argparse.Namespace) -> int:
 
 
 def json_line(result: dict[str, Any]) -> str:
-    """The machine's form: bench, steal and checks."""
     return json.dumps({key: result[key] for key in ("bench", "steal_s", "checks")})

@@ -41,7 +41,6 @@ class Found(NamedTuple):
 
 
 def total(found: Iterable[Found]) -> Found:
-    """What several checks came to, as one."""
     passed, *others = zip(Found(), *found, strict=True)
     return Found(sum(passed), *(tuple(one for part in parts for one in part) for parts in others))
 
@@ -69,7 +68,6 @@ def good(*argv: str, title: str = "") -> bool:
 
 
 def configured(preset: str) -> bool:
-    """Configures a preset; what fails is shown."""
     return good("cmake", "--preset", preset)
 
 

@@ -81,7 +81,6 @@ class Build:
 
 
 def _system() -> dict[str, str]:
-    """What the system says of its release."""
     return platform.freedesktop_os_release()
 
 
@@ -139,6 +138,5 @@ def _job(title: str, argv: tuple[str, ...], tree: Path) -> steps.Job:
 
 
 def _ccache() -> str:
-    """The user's folder of compiled files."""
     argv = ["ccache", "--get-config", "cache_dir"]
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -12,12 +13,16 @@ from typing import Any
 from cli import programs
 from cli.errors import RepriseError, one_line
 from cli.experiment import experiment as experiments
-from cli.hosts import inventory
+from cli.experiment import tables
+from cli.hosts import inventory, source
 from cli.hosts import run as hosts_run
 from cli.plan.facts import check_kinds
 from cli.progress import Progress
+from cli.servers import started
+from cli.tools import needs, packages
 
 _PLAYBOOKS = programs.ROOT / "playbooks"
+_SECTIONS = ("base", "run", "hierarchy", "hosts")  # guards need what a hierarchy needs
 
 
 def command_run(options: argparse.Namespace) -> int:
@@ -72,3 +77,44 @@ def _deploy(options: argparse.Namespace) -> None:
     if done.rc != 0:
         what = failures[0] if failures else f"ansible-playbook ended with status {done.rc}, {said}"
         raise RepriseError(f"the hosts could not be prepared: {what}", "fix that and run it again")
+
+
+def wanted(experiment: str, settings: list[str]) -> str:
+    """Packages, servers, the version of the source and, where there is one, an archive of it, as JSON, for
+    deploy.yml. Every host gets all packages, so that what one prepares can be carried out on the others.
+    """
+    asked = argparse.Namespace(command="run", experiment=tables.find(experiment), set=settings)
+    loaded = experiments.load(asked.experiment, settings)
+    listed = packages.listed()
+    every = dict.fromkeys((*_SECTIONS, *needs.of(asked).sections))
+    building, others = (
+        sorted(name for one in every if (one in packages.BUILDING) == built for name in listed.get(one, ()))
+        for built in (True, False)
+    )
+    found = source.checksum()
+    by_proxy = loaded.emulated is not None and loaded.emulated.data_path == "tun"
+    return json.dumps(
+        {
+            "packages": others,
+            "building": building,
+            "programs": sorted(started.packaged_programs(experiments.as_dict(loaded))),
+            "hierarchy": loaded.emulated is not None,
+            "tun": by_proxy or loaded.rtt is not None or loaded.server.front == "reference",
+            "source": found,
+            "archive": "" if programs.INSTALLED else str(_archive(found)),
+        }
+    )
+
+
+def _archive(checksum: str) -> Path:
+    """Made once for each version; earlier ones go."""
+    cache = programs.cache()
+    path = cache / f"source-{checksum[:16]}.tar.gz"
+    if not path.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        for old in cache.glob("source-*.tar.gz"):
+            old.unlink(missing_ok=True)
+        making = path.with_suffix(f".{os.getpid()}")
+        source.write(making)
+        making.rename(path)
+    return path

@@ -30,6 +30,7 @@ _WAKEUPS = 200
 _WAKEUP_GAP_NS = 1_000_000
 _LATE_US = 150.0  # a wake-up later than this at p99 shows in the timing error of a run
 _SPACE_BYTES = 1 << 30
+_LARGEST_BUFFER = Path("/proc/sys/net/core/rmem_max")
 _KERNEL_TYPES = Path("/sys/kernel/btf/vmlinux")
 # Settings of the whole machine that bound its connections, and what 100,000 with both ends here need.
 _BOUNDS = (("fs/file-max", 400_000), ("net/ipv4/tcp_mem", 131_072), ("net/ipv4/tcp_max_orphans", 65_536))
@@ -69,7 +70,6 @@ def command_doctor(options: argparse.Namespace) -> int:
 
 
 def system() -> Finding:
-    """The release of the system, and whether the tests run on it."""
     name, tested = linux.system()
     detail = f"{name or 'no name'}, {'' if tested else 'not '}tested"
     return judged(tested, "system", detail, f"Reprise is tested on {linux.TESTED}")
@@ -258,7 +258,6 @@ def _try_data_paths(answer: int) -> int:
 
 
 def judge_data_paths(works: list[str]) -> Finding:
-    """The data paths that work as a finding."""
     detail, hint = 'data_path "tun" and "nft" work', ""
     if "nft" not in works:
         detail, hint = "nftables do not work in a namespace", "use a kernel with nf_tables"
@@ -345,9 +344,9 @@ def measure_wakeups(count: int, gap_ns: int) -> list[int]:
 
 
 def buffers() -> Finding:
-    """Largest receive buffer a socket may ask for."""
-    most = int(Path("/proc/sys/net/core/rmem_max").read_text("ascii"))
-    detail = f"receive buffers up to {most // 1024} KiB"
+    """Largest receive buffer a socket may ask for; older kernels show it in the machine's network alone."""
+    most = int(_LARGEST_BUFFER.read_text("ascii")) if _LARGEST_BUFFER.exists() else 0
+    detail = "receive buffers " + (f"up to {most // 1024} KiB" if most else "of a size not shown here")
     return judged(
         most >= 1 << 20 or os.geteuid() == 0, "buffers", detail, "sysctl -w net.core.rmem_max=8388608"
     )
@@ -362,7 +361,6 @@ def steal() -> Finding:
 
 
 def space(results: Path) -> Finding:
-    """Room for results, at the nearest folder that exists."""
     folder = existing(results)
     free = shutil.disk_usage(folder).free
     detail = f"{free / (1 << 30):.1f} GiB free for results in {folder}"

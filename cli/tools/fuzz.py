@@ -27,7 +27,6 @@ _WRITTEN = re.compile(r"Test unit written to (\S+)")
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command and its options."""
     parser = commands.add_parser("fuzz", help="look for input that breaks a parser (for developers)")
     parser.add_argument("targets", nargs="*", metavar="NAME", help="targets, such as reader_dns (all)")
     parser.add_argument("--seconds", type=int, default=240, metavar="N", help="time of each target (240)")
@@ -91,7 +90,6 @@ class Target:
         return sum(1 for _ in self.corpus.iterdir())
 
     def program(self, preset: str) -> str:
-        """The path of the program."""
         return str(programs.ROOT / "build" / preset / "bin" / self.name)
 
 
@@ -214,7 +212,6 @@ class Coverage:
     output: str = ""
 
     def row(self, executed: int, seconds: int) -> str:
-        """A line of the table."""
         share = 100 * self.covered / self.lines if self.lines else 0
         files = " ".join(os.path.relpath(one, programs.ROOT) for one in self.target.parsers)
         figures = f"{self.lines:6} {self.covered:8} {share:6.1f} {executed:12} {seconds:8}"

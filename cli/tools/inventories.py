@@ -11,7 +11,6 @@ from cli.hosts.inventory_file import GROUPS, Node
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command and its options."""
     parser = commands.add_parser("inventory", help="write the inventory of a testbed, for run --inventory")
     testbeds = parser.add_subparsers(dest="testbed", required=True, metavar="TESTBED")
     lab = testbeds.add_parser("cloudlab", help="from the manifest of an experiment on CloudLab")
@@ -49,7 +48,6 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def command_inventory(options: argparse.Namespace) -> int:
-    """Writes it and says what is in it."""
     output: Path = options.output
     there = output.absolute().parent.is_dir()
     want(there, f"{output}: its folder is not there", "make it, or give another -o")

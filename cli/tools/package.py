@@ -43,7 +43,6 @@ def folder_name() -> str:
 
 
 def command_package(options: argparse.Namespace) -> int:
-    """Writes the archive, or the Debian package, and says where it is."""
     if options.deb:
         from cli.tools import debian  # noqa: PLC0415
 

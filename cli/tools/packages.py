@@ -5,6 +5,7 @@ Uses Python's own library alone: the bootstrap runs it.
 
 from __future__ import annotations
 
+import configparser
 import fcntl
 import os
 import re
@@ -36,16 +37,11 @@ _APT = ("apt-get", "-y", "-q", "-o", "Dpkg::Use-Pty=0", "-o", "DPkg::Lock::Timeo
 
 def read(text: str) -> dict[str, tuple[str, ...]]:
     """The names in each section of packages.txt."""
-    found: dict[str, tuple[str, ...]] = {}
-    section = ""
-    for line in text.splitlines():
-        words = line.split("#", 1)[0].strip()
-        if words.startswith("["):
-            section = words.strip("[]")
-            found[section] = ()
-        elif words:
-            found[section] += (words,)
-    return found
+    parser = configparser.RawConfigParser(
+        allow_no_value=True, delimiters=("=",), inline_comment_prefixes=("#",)
+    )
+    parser.read_string(text)
+    return {section: tuple(parser[section]) for section in parser.sections()}
 
 
 def listed() -> dict[str, tuple[str, ...]]:
@@ -177,11 +173,8 @@ def _no_daemons(names: Sequence[str]) -> Iterator[None]:
 
 
 def _disable(unit: str) -> None:
-    commands = [["update-rc.d", unit, "disable"]]
-    if Path("/run/systemd/system").is_dir():
-        commands.append(["systemctl", "disable", "--now", f"{unit}.service"])
-    else:
-        commands.append(["deb-systemd-helper", "disable", f"{unit}.service"])
-    for argv in commands:
+    lives = Path("/run/systemd/system").is_dir()
+    by_systemd = ["systemctl", "disable", "--now"] if lives else ["deb-systemd-helper", "disable"]
+    for argv in (["update-rc.d", unit, "disable"], [*by_systemd, f"{unit}.service"]):
         if programs.find(argv[0]):
             subprocess.run(argv, capture_output=True, check=False)

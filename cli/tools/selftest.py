@@ -80,7 +80,6 @@ def command_test(options: argparse.Namespace) -> int:
 
 
 def _carried_out(check: Check) -> Found:
-    """Runs a check and prints what it came to."""
     begin = time.monotonic()
     found = check.run()
     passed_s = time.monotonic() - begin

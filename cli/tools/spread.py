@@ -42,7 +42,6 @@ class Wish:
 
 
 def wanted(arguments: Sequence[str]) -> bool:
-    """Whether the work is to be spread."""
     return any(one.split("=")[0] == "--inventory" for one in arguments)
 
 

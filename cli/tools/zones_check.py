@@ -228,13 +228,7 @@ def _meta_server(folder: Path) -> Iterator[int]:
                 *privileges.serving("bind"),
                 *linux.bound(programs.packaged("setpriv")),
                 programs.copied("named", folder),
-                "-g",
-                "-n",
-                "1",
-                "-U",
-                "1",
-                "-c",
-                f"{folder}/plan/named-1.conf",
+                *("-g", "-n", "1", "-U", "1", "-c", f"{folder}/plan/named-1.conf"),
             ]
             server = Process.started(argv, folder / "named.log", name="named")
         try:

@@ -75,7 +75,6 @@ def normalized(text: str) -> str:
 
 
 def differing(recorded: dns.message.Message, got: dns.message.Message) -> tuple[str, ...]:
-    """The classes in which two answers differ."""
     found = []
     if recorded.rcode() != got.rcode():
         found.append("rcode")
