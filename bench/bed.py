@@ -1,15 +1,22 @@
 """The test bed as the benches measure on it: processes pinned to cores, their readings taken.
 
 The client's side runs on core 0, the server's side and the controller, which is another host, on core 1.
+Readings of processor time and packet counters are kept as the kernel gave them, one JSON object a line: what
+they mean is for recompute.py to say.
 """
 
 from __future__ import annotations
 
+import json
+import resource
 import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench import veth
-from bench.readings import Log
 from cli import linux, programs
 from cli.plan import network
 from cli.process import Process
@@ -26,11 +33,71 @@ SERVER6 = network.SERVICE_V6
 _LISTEN_QUEUE = 65_535
 
 
+@dataclass(frozen=True)
+class Log:
+    """Readings of one run in a file."""
+
+    path: Path
+
+    def add(self, when: str, who: str, kind: str, **values: Any) -> None:
+        """`when`: before, after (of what is measured) or end (of a process)."""
+        row = {"mono_ns": time.monotonic_ns(), "when": when, "who": who, "kind": kind, **values}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def thread(self, when: str, who: str, pid: int) -> None:
+        """Processor time of a kernel thread: ns running, ns waiting, time slices."""
+        text = Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").strip()
+        self.add(when, who, "schedstat", pid=pid, text=text)
+
+    def processes(self, pids: Sequence[int], when: str, who: str) -> None:
+        """What every thread of processes has used so far, as `thread`, and each process's line of `stat`,
+        which tells user and system time apart.
+        """
+        texts, stats = {}, {}
+        for pid in pids:
+            folder = Path(f"/proc/{pid}")
+            stats[str(pid)] = (folder / "stat").read_text(encoding="utf-8").strip()
+            for one in (folder / "task").iterdir():
+                texts[f"{pid}/{one.name}"] = (one / "schedstat").read_text(encoding="ascii").strip()
+        self.add(when, who, "threads", texts=texts)
+        self.add(when, who, "stats", texts=stats)
+
+    def file(self, when: str, who: str, kind: str, path: Path) -> None:
+        self.add(when, who, kind, text=path.read_text(encoding="ascii"))
+
+    def interface(self, when: str, who: str, folder: Path) -> None:
+        """All counters of an interface (its folder in /sys/class/net)."""
+        values = {
+            file.name: file.read_text(encoding="ascii").strip()
+            for file in sorted((folder / "statistics").iterdir())
+        }
+        self.add(when, who, "interface", values=values)
+
+    def ended(self, who: str, pid: int) -> None:
+        """What a process that has ended and is not reaped yet used itself, without its children."""
+        for kind in ("schedstat", "stat"):
+            text = Path(f"/proc/{pid}/{kind}").read_text(encoding="ascii").strip()
+            self.add("end", who, kind, pid=pid, text=text)
+
+    def reaped(self, who: str, pid: int, exit: int, usage: resource.struct_rusage) -> None:
+        """What wait4 says: the process with all its threads and all children that it waited for."""
+        self.add(
+            "end",
+            who,
+            "rusage",
+            pid=pid,
+            exit=exit,
+            user_s=usage.ru_utime,
+            system_s=usage.ru_stime,
+            peak_kb=usage.ru_maxrss,
+        )
+
+
 class Measured(Process):
     """A program whose use of the processor is written to the readings at its end."""
 
     def reap(self) -> int:
-        """The exit status, once it has ended."""
         if self.exit is None:
             readings = Log(self.log.with_name("readings.jsonl"))
             self.has_ended(None)
@@ -42,7 +109,6 @@ class Measured(Process):
 
 
 def start(folder: Path, name: str, core: int, argv: list[str]) -> Measured:
-    """Starts a program pinned to a core, its output in the folder."""
     return beds.start(Measured, folder, name, argv, core)
 
 
@@ -52,7 +118,6 @@ class MeasuredBed(BareBed):
     program = Measured
 
     def close(self) -> None:
-        """Unmounts what was mounted too."""
         super().close()
         for folder in self.folder.glob("sys-*"):
             subprocess.run([programs.packaged("umount"), "-l", str(folder)], check=False)

@@ -1,21 +1,31 @@
-"""`reprise bench tcp` and `tls`: what a query over a connection costs the client, and connections held."""
+"""`reprise bench tcp` and `tls`: what a query over a connection costs the client, and connections held.
+
+Of those that are held is read once a second, and kept as the kernel gave it: TCP sockets by state in both
+namespaces, descriptors and memory of every querier, the kernel's slab memory before the first connection and
+while all stand.
+"""
 
 from __future__ import annotations
 
 import shutil
+import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from bench import traces
-from bench.hold import Hold
+from bench.bed import CLIENT, Bed
 from bench.session import Options, Session, Step, chosen, run_all
-from bench.sinks import NAME, TLS_PORT, Identity, TcpSink
-from bench.tools import Reprise, Tool, dnsperf, floor
+from bench.tools import NAME, TLS_PORT, Identity, Reprise, TcpSink, Tool, Tree, dnsperf, floor
+from cli.plan import network
+from report.hosts import snmp
 
 _IN_FLIGHT = 100
 _TLS_IN_FLIGHT = 50
 _SINGLE = ("--queries-per-connection", "1")
 _STAYING = ("--idle-timeout-s", "600")
 _RESUMING_SOURCES = 100  # each begins with a full handshake, so they are few
+_PERIOD_S = 1.0
+_MEMORY = ("machine", "meminfo", Path("/proc/meminfo"))  # sockets live in the kernel's slabs
 
 
 @dataclass(frozen=True)
@@ -36,7 +46,6 @@ class Size:
 
 
 def size(options: Options) -> Size:
-    """By what the user asked for."""
     if options.quick:
         few = min(options.sources, 2000)
         return Size(few, 2000, 10_000, 1000, 1000, 100, 500, 1000, options.seconds or 2, 2000, 2)
@@ -70,7 +79,6 @@ class Tcp:
     plain: TcpSink = field(default_factory=TcpSink)
 
     def steps(self) -> list[Step]:
-        """The runs of one repeat."""
         return [*self.one_query(), *self.persistent(), self.hold(), *self.proofs()]
 
     def prepare(self) -> None:
@@ -85,7 +93,6 @@ class Tcp:
         write_proof(self.session)
 
     def one_query(self) -> list[Step]:
-        """A connection for each query."""
         how, folder = self.how, self.session.traces
         ours = Reprise(folder / "single.pcap", closed_loop("tcp", _IN_FLIGHT, *_SINGLE))
         bare = floor(how.single, _IN_FLIGHT, how.sources)
@@ -119,12 +126,53 @@ class Tcp:
         return Step("hold", "reprise", Hold(ours), "addresses", sink=self.plain, once=True, plain=True)
 
     def proofs(self) -> list[Step]:
-        """Short replays at the trace's own pace, captured."""
         return proof_steps(self.session, "tcp", (), None)
 
     def step(self, row: str, name: str, tool: Tool) -> Step:
         """All of ours use the addresses of the trace."""
         return Step(row, name, tool, "addresses", sink=self.plain)
+
+
+# --- connections held --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Hold:
+    """A replay whose connections stand until its last query, and the readings taken meanwhile."""
+
+    reprise: Reprise
+
+    def run(self, bed: Bed) -> list[list[str]]:
+        bed.log.file("before", *_MEMORY)
+        tree = self.reprise.start(bed)
+        due = time.monotonic() + _PERIOD_S
+        while not tree.controller.has_ended(max(0.0, due - time.monotonic())):
+            due += _PERIOD_S
+            read_sockets(bed)  # first: the queriers' memory is compared with their number
+            read_queriers(bed, tree)
+            bed.log.file("during", *_MEMORY)
+        return tree.finish()
+
+
+def read_sockets(bed: Bed) -> None:
+    """Established TCP sockets of client and server; the client's hold the one to its controller too."""
+    for side, host in (("client", CLIENT), ("server", network.SERVER)):
+        begin = time.monotonic_ns()
+        with bed.inside(host):
+            count = snmp(Path("/proc/self/net/snmp").read_text(encoding="ascii"))["TcpCurrEstab"]
+        bed.log.add("during", side, "sockets", established=count, begin_ns=begin)
+
+
+def read_queriers(bed: Bed, tree: Tree) -> None:
+    """Descriptors and memory of the distributor's children."""
+    for child in bed.queriers(tree.distributor):
+        folder = Path(f"/proc/{child}")
+        try:
+            descriptors = sum(1 for _ in (folder / "fd").iterdir())
+            text = (folder / "smaps_rollup").read_text(encoding="ascii")
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has just ended
+        bed.log.add("during", f"querier-{child}", "process", descriptors=descriptors, smaps=text)
 
 
 # --- tls --------------------------------------------------------------------------------------------------
@@ -139,7 +187,6 @@ class Tls:
     identity: Identity
 
     def steps(self) -> list[Step]:
-        """The runs of one repeat."""
         return [*self.full(), *self.resumed(), *self.early(), *self.persistent(), *self.proofs()]
 
     def prepare(self) -> None:
@@ -153,7 +200,6 @@ class Tls:
         write_proof(self.session)
 
     def full(self) -> list[Step]:
-        """A full handshake for each query."""
         how, folder = self.how, self.session.traces
         theirs = dnsperf(_TLS_IN_FLIGHT, _TLS_IN_FLIGHT, folder / "few-names.txt", 1, "dot", a_connection=1)
         return [
@@ -190,7 +236,6 @@ class Tls:
         ]
 
     def proofs(self) -> list[Step]:
-        """Short replays at the trace's own pace, captured."""
         return proof_steps(self.session, "tls", self.trust(), self.identity)
 
     def floor(self, row: str, connections: int, sources: int, *more: str) -> Step:
@@ -202,7 +247,6 @@ class Tls:
         return closed_loop("tls", _TLS_IN_FLIGHT, *_SINGLE, *self.trust(), *more)
 
     def trust(self) -> tuple[str, ...]:
-        """How the server is verified."""
         return ("--tls-version", "1.3", "--tls-ca", str(self.identity.authority), "--tls-name", NAME)
 
     def step(self, row: str, name: str, tool: Tool) -> Step:
@@ -249,7 +293,6 @@ def proof_steps(
 
 
 def measure(session: Session) -> None:
-    """All repeats, the tools in turn."""
     how, identity = size(session.options), Identity(session.folder / "identity")
     over_tls = session.options.bench == "tls"
     bench = Tls(session, how, identity) if over_tls else Tcp(session, how)

@@ -7,13 +7,9 @@ enum {
     kPortBits = 1 << 16,
 };
 
-/// Counted on each processor.
-struct SinkCounters {
-    __u64 queries4; // answered, by family
-    __u64 queries6;
-    __u64 query_bytes; // of the frames
-    __u64 passed;      // everything else, left to the kernel
-};
+/// Counted on each processor: queries that were answered, by family; everything else, left to the
+/// kernel; how many counters there are.
+enum { kQueries4, kQueries6, kPassed, kCounters };
 
 /// One bit for each source and each source port seen.
 struct SinkSeen {

@@ -39,7 +39,6 @@ class Change:
 
     @property
     def name(self) -> str:
-        """Its name in the table."""
         return "reprise" if self.jobs == 1 else f"reprise-jobs-{self.jobs}"
 
 
@@ -60,7 +59,6 @@ def inputs(traces: Path, files: int) -> list[Path]:
 
 
 def prepare(session: Session) -> None:
-    """A trace whole, and cut in two."""
     queries = _QUICK_QUERIES if session.options.quick else QUERIES
     trace = root_trace(session, queries)
     half = str(queries // 2)
@@ -68,7 +66,6 @@ def prepare(session: Session) -> None:
 
 
 def measure(session: Session) -> None:
-    """All repeats, the changes in turn."""
     want_rows(session.options.only, {change.row for change in CHANGES})
     prepare(session)
     for repeat in range(session.options.repeats):

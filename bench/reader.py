@@ -43,7 +43,6 @@ def reference(pcap: Path, row: str) -> Reading:
 
 
 def prepare(session: Session) -> None:
-    """The same trace in three forms."""
     pcap = root_trace(session, _QUICK_QUERIES if session.options.quick else _QUERIES)
     ng, packed = (session.traces / f"root.{form}" for form in ("pcapng", "pcap.zst"))
     make([programs.packaged("editcap"), "-F", "pcapng", str(pcap), str(ng)])
@@ -51,7 +50,6 @@ def prepare(session: Session) -> None:
 
 
 def measure(session: Session) -> None:
-    """All repeats, the tools in turn."""
     todo = readings(session.traces)
     want_rows(session.options.only, {one.row for one in todo})
     prepare(session)
@@ -64,6 +62,5 @@ def measure(session: Session) -> None:
 
 
 def run(session: Session, one: Reading, repeat: int) -> None:
-    """One run of one tool."""
     file = str(one.file.relative_to(session.folder))
     alone(session, one.row, one.name, list(one.argv), repeat, file=file)

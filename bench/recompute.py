@@ -184,7 +184,6 @@ SHARES = (("lost", "100 * lost"), ("promoted", "percent_promoted"))
 
 
 def cell(runs: Sequence[Run], formula: str, form: str) -> str:
-    """The median of a figure."""
     known = [value for run in runs if (value := run.value(formula)) is not None]
     return form.format(statistics.median(known)) if known else "-"
 
@@ -201,7 +200,6 @@ def tables(groups: Groups) -> Shown:
 
 
 def recompute(top: pathlib.Path) -> dict[str, Any]:
-    """Everything of a result folder."""
     info = json.loads((top / "bench.json").read_text())
     if info["schema"] != 1:
         raise SystemExit(f"bench.json has schema {info['schema']}, this script knows 1")

@@ -275,11 +275,9 @@ class Readings(list[Reading]):
     """Of one run, in order."""
 
     def all(self, **want: str) -> list[Reading]:
-        """Those that say what is wanted."""
         return [row for row in self if all(row[key] == value for key, value in want.items())]
 
     def one(self, **want: str) -> Reading:
-        """The only one of that kind."""
         (found,) = self.all(**want)
         return found
 

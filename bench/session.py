@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.bed import CLIENT_CORE, SERVER_CORE, SERVER_IF, Bed, start
-from bench.sinks import UDP, Sink
-from bench.tools import Tool
+from bench.tools import UDP, Sink, Tool
 from cli import linux, programs
 from cli.errors import RepriseError, UsageError, complain, one_line, want
 from cli.plan import facts, network
@@ -33,8 +32,6 @@ _RECOMPUTE = Path(__file__).with_name("recompute.py")
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked for."""
-
     bench: str
     repeats: int
     quick: bool
@@ -83,7 +80,6 @@ class Session:
         return path
 
     def next_folder(self, row: str, name: str) -> Path:
-        """The folder of the next run."""
         self.count += 1
         return self.folder / "runs" / f"{self.count:03d}-{row}-{name}"
 
@@ -172,7 +168,6 @@ def run(session: Session, step: Step, repeat: int) -> None:
 
 
 def want_rows(only: tuple[str, ...], known: Iterable[str]) -> None:
-    """An error where the user asked for a row that there is not."""
     for row in only:
         want(row in known, f"--only {row}: no such row", f"give one of {', '.join(sorted(known))}")
 
@@ -199,13 +194,11 @@ def root_trace(session: Session, queries: int) -> Path:
 
 
 def chosen(steps: list[Step], only: tuple[str, ...]) -> list[Step]:
-    """The steps of the rows that the user asked for."""
     want_rows(only, {step.row for step in steps})
     return [step for step in steps if not only or {step.row, *step.reference_of} & set(only)]
 
 
 def run_all(session: Session, steps: list[Step]) -> None:
-    """All repeats, the tools in turn."""
     for repeat in range(session.options.repeats):
         for step in steps:
             if repeat == 0 or not step.once:
@@ -213,7 +206,6 @@ def run_all(session: Session, steps: list[Step]) -> None:
 
 
 def make(argv: list[str]) -> None:
-    """Runs a tool that prepares a trace."""
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RepriseError(f"{Path(argv[0]).name} failed: {one_line(done.stderr)}", "see the message")

@@ -59,12 +59,17 @@ public:
     }
 
     [[nodiscard]] Json evidence() const {
-        const SinkCounters sum = counters();
         const auto seen = std::make_unique<SinkSeen>();
-        read("seen", seen.get());
-        return {{"queries4", sum.queries4},       {"queries6", sum.queries6},
-                {"query_bytes", sum.query_bytes}, {"passed", sum.passed},
-                {"sources", bits(seen->sources)}, {"ports", bits(seen->ports)}};
+        const std::uint32_t first = 0;
+        check(bpf_map_lookup_elem(map("seen"), &first, seen.get()), "read the sink's evidence");
+        const auto count = [this](auto which) {
+            return reprise::bpf_count(map("counters"), which);
+        };
+        return {{"queries4", count(kQueries4)},
+                {"queries6", count(kQueries6)},
+                {"passed", count(kPassed)},
+                {"sources", bits(seen->sources)},
+                {"ports", bits(seen->ports)}};
     }
 
 private:
@@ -94,24 +99,8 @@ private:
         link_ = FileDescriptor(check(link, "attach the sink's program"));
     }
 
-    void read(const char* map, void* value) const {
-        const std::uint32_t first = 0;
-        check(
-            bpf_map_lookup_elem(bpf_object__find_map_fd_by_name(object_.get(), map), &first, value),
-            "read the sink's counters");
-    }
-
-    [[nodiscard]] SinkCounters counters() const {
-        std::vector<SinkCounters> each(static_cast<size_t>(libbpf_num_possible_cpus()));
-        read("counters", each.data());
-        SinkCounters sum{};
-        for (const SinkCounters& one : each) {
-            sum.queries4 += one.queries4;
-            sum.queries6 += one.queries6;
-            sum.query_bytes += one.query_bytes;
-            sum.passed += one.passed;
-        }
-        return sum;
+    [[nodiscard]] int map(const char* name) const {
+        return bpf_map__fd(reprise::bpf_map_of(object_, name));
     }
 
     static std::uint64_t bits(std::span<const __u64> words) {

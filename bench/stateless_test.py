@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import stateless, stateless_bed
+from bench import stateless
 from bench.bed import CLIENT, CLIENT_IF, SERVER, SERVER_IF
 from bench.session import Options
 from cli import programs
@@ -24,7 +24,7 @@ WHOLE = Options("stateless", 5, False, 1000, (), Path("nowhere"))
 
 @pytest.mark.parametrize("size", [100, 500, 1_200, 2_000, 4_000])
 def test_a_record_fills_the_reply_to_the_byte(size: int) -> None:
-    line = next(one for one in stateless_bed.zone((size,)).splitlines() if f".s{size}." in one)
+    line = next(one for one in stateless.zone((size,)).splitlines() if f".s{size}." in one)
     name, *_, strings = line.split(maxsplit=4)
     data = sum(1 + len(string.strip('"')) for string in strings.split())
     question = len(name) + 1 + 4
@@ -59,7 +59,7 @@ def test_runs_are_as_long_as_asked() -> None:
 def test_the_flood_sends_different_whole_syns_at_its_rate(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    with stateless_bed.ServedBed(tmp_path / "run", "ports") as bed:
+    with stateless.ServedBed(tmp_path / "run", "ports") as bed:
         capture = Capture(bed, network.SERVER, SERVER_IF, "capture", "tcp dst port 53")
         mac = (bed.sysfs(network.SERVER) / "class/net" / SERVER_IF / "address").read_text().strip()
         argv = [programs.own("reprise-flood"), CLIENT_IF, SERVER, "--mac", mac, "--rate", "1000"]

@@ -162,8 +162,6 @@ Json TcpCounters::evidence() const {
         seen += static_cast<std::uint64_t>(std::popcount(word.load()));
     }
     return {{"queries", queries.load()},
-            {"query_bytes", query_bytes.load()},
-            {"reads", reads.load()},
             {"connections", connections.load()},
             {"handshakes", handshakes.load()},
             {"resumed", resumed.load()},
@@ -341,8 +339,6 @@ bool TcpServer::answer(Connection& connection, std::size_t held) {
         return true;
     }
     count(counters_.queries, queries);
-    count(counters_.query_bytes, answers.size() - 2 * queries);
-    count(counters_.reads);
     if (options_.delay_ms > 0) {
         held_.push_back(
             {.due = SteadyClock::now() + options_.delay_ms * kMillisecond,

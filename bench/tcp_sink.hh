@@ -44,9 +44,7 @@ TlsContext make_server_context(const TcpOptions& options);
 struct TcpCounters {
     using Counter = std::atomic<std::uint64_t>;
 
-    Counter queries{0};     ///< whole messages read, each answered
-    Counter query_bytes{0}; ///< of these, without their length prefixes
-    Counter reads{0};       ///< that held at least one whole message: so many sends
+    Counter queries{0}; ///< whole messages read, each answered
     Counter connections{0};
     Counter handshakes{0}; ///< TLS handshakes that came to their end
     Counter resumed{0};    ///< of these

@@ -33,7 +33,6 @@ _DROOL_S = 3  # of each trace
 
 
 def shapes(options: Options) -> tuple[Shape, ...]:
-    """A quick run proves only that everything works."""
     found = _QUICK if options.quick else _SHAPES
     return tuple(replace(shape, seconds=options.seconds or shape.seconds) for shape in found)
 
@@ -48,7 +47,6 @@ def tools(trace: Path, coarse: Path) -> dict[str, Tool]:
 
 
 def steps(session: Session) -> list[Step]:
-    """The runs of one repeat."""
     found = []
     for shape in shapes(session.options):
         for name, tool in tools(*_traces(session, shape)).items():
@@ -72,7 +70,6 @@ def prepare(session: Session, shape: Shape) -> None:
 
 
 def measure(session: Session) -> None:
-    """All repeats, the tools in turn."""
     todo = chosen(steps(session), session.options.only)
     rows = {step.row for step in todo}
     for shape in shapes(session.options):

@@ -39,13 +39,13 @@ def write_pcap(
     file's, and sources go round. Recursion is asked for, as dnsperf does; `opt`: their OPT record.
     """
     texts = [name(i) for i in range(names)] if isinstance(names, int) else names
-    asked = [_question(text, kind) for text in texts]
+    asked = [question_of(text, kind) for text in texts]
     write(path, (_packet(i, i * gap_us, i % sources, asked[i % len(asked)], opt) for i in range(queries)))
 
 
 def write_hold(path: Path, sources: int, rate: int, hold_s: int) -> None:
     """A query from each source, so many a second, and `hold_s` after the last one more from the first."""
-    question = _question(name(0))
+    question = question_of(name(0))
     step_us = 1_000_000 // rate
     times = [i * step_us for i in range(sources)]
     times.append(times[-1] + hold_s * 1_000_000)
@@ -70,7 +70,7 @@ def datagram(time_us: int, source: tuple[int, int], target: tuple[int, int], mes
     return struct.pack("<IIII", _START_S + second, rest * 1000, size, size) + ip + udp + message
 
 
-def _question(text: str, kind: int = 1) -> bytes:
+def question_of(text: str, kind: int = 1) -> bytes:
     labels = b"".join(bytes([len(label)]) + label.encode() for label in text.split("."))
     return labels + b"\0" + struct.pack("!HH", kind, 1)
 

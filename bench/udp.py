@@ -61,7 +61,6 @@ def prepare(session: Session) -> None:
 
 
 def measure(session: Session) -> None:
-    """All repeats, the tools in turn."""
     todo = chosen(steps(session), session.options.only)
     prepare(session)
     run_all(session, todo)

@@ -22,7 +22,6 @@ def lines() -> list[str]:
 
 
 def main(path: str) -> None:
-    """Runs until a signal ends it."""
     with Path(path).open("w", encoding="ascii", buffering=1) as out:
         while True:
             out.writelines(lines())

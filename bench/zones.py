@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from bench import upstream
+import random
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench import traces
 from bench.session import Session, alone, make, pack, root_trace, want_rows
+from bench.traces import datagram
 from cli import linux, programs
 
 _RESPONSES, _QUICK_RESPONSES = 1_000_000, 10_000
@@ -14,12 +20,11 @@ ROWS = ("build", "reader")
 def prepare(session: Session) -> None:
     """A capture of a resolver's upstream side, and a root-like trace for the reader."""
     quick = session.options.quick
-    upstream.write(session.traces / "upstream.pcap", _QUICK_RESPONSES if quick else _RESPONSES)
+    write_upstream(session.traces / "upstream.pcap", _QUICK_RESPONSES if quick else _RESPONSES)
     root_trace(session, _QUICK_QUERIES if quick else _QUERIES)
 
 
 def measure(session: Session) -> None:
-    """All repeats, builder and reader in turn."""
     want_rows(session.options.only, ROWS)
     prepare(session)
     for repeat in range(session.options.repeats):
@@ -43,3 +48,112 @@ def _build(session: Session, repeat: int) -> None:
     zones.rename(folder / "zones")
     for name, data in kept:
         (folder / "zones" / name).write_bytes(data)
+
+
+# --- the capture ------------------------------------------------------------------------------------------
+
+# Between a resolver and name servers, made up: the root, top-level domains, domains below them. Sizes and
+# shares are those of a resolver with a warm cache: of a hundred responses two are of the root, twenty of a
+# top-level domain, the others of domains, a tenth of them denials. Names are asked with a Zipf-like share.
+
+_TLDS, _DOMAINS = 200, 20_000
+_RESOLVER = int.from_bytes((198, 51, 100, 1))
+_ROOT = bytes((198, 41, 0, 4))
+_GAP_US = 500  # 2,000 queries a second
+_OPT_QUERY = struct.pack("!BHHIH", 0, 41, 1232, 0x8000, 0)
+_A, _NS, _SOA = 1, 2, 6
+_AA, _REFERRAL, _NXDOMAIN = 0x8400, 0x8000, 0x8403
+
+
+def _record(owner: int, kind: int, ttl: int, data: bytes) -> bytes:
+    """An owner at a place of the message."""
+    return struct.pack("!HHHIH", 0xC000 | owner, kind, 1, ttl, len(data)) + data
+
+
+def _server(number: int) -> bytes:
+    """The address of a domain's name server; those of top-level domains have the lowest numbers."""
+    return bytes((20 + (number >> 16), number >> 8 & 255, number & 255, 53))
+
+
+class Maker:
+    """Makes exchanges: the server's address, the query, the response; both without their ids."""
+
+    def __init__(self) -> None:
+        self._random = random.Random(1)
+
+    def exchange(self) -> tuple[bytes, bytes, bytes]:
+        domain = min(int(self._random.paretovariate(0.6)) - 1, _DOMAINS - 1)
+        if domain == _DOMAINS - 1:
+            domain = self._random.randrange(_DOMAINS)
+        tld = domain % _TLDS
+        host = f"h{self._random.randrange(8)}"
+        names = (host, f"domain{domain}", f"t{tld}")
+        choice = self._random.random()
+        if choice < 0.02:
+            return self._referral(_ROOT, names, 2, tld)
+        if choice < 0.22:
+            return self._referral(_server(tld), names, 1, _TLDS + domain)
+        return self._answer(_server(_TLDS + domain), names, choice < 0.3)
+
+    @staticmethod
+    def _question(names: tuple[str, ...]) -> tuple[bytes, list[int]]:
+        """And the places of the names that end it."""
+        places, at = [], 12
+        for one in names:
+            places.append(at)
+            at += 1 + len(one)
+        return traces.question_of(".".join(names)), places
+
+    def _message(self, question: bytes, flags: int, counts: tuple[int, int, int], body: bytes) -> bytes:
+        header = struct.pack("!HHHHH", flags, 1, counts[0], counts[1], counts[2] + 1)
+        return header + question + body + _OPT_QUERY
+
+    def _query(self, question: bytes) -> bytes:
+        return struct.pack("!HHHHH", 0x0010, 1, 0, 0, 1) + question + _OPT_QUERY
+
+    def _servers(self, zone: int, count: int, at: int, first: int) -> tuple[bytes, bytes]:
+        """NS records of a zone at a place, and their addresses; `at` is where they begin."""
+        records, glue = b"", b""
+        for number in range(count):
+            data = bytes((3,)) + f"ns{number}".encode() + struct.pack("!H", 0xC000 | zone)
+            place = at + len(records) + 12
+            records += _record(zone, _NS, 172_800, data)
+            glue += _record(place, _A, 172_800, _server(first))
+        return records, glue
+
+    def _referral(
+        self, server: bytes, names: tuple[str, ...], label: int, first: int
+    ) -> tuple[bytes, bytes, bytes]:
+        question, places = self._question(names)
+        records, glue = self._servers(places[label], 2, 12 + len(question), first)
+        return server, self._query(question), self._message(question, _REFERRAL, (0, 2, 2), records + glue)
+
+    def _answer(self, server: bytes, names: tuple[str, ...], denied: bool) -> tuple[bytes, bytes, bytes]:
+        if denied:
+            names = (f"x{names[0]}", *names[1:])
+        question, places = self._question(names)
+        zone = places[1]
+        if denied:
+            at = struct.pack("!H", 0xC000 | zone)
+            data = b"\x03ns0" + at + b"\x0ahostmaster" + at + struct.pack("!5I", 1, 3600, 900, 604_800, 300)
+            soa = _record(zone, _SOA, 300, data)
+            return server, self._query(question), self._message(question, _NXDOMAIN, (0, 1, 0), soa)
+        first = int.from_bytes(server[:3]) - (20 << 16)
+        answer = _record(places[0], _A, 300, bytes((192, 0, 2, len(names[0]) + ord(names[0][-1]) % 100)))
+        records, glue = self._servers(zone, 2, 12 + len(question) + len(answer), first)
+        body = answer + records + glue
+        return server, self._query(question), self._message(question, _AA, (1, 2, 2), body)
+
+
+def _packets(responses: int) -> Iterator[bytes]:
+    maker = Maker()
+    for number in range(responses):
+        server, query, response = maker.exchange()
+        client, asked = (_RESOLVER, 1_024 + number * 7 % 60_000), (int.from_bytes(server), 53)
+        tag = struct.pack("!H", number & 0xFFFF)
+        yield datagram(number * _GAP_US, client, asked, tag + query)
+        yield datagram(number * _GAP_US + 20, asked, client, tag + response)
+
+
+def write_upstream(path: Path, responses: int) -> None:
+    traces.write(path, _packets(responses))
