@@ -55,7 +55,7 @@ void Selection::add(Skip reason, const std::string& kind, const std::string& key
     if (reason == Skip::kSample) {
         arguments.push_back({.key = "by", .values = {"source"}, .place = ""});
     }
-    rules::RuleSet set{.sees_closes = false, .rules = {}};
+    rules::RuleSet set{.settings = {.sees_closes = false}, .rules = {}};
     set.rules.emplace_back(kind, skip_name(reason), std::move(arguments));
     rules_.push_back({.reason = reason, .set = std::move(set), .rule = nullptr});
 }

@@ -239,7 +239,7 @@ std::string report_json(const MutateOptions& options, const MutateReport& report
     return json_text({{"schema", 1},
                       {"inputs", files_json(report.files)},
                       {"output", options.output},
-                      {"seed", options.rules.seed},
+                      {"seed", options.rules.settings.seed},
                       {"laps", options.inputs.laps},
                       {"queries_in", report.in.queries},
                       {"queries_out", report.out.queries},

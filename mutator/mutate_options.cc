@@ -71,7 +71,7 @@ void add_rules(Command& command, MutateLine& line) {
                 .hidden();
         }
     }
-    command.add_option("--seed", line.options.rules.seed, "Of what rules draw at random")
+    command.add_option("--seed", line.options.rules.settings.seed, "Of what rules draw at random")
         .show_default();
     command
         .add_option("--malformed", line.malformed,
@@ -121,14 +121,14 @@ MutateOptions mutate_options(const Command& app, const MutateLine& line) {
     options.form =
         line.form.empty() ? trace::form_of(options.output) : trace::form_named(line.form);
     const Command command = app.get_subcommand("mutate");
-    const std::uint64_t seed = options.rules.seed;
+    const std::uint64_t seed = options.rules.settings.seed;
     collect_rules(command, line, options.rules);
     // What the command line says wins over rule files.
     if (command.count("--seed") > 0) {
-        options.rules.seed = seed;
+        options.rules.settings.seed = seed;
     }
     if (command.count("--malformed") > 0) {
-        options.rules.drop_malformed = line.malformed == "drop";
+        options.rules.settings.drop_malformed = line.malformed == "drop";
     }
     return options;
 }

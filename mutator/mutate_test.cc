@@ -77,8 +77,8 @@ TEST_F(MutateTest, RulesComeInTheOrderOfTheCommandLine) {
     }
     EXPECT_THAT(kinds, ElementsAre("speed", "edns", "header", "edns", "speed"));
     EXPECT_THAT(options.inputs.paths, ElementsAre("in"));
-    EXPECT_EQ(options.rules.seed, 9U);
-    EXPECT_TRUE(options.rules.drop_malformed);
+    EXPECT_EQ(options.rules.settings.seed, 9U);
+    EXPECT_TRUE(options.rules.settings.drop_malformed);
     EXPECT_EQ(options.form, trace::OutputForm::kStream);
 }
 

@@ -70,10 +70,7 @@ const RuleKind& kind_of(const std::string& name, const std::string& place);
 
 /// What the command line or a file asked for, in order.
 struct RuleSet {
-    std::uint64_t seed = 1;
-    bool drop_malformed = false;
-    bool sees_closes = true; ///< as RuleSettings
-    bool again = false;      ///< the same
+    RuleSettings settings; ///< the seed is that of the whole list
     std::vector<Arguments> rules;
 };
 

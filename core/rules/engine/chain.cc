@@ -65,7 +65,7 @@ bool Chain::read(trace::Feed& feed, Batch& batch) {
 }
 
 void Chain::restart() {
-    set_.again = true;
+    set_.settings.again = true;
     auto fresh = make_rules(set_);
     for (size_t i = 0; i < rules_.size(); ++i) {
         fresh[i]->count_on(*rules_[i]);

@@ -59,8 +59,8 @@ where = { type = ["A", "AAAA"], name = "example.com.", do = true }
 kind = "keep"
 where.from = 2016-10-06T11:00:00Z
 )");
-    EXPECT_EQ(set.seed, 7U);
-    EXPECT_TRUE(set.drop_malformed);
+    EXPECT_EQ(set.settings.seed, 7U);
+    EXPECT_TRUE(set.settings.drop_malformed);
     ASSERT_EQ(set.rules.size(), 2U);
     EXPECT_EQ(set.rules[0].kind(), "transport");
     EXPECT_EQ(set.rules[0].place(), "r.toml:5");

@@ -193,26 +193,17 @@ void ConnectionChoices::add(const Endpoint& source, std::uint64_t connection, st
     if (connection == 0) {
         return;
     }
-    const auto [found, fresh] = choices_.try_emplace(key_of(source, connection), std::uint8_t{0});
-    found->second |= bits;
-    if (fresh) {
-        order_.push_back(found->first);
-    }
-    if (order_.size() > most_) {
-        choices_.erase(order_.front());
-        order_.pop_front();
-    }
+    choices_.advance(0);
+    const std::uint64_t key = key_of(source, connection);
+    auto* const known = choices_.find(key);
+    auto& choice = known != nullptr ? *known : choices_.add(key);
+    choice = static_cast<std::uint8_t>(choice.value_or(0) | bits);
 }
 
 std::optional<std::uint8_t> ConnectionChoices::take(const Endpoint& source,
                                                     std::uint64_t connection) {
-    const auto found = choices_.find(key_of(source, connection));
-    if (found == choices_.end()) {
-        return std::nullopt;
-    }
-    const std::uint8_t bits = found->second;
-    choices_.erase(found);
-    return bits;
+    auto* const known = choices_.find(key_of(source, connection));
+    return known != nullptr ? std::exchange(*known, std::nullopt) : std::nullopt;
 }
 
 Selector::Selector(Arguments& arguments, std::uint64_t seed, Closes closes, bool by_source)

@@ -23,12 +23,10 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 namespace reprise::rules {
 namespace {
-
-const std::vector<std::string> kNameChanges{"unique", "prefix", "suffix", "zone", "case", "fixed"};
 
 Name read_name(Arguments& arguments, std::string_view key, const std::string& text) {
     auto name = parse_name(text);
@@ -224,44 +222,38 @@ std::unique_ptr<Rule> make_zone(Arguments& arguments, const RuleSettings& settin
                                        read_name(arguments, "zone", names[1]));
 }
 
-/// The one change that is asked for.
-std::string chosen(Arguments& arguments) {
-    std::string found;
-    for (const std::string& key : kNameChanges) {
-        arguments.get_list(key); // known, so that a wrong key's nearest is found among them
-        if (arguments.has(key)) {
-            if (!found.empty()) {
-                arguments.fail(key,
-                               fmt::format("contradicts {}; give each a rule of its own", found));
-            }
-            found = key;
-        }
-    }
-    return found;
+std::unique_ptr<Rule> make_suffix(Arguments& arguments, const RuleSettings& settings) {
+    return std::make_unique<MovedName>(arguments, settings, read_name(arguments, "suffix", "."),
+                                       read_name(arguments, "suffix"));
 }
 
+constexpr std::array<std::pair<std::string_view, decltype(RuleKind::make)>, 6> kChanges{
+    {{"unique", make<UniqueName>},
+     {"prefix", make<PrefixedName>},
+     {"suffix", make_suffix},
+     {"zone", make_zone},
+     {"case", make<CasedName>},
+     {"fixed", make<FixedName>}}};
+
+/// The one change that is asked for.
 std::unique_ptr<Rule> make_name(Arguments& arguments, const RuleSettings& settings) {
-    const std::string change = chosen(arguments);
-    if (change == "unique") {
-        return std::make_unique<UniqueName>(arguments, settings);
+    decltype(RuleKind::make) found = nullptr;
+    std::string_view by;
+    for (const auto& [key, make_change] : kChanges) {
+        arguments.get_list(key); // known, so that a wrong key's nearest is found among them
+        if (arguments.has(key)) {
+            if (found != nullptr) {
+                arguments.fail(key, fmt::format("contradicts {}; give each a rule of its own", by));
+            }
+            found = make_change;
+            by = key;
+        }
     }
-    if (change == "prefix") {
-        return std::make_unique<PrefixedName>(arguments, settings);
+    if (found == nullptr) {
+        arguments.fail("",
+                       "no change; give one of unique=, prefix=, suffix=, zone=, case=, fixed=");
     }
-    if (change == "suffix") {
-        return std::make_unique<MovedName>(arguments, settings, read_name(arguments, "suffix", "."),
-                                           read_name(arguments, "suffix"));
-    }
-    if (change == "zone") {
-        return make_zone(arguments, settings);
-    }
-    if (change == "case") {
-        return std::make_unique<CasedName>(arguments, settings);
-    }
-    if (change == "fixed") {
-        return std::make_unique<FixedName>(arguments, settings);
-    }
-    arguments.fail("", "no change; give one of unique=, prefix=, suffix=, zone=, case=, fixed=");
+    return found(arguments, settings);
 }
 
 } // namespace

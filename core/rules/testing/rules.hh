@@ -59,7 +59,7 @@ inline Owned close_at(Nanoseconds time, std::uint64_t connection,
 
 inline std::unique_ptr<Rule> make_rule(const std::string& kind, const std::string& value,
                                        std::uint64_t seed = 1, bool drop_malformed = false) {
-    RuleSet set{.seed = seed, .drop_malformed = drop_malformed, .rules = {}};
+    RuleSet set{.settings = {.seed = seed, .drop_malformed = drop_malformed}, .rules = {}};
     set.rules.push_back(parse_rule_option(kind, value));
     return std::move(make_rules(set).front());
 }

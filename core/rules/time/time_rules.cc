@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,14 @@
 namespace reprise::rules {
 
 namespace {
+
+double need_number(Arguments& arguments, std::string_view key, double low, double high) {
+    const auto value = arguments.get_number(key, low, high);
+    if (!value) {
+        arguments.fail({}, fmt::format("has no {}=; give one from {} to {}", key, low, high));
+    }
+    return *value;
+}
 
 /// Where the rate bends: `rate` queries/s at `seconds` from the first query.
 struct RatePoint {
@@ -79,68 +88,6 @@ private:
     std::vector<RatePoint> points_;
     size_t piece_ = 0;
     double before_ = 0; ///< queries due before the piece
-};
-
-/// Puts queries whose times were changed back into order: holds them until nothing earlier can
-/// come. Equal times keep the order of put(). Memory: about 150 bytes and the message for each
-/// query held; kept for reuse.
-class Reorder {
-public:
-    /// Copies the query; `time` is its new time.
-    void put(const Query& query, Nanoseconds time) {
-        const std::uint32_t number = free_slot();
-        Slot& slot = slots_[number];
-        slot.bytes.assign(query.message.begin(), query.message.end());
-        slot.query = query;
-        slot.query.time = time;
-        slot.query.message = slot.bytes;
-        heap_.push_back({time, order_++, number});
-        std::ranges::push_heap(heap_, is_later);
-    }
-
-    /// Appends what is due up to and including `until`, in order, with messages copied into the
-    /// batch.
-    void release(Nanoseconds until, Batch& batch) {
-        while (!heap_.empty() && heap_.front().time <= until) {
-            std::ranges::pop_heap(heap_, is_later);
-            const std::uint32_t slot = heap_.back().slot;
-            heap_.pop_back();
-            batch.queries.push_back(slots_[slot].query);
-            batch.queries.back().message = batch.copy(slots_[slot].bytes);
-            free_.push_back(slot);
-        }
-    }
-
-private:
-    struct Slot {
-        Query query; ///< its message is in `bytes`
-        std::vector<std::uint8_t> bytes;
-    };
-
-    struct Entry {
-        Nanoseconds time;
-        std::uint64_t order;
-        std::uint32_t slot;
-    };
-
-    static bool is_later(const Entry& a, const Entry& b) {
-        return a.time != b.time ? a.time > b.time : a.order > b.order;
-    }
-
-    std::uint32_t free_slot() {
-        if (free_.empty()) {
-            slots_.emplace_back();
-            return static_cast<std::uint32_t>(slots_.size() - 1);
-        }
-        const std::uint32_t slot = free_.back();
-        free_.pop_back();
-        return slot;
-    }
-
-    std::vector<Entry> heap_; ///< the earliest on top
-    std::vector<Slot> slots_;
-    std::vector<std::uint32_t> free_;
-    std::uint64_t order_ = 0;
 };
 
 /// Moves by a shift: one that does not fit the trace is refused.
@@ -198,7 +145,9 @@ private:
 /// before a close is that of the query before it.
 class SpeedRule : public Rule {
 public:
-    SpeedRule(Selector selector, double factor) : Rule(std::move(selector)), factor_(factor) {}
+    SpeedRule(Arguments& arguments, const RuleSettings& settings)
+        : Rule(Selector(arguments, settings.seed, Closes::kNone)),
+          factor_(need_number(arguments, "factor", 1e-6, 1e6)) {}
 
 private:
     Outcome change(Query& query, Batch& /*batch*/) override {
@@ -264,18 +213,38 @@ public:
                                          ? shifted(query.time, moved)
                                          : added(std::max<Nanoseconds>(query.time, 0), moved);
             changed_ += !query.is_close() && time != query.time ? 1U : 0U;
-            held_.put(query, time);
+            hold(query, time);
             newest_ = std::max(newest_, query.time);
-            held_.release(newest_ + std::min<Nanoseconds>(low_, 0), batch);
+            release(newest_ + std::min<Nanoseconds>(low_, 0), batch);
         }
         incoming_.clear();
     }
 
     [[nodiscard]] bool holds() const override { return true; }
 
-    void finish(Batch& batch) override { held_.release(kLastTime, batch); }
+    void finish(Batch& batch) override { release(kLastTime, batch); }
 
 private:
+    struct Held {
+        Query query; ///< its message is in `bytes`
+        std::vector<std::uint8_t> bytes;
+    };
+
+    void hold(const Query& query, Nanoseconds time) {
+        Held held{.query = query, .bytes = {query.message.begin(), query.message.end()}};
+        held.query.time = time;
+        held_.emplace(time, std::move(held));
+    }
+
+    /// Appends what is due up to and including `until`.
+    void release(Nanoseconds until, Batch& batch) {
+        for (; !held_.empty() && held_.begin()->first <= until; held_.erase(held_.begin())) {
+            Held& first = held_.begin()->second;
+            first.query.message = batch.copy(first.bytes);
+            batch.queries.push_back(first.query);
+        }
+    }
+
     Nanoseconds delay(const Query& query) {
         if (takes(query)) {
             const auto width = static_cast<std::uint64_t>(high_ - low_);
@@ -287,9 +256,9 @@ private:
     Nanoseconds low_;
     Nanoseconds high_;
     Random random_;
-    Reorder held_;
-    std::vector<Query> incoming_; ///< a batch's queries while it is filled anew
-    Nanoseconds newest_ = 0;      ///< old time
+    std::multimap<Nanoseconds, Held> held_; ///< by new time; 200 bytes each and the message
+    std::vector<Query> incoming_;           ///< a batch's queries while it is filled anew
+    Nanoseconds newest_ = 0;                ///< old time
     std::uint64_t& changed_ = count("changed");
 };
 
@@ -303,14 +272,6 @@ constexpr size_t kMostPoints = 10'000;
 constexpr double kMostJitter = 60e6; ///< us either way
 constexpr Nanoseconds kMostHeld = 3600 * kSecond;
 
-double need_number(Arguments& arguments, std::string_view key, double low, double high) {
-    const auto value = arguments.get_number(key, low, high);
-    if (!value) {
-        arguments.fail({}, fmt::format("has no {}=; give one from {} to {}", key, low, high));
-    }
-    return *value;
-}
-
 /// A selector that takes everything, closes too.
 Selector need_all(Arguments& arguments, std::uint64_t seed) {
     if (!arguments.takes_all()) {
@@ -318,11 +279,6 @@ Selector need_all(Arguments& arguments, std::uint64_t seed) {
                            "them out");
     }
     return {arguments, seed, Closes::kBySource}; // its keys are known, so that share=100 passes
-}
-
-std::unique_ptr<Rule> make_speed(Arguments& arguments, const RuleSettings& settings) {
-    const double factor = need_number(arguments, "factor", 1e-6, 1e6);
-    return std::make_unique<SpeedRule>(Selector(arguments, settings.seed, Closes::kNone), factor);
 }
 
 std::unique_ptr<Rule> make_shift(Arguments& arguments, const RuleSettings& settings) {
@@ -422,7 +378,7 @@ std::vector<RuleKind> time_rules() {
         {"speed",
          "factor",
          "the gap before every query taken is divided by factor=: 2 plays twice as fast",
-         make_speed,
+         make<SpeedRule>,
          {},
          Effect::kTimes},
         {"shift", "seconds",

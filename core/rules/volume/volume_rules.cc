@@ -19,10 +19,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <numeric>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace reprise::rules {
@@ -33,8 +31,13 @@ namespace {
 /// not take stay. Memory: about 64 bytes a source.
 class HeavyRule : public Rule {
 public:
-    HeavyRule(Selector chosen, std::uint64_t top)
-        : Rule(std::move(chosen)), surveyed_(selector()), top_(top) {}
+    HeavyRule(Arguments& arguments, const RuleSettings& settings)
+        : Rule(Selector(arguments, settings.seed, Closes::kBySource)), surveyed_(selector()),
+          top_(arguments.get_integer("top", 1, 1'000'000'000).value_or(0)) {
+        if (top_ == 0) {
+            arguments.fail({}, "has no top=; give how many of the busiest sources shall stay");
+        }
+    }
 
     [[nodiscard]] bool surveys() const override { return true; }
 
@@ -82,14 +85,6 @@ private:
     std::uint64_t& dropped_ = count("dropped");
 };
 
-std::unique_ptr<Rule> make_heavy(Arguments& arguments, const RuleSettings& settings) {
-    const auto top = arguments.get_integer("top", 1, 1'000'000'000);
-    if (!top) {
-        arguments.fail({}, "has no top=; give how many of the busiest sources shall stay");
-    }
-    return std::make_unique<HeavyRule>(Selector(arguments, settings.seed, Closes::kBySource), *top);
-}
-
 constexpr std::string_view kCopies4 = "10.0.0.0/8"; ///< private use (RFC 1918)
 constexpr std::string_view kCopies6 = "fd00::/8";   ///< the same (RFC 4193)
 /// Uses of a rule's seed, apart from the selector's.
@@ -97,20 +92,38 @@ constexpr std::uint64_t kPool4Use = 4;
 constexpr std::uint64_t kPool6Use = 6;
 constexpr std::uint64_t kMostDuplicates = 10'000;
 
+/// The prefix of the family that is given, or the default.
+AddressPool pool_of(Arguments& arguments, bool v4, std::uint64_t seed) {
+    Prefix prefix = known_prefix(v4 ? kCopies4 : kCopies6);
+    int found = 0;
+    for (const Prefix& one : get_prefixes(arguments, "prefix")) {
+        if (one.address.is_v4() == v4) {
+            prefix = one;
+            ++found;
+        }
+    }
+    if (found > 1 || prefix.free_bits() < 2) {
+        arguments.fail("prefix", "needs one prefix a family, with at least 2 bits left free");
+    }
+    return {prefix, mixed_seed(seed, v4 ? kPool4Use : kPool6Use)};
+}
+
 /// Each query taken comes `copies` times at the same time: once as it is and, behind it, from fresh
 /// sources. A source's n-th copy always has the same address. Connections get new numbers, so that
 /// every copy has its own. Memory: about 64 bytes a source.
 class DuplicateRule : public PiecewiseRule {
 public:
-    struct Settings {
-        std::uint32_t copies = 2; ///< the original included
-        AddressPool pool4;
-        AddressPool pool6;
-        bool all = false; ///< the selector takes every query
-    };
-
-    DuplicateRule(Selector selector, const Settings& settings)
-        : PiecewiseRule(std::move(selector)), settings_(settings) {}
+    DuplicateRule(Arguments& arguments, const RuleSettings& settings)
+        : PiecewiseRule(Selector(arguments, settings.seed, Closes::kNone, true)),
+          copies_(static_cast<std::uint32_t>(
+              arguments.get_integer("copies", 1, kMostDuplicates).value_or(0))),
+          pool4_(pool_of(arguments, true, settings.seed)),
+          pool6_(pool_of(arguments, false, settings.seed)), all_(arguments.takes_all()) {
+        if (copies_ == 0) {
+            arguments.fail({},
+                           "has no copies=; give how many copies of each query to send, like 2");
+        }
+    }
 
 private:
     bool work(Query& query, Batch& batch) override {
@@ -132,7 +145,7 @@ private:
 
     bool is_copied(const Query& query) {
         const bool taken = takes(query);
-        if (settings_.all) {
+        if (all_) {
             return true;
         }
         if (query.is_close()) {
@@ -145,23 +158,23 @@ private:
     }
 
     void begin(Query& query, Batch& batch) {
-        wanted_ = is_copied(query) ? settings_.copies : 1;
+        wanted_ = is_copied(query) ? copies_ : 1;
         if (wanted_ > 1) {
-            first_copy_ = number_of(query.source.address) * (settings_.copies - 1);
+            first_copy_ = number_of(query.source.address) * (copies_ - 1);
         }
-        if (query.connection >= trace::kMaxConnection / settings_.copies) {
+        if (query.connection >= trace::kMaxConnection / copies_) {
             throw Error(
                 "rule duplicate: the trace's connections have too large numbers for so many "
                 "copies; give fewer copies=");
         }
-        query.connection *= settings_.copies;
+        query.connection *= copies_;
         pass(query, batch);
         done_ = 1;
     }
 
     /// The next one.
     void copy(Query query, Batch& batch) {
-        const AddressPool& pool = query.source.address.is_v4() ? settings_.pool4 : settings_.pool6;
+        const AddressPool& pool = query.source.address.is_v4() ? pool4_ : pool6_;
         query.source.address = pool.at(first_copy_ + done_ - 1);
         query.connection += query.connection == 0 ? 0U : done_;
         query.message = batch.copy(query.message); // rules behind this one may edit each
@@ -175,18 +188,21 @@ private:
         const auto [number, fresh] = numbers_.find_or_add(source, next);
         if (fresh) {
             ++next;
-            const AddressPool& pool = source.is_v4() ? settings_.pool4 : settings_.pool6;
+            const AddressPool& pool = source.is_v4() ? pool4_ : pool6_;
             inside_prefix_ += pool.prefix().holds(source) ? 1U : 0U;
-            shared_ += std::uint64_t{next} * (settings_.copies - 1) > pool.size() ? 1U : 0U;
+            shared_ += std::uint64_t{next} * (copies_ - 1) > pool.size() ? 1U : 0U;
         }
         return number;
     }
 
-    Settings settings_;
+    std::uint32_t copies_; ///< the original included
+    AddressPool pool4_;
+    AddressPool pool6_;
+    bool all_;           ///< the selector takes every query
     AddressIds numbers_; ///< of sources, each family from 0
     std::uint32_t sources4_ = 0;
     std::uint32_t sources6_ = 0;
-    ConnectionChoices copied_;     ///< open connections with copies, unless `all`
+    ConnectionChoices copied_;     ///< open connections with copies, unless `all_`
     std::uint32_t done_ = 0;       ///< of the query at work: how many times it was emitted
     std::uint32_t wanted_ = 0;     ///< and how many times it shall be
     std::uint64_t first_copy_ = 0; ///< its first copy's source by number
@@ -197,43 +213,13 @@ private:
     std::uint64_t& shared_ = count("shared_addresses");
 };
 
-/// The one of `prefixes` of the family, or the default.
-AddressPool pool_of(const Arguments& arguments, const std::vector<Prefix>& prefixes, bool v4,
-                    std::uint64_t seed) {
-    Prefix prefix = known_prefix(v4 ? kCopies4 : kCopies6);
-    int found = 0;
-    for (const Prefix& one : prefixes) {
-        if (one.address.is_v4() == v4) {
-            prefix = one;
-            ++found;
-        }
-    }
-    if (found > 1 || prefix.free_bits() < 2) {
-        arguments.fail("prefix", "needs one prefix a family, with at least 2 bits left free");
-    }
-    return {prefix, mixed_seed(seed, v4 ? kPool4Use : kPool6Use)};
-}
-
-std::unique_ptr<Rule> make_duplicate(Arguments& arguments, const RuleSettings& settings) {
-    const auto copies = arguments.get_integer("copies", 1, kMostDuplicates);
-    if (!copies) {
-        arguments.fail({}, "has no copies=; give how many copies of each query to send, like 2");
-    }
-    const auto prefixes = get_prefixes(arguments, "prefix");
-    const DuplicateRule::Settings chosen{.copies = static_cast<std::uint32_t>(*copies),
-                                         .pool4 = pool_of(arguments, prefixes, true, settings.seed),
-                                         .pool6 =
-                                             pool_of(arguments, prefixes, false, settings.seed),
-                                         .all = arguments.takes_all()};
-    return std::make_unique<DuplicateRule>(Selector(arguments, settings.seed, Closes::kNone, true),
-                                           chosen);
-}
-
 /// Drops a client's own retransmits, as the controller's --collapse-retransmits does.
 class CollapseRule : public Rule {
 public:
-    CollapseRule(Selector selector, Nanoseconds timeout)
-        : Rule(std::move(selector)), retransmits_(timeout) {}
+    CollapseRule(Arguments& arguments, const RuleSettings& settings)
+        : Rule(Selector(arguments, settings.seed, Closes::kNone)),
+          retransmits_(static_cast<Nanoseconds>(
+              std::llround(arguments.get_number("timeout", 1e-6, 1e6).value_or(5) * 1e9))) {}
 
 private:
     Outcome change(Query& query, Batch& /*batch*/) override {
@@ -248,12 +234,6 @@ private:
     std::uint64_t& dropped_ = count("dropped");
 };
 
-std::unique_ptr<Rule> make_collapse(Arguments& arguments, const RuleSettings& settings) {
-    const double timeout = arguments.get_number("timeout", 1e-6, 1e6).value_or(5);
-    return std::make_unique<CollapseRule>(Selector(arguments, settings.seed, Closes::kNone),
-                                          static_cast<Nanoseconds>(std::llround(timeout * 1e9)));
-}
-
 } // namespace
 
 RuleKind heavy_kind() {
@@ -261,7 +241,7 @@ RuleKind heavy_kind() {
             .first_key = "top",
             .help = "keeps only the queries of the top= sources that ask most, as the inputs have "
                     "them: stands before rules that change sources; reads the inputs twice",
-            .make = make_heavy};
+            .make = make<HeavyRule>};
 }
 
 RuleKind duplicate_kind() {
@@ -269,7 +249,7 @@ RuleKind duplicate_kind() {
             .first_key = "copies",
             .help = "each query comes copies= times, from fresh sources out of "
                     "prefix=PREFIX[,PREFIX6] (10.0.0.0/8, fd00::/8); by=source by default",
-            .make = make_duplicate,
+            .make = make<DuplicateRule>,
             .effect = Effect::kSources};
 }
 
@@ -278,7 +258,7 @@ RuleKind collapse_kind() {
             .first_key = "timeout",
             .help = "drops a client's UDP retransmits within timeout= seconds (5): same address, "
                     "port, id and question",
-            .make = make_collapse};
+            .make = make<CollapseRule>};
 }
 
 } // namespace reprise::rules
