@@ -9,7 +9,7 @@
 
 #include "controller/options.hh"
 #include "controller/read_ahead.hh"
-#include "core/base/whole_file.hh"
+#include "core/base/output_file.hh"
 #include "core/tree/block_frame.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/host.hh"

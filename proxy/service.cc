@@ -3,8 +3,8 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/log.hh"
+#include "core/base/output_file.hh"
 #include "core/base/signals.hh"
-#include "core/base/whole_file.hh"
 
 #include <spdlog/spdlog.h>
 
@@ -84,7 +84,7 @@ private:
 
     void write() {
         if (!path_.empty()) {
-            write_whole(path_, service_.statistics(), Durable::kNo);
+            write_whole(path_, service_.statistics());
         }
     }
 

@@ -1,7 +1,7 @@
 #pragma once
 #include "core/base/clock.hh"
-#include "core/base/limits.hh"
 #include "core/wire/query.hh"
+#include "core/wire/settings.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/poller.hh"
 #include "querier/carrier/replay_options.hh"

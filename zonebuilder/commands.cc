@@ -8,8 +8,8 @@
 #include "core/base/error.hh"
 #include "core/base/hex.hh"
 #include "core/base/json.hh"
+#include "core/base/output_file.hh"
 #include "core/base/trace_time.hh"
-#include "core/base/whole_file.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/pairs.hh"
@@ -248,7 +248,7 @@ OutputFolder::OutputFolder(fs::path path, const std::string& report, std::string
 
 void OutputFolder::write(const std::string& name, std::string_view text) const {
     try {
-        write_whole(path_ / name, text, Durable::kNo);
+        write_whole(path_ / name, text);
     } catch (const SystemError& error) {
         throw Error(fmt::format("cannot write {}: {}; give -o a folder with rights and room",
                                 (path_ / name).string(), error.code().message()));

@@ -1,6 +1,7 @@
 #include "core/base/address.hh"
 
 #include "core/base/numbers.hh"
+#include "core/base/prefix.hh"
 
 #include <fmt/format.h>
 
@@ -49,30 +50,13 @@ bool IpAddress::is_loopback() const {
 }
 
 bool IpAddress::is_public() const {
-    struct Range {
-        std::array<std::uint8_t, 4> prefix;
-        unsigned bits;
-    };
-
-    static constexpr std::array kNotPublicV4{
-        Range{{0, 0, 0, 0}, 8},       Range{{10, 0, 0, 0}, 8},     Range{{100, 64, 0, 0}, 10},
-        Range{{127, 0, 0, 0}, 8},     Range{{169, 254, 0, 0}, 16}, Range{{172, 16, 0, 0}, 12},
-        Range{{192, 0, 2, 0}, 24},    Range{{192, 168, 0, 0}, 16}, Range{{198, 18, 0, 0}, 15},
-        Range{{198, 51, 100, 0}, 24}, Range{{203, 0, 113, 0}, 24}};
-    static constexpr std::array kNotPublicV6{Range{{0xfc, 0, 0, 0}, 7},
-                                             Range{{0xfe, 0x80, 0, 0}, 10},
-                                             Range{{0x20, 0x01, 0x0d, 0xb8}, 32}};
-    const auto word = [](const auto& b) {
-        return (std::uint32_t{b[0]} << 24U) | (std::uint32_t{b[1]} << 16U) |
-               (std::uint32_t{b[2]} << 8U) | std::uint32_t{b[3]};
-    };
-    const auto holds = [&](const Range& range) {
-        return ((word(bytes) ^ word(range.prefix)) >> (32U - range.bits)) == 0;
-    };
-    if (is_v4()) {
-        return std::ranges::none_of(kNotPublicV4, holds);
-    }
-    return is_v6() && !is_loopback() && std::ranges::none_of(kNotPublicV6, holds);
+    static constexpr std::array<std::string_view, 15> kNotPublic{
+        "0.0.0.0/8",      "10.0.0.0/8",   "100.64.0.0/10",  "127.0.0.0/8",   "169.254.0.0/16",
+        "172.16.0.0/12",  "192.0.2.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24",
+        "203.0.113.0/24", "::1/128",      "fc00::/7",       "fe80::/10",     "2001:db8::/32"};
+    return family != 0 && std::ranges::none_of(kNotPublic, [this](std::string_view text) {
+               return known_prefix(text).holds(*this);
+           });
 }
 
 std::string IpAddress::text() const {

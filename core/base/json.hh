@@ -12,10 +12,12 @@ namespace reprise {
 using Json = nlohmann::ordered_json;
 
 /// One line without its end. Bytes that are not UTF-8 become U+FFFD.
-std::string json_text(const Json& value);
+inline std::string json_text(const Json& value) {
+    return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 /// Null for an empty text.
-Json text_or_null(std::string_view text);
+inline Json text_or_null(std::string_view text) { return text.empty() ? Json() : Json(text); }
 
 /// A list of what `make` gives for each of `all`.
 template <typename Range, typename Make> Json list_of(const Range& all, Make make) {

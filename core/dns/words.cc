@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -97,7 +98,6 @@ WordTable::WordTable(std::span<const Word> words, std::string_view prefix, std::
             slot = (slot + 1) % kSlots;
         }
         by_text_.at(slot) = static_cast<std::uint8_t>(i + 1);
-        texts_.push_back(word.text);
     }
 }
 
@@ -148,7 +148,7 @@ std::optional<std::uint16_t> WordTable::plain(std::string_view text) const {
 }
 
 std::string_view WordTable::nearest(std::string_view text) const {
-    return nearest_word(text, texts_);
+    return nearest_word(text, words_ | std::views::transform(&Word::text));
 }
 
 const WordTable& type_words() {

@@ -8,7 +8,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace reprise {
 
@@ -64,7 +63,6 @@ private:
     std::uint16_t largest_;
     std::array<std::uint8_t, kDirect> by_number_{};
     std::array<std::uint8_t, kSlots> by_text_{}; ///< open addressing
-    std::vector<std::string_view> texts_;
 };
 
 struct FlagName {

@@ -46,7 +46,10 @@ struct Counts {
         visit("send_unsure", &C::send_unsure, "queries sent within a call of over 50 us");
     }
 
-    Counts& operator+=(const Counts& more);
+    Counts& operator+=(const Counts& more) {
+        fields([&](auto, auto member, auto) { this->*member += more.*member; });
+        return *this;
+    }
 
     /// Queries that ended, whatever the end.
     [[nodiscard]] std::uint64_t ended() const {
@@ -134,9 +137,20 @@ struct QuerierCounts {
 };
 
 /// Sets the counts of a message: values in the order of Counts::fields().
-void set_counts(google::protobuf::RepeatedField<std::uint64_t>& values, const Counts& counts);
+inline void set_counts(google::protobuf::RepeatedField<std::uint64_t>& values,
+                       const Counts& counts) {
+    values.Clear();
+    Counts::fields([&](auto, auto member, auto) { values.Add(counts.*member); });
+}
 
 /// The counts of a message; what it lacks is 0.
-Counts read_counts(const google::protobuf::RepeatedField<std::uint64_t>& values);
+inline Counts read_counts(const google::protobuf::RepeatedField<std::uint64_t>& values) {
+    Counts counts;
+    int at = 0;
+    Counts::fields([&](auto, auto member, auto) {
+        counts.*member = at < values.size() ? values.Get(at++) : 0;
+    });
+    return counts;
+}
 
 } // namespace reprise

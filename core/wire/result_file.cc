@@ -1,8 +1,8 @@
 #include "core/wire/result_file.hh"
 
-#include "core/base/append_file.hh"
 #include "core/base/bytes.hh"
 #include "core/base/json.hh"
+#include "core/base/output_file.hh"
 
 #include <xxhash.h>
 
@@ -10,7 +10,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -76,31 +75,17 @@ void pad_to_eight(std::vector<std::uint8_t>& out) { out.resize((out.size() + 7) 
 
 } // namespace
 
-struct RecordFile::Digest {
-    XXH3_state_t* state = XXH3_createState();
-
-    Digest() { XXH3_64bits_reset(state); }
-
-    ~Digest() { XXH3_freeState(state); }
-
-    Digest(const Digest&) = delete;
-    Digest& operator=(const Digest&) = delete;
-};
-
-RecordFile::RecordFile(std::string path, std::string_view header_magic,
-                       std::string_view footer_magic)
-    : header_magic_(header_magic), footer_magic_(footer_magic),
-      file_(std::move(path), AppendFile::Existing::kRefuse), digest_(std::make_unique<Digest>()) {}
-
-RecordFile::~RecordFile() = default;
-
-void RecordFile::write_header(std::uint32_t record_size, std::string_view json) {
+RecordFile::RecordFile(const std::string& path, std::string_view magic, std::size_t record_size,
+                       std::string_view json)
+    : magic_(magic), file_(path, AppendFile::Existing::kRefuse),
+      digest_(XXH3_createState(), XXH3_freeState) {
+    XXH3_64bits_reset(digest_.get());
     std::vector<std::uint8_t> head;
-    append_text(head, header_magic_);
+    append_text(head, magic_ + "HDR1");
     append_little(head, kSchema);
     const size_t whole = (kHeaderFixed + json.size() + 7) / 8 * 8;
     append_little(head, static_cast<std::uint32_t>(whole));
-    append_little(head, record_size);
+    append_little(head, static_cast<std::uint32_t>(record_size));
     append_little(head, static_cast<std::uint32_t>(json.size()));
     append_text(head, json);
     pad_to_eight(head);
@@ -110,7 +95,7 @@ void RecordFile::write_header(std::uint32_t record_size, std::string_view json) 
 
 void RecordFile::append(Bytes record) {
     file_.append(record);
-    XXH3_64bits_update(digest_->state, record.data(), record.size());
+    XXH3_64bits_update(digest_.get(), record.data(), record.size());
     ++count_;
 }
 
@@ -118,31 +103,27 @@ void RecordFile::finish(std::string_view json) {
     std::vector<std::uint8_t> foot;
     append_text(foot, json);
     append_little(foot, count_);
-    append_little(foot, std::uint64_t{XXH3_64bits_digest(digest_->state)});
+    append_little(foot, std::uint64_t{XXH3_64bits_digest(digest_.get())});
     append_little(foot, static_cast<std::uint32_t>(json.size()));
     append_little(foot, std::uint32_t{0});
-    append_text(foot, footer_magic_);
+    append_text(foot, magic_ + "END1");
     file_.append(foot);
     file_.close();
 }
 
 RqWriter::RqWriter(const std::string& path, const RqHeader& header)
-    : file_(path, "RPRQHDR1", "RPRQEND1") {
-    file_.write_header(sizeof(RqRecord), header_json(header));
-}
+    : RecordFile(path, "RPRQ", sizeof(RqRecord), header_json(header)) {}
 
 void RqWriter::append(const RqRecord& record) {
-    file_.append({reinterpret_cast<const std::uint8_t*>(&record), sizeof record});
+    RecordFile::append({reinterpret_cast<const std::uint8_t*>(&record), sizeof record});
 }
 
 void RqWriter::reserve(std::uint64_t queries) {
-    file_.reserve(queries * sizeof(RqRecord) + kRoomForEnd);
+    RecordFile::reserve(queries * sizeof(RqRecord) + kRoomForEnd);
 }
 
 RaWriter::RaWriter(const std::string& path, std::string_view json)
-    : file_(path, "RPRAHDR1", "RPRAEND1") {
-    file_.write_header(0, json);
-}
+    : RecordFile(path, "RPRA", 0, json) {}
 
 void RaWriter::append(const Answer& answer) {
     scratch_.clear();
@@ -155,11 +136,11 @@ void RaWriter::append(const Answer& answer) {
     scratch_.insert(scratch_.end(), answer.query.begin(), answer.query.end());
     scratch_.insert(scratch_.end(), answer.reply.begin(), answer.reply.end());
     pad_to_eight(scratch_);
-    file_.append(scratch_);
+    RecordFile::append(scratch_);
 }
 
 void RaWriter::reserve(std::uint64_t queries) {
-    file_.reserve(queries * kRoomForQuestion + kRoomForEnd);
+    RecordFile::reserve(queries * kRoomForQuestion + kRoomForEnd);
 }
 
 } // namespace reprise

@@ -1,11 +1,14 @@
 #pragma once
 // Writers of the result files .rq (records) and .ra (answers); docs/formats.md is their reference.
 
-#include "core/base/append_file.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/base/output_file.hh"
 #include "core/wire/query.hh"
 
+#include <xxhash.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -83,51 +86,38 @@ struct RqHeader {
     Nanoseconds trace_first = 0;
 };
 
-/// A file with a running XXH3-64 over its records; see AppendFile.
+/// A file of records with a running XXH3-64 over them; see AppendFile.
 class RecordFile {
 public:
-    RecordFile(std::string path, std::string_view header_magic, std::string_view footer_magic);
-    ~RecordFile();
-    RecordFile(const RecordFile&) = delete;
-    RecordFile& operator=(const RecordFile&) = delete;
-
-    /// Must come first.
-    void write_header(std::uint32_t record_size, std::string_view json);
-    void append(Bytes record);
-
     void flush() { file_.flush(); }
+
+    /// Writes the trailing JSON and the footer, waits until all is on the disk, and closes.
+    void finish(std::string_view json = "");
+
+protected:
+    /// `magic` begins those of header and footer; a `record_size` of 0 says that they differ.
+    RecordFile(const std::string& path, std::string_view magic, std::size_t record_size,
+               std::string_view json);
+
+    void append(Bytes record);
 
     void reserve(std::uint64_t bytes) { file_.reserve(bytes); }
 
-    /// Writes the trailing JSON and the footer, waits until all is on the disk, and closes.
-    void finish(std::string_view json);
-
 private:
-    struct Digest;
-
-    std::string header_magic_;
-    std::string footer_magic_;
+    std::string magic_;
     AppendFile file_;
     std::uint64_t count_ = 0;
-    std::unique_ptr<Digest> digest_;
+    std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> digest_;
 };
 
-class RqWriter {
+class RqWriter : public RecordFile {
 public:
     RqWriter(const std::string& path, const RqHeader& header);
 
     void append(const RqRecord& record);
 
-    void flush() { file_.flush(); }
-
     /// Room for the records of so many queries and the end of the file; see AppendFile.
     void reserve(std::uint64_t queries);
-
-    /// `json` is the statistics object of docs/formats.md.
-    void finish(std::string_view json) { file_.finish(json); }
-
-private:
-    RecordFile file_;
 };
 
 /// One query with its reply; an empty reply means there was none.
@@ -139,22 +129,17 @@ struct Answer {
     Bytes reply;
 };
 
-class RaWriter {
+class RaWriter : public RecordFile {
 public:
     /// `json` describes where the answers are from, e.g. {"kind": "replay"}.
     RaWriter(const std::string& path, std::string_view json);
 
     void append(const Answer& answer);
 
-    void flush() { file_.flush(); }
-
     /// Room for so many queries without replies; see AppendFile.
     void reserve(std::uint64_t queries);
 
-    void finish() { file_.finish(""); }
-
 private:
-    RecordFile file_;
     std::vector<std::uint8_t> scratch_;
 };
 

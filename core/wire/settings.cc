@@ -3,7 +3,6 @@
 #include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/base/json.hh"
-#include "core/base/limits.hh"
 #include "core/base/nearest.hh"
 #include "core/base/numbers.hh"
 #include "core/base/prefix.hh"
@@ -151,13 +150,13 @@ void check_hedge(const Settings& settings) {
 
 /// A host name as certificates have it (RFC 9525 section 2.2).
 bool is_host_name(const std::string& text) {
-    constexpr size_t kLongest = 253;
+    constexpr size_t kLongestName = 253;
     const auto fits = [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                c == '-' || c == '_' || c == '.';
     };
-    return text.size() <= kLongest && std::ranges::all_of(text, fits) && !text.starts_with('.') &&
-           !IpAddress::parse(text);
+    return text.size() <= kLongestName && std::ranges::all_of(text, fits) &&
+           !text.starts_with('.') && !IpAddress::parse(text);
 }
 
 void check_tls(const TlsSettings& tls) {
@@ -269,13 +268,8 @@ Json describe_settings() {
 }
 
 std::optional<Transport> transport_of(const Settings& settings) {
-    for (const Transport each :
-         {Transport::kUdp, Transport::kTcp, Transport::kTls, Transport::kStatelessTcp}) {
-        if (settings.transport == transport_name(each)) {
-            return each;
-        }
-    }
-    return std::nullopt;
+    const auto* const found = std::ranges::find(kTransports, settings.transport, transport_name);
+    return found == kTransports.end() ? std::nullopt : std::optional(*found);
 }
 
 std::vector<Endpoint> peers_of(const Settings& settings, std::uint16_t port) {

@@ -5,10 +5,10 @@
 // then `python -m cli.experiment.document`.
 
 #include "core/base/address.hh"
-#include "core/base/limits.hh"
 #include "core/base/prefix.hh"
 #include "core/wire/query.hh"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -18,6 +18,10 @@
 #include <vector>
 
 namespace reprise {
+
+// Limits of a replay that the controller refuses to pass and the querier relies on.
+constexpr std::uint64_t kMostInFlight = 1U << 22U; ///< queries waiting for an answer, per querier
+constexpr std::size_t kMostPeers = 15; ///< numbers of UDP paths have four bits; one is the server's
 
 /// What a value may be beyond what its type says.
 struct Allowed {

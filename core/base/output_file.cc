@@ -1,4 +1,4 @@
-#include "core/base/append_file.hh"
+#include "core/base/output_file.hh"
 
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <fcntl.h>
 #include <string>
 #include <string_view>
@@ -26,8 +27,8 @@ FileDescriptor open_file(const std::string& path, AppendFile::Existing existing)
                                 ("create " + path).c_str()));
 }
 
-} // namespace
-
+/// Takes room on the disk behind the end of a file without changing its size; returns an errno, or
+/// 0 also where the file system cannot do that.
 int take_room(int fd, std::uint64_t from, std::uint64_t size) {
     int error = 0;
     do {
@@ -40,6 +41,8 @@ int take_room(int fd, std::uint64_t from, std::uint64_t size) {
     return able ? error : 0;
 }
 
+/// Waits until all is on the disk, gives back room that was taken, and closes. `size` is that of
+/// the file.
 void close_for_good(FileDescriptor& file, std::uint64_t size, const std::string& path) {
     // A pipe or a device has no room to give back and nothing to synchronize.
     const bool trimmed = ::ftruncate(file.get(), static_cast<off_t>(size)) == 0 || errno == EINVAL;
@@ -62,9 +65,18 @@ void write_all(int fd, Bytes data, const std::string& path) {
     }
 }
 
-void write_all(int fd, std::string_view text, const std::string& path) {
-    write_all(fd, bytes_of(text), path);
+/// A new file, even if something else is in its place.
+FileDescriptor create(const std::string& part, const std::string& path) {
+    std::remove(part.c_str());
+    return FileDescriptor(check(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644),
+                                ("write " + path).c_str()));
 }
+
+void rename_to(const std::string& part, const std::string& path) {
+    check(std::rename(part.c_str(), path.c_str()), ("write " + path).c_str());
+}
+
+} // namespace
 
 AppendFile::AppendFile(std::string path, Existing existing)
     : path_(std::move(path)), file_(open_file(path_, existing)) {
@@ -114,6 +126,48 @@ void AppendFile::reserve(std::uint64_t bytes) {
 void AppendFile::close() {
     flush();
     close_for_good(file_, size_, path_);
+}
+
+void write_whole(const std::string& path, std::string_view text) {
+    const std::string part = path + ".part";
+    FileDescriptor file = create(part, path);
+    try {
+        write_all(file.get(), bytes_of(text), path);
+        check(::close(file.release()), ("write " + path).c_str());
+        rename_to(part, path);
+    } catch (...) {
+        std::remove(part.c_str()); // half a file helps nobody, least of all on a full disk
+        throw;
+    }
+}
+
+ReservedFile::ReservedFile(std::string path, std::uint64_t size)
+    : path_(std::move(path)), part_(path_ + ".part"), file_(create(part_, path_)) {
+    if (const int error = take_room(file_.get(), 0, size); error != 0) {
+        file_.reset();
+        std::remove(part_.c_str());
+        throw SystemError("take room for " + path_, error);
+    }
+    size_ = size;
+}
+
+ReservedFile::~ReservedFile() {
+    if (!written_) {
+        std::remove(part_.c_str());
+    }
+}
+
+void ReservedFile::grow(std::uint64_t size) {
+    if (size > size_ && take_room(file_.get(), size_, size - size_) == 0) {
+        size_ = size;
+    }
+}
+
+void ReservedFile::write(std::string_view text) {
+    write_all(file_.get(), bytes_of(text), path_);
+    close_for_good(file_, text.size(), path_);
+    rename_to(part_, path_);
+    written_ = true;
 }
 
 } // namespace reprise

@@ -1,6 +1,5 @@
-#include "core/base/append_file.hh"
 #include "core/base/error.hh"
-#include "core/base/whole_file.hh"
+#include "core/base/output_file.hh"
 
 #include <gtest/gtest.h>
 
@@ -55,20 +54,20 @@ private:
 };
 
 TEST_F(WholeFile, ReplacesTheOneBefore) {
-    write_whole(path("a"), "one", Durable::kYes);
-    write_whole(path("a"), "two", Durable::kNo);
+    write_whole(path("a"), "one");
+    write_whole(path("a"), "two");
     EXPECT_EQ(read(path("a")), "two");
     EXPECT_EQ(names(), std::vector<std::string>{"a"});
 }
 
 TEST_F(WholeFile, AFolderThatIsNotThereIsAnError) {
-    EXPECT_THROW(write_whole(path("none/a"), "", Durable::kNo), SystemError);
+    EXPECT_THROW(write_whole(path("none/a"), ""), SystemError);
     EXPECT_THROW(ReservedFile(path("none/a"), 1), SystemError);
 }
 
 TEST_F(WholeFile, LeavesNoHalf) {
     fs::create_directories(path("a/b"));
-    EXPECT_THROW(write_whole(path("a"), "one", Durable::kNo), SystemError);
+    EXPECT_THROW(write_whole(path("a"), "one"), SystemError);
     EXPECT_EQ(names(), std::vector<std::string>{"a"});
 }
 

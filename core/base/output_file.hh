@@ -1,5 +1,6 @@
 #pragma once
-// A file that grows until the run ends, on a disk that others may fill.
+// Files that grow until the run ends, on a disk that others may fill; and files that are whole or
+// not there.
 
 #include "core/base/bytes.hh"
 #include "core/base/fd.hh"
@@ -10,18 +11,6 @@
 #include <vector>
 
 namespace reprise {
-
-/// Takes room on the disk behind the end of a file without changing its size; returns an errno, or
-/// 0 also where the file system cannot do that.
-int take_room(int fd, std::uint64_t from, std::uint64_t size);
-
-/// Waits until all is on the disk, gives back room that was taken, and closes. Throws SystemError
-/// naming `path`. `size` is that of the file.
-void close_for_good(FileDescriptor& file, std::uint64_t size, const std::string& path);
-
-/// Writes all of it. Throws SystemError naming `path`.
-void write_all(int fd, Bytes data, const std::string& path);
-void write_all(int fd, std::string_view text, const std::string& path);
 
 /// Buffered. Every method throws SystemError naming the file where the disk refuses (full,
 /// read-only, broken): what was written before stays readable.
@@ -54,6 +43,36 @@ private:
     std::uint64_t size_ = 0;     ///< bytes handed to the kernel
     std::uint64_t reserved_ = 0; ///< end of the room taken, from the file's beginning
     std::vector<std::uint8_t> buffer_;
+};
+
+// Content goes to NAME.part first, and the name follows. A full disk or a kill leaves what stood
+// under the name before, never half of the new.
+
+/// Writes a file that can be made again, replacing one of that name; does not wait for the disk.
+void write_whole(const std::string& path, std::string_view text);
+
+/// Room on the disk for a file that is written at the end, when the disk may be full. Unless it is
+/// written, the destructor gives the room back.
+class ReservedFile {
+public:
+    /// Throws SystemError where there is no room.
+    ReservedFile(std::string path, std::uint64_t size);
+    ~ReservedFile();
+    ReservedFile(const ReservedFile&) = delete;
+    ReservedFile& operator=(const ReservedFile&) = delete;
+
+    /// Takes room for so many bytes in all, where there is some.
+    void grow(std::uint64_t size);
+
+    /// Writes the file into its room and gives it its name; once. Throws SystemError.
+    void write(std::string_view text);
+
+private:
+    std::string path_;
+    std::string part_;
+    FileDescriptor file_;
+    std::uint64_t size_ = 0;
+    bool written_ = false;
 };
 
 } // namespace reprise
