@@ -17,6 +17,7 @@ from pathlib import Path
 from report import (
     again,
     beside,
+    container,
     differences,
     expect,
     export,
@@ -34,7 +35,7 @@ from report.errors import Parser, ReportError
 from report.printable import printable
 from report.rows import runs_table
 from report.run import Json, as_dict, open_run
-from report.sources import Reading, Source, find_program, open_source, reading_arguments, trace_of, zone_of
+from report.sources import Source, find_program, open_source, reading_arguments, trace_of, zone_of
 from report.summary import Measured, measure, summarize, write_summary
 from report.tables import comparison_text, fitted, table
 from report.verdicts import Pair, Seen
@@ -292,8 +293,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     if arguments.again:
         _want_runs(arguments)
     listed = differences.class_named(arguments.list) if arguments.list else None
-    place = os.environ.get("TMPDIR") or "/var/tmp"  # which is on a disk, where /tmp may be memory
-    with tempfile.TemporaryDirectory(prefix="reprise-compare-", dir=place) as scratch:
+    with tempfile.TemporaryDirectory(prefix="reprise-compare-", dir=container.scratch()) as scratch:
         first, *others = _sides(arguments, Path(scratch))
         zone, same = _zone(arguments, first, *others)
         page = differences.Page([one.answers.name for one in (first, *others)])
@@ -372,14 +372,16 @@ def _lister(kind: str, names: tuple[str, str]) -> Seen:
 def _sides(arguments: argparse.Namespace, scratch: Path) -> list[Source]:
     """What was recorded comes first, however the sides are named."""
     run = next((open_run(path) for path in arguments.sides if path.is_dir()), None)
-    reading = Reading(arguments.programs, scratch, reading_arguments(run))
-    sides = [open_source(path, reading) for path in arguments.sides]
+    opened = functools.partial(
+        open_source, scratch=scratch, arguments=reading_arguments(run), programs=arguments.programs
+    )
+    sides = [opened(path) for path in arguments.sides]
     if len(sides) == 1:
         if run is None:
             raise ReportError(
                 f"{arguments.sides[0]} is compared with nothing", "name a second side, or a run folder", 2
             )
-        sides.insert(0, open_source(trace_of(run), reading))
+        sides.insert(0, opened(trace_of(run)))
     most = len(differences.LETTERS)
     if len(sides) > most:
         raise ReportError(f"{len(sides)} sides, where at most {most} are compared", "name fewer", 2)

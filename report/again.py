@@ -19,7 +19,7 @@ from report.errors import ReportError
 from report.export import NAMELESS, table
 from report.rafile import join
 from report.run import Json, Run, open_run
-from report.verdicts import MAX_LISTED, Pair, findings
+from report.verdicts import MAX_LISTED, Pair, asked, findings
 from report.wire import parse
 from report.zone import Zone
 
@@ -55,7 +55,7 @@ class Again:
         how its queries were sent, or the answers are not kept.
         """
         trace = scratch / "again.tsv"
-        asked = self._write(trace, runs[0])
+        numbers = self._write(trace, runs[0])
         folders = [ask(run, trace) for run in runs]
         self.names = tuple(map(str, folders))
         before, after = (join(str(one), list(open_run(one).answer_paths)) for one in folders)
@@ -63,11 +63,11 @@ class Again:
             if was.reply or now.reply:
                 equal = was.reply[2:] == now.reply[2:]
                 kind = ENCODING if equal else foremost(findings(was.reply, now.reply, zone, evidence)).kind
-                self.now[asked[was.seq]] = "" if kind == ENCODING else kind
+                self.now[numbers[was.seq]] = "" if kind == ENCODING else kind
 
     def _write(self, path: Path, run: Run) -> list[int]:
         """The queries as a trace in the text form; their numbers, in its order."""
-        asked: list[int] = []
+        written: list[int] = []
         wanted = np.array(sorted(self.differing), np.uint64)
         with path.open("w", encoding="ascii") as file:
             file.write(_HEADING)
@@ -75,13 +75,13 @@ class Again:
                 rows = np.flatnonzero(np.isin(block["seq"], wanted))
                 columns = (block[name][rows].tolist() for name in ("seq", "source", "transport"))
                 for seq, source, transport in zip(*columns, strict=True):
-                    if source is not None and asked[-1:] != [seq]:
+                    if source is not None and written[-1:] != [seq]:
                         query = self.differing[seq][1].hex()
-                        file.write(f"{len(asked) * _GAP_S:.3f}\t{source}\t{transport}\t{query}\n")
-                        asked.append(seq)
-        if not asked:
+                        file.write(f"{len(written) * _GAP_S:.3f}\t{source}\t{transport}\t{query}\n")
+                        written.append(seq)
+        if not written:
             raise ReportError(f"{run.folder} does not say who sent its queries", "compare without --again")
-        return asked
+        return written
 
     def words(self, seq: int) -> str:
         """What became of a query, "" where nobody knows."""
@@ -111,11 +111,8 @@ class Again:
 
     def _listed(self, seq: int) -> Json:
         kind, data = self.differing[seq]
-        query = parse(data)
         return {
-            "seq": seq,
-            "qname": query.qname if query else "",
-            "qtype": query.qtype if query else "",
+            **asked(seq, parse(data)),
             "class": kind,
             "detail": self.words(seq) or "no answer",
             "now": self.now.get(seq),

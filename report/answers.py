@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from report import faults
-from report.rcodes import rcode_name
 from report.run import Run, as_dict, as_int
 from report.tables import percent
 from report.transports import UNPLAYED
+from report.wire import rcode_name
 
 # Shares of the answers from which an rcode tells of a zone that does not fit, where the trace has no answers
 # to compare with: much of what a root server is asked does not exist, and nothing is refused without reason.

@@ -14,9 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import dns.name
 
-from report.rcodes import rcode_name
-from report.rdata import COMPARABLE
-from report.wire import FLAGS, Delegation, Key, Message, Section, last_labels
+from report.wire import COMPARABLE, FLAGS, Delegation, Key, Message, Section, last_labels, rcode_name
 from report.zone import Zone, within
 
 NO_RECORDED = "no answer recorded"
@@ -112,15 +110,15 @@ def referral_owner(message: Message) -> str | None:
 
 
 def classify(before: Message, after: Message, zone: Zone | None, evidence: Evidence) -> list[Finding]:
-    """All findings for a pair of replies whose bytes differ; never empty."""
+    """All findings for a pair of replies whose bytes differ, each once; never empty."""
     found = list(_whole_reply(before, after, zone, evidence)) or _parts(before, after, zone, evidence)
-    if not evidence.same_zone:
-        return found
-    text = "{}: not as in the zone that both served"
-    return [
-        replace(one, kind=UNEXPLAINED, detail=text.format(one.detail)) if one.kind in _OF_ZONE else one
-        for one in found
-    ]
+    if evidence.same_zone:
+        text = "{}: not as in the zone that both served"
+        found = [
+            replace(one, kind=UNEXPLAINED, detail=text.format(one.detail)) if one.kind in _OF_ZONE else one
+            for one in found
+        ]
+    return list(dict.fromkeys(found))
 
 
 def _parts(before: Message, after: Message, zone: Zone | None, evidence: Evidence) -> list[Finding]:
@@ -327,12 +325,7 @@ class _Judge:
         return self._by_served(key, text, old, new, served)
 
     def _by_served(
-        self,
-        key: Key,
-        text: str,
-        old: frozenset[str] | None,
-        new: frozenset[str] | None,
-        served: frozenset[str],
+        self, key: Key, text: str, old: Rdatas | None, new: Rdatas | None, served: Rdatas
     ) -> Finding:
         if new is None and served:
             return self._left_out(text, old == served)

@@ -29,10 +29,9 @@ from report.classify import (
 from report.digests import Digested
 from report.errors import ReportError
 from report.rafile import AnswerSet, Places, windows
-from report.rcodes import rcode_name
 from report.referrals import Referral, drifting
 from report.verdicts import Pair, Seen, Tally, Verdicts, Window
-from report.wire import FLAGS, HEADER_BYTES, Delegation, parse, question
+from report.wire import FLAGS, HEADER_BYTES, Delegation, parse, question, rcode_name
 from report.zone import Zone
 
 SCHEMA = 1
@@ -242,7 +241,7 @@ def _check(before: AnswerSet, after: AnswerSet, tally: Tally) -> None:
     if tally.other_query * 2 > tally.pairs:
         raise ReportError(
             f"{before.name} and {after.name} hold different queries under the same numbers",
-            "name a trace and its own replay, read from the same ports",
+            "name a trace and its own replay, read from the same ports and without rules of [mutate]",
         )
     if tally.compared == 0:
         empty = after if tally.recorded else before

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
 import struct
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -121,11 +122,19 @@ def checksum_of(data: memoryview) -> int:
     state = xxhash.xxh3_64()
     for at in range(0, len(data), HASH_CHUNK):
         state.update(data[at : at + HASH_CHUNK])
-        release(data)
+        release(data, at, at + HASH_CHUNK)
     return state.intdigest()
 
 
-def release(data: memoryview) -> None:
-    """Takes the pages of a mapped file out of this process's memory; they come back when they are read."""
+def scratch() -> str:
+    """A folder for large files that nobody keeps, on a disk, where /tmp may be memory."""
+    return os.environ.get("TMPDIR") or "/var/tmp"
+
+
+def release(data: memoryview, start: int = 0, end: int | None = None) -> None:
+    """Takes the pages of a mapped file, or those between two places, out of this process's memory; they come
+    back when they are read. It takes longer the more of the file it is about.
+    """
     if isinstance(data.obj, mmap.mmap):
-        data.obj.madvise(mmap.MADV_DONTNEED)
+        start -= start % mmap.PAGESIZE
+        data.obj.madvise(mmap.MADV_DONTNEED, start, (len(data) if end is None else end) - start)

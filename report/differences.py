@@ -30,7 +30,7 @@ from report.tables import (
     share_rows,
     table,
 )
-from report.verdicts import MAX_LISTED, Pair, Seen, describe, findings
+from report.verdicts import MAX_LISTED, Pair, Seen, asked, describe, findings
 from report.wire import FLAGS, parse
 from report.zone import Zone
 
@@ -68,7 +68,7 @@ def answer_text(reply: bytes) -> str:
 def pair_text(pair: Pair, found: Sequence[Finding], names: Sequence[str]) -> str:
     """Both answers to a query, with what differs."""
     heading = f"#{pair[0].seq} {_asked(pair[0].query)}"
-    why = "; ".join(f"{one.kind}: {one.detail}" if one.detail else one.kind for one in dict.fromkeys(found))
+    why = "; ".join(f"{one.kind}: {one.detail}" if one.detail else one.kind for one in found)
     parts = [f"{name}\n{answer_text(one.reply)}" for name, one in zip(names, pair, strict=True)]
     return "\n\n".join([f"=== {heading}: {why}", *parts]) + "\n"
 
@@ -90,11 +90,8 @@ class Lone:
     others: Answer
 
     def as_json(self) -> Json:
-        query = parse(self.own.query)
         return {
-            "seq": self.own.seq,
-            "qname": query.qname if query else "",
-            "qtype": query.qtype if query else "",
+            **asked(self.own.seq, parse(self.own.query)),
             "class": self.finding.kind,
             "detail": self.finding.detail,
             "answer": describe(parse(self.own.reply)),
@@ -168,11 +165,11 @@ def alone(
         common = functools.reduce(np.intersect1d, [one.seqs for one in held])
         places = [one[np.searchsorted(one.seqs, common)] for one in held]
         rows = [side.rows(one) for side, one in zip(sides, places, strict=True)]
-        asked = np.all([one["query"] == rows[0]["query"] for one in rows], axis=0)
+        matching = np.all([one["query"] == rows[0]["query"] for one in rows], axis=0)
         answered = np.any([one["size"] > 0 for one in rows], axis=0)
-        found.different += int(np.count_nonzero(~asked))
-        found.unanswered += int(np.count_nonzero(asked & ~answered))
-        kept = asked & answered
+        found.different += int(np.count_nonzero(~matching))
+        found.unanswered += int(np.count_nonzero(matching & ~answered))
+        kept = matching & answered
         places, rows = [one[kept] for one in places], [one[kept] for one in rows]
         same = np.all([one[key] == rows[0][key] for one in rows for key in ("reply", "size")], axis=0)
         found.queries += len(same)
@@ -226,12 +223,7 @@ def short_text(results: Sequence[Json], alike: Json | None = None, again: Json |
         parts = [table(list(zip(LETTERS, names, strict=False)), frozenset()), _sums(results[0])]
     else:
         parts = [_against_first(results, alike), *_loneliest(alike)]
-    problems = [
-        f"problem: {problem}"
-        for one in results
-        for side in ("before", "after")
-        for problem in one[side]["problems"]
-    ]
+    problems = _problems(results)
     parts += ["\n".join(problems[:2])] if problems else []
     more = "--all tells all, --list CLASS prints both answers of its pairs, --html FILE makes a page"
     used = len("\n\n".join([*parts, "heading", more]).splitlines())
@@ -245,6 +237,12 @@ def short_text(results: Sequence[Json], alike: Json | None = None, again: Json |
     else:
         parts.append("no difference")
     return "\n\n".join([*parts, more])
+
+
+def _problems(results: Sequence[Json]) -> list[str]:
+    """Why sides may not be whole; the first side is in every result."""
+    sides = (one[side] for one in results for side in ("before", "after"))
+    return list(dict.fromkeys(f"problem: {problem}" for side in sides for problem in side["problems"]))
 
 
 def _sums(result: Json) -> str:
@@ -409,27 +407,18 @@ class Page:
     def text(self, results: Sequence[Json], found: Alone | None, again: Again) -> str:
         rows = [
             {
-                "class": foremost(found).kind,
-                "seq": pair[0].seq,
-                "asked": _asked(pair[0].query),
+                **_row_of(foremost(found).kind, pair, names),
                 "again": again.words(pair[0].seq),
                 "why": "; ".join(dict.fromkeys(one.detail for one in found if one.detail)),
-                "sides": [(name, answer_text(one.reply)) for name, one in zip(names, pair, strict=True)],
             }
             for pair, found, names in self.pairs
         ]
-        rows.sort(key=lambda row: (CLASSES.index(str(row["class"])), row["seq"]))
+        rows.sort(key=lambda row: (CLASSES.index(row["class"]), row["seq"]))
         lonely = [
             {
-                "class": f"{letter} alone",
-                "seq": lone.own.seq,
-                "asked": _asked(lone.own.query),
+                **_row_of(f"{letter} alone", (lone.own, lone.others), (name, "all others")),
                 "again": "",
                 "why": ": ".join(filter(None, (lone.finding.kind, lone.finding.detail))),
-                "sides": [
-                    (name, answer_text(lone.own.reply)),
-                    ("all others", answer_text(lone.others.reply)),
-                ],
             }
             for letter, name, side in zip(LETTERS, self.names, found.sides if found else (), strict=False)
             for lone in side.listed[:_ON_PAGE]
@@ -438,6 +427,7 @@ class Page:
         return html.page(
             "answers",
             names=self.names,
+            problems=_problems(results),
             shares=[(share_rows(one), referral_rows(one), class_rows(one)) for one in results],
             alike=alike,
             alone=[
@@ -453,6 +443,15 @@ class Page:
             classes=list(dict.fromkeys(row["class"] for row in (*lonely, *rows))),
             most=_ON_PAGE,
         )
+
+
+def _row_of(kind: str, pair: Pair, names: Sequence[str]) -> Json:
+    return {
+        "class": kind,
+        "seq": pair[0].seq,
+        "asked": _asked(pair[0].query),
+        "sides": [(name, answer_text(one.reply)) for name, one in zip(names, pair, strict=True)],
+    }
 
 
 def chained(*all_of: Seen) -> Seen:

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from report.errors import ReportError
 from report.rafile import AnswerSet
-from report.rcodes import rcode_name
 from report.records import NEVER, Window, windows
 from report.rqfile import (
     FLAG_TC,
@@ -40,8 +39,8 @@ from report.rqfile import (
     read_rq,
 )
 from report.run import Run, as_dict, open_run
-from report.sources import Reading, open_source, reading_arguments
-from report.wire import HEADER_BYTES, end_of_question
+from report.sources import open_source, reading_arguments
+from report.wire import HEADER_BYTES, end_of_question, rcode_name
 
 _STATUS = {one.value: one.name.lower() for one in Status}
 Column = NDArray[Any]
@@ -139,7 +138,7 @@ def _addresses(path: Path) -> Column:
 def names_of(run: Run, scratch: Path) -> Names:
     """From the kept queries, the played trace, or the generator."""
     if run.answer_paths:
-        return Names(_lookup(open_source(run.folder, Reading(None, scratch, ())).answers))
+        return Names(_lookup(open_source(run.folder, scratch).answers))
     if run.source == "generate" and run.mutation is None:
         made = as_dict(run.experiment.get("generate"))
         return Names(lambda seqs: ([str(made.get("name"))] * len(seqs), [str(made.get("type"))] * len(seqs)))
@@ -149,7 +148,7 @@ def names_of(run: Run, scratch: Path) -> Names:
     if why := _differs(run):
         return Names(_nothing, why)
     try:
-        answers = open_source(trace, Reading(None, scratch, reading_arguments(run))).answers
+        answers = open_source(trace, scratch, reading_arguments(run)).answers
     except ReportError as error:
         return Names(_nothing, error.what)
     return Names(_lookup(answers))

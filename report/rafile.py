@@ -1,22 +1,23 @@
 """Reads `.ra` files: queries and their replies by sequence number, see docs/formats.md.
 
-Files are mapped and read in windows of sequence numbers. What is held of a record is its size, in two bytes.
+Files are mapped and read in windows of sequence numbers. The records' sizes, two bytes each, lie on the disk.
 """
 
 from __future__ import annotations
 
 import struct
+import tempfile
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from mmap import mmap
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from report.container import Frame, open_frame, release
+from report.container import Frame, mapped, open_frame, release, scratch
 from report.records import ends as ends_of
 
 HEADER_MAGIC = b"RPRAHDR1"
@@ -25,7 +26,7 @@ RECORD = struct.Struct("<QqIIII")
 _SIZES = struct.Struct("<III")  # the end of it
 MAX_MESSAGE = 65535
 _STEP = 8  # a record has a whole number of so many bytes
-_PIECE = 1 << 16  # records
+_PIECE = 1 << 14  # records: a window may need a piece of every file
 _SAMPLE = 1 << 8  # one of so many sequence numbers is looked at to find the windows' ends
 _WINDOW = 1 << 18  # records of all sets, about
 _PLACE = np.dtype([("seq", np.uint64), ("file", np.int64), ("number", np.int64), ("offset", np.int64)])
@@ -43,13 +44,13 @@ class Answer(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Records that stand together in a file: the number and the offset of the first, the sizes of all in
-    steps, and their least, largest and some of their sequence numbers.
+    """Records that stand together in a file: the number and the offset of the first, how many there are, and
+    their least, largest and some of their sequence numbers.
     """
 
     first: int
     start: int
-    steps: NDArray[np.uint16]
+    records: int
     low: int
     high: int
     sample: NDArray[np.uint64]
@@ -57,17 +58,18 @@ class _Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class RaFile:
-    """A mapped file; `pieces` are its whole records."""
+    """A mapped file; `pieces` are its whole records, and `steps` their sizes, mapped too."""
 
     path: Path
     kind: str
     pieces: tuple[_Piece, ...]
+    steps: memoryview
     cut_off: bool
     problem: str | None
     frame: Frame
 
     def __len__(self) -> int:
-        return sum(len(piece.steps) for piece in self.pieces)
+        return sum(piece.records for piece in self.pieces)
 
     @property
     def mapped(self) -> mmap | bytes:
@@ -79,15 +81,18 @@ class RaFile:
     def between(self, low: int, high: int) -> NDArray[np.void]:
         """Sequence numbers from `low` to before `high`, with the numbers and offsets of their records."""
         found = [np.zeros(0, _PLACE)]
+        steps = np.frombuffer(self.steps, np.uint16)
         for piece in self.pieces:
             if low <= piece.high and piece.low < high:
-                held = np.zeros(len(piece.steps), _PLACE)
-                held["number"] = np.arange(piece.first, piece.first + len(held))
-                held["offset"] = _offsets(piece.start, piece.steps)
-                held["seq"] = seq = _seqs(self.frame, held["offset"])
+                held = np.zeros(piece.records, _PLACE)
+                held["number"] = np.arange(piece.first, piece.first + piece.records)
+                held["offset"] = offsets = _offsets(piece.start, steps[held["number"]])
+                held["seq"] = seq = _seqs(self.frame, offsets)
                 if piece.low < low or high <= piece.high:
                     held = held[(seq >= np.uint64(low)) & (seq <= np.uint64(high - 1))]
                 found.append(held)
+                release(self.frame.data, piece.start, int(offsets[-1]))
+        release(self.steps)
         return np.concatenate(found)
 
 
@@ -178,14 +183,17 @@ def windows(sets: Sequence[AnswerSet]) -> Iterator[tuple[Places, ...]]:
 def read_ra(path: Path) -> RaFile:
     """Maps and walks one file. Raises ReportError for what is not an `.ra` file of a known schema."""
     frame = open_frame(path, HEADER_MAGIC, FOOTER_MAGIC)
-    pieces, whole = _walk(frame)
-    held = sum(len(piece.steps) for piece in pieces)
+    with tempfile.NamedTemporaryFile(dir=scratch()) as index:
+        pieces, whole = _walk(frame, index)
+        index.flush()
+        steps = mapped(Path(index.name))
+    held = sum(piece.records for piece in pieces)
     problem = frame.problem
     if problem is None and not whole:
         problem = "a record in it is damaged; what follows is left out"
     if problem is None and frame.count is not None and frame.count != held:
         problem = f"its footer counts {frame.count} records and it holds {held}"
-    return RaFile(path, str(frame.header.get("kind", "replay")), pieces, frame.cut_off, problem, frame)
+    return RaFile(path, str(frame.header.get("kind", "replay")), pieces, steps, frame.cut_off, problem, frame)
 
 
 def join(name: str, paths: list[Path]) -> AnswerSet:
@@ -194,9 +202,9 @@ def join(name: str, paths: list[Path]) -> AnswerSet:
     return AnswerSet(name, files[0].kind if files else "replay", files)
 
 
-def _walk(frame: Frame) -> tuple[tuple[_Piece, ...], bool]:
+def _walk(frame: Frame, index: IO[bytes]) -> tuple[tuple[_Piece, ...], bool]:
     """The records, up to the first that does not fit, which in a file without footer is its end. One that is
-    cut by a crash of the host may end in zeros.
+    cut by a crash of the host may end in zeros. Their sizes go to the index.
     """
     pieces: list[_Piece] = []
     data, end = frame.data, frame.end
@@ -214,13 +222,12 @@ def _walk(frame: Frame) -> tuple[tuple[_Piece, ...], bool]:
             at += step * _STEP
         good = len(steps) == _PIECE
         if steps:
-            held = np.frombuffer(steps, np.uint16)
-            seqs = _seqs(frame, _offsets(start, held))
-            pieces.append(
-                _Piece(count, start, held, int(seqs.min()), int(seqs.max()), seqs[::_SAMPLE].copy())
-            )
+            steps.tofile(index)
+            seqs = _seqs(frame, _offsets(start, np.frombuffer(steps, np.uint16)))
+            low, high = int(seqs.min()), int(seqs.max())
+            pieces.append(_Piece(count, start, len(steps), low, high, seqs[::_SAMPLE].copy()))
             count += len(steps)
-            release(data)
+            release(data, start, at)
     return tuple(pieces), at == end or frame.cut_off
 
 

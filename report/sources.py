@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,15 +31,6 @@ class Source:
     @property
     def recorded(self) -> bool:
         return self.answers.kind == "trace"
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How traces are read: where programs lie, a scratch folder, and the replay's own choice of queries."""
-
-    programs: Path | None
-    scratch: Path
-    arguments: tuple[str, ...]
 
 
 def reading_arguments(run: Run | None) -> tuple[str, ...]:
@@ -71,8 +63,12 @@ def zone_of(run: Run) -> Path | None:
     return path if path is not None and path.exists() else None
 
 
-def open_source(path: Path, reading: Reading) -> Source:
-    """Told by content: a folder is a run, a file is an `.ra` by its magic and a trace otherwise."""
+def open_source(
+    path: Path, scratch: Path, arguments: Sequence[str] = (), programs: Path | None = None
+) -> Source:
+    """Told by content: a folder is a run, a file is an `.ra` by its magic and a trace otherwise, of which
+    `arguments` choose the queries of the replay.
+    """
     if path.is_dir():
         run = open_run(path)
         if not run.answer_paths:
@@ -80,7 +76,7 @@ def open_source(path: Path, reading: Reading) -> Source:
         return Source(path, rafile.join(str(path), list(run.answer_paths)), run)
     if _is_ra(path):
         return Source(path, rafile.join(str(path), [path]), None)
-    return Source(path, _from_trace(path, reading), None)
+    return Source(path, _from_trace(path, scratch, arguments, programs), None)
 
 
 def _is_ra(path: Path) -> bool:
@@ -93,17 +89,10 @@ def _is_ra(path: Path) -> bool:
         ) from error
 
 
-def _from_trace(trace: Path, reading: Reading) -> AnswerSet:
+def _from_trace(trace: Path, scratch: Path, arguments: Sequence[str], programs: Path | None) -> AnswerSet:
     """Of a trace that is cut, what comes before."""
-    target = reading.scratch / f"recorded-{len(list(reading.scratch.iterdir()))}.ra"
-    command = [
-        str(find_program(reading.programs)),
-        "answers",
-        str(trace),
-        "-o",
-        str(target),
-        *reading.arguments,
-    ]
+    target = scratch / f"recorded-{len(list(scratch.iterdir()))}.ra"
+    command = [str(find_program(programs)), "answers", str(trace), "-o", str(target), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     answers = rafile.join(str(trace), [target] if target.exists() else [])
     if done.returncode and not len(answers):

@@ -30,11 +30,11 @@ from report import (
     whole_file,
 )
 from report.distribution import Distribution
-from report.rcodes import rcode_name
 from report.rqfile import SKIP_REASONS, TRANSPORTS, UNASKED, RqFile, Status, read_rq
 from report.run import Json, Run, as_list, over_laps
 from report.tally import Tally
 from report.testbed import look_at
+from report.wire import rcode_name
 
 SCHEMA = 1
 ROLES = ("controller", "querier", "proxy", "server", "front", "packets", "meta")

@@ -107,10 +107,6 @@ def micro(value: float | None) -> str:
 
 def comparison_text(result: Json) -> str:
     """What `reprise compare` prints of a comparison."""
-    return "\n\n".join([*_comparison_parts(result), *_unexplained_part(result)])
-
-
-def _comparison_parts(result: Json) -> list[str]:
     head = [
         ["before", result["before"]["name"]],
         ["after", result["after"]["name"]],
@@ -123,10 +119,10 @@ def _comparison_parts(result: Json) -> list[str]:
         head += [["problem", problem] for problem in result[side]["problems"]]
     numbers = frozenset({1, 2})
     parts = [table(head, frozenset()), table(share_rows(result), numbers), table(referral_rows(result))]
-    if not result["classes"]:
-        return [*parts, "no difference"]
     heading = ["class of difference", "pairs", "first", "for example"]
-    return [*parts, table([heading, *class_rows(result)], numbers)]
+    found = class_rows(result)
+    parts += [table([heading, *found], numbers) if found else "no difference", *_unexplained_part(result)]
+    return "\n\n".join(parts)
 
 
 def share_rows(result: Json) -> list[list[str]]:

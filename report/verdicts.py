@@ -23,9 +23,8 @@ from report.classify import (
     foremost,
 )
 from report.rafile import Answer, Places
-from report.rcodes import rcode_name
 from report.referrals import Referral, Referrals, referral
-from report.wire import FLAGS, Message, parse
+from report.wire import FLAGS, Message, parse, rcode_name
 from report.zone import Zone
 
 MAX_LISTED = 10_000
@@ -118,11 +117,11 @@ class Verdicts:
     def _judge(self, window: Window, seen: Seen | None) -> None:
         if len(self._held) >= _KEPT:
             self.count()
-        asked = window.before["query"] == window.after["query"]
+        same = window.before["query"] == window.after["query"]
         answered = (window.before["size"] > 0) | (window.after["size"] > 0)
-        self.tally.other_query += int(np.count_nonzero(~asked))
-        self.tally.neither += int(np.count_nonzero(asked & ~answered))
-        window = window.chosen(asked & answered)
+        self.tally.other_query += int(np.count_nonzero(~same))
+        self.tally.neither += int(np.count_nonzero(same & ~answered))
+        window = window.chosen(same & answered)
         numbers = window.before["content"], window.after["content"], _places(window)
         mixed = (numbers[0] * _SPREAD + numbers[1]) * _SPREAD + numbers[2]
         _, first, kind, counts = np.unique(mixed, return_index=True, return_inverse=True, return_counts=True)
@@ -167,7 +166,7 @@ class Verdicts:
             found,
             told,
             told is not None and told.broken(self.zone),
-            [one for one in dict.fromkeys(found) if one.kind == UNEXPLAINED],
+            [one for one in found if one.kind == UNEXPLAINED],
         )
 
     def count(self) -> None:
@@ -228,18 +227,20 @@ def _count(tally: Tally, found: list[Finding], pairs: int) -> None:
     for kind in {finding.kind for finding in found}:
         tally.classes[kind] += pairs
     tally.primary[foremost(found).kind] += pairs
-    for finding in dict.fromkeys(found):
+    for finding in found:
         tally.details.setdefault(finding.kind, Counter())[finding.detail] += pairs
+
+
+def asked(seq: int, query: Message | None) -> dict[str, Any]:
+    """A query as examples name it."""
+    return {"seq": seq, "qname": query.qname if query else "", "qtype": query.qtype if query else ""}
 
 
 def _example(
     answer: Answer, finding: Finding, before: Message | None, after: Message | None
 ) -> dict[str, Any]:
-    query = parse(answer.query) or before or after
     return {
-        "seq": answer.seq,
-        "qname": query.qname if query else "",
-        "qtype": query.qtype if query else "",
+        **asked(answer.seq, parse(answer.query) or before or after),
         "detail": finding.detail,
         "before": describe(before),
         "after": describe(after),

@@ -13,14 +13,19 @@ from typing import NamedTuple, TypeVar
 
 import dns.exception
 import dns.name
+import dns.rcode
 import dns.rdata
 import dns.rdataclass
 import dns.rdatatype
 
-from report.rdata import COMPARABLE, NAME_TYPES, normal
-
 FLAGS = {"AA": 0x0400, "TC": 0x0200, "RD": 0x0100, "RA": 0x0080, "AD": 0x0020, "CD": 0x0010}
 BEFORE_NAME = {"MX": 2, "SRV": 6}  # bytes before the name that may be compressed
+NAME_TYPES = frozenset({"NS", "CNAME", "DNAME", "PTR"})
+KEY_TYPES = frozenset({"DS", "DNSKEY", "CDS", "CDNSKEY"})
+# The types whose text and wire have the same normal form; others have hex, and are only compared with their
+# own kind.
+COMPARABLE = NAME_TYPES | KEY_TYPES | {"A", "AAAA", "SOA", "NSEC"}
+_RCODES = {one.value: one.name for one in dns.rcode.Rcode}
 KEPT = 1 << 14  # questions and data
 _MOST_KNOWN = 1 << 15
 Key = tuple[str, str]  # owner, type
@@ -112,6 +117,11 @@ class Message(NamedTuple):
 
     def flag(self, name: str) -> bool:
         return bool(self.flags & FLAGS[name])
+
+
+def rcode_name(rcode: int) -> str:
+    """The registry's mnemonic, or RCODEn as in RFC 3597's manner for what has none."""
+    return _RCODES.get(rcode, f"RCODE{rcode}")
 
 
 def parse(data: bytes) -> Message | None:
@@ -353,7 +363,7 @@ def _signature(cursor: _Cursor) -> tuple[str, bytes]:
 
 
 def _rdata(cursor: _Cursor, kind: str) -> str:
-    """The normal form of report.rdata, names made whole."""
+    """As normal(), names made whole."""
     if kind in NAME_TYPES:
         return cursor.name()
     if kind == "SOA":
@@ -373,3 +383,15 @@ def _plain(kind: str, data: bytes) -> str:
     except dns.exception.DNSException:
         pass
     return data.hex()
+
+
+def normal(data: dns.rdata.Rdata) -> str:
+    """One form for record data of the types COMPARABLE, from a zone's text or a message's bytes: names in
+    lower case and absolute, keys and digests without spaces.
+    """
+    kind, words = dns.rdatatype.to_text(data.rdtype), data.to_text().split(" ")
+    if kind in KEY_TYPES:
+        return " ".join([*words[:3], "".join(words[3:])])
+    if kind == "NSEC":
+        return " ".join([words[0].lower(), *sorted(words[1:])])
+    return " ".join(words).lower()

@@ -269,6 +269,10 @@ def test_captures_are_added_to_a_rebuilt_folder_only(tmp_path: Path) -> None:
     done = command.run(*words, cwd=tmp_path)
     assert done.returncode == 2
     assert f"{tmp_path} has no build.json to add to; build it first, without --add" in done.stderr
+    (tmp_path / "build.json").write_text('{"captures": [{"path": "-"}]}', encoding="ascii")
+    done = command.run(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"{tmp_path} was built of standard input; build it of files" in done.stderr
 
 
 @_REAL

@@ -66,7 +66,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def command_build(options: argparse.Namespace) -> int:
     policy = signing.policy_of(options)
     if options.add:
-        options.captures = list(dict.fromkeys((*_former(options.output), *map(_absolute, options.captures))))
+        known = _former(options.output)
+        want(
+            "-" not in known, f"{options.output} was built of standard input", "build it of files, then --add"
+        )
+        options.captures = list(dict.fromkeys((*known, *map(_absolute, options.captures))))
     report = options.output / "build.json"
     former = _stamp(report)
     status = _build(options)

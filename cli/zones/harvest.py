@@ -30,8 +30,8 @@ from cli import programs
 from cli.errors import RepriseError, UsageError, want
 from cli.progress import Progress
 from cli.servers import ask
-from cli.zones import special, trace_text
-from cli.zones.harvest_resolver import CAPTURE, Resolver
+from cli.zones import trace_text
+from cli.zones.harvest_resolver import CAPTURE, Resolver, prefixes_of
 
 ASKED = "asked.tsv"
 _HEADER = "#reprise-harvest 1"
@@ -241,7 +241,7 @@ def command_harvest(options: argparse.Namespace) -> int:
     for name in ("limit", "depth", "duration_s"):
         value = getattr(options, name)
         want(value > 0, f"--{name.replace('_', '-')} {value:g}: out of range", "give more than 0")
-    prefixes = special.prefixes(options.allow)
+    prefixes = prefixes_of(options.allow)
     notes = Notes(options.output / ASKED)
     work = Worklist(options.limit, options.depth, notes.read())
     wanted = list(questions_of(options.traces, options.port))

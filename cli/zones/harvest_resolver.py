@@ -7,6 +7,7 @@ user without any capability. It gets its capture as an open file, since the fold
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 import pwd
 import re
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Self
 
 from cli import linux, programs
-from cli.errors import RepriseError
+from cli.errors import RepriseError, UsageError
 from cli.process import Process
 from cli.servers import kinds, named_lines
 
@@ -157,3 +158,37 @@ def _free_port() -> int:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
         channel.bind(("127.0.0.1", 0))
         return int(channel.getsockname()[1])
+
+
+# --- name servers that are not queried --------------------------------------------------------------------
+
+_Prefix = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+# Where no name server of the Internet can be: special-purpose addresses that are not globally reachable, by
+# https://www.iana.org/assignments/iana-ipv4-special-registry and iana-ipv6-special-registry (November 2026),
+# multicast, and all of IPv6 except 2000::/3. Those from 224.0.0.0 on hold multicast and what is reserved, as
+# the last ones of IPv6 do; some of ::/3, 2001::/23 (Teredo) and 2002::/16 (6to4) hold IPv4 addresses.
+_PREFIXES = """
+    0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24
+    192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3
+    ::/3 2001::/23 2001:db8::/32 2002::/16 3fff::/20 4000::/2 8000::/1
+"""
+SPECIAL = tuple(map(ipaddress.ip_network, _PREFIXES.split()))
+
+
+def prefixes_of(allowed: Sequence[str]) -> list[tuple[str, bool]]:
+    """Prefixes, and whether servers there are queried: the longest match for an address counts. Throws
+    UsageError.
+    """
+    given: list[_Prefix] = []
+    for text in allowed:
+        try:
+            given.append(ipaddress.ip_network(text))
+        except ValueError as error:
+            raise UsageError(f"--allow {text}: {error}", "give a prefix like 10.0.0.0/8") from None
+    kept = [one for one in SPECIAL if not any(_within(one, other) for other in given)]
+    return [*((str(one), False) for one in kept), *((str(one), True) for one in given)]
+
+
+def _within(one: _Prefix, other: _Prefix) -> bool:
+    return one.version == other.version and one.subnet_of(other)  # type: ignore[arg-type]

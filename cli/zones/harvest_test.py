@@ -10,7 +10,7 @@ import pytest
 
 from cli import programs
 from cli.errors import RepriseError, UsageError
-from cli.zones import special
+from cli.zones import harvest_resolver
 from cli.zones.harvest import Worklist
 from cli.zones.trace_text import questions
 
@@ -78,7 +78,7 @@ def test_one_answer_does_not_lead_to_any_number_of_questions() -> None:
     ],
 )
 def test_addresses_for_special_purposes_are_left_alone(address: str, allowed: list[str], asked: bool) -> None:
-    found = {ipaddress.ip_network(prefix): how for prefix, how in special.prefixes(allowed)}
+    found = {ipaddress.ip_network(prefix): how for prefix, how in harvest_resolver.prefixes_of(allowed)}
     around = [one for one in found if ipaddress.ip_address(address) in one]
     longest = max(around, key=lambda one: one.prefixlen, default=None)
     assert (longest is None or found[longest]) == asked
@@ -95,9 +95,9 @@ def test_all_private_addresses_that_python_knows_are_special() -> None:
         "ff02::1",
     ):
         address = ipaddress.ip_address(text)
-        assert any(address in one for one in special.SPECIAL), text
+        assert any(address in one for one in harvest_resolver.SPECIAL), text
 
 
 def test_a_bad_prefix_is_told() -> None:
     with pytest.raises(UsageError, match=r"--allow 10\.0\.0\.1/8"):
-        special.prefixes(["10.0.0.1/8"])
+        harvest_resolver.prefixes_of(["10.0.0.1/8"])

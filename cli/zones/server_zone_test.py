@@ -11,6 +11,7 @@ import pytest
 from cli import call, programs
 from cli.errors import RepriseError, UsageError
 from cli.zones import bind_tools, directives, server_zone
+from cli.zones.zone_folder import Entry, ZoneFolder, write_list
 from tests.small_disk import small_disk
 
 _TOP = "$ORIGIN a.\n$TTL 60\n@ SOA ns hostmaster 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n"
@@ -31,6 +32,18 @@ def test_plain_zones_are_copied_as_they_are(tmp_path: Path, packed: bool) -> Non
         zone.write_bytes(gzip.compress(text))
     server_zone.bring(zone, tmp_path / "copy", "a.")
     assert (tmp_path / "copy").read_bytes() == text
+
+
+def test_of_zones_of_one_name_the_first_is_chosen(tmp_path: Path) -> None:
+    """Others were made up for servers that answer oddly."""
+    built = tmp_path / "built"
+    entries = (Entry("a.", "a.zone"), Entry("a.", "zone-1.zone"))
+    for one in entries:
+        _zone(built, one.file).rename(built / one.file)
+    write_list(ZoneFolder(built, entries), built)
+    (built / "build.json").write_text("{}", encoding="ascii")
+    server_zone.choose(built, tmp_path / "copy", "A", tmp_path / "run/build.json")
+    assert (tmp_path / "copy").read_text(encoding="ascii").endswith("a.zone")
 
 
 def test_included_records_are_in_the_copy(tmp_path: Path) -> None:

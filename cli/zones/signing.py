@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from cli.errors import want
@@ -67,14 +67,7 @@ def add_policy_options(parser: argparse._ActionsContainer) -> None:
 
 
 def policy_of(options: argparse.Namespace) -> Policy:
-    return Policy(
-        options.algorithm,
-        options.ksk_bits,
-        options.zsk_bits,
-        options.nsec3,
-        options.signed_only,
-        options.seed,
-    ).check()
+    return Policy(**{one.name: getattr(options, one.name) for one in fields(Policy)}).check()
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

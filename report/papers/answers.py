@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
-from report.rafile import join, windows
+from report.compare import pairs
+from report.rafile import join
 from report.run import open_run
 from report.wire import parse
 
@@ -15,14 +14,11 @@ def differing(one: Path, other: Path) -> float | None:
     """The share of the queries answered in either run that have another rcode or other records in the answer
     section; TTLs do not count. None where no run kept answers.
     """
-    sets = [join(str(folder), list(open_run(folder).answer_paths)) for folder in (one, other)]
+    sets = (join(str(folder), list(open_run(folder).answer_paths)) for folder in (one, other))
     different = queries = 0
-    for held in windows(sets):
-        common = np.intersect1d(held[0].seqs, held[1].seqs)
-        chosen = [places[np.searchsorted(places.seqs, common)] for places in held]
-        for own, others in zip(*chosen, strict=True):
-            queries += bool(own.reply or others.reply)
-            different += _said(own.reply) != _said(others.reply)
+    for own, others in pairs(*sets):
+        queries += bool(own.reply or others.reply)
+        different += _said(own.reply) != _said(others.reply)
     return different / queries if queries else None
 
 

@@ -75,6 +75,17 @@ def test_there_are_letters_for_all_sides(tmp_path: Path, capsys: pytest.CaptureF
     )
 
 
+def test_what_is_not_whole_is_told_once_and_on_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [side(tmp_path, f"{name}.ra", reply(COM)) for name in "abc"]
+    paths[0].write_bytes(paths[0].read_bytes()[:-32])
+    page = tmp_path / "page.html"
+    assert main(["compare", *map(str, paths), "--html", str(page)]) == 0
+    told = "problem: a.ra: cut off: it has no footer"
+    assert capsys.readouterr().out.count(told) == page.read_text().count(told) == 1
+
+
 def test_a_runs_zone_has_its_origin_and_is_blamed_only_where_the_other_side_had_another(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

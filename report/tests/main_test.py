@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -173,6 +174,12 @@ def test_compare_of_a_run_with_recorded_answers(tmp_path: Path, capsys: pytest.C
     assert json.loads((run / "compare.json").read_text()) == result
     assert "no difference" in capsys.readouterr().out
     assert "delegation unchanged" in (run / "report.html").read_text()
+    # A zone that was not kept whole is none that both served.
+    (run / "zone.gz").write_bytes(gzip.compress(ZONE.encode())[:20])
+    assert main(["compare", str(run), str(run), "--zone", str(zone)]) == 0
+    capsys.readouterr()
+    assert main(["compare", str(run), str(run)]) == 1
+    assert "cannot read the zone" in error_of(capsys)
 
 
 def test_compare_reads_a_trace_through_the_mutator(
