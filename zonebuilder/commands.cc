@@ -7,7 +7,6 @@
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/hex.hh"
-#include "core/base/json.hh"
 #include "core/base/output_file.hh"
 #include "core/base/trace_time.hh"
 #include "core/trace/chunk.hh"
@@ -15,7 +14,6 @@
 #include "core/trace/pairs.hh"
 #include "core/wire/query.hh"
 #include "zonebuilder/reconstruct/build.hh"
-#include "zonebuilder/reconstruct/complete.hh"
 #include "zonebuilder/reconstruct/draft.hh"
 #include "zonebuilder/reconstruct/hierarchy.hh"
 #include "zonebuilder/reconstruct/observations.hh"
@@ -71,27 +69,6 @@ std::vector<std::string> files_of(const std::vector<Draft>& zones, const NameTab
         files.push_back(file_of(names.name(zones[i].name).text(), i, taken));
     }
     return files;
-}
-
-std::string zones_json(const Completed& completed, const Observations& seen,
-                       const std::vector<std::string>& files) {
-    std::string text = "{\"schema\":1,\n\"zones\":[";
-    for (std::size_t i = 0; i < files.size(); ++i) {
-        const Json zone{{"name", seen.names().name(completed.drafts.zones[i].name).text()},
-                        {"file", files[i]},
-                        {"addresses", list_of(completed.addresses[i], &IpAddress::text)}};
-        text += fmt::format("{}\n {}", i == 0 ? "" : ",", json_text(zone));
-    }
-    text += "],\n\"asked\":[";
-    for (const Refused& one : completed.refused) {
-        const Json asked{{"name", seen.names().name(one.name).text()},
-                         {"addresses", list_of(one.servers, [&](ServerId server) {
-                              return seen.address(server).text();
-                          })}};
-        text +=
-            fmt::format("{}\n {}", &one == completed.refused.data() ? "" : ",", json_text(asked));
-    }
-    return text + "]}\n";
 }
 
 /// Says what is wrong with which capture.
@@ -153,19 +130,14 @@ int run_build(const BuildOptions& options) {
     for (std::size_t i = 0; i < zones.size(); ++i) {
         output.write(files[i], zone_text(zones[i], seen, options.dnssec));
     }
-    output.write("zones.json", zones_json(completed, seen, files));
     const BuildReport report{.counts = counts,
                              .seen = seen,
                              .hierarchy = hierarchy,
                              .completed = completed,
                              .files = files};
+    output.write("zones.json", zones_json(report));
     output.write("build.json", build_json(report));
-    fmt::print("{}", build_summary(report));
-    if (std::fflush(stdout) != 0) {
-        throw Error(fmt::format("cannot write the summary to standard output: {}; the zones are "
-                                "whole",
-                                std::strerror(errno)));
-    }
+    print_summary(build_summary(report), "the zones are whole");
     return tell_trouble(counts.files);
 }
 
@@ -218,6 +190,14 @@ int run_exchanges(const ExchangesOptions& options) {
                                 std::strerror(errno)));
     }
     return tell_trouble(feed.files());
+}
+
+void print_summary(const std::string& text, std::string_view nevertheless) {
+    fmt::print("{}", text);
+    if (std::fflush(stdout) != 0) {
+        throw Error(fmt::format("cannot write the summary to standard output: {}; {}",
+                                std::strerror(errno), nevertheless));
+    }
 }
 
 namespace fs = std::filesystem;

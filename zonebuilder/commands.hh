@@ -3,7 +3,6 @@
 
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/plan.hh"
-#include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/reconstruct/build.hh"
 
 #include <cstdint>
@@ -69,6 +68,9 @@ void add_exchanges_command(Command& app, ExchangesOptions& options);
 
 /// Writes to standard output; returns the exit status.
 int run_exchanges(const ExchangesOptions& options);
+
+/// To standard output. Throws Error, which says what is there nevertheless.
+void print_summary(const std::string& text, std::string_view nevertheless);
 
 /// The folder of -o, made if need be. The report, which is written last, says that it is whole.
 class OutputFolder {

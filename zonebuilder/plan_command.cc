@@ -5,23 +5,17 @@
 #include "core/base/json.hh"
 #include "core/base/prefix.hh"
 #include "zonebuilder/commands.hh"
-#include "zonebuilder/plan/address_book.hh"
 #include "zonebuilder/plan/conflicts.hh"
-#include "zonebuilder/plan/outputs.hh"
 #include "zonebuilder/plan/plan.hh"
 #include "zonebuilder/plan/serving.hh"
-#include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_folder.hh"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -141,56 +135,49 @@ std::string why_not_nsd(const Zone& zone) {
                : "";
 }
 
-void reject_for_nsd(LoadedZones& loaded) {
-    std::erase_if(loaded.zones, [&](const Zone& zone) {
-        std::string why = why_not_nsd(zone);
-        const bool bad = !why.empty();
-        if (bad) {
-            loaded.bad.push_back({zone.name.text(), zone.file, 0, std::move(why)});
+std::vector<BadZone> bad_for_nsd(const std::vector<Zone>& zones) {
+    std::vector<BadZone> bad;
+    for (const Zone& zone : zones) {
+        if (std::string why = why_not_nsd(zone); !why.empty()) {
+            bad.push_back({zone.name.text(), zone.file, 0, std::move(why)});
         }
-        return bad;
-    });
+    }
+    return bad;
 }
 
-/// Removes zones that the server itself did not load; `path` has a JSON list of them, with the
-/// fields of BadZone.
-void reject_refused(LoadedZones& loaded, const std::string& path) {
-    std::map<std::pair<std::string, std::string>, BadZone> refused;
+/// Zones that the server itself did not load; `path` has a JSON list of them, with the fields of
+/// BadZone.
+std::vector<BadZone> refused_zones(const std::string& path) {
+    std::vector<BadZone> refused;
     try {
         std::ifstream file(path);
         for (const Json& one : Json::parse(file)) {
-            BadZone bad{.name = one.at("zone"),
-                        .file = one.at("file"),
-                        .line = one.at("line"),
-                        .why = one.at("why")};
-            refused.emplace(std::pair(bad.file, bad.name), std::move(bad));
+            refused.push_back({.name = one.at("zone"),
+                               .file = one.at("file"),
+                               .line = one.at("line"),
+                               .why = one.at("why")});
         }
     } catch (const Json::exception& error) {
         throw UsageError(fmt::format("--refused {} cannot be read: {}; give a list of zone, file, "
                                      "line and why",
                                      path, error.what()));
     }
-    std::erase_if(loaded.zones, [&](const Zone& zone) {
-        const auto found = refused.find({zone.file, zone.name.text()});
-        if (found != refused.end()) {
-            loaded.bad.push_back(found->second);
-        }
-        return found != refused.end();
-    });
+    return refused;
 }
 
-/// Takes out zones that claim what others have. Which one is right cannot be known; the first in
-/// the order of files stays, so that a plan repeats.
-void reject_contradictions(LoadedZones& loaded) {
-    const std::vector<BadZone> bad = contradictions(loaded.zones, AddressBook(loaded.zones));
-    std::set<std::pair<std::string_view, std::string_view>> rejected;
+/// Takes out the zones that a list names.
+void reject(LoadedZones& loaded, const std::vector<BadZone>& bad) {
+    std::map<std::pair<std::string_view, std::string_view>, const BadZone*> named;
     for (const BadZone& one : bad) {
-        rejected.emplace(one.file, one.name);
+        named[{one.file, one.name}] = &one;
     }
     std::erase_if(loaded.zones, [&](const Zone& zone) {
-        return !rejected.empty() && rejected.contains({zone.file, zone.name.text()});
+        const auto found = named.empty() ? named.end() : named.find({zone.file, zone.name.text()});
+        if (found != named.end()) {
+            loaded.bad.push_back(*found->second);
+        }
+        return found != named.end();
     });
-    loaded.bad.insert(loaded.bad.end(), bad.begin(), bad.end());
 }
 
 /// All zones that can be planned. Throws Error that lists the others, unless they are to be left
@@ -199,12 +186,14 @@ LoadedZones read_zones(const PlanOptions& options, const std::vector<ZoneEntry>&
                        Engine engine) {
     LoadedZones loaded = load_zones(options.folder, entries);
     if (engine == Engine::kNsd) {
-        reject_for_nsd(loaded);
+        reject(loaded, bad_for_nsd(loaded.zones));
     }
     if (!options.refused.empty()) {
-        reject_refused(loaded, options.refused);
+        reject(loaded, refused_zones(options.refused));
     }
-    reject_contradictions(loaded);
+    // Of zones that claim what others have, the first in the order of files stays: which one is
+    // right cannot be known, and a plan is to repeat.
+    reject(loaded, contradictions(loaded.zones, AddressBook(loaded.zones)));
     if (!loaded.bad.empty() && (!options.skip_bad || loaded.zones.empty())) {
         refuse_bad(loaded.bad);
     }
@@ -332,12 +321,7 @@ int run_plan(const PlanOptions& options) {
     plan.seconds["write"] = seconds_since(planned);
     plan.seconds["total"] = seconds_since(start);
     output.write("plan.json", plan_json(plan, settings, loaded.zones, loaded.bad));
-    fmt::print("{}", summary_text(plan, settings, loaded.zones, loaded.bad));
-    if (std::fflush(stdout) != 0) {
-        throw Error(fmt::format("cannot write the summary to standard output: {}; the plan is "
-                                "whole",
-                                std::strerror(errno)));
-    }
+    print_summary(summary_text(plan, settings, loaded.zones, loaded.bad), "the plan is whole");
     return 0;
 }
 

@@ -3,7 +3,6 @@
 #include "zonebuilder/commands.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/plan.hh"
-#include "zonebuilder/plan/slots.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -19,7 +19,7 @@
 //       such a name only where it was sent to this address: an NS record (the parent's or the
 //       apex's own) names a server for d whose address is in the group, and S does not have d. The
 //       name may have that address itself, as glue anywhere, by a wildcard, or at the end of
-//       aliases (CNAME, DNAME), which some resolvers follow; address_book.cc finds all of them.
+//       aliases (CNAME, DNAME), which some resolvers follow; AddressBook finds all of them.
 //       All its queries are for names at or below d. So y matters if it equals d, encloses d, or
 //       lies below d. Where a zone of S encloses d, (a) has said all.
 //   (d) NSD only: it follows CNAME and DNAME from zone to zone (but takes additional data from one
@@ -38,9 +38,7 @@
 #include "zonebuilder/plan/conflicts.hh"
 
 #include "core/base/address.hh"
-#include "zonebuilder/plan/address_book.hh"
 #include "zonebuilder/plan/serving.hh"
-#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <algorithm>
@@ -63,61 +61,31 @@ namespace reprise::zonebuilder {
 // edge in the graph; to miss one would let a lame server answer. Delegations to zones that nobody
 // has here are most of what a TLD holds: they matter only if they lead to an address in the map.
 
-namespace {
-
-/// Everything that the question "is it lame?" needs, and what was found.
-class Search {
-public:
-    Search(const ZoneTree& tree, const AddressBook& book, const std::vector<Group>& groups,
-           const std::unordered_map<IpAddress, GroupIndex>& group_of)
-        : tree_(tree), book_(book), groups_(groups), group_of_(group_of) {}
-
-    void look_at(const NameKey& zone, const NameKey& parent, const std::vector<NameKey>& servers) {
-        const ZoneRange contents = tree_.at(zone.key());
-        for (const NameKey& server : servers) {
-            for (const IpAddress& address : book_.any(server)) {
-                if (is_lame(contents, address)) {
-                    found_.push_back({zone, parent, server, address, !contents.empty()});
-                }
-            }
-        }
-    }
-
-    /// Sorted, each once: apex and parent often say the same.
-    std::vector<Lame> finish() {
-        sort_unique(found_);
-        return std::move(found_);
-    }
-
-private:
-    [[nodiscard]] bool is_lame(ZoneRange contents, const IpAddress& address) const {
-        const auto group = group_of_.find(address);
-        if (group == group_of_.end()) {
-            return !contents.empty();
-        }
-        return !groups_[group->second].serves_any(contents);
-    }
-
-    const ZoneTree& tree_;
-    const AddressBook& book_;
-    const std::vector<Group>& groups_;
-    const std::unordered_map<IpAddress, GroupIndex>& group_of_;
-    std::vector<Lame> found_;
-};
-
-} // namespace
-
 std::vector<Lame> find_lame(const std::vector<Zone>& zones, const ZoneTree& tree,
                             const AddressBook& book, const std::vector<Group>& groups,
                             const std::unordered_map<IpAddress, GroupIndex>& group_of) {
-    Search search(tree, book, groups, group_of);
+    std::vector<Lame> found;
+    const auto look_at = [&](const NameKey& zone, const NameKey& parent,
+                             const std::vector<NameKey>& servers) {
+        const ZoneRange contents = tree.at(zone.key());
+        for (const NameKey& server : servers) {
+            for (const IpAddress& address : book.any(server)) {
+                const auto group = group_of.find(address);
+                if (group == group_of.end() ? !contents.empty()
+                                            : !groups[group->second].serves_any(contents)) {
+                    found.push_back({zone, parent, server, address, !contents.empty()});
+                }
+            }
+        }
+    };
     for (const Zone& zone : zones) {
-        search.look_at(zone.name, zone.name, zone.servers);
+        look_at(zone.name, zone.name, zone.servers);
         for (const Delegation& delegation : zone.delegations) {
-            search.look_at(delegation.name, zone.name, delegation.servers);
+            look_at(delegation.name, zone.name, delegation.servers);
         }
     }
-    return search.finish();
+    sort_unique(found); // apex and parent often say the same
+    return found;
 }
 
 namespace {
@@ -144,8 +112,7 @@ public:
         if (serves_one_of(group, enclosing)) {
             return;
         }
-        const ZoneRange nearest = enclosing.empty() ? ZoneRange{} : enclosing.back();
-        if (lame_done_.emplace(group, nearest.first).second) {
+        if (!enclosing.empty() && lame_done_.emplace(group, enclosing.back().first).second) {
             for (const ZoneRange range : enclosing) {
                 each(range, [&](ZoneIndex zone) { keep_apart(group, zone); });
             }

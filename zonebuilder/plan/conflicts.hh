@@ -2,9 +2,7 @@
 // Which groups of addresses may not share a view, and how few views do.
 
 #include "core/base/address.hh"
-#include "zonebuilder/plan/address_book.hh"
 #include "zonebuilder/plan/serving.hh"
-#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <compare>

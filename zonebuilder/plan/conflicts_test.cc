@@ -66,6 +66,18 @@ TEST(Conflicts, LameServersRefuseWhatTheyAreAskedFor) {
     EXPECT_FALSE(lame_world("x", "y.com.", {kThree}).apart(kTwo, kThree)) << "a sibling";
 }
 
+TEST(Conflicts, NamesOutsideOfAllZonesHideNoOthers) {
+    const World world({zone("com.", {kOne}), zone("example.org.", {kTwo})});
+    const auto asked = [](const std::string& text) {
+        const NameKey name = testing::name(text);
+        return Lame{name, name, NameKey{}, testing::ip(kTwo), true};
+    };
+    EXPECT_EQ(find_conflicts(world.zones, world.tree, world.groups, {asked("net"), asked("x.com")},
+                             world.group_of, Engine::kBind)
+                  .size(),
+              1U);
+}
+
 TEST(Conflicts, AServerWithTheParentIsNeverLameForTheChild) {
     const World world({zone("com.", {kOne, kTwo}, "x NS ns\nns A 10.0.0.2\n"), zone("net.", {kTwo}),
                        zone("org.", {kThree})});

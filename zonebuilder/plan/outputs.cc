@@ -1,12 +1,10 @@
 // The texts that resolvers and data paths read. What servers read is made of plan.json.
-#include "zonebuilder/plan/outputs.hh"
 
 #include "core/base/address.hh"
 #include "core/base/json.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/plan.hh"
 #include "zonebuilder/plan/serving.hh"
-#include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <fmt/format.h>
@@ -219,26 +217,16 @@ void add_trouble(std::string& text, std::size_t count, std::string_view what) {
     }
 }
 
-} // namespace
-
-const char* name_of(Engine engine) { return engine == Engine::kBind ? "bind" : "nsd"; }
-
-const char* name_of(Form form) {
-    switch (form) {
-    case Form::kPaper:
-        return "paper";
-    case Form::kSeparate:
-        return "separate";
-    case Form::kColored:
-        break;
-    }
-    return "colored";
+std::string_view name_of(Form form) {
+    return form == Form::kPaper ? "paper" : form == Form::kSeparate ? "separate" : "colored";
 }
+
+} // namespace
 
 std::string plan_json(const Plan& plan, const PlanSettings& settings,
                       const std::vector<Zone>& zones, const std::vector<BadZone>& failed) {
     const Json json{{"schema", 1},
-                    {"engine", name_of(settings.engine)},
+                    {"engine", settings.engine == Engine::kBind ? "bind" : "nsd"},
                     {"form", name_of(settings.form)},
                     {"instances", settings.instances},
                     {"zones", zones.size()},

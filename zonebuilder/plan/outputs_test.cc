@@ -1,5 +1,4 @@
 #include "core/base/error.hh"
-#include "zonebuilder/plan/outputs.hh"
 #include "zonebuilder/plan/plan.hh"
 #include "zonebuilder/testing/support.hh"
 #include "zonebuilder/zone/zone.hh"

@@ -1,3 +1,144 @@
+// Hosts of all zones in one table: name servers are named in one zone and have their addresses in
+// another, and aliases may lead on to a third.
+//
+// A search follows every alias. Where a zone has several contents, or only glue is known of a name,
+// wildcards may stand for it as well: to see an address too many costs an edge in the graph of
+// conflicts, to miss one a wrong answer.
+#include "zonebuilder/plan/serving.hh"
+
+#include "core/base/address.hh"
+#include "core/base/prefix.hh"
+#include "zonebuilder/zone/zone.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <ranges>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace reprise::zonebuilder {
+namespace {
+
+/// DNAMEs may lead a name below itself, so that it grows with every step.
+constexpr std::size_t kMostNames = 64;
+
+void append(std::vector<IpAddress>& to, const std::vector<IpAddress>& from) {
+    to.insert(to.end(), from.begin(), from.end());
+}
+
+} // namespace
+
+/// What a search has found, and which names it has met.
+struct AddressBook::Search {
+    std::vector<IpAddress> own;
+    std::vector<IpAddress> glue;
+    std::set<NameKey> met;
+    std::vector<NameKey> ahead; ///< names still to look at
+
+    void follow(const NameKey& name) {
+        if (met.size() < kMostNames && met.insert(name).second) {
+            ahead.push_back(name);
+        }
+    }
+
+    void take(const Host& host) {
+        append(own, host.own);
+        append(glue, host.glue);
+        for (const NameKey& alias : host.aliases) {
+            follow(alias);
+        }
+    }
+};
+
+AddressBook::AddressBook(const std::vector<Zone>& zones) {
+    std::unordered_map<std::string_view, std::size_t> contents;
+    for (const Zone& zone : zones) {
+        ++contents[zone.name.key()];
+    }
+    for (const Zone& zone : zones) {
+        const bool only = contents[zone.name.key()] == 1;
+        for (const HostAddress& host : zone.hosts) {
+            Host& entry = hosts_[host.host.key()];
+            (host.glue ? entry.glue : entry.own).push_back(host.address);
+            entry.everywhere = entry.everywhere || (only && !host.glue);
+        }
+        for (const Alias& alias : zone.aliases) {
+            Host& entry = hosts_[alias.owner.key()];
+            (alias.subtree ? entry.subtrees : entry.aliases).push_back(alias.target);
+        }
+    }
+    for (auto& [key, host] : hosts_) {
+        sort_unique(host.own);
+        sort_unique(host.glue);
+    }
+}
+
+const AddressBook::Host* AddressBook::find(std::string_view key) const {
+    const auto found = hosts_.find(key);
+    return found == hosts_.end() ? nullptr : &found->second;
+}
+
+/// Wildcards right below, and DNAMEs at, the names above this one. `known`: where the name has data
+/// of its own in any case, wildcards do not stand for it.
+void AddressBook::look_above(const NameKey& name, bool known, Search& search) const {
+    for (const std::string_view key :
+         name.enclosing() | std::views::reverse | std::views::drop(1)) {
+        if (const Host* const wild = known ? nullptr : find(wildcard_key(key))) {
+            search.take(*wild);
+            known = wild->everywhere;
+        }
+        if (const Host* const host = find(key)) {
+            for (const NameKey& target : host->subtrees) {
+                if (const auto moved = name.moved(key, target)) {
+                    search.follow(*moved);
+                }
+            }
+        }
+    }
+}
+
+void AddressBook::look_at(const NameKey& name, Search& search) const {
+    const Host* const exact = find(name.key());
+    if (exact != nullptr) {
+        search.take(*exact);
+    }
+    look_above(name, exact != nullptr && exact->everywhere, search);
+}
+
+AddressBook::Search AddressBook::look_for(const NameKey& host) const {
+    Search search;
+    search.follow(host);
+    while (!search.ahead.empty()) {
+        const NameKey name = std::move(search.ahead.back());
+        search.ahead.pop_back();
+        look_at(name, search);
+    }
+    return search;
+}
+
+std::vector<IpAddress> AddressBook::real(const NameKey& host) const {
+    Search found = look_for(host);
+    std::vector<IpAddress>& addresses = found.own.empty() ? found.glue : found.own;
+    sort_unique(addresses);
+    return std::move(addresses);
+}
+
+std::vector<IpAddress> AddressBook::any(const NameKey& host) const {
+    Search found = look_for(host);
+    append(found.own, found.glue);
+    sort_unique(found.own);
+    return std::move(found.own);
+}
+
 // Who serves what.
 //
 // The addresses of a zone are those that zones.json states. Without them they are those of the
@@ -9,28 +150,7 @@
 //
 // Addresses with the same set of zones cannot be told apart by any answer, so they are planned as
 // one group. That is what makes the graph small: an operator's servers mostly hold the same zones.
-#include "zonebuilder/plan/serving.hh"
 
-#include "core/base/address.hh"
-#include "core/base/prefix.hh"
-#include "zonebuilder/plan/address_book.hh"
-#include "zonebuilder/zone/name_key.hh"
-#include "zonebuilder/zone/zone.hh"
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <unordered_map>
-#include <utility>
-#include <vector>
-
-namespace reprise::zonebuilder {
 namespace {
 
 Reserved range(std::string_view prefix, std::string why) {
@@ -107,29 +227,20 @@ bool only_content(const std::vector<Zone>& zones, std::size_t i) {
            (i + 1 == zones.size() || zones[i].name != zones[i + 1].name);
 }
 
-/// The addresses of name servers.
-std::vector<IpAddress> derived(const Names& servers, const AddressBook& book) {
-    std::vector<IpAddress> addresses;
-    for (const NameKey& server : servers) {
-        const std::vector<IpAddress> more = book.real(server);
-        addresses.insert(addresses.end(), more.begin(), more.end());
-    }
-    sort_unique(addresses);
-    return addresses;
-}
-
-std::vector<IpAddress> servers_of(const Zone& zone, const AddressBook& book) {
-    return zone.stated ? *zone.stated : derived(zone.servers, book);
-}
-
+/// Those that are stated, else those of the zone's name servers and of others.
 std::vector<IpAddress> servers_of(const Zone& zone, const AddressBook& book,
-                                  const Names& delegated_to) {
+                                  const Names& others = {}) {
     if (zone.stated) {
         return *zone.stated;
     }
-    Names servers = zone.servers;
-    servers.insert(servers.end(), delegated_to.begin(), delegated_to.end());
-    return derived(servers, book);
+    std::vector<IpAddress> addresses;
+    for (const Names* const names : {&zone.servers, &others}) {
+        for (const NameKey& server : *names) {
+            append(addresses, book.real(server));
+        }
+    }
+    sort_unique(addresses);
+    return addresses;
 }
 
 /// The operator fixes these by another file each, so they are told apart.

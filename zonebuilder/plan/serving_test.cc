@@ -1,4 +1,3 @@
-#include "zonebuilder/plan/address_book.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/testing/support.hh"

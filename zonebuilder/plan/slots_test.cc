@@ -1,6 +1,6 @@
 #include "core/base/error.hh"
+#include "zonebuilder/plan/plan.hh"
 #include "zonebuilder/plan/serving.hh"
-#include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/testing/support.hh"
 #include "zonebuilder/zone/zone.hh"
 

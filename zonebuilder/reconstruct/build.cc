@@ -3,7 +3,9 @@
 #include "core/base/address.hh"
 #include "core/base/address_ids.hh"
 #include "core/base/capabilities.hh"
+#include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "core/base/json.hh"
 #include "core/base/progress.hh"
 #include "core/dns/words.hh"
 #include "core/trace/chunk.hh"
@@ -11,38 +13,28 @@
 #include "core/trace/pairs.hh"
 #include "core/wire/query.hh"
 #include "zonebuilder/reconstruct/draft.hh"
+#include "zonebuilder/reconstruct/hierarchy.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
+#include "zonebuilder/reconstruct/strings.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <linux/capability.h>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace reprise::zonebuilder {
 namespace {
-
-std::string_view reason(Unusable why) {
-    switch (why) {
-    case Unusable::kMalformed:
-        return "malformed";
-    case Unusable::kQuestion:
-        return "not_one_question";
-    case Unusable::kClass:
-        return "class_not_in";
-    case Unusable::kOpcode:
-        return "opcode";
-    case Unusable::kNo:
-        break;
-    }
-    return "";
-}
 
 /// Reads messages one by one.
 class Observer {
@@ -84,7 +76,9 @@ private:
         }
         counts_.without_query += asked == trace::Asked::kUnknown ? 1 : 0;
         if (const Unusable why = reader_.read(query.message, response_); why != Unusable::kNo) {
-            ++counts_.unused[reason(why)];
+            constexpr std::string_view kWhy[] = {"", "malformed", "not_one_question",
+                                                 "class_not_in", "opcode"};
+            ++counts_.unused[kWhy[static_cast<std::size_t>(why)]];
         } else if (response_.truncated) {
             ++counts_.unused["truncated"];
         } else {
@@ -164,6 +158,280 @@ std::string zone_text(const Draft& zone, const Observations& seen, Dnssec dnssec
         }
     }
     return out;
+}
+
+namespace {
+
+/// Seconds since the epoch, as a packet's time is written by the field's tools.
+std::string time_text(Nanoseconds time) {
+    return fmt::format("{}.{:09}", time / kSecond, time % kSecond);
+}
+
+/// Writes the files' parts; lists may be long, so their entries never stand together as values.
+class Writer {
+public:
+    explicit Writer(const BuildReport& report) : report_(report), names_(report.seen.names()) {}
+
+    std::string report() {
+        const Completed& completed = report_.completed;
+        const Drafts& drafts = completed.drafts;
+        put("captures", captures());
+        put("counts", counts());
+        put("reader", Json(report_.counts.reader));
+        list("zones", lines(drafts.zones, [&, i = std::size_t{0}](const Draft& one) mutable {
+                 return zone(one, i++);
+             }));
+        list("made_up", made_up());
+        list("conflicts", sorted(drafts.conflicts, [&](const Conflict& one) { return pair(one); }));
+        list("versions", sorted(drafts.versions, [&](const Conflict& one) { return pair(one); }));
+        list("dropped", sorted(drafts.dropped, [&](const Dropped& one) { return dropped(one); }));
+        list("contradictions", sorted(completed.contradictions,
+                                      [&](const Contradiction& one) { return denial(one); }));
+        list("distrusted", sorted(report_.hierarchy.distrusted(),
+                                  [&](const Distrust& one) { return distrusted(one); }));
+        list("lame", sorted(completed.lame, [&](const LameServer& one) {
+                 return Json{{"zone", name(one.zone)}, {"address", address(one.server)}};
+             }));
+        list("unasked", sorted(report_.counts.unasked, [&](const Unasked& one) {
+                 return Json{{"server", address(one.server)}, {"time", time_text(one.time)}};
+             }));
+        list("failures",
+             sorted(report_.seen.failures(), [&](const Failed& one) { return failed(one); }));
+        list("silent", lines(report_.counts.silent, [&](ServerId one) { return address(one); }));
+        list("unreachable", lines(completed.unreachable, [&](NameId one) { return name(one); }));
+        list("unproven", lines(completed.unproven, [&](const Unproven& one) {
+                 return Json{{"zone", name(one.zone)}, {"why", one.why}};
+             }));
+        return std::move(text_) + "\n}\n";
+    }
+
+    std::string zones() {
+        list("zones",
+             lines(report_.completed.drafts.zones,
+                   [&, i = std::size_t{0}](const Draft& one) mutable { return placed(one, i++); }));
+        list("asked", lines(report_.completed.refused, [&](const Refused& one) {
+                 return Json{{"name", name(one.name)},
+                             {"addresses", list_of(one.servers, [&](ServerId server) {
+                                  return address(server);
+                              })}};
+             }));
+        return std::move(text_) + "}\n";
+    }
+
+private:
+    using Lines = std::vector<std::string>;
+
+    /// With keys in order.
+    static std::string text(const nlohmann::json& value) { return json_text(value); }
+
+    void put(std::string_view key, const Json& value) {
+        text_ += fmt::format(",\n\"{}\":{}", key, text(value));
+    }
+
+    void list(std::string_view key, const Lines& all) {
+        text_ += fmt::format(",\n\"{}\":[", key);
+        for (const std::string& line : all) {
+            text_ += fmt::format("{}\n {}", &line == all.data() ? "" : ",", line);
+        }
+        text_ += ']';
+    }
+
+    template <typename T, typename Make> static Lines lines(const std::vector<T>& all, Make make) {
+        Lines made;
+        made.reserve(all.size());
+        for (const T& one : all) {
+            made.push_back(text(make(one)));
+        }
+        return made;
+    }
+
+    /// By their text, for what was seen first depends on the order of packets of one time.
+    template <typename T, typename Make> static Lines sorted(const std::vector<T>& all, Make make) {
+        Lines made = lines(all, make);
+        std::ranges::sort(made);
+        return made;
+    }
+
+    [[nodiscard]] std::string name(NameId id) const { return names_.name(id).text(); }
+
+    [[nodiscard]] std::string address(ServerId server) const {
+        return report_.seen.address(server).text();
+    }
+
+    [[nodiscard]] Json captures() const {
+        std::vector<trace::Feed::File> files = report_.counts.files;
+        std::ranges::sort(files, {}, &trace::Feed::File::path);
+        return list_of(files, [](const trace::Feed::File& file) {
+            return Json{{"path", file.path},
+                        {"form", file.end.description},
+                        {"trouble", text_or_null(file.end.trouble)}};
+        });
+    }
+
+    [[nodiscard]] Json counts() const {
+        const CaptureCounts& counts = report_.counts;
+        return {{"queries", counts.queries},
+                {"answered", counts.answered},
+                {"responses", counts.responses},
+                {"used", counts.used},
+                {"unused", counts.unused},
+                {"without_query", counts.without_query},
+                {"servers_over_limit", report_.hierarchy.over_limit()},
+                {"rrsets_ignored", report_.seen.ignored()}};
+    }
+
+    /// A zone and who serves it.
+    [[nodiscard]] Json placed(const Draft& zone, std::size_t i) const {
+        return {{"name", name(zone.name)},
+                {"file", report_.files[i]},
+                {"addresses", list_of(report_.completed.addresses[i], &IpAddress::text)}};
+    }
+
+    [[nodiscard]] Json zone(const Draft& zone, std::size_t i) const {
+        const auto made = std::ranges::count(zone.rrsets, kNoId, &DraftRrset::observation);
+        const bool is_signed = std::ranges::any_of(
+            zone.rrsets, [](const DraftRrset& one) { return one.signatures != kNoId; });
+        Json json = placed(zone, i);
+        json.update(Json{{"answered", zone.seen_serving.size()},
+                         {"rrsets", zone.rrsets.size()},
+                         {"made_up", made},
+                         {"signed", is_signed},
+                         {"known_by", known_by(zone)}});
+        return json;
+    }
+
+    [[nodiscard]] Json known_by(const Draft& zone) const {
+        Json list = Json::array();
+        if (zone.cut == Hierarchy::kNone) {
+            return list;
+        }
+        const Cut& cut = report_.hierarchy.cuts()[zone.cut];
+        for (const auto& [is, word] :
+             {std::pair(cut.delegated, "referral"), std::pair(cut.claimed, "its_servers"),
+              std::pair(cut.assumed, "assumption")}) {
+            if (is) {
+                list.push_back(word);
+            }
+        }
+        return list;
+    }
+
+    [[nodiscard]] Lines made_up() const {
+        Lines made;
+        for (const Draft& zone : report_.completed.drafts.zones) {
+            for (const DraftRrset& one : zone.rrsets) {
+                if (one.observation == kNoId) {
+                    made.push_back(text(Json{{"zone", name(zone.name)},
+                                             {"owner", name(one.owner)},
+                                             {"type", type_name(one.type)},
+                                             {"why", one.why}}));
+                }
+            }
+        }
+        return made;
+    }
+
+    [[nodiscard]] Json seen_at(std::uint32_t observation) const {
+        constexpr std::string_view kRanks[] = {"answer",     "answer_behind_alias",
+                                               "authority",  "referral",
+                                               "additional", "answer_without_aa"};
+        const Observation& one = report_.seen.rrsets()[observation];
+        return {{"server", address(one.server)},
+                {"time", time_text(one.time)},
+                {"from", kRanks[static_cast<std::size_t>(one.rank)]},
+                {"count", one.count}};
+    }
+
+    [[nodiscard]] Json pair(const Conflict& one) const {
+        const Observation& other = report_.seen.rrsets()[one.other];
+        return {{"zone", name(one.zone)},        {"owner", name(other.owner)},
+                {"type", type_name(other.type)}, {"what", one.what},
+                {"kept", seen_at(one.kept)},     {"other", seen_at(one.other)}};
+    }
+
+    [[nodiscard]] Json dropped(const Dropped& one) const {
+        const Observation& what = report_.seen.rrsets()[one.observation];
+        Json json{{"owner", name(what.owner)}, {"type", type_name(what.type)}, {"why", one.why}};
+        json.update(seen_at(one.observation));
+        return json;
+    }
+
+    [[nodiscard]] Json denial(const Contradiction& one) const {
+        const Denial& what = report_.seen.denials()[one.denial];
+        return {{"zone", name(one.zone)},
+                {"owner", name(what.name)},
+                {"denied", what.type == 0 ? "name" : type_name(what.type)},
+                {"server", address(what.server)},
+                {"time", time_text(what.time)}};
+    }
+
+    [[nodiscard]] Json distrusted(const Distrust& one) const {
+        return {{"server", address(one.server)},
+                {"zone", name(one.zone)},
+                {"time", time_text(one.time)}};
+    }
+
+    [[nodiscard]] Json failed(const Failed& one) const {
+        constexpr std::string_view kWhy[] = {"rcode", "upward_referral", "without_aa", "empty",
+                                             "denies_its_zone"};
+        Json json{{"server", address(one.server)},
+                  {"name", name(one.name)},
+                  {"why", kWhy[static_cast<std::size_t>(one.why)]},
+                  {"time", time_text(one.time)}};
+        if (one.why == Failure::kRcode) {
+            json["rcode"] = rcode_name(one.rcode);
+        }
+        return json;
+    }
+
+    const BuildReport& report_;
+    const NameTable& names_;
+    std::string text_ = "{\"schema\":1";
+};
+
+void add_line(std::string& text, std::size_t count, std::string_view what) {
+    if (count > 0) {
+        text += fmt::format("  {:>7} {}\n", count, what);
+    }
+}
+
+} // namespace
+
+std::string build_json(const BuildReport& report) { return Writer(report).report(); }
+
+std::string zones_json(const BuildReport& report) { return Writer(report).zones(); }
+
+std::string build_summary(const BuildReport& report) {
+    const CaptureCounts& counts = report.counts;
+    const Completed& completed = report.completed;
+    std::map<std::string_view, std::size_t> made;
+    std::size_t rrsets = 0;
+    for (const Draft& zone : completed.drafts.zones) {
+        rrsets += zone.rrsets.size();
+        for (const DraftRrset& one : zone.rrsets) {
+            if (one.observation == kNoId) {
+                ++made[one.why];
+            }
+        }
+    }
+    std::string text =
+        fmt::format("{} responses, {} used, to {} queries: {} zones, {} RRsets\n", counts.responses,
+                    counts.used, counts.queries, completed.drafts.zones.size(), rrsets);
+    for (const auto& [why, count] : counts.unused) {
+        add_line(text, count, fmt::format("responses not used: {}", why));
+    }
+    for (const auto& [why, count] : made) {
+        add_line(text, count, fmt::format("RRsets made up: {}", why));
+    }
+    add_line(text, completed.drafts.versions.size(), "other RRsets in the same place (versions)");
+    add_line(text, completed.drafts.conflicts.size(), "CNAMEs beside other records (conflicts)");
+    add_line(text, completed.drafts.dropped.size(), "RRsets in no zone (dropped)");
+    add_line(text, completed.contradictions.size(), "denials of what is there (contradictions)");
+    add_line(text, report.hierarchy.distrusted().size(), "claims not believed (distrusted)");
+    add_line(text, completed.lame.size(), "lame servers (lame)");
+    add_line(text, completed.unreachable.size(), "zones without an address (unreachable)");
+    add_line(text, completed.unproven.size(), "zones whose answers cannot be validated (unproven)");
+    return text;
 }
 
 } // namespace reprise::zonebuilder

@@ -3,7 +3,6 @@
 
 #include "core/base/clock.hh"
 #include "core/trace/feed.hh"
-#include "zonebuilder/reconstruct/complete.hh"
 #include "zonebuilder/reconstruct/draft.hh"
 #include "zonebuilder/reconstruct/hierarchy.hh"
 #include "zonebuilder/reconstruct/observations.hh"
@@ -48,7 +47,7 @@ CaptureCounts observe(const CaptureOptions& options, Observations& seen);
 
 // build.json: what the zones were built from, and all that was chosen, dropped and made up.
 
-/// Everything that build.json tells of; all of it outlives the call.
+/// Everything that is told of; all of it outlives the call.
 struct BuildReport {
     const CaptureCounts& counts;
     const Observations& seen;
@@ -58,6 +57,9 @@ struct BuildReport {
 };
 
 std::string build_json(const BuildReport& report);
+
+/// zones.json, which `reprise zones plan` reads: the zones, who serves them, and who refused what.
+std::string zones_json(const BuildReport& report);
 
 /// For people: sizes, and the first few of what is missing.
 std::string build_summary(const BuildReport& report);

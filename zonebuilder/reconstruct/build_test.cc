@@ -137,6 +137,15 @@ TEST(Build, AliasesLeadIntoOtherZonesOnlyWhereTheServerHasThem) {
     EXPECT_EQ(world.completed.drafts.dropped.size(), 1U);
 }
 
+TEST(Build, AnAliasThatWasAskedForIsNotFollowed) {
+    std::vector<Reply> replies = walk();
+    replies.back() = {.server = kLeaf,
+                      .question = "out.example.com. CNAME",
+                      .answer = "out.example.com. 60 CNAME www.other.net.",
+                      .authority = "example.com. 3600 NS ns1.example.com."};
+    EXPECT_TRUE(Rebuilt(replies).has("example.com.", "example.com. 3600 IN NS ns1.example.com."));
+}
+
 TEST(Build, ParentAndChildOnOneAddressAreTwoZones) {
     const Rebuilt world(walk_and({
         {.server = kLeaf,

@@ -8,7 +8,6 @@
 // - Delegations, copies of the child's NS records with the glue that they need.
 // - Records that servers need to return recorded signatures and denials (proofs.cc).
 // - A record below a name that exists without any (denials.cc).
-#include "zonebuilder/reconstruct/complete.hh"
 
 #include "core/base/address.hh"
 #include "zonebuilder/reconstruct/draft.hh"
@@ -16,7 +15,6 @@
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/reconstruct/strings.hh"
-#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <algorithm>

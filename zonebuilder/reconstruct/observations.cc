@@ -10,7 +10,6 @@
 #include "core/base/flat_ids.hh"
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/reconstruct/strings.hh"
-#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <algorithm>
@@ -141,7 +140,7 @@ std::size_t Observations::follow_cname(Context& context, Rank rank) {
             observe(context, rrset, rank);
         }
         context.answered = context.answered || rrset.type == wanted || wanted == kAny;
-        if (rrset.type == type::kCname) {
+        if (rrset.type == type::kCname && !context.answered) {
             const auto target = name_in(first_rdata(contents_[rrset.content]));
             context.name = target ? names_.add(*target) : here;
         }

@@ -4,13 +4,12 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "zonebuilder/reconstruct/build.hh"
-#include "zonebuilder/reconstruct/complete.hh"
 #include "zonebuilder/reconstruct/draft.hh"
 #include "zonebuilder/reconstruct/hierarchy.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/zone/zone.hh"
-#include "zonebuilder/zone/zone_content.hh"
+#include "zonebuilder/zone/zone_folder.hh"
 
 #include <algorithm>
 #include <array>

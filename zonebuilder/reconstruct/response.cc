@@ -5,7 +5,6 @@
 #include "core/dns/message.hh"
 #include "core/dns/words.hh"
 #include "zonebuilder/reconstruct/strings.hh"
-#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <fmt/format.h>
@@ -207,7 +206,7 @@ Pool& pool() {
 std::vector<std::string_view> rdatas(std::string_view content) {
     std::vector<std::string_view> found;
     while (content.size() >= 2) {
-        const auto size = load16(reinterpret_cast<const std::uint8_t*>(content.data()));
+        const auto size = load16(bytes_of(content).data());
         found.push_back(content.substr(2, size));
         content.remove_prefix(std::min<std::size_t>(2UL + size, content.size()));
     }
@@ -215,15 +214,11 @@ std::vector<std::string_view> rdatas(std::string_view content) {
 }
 
 std::string_view first_rdata(std::string_view content) {
-    return content.substr(2, load16(reinterpret_cast<const std::uint8_t*>(content.data())));
+    return content.substr(2, load16(bytes_of(content).data()));
 }
 
 std::optional<NameKey> name_in(std::string_view rdata, std::size_t at) {
-    if (rdata.size() <= at) {
-        return std::nullopt;
-    }
-    return NameKey::from_wire(
-        {reinterpret_cast<const std::uint8_t*>(rdata.data()) + at, rdata.size() - at});
+    return rdata.size() <= at ? std::nullopt : NameKey::from_wire(bytes_of(rdata).subspan(at));
 }
 
 std::optional<NameKey> signer_in(std::string_view content) {

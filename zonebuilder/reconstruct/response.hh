@@ -4,7 +4,7 @@
 
 #include "core/base/bytes.hh"
 #include "zonebuilder/reconstruct/strings.hh"
-#include "zonebuilder/zone/name_key.hh"
+#include "zonebuilder/zone/zone.hh"
 
 #include <cstddef>
 #include <cstdint>

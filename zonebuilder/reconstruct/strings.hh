@@ -3,7 +3,7 @@
 
 #include "core/base/arena.hh"
 #include "core/base/flat_ids.hh"
-#include "zonebuilder/zone/name_key.hh"
+#include "zonebuilder/zone/zone.hh"
 
 #include <cstddef>
 #include <cstdint>

@@ -3,12 +3,10 @@
 
 #include "core/base/address.hh"
 #include "core/base/prefix.hh"
-#include "zonebuilder/plan/address_book.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/serving.hh"
-#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
-#include "zonebuilder/zone/zone_content.hh"
+#include "zonebuilder/zone/zone_folder.hh"
 
 #include <algorithm>
 #include <cstdlib>

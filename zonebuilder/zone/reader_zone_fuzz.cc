@@ -1,8 +1,6 @@
 // The planner's input: zone text, and zones.json.
 #include "core/base/error.hh"
-#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
-#include "zonebuilder/zone/zone_content.hh"
 #include "zonebuilder/zone/zone_folder.hh"
 
 #include <cstddef>
@@ -42,7 +40,7 @@ void read_text(std::string_view text) {
     if (const auto* zone = std::get_if<reprise::zonebuilder::Zone>(&read)) {
         check(zone->name);
         for (const auto& delegation : zone->delegations) {
-            require(delegation.name.below(zone->name));
+            require(delegation.name.within(zone->name) && delegation.name != zone->name);
         }
         for (const auto& host : zone->hosts) {
             require(host.host.within(zone->name));

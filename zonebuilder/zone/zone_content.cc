@@ -4,12 +4,10 @@
 // loaded would give SERVFAIL for all its names in the middle of a run: so what BIND and NSD refuse
 // is refused here, by name and line. What they only warn of (records outside the zone in BIND) is
 // counted.
-#include "zonebuilder/zone/zone_content.hh"
-
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
-#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
+#include "zonebuilder/zone/zone_folder.hh"
 
 #include <fmt/format.h>
 
@@ -85,10 +83,10 @@ bool may_join_alias(std::uint16_t type) {
 /// The target of the CNAME at every name that has one.
 using Aliases = std::unordered_map<NameKey, const ZoneRecord*>;
 
-Aliases aliases_of(const Records& records) {
+Aliases aliases_of(const Records& records, const NameKey& apex) {
     Aliases aliases;
     for (const ZoneRecord& record : records) {
-        if (record.type == type::kCname) {
+        if (record.type == type::kCname && record.owner.within(apex)) {
             aliases.emplace(record.owner, &record);
         }
     }
@@ -101,8 +99,8 @@ bool same_alias(const ZoneRecord& a, const ZoneRecord& b) {
 }
 
 /// Most zones without a CNAME are done at once; the others cost one look-up a record.
-std::optional<ZoneFailure> alias_failure(const Records& records) {
-    const Aliases aliases = aliases_of(records);
+std::optional<ZoneFailure> alias_failure(const Records& records, const NameKey& apex) {
+    const Aliases aliases = aliases_of(records, apex);
     if (aliases.empty()) {
         return std::nullopt;
     }
@@ -393,10 +391,10 @@ std::variant<Zone, ZoneFailure> make_zone(const Records& records,
     if (auto failure = apex_failure(records, expected)) {
         return *failure;
     }
-    if (auto failure = alias_failure(records)) {
+    const NameKey apex = apex_of(records);
+    if (auto failure = alias_failure(records, apex)) {
         return *failure;
     }
-    const NameKey apex = apex_of(records);
     if (auto failure = record_failure(records, apex)) {
         return *failure;
     }

@@ -1,7 +1,6 @@
 #include "zonebuilder/testing/support.hh"
-#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
-#include "zonebuilder/zone/zone_content.hh"
+#include "zonebuilder/zone/zone_folder.hh"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -169,6 +168,8 @@ TEST(ZoneContent, CountsRecordsOutside) {
     const Zone zone = read(std::string(kSoa) + "@ NS n.\nwww.example.net. A 192.0.2.1\n");
     EXPECT_EQ(zone.out_of_zone, 1U);
     EXPECT_TRUE(zone.hosts.empty());
+    const std::string alias = "x.other. CNAME y.\nx.other. A 192.0.2.1\n";
+    EXPECT_EQ(read(kSoa + ("@ NS n.\n" + alias)).out_of_zone, 2U);
 }
 
 TEST(ZoneContent, SaysWhatDoesNotLoad) {

@@ -5,9 +5,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/error.hh"
-#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
-#include "zonebuilder/zone/zone_content.hh"
 
 #include <fmt/format.h>
 

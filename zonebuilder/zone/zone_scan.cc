@@ -1,10 +1,10 @@
 #include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
-#include "zonebuilder/zone/name_key.hh"
 #include "zonebuilder/zone/zone.hh"
-#include "zonebuilder/zone/zone_content.hh"
+#include "zonebuilder/zone/zone_folder.hh"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -72,17 +72,9 @@ private:
 };
 
 bool looked_into(std::uint16_t type) {
-    switch (type) {
-    case type::kA:
-    case type::kAaaa:
-    case type::kNs:
-    case type::kCname:
-    case type::kDname:
-    case type::kDnskey:
-        return true;
-    default:
-        return false;
-    }
+    constexpr std::array kTypes{type::kA,     type::kAaaa,  type::kNs,
+                                type::kCname, type::kDname, type::kDnskey};
+    return std::ranges::find(kTypes, type) != kTypes.end();
 }
 
 /// Of an RRSIG: all but the signer's name and the signature.
