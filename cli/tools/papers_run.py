@@ -22,7 +22,7 @@ from cli.plan import facts
 from cli.progress import Progress
 from cli.tools import papers, series
 from report import whole_file
-from report.papers import book, found, page
+from report.papers import arrivals, book, found, page
 from report.papers.book import FULL, QUICK, Study
 
 _PARENT = "papers"  # folder of all studies, below that of results
@@ -58,7 +58,7 @@ def command_run(options: argparse.Namespace) -> int:
 
 def command_report(options: argparse.Namespace) -> int:
     """Writes the page again, of what earlier runs have left; 0."""
-    report(book.studies(), options.output)
+    page.write(book.studies(), _parent(options.output))
     return 0
 
 
@@ -85,15 +85,10 @@ def run(wanted: Sequence[Study], studies: Sequence[Study], options: argparse.Nam
                 session.note()
                 warnings += session.told["warnings"]
     finally:
-        report(studies, options.output)
+        page.write(studies, parent)
         for warning in dict.fromkeys(warnings):
             complain(f"reprise: warning: {warning}")
     return status
-
-
-def report(studies: Sequence[Study], output: Path) -> None:
-    """Writes the page of all figures."""
-    page.write(studies, _parent(output))
 
 
 def _parent(output: Path) -> Path:
@@ -110,7 +105,9 @@ def _asked(study: Study, options: argparse.Namespace) -> dict[str, Any]:
     real = [f"trace={trace.absolute()}"] if trace else []
     settings = [*study.settings(profile, bool(real)), *real, *options.set]
     if not study.traces:
-        experiments.load(study.path, settings)
+        experiment = experiments.load(study.path, settings)
+        if found.tells_arrivals(study, study.labels(profile, bool(real))):
+            arrivals.check(experiments.as_dict(experiment)["replay"])
     words = [word for one in options.set for word in ("--set", one)] + (["--full"] if options.full else [])
     words += ["--traces", str(options.traces)] if options.traces else []
     words += ["-o", str(options.output)] if options.output != Path("results") else []
@@ -156,7 +153,7 @@ def _begun(study: Study, parent: Path, asked: dict[str, Any], folder: Path | Non
     made.folder.mkdir()
     if not study.traces:
         experiment = experiments.load(study.path, asked["settings"])
-        variants = series.variants(experiment, study.path.parent)
+        variants = series.variants(experiment)
         runs = series.order(len(variants), (experiment.repeat or Repeat()).n)
         series.note(made.folder, experiment, variants, runs)
     made.note()

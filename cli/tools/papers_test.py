@@ -40,8 +40,8 @@ def test_a_study_has_a_label_for_each_variant(study: Study, profile: str) -> Non
     for real in (False, True):
         asked = study.settings(profile, real)
         experiment = experiments.load(study.path, asked)
-        assert len(study.labels(profile, real)) == len(series.variants(experiment, study.path.parent))
-        for variant in series.variants(experiment, study.path.parent):
+        assert len(study.labels(profile, real)) == len(series.variants(experiment))
+        for variant in series.variants(experiment):
             settings = [*asked, *series.words_of(variant), *series.ALONE]
             facts.check_kinds(experiments.load(study.path, settings))
 
@@ -50,7 +50,7 @@ def test_a_study_has_a_label_for_each_variant(study: Study, profile: str) -> Non
 def test_variants_have_their_names_on_the_page_of_the_series(tmp_path: Path, profile: str) -> None:
     study = book.find("codns-22", STUDIES)
     experiment = experiments.load(study.path, study.settings(profile))
-    series.note(tmp_path, experiment, series.variants(experiment, study.path.parent), [])
+    series.note(tmp_path, experiment, series.variants(experiment), [])
     assert [one.label for one in reports.read(tmp_path)] == study.labels(profile)
 
 
@@ -68,7 +68,7 @@ def test_trials_and_warm_up_are_those_that_were_published(study: Study) -> None:
 def test_a_study_takes_the_minutes_that_it_states(study: Study) -> None:
     """Each run with 8 s to begin and to end."""
     one = experiments.load(study.path, [])
-    runs = len(series.variants(one, study.path.parent)) * (one.repeat.n if one.repeat else 1)
+    runs = len(series.variants(one)) * (one.repeat.n if one.repeat else 1)
     seconds = one.replay.duration_s or (one.synth or {})["duration"]
     assert runs * (seconds + 8) / 60 <= sum(figure.minutes for figure in study.figures)
 
@@ -111,6 +111,14 @@ def test_what_is_no_figure_and_no_folder_is_refused(tmp_path: Path) -> None:
     assert "use one of codns-21, codns-22, ldplayer-6, ldplayer-7" in caught.value.hint
     with pytest.raises(UsageError, match="no folder"):
         papers_run.command_run(options_of(["ldplayer-8"], tmp_path, traces=tmp_path / "none"))
+
+
+def test_a_study_of_arrivals_keeps_the_times_of_its_trace(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match=r"replay\.speed changes when queries are due"):
+        papers_run.command_run(options_of(["ldplayer-8"], tmp_path, set=["replay.speed=2"]))
+    assert not (tmp_path / "papers").exists()
+    (study,) = [one for one in STUDIES if one.name == "ldplayer-10"]
+    assert papers_run._asked(study, options_of([], tmp_path, set=["replay.speed=2"]))["study"] == study.name
 
 
 def test_figures_need_what_their_runs_need() -> None:

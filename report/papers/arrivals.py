@@ -18,11 +18,12 @@ from report.distribution import Distribution, Values
 from report.errors import ReportError
 from report.figures import cdf_points
 from report.questions import Questions
-from report.run import Json, Run
+from report.run import Json, Run, as_dict
 from report.sources import find_program, reading_arguments, trace_of
 
 CAPTURE = "capture.pcap"
 _CHANGED = "trace.rps"  # by the experiment's rules
+_PLAYED = {"speed": 1, "rate": 0, "fast": False, "loop": 1}  # settings by which due times are the trace's
 _SECOND = 1_000_000_000
 _SHARES = (5, 25, 50, 75, 95)  # percentiles at which gaps are compared
 _KNOWN = 0.99  # of a trace's queries at least have names of their own: no rule can change all of them
@@ -30,13 +31,22 @@ _DIGITS = 9  # of a time behind its point
 _PARTS = 10  # of the time, of which each has a median that may rise or fall
 
 
+def check(replay: Json) -> None:
+    """Raises ReportError where queries are not due at their places in the trace, as replayed once."""
+    changed = [key for key, usual in _PLAYED.items() if replay.get(key, usual) != usual]
+    if changed:
+        what = f"replay.{changed[0]} changes when queries are due, which arrivals are compared with"
+        raise ReportError(what, "leave it out", 2)
+
+
 def of(run: Run, warmup_ns: int, sent: int) -> Json:
     """The part `arrival` of papers.json, of a run that `sent` so many queries; empty where nothing was
     captured. Raises ReportError where the trace does not tell its queries apart, or one of both is not
-    whole.
+    whole, and as `check`.
     """
     if not (run.folder / CAPTURE).is_file():
         return {}
+    check(as_dict(run.experiment.get("replay")))
     changed = run.folder / _CHANGED
     if run.rules and not changed.is_file():
         raise ReportError("rules changed the trace as it was played", "run it with mutate.keep = true")

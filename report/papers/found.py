@@ -122,7 +122,7 @@ def read(study: Study, parent: Path) -> Found:
     variants = as_list(made.get("variants"))
     labels_of = study.labels(str(told.get("profile")), bool(told.get("real")))
     names = labels_of if len(labels_of) == len(variants) else series.labels(variants)
-    with_arrivals = any(row.measure.startswith("arrival") for row in published(study, list(names)))
+    with_arrivals = tells_arrivals(study, names)
     runs = {}
     unclean = []
     for one in as_list(made.get("runs")):
@@ -144,6 +144,11 @@ def read(study: Study, parent: Path) -> Found:
     return Found(
         study, folder, told, tuple(names), dict(zip(names, variants, strict=True)), runs, tuple(unclean)
     )
+
+
+def tells_arrivals(study: Study, labels: Sequence[str]) -> bool:
+    """Whether a published value is compared with when queries arrived."""
+    return any(row.measure.startswith("arrival") for row in published(study, list(labels)))
 
 
 def judge(found: Found) -> list[Judged]:

@@ -59,7 +59,8 @@ def _packets(run: Run) -> int:
     """
     path, begin_ns = run.folder / CAPTURE, run.told("start")["real_ns"]
     texts = map(str, as_list(as_dict(run.experiment.get("replay")).get("peers")))
-    peers = {ipaddress.ip_address(one.partition("]")[0].lstrip("[")).packed for one in texts}
+    hosts = (one.partition(":" if one.count(":") == 1 else "]")[0].lstrip("[") for one in texts)
+    peers = {ipaddress.ip_address(one).packed for one in hosts}
     ends = _ends(path) if path.is_file() else ()
     return sum(at >= begin_ns and not {source, target} & peers for at, source, target in ends)
 

@@ -69,6 +69,18 @@ def test_arrivals_are_those_of_the_capture(tmp_path: Path, monkeypatch: pytest.M
     assert made["steady"] == {"change": 0, "steady": True}
 
 
+@pytest.mark.parametrize("setting", [{"speed": 2.0}, {"rate": 100.0}, {"fast": True}, {"loop": 2}])
+def test_due_times_that_are_not_the_traces_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: dict[str, Any]
+) -> None:
+    folder = run_with_capture(tmp_path, monkeypatch, [0] * 200)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["experiment"]["replay"] = setting
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ReportError, match=rf"replay\.{next(iter(setting))} changes when queries are due"):
+        arrivals.of(open_run(folder), SECOND, 200)
+
+
 def test_a_capture_that_lacks_much_is_no_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is that kept: whoever has found the whole capture reports again."""
     folder = run_with_capture(tmp_path, monkeypatch, [0] * 500)
@@ -170,7 +182,7 @@ def test_nodes_have_their_lookups_and_the_packets_of_the_first(tmp_path: Path) -
     ] + [Query(seq=4, due=40 * MS, sent=40 * MS, status=2, source=1)]
     experiment = {
         "hierarchy": {"resolver": ["bind", "bind"]},
-        "replay": {"peers": ["192.0.2.54"], "timeout_s": 5},
+        "replay": {"peers": ["192.0.2.54:53", "[2001:db8::54]:53"], "timeout_s": 5},
     }
     folder = write_run(tmp_path / "run", queries)
     manifest = json.loads((folder / "manifest.json").read_text())
