@@ -121,7 +121,7 @@ def planned_of(experiment: Experiment, management: Management | None = None) -> 
 def experiments(name: str) -> dict[str, Experiment]:
     """The experiment, its variants and its other cases, by what is set."""
     path, fewer = EXPERIMENTS[name], FEWER.get(name, ())
-    swept = [series.words_of(each) for each in series.variants(load(path, []), path.parent)]
+    swept = [series.words_of(each) for each in series.variants(load(path, []))]
     # A variant that reads files of an earlier one has its folder.
     given = [[re.sub(r"=@(\d+)/", r"=/run-\1/", one) for one in each] + [*fewer] for each in swept if each]
     given += [[*fewer, *re.split(r" (?=[a-z._]+=)", each)] for each in CASES.get(name, ())]

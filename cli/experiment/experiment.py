@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
+import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -27,6 +28,7 @@ from report.nested import RENAMED
 
 _READER = TypeAdapter(Experiment)
 SYNTH_FILES = ("names", "tld_file")  # keys of [synth]
+EARLIER = re.compile(r"@(\d+)/(.+)")  # a value of [sweep]: a file of an earlier variant, counted from 1
 _NEAR = 0.7  # of a name, to be suggested: "nonsense" is none of "answers"
 
 
@@ -125,14 +127,23 @@ def keys_of(*tables: str) -> tuple[str, ...]:
 
 
 def _value_of(names: list[str], text: str) -> Any:
-    """A `--set` value: text where the schema wants text, otherwise a TOML value (bare words are text)."""
+    """A `--set` value, whose paths count from the working directory."""
+    table = _typed(names, text)
+    for name in reversed(names):
+        table = {name: table}
+    table = _resolve_paths(table, Experiment, Path.cwd())
+    for name in names:
+        table = table[name]
+    return table
+
+
+def _typed(names: list[str], text: str) -> Any:
+    """Text where the schema wants text, otherwise a TOML value (bare words are text)."""
     kind: Any = Experiment
     field = None
     for depth, name in enumerate(names):
         if field is not None and any(typing.get_origin(one) is dict for one, _ in choices(field.annotation)):
-            value = tables.parse(text)
-            is_file = names[:-1] == ["synth"] and names[-1] in SYNTH_FILES
-            return str(Path(value).absolute()) if is_file and value and isinstance(value, str) else value
+            return tables.parse(text)
         if name not in fields(kind):
             raise _unknown(".".join(names[: depth + 1]), fields(kind))
         field = fields(kind)[name]
@@ -141,44 +152,48 @@ def _value_of(names: list[str], text: str) -> Any:
     kinds = [one for one, _ in choices(field.annotation)]
     said = text.strip()
     said = str(tables.parse(said)) if said.startswith('"') else said  # only a whole text has quotes around it
-    if is_path(field):
-        return str(Path(said).absolute()) if said else None
     if all(one is str or typing.get_origin(one) is Literal for one in kinds):
         return said or None
     value = tables.parse(text) if text.strip() else None
-    if names == ["mutate", "rule"]:
-        value = _resolve_key_files(value, Path.cwd())
-    return [value] if _is_list(kinds[0]) and not isinstance(value, list) else value
+    return [value] if _is_list(kinds[0]) and value is not None and not isinstance(value, list) else value
 
 
 def _resolve_paths(table: dict[str, Any], kind: Any, base: Path) -> dict[str, Any]:
-    """The table with every path made absolute from `base`; wrong types are left for the schema to name."""
+    """The table with every path made absolute from `base`; wrong types are left for the schema to name. In
+    [sweep] each key has a list of values.
+    """
     known = fields(kind)
     result = dict(table)
     for name, value in table.items():
-        below = table_of(known[name]) if name in known else None
+        swept = kind is Experiment and name == "sweep"
+        below = kind if swept else table_of(known[name]) if name in known else None
         if below and isinstance(value, dict):
             result[name] = _resolve_paths(value, below, base)
         elif kind is Mutate and name == "rule":
             result[name] = _resolve_key_files(value, base)
         elif kind is Experiment and name == "synth" and isinstance(value, dict):
-            paths = {key: path for key in SYNTH_FILES if (path := value.get(key)) and isinstance(path, str)}
-            result[name] = {**value, **{key: os.path.realpath(base / path) for key, path in paths.items()}}
-        elif name in known and is_path(known[name]) and isinstance(value, str):
-            result[name] = os.path.realpath(base / value)
+            files = {key: _absolute(value[key], base) for key in SYNTH_FILES if key in value}
+            result[name] = {**value, **files}
+        elif name in known and is_path(known[name]):
+            result[name] = _absolute(value, base)
     return result
+
+
+def _absolute(value: Any, base: Path) -> Any:
+    """A path, or each of a list; what is empty or in the results of an earlier variant stays."""
+    if isinstance(value, list):
+        return [_absolute(one, base) for one in value]
+    given = isinstance(value, str) and value and not EARLIER.fullmatch(value)
+    return os.path.normpath(base / value) if given else value
 
 
 def _resolve_key_files(given: Any, base: Path) -> Any:
     """Rules with the files of their keys (`key = "@FILE"`) made absolute."""
-    if not isinstance(given, list):
-        return given
-    return [
-        {**rule, "key": f"@{os.path.realpath(base / rule['key'][1:])}"}
-        if isinstance(rule, dict) and str(rule.get("key")).startswith("@")
-        else rule
-        for rule in given
-    ]
+    if isinstance(given, list):
+        return [_resolve_key_files(one, base) for one in given]
+    if isinstance(given, dict) and str(given.get("key")).startswith("@"):
+        return {**given, "key": f"@{os.path.normpath(base / given['key'][1:])}"}
+    return given
 
 
 # --- errors -----------------------------------------------------------------------------------------------
@@ -212,8 +227,10 @@ def _wrong(key: str, field: FieldInfo, found: list[Any], is_item: bool) -> Usage
     """
     by_type = {one["type"]: one for one in reversed(found)}
     value = found[0]["input"]
-    if "nul" in by_type:
-        return UsageError(f"{key} = {value!r} has a NUL character", "leave it out")
+    if "missing" in by_type:
+        return UsageError(f"{key} is missing", "add it, see docs/formats.md")
+    if form := by_type.get("form", {}).get("ctx"):
+        return UsageError(f"{key} = {value!r} {form['what']}", form["hint"])
     word = next(
         (one["input"] for one in found if one["type"] == "literal_error" and type(one["input"]) is str), None
     )

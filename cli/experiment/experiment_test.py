@@ -56,6 +56,22 @@ def test_files_of_a_trace_that_is_made_are_paths_too(tmp_path: Path, monkeypatch
     assert found == {"names": "/other.txt", "tld_file": "/tlds", "clients": 7}
 
 
+def test_paths_in_tables_of_set_are_absolute_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, MINIMAL)
+    monkeypatch.chdir("/")
+    rule = 'mutate.rule={kind="anonymize", key="@secret"}'
+    found = load(path, ['rtt={table="rtts.txt"}', 'synth={names="list"}', rule])
+    assert found.rtt and found.rtt.table == "/rtts.txt"
+    assert found.synth == {"names": "/list"}
+    assert found.mutate and found.mutate.rule[0]["key"] == "@/secret"
+
+
+def test_a_list_is_taken_back_as_any_key_is(tmp_path: Path) -> None:
+    text = MINIMAL + "[replay]\nports = [5353]\n[[fault]]\nat = 1\nfor = 1\nloss = 0.5\n"
+    found = load(write(tmp_path, text), ["replay.ports=", "fault="])
+    assert (found.replay.ports, found.fault) == ((53,), ())
+
+
 @pytest.mark.parametrize(
     ("setting", "value"),
     [

@@ -19,7 +19,7 @@ from cli.errors import EXIT_FAILED, RepriseError
 from cli.executor import netns, sandbox
 from cli.executor.space import existing
 from cli.hosts import leftovers
-from cli.plan import facts, hierarchy_setup, network
+from cli.plan import facts, hierarchy_hosts, network
 from cli.servers import nftables
 from cli.servers.kinds import KINDS
 from cli.tools import packages as debian
@@ -245,10 +245,10 @@ def data_paths() -> Finding:
 def _try_data_paths(answer: int) -> int:
     for name, argv in (
         ("nft", ["nft", "-f", "-"]),
-        ("tun", ["ip", "tuntap", "add", "dev", hierarchy_setup.TUN, "mode", "tun"]),
+        ("tun", ["ip", "tuntap", "add", "dev", hierarchy_hosts.TUN, "mode", "tun"]),
     ):
         found = programs.find(argv[0])
-        ruleset = nftables.guard_ruleset(nftables.Guarded(tunnels=(hierarchy_setup.TUN,)))
+        ruleset = nftables.guard_ruleset(nftables.Guarded(tunnels=(hierarchy_hosts.TUN,)))
         done = found and subprocess.run(
             [found, *argv[1:]], input=ruleset, capture_output=True, text=True, check=False
         )

@@ -130,12 +130,8 @@ class Searching:
 
 def _is_whole(key: str) -> bool:
     """Whether the key takes whole numbers only."""
-    kinds = [
-        kind
-        for name, one in experiments.leaves()
-        if name == key
-        for kind, _ in experiments.choices(one.annotation)
-    ]
+    known = dict(experiments.leaves()).get(key)
+    kinds = {kind for kind, _ in experiments.choices(known.annotation)} if known else set()
     return int in kinds and float not in kinds
 
 
@@ -186,8 +182,12 @@ def command_search(options: argparse.Namespace, experiment: Experiment, wish: Se
     want(wish.least < wish.most, f"search.least = {wish.least:.10g} is not below search.most", "give a range")
     folder = options.resume or options.output / run_name.new(experiment.name)
     shared = Shared(options, experiment, wish, run, folder)
-    made = series.variants(experiment, options.experiment.resolve().parent)
+    made = series.variants(experiment)
     want(wish.key not in made[0], f"{wish.key} is searched and in [sweep]", "leave one of them out")
+    of_baseline = any(one.of_baseline for one in expect.limits(wish.expect))
+    want(not of_baseline, "search.expect has a limit of a baseline, and a search has none", "give a value")
+    early = any(map(series.earlier, (value for base in made for value in base.values())))
+    want(not early, "[search] and files of earlier variants exclude each other", "name a file that is there")
     shared.searches += [Searching(shared, base) for base in made]
     for one in shared.searches:
         for value in (wish.least, wish.most):

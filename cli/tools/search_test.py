@@ -76,12 +76,21 @@ def test_a_value_that_is_not_confirmed_gives_way_to_the_next_lower_one() -> None
             "replay.rate is searched and in [sweep]",
         ),
         (("search.least=1", "search.most=5", "search.key=replay.rat"), "replay.rat"),
+        (("search.least=1", "search.most="), "search.most is missing; add it, see docs/formats.md"),
         (("search.least=1", "search.most=5", "search.key=repeat.n"), "repeat.n changes no run"),
         (
             ("search.least=1", "search.most=5", "expect={p99='<= 1 s'}"),
             "[search] and [expect] exclude each other",
         ),
         (("search.least=1", "search.most=5", "search.expect={p99='fast'}"), "is no limit"),
+        (
+            ("search.least=1", "search.most=5", "search.expect={p99='<= 110 % of baseline'}"),
+            "search.expect has a limit of a baseline, and a search has none",
+        ),
+        (
+            ("search.least=1", "search.most=5", "sweep.trace=['', '@1/trace.pcap']"),
+            "[search] and files of earlier variants exclude each other",
+        ),
         (
             ("search.key=topology.clients", "search.least=1", "search.most=1000000"),
             "topology.clients = 1000000",

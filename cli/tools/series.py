@@ -8,27 +8,30 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import io
 import itertools
 import json
-import os
 import re
 import shlex
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from cli import run_name
 from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
+from cli.executor import preflight
 from cli.experiment import experiment as experiments
 from cli.experiment import tables
 from cli.experiment.schema import Experiment, Repeat
+from cli.hosts import inventory
 from cli.plan.facts import check_kinds
 from cli.progress import Progress
 from report import series as reports
 from report import whole_file
 from report.nested import leaves
+from report.run import as_json
 
 Settings = dict[str, Any]
 _MODES = ("grid", "list")
@@ -37,8 +40,9 @@ _PREPARED = ("server", "hierarchy", "replay.source_mode", "sample", "rtt")
 _NAMES = ("labels", "full_labels", "trace_labels")  # of [paper]
 ALONE = ("repeat=", "sweep=", "search=")  # of a run in a series
 _BESIDE = ("title", "repeat", "sweep", "search", "expect")  # what a run does not depend on
+_NO_AXES = ("name", "paper", "title", "repeat", "sweep", "search")
+_groups = functools.cache(inventory.read)
 _SAME = "give the experiment and the --set that it was begun with"
-_EARLIER = re.compile(r"@(\d+)/(.+)")  # a file of the first run of an earlier variant, whose number is from 1
 
 
 @dataclass
@@ -50,14 +54,14 @@ class One:
     folder: str = ""
 
 
-def variants(experiment: Experiment, base: Path) -> list[Settings]:
-    """The settings of each variant; paths of the file are relative to `base`, and empty ones set nothing."""
+def variants(experiment: Experiment) -> list[Settings]:
+    """The settings of each variant; empty paths set nothing."""
     swept = dict(experiment.sweep or {})
     mode = swept.pop("mode", "grid")
     want(mode in _MODES, f"sweep.mode = {mode!r} is unknown", f"use {' or '.join(_MODES)}")
     files = {name for name, field in experiments.leaves() if experiments.is_path(field)}
     files |= {f"synth.{name}" for name in experiments.SYNTH_FILES}
-    axes = dict(_axes(swept, files, base))
+    axes = dict(_axes(swept))
     lengths = {len(values) for values in axes.values()}
     rows: Iterator[tuple[Any, ...]] = itertools.product(*axes.values())
     if mode == "list":
@@ -67,7 +71,7 @@ def variants(experiment: Experiment, base: Path) -> list[Settings]:
     made = [{key: value for key, value in whole if value or key not in files} for whole in wholes]
     for at, settings in enumerate(made):
         for key, value in settings.items():
-            early = _EARLIER.fullmatch(str(value))
+            early = earlier(value)
             want(
                 early is None or 1 <= int(early[1]) <= at,
                 f"sweep.{key} = {value!r} in variant {at + 1} names no earlier variant",
@@ -76,15 +80,16 @@ def variants(experiment: Experiment, base: Path) -> list[Settings]:
     return made
 
 
-def _axes(table: Settings, files: Container[str], base: Path) -> Iterator[tuple[str, list[Any]]]:
+def earlier(value: Any) -> re.Match[str] | None:
+    """Number and name where a value is a file of the first run of an earlier variant."""
+    return experiments.EARLIER.fullmatch(str(value))
+
+
+def _axes(table: Settings) -> Iterator[tuple[str, list[Any]]]:
     for key, values in leaves(table):
         if not isinstance(values, list) or not values:
             raise UsageError(f"sweep.{key} is no list of values", "give one, such as [1000, 2000]")
-        yield key, [_path(base, one) for one in values] if key in files else values
-
-
-def _path(base: Path, value: str) -> str:
-    return value if not value or _EARLIER.fullmatch(value) else os.path.realpath(base / value)
+        yield key, values
 
 
 def order(count: int, rounds: int) -> list[One]:
@@ -112,7 +117,7 @@ def command_series(
     """
     from cli.executor import run as executor  # noqa: PLC0415 - slow to import
 
-    made = variants(experiment, options.experiment.resolve().parent)
+    made = variants(experiment)
     for settings in made:  # all are looked at before the first one runs
         check(options, settings)
     runs = order(len(made), (experiment.repeat or Repeat()).n)
@@ -127,8 +132,10 @@ def command_series(
         if one.folder:
             continue
         told = ", ".join(words_of(made[one.variant])) or "the experiment as it is"
-        progress.phase(f"run {at} of {len(runs)}, round {one.round + 1}: {told}")
-        found = run_one(options, _found(made[one.variant], runs, folder), folder, run, prepared)
+        found = ""
+        with contextlib.suppress(KeyboardInterrupt):  # also before the run itself heeds it
+            progress.phase(f"run {at} of {len(runs)}, round {one.round + 1}: {told}")
+            found = run_one(options, _found(made[one.variant], runs, folder), folder, run, prepared)
         if not found:
             raise RepriseError(
                 f"the series ended after {at - 1} of {len(runs)} runs", resume_hint(options, folder)
@@ -142,9 +149,14 @@ def command_series(
 
 def check(options: argparse.Namespace, settings: Settings) -> None:
     """Refuses a variant that its run would refuse, or that would be as all others."""
-    alone = next((key for key in settings if f"{key.partition('.')[0]}=" in ALONE), None)
+    alone = next((key for key in settings if key.partition(".")[0] in _NO_AXES), None)
     want(alone is None, f"{alone} changes no run", "leave it out of [sweep] and search.key")
-    check_kinds(experiments.load(options.experiment, [*options.set, *words_of(settings), *ALONE]))
+    experiment = experiments.load(options.experiment, [*options.set, *words_of(settings), *ALONE])
+    check_kinds(experiment)
+    if not any(map(earlier, settings.values())):
+        preflight.check_files(experiment)
+    if options.inventory:
+        inventory.place(experiment, _groups(*options.inventory))
 
 
 def resume_hint(options: argparse.Namespace, folder: Path) -> str:
@@ -160,7 +172,7 @@ def _found(settings: Settings, runs: Sequence[One], folder: Path) -> Settings:
     first = {one.variant: one.folder for one in reversed(runs) if one.folder}
 
     def value_of(value: Any) -> Any:
-        early = _EARLIER.fullmatch(str(value))
+        early = earlier(value)
         return str(folder.absolute() / first[int(early[1]) - 1] / early[2]) if early else value
 
     return {key: value_of(value) for key, value in settings.items()}
@@ -185,12 +197,8 @@ def run_one(
         run(argparse.Namespace(**{**vars(options), "set": own, "output": folder, **ready}))
     prepared.add(asked)
     new = sorted(one.name for one in set(folder.iterdir()) - before if one.suffix != ".partial")
-    return new[0] if new and not _interrupted(folder / new[0]) else ""
-
-
-def _interrupted(folder: Path) -> bool:
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    return "interrupted" in str(manifest.get("error") or "")
+    error = as_json(folder / new[0] / "manifest.json").get("error") if new else ""
+    return new[0] if new and "interrupted" not in str(error) else ""
 
 
 def note(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import os
@@ -31,7 +32,7 @@ SHORT = (
 
 
 def _variants(*settings: str) -> list[series.Settings]:
-    return series.variants(experiments.load(QUICK, list(settings)), Path("/base"))
+    return series.variants(experiments.load(QUICK, list(settings)))
 
 
 def test_a_grid_has_every_combination_and_a_list_one_for_each_place() -> None:
@@ -46,10 +47,23 @@ def test_a_grid_has_every_combination_and_a_list_one_for_each_place() -> None:
     assert _variants("repeat.n=3") == [{}]
 
 
-def test_files_are_found_from_the_experiment() -> None:
-    assert _variants('sweep.server.zone=["a.zone", "/b.zone"]') == [
-        {"server.zone": "/base/a.zone"},
-        {"server.zone": "/b.zone"},
+def test_files_are_found_from_the_experiment_or_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As all paths: those of the file from its folder, those of `--set` from where the command runs."""
+    swept = 'server.zone = ["a.zone", "/b.zone"]\nsynth.names = ["list", ""]\n'
+    rules = 'mutate.rule = [[{ kind = "anonymize", key = "@secret" }], []]\n'
+    path = tmp_path / "one.toml"
+    path.write_text(f'[synth]\n[server]\nzone = "z"\n[sweep]\nmode = "list"\n{swept}{rules}')
+    monkeypatch.chdir("/")
+    first, second = series.variants(experiments.load(path, []))
+    assert (first["server.zone"], second["server.zone"]) == (f"{tmp_path}/a.zone", "/b.zone")
+    assert first["synth.names"] == f"{tmp_path}/list" and "synth.names" not in second
+    assert first["mutate.rule"][0]["key"] == f"@{tmp_path}/secret"
+    given = ['sweep.server.zone=["c.zone", "../d.zone"]', "sweep.synth.names=[5, 6]"]
+    assert [one["server.zone"] for one in series.variants(experiments.load(path, given))] == [
+        "/c.zone",
+        "/d.zone",
     ]
 
 
@@ -82,6 +96,8 @@ def test_tables_are_swept_as_values_are() -> None:
         (("sweep.replay.rate=[-1]",), "replay.rate"),
         (("repeat.n=0",), "repeat.n = 0 is out of range"),
         (("sweep.repeat.n=[1, 2]",), "repeat.n changes no run"),
+        (("sweep.title=['a', 'b']",), "title changes no run"),
+        (("sweep.trace=['/nowhere/a.pcap']",), "no trace /nowhere/a.pcap"),
         (('sweep.server.kind=["nsd", "bind"]', "server.tcp_idle_timeout_s=300"), "BIND cannot close"),
     ],
 )
@@ -93,6 +109,13 @@ def test_a_series_that_cannot_be_run_is_one_line(
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1 and what in done.stderr
     assert not (tmp_path / "results").exists()
+
+
+def test_a_variant_that_an_inventory_has_no_hosts_for_is_told_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(series, "_groups", lambda *_: {})
+    options = argparse.Namespace(experiment=QUICK, set=[], inventory=[Path("hosts")])
+    with pytest.raises(UsageError, match="needs 1 hosts in group controller, but the inventory has 0"):
+        series.check(options, {"topology.clients": 2})
 
 
 @pytest.mark.parametrize(("count", "rounds"), [(1, 3), (2, 4), (3, 6), (5, 5)])
