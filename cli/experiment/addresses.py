@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
-
 SERVICES = "198.19.255.53", "fd00:198:19:ff::53"  # which all clients ask
 SERVICE_PREFIXES = ("198.19.255.0/24", "fd00:198:19:ff::/64")
 META4 = "198.18.128.0/17"
@@ -12,8 +10,3 @@ META6 = "fd00:198:18::/48"
 PREFIXES = (META4, META6, "198.19.253.0/24", "198.19.254.0/24", "fd00:198:19:fd::/64", "fd00:198:19:fe::/64")
 MOST_CLIENTS = 120  # above, their control links would lie where the meta addresses do
 MOST_LINKS = 128  # of two addresses each
-
-
-def can_serve(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """Whether the server of the local network can have this address."""
-    return any(address in ipaddress.ip_network(prefix) for prefix in SERVICE_PREFIXES)

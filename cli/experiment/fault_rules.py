@@ -14,9 +14,9 @@ _LEAST_UDP, _MOST_UDP = 64, 1_472  # more than the latter is in fragments
 _RATE = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)Mb/s", re.ASCII)
 
 
-def effect(fault: Fault) -> str:
-    """What it does: the first of its effects that is given."""
-    return next((one for one in EFFECTS if getattr(fault, one) not in (None, False)), "")
+def effects(fault: Fault) -> list[str]:
+    """What it does; one that is good has one effect."""
+    return [one for one in EFFECTS if getattr(fault, one) not in (None, False)]
 
 
 def size_of(drop: str) -> int:
@@ -49,14 +49,13 @@ def check(experiment: Experiment) -> None:
 def _same(one: Fault, other: Fault) -> bool:
     """Whether they may not be at the same time: at a server none may."""
     apart = one.servers and other.servers and not set(one.servers) & set(other.servers)
-    same = one.target == other.target and (one.target == "server" or effect(one) == effect(other))
+    same = one.target == other.target and (one.target == "server" or effects(one) == effects(other))
     return same and not apart
 
 
 def _check_one(name: str, fault: Fault) -> None:
-    given = [one for one in EFFECTS if getattr(fault, one) not in (None, False)]
-    want(bool(given), f"{name} does nothing", f"give it one of {', '.join(EFFECTS)}")
-    what, *others = given
+    want(bool(effects(fault)), f"{name} does nothing", f"give it one of {', '.join(EFFECTS)}")
+    what, *others = effects(fault)
     exclude(f"{name}: {what}", *others, hint="make a [[fault]] of each")
     of_server = what not in _OF_WAYS
     want(
@@ -88,41 +87,28 @@ def _check_one(name: str, fault: Fault) -> None:
 
 
 def _check_where(name: str, fault: Fault, experiment: Experiment) -> None:
-    server, front = experiment.server, experiment.server.front
-    count = experiment.servers
+    server, count = experiment.server, experiment.servers
     unknown = next((one for one in fault.servers if not 1 <= one <= count), None)
     want(
         unknown is None,
         f"{name}: there is no server {unknown}",
         f"use 1 to {count}" if count > 1 else "leave servers out",
     )
-    want(
-        experiment.own_server,
-        f'{name}: [[fault]] and server.kind = "address" exclude each other',
-        "faults are those of servers and networks of the run: use another kind",
-    )
-    want(
-        fault.target != "upstream" or experiment.emulated is not None,
-        f'{name}: target = "upstream" and server.kind = "{server.kind}" exclude each other',
-        'only resolvers ask upstream: use server.kind = "hierarchy" or target = "link"',
-    )
-    want(
-        not (fault.reload or fault.restart) or experiment.emulated is None,
-        f'{name}: {effect(fault)} and server.kind = "hierarchy" exclude each other',
-        "a resolver's counters would begin anew; use stall",
-    )
-    exclude(
-        fault.restart and f"{name}: restart",
-        experiment.socket and experiment.socket.nagle is not None and "socket.nagle",
-        hint="it is set once, on the sockets that the server has opened: leave one of them out",
-    )
-    want(
-        fault.target != "link" or experiment.replay.source_mode != "packet",
-        f'{name}: target = "link" and replay.source_mode = "packet" exclude each other',
-        "packets read below the network stack are never lost: use another source mode",
-    )
-    want(
-        fault.target != "link" or fault.direction == "answers" or not experiment.has_front,
-        f'{name}: queries lost on the link and server.front = "{front}" exclude each other',
-        'the front takes TCP before it could be lost: use direction = "answers"',
-    )
+    kind, (what,) = f'server.kind = "{server.kind}"', effects(fault)
+    hint = "faults are those of servers and networks of the run: use another kind"
+    exclude(f"{name}: [[fault]]", not experiment.own_server and kind, hint=hint)
+    upstream = fault.target == "upstream" and f'{name}: target = "upstream"'
+    hint = 'only resolvers ask upstream: use server.kind = "hierarchy" or target = "link"'
+    exclude(upstream, not experiment.emulated and kind, hint=hint)
+    anew = what in ("reload", "restart") and f"{name}: {what}"
+    exclude(anew, experiment.emulated and kind, hint="a resolver's counters would begin anew; use stall")
+    nagle = experiment.socket and experiment.socket.nagle is not None and "socket.nagle"
+    hint = "it is set once, on the sockets that the server has opened: leave one of them out"
+    exclude(fault.restart and f"{name}: restart", nagle, hint=hint)
+    link = fault.target == "link" and f'{name}: target = "link"'
+    packet = experiment.replay.source_mode == "packet" and 'replay.source_mode = "packet"'
+    hint = "packets read below the network stack are never lost: use another source mode"
+    exclude(link, packet, hint=hint)
+    lost = link and fault.direction != "answers" and f"{name}: queries lost on the link"
+    hint = 'the front takes TCP before it could be lost: use direction = "answers"'
+    exclude(lost, experiment.has_front and f'server.front = "{server.front}"', hint=hint)

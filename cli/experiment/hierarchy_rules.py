@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cli.errors import exclude, want
-from cli.experiment import addresses, delay_rules
+from cli.experiment import addresses, server_rules
 from cli.experiment.schema import Experiment, Hierarchy
 
 
@@ -76,8 +76,9 @@ def _check_paths(emulated: Hierarchy) -> None:
         hint='NSD has no views; use form = "colored" or "separate"',
     )
     strict = next((one for one in emulated.resolvers if one not in ("bind", "unbound")), "")
+    accepts = emulated.validate and emulated.expired_signatures == "accept"
     exclude(
-        emulated.expired_signatures == "accept" and 'hierarchy.expired_signatures = "accept"',
+        accepts and 'hierarchy.expired_signatures = "accept"',
         strict and f'resolver = "{strict}"',
         hint='only BIND and unbound can accept them; use "keep", or hierarchy.validate = false',
     )
@@ -88,17 +89,14 @@ def _check_paths(emulated: Hierarchy) -> None:
     )
     if emulated.rtt is None:
         return
-    want(
-        emulated.data_path == "tun",
-        f'[hierarchy.rtt] and hierarchy.data_path = "{emulated.data_path}" exclude each other',
-        'only the proxies of data_path = "tun" can make packets wait',
-    )
+    nft = emulated.data_path == "nft" and 'hierarchy.data_path = "nft"'
+    exclude("[hierarchy.rtt]", nft, hint='only the proxies of data_path = "tun" can make packets wait')
     want(
         emulated.rtt.by is None,
         "hierarchy.rtt.by is for [rtt]",
         "a trace says nothing about the way behind the resolver; use hierarchy.rtt.table",
     )
-    delay_rules.check_rtt("hierarchy.rtt", emulated.rtt)
+    server_rules.check_rtt("hierarchy.rtt", emulated.rtt)
 
 
 def _check_others(experiment: Experiment, emulated: Hierarchy) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, ConfigDict, Field, Strict
@@ -14,10 +15,15 @@ class File:
     """Marks texts that are paths: they count from the folder of the experiment."""
 
 
-def _without_nul(text: str) -> str:
-    if "\0" in text:
-        raise PydanticCustomError("nul", "has a NUL character")
-    return text
+def form(pattern: str, what: str, hint: str) -> Any:
+    """A text has to match a pattern as a whole; `what` says that it does not, `hint` how to fix it."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text, re.ASCII):
+            raise PydanticCustomError("form", "no match", {"what": what, "hint": hint})
+        return text
+
+    return AfterValidator(check)
 
 
 def doc(text: str) -> Any:
@@ -29,10 +35,14 @@ def span(low: float, high: float, text: str) -> Any:
     return Field(ge=low, le=high, description=text)
 
 
-Text = Annotated[str, Strict(), AfterValidator(_without_nul)]
+Text = Annotated[str, Strict(), form(r"[^\0]*", "has a NUL character", "leave it out")]
 Whole = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]
 Flag = Annotated[bool, Strict()]
 Path = Annotated[Text, File()]
+Zone = Annotated[
+    Text,
+    form(r"[\w.\\*/-]{1,1000}", "is not a domain name", "give the zone's name, such as example.org."),
+]
 Texts = tuple[Text, ...]
 Mixed = Whole | Number | Text  # as it is written

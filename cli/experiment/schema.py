@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from cli.experiment.keys import CONFIG, Flag, Number, Path, Text, Texts, Whole, doc, span
+from cli import run_name
+from cli.experiment.keys import CONFIG, Flag, Number, Path, Text, Texts, Whole, Zone, doc, form, span
 from cli.experiment.settings import (
     Authoritative,
     Proxy,
@@ -44,7 +45,7 @@ class RootLike:
 class Wildcard:
     """a zone made on the spot in which every name has an answer: its apex and `*` have A, AAAA and TXT records"""
 
-    origin: Annotated[Text, doc("name of the zone")] = "example.com."
+    origin: Annotated[Zone, doc("name of the zone")] = "example.com."
     zones: Annotated[Whole, span(1, 100_000, "how many zones: `origin`, and below it `z2`, `z3` and so on, all with the same records")] = 1
     names: Annotated[Whole, span(0, 10_000_000, "further names in each zone, `n1` and so on, with A and AAAA records. With these, or with several zones, a `[synth]` trace without `names` and `unique_below` asks for names of the zones")] = 0
 
@@ -68,10 +69,10 @@ class Server:
     command: Annotated[Text | None, doc('command line of a `command` server, split into words as a shell does it, without a shell. The program is one of the system\'s or has its whole path, and stays in the foreground; `{port}`, `{zone}` (the zone\'s file) and `{address}` have to be in it, `{address6}` (without it, queries over IPv6 are skipped), `{origin}` and `{folder}` (where it may write) can be. It runs as `nobody`, and may bind ports below 1024. On this machine only')] = None
     zone: Annotated[Path | None, doc("zone file, plain or compressed; wins over `[server.root_like]` and `[server.wildcard]`")] = None
     capture: Annotated[Path | None, doc("capture of a server's answers, of which its zone `server.origin` is built as by `reprise zones build`; wins over `[server.root_like]` and `[server.wildcard]`")] = None
-    origin: Annotated[Text | None, doc("the zone's origin (the owner of its SOA if not given)")] = None
+    origin: Annotated[Zone | None, doc("the zone's origin (the owner of its SOA if not given)")] = None
     addresses: Annotated[Texts, doc("where an `address` server listens")] = ()
     pid: Annotated[Whole | None, span(1, 4_194_304, "number of the first process of an `address` server on this machine: CPU, memory and connections of it and of those below it are sampled")] = None
-    service: Annotated[Text | None, doc('the same by the name that systemd has for it, such as `"nsd.service"`')] = None
+    service: Annotated[Annotated[Text, form(r"[\w@.:\\-]{1,255}", "is not the name of a service", "give it as systemd has it, such as nsd.service")] | None, doc('the same by the name that systemd has for it, such as `"nsd.service"`')] = None
     allow_public: Annotated[Flag, doc("`addresses` may be public ones: ask who runs that server first")] = False
     port: Annotated[Whole, span(1, 65_535, "where the server listens")] = 53
     front: Annotated[Literal["kernel", Stateless, Proxy], doc("what stands before the server. `kernel`: nothing, it answers TCP by the kernel's. `reference` (in user space) and `bpf` (in the kernel) take over the clients' TCP and ask the server by UDP, see [stateless.md](stateless.md). `dnsdist` listens where clients ask, over TLS too, and passes all on to the server, see [servers.md](servers.md#behind-dnsdist). With authoritative servers of ours only")] = "kernel"
@@ -108,7 +109,7 @@ class Front:
 class Replay(ReplaySettings):
     """how the trace is played"""
 
-    cpus: Annotated[Text, doc('processors of the queriers, such as `"1"` or `"0,2-3"`; empty = any')] = ""
+    cpus: Annotated[Text, form(r"(\d+(-\d+)?)(,\d+(-\d+)?)*|", "is not a list of processors", 'write it like "0,2-3"'), doc('processors of the queriers, such as `"1"` or `"0,2-3"`; empty = any')] = ""
 
     @property
     def shows_trace_addresses(self) -> bool:
@@ -162,7 +163,7 @@ class Generate:
     """
 
     name: Annotated[Text, doc("the name asked for")] = ""
-    type: Annotated[Text, doc("the type asked for")] = "A"
+    type: Annotated[Text, form(r"[A-Za-z0-9]{1,16}", "is not a record type", "use one such as A or TYPE65"), doc("the type asked for")] = "A"
     sources: Annotated[Whole, span(1, 16_000_000, "from so many addresses (10.0.0.1 on) in turn; with `[mutate]` at most 1,000,000 of them")] = 1
     source_rate: Annotated[Number, span(0, 1e6, "queries a second that each source sends, which makes the rate grow with `sources`; 0 = as `[replay]` says")] = 0
     rd: Annotated[Flag | None, doc("with the flag RD, which resolvers want; not given: true for `server.kind` `hierarchy` and `address`, else false")] = None
@@ -175,7 +176,7 @@ class Rtt:
     rtt_ms: Annotated[Number | None, span(0, _MOST_MS, "round trip, ms; where a table is given too, of the addresses it leaves")] = None
     table: Annotated[Path | None, doc("file of lines `PREFIX rtt_ms [jitter_ms [loss_percent]]`; the longest prefix counts, `default` stands for the rest, `#` begins a comment")] = None
     by: Annotated[Literal["source"] | None, doc("a round trip for each client from the trace (its `rtt`); wants `replay.source_mode` `addresses` or `packet`; not in `[hierarchy.rtt]`")] = None
-    distribution: Annotated[Text | None, doc('drawn once for each address: `"normal:MEAN,SD"`, `"uniform:LOW,HIGH"`, `"lognormal:MEDIAN,SIGMA"` (ms)')] = None
+    distribution: Annotated[Annotated[Text, form(r"(normal|uniform|lognormal):\d+(\.\d+)?,\d+(\.\d+)?", "is unknown", "use normal:MEAN,SD, uniform:LOW,HIGH or lognormal:MEDIAN,SIGMA in ms")] | None, doc('drawn once for each address: `"normal:MEAN,SD"`, `"uniform:LOW,HIGH"`, `"lognormal:MEDIAN,SIGMA"` (ms)')] = None
     observed: Annotated[Path | None, doc("file of observed round trips to draw from, one a line")] = None
     jitter_ms: Annotated[Number, span(0, _MOST_MS, "most by which a packet's round trip differs, either way")] = 0.0
     loss_percent: Annotated[Number, span(0, 100, "packets lost")] = 0.0
@@ -289,7 +290,7 @@ class Search:
 class Experiment:
     """One experiment as resolved. One of `trace`, `generate` and `synth` is used, the first that is there."""
 
-    name: Annotated[Text, doc("name of the results folder; not given: the file's")]
+    name: Annotated[Text, form(run_name.EXPERIMENT.pattern, "cannot name a folder", "use letters, digits, '.', '_' and '-'"), doc("name of the results folder; not given: the file's")]
     schema: Annotated[Whole, doc("version of this table")] = SCHEMA
     title: Annotated[Text, doc("one line for the report")] = ""
     trace: Annotated[Path | None, doc("trace to replay: a capture, the text or the stream form, or another tool's form; wins over `[synth]`")] = None

@@ -1,13 +1,17 @@
-"""Rules of the server, of TLS and of the transports that no type can say."""
+"""Rules of the server, of what stands before it, of the way to it and of the transports that no type can
+say.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import re
 import shlex
+from typing import get_args
 
 from cli.errors import UsageError, exclude, want
-from cli.experiment.schema import Experiment, Server, Tls
+from cli.experiment.schema import AUTHORITATIVE, Experiment, Front, Rtt, Server, Stateless, Tls
+from cli.experiment.settings import Proxy
 
 _PLACEHOLDERS = {  # of server.command, and what has to be there
     "port": "the number of its port",
@@ -20,19 +24,16 @@ _OURS = (  # what we write into the configuration of a server
     *("config", "binary"),
 )
 _OF_STARTED = ("tcp_listen_queue", "ready_s")
+_STATELESS = get_args(Stateless)
+_OF_FRONTS = {  # which a key of [front] belongs to
+    **dict.fromkeys(("timeout_ms", "early_ack", "axfr_detect", "loglevel", "truncate_udp"), _STATELESS),
+    "fin_last": ("reference",),
+    **dict.fromkeys(("promote", "entries"), ("bpf",)),
+    "config": get_args(Proxy),
+}
 
 
 def check_server(server: Server) -> None:
-    want(
-        server.origin is None or _is_name(server.origin),
-        f"server.origin = {server.origin!r} is not a domain name",
-        "give the zone's name, such as example.org.",
-    )
-    want(
-        server.wildcard is None or _is_name(server.wildcard.origin),
-        f"server.wildcard.origin = {server.wildcard and server.wildcard.origin!r} is not a domain name",
-        "give the zone's name, such as example.org.",
-    )
     _check_keys(server)
     if server.kind == "hierarchy":
         return
@@ -79,10 +80,6 @@ def check_server(server: Server) -> None:
     )
 
 
-def _is_name(origin: str) -> bool:
-    return re.fullmatch(r"[\w.\\*/-]{1,1000}", origin, re.ASCII) is not None
-
-
 def _check_keys(server: Server) -> None:
     """Keys that a kind does not heed."""
     default = Server()
@@ -110,11 +107,6 @@ def _check_keys(server: Server) -> None:
         given = getattr(server, key) is not None and f"server.{key}"
         exclude(given, other, hint=f'use server.kind = "{kind}" or leave it out')
     exclude(server.pid and "server.pid", server.service and "server.service", hint="give one")
-    want(
-        server.service is None or bool(re.fullmatch(r"[\w@.:\\-]{1,255}", server.service, re.ASCII)),
-        f"server.service = {server.service!r} is not the name of a service",
-        "give it as systemd has it, such as nsd.service",
-    )
 
 
 def _check_command(command: str | None) -> None:
@@ -203,3 +195,56 @@ def _check_tls(tls: Tls, server: Server) -> None:
         "tls.early_data needs TLS 1.3",
         'use tls.version = "1.3" or "any"',
     )
+
+
+def check_front(experiment: Experiment) -> None:
+    """What stands before the server, and its options."""
+    kind = experiment.server.front
+    given, default = experiment.front or Front(), Front()
+    for key, owners in _OF_FRONTS.items():
+        want(
+            kind in owners or getattr(given, key) == getattr(default, key),
+            f'front.{key} and server.front = "{kind}" exclude each other',
+            "leave it out or use server.front = " + " or ".join(f'"{one}"' for one in owners),
+        )
+    if kind == "kernel":
+        return
+    other = experiment.server.kind in ("address", "hierarchy") and f'server.kind = "{experiment.server.kind}"'
+    hint = f"a front stands before an authoritative server of the run: use server.kind = {AUTHORITATIVE}"
+    exclude(f'server.front = "{kind}"', other, hint=hint)
+    want(
+        experiment.rtt is None or not experiment.has_front or experiment.replay.source_mode != "packet",
+        f'server.front = "{kind}", [rtt] and replay.source_mode = "packet" exclude each other',
+        "before a front the delay lines are at the clients, and that mode goes past them: use another",
+    )
+
+
+def check_rtt(key: str, rtt: Rtt) -> None:
+    """One table; `key` is its name. The files are the proxy's to check."""
+    delays = (rtt.rtt_ms, rtt.table, rtt.by, rtt.distribution, rtt.observed)
+    want(
+        any(one is not None for one in delays) or rtt.jitter_ms > 0 or rtt.loss_percent > 0,
+        f"[{key}] asks for nothing",
+        f"set {key}.rtt_ms or another of its keys, or leave the table out",
+    )
+    for names in (("table", "by"), ("rtt_ms", "distribution", "observed")):
+        given = [f"{key}.{name}" for name in names if getattr(rtt, name) is not None]
+        exclude(*given, hint="give one of them")
+
+
+def check_way(experiment: Experiment) -> None:
+    """[rtt]: the path between the clients and the server."""
+    if experiment.rtt is None:
+        return
+    check_rtt("rtt", experiment.rtt)
+    want(
+        experiment.own_server,
+        "[rtt] needs the local network, which a server at an address is not in",
+        "leave it out or use a server of your own",
+    )
+    by_source, replay = experiment.rtt.by == "source" and 'rtt.by = "source"', experiment.replay
+    other = not replay.shows_trace_addresses and f'replay.source_mode = "{replay.source_mode}"'
+    hint = 'the server must see the trace\'s addresses: use source_mode = "addresses" or "packet"'
+    exclude(by_source, other, hint=hint)
+    generate = experiment.generate and "[generate]"
+    exclude(by_source, generate, hint="give a trace whose rows have round trips")
