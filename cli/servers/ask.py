@@ -48,21 +48,6 @@ def _exchange(address: str, port: int, origin: str, transport: str) -> dns.messa
     return ask(query, address, timeout=_ATTEMPT_S, port=port)
 
 
-def silence(address: str, port: int, transport: str) -> str | None:
-    """None as soon as the server gives any answer, otherwise why it did not within the patience."""
-    end = time.monotonic() + _PATIENCE_S
-    while True:
-        begin = time.monotonic()
-        try:
-            _exchange(address, port, ".", transport)
-        except (OSError, EOFError, dns.exception.DNSException) as error:
-            if time.monotonic() > end:
-                return str(error) or type(error).__name__
-            time.sleep(max(0.0, begin + _ATTEMPT_S - time.monotonic()))
-        else:
-            return None
-
-
 async def answer(
     query: dns.message.Message,
     address: str,
@@ -91,7 +76,9 @@ async def answer(
 def await_answers(port: int, addresses: list[str], transport: str = "udp") -> None:
     """Waits until a server that the user runs gives an answer at each address; any will do."""
     for address in addresses:
-        trouble = silence(address, port, transport)
-        if trouble is not None:
-            what = f"no answer from {address} port {port} ({trouble})"
-            raise RepriseError(what, "start the server or correct server.addresses")
+        end = time.monotonic() + _PATIENCE_S
+        while (trouble := problem(address, port, ".", transport, any_answer=True)) is not None:
+            if time.monotonic() > end:
+                what = f"no answer from {address} port {port} ({trouble})"
+                raise RepriseError(what, "start the server or correct server.addresses")
+            time.sleep(_ATTEMPT_S / 5)  # a refusal comes at once

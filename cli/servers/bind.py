@@ -36,28 +36,19 @@ def config(server: Server, site: Site) -> str:
     """named.conf of an authoritative server."""
     zones = "".join(_zone(*one) for one in site.zones)
     four, six = _listed(site.addresses)
-    idle, udp = round(server.tcp_idle_timeout_s * 10), server.edns_size
+    idle, clients = round(server.tcp_idle_timeout_s * 10), site.connections(server)
     blocks, listen = _tls(site.tls, four, six)
     limits = f"    rate-limit {{ responses-per-second {server.rrl}; }};\n" if server.rrl else ""
     text = f"""{blocks}options {{
 {named_lines.own_folder(site.folder, site.version)}    listen-on port {server.port} {{ {four} }};
     listen-on-v6 port {server.port} {{ {six} }};
 {listen}    recursion no;
-    allow-query {{ any; }};
     allow-transfer {{ none; }};
-    notify no;
     dnssec-validation no;
-    empty-zones-enable no;
     minimal-responses {"yes" if server.minimal_responses else "no"};
-    max-udp-size {udp};
-    edns-udp-size {udp};
-    nocookie-udp-size {udp};
-    tcp-clients {min(site.connections(server), 1_000_000)};
     tcp-idle-timeout {idle};
     tcp-keepalive-timeout {idle};
-    tcp-listen-queue {server.tcp_listen_queue};
-{limits}    zone-statistics none;
-}};
+{named_lines.shared(server.edns_size, clients, server.tcp_listen_queue)}{limits}}};
 controls {{ }};
 {_STATISTICS}
 {zones}"""
@@ -105,25 +96,16 @@ def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
 {listen}    query-source address {site.upstream[0]};
     query-source-v6 address {site.upstream[1]};
     recursion yes;
-    allow-query {{ any; }};
     allow-recursion {{ any; }};
     allow-query-cache {{ any; }};
     dnssec-validation {"yes" if emulated.validate else "no"};
 {expired}    qname-minimization {"relaxed" if emulated.qname_minimization else "disabled"};
-    empty-zones-enable no;
-    max-udp-size {server.edns_size};
-    edns-udp-size {server.edns_size};
-    nocookie-udp-size {server.edns_size};
     minimal-responses {"yes" if server.minimal_responses else "no-auth-recursive"};
     recursive-clients 100000;
     clients-per-query 0;
-    tcp-clients {site.clients(server)};
     tcp-idle-timeout {idle};
     tcp-keepalive-timeout {idle};
-    tcp-listen-queue {server.tcp_listen_queue};
-    notify no;
-    zone-statistics none;
-}};
+{named_lines.shared(server.edns_size, site.clients(server), server.tcp_listen_queue)}}};
 controls {{ }};
 {_STATISTICS}
 zone "." {{ type hint; file "{site.hints}"; }};

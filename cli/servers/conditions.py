@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from cli.errors import RepriseError
@@ -25,6 +26,11 @@ def write(pid: int, out: Path, kind: str = "", config: str = "", program: str = 
     found: dict[str, int | float | str] = {**of_process(pid)}
     if own is not None and own.shows:
         found |= of_settings(own.conditions, own.shown(config, program))
+    keep(out, found)
+
+
+def keep(out: Path, found: Mapping[str, object]) -> None:
+    """Writes a file of the results."""
     try:
         whole_file.write(out, json.dumps({"schema": 1, **found}, indent=2) + "\n")
     except OSError as error:

@@ -27,16 +27,17 @@ from typing import Any
 
 from cli import programs
 from cli.errors import RepriseError
+from cli.servers.conditions import keep
 from cli.servers.kind import Serving
 from cli.servers.kinds import KINDS
 from cli.servers.nftables import NAT, counters
-from report import whole_file
 from report.server import COUNTED, UPSTREAM
 
 _PATIENCE_S = 5.0  # with a proxy that writes its statistics each second
 _IDLE_S = 60.0  # a resolver tries a name server that does not answer for so long
 _MOST_NAMED = 100  # unmapped addresses
 _EACH_S = 1.0
+_TRIES = 3  # to learn what a server counts
 _UPSTREAM = ("udp_queries", "udp_dropped", "tcp_connections", "tcp_queries")
 _OWN, _ASKED = ("queries", "recursions", "under_way"), ("udp_queries", "tcp_queries")
 _UNREAD = (OSError, ValueError, KeyError, StopIteration, HTTPException, RepriseError)
@@ -137,20 +138,18 @@ def write(
         path = of_proxy(proxies, prefix, asked=since) if proxies else of_nftables()
     except (OSError, ValueError, KeyError) as error:
         raise _unread(kind, error) from None
-    try:
-        whole_file.write(out, json.dumps({"schema": 1, **own, **path}, indent=2) + "\n")
-    except OSError as error:
-        raise RepriseError(f"cannot write {out}: {error.strerror}", "make room for results") from None
+    keep(out, {**own, **path})
 
 
 def watch(kind: str, folder: Path, out: Path, process: int, log: Path, tls: bool) -> None:
     """Writes each second what an authoritative server has counted, in columns of what it counts."""
     read, server = KINDS[kind].counted, Serving(folder, process, log, tls)
     assert read is not None, "it says what it has counted"
-    try:
-        first = read(server)
-    except _UNREAD:
-        first = dict.fromkeys(COUNTED, 0)
+    first = dict.fromkeys(COUNTED, 0)
+    for _ in range(_TRIES):
+        with contextlib.suppress(*_UNREAD):
+            first = read(server)
+            break
     columns = [one for one in COUNTED if one in first]
 
     def own() -> list[object]:
@@ -164,13 +163,10 @@ def watch_resolver(kind: str, folder: Path, out: Path, proxies: Path | None = No
     """Writes the same of a resolver: a line of its own, and one of the process `upstream` with the time until
     which its data path has counted.
     """
-    read = KINDS[kind].counted
-    assert read is not None, "it is a resolver"
 
     def own() -> list[object]:
-        found = read(Serving(folder))
-        row = (found[column] for column in _OWN)
-        return [time.time_ns(), time.monotonic_ns(), out.stem, *row, *("" for _ in _ASKED)]
+        counts = _own(kind, folder).values()
+        return [time.time_ns(), time.monotonic_ns(), out.stem, *counts, *("" for _ in _ASKED)]
 
     def asked() -> list[object]:
         path = of_proxy(proxies, prefix, 0.0) if proxies else of_nftables(named=False)

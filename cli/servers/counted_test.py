@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from cli.servers import counted
 
@@ -26,3 +30,22 @@ def test_what_was_counted_while_it_was_read_is_read_at_the_end(tmp_path: Path) -
         signal.signal(signal.SIGTERM, handler)
     rows = (tmp_path / "counts.csv").read_text(encoding="ascii").splitlines()
     assert rows[1:] == ["0,0,server,10", "0,0,server,11"]
+
+
+def test_a_server_that_is_slow_at_first_has_the_columns_that_it_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = iter((None, {"queries": 5}, {"queries": 6}))
+
+    def read(_server: object) -> dict[str, int]:
+        if (found := next(said)) is None:
+            raise ValueError
+        return found
+
+    def once(_out: Path, columns: Sequence[str], reads: Sequence[object]) -> None:
+        assert list(columns) == ["queries"]
+        assert callable(reads[0]) and reads[0]()[3:] == [6]
+
+    monkeypatch.setattr(counted, "KINDS", {"nsd": SimpleNamespace(counted=read)})
+    monkeypatch.setattr(counted, "_each_second", once)
+    counted.watch("nsd", tmp_path, tmp_path / "out", 1, tmp_path / "log", tls=True)

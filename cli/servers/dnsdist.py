@@ -7,7 +7,6 @@ its own (whether the server lives is watched by the run). Over UDP it asks by UD
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from cli.servers.kind import ServerKind, Site
@@ -36,9 +35,9 @@ def config(server: Server, site: Site) -> str:
 setACL({{"0.0.0.0/0", "::/0"}})
 setMaxUDPOutstanding({_MOST_UDP})
 setUDPTimeout({_PATIENCE_S})
-setMaxTCPClientThreads({max(1, server.processes)})
+setMaxTCPClientThreads({server.processes})
 setMaxTCPQueuedConnections(0)
-setTCPRecvTimeout({max(1, math.ceil(server.tcp_idle_timeout_s))})
+setTCPRecvTimeout({round(server.tcp_idle_timeout_s)})
 {lines}
 newServer({{address="{_place(site.behind, server.port)}", name="server"}}):setUp()
 {site.extra}"""

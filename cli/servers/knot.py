@@ -30,7 +30,7 @@ def config(server: Server, site: Site) -> str:
     """knot.conf of an authoritative server."""
     zones = "".join(f'  - domain: "{name}"\n    file: "{file}"\n' for name, file in site.zones)
     listen = ", ".join(f'"{one}@{server.port}"' for one in site.addresses)
-    idle = max(1, round(server.tcp_idle_timeout_s))
+    idle = round(server.tcp_idle_timeout_s)
     user = f'    user: "{site.user}:{site.user}"\n' if site.user else ""
     limits = f"mod-rrl:\n  - id: rrl\n    rate-limit: {server.rrl}\n" if server.rrl else ""
     modules = ", ".join((*(("mod-rrl/rrl",) if server.rrl else ()), "mod-stats/counted"))

@@ -55,7 +55,7 @@ modules.unload('detect_time_skew')
 net.outgoing_v6('{site.upstream[1]}')
 net.bufsize({server.edns_size}, {server.edns_size})
 net.tcp_pipeline(100)
-net.tcp_in_idle({max(1, round(server.tcp_idle_timeout_s * 1000))})
+net.tcp_in_idle({round(server.tcp_idle_timeout_s * 1000)})
 cache.open(256 * MB, 'lmdb://{site.folder}/cache')
 modules = {{ 'stats', 'hints > iterate' }}
 hints.root_file('{site.hints}')

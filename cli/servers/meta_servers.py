@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from cli.experiment.addresses import META4, META6
 from cli.servers import named_lines
 from cli.servers.nftables import Pair
+from cli.servers.nsd import shared_lines
 
 _DESCRIPTOR_RESERVE = 512  # what BIND needs beside its TCP connections
 _KSK_FLAGS = "257"
@@ -43,29 +44,20 @@ class MetaSite:
 
 def named(site: MetaSite, instance: int) -> str:
     """named.conf of an instance around the planner's views."""
-    udp = min(site.edns_size, 4096)
-    folder = site.folder.format(instance)
+    folder, version = site.folder.format(instance), site.version(instance)
+    clients = max(1_000, min(site.descriptors - _DESCRIPTOR_RESERVE, 200_000))
     return f"""options {{
-{named_lines.own_folder(folder, site.version(instance))}    listen-on port 53 {{ {site.prefixes[0]}; }};
+{named_lines.own_folder(folder, version)}    listen-on port 53 {{ {site.prefixes[0]}; }};
     listen-on-v6 port 53 {{ {site.prefixes[1]}; }};
     interface-interval 0;
     recursion no;
-    allow-query {{ any; }};
     allow-transfer {{ none; }};
-    notify no;
     dnssec-validation no;
-    empty-zones-enable no;
     answer-cookie no;
     minimal-any no;
     rrset-order {{ order none; }};
     minimal-responses {"yes" if site.minimal_responses else "no"};
-    max-udp-size {udp};
-    edns-udp-size {udp};
-    nocookie-udp-size {udp};
-    tcp-clients {max(1_000, min(site.descriptors - _DESCRIPTOR_RESERVE, 200_000))};
-    tcp-listen-queue 4096;
-    zone-statistics none;
-{named_lines.zone_checks(site.version(instance))}}};
+{named_lines.shared(min(site.edns_size, 4096), clients, 4096)}{named_lines.zone_checks(version)}}};
 controls {{ }};
 include "{site.plan}/views-{instance}.conf";
 """
@@ -74,32 +66,14 @@ include "{site.plan}/views-{instance}.conf";
 def nsd(site: MetaSite, instance: int, slot: int, addresses: Sequence[Pair]) -> str:
     """nsd.conf of a slot, up to the planner's zones."""
     listen = "".join(f"    ip-address: {one}@53\n" for pair in addresses for one in (pair.v4, pair.v6) if one)
-    folder = site.folder.format(instance)
+    folder, connections = site.folder.format(instance), max(1_000, min(site.descriptors, 20_000))
+    lines = shared_lines(site.user, folder, f"-{slot}", site.edns_size, site.minimal_responses, connections)
     return f"""server:
 {listen}    server-count: 1
-    username: "{site.user}"
-    zonesdir: "{folder}"
-    database: ""
-    zonelistfile: "{folder}/zone-{slot}.list"
-    xfrdfile: "{folder}/xfrd-{slot}.state"
-    xfrdir: "{folder}"
-    pidfile: ""
-    verbosity: 1
-    zonefiles-check: no
-    zonefiles-write: 0
-    minimal-responses: {"yes" if site.minimal_responses else "no"}
-    refuse-any: no
-    round-robin: no
     answer-cookie: no
-    ipv4-edns-size: {site.edns_size}
-    ipv6-edns-size: {site.edns_size}
-    tcp-count: {max(1_000, min(site.descriptors, 20_000))}
-    tcp-query-count: 0
     rrl-ratelimit: 0
     rrl-whitelist-ratelimit: 0
-remote-control:
-    control-enable: no
-"""
+{lines}"""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,20 @@ def own_folder(folder: str, version: str) -> str:
 """
 
 
+def shared(udp_size: int, clients: int, queue: int) -> str:
+    """Options of every one: sizes of answers over UDP, connections over TCP, and what is asked of nobody."""
+    return f"""    allow-query {{ any; }};
+    notify no;
+    empty-zones-enable no;
+    max-udp-size {udp_size};
+    edns-udp-size {udp_size};
+    nocookie-udp-size {udp_size};
+    tcp-clients {clients};
+    tcp-listen-queue {queue};
+    zone-statistics none;
+"""
+
+
 def zone_checks(version: str) -> str:
     """Options by which a named of this version loads every zone that it can read."""
     limits = "    max-records-per-type 0;\n    max-types-per-name 0;\n"

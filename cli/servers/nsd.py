@@ -44,34 +44,43 @@ def config(server: Server, site: Site) -> str:
     """nsd.conf of an authoritative server."""
     zones = "".join(f'zone:\n    name: "{name}"\n    zonefile: "{file}"\n' for name, file in site.zones)
     listen = "".join(f"    ip-address: {one}\n" for one in _addresses(server, site))
-    minimal = "yes" if server.minimal_responses else "no"
+    lines = shared_lines(
+        site.user, site.folder, "", server.edns_size, server.minimal_responses, tcp_count(server, site)
+    )
     return f"""server:
 {listen}    server-count: {server.processes}
     reuseport: {"yes" if server.processes > 1 else "no"}
-    username: "{site.user}"
-    zonesdir: "{site.folder}"
+    identity: "reprise"
+    tcp-timeout: {round(server.tcp_idle_timeout_s)}
+    rrl-ratelimit: {server.rrl}
+    rrl-whitelist-ratelimit: {server.rrl}
+{_tls(site.tls)}{lines}{zones}{site.extra}"""
+
+
+def shared_lines(
+    user: str, folder: str, suffix: str, edns_size: int, minimal_responses: bool, connections: int
+) -> str:
+    """What each nsd.conf has; `suffix`: of files that several in one folder have for themselves."""
+    return f"""    username: "{user}"
+    zonesdir: "{folder}"
     database: ""
-    zonelistfile: "{site.folder}/zone.list"
-    xfrdfile: "{site.folder}/xfrd.state"
-    xfrdir: "{site.folder}"
+    zonelistfile: "{folder}/zone{suffix}.list"
+    xfrdfile: "{folder}/xfrd{suffix}.state"
+    xfrdir: "{folder}"
     pidfile: ""
     verbosity: 1
-    identity: "reprise"
     zonefiles-check: no
     zonefiles-write: 0
-    minimal-responses: {minimal}
+    minimal-responses: {"yes" if minimal_responses else "no"}
     refuse-any: no
     round-robin: no
-    ipv4-edns-size: {server.edns_size}
-    ipv6-edns-size: {server.edns_size}
-    tcp-count: {tcp_count(server, site)}
+    ipv4-edns-size: {edns_size}
+    ipv6-edns-size: {edns_size}
+    tcp-count: {connections}
     tcp-query-count: 0
-    tcp-timeout: {max(1, round(server.tcp_idle_timeout_s))}
-{_tls(site.tls)}    rrl-ratelimit: {server.rrl}
-    rrl-whitelist-ratelimit: {server.rrl}
 remote-control:
     control-enable: no
-{zones}{site.extra}"""
+"""
 
 
 def _addresses(server: Server, site: Site) -> list[str]:

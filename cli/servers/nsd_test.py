@@ -68,6 +68,7 @@ def test_a_process_that_is_slow_to_say_is_waited_for(tmp_path: Path, monkeypatch
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "kill", say)
+        patch.setattr(nsd, "_PATIENCE_S", 60.0)  # the machine may be busy
         counts = nsd.counted(Serving(tmp_path, server.pid, log))
     for process in (first, second, server.pid):
         os.kill(process, signal.SIGKILL)

@@ -5,13 +5,14 @@ has of it.
 from __future__ import annotations
 
 import contextlib
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli import programs
-from cli.errors import UsageError
+from cli import linux, programs
+from cli.errors import RepriseError, UsageError
 
 if TYPE_CHECKING:
     from cli.experiment.schema import Server
@@ -50,3 +51,33 @@ def _main_process(service: str) -> int:
         why = done.stderr.strip().partition("\n")[0] or "it does not run"
         raise UsageError(f"{service} has no main process: {why}", f"systemctl start {service}, or server.pid")
     return int(found)
+
+
+def switch_nagle(pid: int, on: bool) -> None:
+    """Sets Nagle's algorithm of a server that may have no option for it: on the listening sockets of the one
+    with this process, whose connections inherit it. Throws RepriseError where there are none or it may not.
+    """
+    found = 0
+    for proc in tree(pid):
+        for descriptor in proc.glob("fd/*"):
+            try:
+                if str(descriptor.readlink()).startswith("socket:"):
+                    found += _switched(int(proc.name), int(descriptor.name), on)
+            except PermissionError:
+                what = f"the sockets of process {proc.name} cannot be reached"
+                raise RepriseError(what, "run as root, or leave out socket.nagle") from None
+            except OSError:
+                continue  # it was closed
+    if not found:
+        raise RepriseError(f"process {pid} listens at no TCP port", "leave out socket.nagle")
+
+
+def _switched(pid: int, number: int, on: bool) -> bool:
+    """Whether it is a socket that listens for TCP."""
+    with socket.socket(fileno=linux.descriptor_of(pid, number)) as one:
+        if one.type != socket.SOCK_STREAM or one.family not in (socket.AF_INET, socket.AF_INET6):
+            return False
+        if not one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            return False
+        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, not on)
+    return True

@@ -51,7 +51,7 @@ def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
     outgoing-range: {per_thread}
     num-queries-per-thread: {per_thread}
     incoming-num-tcp: {max(10, site.clients(server) // server.processes // len(ports))}
-    tcp-idle-timeout: {max(1, round(server.tcp_idle_timeout_s * 1000))}
+    tcp-idle-timeout: {round(server.tcp_idle_timeout_s * 1000)}
     access-control: 0.0.0.0/0 allow
     access-control: ::/0 allow
     do-not-query-localhost: no
