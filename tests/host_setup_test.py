@@ -12,7 +12,7 @@ import pytest
 from cli import linux
 from cli.__main__ import main
 from cli.executor import hoststeps, netns
-from cli.plan import guards, hierarchy_network, hierarchy_setup, network
+from cli.plan import guards, hierarchy_hosts, network
 from cli.plan.planned import RUN, HostStep
 from cli.servers import nftables
 from cli.zones import zones
@@ -59,7 +59,7 @@ def _state(host: int | None) -> str:
 def test_setup_may_be_repeated_and_undone(tmp_path: Path, data_path: str) -> None:
     """Also twice: a second undo has nothing to do and does not fail."""
     world = write_world(tmp_path / "zones")
-    bare = hierarchy_network.hierarchy(network.local(2, 4096, servers=2), 2, 2, 4096)
+    bare = hierarchy_hosts.hierarchy(network.local(2, 4096, servers=2), 2, 2, 4096)
     hosts = netns.build(bare)
     plan, served = tmp_path / "plan", tmp_path / "served"
     servers, metas = [(1, "server"), (2, "server2")], [(1, "meta1"), (2, "meta2")]
@@ -77,7 +77,7 @@ def test_setup_may_be_repeated_and_undone(tmp_path: Path, data_path: str) -> Non
         guard = tmp_path / f"guard-{host}.nft"
         guard.write_text(nftables.guard_ruleset(nftables.Guarded(tunnels=["reprise0"])), encoding="ascii")
     loads = [guards.step(host) for _, host in (*servers, *metas)]
-    steps = [*loads, *hierarchy_setup.steps(servers, metas, data_path, 2)]
+    steps = [*loads, *hierarchy_hosts.steps(servers, metas, data_path, 2)]
     for name in ("server", "meta1"):  # as on a real host
         with linux.inside(hosts.of(name)):
             Path("/proc/sys/net/ipv4/conf/lo/rp_filter").write_text("2")

@@ -24,8 +24,8 @@ import pytest
 
 from cli import linux, programs
 from cli.errors import RepriseError
-from cli.executor import figures, hoststeps, machine, netns
-from cli.plan import guards, hierarchy_network, network
+from cli.executor import hoststeps, machine, netns, outcome
+from cli.plan import guards, hierarchy_hosts, network
 from cli.plan.network import Host, Link, Network, Route
 from cli.plan.planned import RUN, Figure, Folder, HostStep
 from cli.servers import nftables
@@ -80,7 +80,7 @@ def _ends(four: str, six: str) -> tuple[tuple[str, str], tuple[str, str]]:
 
 
 def with_hierarchy(base: Network) -> Network:
-    return with_operator(hierarchy_network.hierarchy(base, 1, 1, 4096))
+    return with_operator(hierarchy_hosts.hierarchy(base, 1, 1, 4096))
 
 
 @dataclass
@@ -276,7 +276,7 @@ def test_nothing_leaves_real_hosts_and_the_operator_stays_connected(site: Site, 
             site.carry_out(step["host"], step["apply"])
     counted_figures = [Figure(**one) for one in plan["figures"]]
     leaks = {
-        (one.host, one.what.rpartition(" ")[2]) for one in figures.leaks(counted_figures, site.bed.results)
+        (one.host, one.what.rpartition(" ")[2]) for one in outcome.leaks(counted_figures, site.bed.results)
     }
     assert leaks == {(SERVER, "dns_ports)"), (SERVER, "elsewhere)"), (CLIENT, "dns_ports)")}
     for step in reversed(plan["setup"]):

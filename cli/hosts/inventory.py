@@ -28,7 +28,7 @@ from pydantic import TypeAdapter, ValidationError
 from cli import call, programs
 from cli.errors import RepriseError, UsageError, last_line, one_line, want
 from cli.experiment.schema import Experiment
-from cli.plan import hierarchy_network, network
+from cli.plan import hierarchy_hosts, network
 
 GROUPS = ("controller", "clients", "servers", "metas")
 _SSH = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-T")
@@ -207,7 +207,7 @@ def place(experiment: Experiment, groups: Mapping[str, list[Target]]) -> Placeme
         "clients": [network.client(index) for index in range(1, experiment.topology.clients + 1)],
         "servers": network.servers(experiment.servers if experiment.own_server else 0),
         "metas": [
-            hierarchy_network.meta(index) for index in range(1, (emulated.instances if emulated else 0) + 1)
+            hierarchy_hosts.meta(index) for index in range(1, (emulated.instances if emulated else 0) + 1)
         ],
     }
     targets: dict[str, Target] = {}

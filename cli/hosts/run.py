@@ -26,7 +26,6 @@ from cli.executor.executor import Executor
 from cli.executor.machine import Text
 from cli.executor.outcome import Outcome
 from cli.executor.sandbox import STOP
-from cli.executor.space import existing
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
 from cli.hosts import changes, inputs, inventory, share, source
@@ -76,7 +75,7 @@ def command_run(options: argparse.Namespace) -> int:
             plan, expected = _plan(experiment, there, placement, agents, hosts, run)
             plan = dataclasses.replace(plan, given=given)
             preflight.check_faults(experiment, expected)
-            preflight.want_room(expected, preflight.free(options.output), existing(options.output))
+            preflight.want_room(expected, options.output)
             for warning in plan.warnings:
                 complain(f"reprise: warning: {warning}")
             folder = local.make_folder(options.output, plan.run)

@@ -66,13 +66,8 @@ def issue_service(
     authority: Authority, name: str, addresses: Iterable[str], key_type: str = "ecdsa-p256"
 ) -> tuple[bytes, bytes]:
     """PEM certificate and private key of the server under test; `key_type` as experiments name it."""
-    match key_type:
-        case "ecdsa-p256":
-            key: Key = ec.generate_private_key(ec.SECP256R1())
-        case "rsa-2048":
-            key = rsa.generate_private_key(65_537, 2048)
-        case _:
-            raise ValueError(key_type)
+    of_rsa = key_type == "rsa-2048"
+    key = rsa.generate_private_key(65_537, 2048) if of_rsa else ec.generate_private_key(ec.SECP256R1())
     return _sign(authority, name, addresses, [ExtendedKeyUsageOID.SERVER_AUTH], key)
 
 
@@ -93,7 +88,9 @@ def _sign(
     issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
     builder = builder.add_extension(issuer_key, critical=False)
     certificate = builder.sign(authority.key, hashes.SHA256())
-    return certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key)
+    pem, clear = serialization.Encoding.PEM, serialization.NoEncryption()
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, clear)
+    return certificate.public_bytes(pem), secret
 
 
 def write_service(
@@ -168,12 +165,6 @@ def _usage(signing: bool) -> x509.KeyUsage:
         crl_sign=signing,
         encipher_only=False,
         decipher_only=False,
-    )
-
-
-def _key_pem(key: Key) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 from cli.errors import RepriseError
 from cli.experiment.schema import Experiment, Rtt
-from cli.plan import host_settings, mutation, network, privileges
+from cli.plan import host_settings, mutation, network
 from cli.plan.planned import (
     RESULTS,
     Facts,
@@ -159,7 +159,7 @@ def _proxy(rtt: Rtt, host: str, facts: Facts) -> Process:
 
 def proxy(ident: str, host: str, argv: tuple[str, ...], facts: Facts) -> Process:
     """A proxy of any kind, which is started again when it dies."""
-    argv = (*argv, *privileges.proxy_options(facts))
+    argv = (*argv, *flags(user=facts.user or None))  # once its device is open, which may be root's alone
     ready, stop = Ready("log", text="event=ready"), Stop("SIGTERM", 5.0)
     return Process(ident, "proxy", host, argv, ready=ready, stop=stop, restarts=_RESTARTS)
 

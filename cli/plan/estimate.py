@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from cli.experiment.rules import share
-from cli.experiment.schema import Experiment, Replay
+from cli.experiment.schema import Experiment
 from cli.plan.planned import Plan
 
 # Bytes of results, as they were measured.
@@ -66,8 +66,10 @@ def of(plan: Plan, extent: Extent | None, alone: bool = True) -> Estimate:
     size += (extent.queries if extent else 0) * _MADE * made
     memory = _REPORTING + _REPORTED * (queries if math.isfinite(queries) else 0)
     memory = max(memory, _replaying(plan)) if alone else memory
+    chosen = replay.collapse_retransmits or replay.skip_sources or replay.from_ or replay.until
+    changed = experiment.mutate is not None or chosen or share(replay.sample_sources) < 1
     # The controller looks at a trace of the user's with all settings and rules, at others by whole.
-    rough = written or (experiment.trace is None and (experiment.mutate is not None or _chooses(replay)))
+    rough = written or (experiment.trace is None and bool(changed))
     return Estimate(seconds, _RUN + size, memory, rough)
 
 
@@ -81,11 +83,6 @@ def _replaying(plan: Plan) -> float:
     )
     connections = sources if experiment.connections_only else 0
     return _CONTROLLER + _SOURCE * sources + queriers * _QUERIER + connections * _CONNECTION
-
-
-def _chooses(replay: Replay) -> bool:
-    chosen = replay.collapse_retransmits or replay.skip_sources or replay.from_ or replay.until
-    return bool(chosen) or share(replay.sample_sources) < 1
 
 
 def _played(extent: Extent | None, experiment: Experiment) -> tuple[float, float | None]:

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from cli.errors import want
 from cli.experiment import schema
 from cli.experiment.addresses import META4, META6
-from cli.experiment.fault_rules import bytes_of, effect, size_of
+from cli.experiment.fault_rules import bytes_of, effects, size_of
 from cli.experiment.schema import Experiment
-from cli.plan import hierarchy_network, hierarchy_setup, network, replay_options, server_plan
+from cli.plan import hierarchy_hosts, network, replay_options, server_plan
 from cli.plan.planned import RUN, Fault, File, HostStep, Management, Process, shell
 from cli.servers import nftables
 from cli.servers.kinds import STARTED
@@ -51,7 +51,7 @@ def files(experiment: Experiment, management: Management | None) -> tuple[File, 
 
 
 def setup(experiment: Experiment, management: Management | None) -> tuple[HostStep, ...]:
-    drop = shell(hierarchy_setup.drop_table(nftables.FAULTS, "netdev"))
+    drop = shell(hierarchy_hosts.drop_table(nftables.FAULTS, "netdev"))
     return tuple(
         HostStep(f"faults-{host}", host, (("nft", "-f", _file(host)),), (drop,))
         for host, _, _ in _lossy(experiment, management)
@@ -88,7 +88,7 @@ def of(experiment: Experiment, management: Management | None) -> tuple[Fault, ..
 
 
 def _text(one: schema.Fault) -> str:
-    what = effect(one)
+    (what,) = effects(one)
     value = {"loss": f" {100 * (one.loss or 0):g} %", "drop": f" {one.drop}", "rate": f" {one.rate}"}
     way = f" ({one.direction})" if one.direction != "both" else ""
     which = " " + ", ".join(map(str, one.servers)) if one.servers else ""
@@ -154,8 +154,8 @@ def _ends(experiment: Experiment) -> Iterator[tuple[str, dict[str, int], list[_E
     instances = range(1, (experiment.emulated.instances if experiment.emulated else 0) + 1)
     for number, host in enumerate(servers, 1):
         links = network.facing(number, clients, count, peers)
-        links += [hierarchy_network.meta(one) for one in instances]
-        own = hierarchy_network.upstream(number)
+        links += [hierarchy_hosts.meta(one) for one in instances]
+        own = hierarchy_hosts.upstream(number)
         ends: list[_End] = [("link", "queries", "daddr", service), ("upstream", "answers", "daddr", own)]
         yield host, dict.fromkeys(links, number), ends
     for one in range(1, clients + 1):
@@ -164,9 +164,9 @@ def _ends(experiment: Experiment) -> Iterator[tuple[str, dict[str, int], list[_E
             for place in range(network.further(peers, count) + 1)
         }
         yield network.client(one), asked, [("link", "answers", "saddr", service)]
-    resolvers = {hierarchy_network.resolver_link(one): one for one in range(1, count + 1)}
+    resolvers = {hierarchy_hosts.resolver_link(one): one for one in range(1, count + 1)}
     for one in instances:
-        yield hierarchy_network.meta(one), resolvers, [("upstream", "queries", "daddr", (META4, META6))]
+        yield hierarchy_hosts.meta(one), resolvers, [("upstream", "queries", "daddr", (META4, META6))]
 
 
 def _concerns(one: schema.Fault, server: int) -> bool:

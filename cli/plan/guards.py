@@ -16,15 +16,14 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-from collections.abc import Iterable
+from typing import Any
 
 from cli.errors import want
 from cli.experiment.schema import Experiment
 from cli.plan import (
     delay,
     front,
-    hierarchy_network,
-    hierarchy_setup,
+    hierarchy_hosts,
     network,
     placement,
     replay_options,
@@ -32,10 +31,10 @@ from cli.plan import (
 from cli.plan.planned import RESULTS, RUN, Figure, File, HostStep, Management, shell
 from cli.servers import nftables
 
-_TUNNELS = (hierarchy_setup.TUN, delay.TUN)
+_TUNNELS = (hierarchy_hosts.TUN, delay.TUN)
 _SHORTEST = {4: 8, 6: 16}  # bits of a management prefix
 _UNDO_S = 60.0  # after which a guard that nobody confirms drops itself
-_DROP = "; ".join(hierarchy_setup.drop_table(nftables.GUARD, family) for family in ("netdev", "inet"))
+_DROP = "; ".join(hierarchy_hosts.drop_table(nftables.GUARD, family) for family in ("netdev", "inet"))
 _THERE = f"nft list table inet {nftables.GUARD} > /dev/null 2>&1"
 _CONFIRM = (
     f'nft "$1" 2> /dev/null && exit 0; if {_THERE}; then {_DROP}; '
@@ -163,70 +162,34 @@ def figures(experiment: Experiment, management: Management | None) -> tuple[Figu
 
 def _guarded(experiment: Experiment, management: Management | None) -> dict[str, nftables.Guarded]:
     """What may leave each guarded host."""
-    if experiment.emulated is None and management is None:
-        return {}
-    prefixes, reached = _prefixes(experiment), management.prefixes if management else ()
-    found = _metas(experiment, prefixes, reached)
-    if experiment.own_server:
-        found = _servers(experiment, prefixes, reached) | found
-    if management is not None:
-        links = ("data", "control")
-        asked = experiment.server.addresses if experiment.elsewhere else ()
-        for index in range(1, experiment.topology.clients + 1):
-            found[network.client(index)] = nftables.Guarded(
-                links, prefixes, ports=experiment.ports, tunnels=_TUNNELS, management=reached, asked=asked
-            )
-        return {
-            host: dataclasses.replace(
-                placement.guarded(host, one, management), sources=sources(experiment), confirm_s=_UNDO_S
-            )
-            for host, one in found.items()
-        }
-    return found
-
-
-def _servers(
-    experiment: Experiment, prefixes: tuple[str, ...], reached: Iterable[str]
-) -> dict[str, nftables.Guarded]:
     emulated = experiment.emulated
-    metas = [hierarchy_network.meta(n) for n in range(1, emulated.instances + 1)] if emulated else []
-    ports, tunnels = experiment.ports, (*_TUNNELS, *front.tunnels(experiment))
-    peers = replay_options.peers(experiment)
-    found = {}
-    for number, host in enumerate(network.servers(experiment.servers), 1):
-        clients = network.facing(number, experiment.topology.clients, experiment.servers, peers)
+    if emulated is None and management is None:
+        return {}
+    clients, servers = range(1, experiment.topology.clients + 1), experiment.servers
+    metas = [hierarchy_hosts.meta(n) for n in range(1, (emulated.instances if emulated else 0) + 1)]
+    rewrites = emulated is not None and emulated.data_path == "tun"  # by proxies, which write to the links
+    found: dict[str, nftables.Guarded] = {}
+    for number, host in enumerate(network.servers(servers) if experiment.own_server else (), 1):
+        facing = network.facing(number, len(clients), servers, replay_options.peers(experiment))
         found[host] = nftables.Guarded(
-            (*clients, *metas),
-            prefixes,
-            clients,
-            ports,
-            tunnels,
-            tuple(reached),
-            writes_frames=_rewrites(experiment),
+            (*facing, *metas), clients=facing, ports=experiment.ports, writes_frames=rewrites
         )
-    return found
-
-
-def _rewrites(experiment: Experiment) -> bool:
-    """Whether proxies write what they have rewritten to the links."""
-    return experiment.emulated is not None and experiment.emulated.data_path == "tun"
-
-
-def _metas(
-    experiment: Experiment, prefixes: tuple[str, ...], reached: Iterable[str]
-) -> dict[str, nftables.Guarded]:
-    emulated = experiment.emulated
-    if emulated is None:
-        return {}
-    links = [hierarchy_network.resolver_link(n) for n in range(1, experiment.servers + 1)]
-    guarded = nftables.Guarded(
-        links,
-        prefixes,
-        tunnels=_TUNNELS,
-        management=tuple(reached),
-        writes_frames=_rewrites(experiment),
-    )
-    return {hierarchy_network.meta(n): guarded for n in range(1, emulated.instances + 1)}
+    links = [hierarchy_hosts.resolver_link(n) for n in range(1, servers + 1)]
+    found |= {host: nftables.Guarded(links, writes_frames=rewrites) for host in metas}
+    every: dict[str, Any] = {
+        "prefixes": _prefixes(experiment),
+        "tunnels": (*_TUNNELS, *front.tunnels(experiment)),
+    }
+    if management is None:
+        return {host: dataclasses.replace(one, **every) for host, one in found.items()}
+    asked = experiment.server.addresses if experiment.elsewhere else ()
+    asking = nftables.Guarded(("data", "control"), ports=experiment.ports, asked=asked)
+    found |= {network.client(index): asking for index in clients}
+    every |= {"management": management.prefixes, "sources": sources(experiment)}
+    return {
+        host: dataclasses.replace(placement.guarded(host, one, management), confirm_s=_UNDO_S, **every)
+        for host, one in found.items()
+    }
 
 
 def _prefixes(experiment: Experiment) -> tuple[str, ...]:

@@ -10,20 +10,18 @@ resolver; answers go the same way back. Rules of routing send packets there by t
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import Any
 
 from cli.experiment.experiment import keys_of
 from cli.experiment.schema import Experiment, Hierarchy
 from cli.plan import (
     delay,
-    hierarchy_network,
-    hierarchy_setup,
-    host_counters,
+    hierarchy_hosts,
     mutation,
     network,
     server_plan,
 )
-from cli.plan.hierarchy_setup import PLAN, SERVED, WORLD
+from cli.plan.hierarchy_hosts import PLAN, SERVED, WORLD
 from cli.plan.network import Network
 from cli.plan.planned import (
     RESULTS,
@@ -45,7 +43,7 @@ from cli.servers.kind import ResolverSite
 from cli.servers.kinds import KINDS, users_lines
 from cli.zones import zone_plan
 
-_WARM_S = 3_600.0
+_WARM_S, _IDLE_S = 3_600.0, 90.0
 # Zones are loaded once and never change, so that arenas beside the first and freed pages kept for later only
 # cost memory: with 10,000 zones the peak is 197 MiB instead of 204. Debian's BIND allocates by jemalloc,
 # which reads this; other allocators do not.
@@ -57,12 +55,12 @@ def local(experiment: Experiment, base: Network, own_way_out: bool) -> Network:
     """The local topology with the hierarchy's hosts; real hosts have a way out of their own."""
     emulated = _emulated(experiment)
     queue = experiment.server.tcp_listen_queue
-    made = hierarchy_network.hierarchy(base, len(emulated.resolvers), emulated.instances, queue)
+    made = hierarchy_hosts.hierarchy(base, len(emulated.resolvers), emulated.instances, queue)
     if own_way_out:
         return made
     servers = [] if experiment.replay.shows_trace_addresses else _resolvers(experiment)
     hosts = [*(host for _, host in _metas(experiment)), *(host for _, host, _ in servers)]
-    return hierarchy_network.with_ways_out(made, hosts)
+    return hierarchy_hosts.with_ways_out(made, hosts)
 
 
 def _emulated(experiment: Experiment) -> Hierarchy:
@@ -75,7 +73,7 @@ def _resolvers(experiment: Experiment) -> list[tuple[int, str, str]]:
 
 
 def _metas(experiment: Experiment) -> list[tuple[int, str]]:
-    return [(n, hierarchy_network.meta(n)) for n in range(1, _emulated(experiment).instances + 1)]
+    return [(n, hierarchy_hosts.meta(n)) for n in range(1, _emulated(experiment).instances + 1)]
 
 
 def names(experiment: Experiment) -> str | None:
@@ -126,7 +124,7 @@ def _resolver_config(experiment: Experiment, facts: Facts, number: int, host: st
         f"{SERVED}/root.key",
         f"{SERVED}/root.anchors",
         server_plan.addresses(experiment),
-        hierarchy_network.upstream(number),
+        hierarchy_hosts.upstream(number),
         facts.users.get(KINDS[kind].program, ""),
         facts.descriptors,
         facts.config_lines,
@@ -153,11 +151,8 @@ def steps(experiment: Experiment, facts: Facts) -> list[Step]:
             keys=keys_of("hierarchy"),
             warnings=f"{PLAN}/warnings.txt",
         ),
-        Step(
-            "serve",
-            "configuring the hierarchy",
-            facts.call("cli.zones.zones.serve", **_sites(experiment, facts)),
-            facts.module_env,
+        facts.step(
+            "serve", "configuring the hierarchy", "cli.zones.zones.serve", **_sites(experiment, facts)
         ),
         Step("keep", "keeping the plan", keep),
     ]
@@ -165,8 +160,8 @@ def steps(experiment: Experiment, facts: Facts) -> list[Step]:
 
 def _bring_zones(emulated: Hierarchy, facts: Facts) -> Step:
     if emulated.zones is not None:
-        argv = facts.call("cli.zones.zone_folder.copy", source=emulated.zones, target=WORLD)
-        return Step("zones", "copying the zones", argv, facts.module_env)
+        given = {"source": emulated.zones, "target": WORLD}
+        return facts.step("zones", "copying the zones", "cli.zones.zone_folder.copy", **given)
     if emulated.capture is not None:
         warnings = f"{WORLD}/warnings.txt"
         options = flags(dnssec=emulated.dnssec, warnings=warnings, skip_bad=emulated.skip_bad)
@@ -192,7 +187,7 @@ def _plan_options(experiment: Experiment) -> tuple[str, ...]:
         engine=emulated.engine,
         form=emulated.form,
         instances=emulated.instances,
-        resolver=[",".join(hierarchy_network.upstream(number)) for number, _, _ in _resolvers(experiment)],
+        resolver=[",".join(hierarchy_hosts.upstream(number)) for number, _, _ in _resolvers(experiment)],
         reserved=network.own_prefixes(experiment.topology.clients, hierarchy=True),
         skip_bad=emulated.skip_bad,
         refuse_signatures=_refused_signatures(emulated),
@@ -217,7 +212,7 @@ def _sites(experiment: Experiment, facts: Facts) -> dict[str, Any]:
         "descriptors": facts.descriptors,
         "versions": [facts.version(emulated.engine, host) for _, host in _metas(experiment)],
         "hops": [
-            (number, instance, *hierarchy_network.link_addresses(number, instance, emulated.instances)[1])
+            (number, instance, *hierarchy_hosts.link_addresses(number, instance, emulated.instances)[1])
             for number, _, _ in _resolvers(experiment)
             for instance, _ in _metas(experiment)
         ],
@@ -239,20 +234,15 @@ def setup(experiment: Experiment) -> tuple[HostStep, ...]:
     """What the hosts need beside their guards."""
     emulated = _emulated(experiment)
     servers = [(number, host) for number, host, _ in _resolvers(experiment)]
-    return hierarchy_setup.steps(servers, _metas(experiment), emulated.data_path, emulated.instances)
+    return hierarchy_hosts.steps(servers, _metas(experiment), emulated.data_path, emulated.instances)
 
 
-def begin(experiment: Experiment, facts: Facts) -> tuple[HostStep, ...]:
-    """What is read off the hosts before the replay, at a moment within that of the hosts' counters."""
-    return _counts(experiment, facts, "begin", host_counters.BEFORE)
-
-
-def finish(experiment: Experiment, facts: Facts) -> tuple[HostStep, ...]:
-    """What is read off the hosts at the end."""
-    return _counts(experiment, facts, "end", "")
-
-
-def _counts(experiment: Experiment, facts: Facts, name: str, when: str) -> tuple[HostStep, ...]:
+def counts(experiment: Experiment, facts: Facts, name: str, when: str = "") -> tuple[HostStep, ...]:
+    """What is read off the hosts before the replay and at its end, at moments within those of the hosts'
+    counters; `name` is that of the moment, and `when` in the files'.
+    """
+    if experiment.emulated is None:
+        return ()
     env = ("env", *(f"{key}={value}" for key, value in facts.module_env.items()))
     files = {host: f"{RESULTS}/resolver-{host}{when}.json" for _, host, _ in _resolvers(experiment)}
     first = next(iter(files.values()))
@@ -289,40 +279,31 @@ def processes(
         found += [
             _proxy(experiment, facts, "resolver", number, host) for number, host, _ in _resolvers(experiment)
         ]
-    if experiment.sample.capture:
-        found.append(_capture(facts))
+    if experiment.sample.capture:  # on the link to the first resolver, from its first query
+        link, wanted = hierarchy_hosts.resolver_link(1), f"port 53 or {server_plan.FRAGMENTS}"
+        host, file = hierarchy_hosts.meta(1), "capture-meta.pcap"
+        found.append(server_plan.tcpdump(facts, "capture-meta", host, link, file, wanted))
     found += [_resolver(experiment, facts, *one) for one in _resolvers(experiment)]
     found += _watchers(experiment, facts)
     if _emulated(experiment).cache == "warm":
         found += [_warm(experiment, facts, number, host) for number, host, _ in _resolvers(experiment)]
-    found += [
-        Process(
-            f"idle-{host}",
-            "count",
-            host,
-            facts.call("cli.servers.counted.await_idle", kind=kind, folder=f"{RUN}/{host}"),
-            facts.module_env,
-            ready=Ready("exit", timeout_s=90.0),
-            title=f"waiting until the resolver on {host} has nothing to do",
-        )
-        for _, host, kind in _resolvers(experiment)
-    ]
+    for _, host, kind in _resolvers(experiment):
+        argv = facts.call("cli.servers.counted.await_idle", kind=kind, folder=f"{RUN}/{host}")
+        title = f"waiting until the resolver on {host} has nothing to do"
+        found.append(server_plan.once(f"idle-{host}", "count", host, argv, facts, title, timeout_s=_IDLE_S))
     return tuple(found)
 
 
 def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Process:
     emulated = _emulated(experiment)
     kind = KINDS[emulated.engine]
-    match emulated.engine:
-        case "bind":
-            config, started, env = f"{SERVED}/named-{number}.conf", " running\n", _MALLOC
-            argv = server_plan.command(kind, facts, config, facts.users.get(kind.program, ""), 1)
-        case "nsd":
-            config, started, env = f"{SERVED}/nsd-{number}.list", "event=ready", dict(facts.module_env)
-            argv = facts.call("cli.servers.slots.serve", nsd=facts.programs["nsd"], listed=config)
-            argv = kind.checked(argv, config, listed=True)
-        case _:
-            assert_never(emulated.engine)
+    if emulated.engine == "bind":
+        config, started, env = f"{SERVED}/named-{number}.conf", " running\n", _MALLOC
+        argv = server_plan.command(kind, facts, config, facts.users.get(kind.program, ""), 1)
+    else:
+        config, started, env = f"{SERVED}/nsd-{number}.list", "event=ready", dict(facts.module_env)
+        argv = facts.call("cli.servers.slots.serve", nsd=facts.programs["nsd"], listed=config)
+        argv = kind.checked(argv, config, listed=True)
     ready = Ready(
         "log",
         text=started,
@@ -347,7 +328,7 @@ def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Proce
 def _proxy(experiment: Experiment, facts: Facts, side: str, number: int, host: str) -> Process:
     emulated = _emulated(experiment)
     options = flags(
-        tun=hierarchy_setup.TUN,
+        tun=hierarchy_hosts.TUN,
         map=f"{SERVED}/map.tsv",
         resolver=number if side == "resolver" else None,
         stats=f"{RESULTS}/proxy-{host}-@turn@.json",
@@ -413,18 +394,6 @@ def _watchers(experiment: Experiment, facts: Facts) -> list[Process]:
     return [*found, *((server_plan.capture(experiment, facts),) if experiment.sample.capture else ())]
 
 
-def _capture(facts: Facts) -> Process:
-    """What the first meta-DNS-server's host sees on its link to the first resolver, from its first query."""
-    return server_plan.tcpdump(
-        facts,
-        "capture-meta",
-        hierarchy_network.meta(1),
-        hierarchy_network.resolver_link(1),
-        "capture-meta.pcap",
-        f"port 53 or {server_plan.FRAGMENTS}",
-    )
-
-
 def _warm(experiment: Experiment, facts: Facts, number: int, host: str) -> Process:
     argv = facts.call(
         "cli.plan.warm.warm",
@@ -434,12 +403,5 @@ def _warm(experiment: Experiment, facts: Facts, number: int, host: str) -> Proce
         ports=experiment.replay.ports,
         rules=mutation.options(experiment, facts),
     )
-    return Process(
-        f"warm-{host}",
-        "warm",
-        network.client(number),
-        argv,
-        facts.module_env,
-        ready=Ready("exit", timeout_s=_WARM_S),
-        title=f"filling the cache of the resolver on {host}",
-    )
+    title, client = f"filling the cache of the resolver on {host}", network.client(number)
+    return server_plan.once(f"warm-{host}", "warm", client, argv, facts, title, timeout_s=_WARM_S)

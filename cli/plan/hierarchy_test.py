@@ -13,14 +13,14 @@ from typing import Literal
 import pytest
 
 from cli import call, programs
-from cli.errors import RepriseError
-from cli.executor import figures, ready
+from cli.errors import RepriseError, UsageError
+from cli.executor import outcome, ready
 from cli.executor.words import in_terms
 from cli.experiment import rules
 from cli.experiment.experiment import load
-from cli.experiment.schema import Experiment, Hierarchy, Replay, Server, Topology, World
+from cli.experiment.schema import Experiment, Generate, Hierarchy, Replay, Server, Topology, World
 from cli.plan import guards
-from cli.plan.hierarchy_network import link_addresses, upstream
+from cli.plan.hierarchy_hosts import link_addresses, upstream
 from cli.plan.plan import make
 from cli.plan.planned import Refused
 from cli.servers import bind, meta_servers, nftables
@@ -60,6 +60,23 @@ def test_resolvers_are_one_or_a_list(tmp_path: Path) -> None:
     two = load(path, ["hierarchy.resolver=['bind','unbound']", "topology.clients=2"]).emulated
     assert one is not None and one.resolvers == ("unbound",)
     assert two is not None and two.resolvers == ("bind", "unbound")
+
+
+def test_signatures_that_nobody_looks_at_may_have_expired(tmp_path: Path) -> None:
+    path = written(tmp_path, MINIMAL)
+    accepted = ["hierarchy.resolver=knot-resolver", "hierarchy.expired_signatures=accept"]
+    with pytest.raises(UsageError, match="exclude each other") as caught:
+        load(path, accepted)
+    assert "hierarchy.validate = false" in caught.value.hint
+    load(path, [*accepted, "hierarchy.validate=false"])
+
+
+def test_only_a_trace_has_times_that_can_be_changed() -> None:
+    paced = Replay(rate=10, limit=5)
+    told = make(dataclasses.replace(BASE, replay=paced), FACTS).warnings
+    assert any("the trace's times are changed" in one for one in told)
+    generated = dataclasses.replace(BASE, trace=None, generate=Generate(name="example.com"), replay=paced)
+    assert not any("times are changed" in one for one in make(generated, FACTS).warnings)
 
 
 def test_there_is_a_plan_for_the_107_nodes_of_codns() -> None:
@@ -168,18 +185,18 @@ def test_what_guards_counted_names_host_and_counter(tmp_path: Path) -> None:
     (tmp_path / "guard-server.json").write_text(counted(3))
     (tmp_path / "guard-meta1.json").write_text(counted(0))
     counted_here = guards.figures(BASE, None)
-    (found,) = figures.leaks(counted_here, tmp_path)
+    (found,) = outcome.leaks(counted_here, tmp_path)
     assert (found.host, found.packets) == ("server", 3)
     assert "to ports 53, 853 or 443" in found.what
     assert "guard's counter dns_ports" in found.what
-    assert figures.reasons(counted_here, tmp_path) == []
+    assert outcome.reasons(counted_here, tmp_path) == []
     unread = ["the guard of meta1 could not be read"]
     for damaged in ("cut", "{}", "[]", counted(0).replace("elsewhere", "other"), None):
         (tmp_path / "guard-meta1.json").unlink()
         if damaged is not None:
             (tmp_path / "guard-meta1.json").write_text(damaged)
-        assert figures.reasons(counted_here, tmp_path) == unread
-        assert figures.leaks(counted_here, tmp_path) == [found]
+        assert outcome.reasons(counted_here, tmp_path) == unread
+        assert outcome.leaks(counted_here, tmp_path) == [found]
         (tmp_path / "guard-meta1.json").touch()
 
 

@@ -10,7 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cli.plan.planned import RUN, HostStep, shell
+from cli.errors import want
+from cli.experiment.schema import Experiment
+from cli.plan import network
+from cli.plan.network import Network
+from cli.plan.planned import RUN, HostStep, Management, shell
 
 Command = tuple[str, ...]
 FAMILIES = ("-4", "-6")
@@ -30,12 +34,12 @@ _KEEP_ROUTERS = (
 _FORWARD = ("sysctl", "-q", "-w", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
 
 
-def settings(ident: str, host: str, *commands: Command) -> HostStep:
-    """Changes settings by the commands, after they were kept in a file, once; where they were not, the undo
-    has nothing to put back.
+def settings(ident: str, host: str, *commands: Command, kept: str = _KEPT) -> HostStep:
+    """Changes settings by the commands, after those that match `kept` were put into a file, once; where they
+    were not, the undo has nothing to put back.
     """
-    kept = f"{RUN}/sysctl-{ident}"
-    return HostStep(ident, host, (shell(_KEEP, kept, _KEPT), *commands), (shell(_RESTORE, kept),))
+    file = f"{RUN}/sysctl-{ident}"
+    return HostStep(ident, host, (shell(_KEEP, file, kept), *commands), (shell(_RESTORE, file),))
 
 
 def forward() -> tuple[Command, ...]:
@@ -82,4 +86,24 @@ def rules(ident: str, host: str, listed: Sequence[str]) -> HostStep:
         host,
         tuple(shell(f"{gone}; ip {rule.format('add')}") for gone, rule in zip(remove, listed, strict=True)),
         tuple(shell(f"{gone} || true") for gone in remove),
+    )
+
+
+def unsegmented(experiment: Experiment, net: Network, management: Management | None) -> tuple[HostStep, ...]:
+    """Interfaces at both ends of the links between clients and servers split no segments for their hosts: a
+    host sends each segment as a packet of its own.
+    """
+    if experiment.socket is None or experiment.socket.offload:
+        return ()
+    want(
+        experiment.own_server and management is None,
+        "socket.offload = false is for a server of ours on this machine",
+        "leave it out",
+    )
+    clients = {network.client(index) for index in range(1, experiment.topology.clients + 1)}
+    links = (one for one in net.links if one.a in clients)
+    ends = [end for one in links for end in ((one.a, one.a_if), (one.b, one.b_if))]
+    return tuple(
+        HostStep(f"offload-{host}-{device}", host, (("ip", "link", "set", device, "gso_max_segs", "1"),))
+        for host, device in ends
     )

@@ -276,25 +276,20 @@ def _source_routes(index: int, place: int, clients: int, servers: int, source_mo
     TCP only, by tables behind the main one: for the rest its kernel would answer with port unreachable, so
     they go nowhere.
     """
-    (v4, v6), _ = _ends(index, place)
+    ways, _ = _ends(index, place)
     here, there = client(index), server(server_of(index, servers, place))
+    back = tuple(Route(there, to, via) for to, via in zip(_EVERYTHING, ways, strict=True))
     if source_mode == "addresses":
-        return (
-            Route(here, "0.0.0.0/0", kind="local", interface="lo"),
-            Route(here, "::/0", kind="local", interface="lo"),
-            Route(there, "0.0.0.0/0", v4),
-            Route(there, "::/0", v6),
-        )
+        return (*(Route(here, to, kind="local", interface="lo") for to in _EVERYTHING), *back)
     if source_mode == "mapped":
         own = source_prefixes(index, clients)
         local = [] if place else [Route(here, one, kind="local", interface="lo") for one in own]
-        return (*local, *(Route(there, to, via) for to, via in zip(own, (v4, v6), strict=True)))
+        return (*local, *(Route(there, to, via) for to, via in zip(own, ways, strict=True)))
     if source_mode == "packet":
         return (
             *(Route(here, to, kind="local", interface="lo", table=_OURS) for to in _EVERYTHING),
             *(Route(here, to, kind="blackhole", table=_NOBODYS) for to in _EVERYTHING),
-            Route(there, "0.0.0.0/0", v4),
-            Route(there, "::/0", v6),
+            *back,
         )
     return ()
 
@@ -314,16 +309,10 @@ def _rules() -> tuple[Rule, ...]:
 
 def _neighbors() -> tuple[Neighbor, ...]:
     """Both ends of the data link of client 1: no address resolution in the middle of a burst."""
-    here, there = (client(1), "data"), (SERVER, "data1")
+    here, there = _ends(1, 0)
     return (
-        *(
-            Neighbor(*here[:1], address, _SERVER_MAC, here[1])
-            for address in ("198.19.1.2", "fd00:198:19:1::2")
-        ),
-        *(
-            Neighbor(*there[:1], address, _CLIENT_MAC, there[1])
-            for address in ("198.19.1.1", "fd00:198:19:1::1")
-        ),
+        *(Neighbor(client(1), address, _SERVER_MAC, "data") for address in there),
+        *(Neighbor(SERVER, address, _CLIENT_MAC, "data1") for address in here),
     )
 
 

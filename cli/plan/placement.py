@@ -11,20 +11,17 @@ Kernel settings are those of a local run that leave the way to the operator alon
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable
 
 from cli.errors import want
+from cli.plan import host_settings
 from cli.plan.network import Network, Sysctl
-from cli.plan.planned import RUN, HostStep, Management, Process, shell
+from cli.plan.planned import HostStep, Management, Process, shell
 from cli.servers import nftables
 
 KIND = "hosts"
 _LEFT_ALONE = ("net/ipv4/ip_forward", "net/ipv6/", "net/ipv4/tcp_child_ehash_entries")
-_KEEP = (
-    'kept=$1; shift; test -e "$kept" || { for key in "$@"; do sysctl -e "$key"; done '
-    '> "$kept.new" 2> /dev/null && mv "$kept.new" "$kept"; }'
-)
-_RESTORE = 'test -e "$1" || exit 0; sysctl -e -q -p "$1" > /dev/null && rm -f "$1"'
 _REACHES = (
     'n=0; until ping -n -q -c 1 -W 1 "$1" > /dev/null 2>&1; do n=$((n + 1)); test $n -lt 5 || '
     '{ echo "no answer from $1 by $2: the interfaces of all hosts must be in one LAN" >&2; exit 1; }; done'
@@ -77,11 +74,10 @@ def process(one: Process, management: Management | None) -> Process:
 
 def _settings(every: Iterable[Sysctl], host: str) -> HostStep:
     chosen = [one for one in every if one.host == host and not one.key.startswith(_LEFT_ALONE)]
-    keys = [one.key.replace("/", ".") for one in chosen]
-    values = [f"{key}={one.value}" for key, one in zip(keys, chosen, strict=True)]
-    kept = f"{RUN}/sysctl-network-{host}"
-    apply = (shell(_KEEP, kept, *keys), ("sysctl", "-e", "-q", "-w", *values))
-    return HostStep(f"network-settings-{host}", host, apply, (shell(_RESTORE, kept),))
+    values = {one.key.replace("/", "."): one.value for one in chosen}
+    write = ("sysctl", "-e", "-q", "-w", *(f"{key}={value}" for key, value in values.items()))
+    kept = "|".join(map(re.escape, values))
+    return host_settings.settings(f"network-settings-{host}", host, write, kept=f"^({kept}) ")
 
 
 def _addresses(network: Network, host: str, management: Management) -> HostStep:

@@ -7,22 +7,22 @@ results folder and `@pid:ID@` for the process number of a process started earlie
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cli.errors import want
 from cli.experiment.experiment import as_dict, keys_of
 from cli.experiment.schema import Experiment
 from cli.plan import (
-    checks,
     delay,
     faults,
     front,
     guards,
     hierarchy,
     host_counters,
+    host_settings,
     mutation,
     network,
-    offload,
     placement,
     privileges,
     replay_options,
@@ -32,6 +32,7 @@ from cli.plan.network import Network
 from cli.plan.planned import (
     RESULTS,
     RUN,
+    Check,
     Facts,
     File,
     Folder,
@@ -87,9 +88,12 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
             *mutation.files(experiment, facts),
             replay_options.file(experiment, server_plan.NAME),
         ),
-        prepare=tuple(_step(one, experiment, facts) for one in steps),
+        prepare=tuple(
+            dataclasses.replace(one, argv=privileges.command(one, experiment, facts), env=_env(one, facts))
+            for one in steps
+        ),
         processes=tuple(placement.process(_process(one, experiment, facts), management) for one in processes),
-        checks=tuple(checks.of(experiment, facts, steps, processes)),
+        checks=tuple(_checks(experiment, facts, steps, processes)),
         figures=(*delay.figures(processes), *guards.figures(experiment, management)),
         warnings=_warnings(experiment, facts),
         private=bool(facts.config_lines or facts.front_lines),  # the user's lines may have secrets
@@ -100,7 +104,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
             *placement.setup(net, management),
             *(hierarchy.setup(experiment) if experiment.emulated else ()),
             *delay.setup(experiment, management),
-            *offload.setup(experiment, net, management),
+            *host_settings.unsegmented(experiment, net, management),
             *front.setup(experiment, facts, management),
             *faults.setup(experiment, management),
         ),
@@ -109,20 +113,14 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
         # first or the last of them does not look lost.
         begin=(
             *host_counters.read(net, host_counters.BEFORE),
-            *(hierarchy.begin(experiment, facts) if experiment.emulated else ()),
+            *hierarchy.counts(experiment, facts, "begin", host_counters.BEFORE),
         ),
         finish=(
             *guards.counters(experiment, management),
-            *(hierarchy.finish(experiment, facts) if experiment.emulated else ()),
+            *hierarchy.counts(experiment, facts, "end"),
             *host_counters.read(net),
         ),
     )
-
-
-def _step(one: Step, experiment: Experiment, facts: Facts) -> Step:
-    """The step with its rights."""
-    argv = privileges.command(one, experiment, facts)
-    return dataclasses.replace(one, argv=argv, env=_env(one, facts))
 
 
 def _process(one: Process, experiment: Experiment, facts: Facts) -> Process:
@@ -157,7 +155,8 @@ def _warnings(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
     releases = [each for one in (facts.versions, *facts.versions_of.values()) for each in one.items()]
     untested = dict.fromkeys(kinds.KINDS[kind].untested(version) for kind, version in releases)
     found = [one for one in untested if one]
-    if experiment.emulated is not None and (replay.speed != 1 or experiment.rate != 0 or replay.fast):
+    paced = experiment.generate is None and (replay.speed != 1 or replay.rate != 0 or replay.fast)
+    if experiment.emulated is not None and paced:
         found.append(
             "the trace's times are changed and TTLs are not: "
             "cached answers live longer or shorter than they did"
@@ -209,43 +208,54 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
     served = (hierarchy if emulated else server_plan).steps(experiment, facts)
     first = emulated is not None or server_plan.names(experiment) is not None  # a trace is made of the zones
     steps: list[Step] = served if first else []
+    given: dict[str, Any]
     if experiment.trace is None and experiment.generate is None and experiment.synth is not None:
         options = (*flags(**_synth_options(experiment)), "-o", mutation.trace_path(experiment))
         argv = (facts.programs["reprise-mutator"], "synth", *options)
         steps.append(Step("synth", "making the trace", argv, keys=keys_of("synth")))
     if experiment.generate is not None and experiment.mutate is not None:
-        argv = facts.call(
-            "cli.plan.generated.write",
-            out=mutation.trace_path(experiment),
-            name=experiment.generate.name,
-            kind=experiment.generate.type,
-            sources=experiment.generate.sources,
-            rd=experiment.wants_recursion,
-            **({"six": True} if all(":" in one for one in server_plan.asked(experiment)) else {}),
-        )
-        steps.append(Step("generate", "making the queries", argv, facts.module_env))
+        given = {"name": experiment.generate.name, "kind": experiment.generate.type}
+        given |= {"sources": experiment.generate.sources, "rd": experiment.wants_recursion}
+        given |= {"six": True} if all(":" in one for one in server_plan.asked(experiment)) else {}
+        out, title = mutation.trace_path(experiment), "making the queries"
+        steps.append(facts.step("generate", title, "cli.plan.generated.write", out=out, **given))
     steps += mutation.steps(experiment, facts, mutation.trace_path(experiment))
     steps += delay.steps(experiment, facts)
     steps += [] if first else served
-    hosts = {
-        network.client(index): _control_address(experiment, index)
-        for index in range(1, experiment.topology.clients + 1)
-    }
-    steps.append(
-        Step(
-            "certificates",
-            "making the run's certificates",
-            facts.call(
-                "cli.plan.certificates.write",
-                out=f"{RUN}/tls",
-                hosts=hosts,
-                owner=facts.user,
-                **server_plan.certificate(experiment, facts),
-            ),
-            facts.module_env,
-        )
-    )
+    clients = range(1, experiment.topology.clients + 1)
+    hosts = {network.client(index): _control(experiment, index)[0] for index in clients}
+    given = {"out": f"{RUN}/tls", "hosts": hosts, "owner": facts.user}
+    given |= server_plan.certificate(experiment, facts)
+    title, function = "making the run's certificates", "cli.plan.certificates.write"
+    steps.append(facts.step("certificates", title, function, **given))
     return tuple(steps)
+
+
+def _checks(
+    experiment: Experiment, facts: Facts, steps: Sequence[Step], processes: Sequence[Process]
+) -> Iterator[Check]:
+    """What is looked at before anything starts, in the order in which the run would use it. The programs have
+    `--check`: they look at their options, and for a first query in a trace, and end. So what they refuse is
+    known before there is a network, a server or a results folder.
+    """
+    what = "trace" if experiment.trace is not None else "options"
+    for step in steps:
+        if step.id == "synth":
+            yield Check((*step.argv, "--check"), step.keys)
+        elif step.id == "mutate":
+            yield Check((*step.argv, "--check", what))
+    behind = experiment.emulated.rtt if experiment.emulated else None
+    for table, rtt in (("rtt", experiment.rtt), ("hierarchy.rtt", behind)):
+        if rtt is not None and rtt.by is None:
+            proxy = facts.programs["reprise-proxy"]
+            yield Check((proxy, "delay", "--tun", "check", *delay.options(rtt), "--check"), keys_of(table))
+    distributor = next(one for one in processes if one.role == "distributor")
+    yield Check((*distributor.argv, "--check"), keys_of("replay"))
+    played = experiment.trace is not None and not mutation.is_written(experiment, facts)
+    argv = processes[-1].argv
+    if argv[-2] == "--set" and RUN in argv[-1]:
+        argv = argv[:-2]  # the certificates of the run are still to be made
+    yield Check((*argv, "--check", "trace" if played else "options"))
 
 
 def _synth_options(experiment: Experiment) -> dict[str, Any]:
@@ -262,17 +272,11 @@ def _synth_options(experiment: Experiment) -> dict[str, Any]:
     return {**clients, **(experiment.synth or {}), **({"names": names} if names else {})}
 
 
-def _control_address(experiment: Experiment, index: int) -> str:
-    return network.control_address(index) if _has_hosts(experiment) else LOOPBACK
-
-
-def _control_port(experiment: Experiment, index: int) -> int:
-    return CONTROL_PORT if _has_hosts(experiment) else _SHARED_PORT + index - 1
-
-
-def _has_hosts(experiment: Experiment) -> bool:
-    """Whether the controller and each client have a host, and not all of them this machine."""
-    return experiment.own_server or experiment.elsewhere
+def _control(experiment: Experiment, index: int) -> tuple[str, int]:
+    """Address and port at which the distributor of a client listens: on its host, or all on this machine."""
+    if experiment.own_server or experiment.elsewhere:
+        return network.control_address(index), CONTROL_PORT
+    return LOOPBACK, _SHARED_PORT + index - 1
 
 
 def _queriers(experiment: Experiment, facts: Facts, client: str) -> int:
@@ -288,14 +292,15 @@ def _tls(name: str) -> tuple[str, ...]:
 
 def _distributor(experiment: Experiment, facts: Facts, index: int, before: tuple[Process, ...]) -> Process:
     name = network.client(index)
-    port = _control_port(experiment, index)
-    listen, queriers = f"{_control_address(experiment, index)}:{port}", _queriers(experiment, facts, name)
+    address, port = _control(experiment, index)
+    queriers = _queriers(experiment, facts, name)
+    mapped = experiment.replay.source_mode == "mapped"  # sources get addresses out of the client's prefixes
     argv = (
         *(facts.programs["reprise-querier"], "distribute"),
-        *flags(run_id=facts.run, listen=listen, name=name),
+        *flags(run_id=facts.run, listen=f"{address}:{port}", name=name),
         *_tls(name),
         *flags(results=RESULTS, queriers=queriers, cpus=experiment.replay.cpus or None),
-        *replay_options.source_prefixes(experiment, index),
+        *flags(source_prefix=network.source_prefixes(index, experiment.topology.clients) if mapped else None),
     )
     return Process(
         f"distributor-{name}",
@@ -325,7 +330,7 @@ def _client_samplers(experiment: Experiment, facts: Facts) -> tuple[Process, ...
 def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Process, ...]) -> Process:
     server = experiment.server
     children = [
-        f"{network.client(one)}={_control_address(experiment, one)}:{_control_port(experiment, one)}"
+        "{}={}:{}".format(network.client(one), *_control(experiment, one))
         for one in range(1, experiment.topology.clients + 1)
     ]
     argv = (
@@ -340,7 +345,7 @@ def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Proces
             allow_public=server.allow_public,
         ),
         *mutation.options(experiment, facts),
-        *replay_options.options(experiment),
+        *flags(options=replay_options.SETTINGS, confirm_return_path=experiment.replay.shows_trace_addresses),
         *replay_options.authority(experiment, server_plan.AUTHORITY),
     )
     return Process(

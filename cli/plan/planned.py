@@ -338,6 +338,10 @@ class Facts:
         """The command that calls one of our functions, see call.py; wants `module_env`."""
         return self.module("cli.call", *call.words(function, **values))
 
+    def step(self, ident: str, title: str, function: str, **values: Any) -> Step:
+        """Work that one of our functions does."""
+        return Step(ident, title, self.call(function, **values), self.module_env)
+
     @property
     def module_env(self) -> dict[str, str]:
         """The environment in which our modules are found."""

@@ -134,11 +134,6 @@ def folders(facts: Facts) -> tuple[Folder, ...]:
     return (Folder(RESULTS, "1775", group=facts.user),) if facts.user else ()
 
 
-def proxy_options(facts: Facts) -> tuple[str, ...]:
-    """Proxies open their device first, which may be root's alone."""
-    return ("--user", facts.user) if facts.user else ()
-
-
 def lend(results: Path, run: Path) -> Path:
     """Shows the results in the run's folder, where its user can reach them: the folders above them may be
     closed to him. Returns the place.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
 from cli.experiment import rules
@@ -47,7 +46,9 @@ def file(experiment: Experiment, name: str) -> File:
         tables["tls"] = {**({"name": name} if experiment.own_server else {}), **changed, "ca": None}
     if experiment.socket is not None:
         tables["socket"] = _changed(experiment.socket, SocketSettings())
-    lines = [one for table, values in tables.items() for one in (f"[{table}]", *_lines(values))]
+    lines = []
+    for table, values in tables.items():
+        lines += [f"[{table}]", *(line(name, one) for name, one in values.items() if one is not None)]
     return File(SETTINGS, content="\n".join(lines) + "\n")
 
 
@@ -57,30 +58,12 @@ def _changed(values: object, defaults: Any) -> dict[str, Any]:
     return {key.rstrip("_"): found for key in usual if (found := getattr(values, key)) != usual[key]}
 
 
-def _lines(values: dict[str, Any]) -> Iterator[str]:
-    """A table's lines in TOML."""
-    return (line(name, value) for name, value in values.items() if value is not None)
-
-
-def options(experiment: Experiment) -> tuple[str, ...]:
-    """The file of settings, and what is not a setting."""
-    return flags(options=SETTINGS, confirm_return_path=experiment.replay.shows_trace_addresses)
-
-
 def authority(experiment: Experiment, own: str) -> tuple[str, ...]:
     """Whose certificates are trusted for the server; `own`: for our own server. A path, so not in the file:
     it need not be UTF-8.
     """
     path = (experiment.tls and experiment.tls.ca) or (own if experiment.own_server else "")
     return ("--set", f"tls.ca={path}") if path and experiment.over_tls else ()
-
-
-def source_prefixes(experiment: Experiment, index: int) -> tuple[str, ...]:
-    """The distributor's options: out of what its queriers take an address for each source."""
-    if experiment.replay.source_mode != "mapped":
-        return ()
-    prefixes = network.source_prefixes(index, experiment.topology.clients)
-    return flags(source_prefix=prefixes)
 
 
 def peers(experiment: Experiment) -> tuple[str, ...]:

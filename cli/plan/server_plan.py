@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from cli.experiment.schema import Experiment, Server
-from cli.plan import delay, front, hierarchy_setup, network, privileges, replay_options
-from cli.plan.hierarchy_setup import WORLD
+from cli.plan import delay, front, hierarchy_hosts, network, privileges, replay_options
+from cli.plan.hierarchy_hosts import WORLD
 from cli.plan.planned import (
     RESULTS,
     RUN,
@@ -108,39 +108,37 @@ def _address_steps(experiment: Experiment, facts: Facts) -> list[Step]:
     server, transport = experiment.server, experiment.replay.transport
     port = experiment.ports_by_transport.get(transport, server.port)
     other = {"transport": transport} if experiment.connections_only else {}
-    argv = facts.call("cli.servers.ask.await_answers", port=port, addresses=server.addresses, **other)
-    return [Step("ask", "asking the server", argv, facts.module_env)]
+    asking = "cli.servers.ask.await_answers"
+    return [facts.step("ask", "asking the server", asking, port=port, addresses=server.addresses, **other)]
 
 
 def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
     server, zone = experiment.server, zone_path(experiment)
     steps = []
+    given: dict[str, Any]
     if server.zone is not None:
         given = {"source": server.zone, "target": zone, "origin": facts.origin}
-        argv = facts.call("cli.zones.server_zone.bring", **given)
-        steps.append(Step("unpack", "copying the zone", argv, facts.module_env))
+        steps.append(facts.step("unpack", "copying the zone", "cli.zones.server_zone.bring", **given))
     elif server.capture is not None:
         built, warnings = f"{WORLD}/built", f"{WORLD}/built.txt"
         more = flags(warnings=warnings, skip_bad=True)
         argv = facts.module("cli", "zones", "build", server.capture, "-o", built, *more)
         title = "building the zone"
         steps.append(Step("build", title, argv, builder_env(facts), warnings=warnings))
-        given = {"folder": built, "target": zone, "origin": facts.origin}
-        argv = facts.call("cli.zones.server_zone.choose", **given, report=f"{RESULTS}/zones/build.json")
-        steps.append(Step("choose", "choosing the zone", argv, facts.module_env))
+        report = f"{RESULTS}/zones/build.json"
+        given = {"folder": built, "target": zone, "origin": facts.origin, "report": report}
+        steps.append(facts.step("choose", "choosing the zone", "cli.zones.server_zone.choose", **given))
     elif server.root_like is not None:
-        like = server.root_like
-        cache = {"cache": facts.zone_cache} if facts.zone_cache else {}
-        argv = facts.call("cli.zones.rootzone.write", target=zone, **asdict(like), **cache)
-        steps.append(Step("zone", "making and signing the zone", argv, facts.module_env))
+        given = {"target": zone, **asdict(server.root_like)}
+        given |= {"cache": facts.zone_cache} if facts.zone_cache else {}
+        steps.append(facts.step("zone", "making and signing the zone", "cli.zones.rootzone.write", **given))
     elif server.wildcard is not None:
-        wild = server.wildcard
-        size = {"zones": wild.zones, "names": wild.names}
-        argv = facts.call("cli.zones.wildcard.write", target=zone, origin=facts.origin, **size)
-        steps.append(Step("zone", "making the zone", argv, facts.module_env))
+        size = {"zones": server.wildcard.zones, "names": server.wildcard.names}
+        given = {"target": zone, "origin": facts.origin, **size}
+        steps.append(facts.step("zone", "making the zone", "cli.zones.wildcard.write", **given))
     if server.zone is None and experiment.replay.answers:  # which the zone explains
-        argv = facts.call("cli.zones.server_zone.keep", zone=zone, target=f"{RESULTS}/zone.gz")
-        steps.append(Step("keep", "keeping the zone", argv, facts.module_env))
+        given = {"zone": zone, "target": f"{RESULTS}/zone.gz"}
+        steps.append(facts.step("keep", "keeping the zone", "cli.zones.server_zone.keep", **given))
     checker, *options = STARTED[server.kind].zone_checker
     warnings = f"{WORLD}/warnings.txt" if _is_brought(server) else ""
     told = {"warnings": warnings} if warnings else {}
@@ -153,10 +151,8 @@ def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
 
 def builder_env(facts: Facts) -> dict[str, str]:
     """For modules that start the zone builder."""
-    return {
-        **facts.module_env,
-        "REPRISE_PROGRAMS": str(Path(facts.programs["reprise-zonebuilder"]).parent),
-    }
+    folder = Path(facts.programs["reprise-zonebuilder"]).parent
+    return {**facts.module_env, "REPRISE_PROGRAMS": str(folder)}
 
 
 def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
@@ -289,19 +285,9 @@ def processes(
     if experiment.sample.capture:
         found.append(capture(experiment, facts))
     if experiment.socket is not None and (nagle := experiment.socket.nagle) is not None:
-        argv = facts.call("cli.servers.nagle.switch", pid="@pid:server@", on=nagle)
-        found.append(
-            Process(
-                "nagle",
-                "nagle",
-                network.SERVER,
-                argv,
-                facts.module_env,
-                after=("server",),
-                ready=Ready("exit"),
-                title=f"switching Nagle's algorithm {'on' if nagle else 'off'} at the server",
-            )
-        )
+        argv = facts.call("cli.servers.running.switch_nagle", pid="@pid:server@", on=nagle)
+        title = f"switching Nagle's algorithm {'on' if nagle else 'off'} at the server"
+        found.append(once("nagle", "nagle", network.SERVER, argv, facts, title, ("server",)))
     return tuple(found)
 
 
@@ -370,16 +356,23 @@ def conditions(process: str, host: str, config: str, facts: Facts, kind: str = "
         config=config,
         program=program_of(own, facts) if own and own.shows else "",
     )
-    return Process(
-        f"conditions-{process}",
-        "conditions",
-        host,
-        argv,
-        facts.module_env,
-        after=(process,),
-        ready=Ready("exit"),
-        title=f"reading the settings of {process}",
-    )
+    title = f"reading the settings of {process}"
+    return once(f"conditions-{process}", "conditions", host, argv, facts, title, (process,))
+
+
+def once(
+    ident: str,
+    role: str,
+    host: str,
+    argv: tuple[str, ...],
+    facts: Facts,
+    title: str,
+    after: tuple[str, ...] = (),
+    timeout_s: float = Ready.timeout_s,
+) -> Process:
+    """A call of ours on a host that is over before the next process starts."""
+    ready = Ready("exit", timeout_s=timeout_s)
+    return Process(ident, role, host, argv, facts.module_env, after=after, ready=ready, title=title)
 
 
 def watcher(host: str, argv: tuple[str, ...], facts: Facts) -> Process:
@@ -431,7 +424,7 @@ def _tunnels(experiment: Experiment) -> tuple[str, ...]:
     """Devices through which packets pass a host a second time."""
     by_proxy = experiment.emulated is not None and experiment.emulated.data_path == "tun"
     return (
-        *((hierarchy_setup.TUN,) if by_proxy else ()),
+        *((hierarchy_hosts.TUN,) if by_proxy else ()),
         *((delay.TUN,) if experiment.rtt else ()),
         *front.tunnels(experiment),
     )
