@@ -9,6 +9,7 @@ queriers keep their results.
 
 from __future__ import annotations
 
+import itertools
 import os
 import select
 import selectors
@@ -21,9 +22,9 @@ from pathlib import Path
 
 from cli import progress
 from cli.errors import EXIT_FAILED, Interrupted, RepriseError
-from cli.executor import figures, processes, ready
+from cli.executor import processes, ready
 from cli.executor.machine import Machine, State
-from cli.executor.outcome import Outcome
+from cli.executor.outcome import Leak, Outcome, leaks, reasons
 from cli.executor.processes import Child
 from cli.executor.sandbox import STOP
 from cli.executor.timetable import Timetable
@@ -182,13 +183,8 @@ class Executor:
 
     def _set_up(self) -> None:
         """The hosts' own set-up, on all machines at the same time as far as its order allows."""
-        waiting: list[HostStep] = []
-        for step in self._plan.setup:
-            if step.after_all and not all(one.after_all for one in waiting):
-                self._set_up_all(waiting)
-                waiting = []
-            waiting.append(step)
-        self._set_up_all(waiting)
+        for _, steps in itertools.groupby(self._plan.setup, lambda one: one.after_all):
+            self._set_up_all(list(steps))
 
     def _set_up_all(self, steps: Sequence[HostStep]) -> None:
         shares = ([one for one in steps if self._machine(one.host) is machine] for machine in self._machines)
@@ -324,7 +320,7 @@ class Executor:
         self._note_the_lost()
         self._restart_the_dead()
         for child in self._started:
-            if self._is_essential(child) and not child.running:
+            if not child.running and child.id in self._planned and self._planned[child.id].essential:
                 what = self._death_of(child)
                 self.outcome.server_died = what if child.role != "front" else None
                 return what, f"see {shown(self._log(child.id))}"
@@ -344,19 +340,16 @@ class Executor:
 
     def _restart_the_dead(self) -> None:
         """Starts again what the plan says may die; the run is not clean any more, and says why."""
-        planned = {process.id: process for process in self._plan.processes if process.restarts}
-        for child in [one for one in self._started if one.id in planned and not one.replaced]:
-            if child.running or self._why_lost(child.host) is not None:
+        for child in [one for one in self._started if not one.replaced]:
+            process = self._planned.get(child.id)
+            if process is None or not process.restarts or child.running or self._why_lost(child.host):
                 continue
             child.replaced = True
             what = self._death_of(child)
-            if child.turn >= planned[child.id].restarts:
+            if child.turn >= process.restarts:
                 raise RepriseError(what, f"see {shown(self._log(child.id))}")
             self.outcome.because.append(f"{what}, and was started again")
-            self._start(planned[child.id], child.turn + 1)
-
-    def _is_essential(self, child: Child) -> bool:
-        return child.id in self._planned and self._planned[child.id].essential
+            self._start(process, child.turn + 1)
 
     def _death_of(self, child: Child) -> str:
         words = self._last_words(self._planned[child.id])
@@ -401,9 +394,9 @@ class Executor:
         """A replay that is cut short ends before anything is read off the hosts."""
         self._forget_wishes()
         self._stopping = True
-        for process in (one for one in self._plan.processes if one.id == self._plan.main):
-            for child in [one for one in self._started if one.id == process.id]:
-                self._stop(child, process)
+        for child in self._started:
+            if child.id == self._plan.main:
+                self._stop(child, self._planned[child.id])
 
     def _stop_all(self) -> None:
         """In the opposite order of the start."""
@@ -461,10 +454,10 @@ class Executor:
 
     def _count_leaks(self, counted: Sequence[Figure], refused: Sequence[tuple[str, int]]) -> None:
         """What had no route out, and what the hosts' guards stopped; the report says why."""
-        self.outcome.because += figures.reasons(counted, self._results)
-        found = figures.leaks(counted, self._results)
+        self.outcome.because += reasons(counted, self._results)
+        found = leaks(counted, self._results)
         for host, count in refused:
-            found.append(figures.Leak(host, count, "were meant for outside: no route leads there"))
+            found.append(Leak(host, count, "were meant for outside: no route leads there"))
         self.outcome.leaks = [asdict(one) for one in found]
         self.outcome.leaked_packets = sum(one.packets for one in found)
 

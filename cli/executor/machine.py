@@ -193,6 +193,7 @@ class LocalMachine:
         self._records = self._records or any(self._results.glob(self._plan.records))
         all_ended = bool(children) and not any(child.running for child in children)
         left = {one.leaves for one in self._plan.processes if one.leaves and all_ended}
+        reasons, replaced = self._workers.told() if ended else ([], [])
         return State(
             tuple(Seen(one.pid, one.exit, one.cpu_s, one.max_rss_bytes) for one in children),
             self._new_lines(),
@@ -200,8 +201,8 @@ class LocalMachine:
             self._space.trouble(),
             self._records,
             any(map(processes.named, left)),
-            tuple(self._workers.reasons()) if ended else (),
-            tuple(self._workers.replaced()) if ended else (),
+            tuple(reasons),
+            tuple(replaced),
             tuple(self._workers.events()) if ended else (),
             processes.steal_s(),
         )

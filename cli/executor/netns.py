@@ -107,17 +107,11 @@ def _new_namespace() -> int:
 
 def _set_all(hosts: Hosts, settings: list[Sysctl]) -> None:
     for one in settings:
-        if not _set(hosts.of(one.host), one.key, one.value):
-            hosts.refused_sysctls.append(f"{one.host}:{one.key}")
-
-
-def _set(netns: int | None, key: str, value: str) -> bool:
-    with linux.inside(netns):
-        try:
-            Path("/proc/sys", key).write_text(value, encoding="ascii")
-        except OSError:
-            return False
-    return True
+        with linux.inside(hosts.of(one.host)):
+            try:
+                Path("/proc/sys", one.key).write_text(one.value, encoding="ascii")
+            except OSError:
+                hosts.refused_sysctls.append(f"{one.host}:{one.key}")
 
 
 def _ip(netns: int | None, lines: list[str], *options: str) -> None:

@@ -23,18 +23,19 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from cli import linux, programs, progress
-from cli.errors import RepriseError, last_line
-from cli.executor import hoststeps, netns, ready, workers
+from cli.errors import RepriseError, UsageError, last_line
+from cli.executor import hoststeps, netns, preflight, ready, workers
 from cli.executor.executor import Executor
 from cli.executor.processes import Child
 from cli.executor.words import ended, in_terms, tail
 from cli.experiment.experiment import keys_of
-from cli.experiment.schema import Server
+from cli.experiment.schema import Experiment, Fault, Server
 from cli.plan import certificates
 from cli.plan import network as networks
+from cli.plan.estimate import Estimate
 from cli.plan.planned import File, HostStep, Process, Ready, Step
 from cli.plan.server_plan import FIRST_COMPLAINT
-from cli.servers import bind, kinds, nsd
+from cli.servers import bind, dnsdist, kinds, nsd
 from cli.servers.kind import Service, Site
 from cli.tools import doctor
 from cli.zones.zonefile import compression, find_origin, origin_of, unpack
@@ -68,6 +69,18 @@ def test_bind_settings_do_not_bend_the_measurement() -> None:
                  "controls { };", "listen-on-v6 port 53 { fd00::53; };"):  # fmt: skip
         assert line in text
     assert "rate-limit" not in text
+
+
+@pytest.mark.parametrize("idle_s", [1.04, 10.3, 20.0])
+def test_dnsdist_closes_connections_after_the_time_that_was_checked(idle_s: float) -> None:
+    text = dnsdist.config(Server(tcp_idle_timeout_s=idle_s), SITE)
+    assert f"setTCPRecvTimeout({dnsdist.KIND.idle_s(idle_s):g})\n" in text
+
+
+def test_a_fault_beyond_the_replay_is_told_in_seconds() -> None:
+    experiment = Experiment(name="x", trace="t", fault=(Fault(at=900_000.0, for_=1.5, loss=0.5),))
+    with pytest.raises(UsageError, match=r"lasts until 900,002 s, and the replay 12,346 s"):
+        preflight.check_faults(experiment, Estimate(12_345.6, 0.0, 0.0, rough=False))
 
 
 def test_tcp_connections_follow_the_descriptors() -> None:
@@ -417,10 +430,10 @@ def test_a_worker_is_replaced_by_one_of_its_name_only(
         wait_for(lambda: sleepers() != [first] and bool(sleepers()) == ("101" in line), "its end")
         watch.look()
         text = f"process {first} (sleep) of server ended during the replay"
-        assert (watch.reasons(), watch.replaced()) == ([], [text])  # a successor may come until the next look
+        assert watch.told() == ([], [text])  # a successor may come until the next look
         watch.look()
-        assert watch.reasons() == ([f"{text}, and none took its place"] if is_lacking else [])
-        assert watch.replaced() == ([] if is_lacking else [text])
+        lacking = [f"{text}, and none took its place"]
+        assert watch.told() == ((lacking, []) if is_lacking else ([], [text]))
         for pid in (shell.pid, *sleepers()):
             os.kill(pid, signal.SIGKILL)
 

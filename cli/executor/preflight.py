@@ -23,6 +23,7 @@ from cli.plan import estimate, privileges
 from cli.plan.estimate import Estimate, Extent
 from cli.plan.planned import RESULTS, RUN, Check, File, Plan
 from cli.progress import parse, seconds_in_words
+from report.tables import number
 
 _ROUNDED_S = 1.0  # a trace ends before its nominal time
 _LIMIT_S = 5.0  # of a check; a trace that shows no query so soon is left to the run
@@ -109,11 +110,10 @@ def check_faults(experiment: Experiment, expected: Estimate) -> None:
     """
     if expected.rough:
         return
-    for number, one in enumerate(experiment.fault, 1):
+    for at, one in enumerate(experiment.fault, 1):
         if expected.seconds is not None and one.at + one.for_ > expected.seconds + _ROUNDED_S:
-            what = (
-                f"fault {number} lasts until {one.at + one.for_:g} s, and the replay {expected.seconds:.4g} s"
-            )
+            ends, replay = number(one.at + one.for_), number(expected.seconds)
+            what = f"fault {at} lasts until {ends} s, and the replay {replay} s"
             raise UsageError(what, "let it begin earlier, or play more")
 
 
@@ -139,12 +139,13 @@ def tell_estimate(found: Estimate, output: Path) -> None:
         complain("reprise: warning: that is more memory than is free; play less, or fewer connections")
 
 
-def want_room(found: Estimate, there: float, place: str | Path) -> None:
+def want_room(found: Estimate, output: Path) -> None:
     """An error where the results are far larger than what is free."""
+    there = free(output)
     if found.rough or not math.isfinite(found.size) or found.size <= _TIMES * there:
         return
     raise RepriseError(
-        f"no space left for results in {place}: about {size_in_words(found.size)} are needed, and "
+        f"no space left for results in {existing(output)}: about {size_in_words(found.size)} are needed, and "
         f"{size_in_words(there)} are free",
         "make room, choose another folder with -o, or play less with replay.limit or replay.duration_s",
     )

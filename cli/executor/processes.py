@@ -66,23 +66,21 @@ def peak_rss_bytes(pid: int) -> int:
     return int(found[0]) * 1024 if found else 0
 
 
-def reap(children: Mapping[int, Child]) -> list[Child]:
+def reap(children: Mapping[int, Child]) -> None:
     """Collects every ended process without waiting; orphans of the namespace are collected and dropped."""
-    ended: list[Child] = []
     while True:
         try:
             pid, status, usage = os.wait4(-1, os.WNOHANG)
         except ChildProcessError:
-            return ended
+            return
         if pid == 0:
-            return ended
+            return
         child = children.get(pid)
         if child is not None:
             child.exit = os.waitstatus_to_exitcode(status)
             child.cpu_s = usage.ru_utime + usage.ru_stime
             peak = usage.ru_maxrss * 1024  # the kernel counts in KiB
             child.max_rss_bytes = peak if peak > child.floor_rss_bytes else child.max_rss_bytes
-            ended.append(child)
 
 
 def steal_s() -> float:

@@ -19,7 +19,6 @@ from cli.executor import preflight, sandbox
 from cli.executor.executor import Executor
 from cli.executor.machine import LocalMachine
 from cli.executor.outcome import Outcome
-from cli.executor.space import existing
 from cli.executor.words import shown
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
@@ -78,7 +77,7 @@ def carry_out(experiment: Experiment, given: tuple[str, ...], output: Path) -> t
     results, which is there if the run came to its end in order.
     """
     plan, expected = _planned(experiment, given)
-    preflight.want_room(expected, preflight.free(output), existing(output))
+    preflight.want_room(expected, output)
     for warning in plan.warnings:
         complain(f"reprise: warning: {warning}")
     runtime = sandbox.runtime_folder()
@@ -211,7 +210,9 @@ def finish(folder: Folder, status: int) -> int:
         complain(_headline(found, summary, folder).line())
     if summary:
         sys.stdout.write(table(summary))
-        _say_warnings(summary, found)
+        for warning in summary.get("warnings", []):
+            if warning not in found.get("warnings", []):  # which were told before the replay
+                complain(f"reprise: warning: {warning}")
     sys.stdout.write(f"report: {shown(folder.final / 'report.html')}\n")
     sys.stdout.writelines(f"next: {line}\n" for line in _next(folder.final, found, summary))
     clean = summary.get("clean") is True
@@ -257,13 +258,6 @@ def as_expected(folder: Path, limits: dict[str, Any]) -> bool:
         complain(RepriseError(error.what, error.hint).line())
         return False
     return "missed" not in states
-
-
-def _say_warnings(summary: dict[str, Any], manifest: dict[str, Any]) -> None:
-    """Those of the replay itself; the others were told before it."""
-    for warning in summary.get("warnings", []):
-        if warning not in manifest.get("warnings", []):
-            complain(f"reprise: warning: {warning}")
 
 
 def has_records(folder: Path) -> bool:

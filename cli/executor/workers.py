@@ -104,36 +104,30 @@ class Watch:
             server.lacking, server.missing = missing & server.missing, missing
             self._ended.setdefault(server.child.id, []).extend(sorted(gone, key=lambda one: one.pid))
 
-    def reasons(self) -> list[str]:
-        """Why the run is not clean; the server's own words are put to what they are about."""
-        found = []
+    def told(self) -> tuple[list[str], list[str]]:
+        """Why the run is not clean, with the server's own words put to what they are about; and processes
+        that ended without a complaint and that others of their name replaced, as those of NSD do when it
+        reads its zones again: that matters only where queries were lost.
+        """
+        reasons: list[str] = []
+        replaced: list[str] = []
         for server in self._servers:
             said = _said(server, server.complaints)
+            silent: list[str] = []
             for process in self._ended.get(server.child.id, []):
+                text = f"process {process.pid} ({process.name}) of {server.child.id} ended during the replay"
                 if words := _about(process, said):
                     said = [line for line in said if line != words]
-                    found.append(f"{_ended_text(process, server)}: {words}")
+                    reasons.append(f"{text}: {words}")
                 elif process.name in server.lacking:
-                    found.append(f"{_ended_text(process, server)}, and none took its place")
-            found += [f"{server.child.id} said: {line}" for line in said[:_MOST_TOLD]]
-        return found
-
-    def replaced(self) -> list[str]:
-        """Processes that ended without a complaint and that others of their name replaced, as those of NSD do
-        when it reads its zones again: that matters only where queries were lost.
-        """
-        found = []
-        for server in self._servers:
-            said = _said(server, server.complaints)
-            ended = [
-                one
-                for one in self._ended.get(server.child.id, [])
-                if not _about(one, said) and one.name not in server.lacking
-            ]
-            found += [_ended_text(process, server) for process in ended[:_MOST_TOLD]]
-            if len(ended) > _MOST_TOLD:
-                found.append(f"{len(ended) - _MOST_TOLD} more processes of {server.child.id} ended")
-        return found
+                    reasons.append(f"{text}, and none took its place")
+                else:
+                    silent.append(text)
+            reasons += [f"{server.child.id} said: {line}" for line in said[:_MOST_TOLD]]
+            replaced += silent[:_MOST_TOLD]
+            if len(silent) > _MOST_TOLD:
+                replaced.append(f"{len(silent) - _MOST_TOLD} more processes of {server.child.id} ended")
+        return reasons, replaced
 
     def events(self) -> list[Event]:
         """What the servers did of their own, of each the first lines that say so."""
@@ -159,10 +153,6 @@ def _stamp(line: str) -> Iterator[tuple[int, int]]:
 def _about(process: _Process, said: Iterable[str]) -> str:
     """The server's complaint about a process; "" if there is none."""
     return next((line for line in said if re.search(rf"\b{process.pid}\b", line)), "")
-
-
-def _ended_text(process: _Process, server: _Server) -> str:
-    return f"process {process.pid} ({process.name}) of {server.child.id} ended during the replay"
 
 
 def _said(server: _Server, wanted: str) -> list[str]:
