@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.netns
 SOURCES = ("203.0.113.1", "2001:db8::3")
 NAMES = {"com.": 1, "mid.": 3, "big.": 15}  # strings in their answers: small, of one packet, of several
 RATE = 200
-LATE_S = 0.15  # how much later than planned a fault begins on a busy machine
+LATE_S = 0.5  # how much later than planned a fault begins on a busy machine
 
 
 def text(name: str, strings: int) -> str:
@@ -51,7 +52,7 @@ def records(ended: Ended) -> Records:
     return found[np.argsort(found["seq"])]
 
 
-def sound(ended: Ended) -> list[dict[str, object]]:
+def sound(ended: Ended) -> list[dict[str, Any]]:
     """The faults of a run on a sound testbed with a sound server."""
     assert ended.status == 0, ended.errors
     summary = ended.summary()
@@ -59,7 +60,7 @@ def sound(ended: Ended) -> list[dict[str, object]]:
     (folder,) = ended.results
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     assert (manifest["server_died"], manifest["replaced"]) == (None, [])
-    found: list[dict[str, object]] = summary["faults"]
+    found: list[dict[str, Any]] = summary["faults"]
     return found
 
 
@@ -83,16 +84,15 @@ def test_queries_are_lost_and_the_server_stands_still(desk: Path) -> None:
     assert lossy["text"] == "link: loss 30 % (queries)"
     assert lossy["packets"] == ended.summary()["queries"]["timed_out"]
     assert 0.2 < len(lost) / (2 * RATE * 2 / 3) < 0.4
-    stands = [(time - begin) / 1e9 for time in answers.values()]
-    assert not [one for one in stands if 4 + LATE_S < one < 4.2]
     assert stall["text"] == "server: stall"
     assert stall["packets"] is None
+    assert stall["at_s"] >= 4 and 0 < stall["seconds"] < 0.2 + LATE_S  # its end is planned
     latest = max(
         (answers[one.ident, one.source] - one.time) / 1e9
         for one in queries
         if (one.ident, one.source) in answers
     )
-    assert 0.1 < latest < 0.2 + LATE_S
+    assert 0.5 * stall["seconds"] < latest < 0.2 + LATE_S
 
 
 @pytest.mark.parametrize(("drop", "lost"), [("udp>512", {"mid.", "big."}), ("fragments", {"big."})])
@@ -152,23 +152,21 @@ def test_a_server_is_started_again_and_its_connections_with_it(desk: Path, kind:
     ended = run(desk, f"server.kind={kind}", "replay.transport=tcp", "sample.capture=true")
     first, *_ = sound(ended)
     assert first["text"] == "server: restart"
-    assert isinstance(first["at_s"], float)
-    assert isinstance(first["seconds"], float)
     assert 1 <= first["at_s"] < 1 + LATE_S
     assert 1.5 <= round(first["at_s"] + first["seconds"], 3) < 1.5 + LATE_S  # its end is planned
     found = records(ended)
     missing = np.flatnonzero(found["status"] != Status.ANSWERED) / RATE
     assert len(missing)
     assert min(missing) > 1 - LATE_S
-    assert max(missing) < 2.5
+    assert max(missing) < 4
     (folder,) = ended.results
     seen = packets.read(folder / "capture.pcap")
     begin = min(one.time for one in seen)
     opened = [(one.time - begin) / 1e9 for one in seen if one.has(packets.SYN | packets.ACK)]
     closed = [(one.time - begin) / 1e9 for one in seen if one.flags & (packets.FIN | packets.RST)]
     assert len([one for one in opened if one < 1]) == len(SOURCES)
-    assert [one for one in closed if 0.9 < one < 1.5]
-    assert [one for one in opened if 1.4 < one < 2.5]
+    assert [one for one in closed if 0.9 < one < 1.5 + LATE_S]
+    assert [one for one in opened if 1.4 < one < 4]
 
 
 def test_a_run_that_is_stopped_wakes_the_server_first(desk: Path) -> None:
