@@ -377,7 +377,8 @@ def once(
 
 def watcher(host: str, argv: tuple[str, ...], facts: Facts) -> Process:
     """Writes down each second what the server of a host has counted itself."""
-    ready, stop = Ready("log", text="watching"), Stop("SIGTERM", 15.0)  # it reads once more
+    ready = Ready("log", text="watching")
+    stop = Stop("SIGTERM", 30.0)  # it may be reading, and reads once more
     return Process(f"watch-{host}", "count", host, argv, facts.module_env, ready=ready, stop=stop)
 
 

@@ -17,7 +17,6 @@ import json
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -181,14 +180,13 @@ def _each_second(out: Path, columns: Sequence[str], reads: Sequence[Callable[[],
     """Writes what `reads` return each second, and when it is ended, in the form of the sampler. What cannot
     be read in time has no line in that second.
     """
-    ended = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    begun = time.monotonic()
+    end = {signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, end)  # it is waited for
+    begun, last = time.monotonic(), False
     with out.open("x", encoding="utf-8", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow(("time_real_ns", "time_mono_ns", "process", *columns))
         for turn in itertools.count():
-            last = ended.is_set()
             for read in reads:
                 with contextlib.suppress(*_UNREAD):
                     lines.writerow(read())
@@ -197,4 +195,5 @@ def _each_second(out: Path, columns: Sequence[str], reads: Sequence[Callable[[],
                 sys.stderr.write("watching\n")
             if last:
                 break
-            ended.wait(max(0.0, begun + (turn + 1) * _EACH_S - time.monotonic()))
+            left_s = max(0.0, begun + (turn + 1) * _EACH_S - time.monotonic())
+            last = signal.sigtimedwait(end, left_s) is not None

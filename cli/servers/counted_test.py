@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,14 +19,14 @@ def test_what_was_counted_while_it_was_read_is_read_at_the_end(tmp_path: Path) -
         found = answered[0]
         if found == 10:  # the replay ends meanwhile
             answered[0] = 11
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
         return [0, 0, "server", found]
 
-    handler = signal.getsignal(signal.SIGTERM)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
         counted._each_second(tmp_path / "counts.csv", ("answers",), (read,))
     finally:
-        signal.signal(signal.SIGTERM, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     rows = (tmp_path / "counts.csv").read_text(encoding="ascii").splitlines()
     assert rows[1:] == ["0,0,server,10", "0,0,server,11"]
 
