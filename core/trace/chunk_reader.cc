@@ -13,7 +13,6 @@
 #include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
-#include "core/trace/reassembly/tally.hh"
 #include "core/wire/query.hh"
 
 #include <algorithm>
@@ -23,12 +22,10 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -321,36 +318,5 @@ LiveReader::~LiveReader() {
 }
 
 std::shared_ptr<Chunk> LiveReader::read() { return state_->give(); }
-
-FileHead look_at(const std::string& path, const ReaderOptions& options) {
-    FileHead head;
-    std::error_code ignored;
-    head.regular = path != "-" && std::filesystem::is_regular_file(path, ignored);
-    if (!head.regular) {
-        return head;
-    }
-    try {
-        const Opened opened = open_trace(path, options);
-        Packet packet;
-        Query query;
-        head.capture = opened.packets != nullptr;
-        const DnsPorts ports(options.ports);
-        Tally ignored_tally;
-        for (std::uint64_t i = 0;
-             opened.packets && !head.first && i < kPacketsPerChunk && opened.packets->next(packet);
-             ++i) {
-            const Sorted sorted = sort_packet(packet, ports, ignored_tally, query);
-            if (sorted == Sorted::kAssembler ||
-                (sorted == Sorted::kMessage && !query.is_response())) {
-                head.first = packet.time;
-            }
-        }
-        if (opened.messages && opened.messages->next(query)) {
-            head.first = query.time;
-        }
-    } catch (const std::exception&) { // NOLINT(bugprone-empty-catch): reading it will say so
-    }
-    return head;
-}
 
 } // namespace reprise::trace

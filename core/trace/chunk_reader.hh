@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <string>
 
 namespace reprise::trace {
@@ -61,6 +60,9 @@ public:
     std::string open() override;
 
     [[nodiscard]] Counters counters() const override;
+
+    /// Whether it has messages of another form than a capture, and has not ended.
+    [[nodiscard]] bool has_messages() const { return opened_.messages != nullptr; }
 
     /// Finds the next packet or message, waiting for it; false at the end.
     bool fetch();
@@ -118,14 +120,5 @@ private:
 
     std::shared_ptr<State> state_;
 };
-
-struct FileHead {
-    bool regular = false; ///< can be opened again
-    bool capture = false;
-    std::optional<Nanoseconds> first; ///< time of the first message, or packet that `reduce` keeps
-};
-
-/// Looks at a file's beginning; a pipe is left alone.
-FileHead look_at(const std::string& path, const ReaderOptions& options);
 
 } // namespace reprise::trace

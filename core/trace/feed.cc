@@ -25,7 +25,6 @@ namespace reprise::trace {
 namespace {
 
 constexpr Nanoseconds kAtOnce = std::numeric_limits<Nanoseconds>::min();
-constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
 
 } // namespace
 
@@ -163,10 +162,12 @@ void Feed::add(const std::string& path) {
     const bool live = is_live(path);
     Merge::File file{.first = kAtOnce, .space = 0};
     if (options_.paths.size() > 1) {
-        const FileHead head = live ? FileHead{} : look_at(path, options_.reader);
-        file.first = live ? kAtOnce : head.first.value_or(kNever);
-        file.space = head.capture ? 0 : files_.size() + 1;
-        spaces_ = head.capture ? spaces_ : options_.paths.size() + 1;
+        ChunkReader head(path, options_.reader, {.entries = 1, .responses = options_.responses});
+        file.first = live ? kAtOnce : head.read()->key;
+        if (live || head.has_messages()) {
+            file.space = files_.size() + 1;
+            spaces_ = options_.paths.size() + 1;
+        }
     }
     heads_.push_back(file);
     files_.push_back({.path = path, .live = live, .end = {}});

@@ -31,6 +31,7 @@ namespace reprise::trace {
 namespace {
 
 using namespace test; // NOLINT(google-build-using-namespace)
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
@@ -106,6 +107,35 @@ TEST(Feed, BeginsAgainAlsoInTheMiddle) {
     feed.restart();
     EXPECT_EQ(ids(feed).size(), 50U);
     EXPECT_EQ(feed.packets(), before + 200) << "of all laps";
+}
+
+/// Of two taps, one for each direction.
+TEST(Feed, AFileOfResponsesComesInItsTime) {
+    PcapFile asked(101, true);
+    PcapFile answered(101, true);
+    for (std::uint16_t id = 1; id < 4; ++id) {
+        asked.add(ipv4(udp(1000, 53, dns(id))), id * kSecond);
+        answered.add(ipv4(udp(53, 1000, dns(id, true))), id * kSecond + kMillisecond);
+    }
+    const ScratchFile queries(asked.bytes());
+    const ScratchFile responses(answered.bytes());
+    Feed feed({.paths = {queries.path(), responses.path()}, .responses = Responses::kWhole});
+    EXPECT_THAT(ids(feed), ElementsAre(1, -1, 2, -2, 3, -3));
+}
+
+TEST(Feed, AFileThatBeginsWithOtherPacketsComesInItsTime) {
+    PcapFile plain(101, true);
+    PcapFile busy(101, true);
+    plain.add(ipv4(udp(1000, 53, dns(1))), kSecond);
+    for (int i = 0; i < 20'000; ++i) {
+        busy.add(ipv4(udp(1000, 1001, dns(0))), kSecond);
+    }
+    busy.add(ipv4(udp(1000, 53, dns(2))), 2 * kSecond);
+    plain.add(ipv4(udp(1000, 53, dns(3))), 3 * kSecond);
+    const ScratchFile one(plain.bytes());
+    const ScratchFile other(busy.bytes());
+    Feed feed({.paths = {one.path(), other.path()}});
+    EXPECT_THAT(ids(feed), ElementsAre(1, 2, 3));
 }
 
 TEST(Feed, TellsTheSourcesBeforeTheirQueries) {

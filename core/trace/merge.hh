@@ -29,7 +29,7 @@ namespace reprise::trace {
 class Merge {
 public:
     struct File {
-        Nanoseconds first = 0; ///< not later than its first packet
+        Nanoseconds first = 0; ///< not later than the key of its first entry
         /// Files of one space number their connections together: all captures, and each other file.
         size_t space = 0;
     };

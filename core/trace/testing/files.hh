@@ -19,7 +19,7 @@ class ScratchFile {
 public:
     explicit ScratchFile(const Buffer& bytes)
         : path_(std::filesystem::temp_directory_path() /
-                ("reprise-foreign-" + std::to_string(getpid()))) {
+                ("reprise-foreign-" + std::to_string(getpid()) + "-" + std::to_string(made_++))) {
         std::ofstream(path_, std::ios::binary)
             .write(reinterpret_cast<const char*>(bytes.data()),
                    static_cast<std::streamsize>(bytes.size()));
@@ -33,6 +33,8 @@ public:
     [[nodiscard]] std::string path() const { return path_; }
 
 private:
+    static inline unsigned made_ = 0;
+
     std::filesystem::path path_;
 };
 
