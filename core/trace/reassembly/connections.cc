@@ -208,10 +208,12 @@ void ConnectionTable::make_room(const Connection& keep) {
 }
 
 void ConnectionTable::show(std::vector<Query>& out) {
+    constexpr Nanoseconds kMostLate = kSecond / 2;
     for (const Place& place : places_) {
         Direction& direction = place.connection->directions[place.direction];
-        direction.latest = place.found.time;
-        out.push_back({.time = place.found.time,
+        const bool late = now_ - place.found.time > kMostLate;
+        direction.latest = late ? now_ : place.found.time;
+        out.push_back({.time = direction.latest,
                        .source = place.connection->key.ends[place.direction],
                        .destination = place.connection->key.ends[1 - place.direction],
                        .connection = place.connection->id,
@@ -282,6 +284,7 @@ void ConnectionTable::tell_handshake(Connection& connection, size_t direction,
 void ConnectionTable::add(const IpPacket& ip, const TcpSegment& segment, Nanoseconds now,
                           std::vector<Query>& out) {
     retired_.clear();
+    now_ = now;
     expire(now);
     const Endpoint from{.address = ip.source, .port = segment.source_port};
     const Endpoint to{.address = ip.destination, .port = segment.destination_port};

@@ -61,7 +61,8 @@ public:
         : options_(&options), tally_(&tally) {}
 
     /// Takes a segment; what it completes, in either direction, is appended to `out`. They
-    /// borrow from the table until the next call of add() or finish().
+    /// borrow from the table until the next call of add() or finish(). What a hole held up for long
+    /// has the time at which that is given up: its own would look like a clock that was set back.
     void add(const IpPacket& ip, const TcpSegment& segment, Nanoseconds now,
              std::vector<Query>& out);
 
@@ -146,6 +147,7 @@ private:
     List retired_; ///< out of the index, alive until their messages were read
     std::unordered_map<Key, List::iterator, KeyHash> index_;
     size_t memory_ = 0;
+    Nanoseconds now_ = 0; ///< of the last segment
     std::uint64_t last_id_ = 0;
     std::vector<Stream::Found> found_;
     std::vector<Place> places_;

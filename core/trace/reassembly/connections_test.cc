@@ -88,9 +88,9 @@ TEST(Tcp, HoleIsGivenUpWhenThePeerAcknowledgesBeyondIt) {
     open(feeder);
     EXPECT_THAT(feeder.feed(client(101, message(1))), ElementsAre(1));
     EXPECT_THAT(feeder.feed_at(client(101 + 2 * kSize, message(3)), 77), IsEmpty());
-    EXPECT_THAT(feeder.feed(server(501, {}, "A", 101 + kSize)), IsEmpty())
+    EXPECT_THAT(feeder.feed_at(server(501, {}, "A", 101 + kSize), 78), IsEmpty())
         << "acknowledges only what is there";
-    EXPECT_THAT(feeder.feed(server(501, {}, "A", 101 + 3 * kSize)), ElementsAre(3));
+    EXPECT_THAT(feeder.feed_at(server(501, {}, "A", 101 + 3 * kSize), kSecond / 2), ElementsAre(3));
     EXPECT_EQ(feeder.seen().back().time, 77)
         << "when the segment came, not when the hole was given up";
     EXPECT_EQ(feeder.count(Count::kTcpGap), 1U);
@@ -141,6 +141,7 @@ TEST(Tcp, OldHolesAreGivenUpWithoutAcknowledgements) {
     feeder.feed_at(client(101 + kSize, message(2)), 10 * kSecond);
     EXPECT_THAT(feeder.feed_at(client(101 + 2 * kSize, message(3)), 21 * kSecond),
                 ElementsAre(2, 3));
+    EXPECT_EQ(feeder.seen().front().time, 21 * kSecond) << "no step back in time";
 }
 
 TEST(Tcp, SnappedSegmentIsAHole) {
@@ -272,6 +273,19 @@ Buffer from_port(unsigned port, std::uint32_t sequence, const Buffer& payload,
     return ipv4(
         tcp({.source_port = port, .sequence = sequence, .flags = flags, .payload = payload}),
         {.protocol = 6});
+}
+
+/// As in a capture of one direction, which has nothing that ends a hole.
+TEST(Tcp, WhatAnIdleConnectionHeldIsNoStepBackInTime) {
+    for (const bool at_end : {false, true}) {
+        Feeder feeder;
+        feeder.feed_at(client(100, {}, "S"), 0);
+        feeder.feed_at(client(101 + kSize, message(2), "AF"), kSecond);
+        feeder.feed_at(from_port(999, 1, {}, "S"), (at_end ? 200 : 400) * kSecond);
+        feeder.finish();
+        ASSERT_EQ(feeder.seen().size(), 1U);
+        EXPECT_EQ(feeder.seen().front().time, feeder.now());
+    }
 }
 
 TEST(Tcp, MostConnectionsAndMemoryAreBounded) {
