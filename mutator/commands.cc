@@ -140,6 +140,7 @@ int run_answers(const AnswersOptions& options) {
                                             .reply = exchange.reply});
                          });
     read_all(feed, "answers", [&](const Query& query) { pairer.add(query); });
+    check_interrupt();
     pairer.finish();
     if (pairer.counts().queries == 0) {
         throw Error(no_queries(options.trace, feed, pairer.counts().responses));

@@ -113,6 +113,7 @@ int run_reduce(const ReduceOptions& options) {
         reducer.add(packet);
         progress.tick(++packets, source->share_read());
     }
+    check_interrupt();
     reducer.finish();
     const Kept& kept = reducer.kept();
     spdlog::info("work=reduce packets={} udp_queries={} segments_and_fragments={} "

@@ -1,6 +1,7 @@
 // The forms through pipes whose writer waits between rows, and through every compression.
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/signals.hh"
 #include "core/trace/forms/stream/stream_form.hh"
 #include "core/trace/forms/text/text_form.hh"
 #include "core/trace/testing/cbor.hh"
@@ -16,9 +17,15 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h> // NOLINT(modernize-deprecated-headers): pthread_kill is not in csignal
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -152,6 +159,26 @@ TEST(LivePipe, AWriterThatGoesAway) {
     }
     EXPECT_EQ(count, 5U);
     EXPECT_THAT(reader.trouble(), HasSubstr("the stream is cut (5 queries were good)"));
+}
+
+/// Or a pipe that stands still could not be left by ctrl-C.
+TEST(LivePipe, ANotedSignalEndsTheWait) {
+    note_signals({SIGUSR1});
+    PipedInput input;
+    const auto in = queries(1);
+    input.write(as_text(in));
+    Reader reader("-");
+    expect_next(reader, in[0]);
+    const pthread_t waiting = pthread_self();
+    const std::jthread sender([waiting](const std::stop_token& stop) {
+        while (!stop.stop_requested()) {
+            pthread_kill(waiting, SIGUSR1);
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
+    });
+    Query query;
+    EXPECT_FALSE(reader.next(query));
+    EXPECT_THAT(reader.trouble(), HasSubstr("Interrupted system call"));
 }
 
 struct Compression {

@@ -57,6 +57,7 @@ int run_rtts(const RttsOptions& options) {
         progress.tick(found.queries(), feed.share_read());
         return true;
     });
+    check_interrupt();
     if (found.sources() == 0) {
         throw Error(fmt::format("none of the {} queries of {} ({}) carries a round trip; give a "
                                 "trace of the text or stream form with the column rtt",

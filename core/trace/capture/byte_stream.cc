@@ -3,6 +3,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/signals.hh"
 #include "core/trace/reassembly/options.hh"
 
 #include <archive.h>
@@ -20,6 +21,7 @@
 #include <string>
 #include <string_view>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -153,6 +155,20 @@ ByteStream::ByteStream(FileDescriptor file, const std::string& path)
 
 ByteStream::~ByteStream() = default;
 
+/// libarchive's own reads on after a signal, which may be all that ends a pipe that stands still.
+ssize_t ByteStream::read_file(archive* a, void* stream, const void** block) {
+    auto& self = *static_cast<ByteStream*>(stream);
+    *block = self.input_.data();
+    ssize_t got = 0;
+    do {
+        got = ::read(self.file_.get(), self.input_.data(), self.input_.size());
+    } while (got < 0 && errno == EINTR && noted_signal() == 0);
+    if (got < 0) {
+        archive_set_error(a, errno, "%s", std::generic_category().message(errno).c_str());
+    }
+    return got;
+}
+
 /// Filters are named one by one: no other format or outside program is to touch hostile input.
 void ByteStream::open_archive() {
     archive_.reset(archive_read_new());
@@ -164,7 +180,8 @@ void ByteStream::open_archive() {
     archive_read_support_format_raw(a);
     archive_read_support_format_empty(a);
     archive_entry* entry = nullptr;
-    int result = archive_read_open_fd(a, file_.get(), kBlockSize);
+    input_.resize(kBlockSize);
+    int result = archive_read_open(a, this, nullptr, read_file, nullptr);
     if (result == ARCHIVE_OK) {
         result = archive_read_next_header(a, &entry);
     }

@@ -10,6 +10,7 @@ struct archive;
 #include <memory>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 #include <utility>
 #include <vector>
 
@@ -99,6 +100,7 @@ public:
     FileDescriptor take_file() { return std::move(file_); }
 
 private:
+    static ssize_t read_file(archive* a, void* stream, const void** block);
     void open_archive();
     void note_error();
     bool next_raw_block();
@@ -112,8 +114,9 @@ private:
     std::string path_;
     FileDescriptor file_;
     bool regular_ = false;
-    bool empty_ = false;    ///< nothing left behind `raw_`
-    std::int64_t size_ = 0; ///< of the file; 0 for a pipe
+    bool empty_ = false;              ///< nothing left behind `raw_`
+    std::int64_t size_ = 0;           ///< of the file; 0 for a pipe
+    std::vector<std::uint8_t> input_; ///< as the file has it
     std::unique_ptr<archive, ArchiveCloser> archive_;
     std::string compression_;
     std::string error_;
