@@ -12,6 +12,7 @@
 #include "core/base/steady_time.hh"
 #include "core/wire/query.hh"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -90,7 +91,7 @@ private:
 };
 
 /// A query and what became of it. Times are those of the trace without steps back of its clock by
-/// more than the window (SteadyTime).
+/// more than the window, and more than a second (SteadyTime).
 struct Exchange {
     std::uint64_t sequence = 0; ///< index among the queries of the trace, from 0
     Nanoseconds query_time = 0;
@@ -129,7 +130,7 @@ public:
     using Sink = std::function<void(const Exchange&)>;
 
     Pairer(const PairerOptions& options, Sink sink)
-        : options_(options), sink_(std::move(sink)), steady_(options.window),
+        : options_(options), sink_(std::move(sink)), steady_(std::max(options.window, kSecond)),
           chains_(kFewestChains) {}
 
     /// The trace's next message; its bytes are copied where they are needed later.

@@ -268,6 +268,17 @@ TEST_F(PairerTest, ManyOpenQueriesOfOneKeyStayInOrder) {
     EXPECT_EQ(pairer_.counts().unanswered, 4997U);
 }
 
+TEST(Pairer, DisorderIsNoStepOfTheClockHoweverShortTheWindow) {
+    Pairer pairer({.window = kMillisecond}, [](const Exchange& /*exchange*/) {});
+    const auto first = query_bytes(1, "a");
+    const auto late = query_bytes(2, "b");
+    const auto reply = reply_bytes(1, "a");
+    pairer.add(message_of(10 * kSecond, first));
+    pairer.add(message_of(10 * kSecond - 2 * kMillisecond, late));
+    pairer.add(message_of(10 * kSecond + 1, reply));
+    EXPECT_EQ(pairer.counts().matched, 1U);
+}
+
 TEST(Pairer, MemoryIsBounded) {
     std::uint64_t out = 0;
     Pairer pairer({.memory = 200}, [&](const Exchange& /*exchange*/) { ++out; });
