@@ -139,24 +139,18 @@ TEST_F(Files, PcapOfEitherPrecisionAndByteOrder) {
     for (const bool nanoseconds : {false, true}) {
         for (const bool big_endian : {false, true}) {
             const std::string name = write(sample(1, nanoseconds, big_endian));
-            EXPECT_EQ(Reader(name).description(), "pcap, libtrace");
+            EXPECT_EQ(Reader(name).description(), "pcap, libpcap");
             EXPECT_EQ(read_sample(name, nanoseconds), kPackets) << nanoseconds << big_endian;
         }
     }
 }
 
-TEST_F(Files, LibpcapWhereLibtraceCannot) {
-    for (const bool big_endian : {false, true}) {
-        const std::string name = write(sample(228, true, big_endian));
-        EXPECT_EQ(Reader(name).description(), "pcap, libpcap");
-        EXPECT_EQ(read_sample(name, true), kPackets);
+TEST_F(Files, RawLinks) {
+    for (const std::uint32_t link : {101U, 228U}) {
+        for (const bool big_endian : {false, true}) {
+            EXPECT_EQ(read_sample(write(sample(link, true, big_endian)), true), kPackets);
+        }
     }
-}
-
-TEST_F(Files, RawLinkByLibtrace) {
-    const std::string name = write(sample(101));
-    EXPECT_EQ(Reader(name).description(), "pcap, libtrace");
-    EXPECT_EQ(read_sample(name, false), kPackets);
 }
 
 TEST_F(Files, EveryNanosecondSurvives) {
@@ -256,7 +250,7 @@ TEST_F(Files, BrokenErf) {
     }
 }
 
-TEST_F(Files, FramesTooLongForLibtraceGoToLibpcap) {
+TEST_F(Files, LongFrames) {
     PcapFile file(1);
     file.add(ethernet(ipv4(udp(1'024, 53, dns(0)))), kStart);
     file.add(Buffer(100'000), kStart);
@@ -267,13 +261,12 @@ TEST_F(Files, FramesTooLongForLibtraceGoToLibpcap) {
     EXPECT_EQ(read_sample(reader, false), 2U);
     EXPECT_EQ(reader.trouble(), "");
     EXPECT_EQ(reader.packets(), 3U);
-    EXPECT_EQ(reader.description(), "pcap, libpcap");
 }
 
 /// As a segment of 64 KiB and more that the snap length cut, or a header that is damaged.
-TEST_F(Files, WireLengthsTooLongForLibtraceGoToLibpcap) {
+TEST_F(Files, LongWireLengths) {
     for (const bool big_endian : {false, true}) {
-        for (const std::uint32_t wire : {65'531U, 65'532U, 65'535U, 65'536U, 100'000U, ~0U}) {
+        for (const std::uint32_t wire : {65'535U, 65'536U, 100'000U, ~0U}) {
             PcapFile file(1, false, big_endian);
             file.add(ethernet(ipv4(udp(1'024, 53, dns(0)))), kStart);
             file.add(ethernet(ipv4(udp(1'024, 53, dns(1)))), kStart + kMillisecond, wire);
@@ -281,18 +274,15 @@ TEST_F(Files, WireLengthsTooLongForLibtraceGoToLibpcap) {
             Reader reader(write(file.bytes()));
             EXPECT_EQ(read_sample(reader, false), 3U) << wire;
             EXPECT_EQ(reader.trouble(), "");
-            EXPECT_EQ(reader.description(), wire == 65'531 ? "pcap, libtrace" : "pcap, libpcap");
         }
     }
 }
 
-TEST_F(Files, FrameCheckSequencesAreForLibpcap) {
+TEST_F(Files, FrameCheckSequences) {
     for (const bool big_endian : {false, true}) {
         PcapFile file(0x1400'0001, false, big_endian);
         file.add(ethernet(ipv4(udp(1'024, 53, dns(0)))) + Buffer(4), kStart);
-        const std::string name = write(file.bytes());
-        EXPECT_EQ(Reader(name).description(), "pcap, libpcap");
-        EXPECT_EQ(read_sample(name, false), 1U);
+        EXPECT_EQ(read_sample(write(file.bytes()), false), 1U);
     }
 }
 

@@ -136,10 +136,7 @@ std::string compression_name(int code) {
 
 void ByteStream::ArchiveCloser::operator()(archive* a) const { archive_read_free(a); }
 
-ByteStream::ByteStream(const std::string& path) : ByteStream(open_file(path), path) {}
-
-ByteStream::ByteStream(FileDescriptor file, const std::string& path)
-    : path_(path), file_(std::move(file)) {
+ByteStream::ByteStream(const std::string& path) : file_(open_file(path)) {
     struct stat status{};
     check(fstat(file_.get(), &status), "fstat trace");
     if (S_ISDIR(status.st_mode)) {
@@ -147,9 +144,6 @@ ByteStream::ByteStream(FileDescriptor file, const std::string& path)
     }
     regular_ = S_ISREG(status.st_mode) && path != "-";
     size_ = S_ISREG(status.st_mode) ? status.st_size : 0;
-    if (regular_) {
-        check(lseek(file_.get(), 0, SEEK_SET), "lseek trace");
-    }
     open_archive();
 }
 

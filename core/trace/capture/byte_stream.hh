@@ -60,8 +60,6 @@ public:
     /// cannot be read.
     explicit ByteStream(const std::string& path);
 
-    /// Reads an open file from its beginning; `path` is its name.
-    ByteStream(FileDescriptor file, const std::string& path);
     ~ByteStream();
     ByteStream(const ByteStream&) = delete;
     ByteStream& operator=(const ByteStream&) = delete;
@@ -96,9 +94,6 @@ public:
     /// A regular file, which can be opened again.
     [[nodiscard]] bool regular() const { return regular_; }
 
-    /// Gives the open file away; nothing can be read afterward.
-    FileDescriptor take_file() { return std::move(file_); }
-
 private:
     static ssize_t read_file(archive* a, void* stream, const void** block);
     void open_archive();
@@ -111,7 +106,6 @@ private:
         void operator()(archive* a) const;
     };
 
-    std::string path_;
     FileDescriptor file_;
     bool regular_ = false;
     bool empty_ = false;              ///< nothing left behind `raw_`

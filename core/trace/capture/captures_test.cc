@@ -1,5 +1,4 @@
-// One meaning of a capture, plain (libtrace) or compressed (libpcap); and files that were cut or
-// damaged on their way.
+// One meaning of a capture, plain or compressed; and files that were cut or damaged on their way.
 #include "core/base/clock.hh"
 #include "core/trace/testing/compress.hh"
 #include "core/trace/testing/feeder.hh"

@@ -40,7 +40,7 @@ struct PcapInput {
 };
 
 /// The file's snap length is hidden (0 is the most that there can be): libpcap cuts packets that
-/// are longer, and neither libtrace nor Wireshark do.
+/// are longer, and Wireshark does not.
 void hide_snap_length(std::uint64_t offset, std::uint8_t* out, size_t size) {
     constexpr std::uint64_t kAt = 16;
     constexpr std::uint64_t kBehind = 20;
@@ -59,6 +59,12 @@ ssize_t read_cookie(void* cookie, char* out, size_t size) {
         input.offset += static_cast<std::uint64_t>(got);
     }
     return got;
+}
+
+/// By the magic number, in either byte order.
+bool has_nanoseconds(Bytes head) {
+    const std::uint32_t magic = Cursor(head).u32be();
+    return magic == 0xa1b23c4dU || magic == 0x4d3cb2a1U;
 }
 
 class PcapSource final : public PacketSource {
@@ -108,10 +114,10 @@ public:
 
 private:
     /// libpcap hands on the file's own numbers, as signed ones, where it is asked for the file's
-    /// precision.
+    /// precision. A fraction of more than a second is added all the same.
     [[nodiscard]] Nanoseconds time_of(const timeval& time) const {
-        return pcap_time(static_cast<std::uint32_t>(time.tv_sec),
-                         static_cast<std::uint32_t>(time.tv_usec), nanoseconds_);
+        return static_cast<std::uint32_t>(time.tv_sec) * kSecond +
+               static_cast<std::uint32_t>(time.tv_usec) * (nanoseconds_ ? 1 : kMicrosecond);
     }
 
     void open(const std::string& path) {
@@ -161,15 +167,6 @@ private:
 };
 
 } // namespace
-
-bool has_nanoseconds(Bytes head) {
-    const std::uint32_t magic = Cursor(head).u32be();
-    return magic == 0xa1b23c4dU || magic == 0x4d3cb2a1U;
-}
-
-Nanoseconds pcap_time(std::uint32_t seconds, std::uint32_t fraction, bool nanoseconds) {
-    return seconds * kSecond + fraction * (nanoseconds ? 1 : kMicrosecond);
-}
 
 std::unique_ptr<PacketSource> open_pcap(std::unique_ptr<ByteStream> stream,
                                         const std::string& path) {
