@@ -33,10 +33,6 @@ SynthSink::SynthSink(const std::string& path, trace::OutputForm form)
     encoder_->begin(out_);
 }
 
-bool SynthSink::is_later(const Waiting& a, const Waiting& b) {
-    return a.query.time != b.query.time ? a.query.time > b.query.time : a.order > b.order;
-}
-
 // Of a connection's segments only the client's queries and its FIN are in the forms that hold
 // queries.
 void SynthSink::segment(Nanoseconds time, std::uint64_t number, const trace::TcpPacket& segment) {
@@ -44,33 +40,25 @@ void SynthSink::segment(Nanoseconds time, std::uint64_t number, const trace::Tcp
     if (!capture_ && (segment.from.port == kDnsPort || (segment.payload.empty() && !closes))) {
         return;
     }
-    Waiting waiting;
-    waiting.order = order_++;
-    waiting.query.time = time;
+    Query query;
+    query.time = time;
     if (capture_) {
-        trace::build_tcp(waiting.bytes, segment);
+        trace::build_tcp(packet_, segment);
+        query.message = packet_;
     } else {
-        waiting.query.source = segment.from;
-        waiting.query.destination = segment.to;
-        waiting.query.connection = number;
-        waiting.query.transport = Transport::kTcp;
-        const Bytes message = segment.payload.subspan(closes ? 0 : kLengthPrefix);
-        waiting.bytes.assign(message.begin(), message.end());
+        query.source = segment.from;
+        query.destination = segment.to;
+        query.connection = number;
+        query.transport = Transport::kTcp;
+        query.message = segment.payload.subspan(closes ? 0 : kLengthPrefix);
     }
-    waiting_.push_back(std::move(waiting));
-    std::ranges::push_heap(waiting_, is_later);
+    waiting_.put(time, query);
 }
 
-void SynthSink::write(const Waiting& waiting) {
-    if (capture_) {
-        trace::append_packet(out_, waiting.query.time, waiting.bytes);
-    } else {
-        Query query = waiting.query;
-        query.message = waiting.bytes;
-        query.sequence = sequence_;
-        sequence_ += query.is_close() ? 0U : 1U;
-        encoder_->encode(query, out_);
-    }
+void SynthSink::encode(Query query) {
+    query.sequence = sequence_;
+    sequence_ += query.is_close() ? 0U : 1U;
+    encoder_->encode(query, out_);
     wrote_one();
 }
 
@@ -84,21 +72,18 @@ void SynthSink::wrote_one() {
 
 void SynthSink::datagram(Nanoseconds time, const Endpoint& from, const Endpoint& to,
                          Bytes message) {
-    Query query;
-    query.sequence = sequence_++;
-    query.time = time;
-    query.source = from;
-    query.destination = to;
-    query.message = message;
-    encoder_->encode(query, out_);
-    wrote_one();
+    encode({.time = time, .source = from, .destination = to, .message = message});
 }
 
 void SynthSink::write_until(Nanoseconds time) {
-    while (!waiting_.empty() && waiting_.front().query.time <= time) {
-        std::ranges::pop_heap(waiting_, is_later);
-        write(waiting_.back());
-        waiting_.pop_back();
+    while (waiting_.due(time)) {
+        const Query& query = waiting_.take();
+        if (capture_) {
+            trace::append_packet(out_, query.time, query.message);
+            wrote_one();
+        } else {
+            encode(query);
+        }
     }
 }
 

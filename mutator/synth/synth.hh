@@ -15,6 +15,7 @@
 #include "core/trace/forms/pcap/pcap_encoder.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/wire/query.hh"
+#include "core/wire/waiting.hh"
 #include "mutator/output/output_file.hh"
 #include "mutator/synth/clients.hh"
 #include "mutator/synth/synth_options.hh"
@@ -57,22 +58,15 @@ public:
     [[nodiscard]] std::uint64_t bytes() const { return file_.bytes(); }
 
 private:
-    struct Waiting {
-        Query query; ///< over TCP, or a close; in a capture its time alone counts
-        std::uint64_t order = 0;
-        std::vector<std::uint8_t> bytes; ///< the query's message; in a capture the packet
-    };
-
-    static bool is_later(const Waiting& a, const Waiting& b);
-    void write(const Waiting& waiting);
+    void encode(Query query);
     void wrote_one();
 
     bool capture_;
     std::unique_ptr<trace::QueryEncoder> encoder_;
     OutputFile file_;
-    std::string out_;              ///< not written yet
-    std::vector<Waiting> waiting_; ///< a heap, the earliest on top
-    std::uint64_t order_ = 0;
+    std::string out_;                  ///< not written yet
+    WaitingMessages waiting_;          ///< over TCP, and closes; in a capture packets, as messages
+    std::vector<std::uint8_t> packet_; ///< of a capture
     std::uint64_t sequence_ = 0;
     std::uint64_t records_ = 0;
 };

@@ -21,6 +21,7 @@
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/tally.hh"
 #include "core/wire/query.hh"
+#include "core/wire/waiting.hh"
 
 #include <fmt/format.h>
 
@@ -34,7 +35,6 @@
 #include <fstrm/reader.h>
 #include <functional>
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,24 +51,10 @@ constexpr Nanoseconds kLongestAnswer = 15 * kSecond; ///< takes no longer
 constexpr size_t kMostHeld = 256UL << 20U;           ///< bytes of messages that wait for earlier
 constexpr Nanoseconds kForEver = std::numeric_limits<Nanoseconds>::max();
 
-/// By Exchange::type.
-constexpr std::array<std::string_view, 15> kMessageTypes{
-    "",
-    "dnstap_auth_query",
-    "dnstap_auth_response",
-    "dnstap_resolver_query",
-    "dnstap_resolver_response",
-    "dnstap_client_query",
-    "dnstap_client_response",
-    "dnstap_forwarder_query",
-    "dnstap_forwarder_response",
-    "dnstap_stub_query",
-    "dnstap_stub_response",
-    "dnstap_tool_query",
-    "dnstap_tool_response",
-    "dnstap_update_query",
-    "dnstap_update_response",
-};
+/// Who saw it, by Exchange::type: 1 is a query of the first, 2 a response, 3 a query of the next.
+constexpr std::array<std::string_view, 7> kSides{"auth", "resolver", "client", "forwarder",
+                                                 "stub", "tool",     "update"};
+constexpr unsigned kTypes = 1 + 2 * kSides.size();
 
 /// What else is counted.
 enum class Note : std::uint8_t {
@@ -81,7 +67,7 @@ enum class Note : std::uint8_t {
     kNoTime,         ///< messages without a time: the time of the one before stands for it
     kOtherTransport, ///< messages over DNSCrypt or what is not known: taken as UDP or TCP
     kOnlyInResponse, ///< queries that only their response's frame holds
-    kTypeUnknown,    ///< frames of a type not in kMessageTypes
+    kTypeUnknown,    ///< frames of a type beyond kSides
     kEnd,
 };
 
@@ -178,21 +164,22 @@ std::uint64_t key_of(const Query& query, Bytes message) {
 
 class DnstapSource final : public MessageSource {
 public:
-    DnstapSource(std::unique_ptr<ByteStream> stream, const std::string& path)
+    DnstapSource(std::unique_ptr<ByteStream> stream, const std::string& path,
+                 const ReaderOptions& /*options*/)
         : input_{.stream = std::move(stream)}, reader_(make_reader(input_)) {
         open(path);
     }
 
     bool next(Query& query) override {
+        const auto due = [this] { // whether none may come that belongs before the first
+            return waiting_.due(waiting_.memory() > kMostHeld ? kForEver : latest_ - patience_);
+        };
         while (!due() && read_frame()) {
         }
-        if (held_.empty()) {
+        if (!waiting_.due(kForEver)) {
             return false;
         }
-        shown_ = held_.extract(held_.begin());
-        held_bytes_ -= shown_.mapped().bytes.size() + sizeof(Held);
-        query = shown_.mapped().query;
-        query.message = bytes_of(shown_.mapped().bytes);
+        query = waiting_.take();
         return true;
     }
 
@@ -207,19 +194,6 @@ public:
     }
 
 private:
-    struct Held {
-        Query query;
-        std::string bytes; ///< of its message
-    };
-
-    using Messages = std::multimap<Nanoseconds, Held>; ///< by steady time
-
-    /// Whether none may come that belongs before the first of those held.
-    [[nodiscard]] bool due() const {
-        return !held_.empty() &&
-               (held_bytes_ > kMostHeld || held_.begin()->first <= latest_ - patience_);
-    }
-
     void open(const std::string& path);
     bool read_frame();
     void note_end(fstrm_res result);
@@ -234,9 +208,7 @@ private:
     Input input_;
     FrameReader reader_;
     dnstap::Frame frame_;
-    Messages held_;
-    size_t held_bytes_ = 0;
-    Messages::node_type shown_;         ///< the message shown borrows from it
+    WaitingMessages waiting_;           ///< by steady time
     SteadyTime steady_{kLongestAnswer}; ///< for the order alone
     Nanoseconds latest_ = 0;            ///< steady time of all read
     Nanoseconds patience_ = 0;
@@ -244,7 +216,7 @@ private:
     Nanoseconds last_time_ = 0;
     bool finished_ = false;
     Recent<std::uint32_t> recent_{kForEver, 2 * kRemembered}; ///< not told again, by key_of()
-    std::array<std::uint64_t, kMessageTypes.size()> types_{};
+    std::array<std::uint64_t, kTypes> types_{};
     NamedCounts<Note, kNotes> notes_;
 };
 
@@ -315,7 +287,7 @@ bool DnstapSource::sane(const dnstap::Exchange& exchange) const {
 }
 
 void DnstapSource::take(const dnstap::Exchange& exchange) {
-    if (exchange.type() == 0 || exchange.type() >= kMessageTypes.size()) {
+    if (exchange.type() == 0 || exchange.type() >= kTypes) {
         notes_.add(Note::kTypeUnknown);
     } else {
         ++types_.at(exchange.type());
@@ -419,25 +391,25 @@ void DnstapSource::show(const std::string& bytes, std::optional<Nanoseconds> tim
     }
     last_time_ = time.value_or(last_time_);
     query.time = last_time_;
+    query.message = bytes_of(bytes);
     const Nanoseconds at = steady_.of_close(last_time_);
     latest_ = std::max(latest_, at);
-    held_.emplace(at, Held{.query = query, .bytes = bytes});
-    held_bytes_ += bytes.size() + sizeof(Held);
+    waiting_.put(at, query);
 }
 
 Counters DnstapSource::counters() const {
     Counters out = notes_.named();
     for (size_t i = 1; i < types_.size(); ++i) {
         if (types_[i] != 0) {
-            out.emplace(kMessageTypes[i], types_[i]);
+            out.emplace(fmt::format("dnstap_{}_{}", kSides.at((i - 1) / 2),
+                                    i % 2 != 0 ? "query" : "response"),
+                        types_.at(i));
         }
     }
     return out;
 }
 
-} // namespace
-
-bool looks_like_dnstap(Bytes head) {
+bool is_frame_stream(Bytes head) {
     Cursor in(head);
     const std::uint32_t escape = in.u32be();
     const std::uint32_t size = in.u32be();
@@ -446,10 +418,8 @@ bool looks_like_dnstap(Bytes head) {
            type == kControlStart;
 }
 
-std::unique_ptr<MessageSource> open_dnstap(std::unique_ptr<ByteStream> stream,
-                                           const std::string& path,
-                                           const ReaderOptions& /*options*/) {
-    return std::make_unique<DnstapSource>(std::move(stream), path);
-}
+} // namespace
+
+const Form kDnstapForm{.fits = is_frame_stream, .open = open_as<DnstapSource>};
 
 } // namespace reprise::trace
