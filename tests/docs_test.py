@@ -176,9 +176,9 @@ def test_every_fault_of_the_table_has_its_test() -> None:
 @pytest.mark.parametrize(
     ("file", "begin"),
     [
-        ("reassembly/tally.hh", "kCountNames{"),
+        ("reassembly/tally.hh", "kCountKinds{"),
         ("forms/dnstap/dnstap_source.cc", "kNotes{"),
-        ("forms/cdns/cdns_message.hh", "kCdnsNotes{"),
+        ("forms/cdns/cdns_source.cc", "kCdnsNotes{"),
     ],
 )
 def test_every_counter_of_the_reader_is_in_the_formats(file: str, begin: str) -> None:

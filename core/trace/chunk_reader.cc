@@ -8,14 +8,13 @@
 #include "core/trace/capture/source.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/forms/message_source.hh"
-#include "core/trace/forms/stream/stream_form.hh"
-#include "core/trace/forms/text/text_form.hh"
 #include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/wire/query.hh"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -28,36 +27,13 @@
 #include <string_view>
 #include <thread>
 #include <utility>
-#include <vector>
 
 namespace reprise::trace {
 namespace {
 
-/// A form of trace and how it is known. What none of them knows is a packet capture, or refused.
-struct Form {
-    /// Whether a trace that begins with `head` is of this form: the first kHead bytes, of text the
-    /// first lines up to one that is neither empty nor a comment. Fewer where the trace is shorter.
-    bool (*fits)(Bytes head);
-
-    /// `stream` is at its beginning, and what `path` names. Throws TraceError.
-    std::unique_ptr<MessageSource> (*open)(std::unique_ptr<ByteStream> stream,
-                                           const std::string& path, const ReaderOptions& options);
-
-    static constexpr size_t kHead = 16; ///< bytes that may be waited for on a live pipe
-};
-
 /// In the order in which they are asked.
-const std::vector<Form>& forms() {
-    static const std::vector<Form> known{
-        {.fits = looks_like_dnstap, .open = open_dnstap},
-        {.fits = looks_like_cdns, .open = open_cdns},
-        {.fits = looks_like_stream, .open = open_stream},
-        {.fits = looks_like_text, .open = open_text},
-        {.fits = looks_like_fsdb, .open = open_fsdb},
-        {.fits = looks_like_dnsperf, .open = open_dnsperf},
-    };
-    return known;
-}
+constexpr std::array kForms{&kDnstapForm, &kCdnsForm, &kStreamForm,
+                            &kTextForm,   &kFsdbForm, &kDnsperfForm};
 
 bool is_text(Bytes head) {
     return !head.empty() && std::ranges::all_of(head, [](std::uint8_t byte) {
@@ -98,9 +74,10 @@ constexpr auto kIdle = std::chrono::milliseconds(100);
 Opened open_trace(const std::string& path, const ReaderOptions& options) {
     auto stream = std::make_unique<ByteStream>(path);
     const Bytes head = peek_head(*stream);
-    const auto form = std::ranges::find_if(forms(), [&](const Form& f) { return f.fits(head); });
-    if (form != forms().end()) {
-        return {.packets = nullptr, .messages = form->open(std::move(stream), path, options)};
+    const auto* const form =
+        std::ranges::find_if(kForms, [&](const Form* f) { return f->fits(head); });
+    if (form != kForms.end()) {
+        return {.packets = nullptr, .messages = (*form)->open(std::move(stream), path, options)};
     }
     return {.packets = open_source(std::move(stream), path), .messages = nullptr};
 }

@@ -274,15 +274,10 @@ Feed::Work Feed::pick_ahead() {
 
 Counters Feed::counters() const {
     Counters all = counters_;
-    const auto add = [&all](const Counters& more) {
-        for (const auto& [name, count] : more) {
-            all[name] += count;
-        }
-    };
-    add(merge_->counters());
+    trace::add(all, merge_->counters());
     for (size_t i = 0; options_.threads == 0 && i < files_.size(); ++i) {
         if (const ChunkSource* source = lap_->source(i)) {
-            add(source->counters());
+            trace::add(all, source->counters());
         }
     }
     return all;

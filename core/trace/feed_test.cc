@@ -220,14 +220,14 @@ TEST_F(FeedPipeTest, HoldsBackNoRow) {
 
 TEST_F(FeedPipeTest, HoldsBackNoRecord) {
     std::string bytes;
-    StreamBuilder::begin(bytes);
-    StreamBuilder builder;
+    StreamEncoder encoder;
+    encoder.begin(bytes);
     std::optional<Feed> feed;
     for (const int records : {1, 1, 3, 40, 1}) {
         for (int i = 0; i < records; ++i) {
-            builder.add(query_.view(), bytes);
+            encoder.encode(query_.view(), bytes);
         }
-        builder.flush(bytes);
+        encoder.flush(bytes);
         write(bytes);
         bytes.clear();
         if (!feed) {

@@ -104,23 +104,23 @@ TEST(LivePipe, TextComesRowByRow) {
 TEST(LivePipe, StreamComesFrameByFrame) {
     const auto in = queries(5);
     PipedInput input;
-    StreamBuilder builder;
+    StreamEncoder encoder;
     std::string bytes;
-    StreamBuilder::begin(bytes);
-    builder.add(in[0].view(), bytes);
-    builder.flush(bytes);
+    encoder.begin(bytes);
+    encoder.encode(in[0].view(), bytes);
+    encoder.flush(bytes);
     input.write(bytes);
     Reader reader("-");
     expect_next(reader, in[0]);
     for (size_t i = 1; i < in.size(); ++i) {
         bytes.clear();
-        builder.add(in[i].view(), bytes);
-        builder.flush(bytes);
+        encoder.encode(in[i].view(), bytes);
+        encoder.flush(bytes);
         input.write(bytes);
         expect_next(reader, in[i]);
     }
     bytes.clear();
-    builder.finish(bytes);
+    encoder.finish(bytes);
     input.write(bytes);
     input.close();
     Query query;

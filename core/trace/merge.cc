@@ -53,9 +53,7 @@ void Merge::give(std::shared_ptr<const Chunk> chunk) {
     const size_t file = wanted();
     heads_.pop();
     tally_.add(chunk->tally);
-    for (const auto& [name, count] : chunk->counters) {
-        counters_[name] += count;
-    }
+    add(counters_, chunk->counters);
     if (!chunk->entries.empty()) {
         heads_.emplace(chunk->entries.front().key, file);
         files_[file].chunk = std::move(chunk);
@@ -136,9 +134,7 @@ Counters Merge::counters() const {
     Tally tally = tally_;
     tally.add(assembler_.tally());
     Counters all = tally.named();
-    for (const auto& [name, count] : counters_) {
-        all[name] += count;
-    }
+    add(all, counters_);
     return all;
 }
 

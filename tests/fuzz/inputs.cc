@@ -180,10 +180,10 @@ void add_lines(const std::string& target, std::string_view lines, Inputs& inputs
 
 /// The target that reads whole files of a binary form; empty where the file is of no such form.
 std::string target_of(Bytes head) {
-    if (looks_like_dnstap(head)) {
+    if (kDnstapForm.fits(head)) {
         return "reader_dnstap";
     }
-    if (looks_like_cdns(head)) {
+    if (kCdnsForm.fits(head)) {
         return "reader_cdns";
     }
     const std::uint32_t magic = Cursor(head).u32be();

@@ -33,7 +33,7 @@ std::unique_ptr<QueryEncoder> make_encoder(OutputForm form) {
     case OutputForm::kStream:
         break;
     }
-    return make_stream_encoder();
+    return std::make_unique<StreamEncoder>();
 }
 
 OutputForm form_named(std::string_view word) {

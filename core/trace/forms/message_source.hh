@@ -4,32 +4,19 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
-#include "core/base/error.hh"
-#include "core/dns/message.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/source.hh" // IWYU pragma: export
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 
-#include <fmt/format.h>
-
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace reprise::trace {
-
-/// Throws Error where the message is of a size that no reader takes: no file is written that cannot
-/// be read back.
-inline void check_message_size(const Query& query) {
-    const size_t size = query.message.size();
-    if (!query.is_close() && (size < kDnsHeaderSize || size > kMaxMessage)) {
-        throw Error(fmt::format("query {} has {} bytes, but a DNS message has 12 to 65535; keep "
-                                "rules from making it so",
-                                query.sequence, size));
-    }
-}
 
 /// The greatest number of a connection that a trace may give: there is room to number the
 /// connections of some thousand traces, laps or copies apart.
@@ -97,20 +84,31 @@ private:
     std::uint64_t items_ = 0;
 };
 
-/// Whether a file begins as C-DNS does: an array whose first item is the text "C-DNS". Needs 7
-/// bytes.
-bool looks_like_cdns(Bytes head);
+/// A form of trace and how it is known. What is of none is a packet capture, or refused.
+struct Form {
+    /// Whether a trace that begins with `head` is of this form: the first kHead bytes, of text the
+    /// first lines up to one that is neither empty nor a comment. Fewer where the trace is shorter.
+    bool (*fits)(Bytes head);
 
-/// Throws TraceError where the preamble is cut, malformed or of an unknown version.
-std::unique_ptr<MessageSource> open_cdns(std::unique_ptr<ByteStream> stream,
-                                         const std::string& path, const ReaderOptions& options);
-
-/// Whether a file begins as a frame stream does. Whether it is dnstap, open_dnstap() says. Needs 12
-/// bytes.
-bool looks_like_dnstap(Bytes head);
-
-/// Throws TraceError where the stream is of another content or cut before its first frame.
-std::unique_ptr<MessageSource> open_dnstap(std::unique_ptr<ByteStream> stream,
+    /// `stream` is at its beginning, and what `path` names. Throws TraceError.
+    std::unique_ptr<MessageSource> (*open)(std::unique_ptr<ByteStream> stream,
                                            const std::string& path, const ReaderOptions& options);
+
+    static constexpr size_t kHead = 16; ///< bytes that may be waited for on a live pipe
+};
+
+/// Form::open of a source that is constructed of the same.
+template <typename Source>
+std::unique_ptr<MessageSource> open_as(std::unique_ptr<ByteStream> stream, const std::string& path,
+                                       const ReaderOptions& options) {
+    return std::make_unique<Source>(std::move(stream), path, options);
+}
+
+extern const Form kDnstapForm; ///< any frame stream; whether it is dnstap, open() says
+extern const Form kCdnsForm;
+extern const Form kStreamForm;
+extern const Form kTextForm;
+extern const Form kFsdbForm;
+extern const Form kDnsperfForm;
 
 } // namespace reprise::trace

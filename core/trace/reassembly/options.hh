@@ -43,4 +43,10 @@ struct ReaderOptions {
 /// message that was not yielded or was special; printed at the end.
 using Counters = std::map<std::string, std::uint64_t>;
 
+inline void add(Counters& all, const Counters& more) {
+    for (const auto& [name, count] : more) {
+        all[name] += count;
+    }
+}
+
 } // namespace reprise::trace

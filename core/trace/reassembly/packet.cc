@@ -1,7 +1,6 @@
 #include "core/trace/reassembly/packet.hh"
 
 #include "core/base/bytes.hh"
-#include "core/dns/message.hh"
 
 #include <algorithm>
 #include <cstddef>
@@ -11,6 +10,191 @@
 namespace reprise::trace {
 
 namespace {
+
+constexpr std::uint16_t kEtherIpv4 = 0x0800;
+constexpr std::uint16_t kEtherIpv6 = 0x86dd;
+
+bool is_ip(std::uint16_t ether_type) {
+    return ether_type == kEtherIpv4 || ether_type == kEtherIpv6;
+}
+
+bool is_vlan_tag(std::uint16_t ether_type) {
+    // 802.1Q, 802.1ad (QinQ), and the numbers used for QinQ before the standard.
+    return ether_type == 0x8100 || ether_type == 0x88a8 || ether_type == 0x9100 ||
+           ether_type == 0x9200;
+}
+
+std::uint16_t skip_vlan_tags(Cursor& in, std::uint16_t ether_type) {
+    constexpr int kMaxVlanTags = 8;
+    for (int depth = 0; is_vlan_tag(ether_type) && depth < kMaxVlanTags; ++depth) {
+        in.skip(2);
+        ether_type = in.u16be();
+    }
+    return ether_type;
+}
+
+/// The destination, the source and the type of an Ethernet frame, and its VLAN tags.
+std::uint16_t skip_ethernet(Cursor& in) {
+    in.skip(12);
+    return skip_vlan_tags(in, in.u16be());
+}
+
+/// A stack of labels does not say what follows. IP begins with its version, and an Ethernet
+/// pseudowire with a control word that begins with 0, or none (RFC 4385, 4448, 4928); 1 is the
+/// pseudowire's own traffic.
+Decoded behind_labels(Cursor& in) {
+    Cursor ahead = in;
+    const std::uint16_t first = ahead.u16be();
+    switch (first >> 12U) {
+    case 4:
+    case 6:
+        return Decoded::kIp;
+    case 1:
+        return Decoded::kNotIp;
+    default:
+        break;
+    }
+    const bool control_word = first == 0;
+    in.skip(control_word ? 4 : 0);
+    if (is_ip(skip_ethernet(in))) {
+        return Decoded::kIp;
+    }
+    return control_word ? Decoded::kNotIp : Decoded::kMplsUnread;
+}
+
+/// RFC 3032.
+Decoded skip_labels(Cursor& in) {
+    constexpr int kMaxLabels = 16;
+    constexpr std::uint32_t kLast = 0x100;
+    for (int depth = 0; depth < kMaxLabels; ++depth) {
+        if ((in.u32be() & kLast) != 0) {
+            return behind_labels(in);
+        }
+    }
+    return Decoded::kMplsUnread;
+}
+
+/// A session (RFC 2516): its header, then the protocol of PPP. Control packets of PPP are not IP.
+Decoded skip_pppoe(Cursor& in) {
+    in.skip(6);
+    switch (in.u16be()) {
+    case 0x0021:
+    case 0x0057:
+        return Decoded::kIp;
+    case 0x0281:
+        return skip_labels(in);
+    default:
+        return Decoded::kNotIp;
+    }
+}
+
+/// Skips what may come between an EtherType and the network header.
+Decoded skip_shims(Cursor& in, std::uint16_t ether_type) {
+    if (is_ip(ether_type)) {
+        return Decoded::kIp;
+    }
+    switch (skip_vlan_tags(in, ether_type)) {
+    case kEtherIpv4:
+    case kEtherIpv6:
+        return Decoded::kIp;
+    case 0x8847:
+    case 0x8848:
+        return skip_labels(in);
+    case 0x8864:
+        return skip_pppoe(in);
+    default:
+        return Decoded::kNotIp;
+    }
+}
+
+/// AF_INET is 2 everywhere; AF_INET6 differs on Linux, NetBSD and OpenBSD, FreeBSD, Darwin. Some
+/// programs write an EtherType.
+bool is_ip_family(std::uint32_t family) {
+    return family == 2 || family == 10 || family == 24 || family == 28 || family == 30 ||
+           family == kEtherIpv4 || family == kEtherIpv6;
+}
+
+/// Of 4 bytes in either byte order, or (IRIX) of 2 with 2 of padding.
+Decoded skip_family(Cursor& in) {
+    const std::uint32_t family = in.u32be();
+    const bool ip = is_ip_family(family) || is_ip_family(__builtin_bswap32(family)) ||
+                    is_ip_family(family >> 16U);
+    return ip ? Decoded::kIp : Decoded::kNotIp;
+}
+
+/// 802.11: only data frames hold IP, after LLC and SNAP. Encrypted ones and those that hold
+/// several packets (A-MSDU) are not read.
+Decoded skip_wlan(Cursor& in) {
+    constexpr unsigned kTypes = 0x0c;
+    constexpr unsigned kData = 0x08;
+    constexpr unsigned kEmpty = 0x40;
+    constexpr unsigned kQos = 0x80;
+    constexpr unsigned kBothDirections = 0x03; // has a fourth address
+    constexpr unsigned kProtected = 0x40;
+    constexpr unsigned kOrder = 0x80;
+    constexpr unsigned kAggregate = 0x80;
+    constexpr std::uint32_t kSnap = 0xaaaa03;
+    const unsigned kind = in.u8();
+    const unsigned flags = in.u8();
+    if ((kind & kTypes) != kData || (kind & kEmpty) != 0) {
+        return Decoded::kNotIp;
+    }
+    in.skip(22);
+    in.skip((flags & kBothDirections) == kBothDirections ? 6 : 0);
+    unsigned qos = 0;
+    if ((kind & kQos) != 0) {
+        qos = in.u8();
+        in.skip((flags & kOrder) != 0 ? 5 : 1);
+    }
+    if ((flags & kProtected) != 0 || (qos & kAggregate) != 0) {
+        return Decoded::kWlanUnread;
+    }
+    if (in.u32be() >> 8U != kSnap) {
+        return Decoded::kNotIp;
+    }
+    in.skip(2);
+    return skip_shims(in, in.u16be());
+}
+
+Decoded skip_radiotap(Cursor& in) {
+    constexpr size_t kRead = 4;
+    in.skip(2);
+    const size_t size = in.little<std::uint16_t>();
+    in.skip(size - kRead); // below that it is beyond any frame's end
+    return skip_wlan(in);
+}
+
+/// Leaves the cursor at the IP header if it returns kIp, by what the link layer says: the header's
+/// version was not checked. If the cursor overran, the frame is cut or damaged, whatever is
+/// returned.
+Decoded skip_link(LinkType link, Cursor& in) {
+    switch (link) {
+    case LinkType::kEthernet:
+        in.skip(12);
+        return skip_shims(in, in.u16be());
+    case LinkType::kSll:
+        in.skip(14);
+        return skip_shims(in, in.u16be());
+    case LinkType::kSll2: {
+        const std::uint16_t ether_type = in.u16be();
+        in.skip(18);
+        return skip_shims(in, ether_type);
+    }
+    case LinkType::kNull:
+        return skip_family(in);
+    case LinkType::kRaw:
+        return Decoded::kIp; // decode_network goes by the version
+    case LinkType::kMpls:
+        return skip_labels(in);
+    case LinkType::kWlan:
+        return skip_wlan(in);
+    case LinkType::kRadiotap:
+        return skip_radiotap(in);
+    case LinkType::kUnknown:
+        break;
+    }
+    return Decoded::kUnknownLink;
+}
 
 /// Cuts `captured` to the length the header states. A length of 0 is a segment the card was to cut
 /// up (TSO): all of it counts.
@@ -126,6 +310,34 @@ bool skip_extensions(IpPacket& ip) {
     return ip.fragment || skip_extensions(ip);
 }
 
+std::optional<LinkType> link_type(int number) {
+    switch (number) {
+    case 1:
+        return LinkType::kEthernet;
+    case 12: // raw IP is 12 or 14 by system, 101 in files; 228 and 229 name the version
+    case 14:
+    case 101:
+    case 228:
+    case 229:
+        return LinkType::kRaw;
+    case 113:
+        return LinkType::kSll;
+    case 276:
+        return LinkType::kSll2;
+    case 0:
+    case 108:
+        return LinkType::kNull;
+    case 105:
+        return LinkType::kWlan;
+    case 127:
+        return LinkType::kRadiotap;
+    case 219:
+        return LinkType::kMpls;
+    default:
+        return std::nullopt;
+    }
+}
+
 Decoded decode_packet(const Packet& packet, IpPacket& ip) {
     Cursor in(packet.bytes);
     const Decoded found = skip_link(packet.link, in);
@@ -174,83 +386,6 @@ std::optional<TcpSegment> decode_tcp(Bytes ip_payload) {
     tcp.ack = (flags & 0x10U) != 0;
     tcp.payload = ip_payload.subspan(header);
     return tcp;
-}
-
-namespace {
-
-bool plausible_flags(const DnsHeader& header) {
-    const std::uint8_t opcode = header.opcode();
-    const bool known_opcode = opcode <= 2 || opcode == 4 || opcode == 5;
-    const bool reserved_bit = (header.flags & 0x0040U) != 0;
-    return known_opcode && !reserved_bit && (header.is_response() || header.rcode() == 0);
-}
-
-/// Counts of real messages: one question, except that the later messages of a zone transfer may
-/// have none.
-bool plausible_counts(const DnsHeader& header, size_t size) {
-    // Every record takes at least 11 bytes.
-    const size_t records = size_t{header.answers} + header.authorities + header.additionals;
-    if (header.questions > 1 || records * 11 > size - kDnsHeaderSize) {
-        return false;
-    }
-    if (header.is_response()) {
-        return header.questions == 1 || header.answers > 0;
-    }
-    return header.questions == 1 && (header.opcode() == 5 || header.answers <= 1) &&
-           header.additionals <= 4;
-}
-
-bool plausible_class(std::uint16_t dns_class) {
-    return dns_class == 1 || dns_class == 3 || dns_class == 4 || dns_class >= 254;
-}
-
-/// Name, type and class; compression only where `pointers` (a record's owner).
-bool plausible_owner(Cursor& in, bool pointers) {
-    size_t size = 0;
-    for (std::uint8_t length = in.u8(); length != 0 && in.ok(); length = in.u8()) {
-        size += length + 1U;
-        if (length >= 0xc0 && pointers) {
-            in.skip(1);
-            break;
-        }
-        if (length > 63 || size > 254) {
-            return false;
-        }
-        in.skip(length);
-    }
-    const std::uint16_t type = in.u16be();
-    const std::uint16_t dns_class = in.u16be();
-    return !in.ok() || (type != 0 && plausible_class(dns_class));
-}
-
-} // namespace
-
-Plausible begins_message(Bytes stream) {
-    Cursor prefix(stream);
-    const size_t size = prefix.u16be();
-    if (!prefix.ok()) {
-        return Plausible::kNeedMore;
-    }
-    if (size < kDnsHeaderSize + 5) {
-        return Plausible::kNo;
-    }
-    const Bytes message = prefix.take(std::min(size, prefix.left()));
-    const auto header = parse_header(message);
-    if (!header) {
-        return Plausible::kNeedMore;
-    }
-    if (!plausible_flags(*header) || !plausible_counts(*header, size)) {
-        return Plausible::kNo;
-    }
-    Cursor in(message);
-    in.skip(kDnsHeaderSize);
-    if (!plausible_owner(in, header->questions == 0)) {
-        return Plausible::kNo;
-    }
-    if (in.ok()) {
-        return Plausible::kYes;
-    }
-    return message.size() < size ? Plausible::kNeedMore : Plausible::kNo;
 }
 
 } // namespace reprise::trace

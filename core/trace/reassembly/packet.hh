@@ -90,21 +90,4 @@ struct TcpSegment {
 /// Nothing where the header is incomplete or malformed.
 std::optional<TcpSegment> decode_tcp(Bytes ip_payload);
 
-// Finding the beginning of a DNS message in the middle of a TCP stream.
-
-enum class Plausible : std::uint8_t { kNo, kYes, kNeedMore };
-
-/// Whether `stream` begins with a length prefix (RFC 1035 section 4.2.2) and a DNS message:
-/// possible flags and counts, and a well-formed first question or record. Strict enough that random
-/// bytes pass about once in 10^9; real messages that are odd in these fields are only missed where
-/// a stream's beginning was not captured.
-Plausible begins_message(Bytes stream);
-
-// What comes before the IP header of a captured frame.
-
-/// Leaves the cursor at the IP header if it returns kIp, by what the link layer says: the header's
-/// version was not checked. If the cursor overran, the frame is cut or damaged, whatever is
-/// returned.
-Decoded skip_link(LinkType link, Cursor& in);
-
 } // namespace reprise::trace

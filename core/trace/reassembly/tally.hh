@@ -3,6 +3,7 @@
 
 #include "core/trace/reassembly/options.hh"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -38,7 +39,7 @@ private:
     std::array<std::uint64_t, static_cast<size_t>(What::kEnd)> values_{};
 };
 
-/// What is counted; kCountNames says the name shown. Each is a packet unless its comment says
+/// What is counted; kCountKinds says how it is shown. Each is a packet unless its comment says
 /// otherwise.
 enum class Count : std::uint8_t {
     kNotIp,             ///< ARP, IPX, spanning tree
@@ -69,33 +70,56 @@ enum class Count : std::uint8_t {
     kEnd,
 };
 
-inline constexpr std::array<std::string_view, static_cast<size_t>(Count::kEnd)> kCountNames{
-    "not_ip",
-    "bad_packet",
-    "cut_packet",
-    "unknown_link",
-    "mpls_unread",
-    "wlan_unread",
-    "tunnel",
-    "tunnel_unread",
-    "other_protocol",
-    "other_port",
-    "empty_datagram",
-    "short_message",
-    "fragment",
-    "fragment_timeout",
-    "fragment_evicted",
-    "fragment_overlap",
-    "fragment_duplicate",
-    "tcp_mid_stream",
-    "tcp_gap",
-    "tcp_gap_message",
-    "tcp_out_of_order",
-    "tcp_retransmission",
-    "tcp_unsynchronised_bytes",
-    "tcp_evicted",
-    "tcp_empty_message",
+/// What is told of a counter.
+struct CountKind {
+    std::string_view name;
+    std::string_view what{}; ///< empty where nothing was left out
+    std::string_view hint{}; ///< what to do; empty where that is no loss
 };
+
+inline constexpr std::string_view kKeepFragments =
+    "capture without a filter on ports, which drops all fragments but the first";
+
+/// By Count.
+inline constexpr std::array<CountKind, static_cast<size_t>(Count::kEnd)> kCountKinds{{
+    {"not_ip", "neither IPv4 nor IPv6"},
+    {"bad_packet", "malformed headers"},
+    {"cut_packet", "packets captured only in part", "capture whole packets (tcpdump -s 0)"},
+    {"unknown_link", "packets of interfaces whose link type is not read",
+     "capture on Ethernet, Linux cooked, loopback, 802.11, MPLS or raw IP"},
+    {"mpls_unread", "packets behind MPLS labels that are neither IP nor Ethernet",
+     "capture where they travel without labels"},
+    {"wlan_unread", "802.11 frames that are encrypted or hold several packets",
+     "capture at the access point's Ethernet, or decrypt them first"},
+    {"tunnel"},
+    {"tunnel_unread", "packets in a tunnel within a tunnel, or in one of another kind",
+     "capture where the inner packets travel"},
+    {"other_protocol", "neither UDP nor TCP"},
+    {"other_port", "neither end is a DNS port"},
+    {"empty_datagram", "UDP without payload"},
+    {"short_message", "shorter than a DNS header"},
+    {"fragment"},
+    {"fragment_timeout", "datagrams with fragments missing", kKeepFragments},
+    {"fragment_evicted", "datagrams with fragments missing, given up for lack of memory",
+     kKeepFragments},
+    {"fragment_overlap", "datagrams whose fragments contradict each other",
+     "look at them in Wireshark: they are damaged or forged"},
+    {"fragment_duplicate"},
+    {"tcp_mid_stream"},
+    {"tcp_gap", "gaps in TCP connections", "capture with a larger buffer (tcpdump -B 65536)"},
+    {"tcp_gap_message", "messages with gaps"},
+    {"tcp_out_of_order"},
+    {"tcp_retransmission"},
+    {"tcp_unsynchronised_bytes", "bytes before a connection's first message"},
+    {"tcp_evicted", "connections given up for lack of memory"},
+    {"tcp_empty_message"},
+}};
+
+inline constexpr auto kCountNames = [] {
+    std::array<std::string_view, kCountKinds.size()> names;
+    std::ranges::transform(kCountKinds, names.begin(), &CountKind::name);
+    return names;
+}();
 
 using Tally = NamedCounts<Count, kCountNames>;
 

@@ -175,12 +175,12 @@ inline std::string as_text(const std::vector<OwnQuery>& queries) {
 
 inline std::string as_stream(const std::vector<OwnQuery>& queries) {
     std::string out;
-    StreamBuilder builder;
-    StreamBuilder::begin(out);
+    StreamEncoder encoder;
+    encoder.begin(out);
     for (const OwnQuery& query : queries) {
-        builder.add(query.view(), out);
+        encoder.encode(query.view(), out);
     }
-    builder.finish(out);
+    encoder.finish(out);
     return out;
 }
 

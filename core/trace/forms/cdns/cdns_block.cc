@@ -1,11 +1,14 @@
 #include "core/trace/forms/cdns/cdns_block.hh"
 
+#include "core/base/clock.hh"
 #include "core/trace/forms/cdns/cdns_cbor.hh"
+#include "core/wire/query.hh"
 
 #include <fmt/format.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -240,5 +243,16 @@ CdnsPreamble read_cdns_preamble(CborReader& in) {
 }
 
 CdnsBlock read_cdns_block(CborReader& in) { return BlockReader(in).read(); }
+
+std::optional<Nanoseconds> cdns_time(std::int64_t seconds, std::int64_t ticks, std::int64_t offset,
+                                     std::uint64_t ticks_per_second) {
+    using Wide = __int128;
+    const Wide time = Wide{seconds} * kSecond +
+                      (Wide{ticks} + offset) * kSecond / static_cast<Wide>(ticks_per_second);
+    if (time < 0 || time >= kEndOfTraceTime) {
+        return std::nullopt;
+    }
+    return static_cast<Nanoseconds>(time);
+}
 
 } // namespace reprise::trace

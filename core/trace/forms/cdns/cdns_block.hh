@@ -3,6 +3,7 @@
 // (RFC 8618 section 7.3). Nothing is checked here but the form; who uses an index checks it.
 
 #include "core/base/bytes.hh"
+#include "core/base/clock.hh"
 #include "core/trace/forms/cdns/cdns_cbor.hh"
 
 #include <array>
@@ -30,6 +31,10 @@ public:
 
     [[nodiscard]] std::int64_t get(Key key, std::int64_t otherwise = 0) const {
         return has(key) ? values_[static_cast<size_t>(key)] : otherwise;
+    }
+
+    [[nodiscard]] std::optional<std::int64_t> find(Key key) const {
+        return has(key) ? std::optional(get(key)) : std::nullopt;
     }
 
 private:
@@ -157,6 +162,10 @@ CdnsPreamble read_cdns_preamble(CborReader& in);
 
 /// Reads one block; of one with an error, what came before it.
 CdnsBlock read_cdns_block(CborReader& in);
+
+/// Nanoseconds since the epoch, or nothing where they do not fit. `offset` is in ticks.
+std::optional<Nanoseconds> cdns_time(std::int64_t seconds, std::int64_t ticks, std::int64_t offset,
+                                     std::uint64_t ticks_per_second);
 
 /// The entry of a table, or null where the table has none.
 template <typename T> const T* cdns_entry(const std::vector<T>& table, std::int64_t index) {

@@ -179,44 +179,30 @@ void CborReader::string(std::vector<std::uint8_t>& out) {
     }
 }
 
-/// The next item behind tags; a map's value counts its keys and values.
-CborItem CborReader::next_untagged() {
+void CborReader::skip() {
     CborItem item = next();
     while (item.kind == CborItem::Kind::kTag) {
         item = next();
     }
+    const bool map = item.kind == CborItem::Kind::kMap;
     if (item.kind == CborItem::Kind::kBreak) {
         fail("an end without a beginning");
+    } else if (map || item.kind == CborItem::Kind::kArray || item.indefinite) {
+        enter();
+        for (std::uint64_t i = 0; more(item, i); ++i) {
+            skip();
+            if (map) {
+                skip();
+            }
+        }
+        --depth_;
     }
-    if (item.kind == CborItem::Kind::kMap) {
-        constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
-        item.value = item.value > kMost / 2 ? kMost : 2 * item.value;
-    }
-    return item;
 }
 
-/// Walks without recursion: `open` holds what every container around still has to come.
-void CborReader::skip() {
-    struct Open {
-        CborItem head;
-        std::uint64_t done = 0;
-    };
-
-    std::vector<Open> open;
-    do {
-        const CborItem item = next_untagged();
-        const bool container =
-            item.kind == CborItem::Kind::kMap || item.kind == CborItem::Kind::kArray;
-        if (container || item.indefinite) {
-            open.push_back({.head = item});
-        }
-        if (depth_ + open.size() > kMostDepth) {
-            fail("items nested too deeply");
-        }
-        while (!open.empty() && !more(open.back().head, open.back().done++)) {
-            open.pop_back();
-        }
-    } while (!open.empty() && ok());
+void CborReader::enter() {
+    if (++depth_ > kMostDepth) {
+        fail("items nested too deeply");
+    }
 }
 
 CborItem CborReader::begin(CborItem::Kind kind) {
@@ -224,9 +210,7 @@ CborItem CborReader::begin(CborItem::Kind kind) {
     if (head.kind != kind) {
         fail(kind == CborItem::Kind::kMap ? "a map was expected" : "an array was expected");
     }
-    if (++depth_ > kMostDepth) {
-        fail("items nested too deeply");
-    }
+    enter();
     return head;
 }
 

@@ -107,7 +107,7 @@ private:
     static constexpr std::int64_t kOddKey = std::numeric_limits<std::int64_t>::min();
 
     CborItem begin(CborItem::Kind kind);
-    CborItem next_untagged();
+    void enter();
     std::int64_t map_key();
     bool fill(size_t size);
 

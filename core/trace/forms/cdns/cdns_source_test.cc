@@ -1,6 +1,6 @@
 // C-DNS files made here, whole and broken. Real ones: foreign_data_test.cc.
 #include "core/base/clock.hh"
-#include "core/trace/forms/cdns/cdns_message.hh"
+#include "core/trace/forms/cdns/cdns_block.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/testing/cbor.hh"
 #include "core/trace/testing/files.hh"
@@ -89,10 +89,10 @@ const char* const kQuery = "0007 0100 0001 0000 0000 0001 03777777076578616d706c
                            "00 0029 04d0 00008000 0004 00030000";
 
 TEST(Cdns, IsKnownByItsFirstItem) {
-    EXPECT_TRUE(looks_like_cdns(file_of({})));
-    EXPECT_TRUE(looks_like_cdns(hex("9f 65 432d444e53")));
-    EXPECT_FALSE(looks_like_cdns(hex("83 65 432d444e")));
-    EXPECT_FALSE(looks_like_cdns(hex("82 65 432d444e53")));
+    EXPECT_TRUE(kCdnsForm.fits(file_of({})));
+    EXPECT_TRUE(kCdnsForm.fits(hex("9f 65 432d444e53")));
+    EXPECT_FALSE(kCdnsForm.fits(hex("83 65 432d444e")));
+    EXPECT_FALSE(kCdnsForm.fits(hex("82 65 432d444e53")));
 }
 
 TEST(Cdns, AQueryAndItsResponseAreRebuilt) {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
-    if (reprise::trace::looks_like_cdns({data, size})) {
+    if (reprise::trace::kCdnsForm.fits({data, size})) {
         reprise::trace::test::fuzz_reader(data, size, 2 * size);
     }
     return 0;

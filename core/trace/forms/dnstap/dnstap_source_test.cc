@@ -87,10 +87,10 @@ Buffer frame_of(const dnstap::Exchange& exchange) {
 }
 
 TEST(Dnstap, IsKnownByItsStartFrame) {
-    EXPECT_TRUE(looks_like_dnstap(start()));
-    EXPECT_FALSE(looks_like_dnstap(stop()));
-    EXPECT_FALSE(looks_like_dnstap(hex("00000000 00000022")));
-    EXPECT_FALSE(looks_like_dnstap(hex("d4c3b2a1 02000400 00000000")));
+    EXPECT_TRUE(kDnstapForm.fits(start()));
+    EXPECT_FALSE(kDnstapForm.fits(stop()));
+    EXPECT_FALSE(kDnstapForm.fits(hex("00000000 00000022")));
+    EXPECT_FALSE(kDnstapForm.fits(hex("d4c3b2a1 02000400 00000000")));
 }
 
 TEST(Dnstap, AQueryHasItsBytesTimeAndEnds) {

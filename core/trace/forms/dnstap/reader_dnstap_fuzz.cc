@@ -6,7 +6,7 @@
 #include <cstdint>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
-    if (reprise::trace::looks_like_dnstap({data, size})) {
+    if (reprise::trace::kDnstapForm.fits({data, size})) {
         reprise::trace::test::fuzz_reader(data, size, size);
     }
     return 0;

@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
     }
     const std::string rest(reinterpret_cast<const char*>(data) + 1, size - 1);
     std::string content;
-    reprise::trace::StreamBuilder::begin(content);
+    reprise::trace::StreamEncoder().begin(content);
     content += data[0] % 2 == 0 ? framed(rest) : rest;
     reprise::trace::test::fuzz_form(content);
     return 0;

@@ -35,13 +35,13 @@ void append_frame_header(std::string& out, std::uint32_t size, std::uint64_t che
 
 } // namespace
 
-void StreamBuilder::begin(std::string& out) {
+void StreamEncoder::begin(std::string& out) {
     out += kStreamMagic;
     append_raw(out, kStreamVersion);
     append_raw(out, std::uint32_t{0});
 }
 
-void StreamBuilder::add(const Query& query, std::string& out) {
+void StreamEncoder::encode(const Query& query, std::string& out) {
     append_record(*block_.mutable_records(), query);
     block_.set_count(block_.count() + 1);
     if (block_.count() == kBlockRecords) {
@@ -49,7 +49,7 @@ void StreamBuilder::add(const Query& query, std::string& out) {
     }
 }
 
-void StreamBuilder::flush(std::string& out) {
+void StreamEncoder::flush(std::string& out) {
     if (block_.count() == 0) {
         return;
     }
@@ -63,7 +63,7 @@ void StreamBuilder::flush(std::string& out) {
     block_.Clear(); // keeps the records' memory
 }
 
-void StreamBuilder::finish(std::string& out) {
+void StreamEncoder::finish(std::string& out) {
     flush(out);
     append_frame_header(out, 0, records_);
 }
@@ -214,39 +214,13 @@ private:
     bool ended_ = false;
 };
 
-} // namespace
-
-bool looks_like_stream(Bytes head) {
+bool begins_stream(Bytes head) {
     return head.size() >= kStreamMagic.size() &&
            std::equal(kStreamMagic.begin(), kStreamMagic.end(), head.begin());
 }
 
-std::unique_ptr<MessageSource> open_stream(std::unique_ptr<ByteStream> stream,
-                                           const std::string& path, const ReaderOptions& options) {
-    return std::make_unique<StreamSource>(std::move(stream), path, options);
-}
-
-namespace {
-
-class StreamEncoder final : public QueryEncoder {
-public:
-    void begin(std::string& out) override { StreamBuilder::begin(out); }
-
-    void encode(const Query& query, std::string& out) override {
-        check_message_size(query);
-        builder_.add(query, out);
-    }
-
-    void flush(std::string& out) override { builder_.flush(out); }
-
-    void finish(std::string& out) override { builder_.finish(out); }
-
-private:
-    StreamBuilder builder_;
-};
-
 } // namespace
 
-std::unique_ptr<QueryEncoder> make_stream_encoder() { return std::make_unique<StreamEncoder>(); }
+const Form kStreamForm{.fits = begins_stream, .open = open_as<StreamSource>};
 
 } // namespace reprise::trace

@@ -59,7 +59,7 @@ std::string block(std::uint32_t count, const std::string& records) {
 
 std::string begin() {
     std::string out;
-    StreamBuilder::begin(out);
+    StreamEncoder().begin(out);
     return out;
 }
 
@@ -130,15 +130,15 @@ TEST(StreamForm, FramesOf256) {
 TEST(StreamForm, FlushEndsAFrame) {
     const auto in = queries(3);
     std::string out;
-    StreamBuilder builder;
-    StreamBuilder::begin(out);
-    builder.flush(out);
+    StreamEncoder encoder;
+    encoder.begin(out);
+    encoder.flush(out);
     for (const OwnQuery& query : in) {
-        builder.add(query.view(), out);
-        builder.flush(out);
-        builder.flush(out);
+        encoder.encode(query.view(), out);
+        encoder.flush(out);
+        encoder.flush(out);
     }
-    builder.finish(out);
+    encoder.finish(out);
     EXPECT_TRUE(read_content(out).queries == in);
     EXPECT_EQ(out, begin() + frame(block(1, record(in[0]))) + frame(block(1, record(in[1]))) +
                        frame(block(1, record(in[2]))) + end(3));

@@ -1,5 +1,5 @@
 // LDplayer's fsdb text, header line and rows.
-#include "core/trace/forms/text/text_form.hh"
+#include "core/trace/forms/message_source.hh"
 #include "core/trace/testing/fuzz_forms.hh"
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include <string>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
-    if (reprise::trace::looks_like_fsdb({data, size})) {
+    if (reprise::trace::kFsdbForm.fits({data, size})) {
         reprise::trace::test::fuzz_form({reinterpret_cast<const char*>(data), size});
     }
     return 0;

@@ -8,11 +8,7 @@
 // come. A bad row ends the reading: trouble() names its line and column, what was expected, and how
 // many queries were good.
 
-#include "core/base/bytes.hh"
-#include "core/trace/capture/byte_stream.hh"
-#include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/query_encoder.hh"
-#include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 
 #include <memory>
@@ -32,16 +28,5 @@ void append_text_row(std::string& out, const Query& query);
 
 /// Queries as rows of the text form.
 std::unique_ptr<QueryEncoder> make_text_encoder();
-
-bool looks_like_text(Bytes head);
-bool looks_like_fsdb(Bytes head);
-bool looks_like_dnsperf(Bytes head);
-
-std::unique_ptr<MessageSource> open_text(std::unique_ptr<ByteStream> stream,
-                                         const std::string& path, const ReaderOptions& options);
-std::unique_ptr<MessageSource> open_fsdb(std::unique_ptr<ByteStream> stream,
-                                         const std::string& path, const ReaderOptions& options);
-std::unique_ptr<MessageSource> open_dnsperf(std::unique_ptr<ByteStream> stream,
-                                            const std::string& path, const ReaderOptions& options);
 
 } // namespace reprise::trace
