@@ -42,16 +42,6 @@ FileFacts facts_of(const std::string& path, const trace::Feed& feed, std::uint64
             .trouble = feed.end().trouble};
 }
 
-/// A cut trace is reported on standard error as well, and makes the exit status 1.
-int status_of(const std::string& path, const trace::Feed& feed) {
-    if (feed.end().trouble.empty()) {
-        return 0;
-    }
-    fmt::print(stderr, "reprise-mutator: {}: {}; what was read before is counted\n", path,
-               feed.end().trouble);
-    return 1;
-}
-
 void print_line(const std::string& text) {
     if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
         throw SystemError("write standard output");
@@ -125,7 +115,7 @@ int run_info(const InfoOptions& options) {
         json_file->finish();
     }
     print_line(options.json ? info_json(file, figures) + "\n" : info_text(file, figures));
-    return status_of(options.trace, feed);
+    return status_of(options.trace, feed.end().trouble, "counted");
 }
 
 int run_answers(const AnswersOptions& options) {
@@ -148,7 +138,7 @@ int run_answers(const AnswersOptions& options) {
     writer.finish();
     path.commit();
     print_line(answers_json(options, pairer.counts(), feed) + "\n");
-    return status_of(options.trace, feed);
+    return status_of(options.trace, feed.end().trouble, "counted");
 }
 
 namespace {

@@ -147,6 +147,85 @@ int check_mutate(const MutateOptions& options) {
     return 0;
 }
 
+/// What a mutation did.
+struct MutateReport {
+    InputCounts in;
+    OutputCounts out;
+    std::uint64_t bytes = 0; ///< written
+    double seconds = 0;
+    std::vector<trace::Feed::File> files;
+    std::vector<rules::RuleCounts> rules; ///< in the order of the options' rules
+};
+
+Json files_json(const std::vector<trace::Feed::File>& files) {
+    return list_of(files, [](const trace::Feed::File& file) {
+        return Json{{"path", file.path},
+                    {"form", file.end.description},
+                    {"trouble", text_or_null(file.end.trouble)}};
+    });
+}
+
+std::vector<std::string> losses_of(const MutateReport& report) {
+    return trace::losses(report.in.counters, report.in.queries + report.in.responses);
+}
+
+/// One line a rule, and one for the whole.
+void log_report(const MutateOptions& options, const MutateReport& report) {
+    for (size_t i = 0; i < report.rules.size(); ++i) {
+        std::string counts;
+        for (const auto& [name, count] : report.rules[i]) {
+            counts += fmt::format(" {}={}", name, count);
+        }
+        const auto& rule = options.rules.rules.at(i);
+        spdlog::info("work=mutate rule={} kind={} place={}{}", i + 1, rule.kind(),
+                     log_value(rule.place()), counts);
+    }
+    spdlog::info("work=mutate queries_in={} queries_out={} responses_dropped={} closes_in={} "
+                 "closes_out={} bytes={} elapsed_s={:.2f}",
+                 report.in.queries, report.out.queries, report.in.responses, report.in.closes,
+                 report.out.closes, report.bytes, report.seconds);
+    if (report.out.out_of_order > 0) {
+        spdlog::warn(
+            "work=mutate out_of_order={} note=\"this many queries have an earlier time than "
+            "the one before them; sort the inputs by time\"",
+            report.out.out_of_order);
+    }
+    for (const std::string& loss : losses_of(report)) {
+        spdlog::warn("work=mutate lost={}", log_value(loss));
+    }
+    if (report.in.queries == 0) {
+        spdlog::warn("work=mutate note=\"no DNS query was read ({} packets or rows, {} responses); "
+                     "check the input, and give --port N for DNS on another port\"",
+                     report.in.packets, report.in.responses);
+    }
+    if (const std::string left_out = trace::left_out(report.in.counters); !left_out.empty()) {
+        spdlog::warn("work=mutate left_out={}", log_value(left_out)); // the last line
+    }
+}
+
+/// One JSON object, schema 1.
+std::string report_json(const MutateOptions& options, const MutateReport& report) {
+    return json_text({{"schema", 1},
+                      {"inputs", files_json(report.files)},
+                      {"output", options.output},
+                      {"seed", options.rules.settings.seed},
+                      {"laps", options.inputs.laps},
+                      {"queries_in", report.in.queries},
+                      {"queries_out", report.out.queries},
+                      {"responses_dropped", report.in.responses},
+                      {"closes_in", report.in.closes},
+                      {"closes_out", report.out.closes},
+                      {"closes_left_out", report.out.losses.closes_left_out},
+                      {"connections_split", report.out.losses.connections_split},
+                      {"out_of_order", report.out.out_of_order},
+                      {"packets", report.in.packets},
+                      {"counters", report.in.counters},
+                      {"losses", losses_of(report)},
+                      {"rules", rules::counts_json(options.rules, report.rules)},
+                      {"bytes", report.bytes},
+                      {"seconds", report.seconds}});
+}
+
 } // namespace
 
 int run_mutate(const MutateOptions& options) {
@@ -184,77 +263,6 @@ int run_mutate(const MutateOptions& options) {
         report_file->finish();
     }
     return status;
-}
-
-namespace {
-
-Json files_json(const std::vector<trace::Feed::File>& files) {
-    return list_of(files, [](const trace::Feed::File& file) {
-        return Json{{"path", file.path},
-                    {"form", file.end.description},
-                    {"trouble", text_or_null(file.end.trouble)}};
-    });
-}
-
-std::vector<std::string> losses_of(const MutateReport& report) {
-    return trace::losses(report.in.counters, report.in.queries + report.in.responses);
-}
-
-} // namespace
-
-void log_report(const MutateOptions& options, const MutateReport& report) {
-    for (size_t i = 0; i < report.rules.size(); ++i) {
-        std::string counts;
-        for (const auto& [name, count] : report.rules[i]) {
-            counts += fmt::format(" {}={}", name, count);
-        }
-        const auto& rule = options.rules.rules.at(i);
-        spdlog::info("work=mutate rule={} kind={} place={}{}", i + 1, rule.kind(),
-                     log_value(rule.place()), counts);
-    }
-    spdlog::info("work=mutate queries_in={} queries_out={} responses_dropped={} closes_in={} "
-                 "closes_out={} bytes={} elapsed_s={:.2f}",
-                 report.in.queries, report.out.queries, report.in.responses, report.in.closes,
-                 report.out.closes, report.bytes, report.seconds);
-    if (report.out.out_of_order > 0) {
-        spdlog::warn(
-            "work=mutate out_of_order={} note=\"this many queries have an earlier time than "
-            "the one before them; sort the inputs by time\"",
-            report.out.out_of_order);
-    }
-    for (const std::string& loss : losses_of(report)) {
-        spdlog::warn("work=mutate lost={}", log_value(loss));
-    }
-    if (report.in.queries == 0) {
-        spdlog::warn("work=mutate note=\"no DNS query was read ({} packets or rows, {} responses); "
-                     "check the input, and give --port N for DNS on another port\"",
-                     report.in.packets, report.in.responses);
-    }
-    if (const std::string left_out = trace::left_out(report.in.counters); !left_out.empty()) {
-        spdlog::warn("work=mutate left_out={}", log_value(left_out)); // the last line
-    }
-}
-
-std::string report_json(const MutateOptions& options, const MutateReport& report) {
-    return json_text({{"schema", 1},
-                      {"inputs", files_json(report.files)},
-                      {"output", options.output},
-                      {"seed", options.rules.settings.seed},
-                      {"laps", options.inputs.laps},
-                      {"queries_in", report.in.queries},
-                      {"queries_out", report.out.queries},
-                      {"responses_dropped", report.in.responses},
-                      {"closes_in", report.in.closes},
-                      {"closes_out", report.out.closes},
-                      {"closes_left_out", report.out.losses.closes_left_out},
-                      {"connections_split", report.out.losses.connections_split},
-                      {"out_of_order", report.out.out_of_order},
-                      {"packets", report.in.packets},
-                      {"counters", report.in.counters},
-                      {"losses", losses_of(report)},
-                      {"rules", rules::counts_json(options.rules, report.rules)},
-                      {"bytes", report.bytes},
-                      {"seconds", report.seconds}});
 }
 
 } // namespace reprise::mutator

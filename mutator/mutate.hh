@@ -2,12 +2,9 @@
 // `reprise-mutator mutate`: traces in, a changed trace out.
 
 #include "core/rules/engine/catalog.hh"
-#include "core/rules/engine/rule.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "mutator/pipeline/inputs.hh"
-#include "mutator/pipeline/pipeline.hh"
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -32,23 +29,6 @@ struct MutateOptions {
 /// Returns the exit status: 0, or 1 where an input was cut, damaged or could not be read (the
 /// others are written). Throws UsageError, TraceError, Error; then nothing is written.
 int run_mutate(const MutateOptions& options);
-
-// What a mutation did, for people (log lines) and programs (JSON).
-
-struct MutateReport {
-    InputCounts in;
-    OutputCounts out;
-    std::uint64_t bytes = 0; ///< written
-    double seconds = 0;
-    std::vector<trace::Feed::File> files;
-    std::vector<rules::RuleCounts> rules; ///< in the order of the options' rules
-};
-
-/// One line a rule, and one for the whole, to standard error.
-void log_report(const MutateOptions& options, const MutateReport& report);
-
-/// One JSON object, schema 1.
-std::string report_json(const MutateOptions& options, const MutateReport& report);
 
 /// The command line, as the parser fills it.
 struct MutateLine {

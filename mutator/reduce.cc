@@ -17,7 +17,6 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -125,12 +124,7 @@ int run_reduce(const ReduceOptions& options) {
     if (const std::string left_out = reducer.left_out(); !left_out.empty()) {
         spdlog::warn("work=reduce left_out={}", log_value(left_out));
     }
-    if (source->trouble().empty()) {
-        return 0;
-    }
-    fmt::print(stderr, "reprise-mutator: {}: {}; what was read before is written\n", options.trace,
-               source->trouble());
-    return 1;
+    return status_of(options.trace, source->trouble());
 }
 
 } // namespace reprise::mutator

@@ -21,17 +21,33 @@
 namespace reprise::mutator {
 namespace {
 
+/// Adds options below one heading of --help.
+class Group {
+public:
+    Group(Command& command, std::string heading)
+        : command_(&command), heading_(std::move(heading)) {}
+
+    template <typename T> Option add(const char* name, T& value, const char* help) {
+        return command_->add_option(name, value, help).group(heading_);
+    }
+
+    /// The same of one that has a default.
+    template <typename T> Option show(const char* name, T& value, const char* help) {
+        return add(name, value, help).show_default();
+    }
+
+private:
+    Command* command_;
+    std::string heading_;
+};
+
 void add_length(Command& command, SynthOptions& options) {
-    command.add_option("--queries", options.queries, "Number of queries")
-        .positive()
-        .group("Length and time");
-    command
-        .add_option("--duration", options.duration_s,
-                    "Seconds of trace; 60, or the profile's, where --queries is not given either")
-        .group("Length and time");
-    command.add_option("--rate", options.rate_qps, "Mean rate, queries/s")
-        .show_default()
-        .group("Length and time");
+    const char* const heading = "Length and time";
+    Group group(command, heading);
+    group.add("--queries", options.queries, "Number of queries").positive();
+    group.add("--duration", options.duration_s,
+              "Seconds of trace; 60, or the profile's, where --queries is not given either");
+    group.show("--rate", options.rate_qps, "Mean rate, queries/s");
     command
         .add_choice("--arrival", options.arrival,
                     {{"poisson", Arrival::kPoisson},
@@ -39,117 +55,75 @@ void add_length(Command& command, SynthOptions& options) {
                      {"bursty", Arrival::kBursty}},
                     "poisson (default); fixed: evenly spaced (over TCP a connection's first query "
                     "comes a round trip after its turn); bursty: gaps spread as --gap-cv says")
-        .group("Length and time");
-    command
-        .add_option("--gap-cv", options.gap_cv,
-                    "Of bursty arrivals: standard deviation of the gaps over their mean, from 1")
-        .show_default()
-        .group("Length and time");
-    command
-        .add_option(
-            "--start", options.start_s,
-            "Time of the first query, seconds since 1970; 1704067200 (2024-01-01) by default")
-        .group("Length and time");
-    command
-        .add_option("--seed", options.seed,
-                    "The same options and seed give the same bytes on every machine")
-        .non_negative()
-        .show_default()
-        .group("Length and time");
-}
-
-void add_share(Command& command, const char* name, double& share, const char* help) {
-    command.add_option(name, share, help).show_default().group("Shares, 0 to 1");
+        .group(heading);
+    group.show("--gap-cv", options.gap_cv,
+               "Of bursty arrivals: standard deviation of the gaps over their mean, from 1");
+    group.add("--start", options.start_s,
+              "Time of the first query, seconds since 1970; 1704067200 (2024-01-01) by default");
+    group
+        .show("--seed", options.seed,
+              "The same options and seed give the same bytes on every machine")
+        .non_negative();
 }
 
 void add_shares(Command& command, SynthOptions& options) {
-    add_share(command, "--ipv6-share", options.ipv6_share,
-              "Of the queries, by IPv6; a client keeps its family");
-    add_share(command, "--tcp-share", options.tcp_share,
-              "Of the queries, by TCP; drawn query by query, from all clients");
-    add_share(command, "--edns-share", options.edns_share,
-              "Of the queries, with EDNS; a client always has it or never");
-    add_share(command, "--do-share", options.do_share,
-              "Of the queries with EDNS, with the DO bit; a client's habit too");
-    add_share(command, "--cd-share", options.cd_share,
-              "Of the queries with DO, with the CD bit; a client's habit too");
-    add_share(command, "--junk-share", options.junk_share,
-              "Of the queries, for top-level domains that do not exist");
-    add_share(command, "--rd-share", options.rd_share,
-              "Of the queries, with the RD bit; drawn query by query");
+    Group group(command, "Shares, 0 to 1");
+    group.show("--ipv6-share", options.ipv6_share,
+               "Of the queries, by IPv6; a client keeps its family");
+    group.show("--tcp-share", options.tcp_share,
+               "Of the queries, by TCP; drawn query by query, from all clients");
+    group.show("--edns-share", options.edns_share,
+               "Of the queries, with EDNS; a client always has it or never");
+    group.show("--do-share", options.do_share,
+               "Of the queries with EDNS, with the DO bit; a client's habit too");
+    group.show("--cd-share", options.cd_share,
+               "Of the queries with DO, with the CD bit; a client's habit too");
+    group.show("--junk-share", options.junk_share,
+               "Of the queries, for top-level domains that do not exist");
+    group.show("--rd-share", options.rd_share,
+               "Of the queries, with the RD bit; drawn query by query");
 }
 
 void add_content(Command& command, SynthOptions& options) {
-    const std::string group = "Content";
-    command.add_option("--types", options.types, "Query types with weights")
-        .show_default()
-        .group(group);
-    command.add_option("--edns-sizes", options.edns_sizes, "EDNS sizes in bytes with weights")
-        .show_default()
-        .group(group);
-    command
-        .add_option("--tcp-queries", options.tcp_queries,
-                    "Mean number of queries a TCP connection, which ends after 5 s without one")
-        .show_default()
-        .group(group);
-    command
-        .add_option(
-            "--names", options.names,
-            "Names to ask for, the n-th n^-S as often as the first: a file with one a line, "
-            "or RANK,NAME; plain or gz, bz2, xz, zst, lz4")
-        .group(group);
-    command.add_option("--names-zipf", options.names_zipf, "Exponent S of the names' popularity")
-        .show_default()
-        .group(group);
+    const char* const heading = "Content";
+    Group group(command, heading);
+    group.show("--types", options.types, "Query types with weights");
+    group.show("--edns-sizes", options.edns_sizes, "EDNS sizes in bytes with weights");
+    group.show("--tcp-queries", options.tcp_queries,
+               "Mean number of queries a TCP connection, which ends after 5 s without one");
+    group.add("--names", options.names,
+              "Names to ask for, the n-th n^-S as often as the first: a file with one a line, "
+              "or RANK,NAME; plain or gz, bz2, xz, zst, lz4");
+    group.show("--names-zipf", options.names_zipf, "Exponent S of the names' popularity");
     command
         .add_flag("--names-in-turn", options.names_in_turn,
                   "Each client asks for the names in their order, and begins again at the end")
-        .group(group);
-    command
-        .add_option("--unique-below", options.unique_below,
-                    "A new name for each query, below this domain")
-        .group(group);
-    command
-        .add_option("--tld-file", options.tld_file,
-                    "Top-level domains: a public suffix list, or names one a line")
-        .show_default()
-        .group(group);
+        .group(heading);
+    group.add("--unique-below", options.unique_below,
+              "A new name for each query, below this domain");
+    group.show("--tld-file", options.tld_file,
+               "Top-level domains: a public suffix list, or names one a line");
 }
 
 void add_addresses(Command& command, SynthOptions& options) {
-    const std::string group = "Clients and server";
-    command.add_option("--clients", options.clients, "Number of clients; 17 bytes of memory each")
-        .positive()
-        .show_default()
-        .group(group);
-    command
-        .add_option("--zipf", options.zipf,
-                    "Exponent of the clients' activity: the n-th asks n^-S as much as the first; 0 "
-                    "= all alike")
-        .show_default()
-        .group(group);
-    command
-        .add_option("--zipf-shift", options.zipf_shift,
-                    "Added to each client's rank before: the more, the flatter the busiest")
-        .show_default()
-        .group(group);
+    const char* const heading = "Clients and server";
+    Group group(command, heading);
+    group.show("--clients", options.clients, "Number of clients; 17 bytes of memory each")
+        .positive();
+    group.show("--zipf", options.zipf,
+               "Exponent of the clients' activity: the n-th asks n^-S as much as the first; 0 "
+               "= all alike");
+    group.show("--zipf-shift", options.zipf_shift,
+               "Added to each client's rank before: the more, the flatter the busiest");
     command
         .add_choice("--ports", options.ports,
                     {{"random", PortStyle::kRandom}, {"mixed", PortStyle::kMixed}},
                     "Clients' ports: random (default); mixed: by client, as a real minute has them")
-        .group(group);
-    command.add_option("--client-prefix", options.client_prefix, "IPv4 clients' addresses")
-        .show_default()
-        .group(group);
-    command.add_option("--client-prefix6", options.client_prefix6, "IPv6 clients' addresses")
-        .show_default()
-        .group(group);
-    command.add_option("--server", options.server, "Server's IPv4 address")
-        .show_default()
-        .group(group);
-    command.add_option("--server6", options.server6, "Server's IPv6 address")
-        .show_default()
-        .group(group);
+        .group(heading);
+    group.show("--client-prefix", options.client_prefix, "IPv4 clients' addresses");
+    group.show("--client-prefix6", options.client_prefix6, "IPv6 clients' addresses");
+    group.show("--server", options.server, "Server's IPv4 address");
+    group.show("--server6", options.server6, "Server's IPv6 address");
 }
 
 std::string profile_help() {

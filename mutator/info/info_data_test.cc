@@ -38,7 +38,7 @@ TEST(InfoData, TheRootMinuteIsAsTsharkSeesIt) {
     EXPECT_NEAR(f.skew.busiest_10_percent, 0.589820, 1e-6);
     EXPECT_NEAR(f.skew.zipf, 0.805, 0.001);
     EXPECT_EQ(f.retransmits, 83U);
-    const auto names = f.names.keys().top(2);
+    const auto names = f.names.top(2);
     EXPECT_EQ(name_text(bytes_of(names[0].key)), ".");
     EXPECT_EQ(names[0].count, 405U);
     EXPECT_EQ(name_text(bytes_of(names[1].key)), "static.optonline.net.");

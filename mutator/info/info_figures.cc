@@ -173,15 +173,6 @@ std::vector<TopKeys::Entry> TopKeys::top(size_t most) const {
     return all;
 }
 
-void TopNames::add(std::string_view wire_name) {
-    lower_.assign(wire_name);
-    // Lengths of labels are below 64 and so no letters.
-    for (char& c : lower_) {
-        c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
-    }
-    keys_.add(lower_);
-}
-
 namespace {
 
 constexpr size_t kCurvePoints = 100;

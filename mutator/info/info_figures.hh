@@ -131,18 +131,6 @@ private:
     size_t most_ = 0; ///< keys counted at once
 };
 
-/// Counts the names of questions, without regard to case (RFC 4343). Keys are names in wire form.
-class TopNames {
-public:
-    void add(std::string_view wire_name);
-
-    [[nodiscard]] const TopKeys& keys() const { return keys_; }
-
-private:
-    TopKeys keys_;
-    std::string lower_;
-};
-
 // How unevenly queries are spread over sources.
 
 /// The busiest `sources` sources ask this share of the queries.

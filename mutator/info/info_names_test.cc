@@ -9,12 +9,9 @@
 #include <map>
 #include <random>
 #include <string>
-#include <string_view>
 
 namespace reprise::mutator {
 namespace {
-
-using namespace std::string_view_literals;
 
 TEST(TopKeys, AreExactWhileThereAreFew) {
     TopKeys keys(4);
@@ -78,16 +75,6 @@ TEST(TopKeys, TellHowManyThereAreWhenMostAreForgotten) {
     }
     EXPECT_LE(keys.size(), 2'000U);
     EXPECT_NEAR(static_cast<double>(keys.distinct()), 100'000, 2'500);
-}
-
-TEST(TopNames, CountWithoutRegardToCase) {
-    TopNames names;
-    names.add("\3wWw\7EXAMPLE\0"sv);
-    names.add("\3www\7example\0"sv);
-    const auto top = names.keys().top(5);
-    ASSERT_EQ(top.size(), 1U);
-    EXPECT_EQ(top[0].key, "\3www\7example\0"sv);
-    EXPECT_EQ(top[0].count, 2U);
 }
 
 } // namespace

@@ -75,12 +75,7 @@ int run_rtts(const RttsOptions& options) {
                    "counts\n",
                    options.trace, found.conflicting());
     }
-    if (feed.end().trouble.empty()) {
-        return 0;
-    }
-    fmt::print(stderr, "reprise-mutator: {}: {}; what was read before is written\n", options.trace,
-               feed.end().trouble);
-    return 1;
+    return status_of(options.trace, feed.end().trouble);
 }
 
 } // namespace reprise::mutator

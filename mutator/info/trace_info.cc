@@ -1,5 +1,6 @@
 #include "mutator/info/trace_info.hh"
 
+#include "core/base/ascii.hh"
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
 #include "core/trace/pairs.hh"
@@ -147,8 +148,9 @@ void TraceInfo::add_question(const Query& query) {
         return;
     }
     ++figures_.types[question->type];
-    figures_.names.add(
-        {reinterpret_cast<const char*>(question->name.data()), question->name.size()});
+    name_.assign(question->name.begin(), question->name.end());
+    std::ranges::transform(name_, name_.begin(), Lower{}); // sizes of labels are no letters
+    figures_.names.add(name_);
 }
 
 void TraceInfo::add_response(const Query& query) {

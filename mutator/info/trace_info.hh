@@ -96,7 +96,7 @@ struct TraceFigures {
     AddressTable sources;
     std::vector<std::uint64_t> source_queries; ///< by number
     Skew skew;                                 ///< of the sources; set by TraceInfo::finish()
-    TopNames names;
+    TopKeys names;                 ///< of questions, in wire form and lower case (RFC 4343)
     std::uint64_t retransmits = 0; ///< queries that repeat one within kRetransmitTime
     std::map<std::uint16_t, std::uint64_t> types;
     std::uint64_t no_question = 0; ///< queries whose question cannot be read
@@ -144,6 +144,7 @@ private:
 
     TraceFigures figures_;
     Nanoseconds before_ = 0; ///< of the query added last
+    std::string name_;       ///< the same
     trace::Retransmits retransmits_{kRetransmitTime};
     trace::Pairer pairer_;
 };

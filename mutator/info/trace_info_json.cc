@@ -74,7 +74,7 @@ Json handshakes_json(const HandshakeFigures& shakes) {
 }
 
 Json names_json(const TraceFigures& f) {
-    const TopKeys& names = f.names.keys();
+    const TopKeys& names = f.names;
     const auto row = [&f](const TopKeys::Entry& entry) {
         return Json{{"name", name_text(bytes_of(entry.key))},
                     {"queries", entry.count},
@@ -121,16 +121,12 @@ Json edns_json(const TraceFigures& f) {
 }
 
 Json file_json(const FileFacts& file) {
-    Json counters = Json::object();
-    for (const auto& [name, value] : file.counters) {
-        counters[name] = value;
-    }
     return {{"schema", 1},
             {"trace", file.path},
             {"format", file.description},
             {"trouble", text_or_null(file.trouble)},
             {"packets", file.packets},
-            {"counters", std::move(counters)},
+            {"counters", file.counters},
             {"losses", file.losses}};
 }
 

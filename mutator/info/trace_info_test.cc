@@ -1,4 +1,5 @@
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
@@ -137,6 +138,17 @@ TEST(TraceInfo, QueriesThatGoBackInTimeAreCounted) {
     EXPECT_EQ(info.figures().gaps.max(), 25);
     EXPECT_EQ(info.figures().first, kStart + 50);
     EXPECT_EQ(info.figures().last, kStart + 100);
+}
+
+TEST(TraceInfo, NamesCountWithoutRegardToCase) {
+    TraceInfo info;
+    for (const char* const name : {"wWw.EXAMPLE", "www.example"}) {
+        info.add(message_of(kStart, query_bytes(1, name)));
+    }
+    const auto top = info.figures().names.top(5);
+    ASSERT_EQ(top.size(), 1U);
+    EXPECT_EQ(name_text(bytes_of(top[0].key)), "www.example.");
+    EXPECT_EQ(top[0].count, 2U);
 }
 
 /// One name more than are counted exactly, each asked for once: all are forgotten at once.

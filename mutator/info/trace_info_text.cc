@@ -132,7 +132,7 @@ void add_sources(Lines& lines, const TraceFigures& f) {
 }
 
 void add_names(Lines& lines, const TraceFigures& f) {
-    const TopKeys& names = f.names.keys();
+    const TopKeys& names = f.names;
     if (names.distinct() == 0) {
         return;
     }

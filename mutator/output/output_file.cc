@@ -24,6 +24,15 @@ void check_interrupt() {
     }
 }
 
+int status_of(const std::string& path, const std::string& trouble, std::string_view done) {
+    if (trouble.empty()) {
+        return 0;
+    }
+    fmt::print(stderr, "reprise-mutator: {}: {}; what was read before is {}\n", path, trouble,
+               done);
+    return 1;
+}
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -15,6 +15,11 @@ namespace reprise::mutator {
 /// stops in an orderly way.
 void check_interrupt();
 
+/// The exit status of work on a trace: 1 where reading it ended before its end (`trouble`). Then
+/// standard error says so, and what was done with what came before.
+int status_of(const std::string& path, const std::string& trouble,
+              std::string_view done = "written");
+
 // Where a result goes: a file appears under its own name only once it is whole.
 
 /// Work goes to "PATH.partial"; commit() renames it to PATH; without it the destructor removes it.

@@ -25,13 +25,6 @@ struct BatchJob {
     std::string bytes;  ///< of the output, once encoded
     bool flush = false; ///< a reader may be waiting for it: keep nothing back
     bool last = false;
-
-    /// Empty again; memory is kept for the next use.
-    void clear() {
-        batch.clear();
-        bytes.clear();
-        flush = last = false;
-    }
 };
 
 struct InputOptions {

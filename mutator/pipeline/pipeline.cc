@@ -28,14 +28,10 @@ constexpr auto kLook = std::chrono::milliseconds(100);
 } // namespace
 
 Pipeline::Pipeline(Inputs& inputs, std::vector<std::unique_ptr<Stage>> stages, unsigned threads)
-    : inputs_(&inputs), threads_(threads), batch_jobs_(2 * size_t{threads} + 1),
-      made_(batch_jobs_) {
+    // Two for each thread: one being worked on, one waiting; and one being filled.
+    : inputs_(&inputs), threads_(threads), most_jobs_(2 * size_t{threads} + 1) {
     for (auto& stage : stages) {
         stations_.push_back({.stage = std::move(stage), .queue = {}});
-    }
-    // Two for each thread: one being worked on, one waiting; and one being filled.
-    for (size_t i = 0; i < batch_jobs_; ++i) {
-        free_.push_back(std::make_unique<BatchJob>());
     }
 }
 
@@ -92,11 +88,8 @@ Pipeline::Task Pipeline::pick() {
     if (Task task = pick_stage()) {
         return task;
     }
-    if (!fill_busy_ && inputs_->can_fill() && (filling_ || !free_.empty())) {
-        if (!filling_) {
-            filling_ = std::move(free_.back());
-            free_.pop_back();
-        }
+    if (!fill_busy_ && inputs_->can_fill() && (filling_ || jobs_ < most_jobs_)) {
+        jobs_ += filling_ ? 0U : 1U;
         fill_busy_ = true;
         return [this] { run_fill(); };
     }
@@ -111,6 +104,7 @@ Pipeline::Task Pipeline::pick_stage() {
         }
         if (station.more ? may_run_more(i) : !station.queue.empty()) {
             station.busy = true;
+            jobs_ += station.more ? 1U : 0U;
             return station.more ? Task([this, i] { run_more(i); })
                                 : Task([this, i] { run_stage(i); });
         }
@@ -140,20 +134,9 @@ void Pipeline::run_stage(size_t index) {
 }
 
 void Pipeline::run_more(size_t index) {
-    auto job = take_free();
+    auto job = std::make_unique<BatchJob>();
     stations_[index].stage->run_more(*job);
     hand_on(std::move(job), index);
-}
-
-std::unique_ptr<BatchJob> Pipeline::take_free() {
-    const std::scoped_lock lock(mutex_);
-    if (free_.empty()) {
-        ++made_;
-        return std::make_unique<BatchJob>();
-    }
-    auto job = std::move(free_.back());
-    free_.pop_back();
-    return job;
 }
 
 /// From a stage that is done with it.
@@ -175,17 +158,16 @@ void Pipeline::hand_on(std::unique_ptr<BatchJob> job, size_t index) {
 /// A job has passed the last stage.
 void Pipeline::finish(std::unique_ptr<BatchJob> job) {
     const bool last = job->last;
-    job->clear();
+    job.reset();
     const std::scoped_lock lock(mutex_);
     done_ |= last;
-    if (made_ > batch_jobs_) {
-        --made_;
-    } else {
-        free_.push_back(std::move(job));
-    }
+    --jobs_;
 }
 
 void Pipeline::run_fill() {
+    if (!filling_) {
+        filling_ = std::make_unique<BatchJob>();
+    }
     const bool whole = inputs_->fill(*filling_);
     const std::scoped_lock lock(mutex_);
     fill_busy_ = false;

@@ -69,7 +69,6 @@ private:
     void run_stage(size_t index);
     void run_more(size_t index);
     void hand_on(std::unique_ptr<BatchJob> job, size_t index);
-    std::unique_ptr<BatchJob> take_free();
     void finish(std::unique_ptr<BatchJob> job);
     void run_fill();
     void attempt(const Task& task);
@@ -80,9 +79,8 @@ private:
     unsigned threads_;
     std::mutex mutex_;
     std::condition_variable changed_;
-    size_t batch_jobs_; ///< for the inputs; pieces may need more for a while
-    size_t made_;       ///< now
-    std::vector<std::unique_ptr<BatchJob>> free_;
+    size_t most_jobs_;                  ///< that the inputs fill; pieces may need more for a while
+    size_t jobs_ = 0;                   ///< now
     std::unique_ptr<BatchJob> filling_; ///< begun; the inputs had no more for now
     bool fill_busy_ = false;
     bool done_ = false;

@@ -1,6 +1,5 @@
 #include "mutator/synth/name_list.hh"
 
-#include "core/base/bytes.hh"
 #include "core/base/error.hh"
 #include "core/dns/name.hh"
 #include "core/trace/capture/byte_stream.hh"
@@ -51,23 +50,6 @@ bool is_rank(std::string_view text) {
     return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-std::string read_names(const std::string& path) {
-    trace::ByteStream in(path);
-    std::string text;
-    for (Bytes block = in.next_block(); !block.empty(); block = in.next_block()) {
-        if (text.size() + block.size() > kMostText) {
-            throw UsageError(
-                fmt::format("--names {} is larger than 1 GiB; give a shorter list", path));
-        }
-        text.append(reinterpret_cast<const char*>(block.data()), block.size());
-    }
-    if (!in.error().empty()) {
-        throw UsageError(
-            fmt::format("--names {} cannot be read: {}; give a whole file", path, in.error()));
-    }
-    return text;
-}
-
 } // namespace
 
 bool NameList::add(std::string_view text) {
@@ -85,30 +67,36 @@ std::string_view NameList::wire(size_t number) const {
     return std::string_view(bytes_).substr(begin, ends_[number] - begin);
 }
 
-std::uint64_t add_lines(std::string_view text, NameList& names) {
-    std::uint64_t bad = 0;
-    text = trace::without_byte_order_mark(text);
-    while (!text.empty()) {
-        const size_t end = std::min(text.find('\n'), text.size());
-        std::string_view line = trimmed(text.substr(0, end));
-        text.remove_prefix(std::min(end + 1, text.size()));
-        if (line.empty() || line.front() == '#') {
-            continue;
-        }
-        const size_t comma = line.find(',');
-        if (comma != std::string_view::npos && is_rank(trimmed(line.substr(0, comma)))) {
-            line.remove_prefix(comma + 1); // RANK,NAME
-        }
-        bad += names.add(trimmed(line)) ? 0U : 1U;
+bool add_line(std::string_view line, NameList& names) {
+    line = trimmed(line);
+    if (line.empty() || line.front() == '#') {
+        return true;
     }
-    return bad;
+    const size_t comma = line.find(',');
+    if (comma != std::string_view::npos && is_rank(trimmed(line.substr(0, comma)))) {
+        line.remove_prefix(comma + 1); // RANK,NAME
+    }
+    return names.add(trimmed(line));
 }
 
 NameList load_names(const std::string& path) {
     NameList names;
     std::uint64_t bad = 0;
+    size_t size = 0;
     try {
-        bad = add_lines(read_names(path), names);
+        trace::LineReader lines(std::make_unique<trace::ByteStream>(path));
+        for (std::string_view line; lines.next(line);) {
+            size += line.size() + 1;
+            if (size > kMostText) {
+                throw UsageError(
+                    fmt::format("--names {} is larger than 1 GiB; give a shorter list", path));
+            }
+            bad += add_line(line, names) ? 0U : 1U;
+        }
+        if (!lines.trouble().empty()) {
+            throw UsageError(fmt::format("--names {} cannot be read: {}; give a whole file", path,
+                                         lines.trouble()));
+        }
     } catch (const trace::TraceError& error) {
         throw UsageError(fmt::format("--names {}: {}", path, error.what()));
     }

@@ -30,9 +30,9 @@ private:
     std::vector<std::uint32_t> ends_;
 };
 
-/// The same from the text of a list: one name a line, or RANK,NAME; empty lines and those that
-/// begin with # are left out. Returns how many other lines held no name.
-std::uint64_t add_lines(std::string_view text, NameList& names);
+/// The same from a line of a list: a name, or RANK,NAME; an empty one, or one that begins with #,
+/// adds nothing.
+bool add_line(std::string_view line, NameList& names);
 
 /// Reads a list from a file, plain or compressed (gz, bz2, xz, zst, lz4), of at most 1 GiB. Lines
 /// that hold no name are counted in the log. Throws UsageError where the file cannot be read or

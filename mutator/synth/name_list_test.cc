@@ -24,7 +24,10 @@ TEST(NameList, WireForm) {
 
 TEST(NameList, TheRootAndEscapesAreNames) {
     NameList names;
-    EXPECT_EQ(add_lines(".\n2,.\na\\.b\\044.\nx,y.example.\n", names), 1U) << "the last line";
+    for (const char* const line : {".", "2,.", "a\\.b\\044."}) {
+        EXPECT_TRUE(add_line(line, names));
+    }
+    EXPECT_FALSE(add_line("x,y.example.", names));
     ASSERT_EQ(names.size(), 3U);
     EXPECT_EQ(names.wire(0), "");
     EXPECT_EQ(names.wire(1), "");
@@ -50,24 +53,15 @@ TEST(NameList, RefusesWhatIsNoName) {
 }
 
 TEST(NameList, LinesAndRanks) {
-    NameList names;
-    EXPECT_EQ(
-        add_lines(
-            "# a list\n1,google.com\r\n\n  2,b.example.  \nc.example\nno name\n4,\nlast.example",
-            names),
-        2U);
+    const TemporaryFolder folder;
+    std::ofstream(folder.file("list"))
+        << "\xef\xbb\xbf"
+        << "1,google.com\r\n\n# more\n  2,b.example.  \nc.example\nno name\n4,\nlast.example";
+    const NameList names = load_names(folder.file("list"));
     ASSERT_EQ(names.size(), 4U);
+    EXPECT_EQ(names.wire(0), "\6google\3com"sv) << "no byte order mark";
     EXPECT_EQ(names.wire(1), "\1b\7example"sv);
     EXPECT_EQ(names.wire(3), "\4last\7example"sv);
-}
-
-TEST(NameList, AByteOrderMarkIsNoPartOfTheFirstName) {
-    NameList names;
-    EXPECT_EQ(add_lines("\xef\xbb\xbf"
-                        "a.example\nb.example",
-                        names),
-              0U);
-    EXPECT_EQ(names.size(), 2U);
 }
 
 TEST(NameList, UnusableFilesAreUsageErrors) {

@@ -34,7 +34,10 @@ bool is_wire_name(std::string_view wire) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
     const std::string text(reinterpret_cast<const char*>(data), size);
     reprise::mutator::NameList names;
-    add_lines(text, names);
+    std::istringstream list(text);
+    for (std::string line; std::getline(list, line);) {
+        add_line(line, names);
+    }
     for (size_t i = 0; i < names.size(); ++i) {
         require(names.wire(i).size() <= 254 && is_wire_name(names.wire(i)));
     }
