@@ -51,7 +51,8 @@ std::vector<Unread> find(const Counters& counters, std::uint64_t messages) {
         const auto counter = counters.find(std::string(kind.name));
         if (!kind.what.empty() && counter != counters.end() && counter->second > 0) {
             const std::uint64_t count = counter->second;
-            found.push_back(
+            found.insert(
+                std::ranges::upper_bound(found, count, std::greater{}, &Unread::count),
                 {.count = count,
                  .kind = &kind,
                  .share = static_cast<double>(count) / static_cast<double>(messages + count)});
@@ -59,7 +60,6 @@ std::vector<Unread> find(const Counters& counters, std::uint64_t messages) {
     };
     std::ranges::for_each(kCountKinds, look_for);
     std::ranges::for_each(kFormKinds, look_for);
-    std::ranges::stable_sort(found, std::greater{}, &Unread::count);
     return found;
 }
 

@@ -3,7 +3,6 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
-#include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
 
 #include <algorithm>

@@ -9,9 +9,11 @@
 // the length prefix before the hole; else, as at the beginning of a stream captured from its
 // middle, at the next place that looks like a message.
 
-#include "core/trace/reassembly/packet.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
 #include "core/trace/reassembly/tally.hh"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

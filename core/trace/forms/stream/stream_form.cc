@@ -4,7 +4,6 @@
 #include "core/dns/message.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/forms/message_source.hh"
-#include "core/trace/forms/query_encoder.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/query.hh"
