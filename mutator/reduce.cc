@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
