@@ -64,9 +64,12 @@ def refused(wanted: Refused, log: Path) -> str:
 
 
 def dns_problem(ready: Ready) -> str | None:
-    """Asks every address for the zone's SOA over all its transports; all must answer with authority."""
+    """Asks every address for the zone's SOA over all its transports; all must answer with authority.
+    Connections come first: what does not listen yet refuses them at once.
+    """
+    ports = sorted(ready.ports.items(), key=lambda one: not TRANSPORTS[one[0]].stream)
     for address in ready.addresses:
-        for transport, port in ready.ports.items():
+        for transport, port in ports:
             trouble = ask.problem(address, port, ready.origin, transport, ready.kind == "answers")
             if trouble is not None:
                 return f"{address} over {TRANSPORTS[transport].title}: {trouble}"
