@@ -38,9 +38,11 @@ TEST_F(SourceTableTest, NumbersBothFamiliesInOrderOfAppearance) {
 TEST_F(SourceTableTest, AMillionSourcesStayWithinTheMemoryPromised) {
     SourceTable table(folder_ + "/sources.csv");
     constexpr std::uint32_t kMany = 1'000'000;
+    std::uint32_t wrong = 0;
     for (std::uint32_t i = 0; i < kMany; ++i) {
-        ASSERT_EQ(table.id_of(address(i * 2'654'435'761U)), i);
+        wrong += table.id_of(address(i * 2'654'435'761U)) == i ? 0U : 1U;
     }
+    EXPECT_EQ(wrong, 0U);
     for (std::uint32_t i = 0; i < kMany; i += 1'001) {
         ASSERT_EQ(table.id_of(address(i * 2'654'435'761U)), i);
     }

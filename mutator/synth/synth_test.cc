@@ -88,15 +88,16 @@ TEST_F(SynthTest, SeedDecides) {
 }
 
 TEST_F(SynthTest, SharesComeOut) {
-    SynthOptions options = some_queries(100'000);
+    constexpr std::uint64_t kCount = 50'000;
+    SynthOptions options = some_queries(kCount);
     options.tcp_share = 0.2;
     options.ipv6_share = 0.3;
     options.rd_share = 0.1;
     options.tcp_queries = 2;
     const SynthCounts counts = make(options);
     const TraceFigures figures = read_back();
-    const auto share = [](std::uint64_t part) { return static_cast<double>(part) / 100'000; };
-    EXPECT_EQ(figures.all.queries, 100'000U);
+    const auto share = [](std::uint64_t part) { return static_cast<double>(part) / kCount; };
+    EXPECT_EQ(figures.all.queries, kCount);
     EXPECT_EQ(figures.all.responses, 0U);
     EXPECT_EQ(figures.transports.at("tcp").queries, counts.tcp_queries);
     EXPECT_EQ(figures.ipv6.queries, counts.ipv6_queries);

@@ -290,8 +290,13 @@ TEST(Cdns, AParameterSetThatIsNotThereEndsReading) {
 
 TEST(Cdns, ABlockThatIsTooBigEndsReading) {
     Parts parts;
-    constexpr std::uint64_t kMany = 2'000'000;
-    parts.items = cbor_head(4, kMany) + Buffer(kMany, 0xa0);
+    constexpr std::uint64_t kLists = 17'000; // of questions, over 8,000 bytes each in memory
+    const Buffer list = cbor_head(4, 1'000) + Buffer(1'000, 0x01);
+    parts.tables = 5;
+    parts.more_tables = cbor(4) + cbor_head(4, kLists);
+    for (std::uint64_t i = 0; i < kLists; ++i) {
+        parts.more_tables.insert(parts.more_tables.end(), list.begin(), list.end());
+    }
     const auto trace = read_trace(file_of(parts));
     EXPECT_THAT(trace.trouble, HasSubstr("a block of over 128 MiB"));
 }
