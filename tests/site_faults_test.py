@@ -69,20 +69,21 @@ stall = true
 
 
 def test_faults_happen_on_hosts_and_nothing_of_them_stays(hosts: Testbed, tmp_path: Path) -> None:
-    restart = '[[fault]]\nat = 3\nfor = 0.3\ntarget = "server"\nrestart = true\n'
+    restart = '[[fault]]\nat = 2.2\nfor = 0.3\ntarget = "server"\nrestart = true\n'
     (tmp_path / "site.toml").write_text(EXPERIMENT + FAULTS.format(seconds=1) + restart)
     before = states(hosts)
-    lenient = ("--set", "replay.late_ms=5000", "--set", "replay.max_lateness_s=20", "-o", "far")
-    done = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), *lenient, cwd=tmp_path)
+    words = ("--no-deploy", "--set", "synth.duration=4", "--set", "replay.late_ms=5000")
+    words += ("--set", "replay.max_lateness_s=20", "-o", "far")
+    done = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert states(hosts) == before
     found = summary(run_of(tmp_path / "far"))
     assert found["clean"]
     lossy, stall, again = found["faults"]
     assert lossy["packets"] > 50
-    assert [one["at_s"] for one in (lossy, stall, again)] == [
-        pytest.approx(at_s, abs=0.5) for at_s in (0.5, 1, 3)
-    ]
+    begun_s = [one["at_s"] for one in (lossy, stall, again)]
+    assert all(at_s >= planned for at_s, planned in zip(begun_s, (0.5, 1, 2.2), strict=True)), begun_s
+    assert begun_s == sorted(begun_s) and begun_s[-1] < 4
     assert found["queries"]["timed_out"] > 50
 
 
@@ -120,16 +121,18 @@ def test_hosts_whose_user_is_not_root(hosts: Testbed, tmp_path: Path) -> None:
     argv = ("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "far")
     done = hosts.run(*argv, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert summary(run_of(tmp_path / "far"))["queries"]["answered"] > 1_500
+    assert summary(run_of(tmp_path / "far"))["queries"]["answered"] > 600
     assert states(hosts) == before
 
 
 def test_a_kernel_that_is_too_old_is_refused(tmp_path: Path) -> None:
     (tmp_path / "site.toml").write_text(EXPERIMENT)
     old = ("setarch", platform.machine(), "--uname-2.6")
-    with opened(tmp_path / "bed", GROUPS, {"dns": old}) as hosts:
-        assert refused(hosts, tmp_path, "--no-deploy").startswith("reprise: error: dns: kernel 2.6.")
-        said = refused(hosts, tmp_path)
+    groups = {"controller": ["boss"], "clients": ["load"], "servers": ["dns"]}
+    one = ("--set", "topology.clients=1")
+    with opened(tmp_path / "bed", groups, {"dns": old}) as hosts:
+        assert refused(hosts, tmp_path, *one, "--no-deploy").startswith("reprise: error: dns: kernel 2.6.")
+        said = refused(hosts, tmp_path, *one)
         assert "dns: Refuse systems that Reprise is not built for: dns runs Debian with kernel 2.6." in said
         assert "kernel 5.10 or later" in said
 
@@ -167,7 +170,8 @@ def test_a_host_that_goes_away_while_results_are_copied(hosts: Testbed, tmp_path
     real.chmod(0o755)
     replaced(hosts, "load2", "/usr/bin/env", CUT.format(ENV=real))
     log = tmp_path / "log"
-    argv = ("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "results")
+    length = ("--set", "synth.duration=5")
+    argv = ("run", "site.toml", "--inventory", str(hosts.inventory), *length, "-o", "results")
     started = hosts.start(*argv, cwd=tmp_path, log=log)
     cut = hosts.folder / "state/load2/cut"
     wait_for(lambda: cut.exists() or started.has_ended(), "results to be copied", 120)
@@ -187,7 +191,7 @@ def test_a_host_that_goes_away_while_results_are_copied(hosts: Testbed, tmp_path
     assert done.returncode == 0, done.stderr
     found = summary(folder)
     assert found["clean"], found["unclean_because"]
-    assert found["queries"]["answered"] == found["queries"]["read"] > 1_500
+    assert found["queries"]["answered"] == found["queries"]["read"] > 600
     assert json.loads((folder / "manifest.json").read_text())["uncollected"] == {}
     cut.unlink()
     assert states(hosts) == before

@@ -48,7 +48,7 @@ def test_round_trips_across_hosts(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert states(hosts) == before
     found = summary(run_of(tmp_path / "far"))
-    assert found["queries"]["answered"] == found["queries"]["read"] > 1_500
+    assert found["queries"]["answered"] == found["queries"]["read"] > 600
     assert 40_000 <= found["latency_us"]["median"] < 50_000
 
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,7 +30,7 @@ EXPERIMENT = """schema = 1
 name = "site"
 [synth]
 rate = 400
-duration = 5
+duration = 2
 clients = 200
 [server]
 kind = "nsd"
@@ -93,7 +94,7 @@ def test_a_series_runs_on_hosts(hosts: Testbed, tmp_path: Path) -> None:
 
 def test_a_run_on_hosts_equals_the_local_one_and_leaves_nothing(hosts: Testbed, tmp_path: Path) -> None:
     """Of a trace and a zone that are only here."""
-    synth(tmp_path / "t.pcap", "--queries", "2000", "--rate", "400")
+    synth(tmp_path / "t.pcap", "--queries", "800", "--rate", "400")
     (tmp_path / "zone").write_text(ZONE)
     (tmp_path / "site.toml").write_text(
         'trace = "t.pcap"\n' + EXPERIMENT.replace("[server.root_like]\nseed = 1\n", 'zone = "zone"\n')
@@ -110,7 +111,7 @@ def test_a_run_on_hosts_equals_the_local_one_and_leaves_nothing(hosts: Testbed, 
     for one in (far, near):
         del one["queries"]["send_unsure"]  # calls in which this machine was busy with others
     assert far["queries"] == near["queries"]
-    assert far["queries"]["answered"] == far["queries"]["read"] > 1_500
+    assert far["queries"]["answered"] == far["queries"]["read"] > 600
     manifest = json.loads((run_of(tmp_path / "far") / "manifest.json").read_text())
     assert manifest["experiment"]["trace"] == str(tmp_path / "t.pcap")
     assert {one["machine"]: one["hosts"] for one in manifest["hosts"]} == {
@@ -262,11 +263,11 @@ def test_a_running_server_is_asked_from_hosts(
     hosts: Testbed, running: tuple[str, str], tmp_path: Path
 ) -> None:
     """And nothing else is: the guard lets queries to it pass, and no others."""
-    synth(tmp_path / "t.pcap", "--queries", "2000", "--rate", "400")
+    synth(tmp_path / "t.pcap", "--queries", "800", "--rate", "400")
     text = EXPERIMENT.replace("[server.root_like]\nseed = 1\n", f"addresses = {list(running)}\n")
     (tmp_path / "site.toml").write_text('trace = "t.pcap"\n' + text.replace('"nsd"', '"address"'))
     before = states(hosts)
-    words = ("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "far")
+    words = ("run", "site.toml", "--inventory", str(hosts.inventory), "--no-deploy", "-o", "far")
     done = hosts.run(*words, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith(f"reprise: error: server address {running[0]} is public; ask who runs")
@@ -276,7 +277,7 @@ def test_a_running_server_is_asked_from_hosts(
     assert states(hosts) == before
     found = summary(run_of(tmp_path / "far"))
     assert found["clean"]
-    assert found["queries"]["answered"] == found["queries"]["read"] > 1_500
+    assert found["queries"]["answered"] == found["queries"]["read"] > 600
     guard = json.loads((run_of(tmp_path / "far") / "guard-client1.json").read_text())
     counters = [one["counter"] for one in guard["nftables"] if "counter" in one]
     refused = [one for one in counters if not one["name"].startswith(("strangers", "groups"))]
@@ -311,30 +312,34 @@ def changed(recap: str) -> dict[str, int]:
 
 
 def test_playbooks_alone_deploy_replay_collect_and_tear_down(hosts: Testbed, tmp_path: Path) -> None:
+    """Hosts that have everything are not changed, and what a run before could not copy is collected."""
     before = states(hosts)
-    said = playbook(hosts, "site", tmp_path)
-    assert re.search(r"\bclean +yes\b", said)
-    assert "the clock of load1 is not synchronized" in said or "synchronized" not in said
-    assert summary(run_of(tmp_path / "results"))["queries"]["answered"] > 1_500
-    assert states(hosts) == before
-    assert set(changed(playbook(hosts, "deploy", tmp_path)).values()) == {0}
     run = "site-left-20260101T000000Z-0000"
-    left = f"/var/lib/reprise/runs/{run}"  # as of a run whose operator could not copy it
+    left = f"/var/lib/reprise/runs/{run}"
     hosts.on(
         "load2", f"mkdir -p {left}/logs; echo x > {left}/queries-client2-0.rq; echo y > {left}/logs/a.log"
     )
-    playbook(hosts, "collect", tmp_path)
-    assert (tmp_path / f"results/{run}.partial/logs/a.log").read_text() == "y\n"
+    said = playbook(hosts, "site", tmp_path)
+    assert re.search(r"\bclean +yes\b", said)
+    assert changed(said) == {"localhost": 1, "boss": 0, "load1": 0, "load2": 1, "dns": 0}  # run, collected
+    older = tmp_path / f"results/{run}.partial"
+    assert (older / "logs/a.log").read_text() == "y\n"
+    shutil.rmtree(older)
+    assert summary(run_of(tmp_path / "results"))["queries"]["answered"] > 600
     assert states(hosts) == before
 
 
-def test_playbooks_are_lint_free() -> None:
-    places = {"PATH": f"{programs.ROOT}/.venv/bin:/usr/bin:/bin", "HOME": os.environ.get("HOME", "/")}
-    for argv in (
-        ["ansible-lint", "--offline", "--profile", "production", "-q"],
+@pytest.mark.parametrize(
+    "argv",
+    [
+        pytest.param(["ansible-lint", "--offline", "--profile", "production", "-q"], marks=pytest.mark.slow),
         ["yamllint", "--strict", "."],
-    ):
-        done = subprocess.run(
-            argv, cwd=programs.ROOT / "playbooks", env=places, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+    ],
+    ids=lambda argv: argv[0],
+)
+def test_playbooks_are_lint_free(argv: list[str]) -> None:
+    places = {"PATH": f"{programs.ROOT}/.venv/bin:/usr/bin:/bin", "HOME": os.environ.get("HOME", "/")}
+    done = subprocess.run(
+        argv, cwd=programs.ROOT / "playbooks", env=places, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -21,7 +21,7 @@ from cli.tools import licenses, package, spread
 from cli.tools.spread import logins, parse
 from tests import command, packets
 from tests.bed import wait_for
-from tests.ssh import Ssh
+from tests.ssh import Ssh, shared_connections
 
 BASE = 1_475_762_151 * 10**9
 
@@ -52,7 +52,8 @@ def hosts(tmp_path: Path) -> Iterator[Hosts]:
     config = ssh.config(dict.fromkeys(("alpha", "beta"), "127.0.0.1"))
     inventory = tmp_path / "inventory.ini"
     inventory.write_text("[clients]\nalpha\nbeta  # the second\n")
-    with ssh.serve(["127.0.0.1"]):
+    with shared_connections() as shared, ssh.serve(["127.0.0.1"]):
+        config.write_text(config.read_text() + "".join(f"  {one}\n" for one in shared))
         wait_for(lambda: _listens(port), "the ssh server to listen")
         yield Hosts(inventory, config)
 

@@ -6,11 +6,19 @@ import contextlib
 import os
 import pwd
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cli import programs
 from cli.process import Process
+
+
+@contextlib.contextmanager
+def shared_connections() -> Iterator[tuple[str, ...]]:
+    """Options by which commands that follow each other share a connection; its socket needs a short path."""
+    with tempfile.TemporaryDirectory(prefix="ssh-") as folder:
+        yield "ControlMaster=auto", "ControlPersist=5s", f"ControlPath={folder}/%C"
 
 
 class Ssh:

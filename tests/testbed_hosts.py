@@ -18,7 +18,7 @@ from cli.plan.network import Host, Link, Network, Route, sysctls
 from cli.process import Process
 from tests.bed import BareBed, wait_for
 from tests.booted_host import booted
-from tests.ssh import Ssh
+from tests.ssh import Ssh, shared_connections
 
 OPERATOR, LAN = "operator", "lan"
 PORT = 2222
@@ -163,7 +163,8 @@ def opened(
             wrap = ["unshare", "-m", "sh", "-c", f'{enter} exec "$@"', "sh", *(wraps or {}).get(name, ())]
             servers.enter_context(ssh.serve([management(number)], bed.hosts.of(name), wrap))
         inventory = folder / "hosts.ini"
-        inventory.write_text(_inventory(names, groups, config) + variables, encoding="utf-8")
+        shared = " ".join(f"-o {one}" for one in servers.enter_context(shared_connections()))
+        inventory.write_text(_inventory(names, groups, config, shared) + variables, encoding="utf-8")
         made = Testbed(bed, config, inventory, names, folder)
         for name in names:
             wait_for(lambda name=name: _reached(made, name), f"ssh to {name}")  # type: ignore[misc]
@@ -193,14 +194,14 @@ def _reached(made: Testbed, name: str) -> bool:
     return True
 
 
-def _inventory(names: tuple[str, ...], groups: dict[str, list[str]], config: Path) -> str:
+def _inventory(names: tuple[str, ...], groups: dict[str, list[str]], config: Path, shared: str) -> str:
     text = "".join(
         f"[{group}]\n" + "".join(f"{name}\n" for name in names) + "\n" for group, names in groups.items()
     )
     own = "".join(f"{name} reprise_address=172.16.1.{number}\n" for number, name in enumerate(names, 1))
     settings = (
         f"ansible_ssh_common_args=-F {config}\n"
-        "ansible_ssh_args=-o ControlMaster=no\n"  # its socket's path would be too long for the kernel
+        f"ansible_ssh_args={shared}\n"
         "ansible_python_interpreter=/usr/bin/python3\n"
     )
     return f"{own}\n{text}[all:vars]\n{settings}"
