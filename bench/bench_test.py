@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from bench import bed as beds
+from bench import timing
 from cli import programs
 from cli.__main__ import build_parser
 from cli.errors import UsageError
@@ -48,6 +49,8 @@ def test_options_have_the_bench_s_own_defaults() -> None:
     options = bench.options_of(build_parser().parse_args(["bench", "timing"]))
     assert (options.repeats, options.quick, options.sources) == (3, False, 100_000)
     assert bench.options_of(build_parser().parse_args(["bench", "udp", "--quick"])).repeats == 1
+    given = bench.options_of(build_parser().parse_args(["bench", "timing", "--quick", "--seconds", "2"]))
+    assert [shape.seconds for shape in timing.shapes(given)] == [2, 2]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +82,6 @@ def test_an_unknown_row_is_a_usage_error_and_names_the_rows(tmp_path: Path) -> N
     ("name", "row", "tools"),
     [
         pytest.param("udp", "few-sockets", {"dnsperf", "reprise"}, marks=NAPI),
-        pytest.param("udp", "many-sources", {"dnsperf", "reprise"}, marks=NAPI),
         pytest.param("udp", "fast-mode", {"dnsperf", "reprise-xdp", "reprise-ring", "kxdpgun"}, marks=NAPI),
         ("timing", "poisson-1k", {"drool", "reprise", "reprise-spin"}),
         ("reader", "pcap", {"reprise", "tcpdump", "tracestats"}),
@@ -94,16 +96,16 @@ def test_an_unknown_row_is_a_usage_error_and_names_the_rows(tmp_path: Path) -> N
         ("tcp", "hold", {"reprise"}),
         ("tcp", "segments", {"one-query", "persistent"}),
         pytest.param("tls", "full", {"dnsperf", "openssl", "reprise"}, marks=NAPI),
-        pytest.param("tls", "resumed", {"openssl", "reprise"}, marks=NAPI),
+        pytest.param("tls", "resumed", {"openssl", "reprise"}, marks=[NAPI, pytest.mark.slow]),
         pytest.param("tls", "early-data", {"openssl", "reprise"}, marks=NAPI),
         pytest.param("tls", "persistent", {"dnsperf", "reprise"}, marks=NAPI),
-        ("tls", "segments", {"one-query", "persistent"}),
+        pytest.param("tls", "segments", {"one-query", "persistent"}, marks=pytest.mark.slow),
         pytest.param("stateless", "rates-bind-500", STATELESS, marks=NAPI),
         pytest.param(
             "stateless",
             "sizes-nsd-2000",
             STATELESS - {"tcp-persistent", "reference-axfr", "bpf-no-axfr"},
-            marks=NAPI,
+            marks=[NAPI, pytest.mark.slow],
         ),
         pytest.param("stateless", "flood", {"tcp", "tcp-cookies", "bpf"}, marks=NAPI),
     ],
@@ -111,7 +113,11 @@ def test_an_unknown_row_is_a_usage_error_and_names_the_rows(tmp_path: Path) -> N
 def test_a_quick_bench_measures_recomputes_and_ends_with_json(
     tmp_path: Path, name: str, row: str, tools: set[str]
 ) -> None:
-    done = call(name, "--quick", "--json", "--only", row, "-o", str(tmp_path))
+    check_quick(tmp_path, name, row, tools)
+
+
+def check_quick(tmp_path: Path, name: str, row: str, tools: set[str], *more: str) -> None:
+    done = call(name, "--quick", "--json", "--only", row, *more, "-o", str(tmp_path))
     assert done.returncode == 0, done.stderr + done.stdout
     line = json.loads(done.stdout.splitlines()[-1])
     assert set(line) == {"bench", "steal_s", "checks"}
@@ -132,13 +138,13 @@ def test_a_quick_bench_measures_recomputes_and_ends_with_json(
 @NAPI
 @pytest.mark.netns
 def test_as_many_sources_as_asked_reach_the_server(tmp_path: Path) -> None:
-    done = call("udp", "--quick", "--only", "many-sources", "--sources", "500", "-o", str(tmp_path))
-    assert done.returncode == 0, done.stderr + done.stdout
+    check_quick(tmp_path, "udp", "many-sources", {"dnsperf", "reprise"}, "--sources", "500")
     (sink,) = tmp_path.glob("*/runs/*-many-sources-reprise/sink.out")
     assert json.loads(sink.read_text())["sources"] == 500
 
 
 @pytest.mark.netns
+@pytest.mark.slow  # the option sets what a quick bench sets, see test_options_have_the_bench_s_own_defaults
 def test_timing_traces_are_as_long_as_asked(tmp_path: Path) -> None:
     done = call("timing", "--quick", "--only", "gap-10ms", "--seconds", "2", "-o", str(tmp_path))
     assert done.returncode == 0, done.stderr + done.stdout
