@@ -21,7 +21,8 @@ def replay(folder: Path, kind: str, mode: str) -> Ended:
         f"name={kind}",
         "replay.answers=true",
         f"replay.source_mode={mode}",
-        "synth.duration=8",
+        "synth.rate=1500",
+        "synth.duration=2",
         "replay.late_ms=1000",
     )
     return reprise(folder, "run", "quickstart", *(word for one in settings for word in ("--set", one)))

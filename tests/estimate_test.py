@@ -36,7 +36,7 @@ def test_the_estimate_is_near_what_a_run_takes(desk: Path, settings: tuple[str, 
     ended = run(desk, "trace=long.pcap", *settings)
     assert ended.status == 0, ended.errors
     seconds, size = said(ended)
-    assert seconds == pytest.approx(ended.summary()["duration_s"], abs=3)
+    assert -1 <= ended.summary()["duration_s"] - seconds < 3  # on a busy machine
     (folder,) = ended.results
     assert written(folder) / 2 < size < written(folder) * 2
 
@@ -63,6 +63,6 @@ def test_what_is_not_known_is_not_told(desk: Path) -> None:
     changing = EXPERIMENT.replace("[server]", '[[mutate.rule]]\nkind = "jitter"\nus = 1\n[server]')
     (desk / "changed.toml").write_text(changing)
     ended = reprise(desk, "run", "changed.toml")
-    assert re.search("reprise: 2 s of replay, .* free[)], not counting changes by rules", ended.errors), (
+    assert re.search("reprise: 1 s of replay, .* free[)], not counting changes by rules", ended.errors), (
         ended.errors
     )

@@ -76,9 +76,9 @@ def test_names_are_those_that_were_asked_and_recipes_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """From the played file, where rules dropped and renamed queries, the same as from the kept queries."""
-    desk = furnish(tmp_path, synth(tmp_path / "made.pcap", "--rate=300", "--duration=4"))
+    desk = furnish(tmp_path, synth(tmp_path / "made.pcap", "--rate=800", "--duration=2"))
     rules = "mutate.rule=[{kind='name',prefix='x'},{kind='keep',where={type='A'}}]"
-    settings = ("replay.answers=true", "replay.from=1", "replay.until=3")
+    settings = ("replay.answers=true", "replay.from=0.5", "replay.until=1.5")
     ended = run(desk, rules, "mutate.keep=true", *settings)
     (folder,) = ended.results
     queries = ended.summary()["queries"]

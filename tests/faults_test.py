@@ -142,7 +142,8 @@ def test_ctrl_c_before_the_first_query_leaves_nothing(desk: Path, phase: str) ->
         os.killpg(running.pid, signal.SIGINT)
         ended = running.end()
     assert "the run was interrupted" in ended.line()
-    assert all((folder / "summary.json").is_file() for folder in ended.results)
+    kept = "results up to here are kept" in ended.line()  # as on a busy machine, where it went on meanwhile
+    assert [(folder / "summary.json").is_file() for folder in ended.results] == [True] * kept
 
 
 @pytest.mark.netns

@@ -81,7 +81,7 @@ class Ask:
     do: str = "0"
 
 
-def write_trace(path: Path, asks: list[Ask], gap_s: float = 0.02, sources: int = 5) -> Path:
+def write_trace(path: Path, asks: list[Ask], gap_s: float = 0.01, sources: int = 5) -> Path:
     """One query each `gap_s`, from some sources in turn."""
     lines = ["#reprise-text 1", "\t".join(_COLUMNS.split())]
     for number, ask in enumerate(asks):

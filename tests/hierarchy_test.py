@@ -209,7 +209,7 @@ def test_an_address_without_zones_is_counted_and_named(tmp_path: Path, world: Pa
     trace = write_trace(tmp_path / "lost.tsv", [Ask("www.example.com."), Ask("www.elsewhere.com.")])
     result = play(
         tmp_path, world, trace, hierarchy__data_path=data_path, hierarchy__resolver="unbound",
-        replay__timeout_s=2,
+        replay__timeout_s=1,
     )  # fmt: skip
     found = result.summary["resolver"]
     assert found["unmapped_packets"] > 0
@@ -256,7 +256,7 @@ def test_the_guard_catches_a_leak(tmp_path: Path, world: Path, data_path: str, m
     trace = write_trace(tmp_path / "leak.tsv", [Ask("www.example.com.")])
     result = play(
         tmp_path, world, trace, hierarchy__data_path=data_path, hierarchy__resolver="unbound",
-        hierarchy__resolver_config=lines, replay__timeout_s=2, replay__source_mode=mode,
+        hierarchy__resolver_config=lines, replay__timeout_s=1, replay__source_mode=mode,
     )  # fmt: skip
     assert result.status == 1
     assert result.summary["leaked_packets"] > 0
@@ -268,7 +268,7 @@ def test_the_guard_catches_a_leak(tmp_path: Path, world: Path, data_path: str, m
 
 def test_a_guard_that_was_removed_is_an_unclean_run(tmp_path: Path, world: Path) -> None:
     asks = [Ask(f"n{number}.w.example.com.") for number in range(150)]
-    trace = write_trace(tmp_path / "long.tsv", asks, gap_s=0.03)
+    trace = write_trace(tmp_path / "long.tsv", asks, gap_s=0.02)
     process = start(tmp_path, settings_of(world, trace, hierarchy__data_path="tun"))
     wait_for(lambda: b"sent " in (tmp_path / "said").read_bytes(), "queries", 60)
     meta = _process_of(process.pid, "reprise-sampler", "meta1.csv")
@@ -289,7 +289,7 @@ def test_other_sources_are_no_leak(tmp_path: Path, world: Path, trace: Path) -> 
 
 def test_a_killed_proxy_is_started_again(tmp_path: Path, world: Path) -> None:
     asks = [Ask(f"n{number}.w.example.com.") for number in range(150)]
-    trace = write_trace(tmp_path / "long.tsv", asks, gap_s=0.03)
+    trace = write_trace(tmp_path / "long.tsv", asks, gap_s=0.02)
     settings = settings_of(world, trace, hierarchy__data_path="tun", replay__timeout_s=20)
     process = start(tmp_path, settings)
     wait_for(lambda: _rewritten(tmp_path) > 20, "packets through the proxy", 60)
@@ -309,8 +309,8 @@ def test_a_data_path_that_breaks_is_the_first_reason(
 ) -> None:
     """A device of the resolver's host goes down in the middle: what is asked then comes to nobody."""
     asks = [Ask(f"n{number}.w.example.com.") for number in range(200)]
-    trace = write_trace(tmp_path / "long.tsv", asks, gap_s=0.03)
-    settings = settings_of(world, trace, hierarchy__data_path=data_path, replay__timeout_s=2)
+    trace = write_trace(tmp_path / "long.tsv", asks, gap_s=0.015)
+    settings = settings_of(world, trace, hierarchy__data_path=data_path, replay__timeout_s=1)
     process = start(tmp_path, settings)
     wait_for(lambda: b"sent " in (tmp_path / "said").read_bytes(), "queries", 60)
     resolver = _process_of(process.pid, "reprise-sampler", "server.csv")
@@ -365,19 +365,22 @@ def test_folders_may_have_any_names(tmp_path: Path) -> None:
     ("resolver", "lines", "wrong"),
     [
         ("bind", "max-cache-size 8m; recursive-clients 900;\n", "no-such-option 1;\n"),
-        ("unbound", "server:\n    msg-cache-size: 1m\n", "server:\n    no-such-option: 1\n"),
-        ("knot-resolver", "policy.add(policy.all(policy.QTRACE))\n", "no_such_thing.call()\n"),
+        ("unbound", "", "server:\n    no-such-option: 1\n"),  # good lines: see the guard's tests
+        ("knot-resolver", "", "no_such_thing.call()\n"),
+        pytest.param("knot-resolver", "policy.add(policy.all(policy.QTRACE))\n", "no_such_thing.call()\n",
+                     marks=pytest.mark.slow),
     ],
-)
+)  # fmt: skip
 def test_a_resolver_takes_the_users_lines(
     tmp_path: Path, world: Path, resolver: str, lines: str, wrong: str
 ) -> None:
     trace = write_trace(tmp_path / "one.tsv", [Ask("www.example.com.")])
     own = tmp_path / "own.conf"
     keys: dict[str, object] = {"hierarchy__resolver": resolver, "hierarchy__resolver_config": own}
-    own.write_text(lines)
-    result = play(tmp_path, world, trace, **keys)
-    assert result.status == 0, result.said
+    if lines:
+        own.write_text(lines)
+        result = play(tmp_path, world, trace, **keys)
+        assert result.status == 0, result.said
     own.write_text(wrong)
     result = play(tmp_path, world, trace, **keys)
     assert result.status == 1
@@ -477,7 +480,7 @@ def test_planned_configurations_are_whole(tmp_path: Path, world: Path, engine: s
 def test_faults_upstream_are_no_fault_of_the_data_path(world: Path, tmp_path: Path, data_path: str) -> None:
     """Each query is for a name of its own; the resolver asks again for what is lost, in both directions."""
     trace = write_trace(tmp_path / "t.tsv", [Ask(f"n{number}.w.example.com.") for number in range(200)])
-    fault = "fault=[{at = 0.5, for = 3, target = 'upstream', loss = 0.3}]"
+    fault = "fault=[{at = 0.3, for = 1.5, target = 'upstream', loss = 0.3}]"
     tmp_path.chmod(0o755)
     settings = [*settings_of(world, trace, hierarchy__data_path=data_path), fault]
     result = finish(tmp_path, start(tmp_path, settings))

@@ -17,7 +17,7 @@ import pytest
 from cli import programs
 from tests import packets
 from tests.bed import wait_for
-from tests.conftest import DATA
+from tests.conftest import DATA, REAL_MINUTE
 from tests.wire_view import View, view
 
 _OPENERS: dict[str, Callable[[bytes], bytes]] = {
@@ -74,8 +74,23 @@ def test_what_was_not_read_is_the_last_line_and_not_in_the_pipe(tmp_path: Path) 
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="shared data is absent")
-@pytest.mark.parametrize("capture", captures(), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "capture",
+    [pytest.param(one, marks=pytest.mark.slow if one == REAL_MINUTE else ()) for one in captures()],
+    ids=lambda path: path.name,
+)
 def test_round_trip(capture: Path, tmp_path: Path) -> None:
+    check_round_trip(capture, tmp_path)
+
+
+def test_round_trip_of_the_beginning_of_a_real_minute(real: tuple[Path, Path], tmp_path: Path) -> None:
+    short = tmp_path / "short.pcap"
+    argv = [programs.packaged("tshark"), "-r", str(real[0]), "-c", "2400", "-w", str(short)]
+    subprocess.run(argv, capture_output=True, check=True)
+    check_round_trip(short, tmp_path)
+
+
+def check_round_trip(capture: Path, tmp_path: Path) -> None:
     back = through_all_forms(capture, tmp_path)
     before, after = view(plain(capture, tmp_path)), view(back)
     assert after.queries == before.queries

@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="then all other tests run as an ordinary user"),
 ]
 
-HIERARCHY = ("synth.duration=3", "hierarchy.synth.zones=8", "hierarchy.data_path=nft", "sample.capture=false")
+HIERARCHY = ("synth.duration=2", "hierarchy.synth.zones=8", "hierarchy.data_path=nft", "sample.capture=false")
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def run(home: Path, name: str, *settings: str, first: Callable[[], None] | None 
 
 
 @pytest.mark.parametrize(
-    ("name", "settings"), [("quickstart", ("synth.duration=2",)), ("hierarchy", HIERARCHY)]
+    ("name", "settings"), [("quickstart", ("synth.duration=1",)), ("hierarchy", HIERARCHY)]
 )
 def test_a_run_as_an_ordinary_user(home: Path, name: str, settings: tuple[str, ...]) -> None:
     status, said = run(home, name, "replay.late_ms=1000", *settings)

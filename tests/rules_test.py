@@ -44,7 +44,7 @@ def played(folder: Path) -> list[tuple[Any, ...]]:
     ],
 )
 def test_what_is_played_is_that_of_a_trace_changed_before(tmp_path: Path, settings: tuple[str, ...]) -> None:
-    desk = furnish(tmp_path, synth(tmp_path / "made.pcap", "--rate=400", "--duration=3", "--tcp-share=0.2"))
+    desk = furnish(tmp_path, synth(tmp_path / "made.pcap", "--rate=800", "--duration=1.5", "--tcp-share=0.2"))
 
     def ended(*more: str) -> Path:
         known = set(desk.glob("results/*"))

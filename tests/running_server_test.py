@@ -32,6 +32,7 @@ port = {port}
 [replay]
 timeout_s = 1
 late_ms = 1000
+max_lateness_s = 20
 [topology]
 queriers = 1
 [sample]
@@ -80,9 +81,8 @@ def test_a_running_server_is_sampled(served: Served) -> None:
 
 def test_a_server_that_ends_meanwhile_is_told(served: Served) -> None:
     with subprocess.Popen(["sleep", "60"]) as other:
-        words = (f"server.pid={other.pid}", "replay.speed=0.2")
-        settings = [word for one in words for word in ("--set", one)]
-        with started(served.folder, "run", "watched.toml", *settings, *SLOWLY[2:]) as command:
+        watched = ("--set", f"server.pid={other.pid}")
+        with started(served.folder, "run", "watched.toml", *watched, *SLOWLY) as command:
             command.reaches("replaying")
             other.kill()
             ended = command.end()

@@ -21,7 +21,7 @@ from cli.servers.kinds import KINDS
 from report.papers import answers
 from report.rafile import join
 from report.run import open_run
-from tests.desk import Ended, reprise, run
+from tests.desk import reprise, run
 
 pytestmark = pytest.mark.netns
 
@@ -41,15 +41,33 @@ NAMED = "mutate.rule=[{kind='edns',nsid='on'}]"
 
 
 @pytest.mark.parametrize("kind", get_args(Authoritative))
-def test_the_users_lines_reach_the_server(desk: Path, kind: str) -> None:
+def test_a_server_serves_and_counts_as_it_was_told(desk: Path, kind: str) -> None:
+    """Lines of the user's own, zones of given number and size, no rate limiting, and counts beside those of
+    the replay: with several processes or threads, over TCP too.
+    """
     (desk / "own.conf").write_text(OWN[kind], encoding="ascii")
-    ended = run(desk, f"server.kind={kind}", "server.config=own.conf", "replay.answers=true", NAMED)
-    assert ended.summary()["clean"], ended.errors
+    server = (f"server.kind={kind}", "server.config=own.conf", "server.processes=2")
+    zones = ("server.zone=", "server.wildcard.zones=30", "server.wildcard.names=20")
+    played = ("trace=", "synth.duration=1", "synth.rate=400", "synth.tcp_share=0.3")
+    ended = run(desk, *server, *zones, *played, NAMED, "replay.answers=true")
+    summary = ended.summary()
+    queries, over = summary["queries"], summary["transport"]
+    assert summary["clean"], ended.errors
+    assert over["tcp"] > 50 and over["udp"] > 50
+    assert summary["truncated"] == 0 and queries["timed_out"] == 0
+    assert summary["server_counts"] == {
+        "queries": queries["sent"],
+        "tcp_queries": over["tcp"],
+        "answers": queries["answered"],
+    }
     (folder,) = ended.results
     found = join("run", list(open_run(folder).answer_paths)).between(0, 1 << 62)
-    replies = [one.reply for one in found]
-    options = [option for one in replies for option in dns.message.from_wire(one).options]
+    answers = [dns.message.from_wire(one.reply) for one in found]
+    options = [option for one in answers for option in one.options]
     assert {option.to_wire() for option in options if option.otype == dns.edns.NSID} == {b"me"}
+    asked = {one.question[0].name.to_text() for one in answers}
+    assert len(asked) > 50 and any(one.endswith(".z30.example.com.") for one in asked)
+    assert all(one.rcode() == dns.rcode.NOERROR and one.flags & dns.flags.AA for one in answers)
 
 
 @pytest.mark.parametrize("kind", get_args(Authoritative))
@@ -82,50 +100,14 @@ def test_another_build_of_a_server_is_started_and_named(desk: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", get_args(Authoritative))
-def test_rate_limiting_is_off_unless_asked_for(desk: Path, kind: str) -> None:
-    free = run(desk, f"server.kind={kind}").summary()
-    assert free["truncated"] == 0 and free["queries"]["timed_out"] == 0
+def test_rates_are_limited_where_asked_for(desk: Path, kind: str) -> None:
+    """And not otherwise, see above."""
     if "rrl" in KINDS[kind].unused:
         refused = reprise(desk, "run", "good.toml", "--set", f"server.kind={kind}", "--set", "server.rrl=5")
         assert "PowerDNS has no use for server.rrl; leave it out" in refused.line()
         return
-    limited = run(desk, f"server.kind={kind}", "server.rrl=5", "replay.timeout_s=0.5")
-    queries, truncated = limited_of(limited)
-    assert queries["timed_out"] + truncated > 100
-
-
-def limited_of(ended: Ended) -> tuple[dict[str, int], int]:
-    """Of the newest of two runs."""
-    newest = max(ended.results, key=lambda one: one.stat().st_mtime)
-    summary = json.loads((newest / "summary.json").read_text(encoding="utf-8"))
-    return summary["queries"], summary["truncated"]
-
-
-@pytest.mark.parametrize("kind", get_args(Authoritative))
-def test_what_the_server_counts_stands_beside_what_the_replay_counts(desk: Path, kind: str) -> None:
-    """With several processes or threads, over TCP too; of what it drops it counts no answer, but for NSD."""
-    both = "mutate.rule=[{kind='transport',to='tcp',share=30}]"
-    summary = run(desk, f"server.kind={kind}", "server.processes=2", both).summary()
-    queries, over = summary["queries"], summary["transport"]
-    assert summary["clean"] and over["tcp"] > 50 and over["udp"] > 50
-    assert summary["server_counts"] == {
-        "queries": queries["sent"],
-        "tcp_queries": over["tcp"],
-        "answers": queries["answered"],
-    }
-
-
-@pytest.mark.parametrize("kind", get_args(Authoritative))
-def test_a_server_has_zones_of_given_number_and_size(desk: Path, kind: str) -> None:
-    made = ("server.zone=", "trace=", "synth.duration=2", "synth.rate=100", "replay.answers=true")
-    ended = run(desk, f"server.kind={kind}", *made, "server.wildcard.zones=30", "server.wildcard.names=20")
-    assert ended.summary()["clean"], ended.errors
-    (folder,) = ended.results
-    found = join("run", list(open_run(folder).answer_paths)).between(0, 1 << 62)
-    answers = [dns.message.from_wire(one.reply) for one in found]
-    asked = {one.question[0].name.to_text() for one in answers}
-    assert len(asked) > 50 and any(one.endswith(".z30.example.com.") for one in asked)
-    assert all(one.rcode() == dns.rcode.NOERROR and one.flags & dns.flags.AA for one in answers)
+    summary = run(desk, f"server.kind={kind}", "server.rrl=5", "replay.timeout_s=0.5").summary()
+    assert summary["queries"]["timed_out"] + summary["truncated"] > 100
 
 
 def test_what_delays_segments_may_be_changed(desk: Path) -> None:

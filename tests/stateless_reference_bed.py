@@ -188,7 +188,7 @@ def ask(bed: ReferenceBed, wire: bytes, server: str = SERVICE4) -> dns.message.M
 
 def until_counted(bed: ReferenceBed, what: str, least: int = 1) -> None:
     """The file is written once a second."""
-    wait_for(lambda: bed.statistics()[what] >= least, f"{what} of {least}", 5)
+    wait_for(lambda: bed.statistics()[what] >= least, f"{what} of {least}")
 
 
 def server_of(bed: ReferenceBed) -> Process:

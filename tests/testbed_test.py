@@ -18,11 +18,9 @@ from cli import programs
 from report.run import open_run
 from report.summary import measure, summarize
 from tests.bed import Bed, has_ended, synth, wait_for
-from tests.desk import ANSWERED, Running, started, words_of
+from tests.desk import ANSWERED, SLOWLY, Running, started, words_of
 
 pytestmark = pytest.mark.netns
-
-SLOWER = ("--set", "replay.speed=0.25")  # time for a fault in the middle, on a busy machine too
 
 
 def take_down(running: Running, process: str, interface: str) -> None:
@@ -33,7 +31,7 @@ def take_down(running: Running, process: str, interface: str) -> None:
 
 
 def test_a_servers_process_that_was_replaced_is_named(desk: Path) -> None:
-    with started(desk, "run", "good.toml", *SLOWER) as running:
+    with started(desk, "run", "good.toml", *SLOWLY) as running:
         running.reaches(ANSWERED)
         worker = running.offspring("/nsd -d")[-1]
         os.kill(worker, signal.SIGKILL)
@@ -46,7 +44,7 @@ def test_a_servers_process_that_was_replaced_is_named(desk: Path) -> None:
 
 def test_a_worker_that_nsd_replaced_without_a_loss_is_a_warning(desk: Path) -> None:
     """It reads its zones again on request, and continues with new processes."""
-    with started(desk, "run", "good.toml", *SLOWER) as running:
+    with started(desk, "run", "good.toml", *SLOWLY) as running:
         running.reaches(ANSWERED)
         nsd, *workers = running.offspring("/nsd -d")
         os.kill(nsd, signal.SIGHUP)
@@ -59,16 +57,16 @@ def test_a_worker_that_nsd_replaced_without_a_loss_is_a_warning(desk: Path) -> N
 
 
 def test_a_sampler_that_stood_still_is_named(desk: Path) -> None:
-    with started(desk, "run", "good.toml", *SLOWER) as running:
+    with started(desk, "run", "good.toml", *SLOWLY) as running:
         running.reaches(ANSWERED)
         sampler = next(pid for pid in running.offspring("reprise-sampler") if "server.csv" in words_of(pid))
         os.kill(sampler, signal.SIGSTOP)
         stopped = time.monotonic()
-        wait_for(lambda: time.monotonic() > stopped + 3.5, "a gap")
+        wait_for(lambda: time.monotonic() > stopped + 2.5, "a gap")
         os.kill(sampler, signal.SIGCONT)
         ended = running.end()
     (warning,) = [one for one in ended.summary()["warnings"] if "gap" in one]
-    assert float(re.fullmatch(r"server\.csv has a gap of ([\d.]+) s up to second [\d.]+", warning)[1]) > 3  # type: ignore[index]
+    assert float(re.fullmatch(r"server\.csv has a gap of ([\d.]+) s up to second [\d.]+", warning)[1]) > 2  # type: ignore[index]
     assert ended.status == 0, ended.errors
 
 
@@ -76,7 +74,7 @@ def test_a_sampler_that_stood_still_is_named(desk: Path) -> None:
     ("interface", "other"), [("data", "link data1 of server"), ("control", "link control1 of controller")]
 )
 def test_a_link_that_went_down_is_the_first_reason(desk: Path, interface: str, other: str) -> None:
-    with started(desk, "run", "good.toml", *SLOWER) as running:
+    with started(desk, "run", "good.toml", *SLOWLY) as running:
         running.reaches(ANSWERED)
         take_down(running, "reprise-querier distribute", interface)
         ended = running.end()
@@ -92,7 +90,7 @@ def test_a_link_that_went_down_is_the_first_reason(desk: Path, interface: str, o
 def test_what_a_firewall_drops_on_arrival_makes_a_run_unclean(desk: Path, process: str, rule: str) -> None:
     """One datagram in twenty, on the host of clients or of the server."""
     chain = f"type filter hook input priority 0; {rule} numgen inc mod 20 0 drop;"
-    with started(desk, "run", "good.toml", *SLOWER) as running:
+    with started(desk, "run", "good.toml", *SLOWLY) as running:
         running.reaches(ANSWERED)
         (pid, *_) = running.offspring(process)
         nft = [programs.packaged("nsenter"), "-t", str(pid), "-n", "nft", "-f", "-"]

@@ -116,7 +116,7 @@ def test_a_pipe_that_pauses_does_not_stop_the_run(bed: Bed, trace: Path) -> None
             out.write(content[half:])
 
     writer = threading.Thread(target=feed)
-    controller = bed.start_controller(pipe, extra=("--max-lateness-s", "30"))
+    controller = bed.start_controller(pipe, extra=("--max-lateness-s", "30", "--speed", "4"))
     writer.start()
     assert controller.wait() == 0, controller.text()
     writer.join()

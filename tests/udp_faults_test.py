@@ -207,8 +207,15 @@ def test_a_server_that_says_too_much(make_bed: MakeBed, tmp_path: Path, mode: st
 # --- the network ------------------------------------------------------------------------------------------
 
 
-@MODES
-@pytest.mark.parametrize("end", ["client1", "server"])
+@pytest.mark.parametrize(
+    ("mode", "end"),
+    [
+        ("ports", "client1"),
+        ("addresses", "server"),
+        pytest.param("ports", "server", marks=pytest.mark.slow),
+        pytest.param("addresses", "client1", marks=pytest.mark.slow),
+    ],
+)
 def test_the_link_down_for_two_seconds(make_bed: MakeBed, tmp_path: Path, mode: str, end: str) -> None:
     """The far end down: packets are lost. The near end down: there is no way to the server any more."""
     bed = make_bed(mode)

@@ -25,7 +25,7 @@ def test_a_root_server_answers_its_minute_again(tmp_path: Path) -> None:
     assert report["counts"]["used"] > 0.9 * report["counts"]["responses"]
     experiment = tmp_path / "minute.toml"
     experiment.write_text(
-        'schema = 1\n[server]\nkind = "nsd"\nedns_size = 4096\n[replay]\nanswers = true\nspeed = 4\n'
+        'schema = 1\n[server]\nkind = "nsd"\nedns_size = 4096\n[replay]\nanswers = true\nspeed = 12\n'
         "late_ms = 1000\n[topology]\nqueriers = 1\n",
         encoding="ascii",
     )

@@ -5,10 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -23,7 +20,7 @@ from tests.bed import wait_for
 
 QUICK = programs.ROOT / "experiments/quickstart.toml"
 SHORT = (
-    "synth.duration=1",
+    "synth.duration=0.5",
     "synth.rate=200",
     "synth.clients=20",
     "replay.late_ms=1000",
@@ -134,16 +131,11 @@ def test_a_series_that_is_interrupted_goes_on(tmp_path: Path) -> None:
     words = [
         word for one in (*SHORT, 'sweep.server.kind=["nsd", "bind"]', "repeat.n=2") for word in ("--set", one)
     ]
-    argv = [sys.executable, "-m", "cli", "run", str(QUICK), *words]
-    log = tmp_path / "log"
-    with log.open("w", encoding="utf-8") as out:
-        process = subprocess.Popen(
-            argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(programs.ROOT)}, stdout=out, stderr=out
-        )
-        wait_for(lambda: "run 2 of 4" in log.read_text(encoding="utf-8"), "the second run", 60)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 1
-    said = log.read_text(encoding="utf-8")
+    process = command.start("run", str(QUICK), *words, cwd=tmp_path, log=tmp_path / "log")
+    wait_for(lambda: "run 2 of 4" in process.text(), "the second run", 60)
+    process.send(signal.SIGINT)
+    assert process.wait(60) == 1
+    said = process.text()
     assert "the series ended after 1 of 4 runs; go on with: reprise run" in said
     assert said.count("interrupted") <= 1 and "--set repeat.n=2" in said.splitlines()[-1]
     (folder,) = (tmp_path / "results").iterdir()

@@ -37,6 +37,7 @@ def test_keys_are_compared_under_their_names_of_today(tmp_path: Path) -> None:
     assert differences([made(tmp_path / key, hierarchy={key: True}) for key in names], names) == []
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_a_table_that_one_run_lacks_is_one_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With what differs in it; no line of the terminal is longer than 100 columns."""
     synth = {"seed": 1, "duration": 8, "clients": 500, "zipf": 1.0, "tcp_share": 0.02, "junk_share": 0.5}
@@ -84,6 +85,7 @@ def test_what_servers_ran_with_is_told_where_it_differs(tmp_path: Path) -> None:
     assert differences(opened, ["a", "b"])[0][:3] == ["", "server.kind", "server: descriptors of a process"]
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_many_runs_are_compared_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A row for each in the first tables; none is cut."""
     runs = [made(tmp_path / f"run{at}", replay={"rate": 1000 * at}) for at in range(1, 6)]

@@ -12,13 +12,11 @@ from pathlib import Path
 import dns.message
 import dns.rrset
 import pytest
-from matplotlib.figure import Figure
 
 from report import html
 from report.__main__ import main
 from report.sources import find_program
 from report.tests.writers import MANIFEST, Query, controller_json, ra_bytes, server_csv, write_run
-from tests.command import save_blank
 
 MS = 1_000_000
 PLOTS = {
@@ -67,12 +65,6 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = run_of(tmp_path_factory.mktemp("reported") / "run", title="<script>alert(1)</script>")
     assert main(["report", str(run)]) == 0
     return run
-
-
-@pytest.fixture
-def unrendered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plots are painted and not rendered, for tests of what is around them."""
-    monkeypatch.setattr(Figure, "savefig", save_blank)
 
 
 def test_report_is_self_contained_and_escaped(reported: Path) -> None:

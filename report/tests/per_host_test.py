@@ -106,6 +106,7 @@ def test_the_warm_up_is_left_out_of_a_hosts_timing(tmp_path: Path) -> None:
     assert rows_of(run)["client1"]["timing_error_us"]["max"] == 0
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_the_page_shows_them(several: Path) -> None:
     assert main(["report", str(several)]) == 1
     page = (several / "report.html").read_text()

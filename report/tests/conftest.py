@@ -1,0 +1,14 @@
+"""Fixtures of the report's tests."""
+
+from __future__ import annotations
+
+import pytest
+from matplotlib.figure import Figure
+
+from tests.command import save_blank
+
+
+@pytest.fixture
+def unrendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plots are painted and not rendered, for tests of what is around them."""
+    monkeypatch.setattr(Figure, "savefig", save_blank)
