@@ -12,7 +12,6 @@
 #include "core/wire/settings.hh"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -107,11 +106,11 @@ protected:
         TraceFeed feed(options, parse_servers({"198.18.0.53", "fd00::53"}, 53));
         std::vector<std::string> lines;
         for (Query query; lines.size() < 10'000 && feed.next(query);) {
-            lines.push_back(fmt::format("{} {} {} {} {} {} {} {} {} {} {:02x}", query.sequence,
-                                        query.time, query.due, query.source.text(),
-                                        query.destination.text(), query.source_id, query.connection,
-                                        transport_name(query.transport), query.rtt_class,
-                                        query.idle_class, fmt::join(query.message, "")));
+            lines.push_back(fmt::format(
+                "{} {} {} {} {} {} {} {} {} {} ", query.sequence, query.time, query.due,
+                query.source.text(), query.destination.text(), query.source_id, query.connection,
+                transport_name(query.transport), query.rtt_class, query.idle_class));
+            lines.back().append(query.message.begin(), query.message.end());
         }
         const FeedState state = feed.state();
         lines.push_back(fmt::format("{} {} {} {} {}", state.read, state.sources, state.laps,

@@ -38,11 +38,9 @@ TEST_F(SourceTableTest, NumbersBothFamiliesInOrderOfAppearance) {
 TEST_F(SourceTableTest, AMillionSourcesStayWithinTheMemoryPromised) {
     SourceTable table(folder_ + "/sources.csv");
     constexpr std::uint32_t kMany = 1'000'000;
-    std::uint32_t wrong = 0;
     for (std::uint32_t i = 0; i < kMany; ++i) {
-        wrong += table.id_of(address(i * 2'654'435'761U)) == i ? 0U : 1U;
+        ASSERT_EQ(table.id_of(address(i * 2'654'435'761U)), i);
     }
-    EXPECT_EQ(wrong, 0U);
     for (std::uint32_t i = 0; i < kMany; i += 1'001) {
         ASSERT_EQ(table.id_of(address(i * 2'654'435'761U)), i);
     }

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 
@@ -29,8 +30,10 @@ HIERARCHY = ("synth.duration=2", "hierarchy.synth.zones=8", "hierarchy.data_path
 @pytest.fixture
 def home() -> Iterator[Path]:
     """A home of nobody's: he may not look into pytest's folders."""
-    path = Path(tempfile.mkdtemp(prefix="reprise-home-"))
-    os.chown(path, pwd.getpwnam("nobody").pw_uid, pwd.getpwnam("nobody").pw_gid)
+    path, user = Path(tempfile.mkdtemp(prefix="reprise-home-")), pwd.getpwnam("nobody")
+    shutil.copytree(mpl.get_cachedir(), path / ".cache/matplotlib")  # to look for fonts takes seconds
+    for one in (path, *path.rglob("*")):
+        os.chown(one, user.pw_uid, user.pw_gid)
     yield path
     shutil.rmtree(path)
 
