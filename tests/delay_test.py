@@ -116,9 +116,7 @@ def test_handshakes_take_their_round_trips(desk: Path, transport: str, to_connec
     found = clean(ended)
     work = 10 if transport == "tls" else 0  # ms that the signature takes on a busy machine
     for seen, count in ((latencies_ms(found), trips), (found["connect_ns"] / MS, to_connect)):
-        assert np.min(seen) >= count * 40
-        assert np.percentile(seen, 10) < count * (40 + NEAR_MS) + work
-        assert np.median(seen) < (count + 0.5) * 40 + 2 * work
+        assert count * 40 <= np.min(seen) < count * (40 + NEAR_MS) + work
     assert set(found["transport"].tolist()) == {TRANSPORTS.index(transport)}
 
 

@@ -214,16 +214,16 @@ def test_zsh_completes(tmp_path: Path) -> None:
             f"PS1='ready> '; fpath=({tmp_path} $fpath); autoload -U compinit; compinit -u -D; echo un''til"
         )
         shell.expect("until\r\n")
+        shell.expect("ready> ")
         for typed, completed in (
             ("reprise exp", "reprise export "),
             ("reprise run quick", "reprise run quickstart "),
             ("reprise zones har", "reprise zones harvest "),
             ("reprise fire --tr", "reprise fire --tra"),
         ):
-            shell.expect("ready> ")
             shell.send(f"{typed}\t")
             shell.expect_exact(completed)
-            shell.sendintr()
+            shell.sendcontrol("u")
     finally:
         shell.close(force=True)
 
