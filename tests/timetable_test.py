@@ -86,7 +86,7 @@ def test_queries_are_lost_and_the_server_stands_still(desk: Path) -> None:
     assert lossy["packets"] == ended.summary()["queries"]["timed_out"]
     assert 0.3 < len(lost) / (RATE * 2 / 3) < 0.7
     late = [(time - begin) / 1e9 for time in sorted(answers.values()) if time - begin > (2 - EARLY_S) * 1e9]
-    assert max(np.diff(late)) > 0.15
+    assert max(np.diff(late)) > 0.5 * stall["seconds"]
     assert stall["text"] == "server: stall"
     assert stall["packets"] is None
     assert stall["at_s"] >= 2 and 0 < stall["seconds"] < 0.2 + LATE_S  # its end is planned
