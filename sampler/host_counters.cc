@@ -1,15 +1,24 @@
 #include "sampler/host_counters.hh"
 
+#include "core/base/clock.hh"
 #include "core/base/fd.hh"
+#include "core/base/numbers.hh"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <fcntl.h>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 #include <vector>
 
@@ -80,6 +89,41 @@ std::uint64_t below(std::string_view text, std::string_view label, std::string_v
     return 0;
 }
 
+namespace fs = std::filesystem;
+
+constexpr size_t kStatFields = 22; // of /proc/PID/stat behind the name, up to rss
+
+/// The folder's size is the number of descriptors since Linux 6.2; before it is 0 and they are
+/// counted.
+std::uint64_t count_descriptors(Pid pid) {
+    const std::string folder = fmt::format("/proc/{}/fd", pid);
+    struct stat about{};
+    if (::stat(folder.c_str(), &about) == 0 && about.st_size > 0) {
+        return static_cast<std::uint64_t>(about.st_size);
+    }
+    std::error_code error;
+    std::uint64_t count = 0;
+    for (fs::directory_iterator one(folder, error); !error && one != fs::directory_iterator();
+         one.increment(error)) {
+        ++count;
+    }
+    return count;
+}
+
+/// What all threads of a process have used, by its clock; none where it is gone, or where this
+/// /proc shows another PID namespace than ours.
+std::optional<double> exact_cpu_s(Pid pid) {
+    static const bool kIsOurs = [] {
+        std::error_code error;
+        return fs::read_symlink("/proc/self", error) == std::to_string(::getpid());
+    }();
+    clockid_t clock{};
+    if (!kIsOurs || ::clock_getcpuclockid(pid, &clock) != 0) {
+        return std::nullopt;
+    }
+    return static_cast<double>(read_clock(clock)) / double{kSecond};
+}
+
 } // namespace
 
 std::string read_text(const std::string& path) {
@@ -140,8 +184,78 @@ Traffic parse_traffic(std::string_view net_dev, const std::vector<std::string>& 
     return total;
 }
 
-std::uint64_t parse_slab_bytes(std::string_view meminfo) {
-    return number_at(line_of(meminfo, "Slab:"), 1) * 1024;
+std::uint64_t parse_kilobytes(std::string_view text, std::string_view label) {
+    return number_at(line_of(text, label), 1) * 1024;
+}
+
+std::optional<ProcessStat> parse_stat(std::string_view text) {
+    const size_t name_end = text.rfind(')');
+    if (name_end == std::string_view::npos || name_end + 4 > text.size()) {
+        return std::nullopt;
+    }
+    const std::vector<std::string_view> fields = words(text.substr(name_end + 2));
+    if (fields.size() < kStatFields) {
+        return std::nullopt;
+    }
+    const auto seconds = [&fields](size_t user, size_t system) {
+        return static_cast<double>(number_at(fields, user) + number_at(fields, system)) /
+               static_cast<double>(::sysconf(_SC_CLK_TCK));
+    };
+    return ProcessStat{.parent = static_cast<Pid>(number_at(fields, 1)),
+                       .own_cpu_s = seconds(11, 12),
+                       .children_cpu_s = seconds(13, 14),
+                       .rss_bytes = number_at(fields, 21) *
+                                    static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE))};
+}
+
+ProcessTable read_processes() {
+    ProcessTable table;
+    std::error_code error;
+    for (fs::directory_iterator one("/proc", error); !error && one != fs::directory_iterator();
+         one.increment(error)) {
+        const std::optional<Pid> pid = parse_number<Pid>(one->path().filename().string());
+        if (!pid) {
+            continue;
+        }
+        if (const auto found = parse_stat(read_text(fmt::format("/proc/{}/stat", *pid)))) {
+            table.emplace(*pid, *found);
+        }
+    }
+    return table;
+}
+
+std::vector<Pid> descendants(Pid root, const ProcessTable& table) {
+    std::vector<Pid> found;
+    if (table.contains(root)) {
+        found.push_back(root);
+    }
+    for (size_t at = 0; at < found.size(); ++at) {
+        for (const auto& [pid, about] : table) {
+            if (about.parent == found[at]) {
+                found.push_back(pid);
+            }
+        }
+    }
+    return found;
+}
+
+TreeUse measure(const std::vector<Pid>& pids, const ProcessTable& table) {
+    TreeUse use;
+    for (const Pid pid : pids) {
+        const ProcessStat& about = table.at(pid);
+        use.cpu_s += exact_cpu_s(pid).value_or(about.own_cpu_s) + about.children_cpu_s;
+        use.rss_bytes += about.rss_bytes;
+        use.descriptors += count_descriptors(pid);
+    }
+    return use;
+}
+
+std::uint64_t pss_bytes(const std::vector<Pid>& pids) {
+    std::uint64_t total = 0;
+    for (const Pid pid : pids) {
+        total += parse_kilobytes(read_text(fmt::format("/proc/{}/smaps_rollup", pid)), "Pss:");
+    }
+    return total;
 }
 
 } // namespace reprise::sampler

@@ -2,6 +2,8 @@
 // What the kernel counts by itself, parsed from the texts of /proc. Missing lines and fields are 0.
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,8 +47,43 @@ struct Traffic {
 
 Traffic parse_traffic(std::string_view net_dev, const std::vector<std::string>& skipped = {});
 
-/// Bytes of the kernel's objects (sockets, files, buffers) of the whole machine, from
-/// /proc/meminfo.
-std::uint64_t parse_slab_bytes(std::string_view meminfo);
+/// Bytes in a line "LABEL N kB", such as "Slab:" of /proc/meminfo, the kernel's objects (sockets,
+/// files, buffers) of the whole machine.
+std::uint64_t parse_kilobytes(std::string_view text, std::string_view label);
+
+// What a process and all its descendants use together, from /proc.
+
+using Pid = int;
+
+/// One process, from /proc/PID/stat, which counts time in steps of 10 ms.
+struct ProcessStat {
+    Pid parent = 0;
+    double own_cpu_s = 0;      ///< of all its threads
+    double children_cpu_s = 0; ///< of those it waited for
+    std::uint64_t rss_bytes = 0;
+};
+
+/// Nothing for a line that is none; the process's name may hold anything.
+std::optional<ProcessStat> parse_stat(std::string_view text);
+
+using ProcessTable = std::map<Pid, ProcessStat>;
+
+/// Every process that this /proc shows.
+ProcessTable read_processes();
+
+/// The process and everything below it; none where it is gone.
+std::vector<Pid> descendants(Pid root, const ProcessTable& table);
+
+struct TreeUse {
+    double cpu_s = 0; ///< that of ended children stays in, because their parents waited for them
+    std::uint64_t rss_bytes = 0;
+    std::uint64_t descriptors = 0;
+};
+
+TreeUse measure(const std::vector<Pid>& pids, const ProcessTable& table);
+
+/// Proportional set size: shared pages count by share, so that forked servers are not counted
+/// twice.
+std::uint64_t pss_bytes(const std::vector<Pid>& pids);
 
 } // namespace reprise::sampler

@@ -3,8 +3,8 @@
 #include "core/base/bpf.hh"
 #include "core/base/error.hh"
 #include "packet_work_bpf.hh"
+#include "sampler/host_counters.hh"
 #include "sampler/packet_work.h"
-#include "sampler/process_tree.hh"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>

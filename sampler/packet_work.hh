@@ -2,7 +2,7 @@
 // The processor time of packets that a host receives.
 
 #include "core/base/bpf.hh"
-#include "sampler/process_tree.hh"
+#include "sampler/host_counters.hh"
 
 #include <bpf/libbpf.h>
 #include <vector>

@@ -4,7 +4,6 @@
 #include "core/base/error.hh"
 #include "core/base/numbers.hh"
 #include "sampler/host_counters.hh"
-#include "sampler/process_tree.hh"
 #include "sampler/tcp_states.hh"
 
 #include <fmt/format.h>
@@ -64,7 +63,7 @@ std::string Sampler::host_part(bool exact) {
         "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", tcp.established, tcp.syn_recv,
         tcp.time_wait, tcp.fin_wait, tcp.close_wait, tcp.other, sockets.tcp_pages * page,
         sockets.udp_pages * page, traffic.rx_packets, traffic.tx_packets, traffic.rx_bytes,
-        traffic.tx_bytes, parse_slab_bytes(read_text("/proc/meminfo")),
+        traffic.tx_bytes, parse_kilobytes(read_text("/proc/meminfo"), "Slab:"),
         parse_listen_drops(read_text("/proc/self/net/netstat")), tcp_.dumped() ? 1 : 0);
 }
 
@@ -101,7 +100,7 @@ std::string Sampler::sample(bool exact) {
         const std::vector<Pid> pids = descendants(watched_[index].pid, table);
         const TreeUse use = measure(pids, table);
         lines += fmt::format(
-            "{},{},{:.2f},{:.2f},{},{},{:.2f},{},{},{},{},{},{}\n", real, mono, cpu.busy_s,
+            "{},{},{:.2f},{:.2f},{},{},{:.4f},{},{},{},{},{},{}\n", real, mono, cpu.busy_s,
             cpu.steal_s, watched_[index].name, pids.size(), use.cpu_s, use.rss_bytes,
             pss_[index].sample(pids, use.rss_bytes, exact), use.descriptors, host, uncharged,
             packets_.works() ? fmt::format("{:.4f}", packets_.elsewhere_s(pids)) : "");

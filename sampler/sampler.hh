@@ -2,8 +2,8 @@
 // Samples of the host it runs in and of process trees, as lines of CSV.
 
 #include "core/base/clock.hh"
+#include "sampler/host_counters.hh"
 #include "sampler/packet_work.hh"
-#include "sampler/process_tree.hh"
 #include "sampler/tcp_states.hh"
 
 #include <cstdint>
