@@ -101,7 +101,7 @@ protected:
     TestClock clock_;
     TestDevice device_{clock_};
     Statistics statistics_;
-    PathModel model_{plan()};
+    DelayModel model_{plan()};
     Loop loop_{device_, {}, &model_, nullptr, statistics_, clock_};
 };
 
@@ -156,7 +156,7 @@ TEST_F(LoopTest, ADeviceThatVanishesIsToldWithWhatWasCounted) {
 TEST_F(LoopTest, OnlyDatagramsAreCountedAsDroppedQueries) {
     DelayPlan lossy = plan();
     lossy.usual.loss = 1;
-    PathModel model{std::move(lossy)};
+    DelayModel model{std::move(lossy)};
     const AddressMap map = parse_map("#reprise-map 1\n"
                                      "resolver\t1\t198.19.254.1\t-\n"
                                      "meta\t1\t1\t1\t198.18.128.1\t-\n"

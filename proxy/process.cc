@@ -2,6 +2,7 @@
 
 #include "core/base/capabilities.hh"
 #include "core/base/clock.hh"
+#include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/host.hh"
 #include "core/base/log.hh"
@@ -41,6 +42,18 @@
 namespace reprise::proxy {
 
 namespace {
+
+/// Defaults of the subcommands that rewrite or delay.
+struct ProcessOptions {
+    Side side = Side::kNone;
+    std::string tun;         ///< name of the device
+    std::string map;         ///< path of a map.tsv; not for Side::kNone
+    unsigned resolver = 1;   ///< whose queries; Side::kResolver only
+    std::string stats;       ///< path, empty for none
+    std::string user;        ///< whose rights to keep, empty for one's own
+    bool realtime = false;   ///< SCHED_FIFO
+    bool via_kernel = false; ///< every packet goes by the host's routing
+};
 
 constexpr Nanoseconds kRefreshEvery = 100 * kMillisecond;
 
@@ -206,23 +219,117 @@ std::unique_ptr<Front> make_front(const StatelessOptions& options) {
     return stateless::make_reference_front(options);
 }
 
-} // namespace
-
-int run_process(const ProcessOptions& options, std::unique_ptr<DelayModel> model) {
+/// Carries packets until SIGTERM, SIGINT or SIGQUIT; SIGHUP reads the map again. Throws UsageError,
+/// Error or SystemError, with the statistics written where packets were carried already.
+void run_process(const ProcessOptions& options, std::unique_ptr<DelayModel> model) {
     const Signals signals = service_signals();
     Process process(options, std::move(model), map_of(options));
     serve(process, signals, options.stats);
-    return 0;
 }
 
-int run_stateless(const StatelessOptions& options) {
+/// The same as a front of statelessTCP.
+void run_stateless(const StatelessOptions& options) {
     spdlog::set_level(options.loglevel >= 3 ? spdlog::level::debug : spdlog::level::info);
     if (options.undo) {
         undo_killed_front(options);
-        return 0;
+        return;
     }
     const Signals signals = service_signals();
     serve(*make_front(options), signals, options.stats);
+}
+
+/// What the parsed subcommand asks for.
+struct CommandLine {
+    ProcessOptions process; ///< with the side of the subcommand
+    DelayOptions delay;
+    bool check = false; ///< only look at the delay's options and files
+    StatelessOptions stateless;
+};
+
+Command add_command(Command& app, CommandLine& line, Side side, const char* name,
+                    const char* help) {
+    Command command = app.add_subcommand(name, help);
+    command.callback([&line, side] { line.process.side = side; });
+    ProcessOptions& process = line.process;
+    command
+        .add_option("--tun", process.tun,
+                    "TUN device to which the host routes the packets; made where it is missing")
+        .required();
+    command.add_option("--stats", process.stats,
+                       "write the counts there every second and at the end, as JSON");
+    command.add_flag("--realtime", process.realtime, "run before ordinary processes (SCHED_FIFO)");
+    command.add_option("--user", process.user,
+                       "give up root for this user once the device is open; only the right to "
+                       "change the device is kept");
+    add_delay_options(command, line.delay);
+    return command;
+}
+
+void add_map(Command command, CommandLine& line) {
+    command
+        .add_option("--map", line.process.map,
+                    "map.tsv of the plan; read again on SIGHUP, while packets wait")
+        .required();
+    command.add_flag("--via-kernel", line.process.via_kernel,
+                     "hand every packet to the host's forwarding, so that its packet filter sees "
+                     "it; otherwise most go straight to the next hop, which costs less");
+}
+
+/// Adds the subcommands; `line` must outlive parsing.
+void add_commands(Command& app, CommandLine& line) {
+    app.require_subcommand(1);
+    Command resolver =
+        add_command(app, line, Side::kResolver, "resolver",
+                    "beside a resolver: its queries go to the meta-DNS-server, as if from the "
+                    "server that they ask");
+    add_map(resolver, line);
+    resolver.add_option("--resolver", line.process.resolver, "number of the resolver in the map")
+        .show_default();
+    add_map(add_command(app, line, Side::kMeta, "meta",
+                        "beside the meta-DNS-server: its answers go to the resolver, as if from "
+                        "the server that was asked"),
+            line);
+    add_command(app, line, Side::kNone, "delay", "delays packets and rewrites nothing")
+        .add_flag("--check", line.check, "delay nothing: look at the options and their files");
+    add_stateless(app, line.stateless);
+}
+
+/// The delay model, or null where packets go on at once. Beside a resolver and beside the
+/// meta-DNS-server each proxy has one direction and waits half of the round trip; replies of a
+/// server wait all of it. Throws UsageError, also for `delay` without a delay.
+std::unique_ptr<DelayModel> model_of(const CommandLine& line) {
+    const Side side = line.process.side;
+    auto model =
+        make_model(line.delay, side == Side::kNone ? 1 : 0.5, static_cast<std::uint64_t>(side));
+    if (model == nullptr && side == Side::kNone) {
+        throw UsageError("delay: nothing to delay by; give --rtt-ms, --table, --distribution, "
+                         "--jitter-ms or --loss-percent");
+    }
+    return model;
+}
+
+} // namespace
+
+int run(int argc, char** argv) {
+    CommandLine line;
+    Command app("Makes one server stand for all servers of a DNS hierarchy, by rewriting "
+                "addresses between a TUN device and the host; delays packets, and answers DNS "
+                "over TCP beside a server, where asked.",
+                "reprise-proxy");
+    app.set_version_flag("--version", REPRISE_VERSION);
+    add_commands(app, line);
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
+    }
+    if (app.got_subcommand("stateless")) {
+        complete(app.get_subcommand("stateless"), line.stateless);
+        run_stateless(line.stateless);
+        return 0;
+    }
+    auto model = model_of(line);
+    if (!line.check) {
+        run_process(line.process, std::move(model));
+    }
     return 0;
 }
 

@@ -2,8 +2,8 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
+#include "core/base/histogram.hh"
 #include "core/base/json.hh"
-#include "proxy/delay/delay_line.hh"
 #include "proxy/rewrite/headers.hh"
 #include "proxy/rewrite/rewrite.hh"
 #include "proxy/service.hh"
@@ -69,11 +69,11 @@ Json warnings(const Statistics& s) {
     return s.realtime_refused.empty() ? Json::array() : Json::array({s.realtime_refused});
 }
 
-Json delay_error(const DelayError& error) {
+Json delay_error(const Histogram& error) {
     return {{"p50", microseconds(error.quantile(0.5))},
             {"p99", microseconds(error.quantile(0.99))},
             {"max", microseconds(error.max())},
-            {"packets", error.packets()}};
+            {"packets", error.count()}};
 }
 
 } // namespace

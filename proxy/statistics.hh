@@ -3,7 +3,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
-#include "proxy/delay/delay_line.hh"
+#include "core/base/histogram.hh"
 #include "proxy/rewrite/headers.hh"
 #include "proxy/rewrite/rewrite.hh"
 
@@ -57,7 +57,7 @@ struct Statistics {
     std::uint64_t pushed = 0;      ///< TCP segments with PSH: DNS messages, unless sent again
     std::array<std::uint64_t, kVerdicts> verdicts{};
     Unmapped unmapped;
-    DelayError delay_error;
+    Histogram delay_error; ///< by how much later packets left than they were due, ns
 
     [[nodiscard]] std::uint64_t malformed() const;
     void count(const Outcome& outcome);

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -75,17 +74,6 @@ TEST(StatisticsTest, EveryPacketReadIsInOneCount) {
         sum += packets[name].get<std::uint64_t>();
     }
     EXPECT_EQ(sum, kVerdicts);
-}
-
-TEST(TunTest, DropsOfADevice) {
-    const std::string text = "Inter-|   Receive |  Transmit\n"
-                             " face |bytes packets\n"
-                             "    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"
-                             "reprise0:1 2 3 4 5 6 7 8 9 10 11 77 13 14 15 16\n";
-    EXPECT_EQ(dropped_in(text, "reprise0"), 77);
-    EXPECT_EQ(dropped_in(text, "reprise"), std::nullopt);
-    EXPECT_EQ(dropped_in("reprise0: 1 2", "reprise0"), std::nullopt);
-    EXPECT_EQ(dropped_in("\n:\n", "reprise0"), std::nullopt);
 }
 
 TEST(TunTest, ANameThatNoDeviceCanHave) {

@@ -55,7 +55,7 @@ def test_segments_meet_the_faults_of_their_rule(bed: FaultyBed) -> None:
         "": 1,
     }
     late = {act: came[port][-1].time - sent[port][0].time for port, act in acts.items()}
-    assert late["delay"] >= DELAY_S * SECOND > 10 * late[""]
+    assert late["delay"] >= DELAY_S * SECOND > late[""]
 
 
 def _queries(found: list[Packet]) -> dict[int, list[Packet]]:

@@ -24,10 +24,10 @@
 
 namespace reprise::proxy {
 
-PathModel::PathModel(DelayPlan plan)
+DelayModel::DelayModel(DelayPlan plan)
     : plan_(std::move(plan)), state_(mix_bits(plan_.seed ^ mix_bits(plan_.salt))) {}
 
-DrawnDelay PathModel::draw(const IpAddress& far) {
+DrawnDelay DelayModel::draw(const IpAddress& far) {
     const Path path = path_to(far);
     if (path.loss > 0 && next_unit() < path.loss) {
         return {.delay = 0, .lost = true, .listed = path.listed};
@@ -41,7 +41,7 @@ DrawnDelay PathModel::draw(const IpAddress& far) {
             .listed = path.listed};
 }
 
-Path PathModel::path_to(const IpAddress& far) const {
+Path DelayModel::path_to(const IpAddress& far) const {
     if (plan_.table) {
         if (const Path* found = plan_.table->find(far)) {
             return *found;
@@ -54,14 +54,12 @@ Path PathModel::path_to(const IpAddress& far) const {
     return path;
 }
 
-double PathModel::next_unit() {
+double DelayModel::next_unit() {
     state_ += kGoldenStep;
     return unit_of(mix_bits(state_));
 }
 
 namespace {
-
-constexpr double kHalf = 0.5;
 
 void want_between(const char* option, const std::optional<double>& value, double high) {
     if (value && !(*value >= 0 && *value <= high)) {
@@ -130,7 +128,8 @@ void add_delay_options(Command& app, DelayOptions& options) {
         .check(refuse_seed);
 }
 
-std::unique_ptr<DelayModel> make_model(const DelayOptions& options, DelaySide side) {
+std::unique_ptr<DelayModel> make_model(const DelayOptions& options, double share,
+                                       std::uint64_t salt) {
     check(options);
     if (!options.rtt_ms && options.rtt_table.empty() && options.rtt_distribution.empty() &&
         !options.jitter_ms && !options.loss_percent) {
@@ -147,16 +146,16 @@ std::unique_ptr<DelayModel> make_model(const DelayOptions& options, DelaySide si
                              .loss = options.loss_percent.value_or(0) / 100,
                              .listed = options.rtt_ms || options.rtt_table.empty() ||
                                        !options.rtt_distribution.empty()},
-                   .share = options.share.value_or(side == DelaySide::kReplies ? 1 : kHalf),
+                   .share = options.share.value_or(share),
                    .seed = options.seed,
-                   .salt = static_cast<std::uint64_t>(side)};
+                   .salt = salt};
     if (!options.rtt_table.empty()) {
         plan.table = read_table(options, plan.usual);
     }
     if (!options.rtt_distribution.empty()) {
         plan.distribution = RttDistribution(options.rtt_distribution);
     }
-    return std::make_unique<PathModel>(std::move(plan));
+    return std::make_unique<DelayModel>(std::move(plan));
 }
 
 } // namespace reprise::proxy

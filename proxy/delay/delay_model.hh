@@ -37,19 +37,6 @@ struct DrawnDelay {
     bool listed = true;    ///< see Path
 };
 
-/// Says how long each packet waits. Deterministic for a seed and an order of packets.
-class DelayModel {
-public:
-    DelayModel() = default;
-    DelayModel(const DelayModel&) = delete;
-    DelayModel& operator=(const DelayModel&) = delete;
-    virtual ~DelayModel() = default;
-
-    /// `far` is the address whose distance counts: the OQDA beside a resolver or the
-    /// meta-DNS-server, the client's address beside a server.
-    virtual DrawnDelay draw(const IpAddress& far) = 0;
-};
-
 /// What a model is made of.
 struct DelayPlan {
     std::optional<RttTable> table;
@@ -57,20 +44,21 @@ struct DelayPlan {
     Path usual; ///< of the addresses that both leave; its jitter and loss also with a distribution
     double share = 1;
     std::uint64_t seed = 1;
-    std::uint64_t salt =
-        0; ///< another for each side: their packets' jitter and loss are independent
+    std::uint64_t salt = 0; ///< see make_model()
 };
 
-class PathModel final : public DelayModel {
+/// Says how long each packet waits. Deterministic for a seed and an order of packets.
+class DelayModel {
 public:
-    explicit PathModel(DelayPlan plan);
+    explicit DelayModel(DelayPlan plan);
 
-    DrawnDelay draw(const IpAddress& far) override;
-
-    /// The distance of an address.
-    [[nodiscard]] Path path_to(const IpAddress& far) const;
+    /// `far` is the address whose distance counts: the OQDA beside a resolver or the
+    /// meta-DNS-server, the client's address beside a server.
+    DrawnDelay draw(const IpAddress& far);
 
 private:
+    [[nodiscard]] Path path_to(const IpAddress& far) const;
+
     /// Uniform in [0, 1), the next of the packets' sequence.
     double next_unit();
 
@@ -94,11 +82,10 @@ struct DelayOptions {
 /// Adds the options as a group; `options` must outlive parsing.
 void add_delay_options(Command& app, DelayOptions& options);
 
-/// Where packets wait. Beside a resolver and beside the meta-DNS-server each proxy has one
-/// direction and waits half of the round trip; beside a server under test replies wait all of it.
-enum class DelaySide : std::uint8_t { kResolver, kMeta, kReplies };
-
-/// The model, or none where no option asks for one (packets then go on at once). Throws UsageError.
-std::unique_ptr<DelayModel> make_model(const DelayOptions& options, DelaySide side);
+/// The model, or none where no option asks for one (packets then go on at once). `share` is the
+/// part of the round trip that packets wait, where the options do not say it; `salt` is another one
+/// for each side, so that jitter and loss of their packets are independent. Throws UsageError.
+std::unique_ptr<DelayModel> make_model(const DelayOptions& options, double share,
+                                       std::uint64_t salt);
 
 } // namespace reprise::proxy

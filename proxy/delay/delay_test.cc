@@ -6,9 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <random>
 #include <utility>
 #include <vector>
@@ -53,7 +51,6 @@ TEST(DelayLine, HandsOutWhatIsDueByTimeThenArrival) {
     EXPECT_EQ(line.next_due(), 30);
     EXPECT_THAT(popped(line, 1'000), ElementsAre(0));
     EXPECT_EQ(line.size(), 0U);
-    EXPECT_EQ(line.bytes(), 4 * 128U) << "buffers stay for the next packets";
 }
 
 TEST(DelayLine, HandsOutNoMoreThanAskedFor) {
@@ -102,8 +99,6 @@ TEST(DelayLine, KeepsEverySizeWhole) {
         ++at;
     });
     EXPECT_EQ(at, sizes.size());
-    EXPECT_FALSE(line.push(1, packet(0, 65'537)));
-    EXPECT_EQ(line.overflow(), 1U);
 }
 
 TEST(DelayLine, DropsAndCountsWhatIsTooMuch) {
@@ -116,33 +111,11 @@ TEST(DelayLine, DropsAndCountsWhatIsTooMuch) {
     EXPECT_TRUE(few.push(1, packet(4)));
 
     DelayLine small({.packets = 100, .bytes = 300});
-    EXPECT_TRUE(small.push(1, packet(1, 129)));
-    EXPECT_FALSE(small.push(1, packet(2, 60))) << "256 of 300 bytes are in use";
+    EXPECT_TRUE(small.push(1, packet(1, 241)));
+    EXPECT_FALSE(small.push(1, packet(2)));
+    EXPECT_EQ(small.overflow(), 1U);
     EXPECT_THAT(popped(small, 1), ElementsAre(1));
-    EXPECT_TRUE(small.push(1, packet(3, 60))) << "an idle buffer of another size gives way";
-    EXPECT_EQ(small.bytes(), 128U);
-}
-
-TEST(DelayError, FindsPercentilesOfKnownSamples) {
-    DelayError error;
-    EXPECT_EQ(error.quantile(0.5), 0);
-    for (Nanoseconds value = 1; value <= 100'000; ++value) {
-        error.add(value % 2 == 0 ? value : -value);
-    }
-    EXPECT_EQ(error.packets(), 100'000U);
-    EXPECT_EQ(error.max(), 100'000);
-    EXPECT_NEAR(static_cast<double>(error.quantile(0.5)), 50'000, 50'000 * 0.032);
-    EXPECT_NEAR(static_cast<double>(error.quantile(0.99)), 99'000, 99'000 * 0.032);
-    EXPECT_EQ(error.quantile(1), 100'000);
-    EXPECT_EQ(error.quantile(0), 1);
-}
-
-TEST(DelayError, TakesEveryTime) {
-    DelayError error;
-    for (unsigned bit = 0; bit < 63; ++bit) {
-        error.add(static_cast<Nanoseconds>(std::uint64_t{1} << bit));
-        EXPECT_EQ(error.quantile(1), static_cast<Nanoseconds>(std::uint64_t{1} << bit));
-    }
+    EXPECT_TRUE(small.push(1, packet(3, 300)));
 }
 
 } // namespace

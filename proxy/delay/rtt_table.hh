@@ -14,8 +14,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <istream>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,10 +45,6 @@ inline constexpr double kMostRttMs = 100'000;
 
 /// A decimal number from 0 to `most` and nothing else.
 std::optional<double> parse_up_to(std::string_view text, double most);
-
-/// A number of ms from 0 to kMostRttMs as nanoseconds, a percentage from 0 to 100 as a share.
-std::optional<Nanoseconds> parse_ms(std::string_view text);
-std::optional<double> parse_percent(std::string_view text);
 
 /// Milliseconds as nanoseconds, brought into the range of round trips.
 Nanoseconds to_nanoseconds(double ms);
@@ -80,23 +78,12 @@ public:
     [[nodiscard]] size_t size() const { return rows_.size(); }
 
 private:
-    /// Places in `order` for lengths of a family, longest first.
-    struct Lengths {
-        std::array<bool, 129> there{};
-        std::vector<std::uint8_t> order;
-    };
-
-    struct Row {
-        std::string_view prefix;
-        Path path;
-    };
-
-    [[nodiscard]] std::optional<std::string> add(const Row& row);
-    void note_length(const IpAddress& address, std::uint8_t length);
+    [[nodiscard]] std::optional<std::string> add(std::string_view prefix, const Path& path);
 
     FlatIds<18> ids_; ///< of prefixes, into rows_
     std::vector<Path> rows_;
-    std::array<Lengths, 2> lengths_; ///< IPv4, IPv6
+    /// Those that occur, of IPv6 at 1; the longest first.
+    std::array<std::set<std::uint8_t, std::greater<>>, 2> lengths_;
     std::optional<Path> fallback_;
 };
 

@@ -285,23 +285,23 @@ IpAddress numbered(std::uint32_t number) {
     return IpAddress::v4(four.data());
 }
 
-TEST(DelayModel, NoneWithoutOptions) { EXPECT_EQ(make_model({}, DelaySide::kMeta), nullptr); }
+TEST(DelayModel, NoneWithoutOptions) { EXPECT_EQ(make_model({}, 0.5, 1), nullptr); }
 
 TEST(DelayModel, EachSideWaitsItsShare) {
     const DelayOptions options{.rtt_ms = 20};
-    EXPECT_EQ(make_model(options, DelaySide::kResolver)->draw(numbered(1)).delay, 10 * kMs);
-    EXPECT_EQ(make_model(options, DelaySide::kMeta)->draw(numbered(1)).delay, 10 * kMs);
-    EXPECT_EQ(make_model(options, DelaySide::kReplies)->draw(numbered(1)).delay, 20 * kMs);
+    EXPECT_EQ(make_model(options, 0.5, 0)->draw(numbered(1)).delay, 10 * kMs);
+    EXPECT_EQ(make_model(options, 0.5, 1)->draw(numbered(1)).delay, 10 * kMs);
+    EXPECT_EQ(make_model(options, 1, 2)->draw(numbered(1)).delay, 20 * kMs);
     const DelayOptions most{.rtt_ms = 20, .share = 0.75};
-    EXPECT_EQ(make_model(most, DelaySide::kMeta)->draw(numbered(1)).delay, 15 * kMs);
+    EXPECT_EQ(make_model(most, 0.5, 1)->draw(numbered(1)).delay, 15 * kMs);
 }
 
 TEST(DelayModel, ADistanceStaysAndBothSidesAgree) {
     const DelayOptions options{.rtt_distribution = "uniform:10,30", .seed = 5};
     const DelayOptions other{.rtt_distribution = "uniform:10,30", .seed = 6};
-    const auto here = make_model(options, DelaySide::kResolver);
-    const auto there = make_model(options, DelaySide::kMeta);
-    const auto elsewhere = make_model(other, DelaySide::kMeta);
+    const auto here = make_model(options, 0.5, 0);
+    const auto there = make_model(options, 0.5, 1);
+    const auto elsewhere = make_model(other, 0.5, 1);
     unsigned same = 0;
     double sum = 0;
     for (std::uint32_t i = 0; i < 10'000; ++i) {
@@ -319,7 +319,7 @@ TEST(DelayModel, ADistanceStaysAndBothSidesAgree) {
 
 TEST(DelayModel, JitterSpreadsBothWaysAndNeverBelowZero) {
     const DelayOptions options{.rtt_ms = 20, .jitter_ms = 4};
-    const auto model = make_model(options, DelaySide::kReplies);
+    const auto model = make_model(options, 1, 2);
     std::vector<Nanoseconds> delays(20'000);
     std::ranges::generate(delays, [&] { return model->draw(numbered(1)).delay; });
     std::ranges::sort(delays);
@@ -328,7 +328,7 @@ TEST(DelayModel, JitterSpreadsBothWaysAndNeverBelowZero) {
     EXPECT_NEAR(static_cast<double>(delays[5'000]), 18e6, 0.1e6);
     EXPECT_NEAR(static_cast<double>(delays[15'000]), 22e6, 0.1e6);
     const DelayOptions near{.rtt_ms = 1, .jitter_ms = 4};
-    const auto short_path = make_model(near, DelaySide::kReplies);
+    const auto short_path = make_model(near, 1, 2);
     for (int i = 0; i < 1'000; ++i) {
         EXPECT_GE(short_path->draw(numbered(1)).delay, 0);
     }
@@ -336,8 +336,8 @@ TEST(DelayModel, JitterSpreadsBothWaysAndNeverBelowZero) {
 
 TEST(DelayModel, LosesTheShareAskedForEachSideByItself) {
     const DelayOptions options{.loss_percent = 10};
-    const auto here = make_model(options, DelaySide::kResolver);
-    const auto there = make_model(options, DelaySide::kMeta);
+    const auto here = make_model(options, 0.5, 0);
+    const auto there = make_model(options, 0.5, 1);
     unsigned lost = 0;
     unsigned both = 0;
     for (int i = 0; i < 100'000; ++i) {
@@ -348,14 +348,14 @@ TEST(DelayModel, LosesTheShareAskedForEachSideByItself) {
     }
     EXPECT_NEAR(lost, 10'000, 500);
     EXPECT_NEAR(both, 1'000, 200);
-    const auto all = make_model({.loss_percent = 100}, DelaySide::kMeta);
+    const auto all = make_model({.loss_percent = 100}, 0.5, 1);
     EXPECT_TRUE(all->draw(numbered(1)).lost);
 }
 
 TEST(DelayModel, IsTheSameForASeed) {
     const DelayOptions options{.rtt_ms = 20, .jitter_ms = 9, .loss_percent = 20, .seed = 77};
-    const auto first = make_model(options, DelaySide::kMeta);
-    const auto again = make_model(options, DelaySide::kMeta);
+    const auto first = make_model(options, 0.5, 1);
+    const auto again = make_model(options, 0.5, 1);
     for (std::uint32_t i = 0; i < 1'000; ++i) {
         const DrawnDelay one = first->draw(numbered(i));
         const DrawnDelay two = again->draw(numbered(i));
@@ -367,7 +367,7 @@ TEST(DelayModel, IsTheSameForASeed) {
 TEST(DelayModel, TheTableComesFirst) {
     const TemporaryFile file("192.0.0.0/24 8 0 100\n192.0.1.0/24 6\n");
     const DelayOptions options{.rtt_ms = 50, .rtt_table = file.path(), .jitter_ms = 0};
-    const auto model = make_model(options, DelaySide::kReplies);
+    const auto model = make_model(options, 1, 2);
     EXPECT_TRUE(model->draw(numbered(1)).lost);
     EXPECT_EQ(model->draw(numbered(0x101)).delay, 6 * kMs);
     EXPECT_EQ(model->draw(numbered(0x201)).delay, 50 * kMs);
@@ -377,7 +377,7 @@ TEST(DelayModel, AnAddressThatATableLeavesIsTold) {
     const TemporaryFile file("192.0.0.0/24 8\n");
     const auto listed = [&](DelayOptions options) {
         options.rtt_table = file.path();
-        const auto model = make_model(options, DelaySide::kReplies);
+        const auto model = make_model(options, 1, 2);
         EXPECT_TRUE(model->draw(numbered(1)).listed);
         return model->draw(numbered(0x101)).listed;
     };
@@ -385,7 +385,7 @@ TEST(DelayModel, AnAddressThatATableLeavesIsTold) {
     EXPECT_FALSE(listed({.jitter_ms = 1}));
     EXPECT_TRUE(listed({.rtt_ms = 0}));
     EXPECT_TRUE(listed({.rtt_distribution = "uniform:1,2"}));
-    EXPECT_TRUE(make_model({.jitter_ms = 1}, DelaySide::kReplies)->draw(numbered(1)).listed);
+    EXPECT_TRUE(make_model({.jitter_ms = 1}, 1, 2)->draw(numbered(1)).listed);
 }
 
 TEST(DelayOptions, AreReadFromTheCommandLine) {
@@ -412,7 +412,7 @@ TEST(DelayOptions, ANegativeSeedIsNone) {
 
 TEST(DelayOptions, SayWhatIsWrong) {
     const auto bad = [](const DelayOptions& options) {
-        return complaint([&] { make_model(options, DelaySide::kMeta); });
+        return complaint([&] { make_model(options, 0.5, 1); });
     };
     EXPECT_EQ(bad({.rtt_ms = -1}), "--rtt-ms -1 is out of range; give 0 to 100000");
     EXPECT_EQ(bad({.rtt_ms = NAN}), "--rtt-ms nan is out of range; give 0 to 100000");

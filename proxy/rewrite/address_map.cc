@@ -12,6 +12,7 @@
 #include <fstream>
 #include <ios>
 #include <iterator>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -61,18 +62,12 @@ private:
             return;
         }
         if (!line.empty() && line.front() != '#') {
-            take_cells(split(line));
+            std::vector<std::string_view> cells;
+            for (const auto cell : std::views::split(line, '\t')) {
+                cells.emplace_back(cell.begin(), cell.end());
+            }
+            take_cells(cells);
         }
-    }
-
-    static std::vector<std::string_view> split(std::string_view line) {
-        std::vector<std::string_view> cells;
-        for (size_t from = 0; from <= line.size();) {
-            const size_t tab = std::min(line.find('\t', from), line.size());
-            cells.push_back(line.substr(from, tab - from));
-            from = tab + 1;
-        }
-        return cells;
     }
 
     void take_cells(const std::vector<std::string_view>& cells) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace reprise::proxy {
 
@@ -71,74 +72,20 @@ Headers read_v4(Bytes packet) {
             .transport = static_cast<std::uint16_t>(header)};
 }
 
-/// Walks the extension headers of an IPv6 packet.
-class Walk {
-public:
-    explicit Walk(Bytes packet) : packet_(packet) {
-        headers_.v6 = true;
-        headers_.protocol = packet[6];
-        headers_.transport = kHeaderV6;
-    }
+bool is_extension(std::uint8_t protocol) {
+    return protocol == kHopByHop || protocol == kRouting || protocol == kFragment ||
+           protocol == kDestinationOptions;
+}
 
-    Headers run() {
-        for (int count = 0; is_extension() && !headers_.later_fragment; ++count) {
-            const bool misplaced = headers_.protocol == kHopByHop && count != 0;
-            const Verdict fault =
-                misplaced || count == kMaximumExtensions ? Verdict::kBadExtension : step();
-            if (fault != Verdict::kPassed) {
-                return faulty(fault);
-            }
-        }
-        return headers_;
-    }
-
-private:
-    [[nodiscard]] bool is_extension() const {
-        const std::uint8_t kind = headers_.protocol;
-        return kind == kHopByHop || kind == kRouting || kind == kFragment ||
-               kind == kDestinationOptions;
-    }
-
-    Verdict step() {
-        const Bytes rest = packet_.subspan(headers_.transport);
-        if (rest.size() < 8) {
-            return Verdict::kShort;
-        }
-        if (headers_.protocol == kFragment) {
-            return fragment(rest);
-        }
-        const size_t length = (rest[1] + size_t{1}) * 8;
-        // With segments left, the transport's checksum covers another destination.
-        if (length > rest.size() || (headers_.protocol == kRouting && rest[3] != 0)) {
-            return Verdict::kBadExtension;
-        }
-        advance(rest[0], length);
-        return Verdict::kPassed;
-    }
-
-    Verdict fragment(Bytes rest) {
-        const unsigned field = load16(&rest[2]);
-        const size_t offset = field & 0xfff8U;
-        const bool more = (field & 1U) != 0;
-        if (seen_fragment_ || !plausible_fragment(offset, rest.size() - 8, more)) {
-            return Verdict::kBadFragment;
-        }
-        seen_fragment_ = true;
-        headers_.later_fragment = offset != 0;
-        headers_.whole = offset == 0 && !more;
-        advance(rest[0], 8);
-        return Verdict::kPassed;
-    }
-
-    void advance(std::uint8_t next, size_t length) {
-        headers_.protocol = next;
-        headers_.transport = static_cast<std::uint16_t>(headers_.transport + length);
-    }
-
-    Bytes packet_;
-    Headers headers_;
-    bool seen_fragment_ = false;
-};
+/// The fragment header at the beginning of `rest`; false where it cannot be.
+bool read_fragment(Bytes rest, Headers& headers) {
+    const unsigned field = load16(&rest[2]);
+    const size_t offset = field & 0xfff8U;
+    const bool more = (field & 1U) != 0;
+    headers.later_fragment = offset != 0;
+    headers.whole = offset == 0 && !more;
+    return plausible_fragment(offset, rest.size() - 8, more);
+}
 
 Headers read_v6(Bytes packet) {
     if (packet.size() < kHeaderV6) {
@@ -147,7 +94,29 @@ Headers read_v6(Bytes packet) {
     if (load16(&packet[4]) + kHeaderV6 != packet.size() || packet.size() > kMaximumPacket) {
         return faulty(Verdict::kBadLength);
     }
-    return Walk(packet).run();
+    Headers headers{.v6 = true, .protocol = packet[6], .transport = kHeaderV6};
+    bool fragment_seen = false;
+    for (int count = 0; is_extension(headers.protocol) && !headers.later_fragment; ++count) {
+        if (count == kMaximumExtensions || (headers.protocol == kHopByHop && count != 0)) {
+            return faulty(Verdict::kBadExtension);
+        }
+        const Bytes rest = packet.subspan(headers.transport);
+        if (rest.size() < 8) {
+            return faulty(Verdict::kShort);
+        }
+        const bool is_fragment = headers.protocol == kFragment;
+        const size_t length = is_fragment ? 8 : (rest[1] + size_t{1}) * 8;
+        if (is_fragment && (std::exchange(fragment_seen, true) || !read_fragment(rest, headers))) {
+            return faulty(Verdict::kBadFragment);
+        }
+        // With segments left, the transport's checksum covers another destination.
+        if (length > rest.size() || (headers.protocol == kRouting && rest[3] != 0)) {
+            return faulty(Verdict::kBadExtension);
+        }
+        headers.protocol = rest[0];
+        headers.transport = static_cast<std::uint16_t>(headers.transport + length);
+    }
+    return headers;
 }
 
 Verdict check_udp(Bytes header, const Headers& headers) {

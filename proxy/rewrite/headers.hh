@@ -1,6 +1,7 @@
 #pragma once
 // Finds the transport header of an IP packet without trusting any of its fields.
 
+#include "core/base/address.hh"
 #include "core/base/bytes.hh"
 
 #include <array>
@@ -68,6 +69,11 @@ struct Headers {
 /// Reads IPv4 with its options, or IPv6 with its extension headers, up to the transport header. The
 /// packet must be exactly as long as it says.
 Headers read_headers(Bytes packet);
+
+/// Of a packet whose headers are whole.
+inline IpAddress destination_of(Bytes packet) {
+    return packet[0] >> 4U == 4 ? IpAddress::v4(&packet[16]) : IpAddress::v6(&packet[24]);
+}
 
 /// Checks what the rewriting relies on of a UDP or TCP header: kPassed, or what is wrong. Later
 /// fragments and other protocols pass.

@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
         return 0;
     }
     using namespace reprise::proxy::testing; // NOLINT(google-build-using-namespace): a test
-    require(source_of(packet) == destination_of(before));
+    require(source_of(packet) == reprise::proxy::destination_of(before));
     const auto headers = reprise::proxy::read_headers(before);
     if (headers.whole && checksums_hold(before)) {
         require(checksums_hold(packet));

@@ -64,7 +64,7 @@ TEST_F(RewriteTest, AQueryGoesToTheMetaAddressAsIfFromTheServer) {
     EXPECT_EQ(outcome.traffic, Traffic::kDatagram);
     EXPECT_EQ(deciding_address(packet, outcome), address("198.41.0.4"));
     EXPECT_EQ(testing::source_of(packet), address("198.41.0.4"));
-    EXPECT_EQ(testing::destination_of(packet), address("198.18.128.1"));
+    EXPECT_EQ(destination_of(packet), address("198.18.128.1"));
     EXPECT_TRUE(testing::checksums_hold(packet));
 }
 
@@ -77,7 +77,7 @@ TEST_F(RewriteTest, TheMetaAddressTellsTheResolver) {
                               .destination_port = 4'000});
         EXPECT_EQ(rewrite(packet, meta_).verdict, Verdict::kRewritten);
         EXPECT_EQ(testing::source_of(packet), address("192.5.6.30"));
-        EXPECT_EQ(testing::destination_of(packet), address(resolver));
+        EXPECT_EQ(destination_of(packet), address(resolver));
         EXPECT_TRUE(testing::checksums_hold(packet));
     }
 }
@@ -95,7 +95,7 @@ TEST_F(RewriteTest, BothSidesTogetherLookLikeADirectExchange) {
         ASSERT_EQ(rewrite(out, resolver_).verdict, Verdict::kRewritten);
         ASSERT_TRUE(testing::checksums_hold(out));
 
-        const std::string from = testing::destination_of(out).text();
+        const std::string from = destination_of(out).text();
         const std::string to = testing::source_of(out).text();
         Recipe answer = query;
         answer.source = from;
@@ -122,7 +122,7 @@ TEST_F(RewriteTest, FragmentsGoTheSameWayAndJoinToARightDatagram) {
     }
     EXPECT_EQ(datagrams, 1);
     const Buffer joined = testing::join_v4(pieces);
-    EXPECT_EQ(testing::destination_of(joined), address("198.18.128.1"));
+    EXPECT_EQ(destination_of(joined), address("198.18.128.1"));
     EXPECT_TRUE(testing::checksums_hold(joined));
 }
 
@@ -147,13 +147,13 @@ TEST_F(RewriteTest, IPv6FragmentsAndExtensionHeaders) {
     EXPECT_EQ(outcome.verdict, Verdict::kRewritten);
     EXPECT_EQ(outcome.traffic, Traffic::kOther);
     EXPECT_TRUE(std::equal(packet.begin() + 40, packet.end(), before.begin() + 40));
-    EXPECT_EQ(testing::destination_of(packet), address("fd00:198:18::1"));
+    EXPECT_EQ(destination_of(packet), address("fd00:198:18::1"));
 
     // One of a datagram with destination options does not even show its protocol.
     packet =
         make(with(kV6, [&](Recipe& r) { r.options = {60, 0, 0, 8, 0, 0, 0, 9}, r.next = 44; }));
     EXPECT_EQ(rewrite(packet, resolver_).verdict, Verdict::kRewritten);
-    EXPECT_EQ(testing::destination_of(packet), address("fd00:198:18::1"));
+    EXPECT_EQ(destination_of(packet), address("fd00:198:18::1"));
 }
 
 TEST_F(RewriteTest, NoChecksumStaysNone) {

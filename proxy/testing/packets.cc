@@ -178,9 +178,4 @@ IpAddress source_of(Bytes packet) {
     return address_size(packet) == 4 ? IpAddress::v4(at) : IpAddress::v6(at);
 }
 
-IpAddress destination_of(Bytes packet) {
-    const std::uint8_t* const at = packet.data() + source_at(packet) + address_size(packet);
-    return address_size(packet) == 4 ? IpAddress::v4(at) : IpAddress::v6(at);
-}
-
 } // namespace reprise::proxy::testing

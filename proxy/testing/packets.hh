@@ -45,8 +45,7 @@ Buffer join_v4(const std::vector<Buffer>& fragments);
 
 IpAddress address(std::string_view text);
 
-/// The addresses that an IP packet's header names.
+/// That an IP packet's header names.
 IpAddress source_of(Bytes packet);
-IpAddress destination_of(Bytes packet);
 
 } // namespace reprise::proxy::testing

@@ -4,13 +4,23 @@
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
-#include "proxy/tun/next_hop.hh"
+#include "core/base/host.hh"
+#include "core/base/netlink.hh"
+#include "proxy/rewrite/headers.hh"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <linux/if_packet.h>
+#include <linux/neighbour.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if_arp.h>
+#include <netinet/in.h>
+#include <optional>
+#include <string>
 #include <sys/socket.h>
 #include <utility>
 #include <vector>
@@ -18,6 +28,47 @@
 namespace reprise::proxy {
 
 namespace {
+
+constexpr size_t kEthernetAddress = 6;
+constexpr unsigned kUsable =
+    NUD_PERMANENT | NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE; // with an address to send to
+
+std::uint8_t bits_of(const IpAddress& address) {
+    return static_cast<std::uint8_t>(address.size() * 8);
+}
+
+/// The neighbor that a piece of news speaks of.
+std::optional<Gateway> neighbor_in(const NetlinkMessage& news) {
+    const auto address = news.address(sizeof(ndmsg), NDA_DST);
+    const auto interface = static_cast<unsigned>(news.header<ndmsg>().ndm_ifindex);
+    return address ? std::optional(Gateway{.interface = interface, .address = *address})
+                   : std::nullopt;
+}
+
+/// A look-up tells of IPv4's setting only. False where it cannot be read.
+bool forwards_v6() {
+    const std::string value = first_line("/proc/sys/net/ipv6/conf/all/forwarding");
+    return !value.empty() && value != "0";
+}
+
+NetlinkRequest route_request(const Flow& flow, unsigned incoming) {
+    rtmsg header{};
+    header.rtm_family = socket_family(flow.destination);
+    header.rtm_dst_len = bits_of(flow.destination);
+    header.rtm_src_len = bits_of(flow.source);
+    NetlinkRequest request(RTM_GETROUTE, 0, header);
+    request.add(RTA_DST, flow.destination)
+        .add(RTA_SRC, flow.source)
+        .add_number(RTA_IIF, incoming)
+        .add_number(RTA_IP_PROTO, std::uint8_t{IPPROTO_UDP});
+    if (flow.source_port != 0) {
+        request.add_number(RTA_SPORT, htons(flow.source_port));
+    }
+    if (flow.destination_port != 0) {
+        request.add_number(RTA_DPORT, htons(flow.destination_port));
+    }
+    return request;
+}
 
 /// Destinations looked up in one go: about half a millisecond.
 constexpr size_t kSlice = 128;
@@ -28,12 +79,75 @@ FileDescriptor packet_socket() {
         check(socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "open a packet socket"));
 }
 
-/// Of a packet that the rewriting has passed, so its headers are whole.
-IpAddress destination_of(Bytes packet) {
-    return packet[0] >> 4U == 4 ? IpAddress::v4(&packet[16]) : IpAddress::v6(&packet[24]);
+} // namespace
+
+RoutingTables::RoutingTables(unsigned incoming)
+    : incoming_(incoming),
+      listen_({RTNLGRP_NEIGH, RTNLGRP_LINK, RTNLGRP_NEXTHOP, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE,
+               RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE,
+               RTNLGRP_IPV4_NETCONF, RTNLGRP_IPV6_NETCONF}),
+      forwards_v6_(forwards_v6()) {}
+
+void RoutingTables::forget() {
+    ethernet_.clear();
+    forwards_v6_ = forwards_v6();
 }
 
-} // namespace
+bool RoutingTables::is_ethernet(unsigned interface) {
+    const auto [found, fresh] = ethernet_.try_emplace(interface, false);
+    if (fresh) {
+        int error = 0;
+        const auto link = ask_.ask_link(interface, error);
+        found->second = link && link->header<ifinfomsg>().ifi_type == ARPHRD_ETHER;
+    }
+    return found->second;
+}
+
+std::optional<Gateway> RoutingTables::gateway(const Flow& flow) {
+    if (flow.destination.is_v6() && !forwards_v6_) {
+        return std::nullopt;
+    }
+    NetlinkRequest request = route_request(flow, incoming_);
+    int error = 0;
+    const auto answer = ask_.ask(request, error);
+    if (!answer || answer->type() != RTM_NEWROUTE ||
+        answer->header<rtmsg>().rtm_type != RTN_UNICAST ||
+        !answer->attribute(sizeof(rtmsg), RTA_VIA).empty()) {
+        return std::nullopt;
+    }
+    const Gateway found{.interface = answer->number(sizeof(rtmsg), RTA_OIF),
+                        .address =
+                            answer->address(sizeof(rtmsg), RTA_GATEWAY).value_or(flow.destination)};
+    return is_ethernet(found.interface) ? std::optional(found) : std::nullopt;
+}
+
+std::optional<sockaddr_ll> RoutingTables::neighbor(const Gateway& gateway) {
+    const auto answer = ask_.ask_neighbor(gateway.interface, gateway.address, kUsable);
+    const Bytes hardware = answer ? answer->attribute(sizeof(ndmsg), NDA_LLADDR) : Bytes{};
+    if (hardware.size() != kEthernetAddress) {
+        return std::nullopt;
+    }
+    sockaddr_ll to{};
+    to.sll_family = AF_PACKET;
+    to.sll_protocol = htons(gateway.address.is_v4() ? 0x0800 : 0x86dd);
+    to.sll_ifindex = static_cast<int>(gateway.interface);
+    to.sll_halen = kEthernetAddress;
+    std::ranges::copy(hardware, to.sll_addr);
+    return to;
+}
+
+RoutingTables::Changes RoutingTables::changes() {
+    Changes found;
+    while (const auto news = listen_.receive()) {
+        if (news->type() != RTM_NEWNEIGH && news->type() != RTM_DELNEIGH) {
+            found.routes = true;
+        } else if (const auto gateway = neighbor_in(*news)) {
+            found.neighbors.push_back(*gateway);
+        }
+    }
+    found.routes = found.routes || errno == ENOBUFS; // more news than the socket holds
+    return found;
+}
 
 LinkSender::LinkSender(std::vector<Flow> flows, unsigned incoming)
     : flows_(std::move(flows)), tables_(incoming), socket_(packet_socket()), room_(kBatch * kRoom),
@@ -50,9 +164,8 @@ LinkSender::LinkSender(std::vector<Flow> flows, unsigned incoming)
 
 void LinkSender::begin_round() {
     if (hops_.size() > flows_.size()) { // most lead nowhere any more
-        hops_.clear();
-        by_gateway_.clear();
         by_destination_.clear();
+        hops_.clear();
     }
     tables_.forget();
     outdated_ = false;
@@ -72,23 +185,15 @@ void LinkSender::look_up_route(const Flow& flow) {
         by_destination_.erase(flow.destination);
         return;
     }
-    Hop& hop = hop_by(*gateway);
+    Hop& hop = hops_[*gateway];
     if (std::exchange(hop.round, round_) != round_) {
-        look_up_neighbor(hop);
+        look_up_neighbor(*gateway, hop);
     }
-    by_destination_[flow.destination] = static_cast<size_t>(&hop - hops_.data());
+    by_destination_[flow.destination] = &hop;
 }
 
-LinkSender::Hop& LinkSender::hop_by(const Gateway& gateway) {
-    const auto [found, fresh] = by_gateway_.try_emplace(gateway, hops_.size());
-    if (fresh) {
-        hops_.push_back({.gateway = gateway});
-    }
-    return hops_[found->second];
-}
-
-void LinkSender::look_up_neighbor(Hop& hop) {
-    const auto to = tables_.neighbor(hop.gateway);
+void LinkSender::look_up_neighbor(const Gateway& gateway, Hop& hop) {
+    const auto to = tables_.neighbor(gateway);
     hop.usable = to.has_value();
     hop.to = to.value_or(sockaddr_ll{});
 }
@@ -96,8 +201,8 @@ void LinkSender::look_up_neighbor(Hop& hop) {
 void LinkSender::refresh() {
     const RoutingTables::Changes changes = tables_.changes();
     for (const Gateway& gateway : changes.neighbors) {
-        if (const auto found = by_gateway_.find(gateway); found != by_gateway_.end()) {
-            look_up_neighbor(hops_[found->second]);
+        if (const auto found = hops_.find(gateway); found != hops_.end()) {
+            look_up_neighbor(gateway, found->second);
         }
     }
     outdated_ = outdated_ || changes.routes;
@@ -114,21 +219,17 @@ void LinkSender::replace(std::vector<Flow> flows) {
 }
 
 void LinkSender::confirm() {
-    for (Hop& hop : hops_) {
+    for (auto& [gateway, hop] : hops_) {
         hop.by_kernel = true;
     }
 }
 
-LinkSender::Hop* LinkSender::hop_of(Bytes packet) {
-    const auto found = by_destination_.find(destination_of(packet));
-    return found == by_destination_.end() ? nullptr : &hops_[found->second];
-}
-
 bool LinkSender::add(Bytes packet) {
-    Hop* const hop = hop_of(packet);
-    if (hop == nullptr || packet.size() > kRoom || full()) {
+    const auto found = by_destination_.find(destination_of(packet));
+    if (found == by_destination_.end() || packet.size() > kRoom || full()) {
         return false;
     }
+    Hop* const hop = found->second;
     if (!hop->usable || std::exchange(hop->by_kernel, false)) {
         return false;
     }
@@ -139,27 +240,26 @@ bool LinkSender::add(Bytes packet) {
     return true;
 }
 
-/// Moves `first` past what is done with.
-LinkSender::Next LinkSender::send_from(size_t& first, Sent& result) {
-    const auto count = static_cast<unsigned>(filled_ - first);
-    const int taken = sendmmsg(socket_.get(), &messages_[first], count, MSG_DONTWAIT);
-    if (taken >= 0) {
-        result.sent += static_cast<size_t>(taken);
-        first += static_cast<size_t>(taken);
-        return Next::kGoOn;
+LinkSender::Sent LinkSender::flush(const std::function<void(Bytes)>& by_device) {
+    Sent result;
+    for (size_t first = 0; first < filled_;) {
+        const auto count = static_cast<unsigned>(filled_ - first);
+        const int taken = sendmmsg(socket_.get(), &messages_[first], count, MSG_DONTWAIT);
+        if (taken >= 0) {
+            result.sent += static_cast<size_t>(taken);
+            first += static_cast<size_t>(taken);
+        } else if (errno == EMSGSIZE) { // errors are of the first packet
+            ++result.too_long;
+            ++first;
+        } else if (errno != EINTR) { // with EAGAIN the link's queue stands still
+            for (const size_t end = errno == EAGAIN ? filled_ : first + 1; first < end; ++first) {
+                const iovec& piece = pieces_[first];
+                by_device({static_cast<const std::uint8_t*>(piece.iov_base), piece.iov_len});
+            }
+        }
     }
-    switch (errno) { // of the first packet
-    case EINTR:
-        return Next::kGoOn;
-    case EMSGSIZE:
-        ++result.too_long;
-        ++first;
-        return Next::kGoOn;
-    case EAGAIN: // the link's queue stands still
-        return Next::kAllByDevice;
-    default:
-        return Next::kFirstByDevice;
-    }
+    filled_ = 0;
+    return result;
 }
 
 } // namespace reprise::proxy

@@ -25,18 +25,79 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/fd.hh"
-#include "proxy/tun/next_hop.hh"
+#include "core/base/netlink.hh"
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <linux/if_packet.h>
 #include <map>
+#include <optional>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unordered_map>
 #include <vector>
 
 namespace reprise::proxy {
+
+// Where the kernel would send a packet next: interface and hardware address, asked of rtnetlink.
+//
+// The question is about a packet that comes in on the TUN device, with addresses, protocol and
+// ports as the packets have them. So routing rules by interface, source, protocol or port count, as
+// do the checks of forwarding and of reverse paths: where the kernel would drop the packet there is
+// no gateway. One example stands for all packets to its destination: rules that tell apart servers
+// of one meta address, or UDP from TCP, are not seen.
+
+/// The neighbor on a link that leads to some destination.
+struct Gateway {
+    unsigned interface = 0;
+    IpAddress address; ///< of the gateway, or the destination itself where it is on the link
+
+    auto operator<=>(const Gateway&) const = default;
+};
+
+/// What is known of the packets to one destination.
+struct Flow {
+    IpAddress source; ///< of one of them
+    IpAddress destination;
+    std::uint16_t source_port = 0; ///< 0 for any
+    std::uint16_t destination_port = 0;
+};
+
+/// Asks and listens. Needs no rights.
+class RoutingTables {
+public:
+    /// For packets that come in on the interface numbered `incoming`. Throws SystemError.
+    explicit RoutingTables(unsigned incoming);
+
+    /// None where there is no route, the host does not forward, or the packet would not leave by an
+    /// Ethernet-like link.
+    [[nodiscard]] std::optional<Gateway> gateway(const Flow& flow);
+
+    /// The address for a packet socket; none while the neighbor is not resolved.
+    [[nodiscard]] std::optional<sockaddr_ll> neighbor(const Gateway& gateway);
+
+    /// What has changed since the last call.
+    struct Changes {
+        bool routes = false; ///< a route, rule, address, link or setting; look at everything
+        std::vector<Gateway> neighbors; ///< whose state is another
+    };
+
+    [[nodiscard]] Changes changes();
+
+    /// Forgets what is remembered of interfaces and settings, for a round of look-ups.
+    void forget();
+
+private:
+    /// Whether the interface has hardware addresses of Ethernet's kind. A TUN device does not.
+    bool is_ethernet(unsigned interface);
+
+    unsigned incoming_;
+    Netlink ask_;
+    Netlink listen_; ///< to whatever may change where a packet goes
+    bool forwards_v6_ = false;
+    std::unordered_map<unsigned, bool> ethernet_; ///< by interface
+};
 
 class LinkSender {
 public:
@@ -55,26 +116,8 @@ public:
     };
 
     /// Sends what was added, in order. Never waits: once the link takes no more, the rest goes to
-    /// `by_device(Bytes packet)`.
-    template <typename ByDevice> Sent flush(ByDevice&& by_device) {
-        Sent result;
-        for (size_t from = 0; from < filled_;) {
-            switch (send_from(from, result)) {
-            case Next::kGoOn:
-                break;
-            case Next::kFirstByDevice:
-                by_device(packet_at(from++));
-                break;
-            case Next::kAllByDevice:
-                while (from < filled_) {
-                    by_device(packet_at(from++));
-                }
-                break;
-            }
-        }
-        filled_ = 0;
-        return result;
-    }
+    /// `by_device`.
+    Sent flush(const std::function<void(Bytes)>& by_device);
 
     [[nodiscard]] bool full() const { return filled_ == kBatch; }
 
@@ -96,26 +139,16 @@ private:
     static constexpr size_t kRoom = 2'048; ///< larger packets go by the device
 
     struct Hop {
-        Gateway gateway;
         unsigned round = 0; ///< in which the neighbor was looked up
         sockaddr_ll to{};
         bool usable = false;
         bool by_kernel = false; ///< the next packet takes the kernel's way
     };
 
-    enum class Next : std::uint8_t { kGoOn, kFirstByDevice, kAllByDevice };
-
     void begin_round();
     void look_up(size_t most);
     void look_up_route(const Flow& flow);
-    void look_up_neighbor(Hop& hop);
-    Hop& hop_by(const Gateway& gateway);
-    Hop* hop_of(Bytes packet);
-    Next send_from(size_t& first, Sent& result);
-
-    [[nodiscard]] Bytes packet_at(size_t index) const {
-        return {static_cast<const std::uint8_t*>(pieces_[index].iov_base), pieces_[index].iov_len};
-    }
+    void look_up_neighbor(const Gateway& gateway, Hop& hop);
 
     std::vector<Flow> flows_;
     size_t next_ = 0;       ///< the flow that this round looks up next
@@ -123,9 +156,8 @@ private:
     bool outdated_ = false; ///< another round is wanted
     RoutingTables tables_;
     FileDescriptor socket_;
-    std::vector<Hop> hops_;
-    std::map<Gateway, size_t> by_gateway_;                 ///< index into hops_
-    std::unordered_map<IpAddress, size_t> by_destination_; ///< index into hops_
+    std::map<Gateway, Hop> hops_;
+    std::unordered_map<IpAddress, Hop*> by_destination_; ///< of hops_
     std::vector<std::uint8_t> room_;
     std::vector<iovec> pieces_;
     std::vector<mmsghdr> messages_;

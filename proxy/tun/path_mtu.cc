@@ -7,7 +7,7 @@
 #include "core/wire/query.hh"
 #include "proxy/rewrite/address_map.hh"
 #include "proxy/rewrite/rewrite.hh"
-#include "proxy/tun/next_hop.hh"
+#include "proxy/tun/link_sender.hh"
 #include "proxy/tun/tun.hh"
 
 #include <spdlog/spdlog.h>
@@ -29,27 +29,15 @@ namespace {
 /// "Discard". Not 53: the rules that bring DNS to the device must not catch this look-up.
 constexpr std::uint16_t kPort = 9;
 
-/// One server's address of each slot and family.
-class Examples {
-public:
-    explicit Examples(const AddressMap& map) {
-        for (const Oqda& oqda : map.oqdas) {
-            by_slot_.try_emplace({oqda.slot, oqda.address.is_v6()}, oqda.address);
-            by_slot_.try_emplace({0, oqda.address.is_v6()}, oqda.address);
-        }
+/// One server's address of each slot, by whether it is of IPv6, and at slot 0 of any.
+std::map<std::pair<unsigned, bool>, IpAddress> examples(const AddressMap& map) {
+    std::map<std::pair<unsigned, bool>, IpAddress> found;
+    for (const Oqda& oqda : map.oqdas) {
+        found.try_emplace({oqda.slot, oqda.address.is_v6()}, oqda.address);
+        found.try_emplace({0, oqda.address.is_v6()}, oqda.address);
     }
-
-    /// Of family 0 where it has none.
-    [[nodiscard]] IpAddress of_slot(unsigned slot, bool v6) const {
-        const auto found = by_slot_.find({slot, v6});
-        return found == by_slot_.end() ? IpAddress{} : found->second;
-    }
-
-    [[nodiscard]] IpAddress of_any(bool v6) const { return of_slot(0, v6); } // slots begin at 1
-
-private:
-    std::map<std::pair<unsigned, bool>, IpAddress> by_slot_;
-};
+    return found;
+}
 
 /// Without a source or a destination there are no such packets.
 void add_flow(std::vector<Flow>& flows, const IpAddress& source, const IpAddress& destination,
@@ -86,19 +74,18 @@ std::optional<int> route_mtu(const IpAddress& address) {
 
 std::vector<Flow> flows(const AddressMap& map, Side side, unsigned resolver) {
     std::vector<Flow> found;
+    auto servers = examples(map); // one that is not there has no family
     if (side == Side::kResolver) {
-        const Examples servers(map);
         for (const MetaAddress& meta : map.metas) {
             if (meta.resolver == resolver) {
-                add_flow(found, servers.of_slot(meta.slot, false), meta.v4, side);
-                add_flow(found, servers.of_slot(meta.slot, true), meta.v6, side);
+                add_flow(found, servers[{meta.slot, false}], meta.v4, side);
+                add_flow(found, servers[{meta.slot, true}], meta.v6, side);
             }
         }
     } else if (side == Side::kMeta) {
-        const Examples servers(map);
         for (const Resolver& each : map.resolvers) {
-            add_flow(found, servers.of_any(false), each.v4, side);
-            add_flow(found, servers.of_any(true), each.v6, side);
+            add_flow(found, servers[{0, false}], each.v4, side);
+            add_flow(found, servers[{0, true}], each.v6, side);
         }
     }
     return found;

@@ -4,7 +4,7 @@
 #include "core/base/address.hh"
 #include "proxy/rewrite/address_map.hh"
 #include "proxy/rewrite/rewrite.hh"
-#include "proxy/tun/next_hop.hh"
+#include "proxy/tun/link_sender.hh"
 #include "proxy/tun/tun.hh"
 
 #include <optional>

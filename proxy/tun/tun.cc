@@ -4,23 +4,22 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/netlink.hh"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <fcntl.h>
-#include <fstream>
-#include <iterator>
+#include <linux/if_link.h>
 #include <linux/if_tun.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <optional>
 #include <poll.h>
 #include <span>
-#include <sstream>
 #include <string>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -37,7 +36,7 @@ constexpr int kQueueLength = 10'000;
 
 ifreq request(const std::string& name) {
     ifreq ask{};
-    std::copy_n(name.begin(), std::min<size_t>(name.size(), IFNAMSIZ - 1), ask.ifr_name);
+    name.copy(ask.ifr_name, IFNAMSIZ - 1);
     return ask;
 }
 
@@ -176,28 +175,13 @@ void Tun::set_mtu(int mtu) const {
 unsigned Tun::index() const { return if_nametoindex(name_.c_str()); }
 
 std::optional<std::uint64_t> Tun::dropped() const {
-    std::ifstream in("/proc/thread-self/net/dev");
-    return dropped_in({std::istreambuf_iterator<char>(in), {}}, name_);
-}
-
-std::optional<std::uint64_t> dropped_in(const std::string& proc_net_dev,
-                                        const std::string& device) {
-    constexpr int kDropColumn = 12; // 8 columns of reception, then bytes, packets, errors, drops
-    std::istringstream lines(proc_net_dev);
-    for (std::string line; std::getline(lines, line);) {
-        const size_t colon = line.find(':');
-        const size_t begin = line.find_first_not_of(' ');
-        if (colon == std::string::npos || line.substr(begin, colon - begin) != device) {
-            continue;
-        }
-        std::istringstream cells(line.substr(colon + 1));
-        std::uint64_t value = 0;
-        for (int column = 0; column < kDropColumn; ++column) {
-            cells >> value;
-        }
-        return cells ? std::optional(value) : std::nullopt;
-    }
-    return std::nullopt;
+    Netlink netlink;
+    int error = 0;
+    const auto link = netlink.ask_link(index(), error);
+    Cursor counts(link ? link->attribute(sizeof(ifinfomsg), IFLA_STATS64) : Bytes{});
+    counts.skip(offsetof(rtnl_link_stats64, tx_dropped));
+    const auto dropped = counts.little<std::uint64_t>();
+    return counts.ok() ? std::optional(dropped) : std::nullopt;
 }
 
 } // namespace reprise::proxy

@@ -77,7 +77,4 @@ private:
     FileDescriptor control_; ///< any socket: device settings are made through one
 };
 
-/// The drops of transmission in the line of `device` in a /proc/net/dev; none without such a line.
-std::optional<std::uint64_t> dropped_in(const std::string& proc_net_dev, const std::string& device);
-
 } // namespace reprise::proxy

@@ -3,6 +3,7 @@
 #include "core/base/capabilities.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "core/base/host.hh"
 #include "core/base/log.hh"
 #include "proxy/stateless/bpf/link.hh"
 #include "proxy/stateless/bpf/programs.hh"
@@ -21,7 +22,6 @@
 #include <cstdint>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <ifaddrs.h>
 #include <linux/btf.h>
 #include <linux/capability.h>
@@ -40,6 +40,15 @@ constexpr unsigned kV4AndTcp = 40;
 constexpr unsigned kV6AndTcp = 60;
 constexpr int kMostReadings = 100; ///< until two counters are of one moment
 
+/// Whether this kernel can take over connections.
+bool kernel_promotes() {
+    btf* const types = btf__load_vmlinux_btf();
+    const bool found = types != nullptr &&
+                       btf__find_by_name_kind(types, "bpf_sk_assign_tcp_reqsk", BTF_KIND_FUNC) > 0;
+    btf__free(types);
+    return found;
+}
+
 /// The kernel's TCP takes a connection in its middle by its SYN cookies only.
 void check_promotion() {
     if (!kernel_promotes()) {
@@ -47,8 +56,7 @@ void check_promotion() {
                     "or newer); give --promote=false: those that are not one query and one "
                     "segment are reset then");
     }
-    std::ifstream in("/proc/sys/net/ipv4/tcp_syncookies");
-    if (int value = 0; in >> value && value == 0) {
+    if (first_line("/proc/sys/net/ipv4/tcp_syncookies") == "0") {
         throw Error("SYN cookies are off, without which the kernel takes over no connection; turn "
                     "them on with `sysctl -w net.ipv4.tcp_syncookies=1`, or give "
                     "--promote=false");
@@ -65,6 +73,7 @@ StatelessSettings settings_of(const StatelessOptions& options) {
     settings.promote = options.promote ? 1 : 0;
     settings.early_ack = options.early_ack ? 1 : 0;
     settings.axfr_detect = options.axfr_detect ? 1 : 0;
+    settings.timed = options.timed ? 1 : 0;
     return settings;
 }
 
@@ -124,14 +133,6 @@ std::uint16_t below(unsigned mtu, unsigned headers) {
 
 } // namespace
 
-bool kernel_promotes() {
-    btf* const types = btf__load_vmlinux_btf();
-    const bool found = types != nullptr &&
-                       btf__find_by_name_kind(types, "bpf_sk_assign_tcp_reqsk", BTF_KIND_FUNC) > 0;
-    btf__free(types);
-    return found;
-}
-
 BpfFront::BpfFront(const StatelessOptions& options)
     : Front(options), link_(options.interfaces.front()),
       programs_(settings_of(options), options.entries) {
@@ -187,7 +188,7 @@ void BpfFront::look_at_host() {
                      link_.name());
         link_.compute_checksums(false);
     }
-    const unsigned mtu = link_.mtu();
+    const unsigned mtu = interface_mtu(link_.name());
     programs_.state().mss4 = below(mtu, kV4AndTcp);
     programs_.state().mss6 = below(mtu, kV6AndTcp);
     programs_.serve(local_addresses());
@@ -231,6 +232,8 @@ Counters BpfFront::counters() {
     c.truncated = counts[kTruncatedUdp];
     c.malformed = counts[kMalformed];
     c.passed = counts[kPassed];
+    c.in_time = static_cast<Nanoseconds>(counts[kInTime]);
+    c.out_time = static_cast<Nanoseconds>(counts[kOutTime]);
     const std::atomic_ref in_flight(programs_.state().in_flight);
     const std::atomic_ref lived(programs_.state().lived);
     __u64 time = 0;

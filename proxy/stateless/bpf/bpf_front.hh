@@ -43,8 +43,4 @@ private:
     std::uint64_t expired_ = 0;
 };
 
-/// Whether this kernel can take over connections: the function bpf_sk_assign_tcp_reqsk, since
-/// Linux 6.9.
-bool kernel_promotes();
-
 } // namespace reprise::proxy

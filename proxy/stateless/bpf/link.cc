@@ -11,7 +11,6 @@
 #include <array>
 #include <bpf/libbpf.h>
 #include <cerrno>
-#include <cstddef>
 #include <cstdint>
 #include <linux/ethtool.h>
 #include <linux/if_link.h>
@@ -30,12 +29,6 @@
 namespace reprise::proxy {
 
 namespace {
-
-ifreq request(const std::string& name) {
-    ifreq ask{};
-    std::copy_n(name.begin(), std::min<size_t>(name.size(), IFNAMSIZ - 1), ask.ifr_name);
-    return ask;
-}
 
 FileDescriptor control_socket() {
     return FileDescriptor(check(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket"));
@@ -67,7 +60,8 @@ void check_kind(unsigned index, const std::string& name) {
 std::uint32_t ethtool(int control, const std::string& name, std::uint32_t command,
                       std::uint32_t value) {
     ethtool_value setting{.cmd = command, .data = value};
-    ifreq ask = request(name);
+    ifreq ask{};
+    name.copy(ask.ifr_name, IFNAMSIZ - 1);
     ask.ifr_data = reinterpret_cast<char*>(&setting);
     check(ioctl(control, SIOCETHTOOL, &ask),
           fmt::format("ioctl SIOCETHTOOL (checksums of {})", name).c_str());
@@ -84,11 +78,6 @@ Link::Link(const std::string& name)
 }
 
 bool Link::is_there() const { return static_cast<int>(if_nametoindex(name_.c_str())) == index_; }
-
-unsigned Link::mtu() const {
-    ifreq ask = request(name_);
-    return ioctl(control_.get(), SIOCGIFMTU, &ask) == 0 ? static_cast<unsigned>(ask.ifr_mtu) : 0;
-}
 
 bool Link::computes_checksums() const {
     return ethtool(control_.get(), name_, ETHTOOL_GTXCSUM, 0) != 0;

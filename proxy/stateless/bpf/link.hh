@@ -23,9 +23,6 @@ public:
     /// Whether the interface of the name is still the same.
     [[nodiscard]] bool is_there() const;
 
-    /// 0 where the interface has vanished.
-    [[nodiscard]] unsigned mtu() const;
-
     /// Whether the interface computes the checksums of packets that it sends.
     [[nodiscard]] bool computes_checksums() const;
 

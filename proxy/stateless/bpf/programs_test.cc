@@ -110,6 +110,20 @@ TEST_P(StatelessProgramsTest, AQueryThatCameAgainIsAnsweredAgain) {
     EXPECT_EQ(count(kRetransmitted), 2);
 }
 
+TEST_P(StatelessProgramsTest, TheirTimeIsMeasuredWhereThatIsAsked) {
+    for (const std::uint8_t timed : {std::uint8_t{0}, std::uint8_t{1}}) {
+        use(0, 64, timed);
+        const Buffer question = question_of(3);
+        EXPECT_EQ(asks(handshake(), query_of(question)).verdict, kPass);
+        EXPECT_EQ(count(kInTime) > 0, timed != 0);
+        EXPECT_EQ(count(kOutTime), 0);
+        const std::uint64_t before = count(kInTime);
+        EXPECT_EQ(leaves(make(of_server(reply_of(question, 16, opt_of(1'232))))).verdict, kPass);
+        EXPECT_EQ(count(kOutTime) > 0, timed != 0);
+        EXPECT_EQ(count(kInTime), before);
+    }
+}
+
 /// The server may have lost all copies before. Of more than can be counted the entry stays.
 TEST_P(StatelessProgramsTest, EveryCopyOfAQueryGoesToTheServer) {
     const std::uint32_t mine = handshake();

@@ -63,6 +63,8 @@ enum StatelessCount {
     kPassed,
     kDropped, ///< replies over UDP of connections that the kernel's TCP has
     kLate,    ///< replies over UDP to queries that were given up
+    kInTime,  ///< ns of the program for packets that come in, where that is timed
+    kOutTime, ///< the same of the other one for the server's replies
     kPromotedFirst,
     kNotPromotedFirst = kPromotedFirst + kReasons,
     kCounts = kNotPromotedFirst + kReasons,
@@ -75,7 +77,7 @@ struct StatelessSettings {
     __u8 promote;
     __u8 early_ack;
     __u8 axfr_detect;
-    __u8 unused;
+    __u8 timed;
 };
 
 /// Changed by the loader while the programs run.

@@ -93,11 +93,23 @@ struct {
     __type(value, __u8);
 } addresses SEC(".maps");
 
-static __always_inline void count(__u32 which) {
+static __always_inline void add(__u32 which, __u64 more) {
     __u64* value = bpf_map_lookup_elem(&counts, &which);
     if (value) {
-        ++*value;
+        *value += more;
     }
+}
+
+static __always_inline void count(__u32 which) { add(which, 1); }
+
+/// Where programs are not timed, this and the next one are nothing when they are loaded.
+static __always_inline __u64 time_begins(void) { return settings.timed ? bpf_ktime_get_ns() : 0; }
+
+static __always_inline int time_ends(__u32 which, __u64 began, int verdict) {
+    if (settings.timed) {
+        add(which, bpf_ktime_get_ns() - began);
+    }
+    return verdict;
 }
 
 static __always_inline void one_more_in_flight(void) {
@@ -364,7 +376,7 @@ static __always_inline int read_tcp(struct __sk_buff* skb, struct Packet* p) {
     return 0;
 }
 
-SEC("tc") int stateless_in(struct __sk_buff* skb) {
+static __always_inline int take_packet(struct __sk_buff* skb) {
     struct Packet p = {};
     if (skb->pkt_type != PACKET_HOST || read_tcp(skb, &p) != 0) {
         return TC_ACT_UNSPEC;
@@ -376,6 +388,11 @@ SEC("tc") int stateless_in(struct __sk_buff* skb) {
     const int verdict = sk->state == BPF_TCP_LISTEN ? take_tcp(skb, &p, sk) : pass();
     bpf_sk_release(sk);
     return verdict;
+}
+
+SEC("tc") int stateless_in(struct __sk_buff* skb) {
+    const __u64 began = time_begins();
+    return time_ends(kInTime, began, take_packet(skb));
 }
 
 /// The copy of a query's segment becomes its acknowledgement.
@@ -390,6 +407,7 @@ static __always_inline int finish_early_ack(struct __sk_buff* skb) {
 }
 
 SEC("tc") int stateless_out(struct __sk_buff* skb) {
+    const __u64 began = time_begins();
     struct Packet p = {.towards_client = 1};
     if (settings.early_ack && skb->mark == kEarlyAckMark) {
         return finish_early_ack(skb);
@@ -398,7 +416,8 @@ SEC("tc") int stateless_out(struct __sk_buff* skb) {
         return take_fragment(skb);
     }
     struct StatelessEntry* entry = bpf_map_lookup_elem(&flows, &p.flow);
-    return entry ? take_reply(skb, &p, entry) : take_other_reply(skb, &p);
+    return time_ends(kOutTime, began,
+                     entry ? take_reply(skb, &p, entry) : take_other_reply(skb, &p));
 }
 
 char terms[] SEC("license") = "GPL";

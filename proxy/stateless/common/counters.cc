@@ -27,6 +27,11 @@ Json by_reason(const ReasonCounts& counts) {
     return out;
 }
 
+/// Null where programs are not timed.
+Json run_time(const StatelessOptions& options, Nanoseconds time) {
+    return options.timed ? Json(static_cast<double>(time) / double{kSecond}) : Json();
+}
+
 void add_counts(Json& out, const Counters& c) {
     out.update({{"syn", c.syn},
                 {"syn_ack", c.syn_ack},
@@ -69,7 +74,9 @@ std::string to_json(const Counters& counters, const StatelessOptions& options, N
               {"port", options.port},
               {"promotion", options.front == FrontKind::kBpf && options.promote},
               {"seconds", static_cast<double>(running) / double{kSecond}},
-              {"cpu_seconds", cpu_seconds}};
+              {"cpu_seconds", cpu_seconds},
+              {"in_seconds", run_time(options, counters.in_time)},
+              {"out_seconds", run_time(options, counters.out_time)}};
     add_counts(json, counters);
     return json.dump(2) + "\n";
 }

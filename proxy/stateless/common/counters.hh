@@ -48,6 +48,8 @@ struct Counters {
     std::uint64_t malformed = 0; ///< packets that contradict themselves
     std::uint64_t passed = 0;    ///< packets left to the kernel
     // Not counts:
+    Nanoseconds in_time = 0;   ///< of the program for packets that come in, where that is timed
+    Nanoseconds out_time = 0;  ///< of the one for packets that leave, for the server's replies
     std::uint64_t entries = 0; ///< queries in flight
     std::uint64_t entries_peak = 0;
     std::uint64_t entries_limit = 0;

@@ -51,6 +51,18 @@ TEST(StatelessCounters, PromotionIsOfTheBpfFrontUnlessItIsOff) {
     EXPECT_EQ(json["front"], "bpf");
 }
 
+TEST(StatelessCounters, TimesOfProgramsAreThereWhereTheyAreMeasured) {
+    Counters counters;
+    counters.in_time = 2 * kMillisecond;
+    counters.out_time = 3 * kMillisecond;
+    StatelessOptions options;
+    EXPECT_TRUE(Json::parse(to_json(counters, options, 0, 0))["out_seconds"].is_null());
+    options.timed = true;
+    const Json json = Json::parse(to_json(counters, options, 0, 0));
+    EXPECT_EQ(json["in_seconds"], 0.002);
+    EXPECT_EQ(json["out_seconds"], 0.003);
+}
+
 TEST(StatelessCounters, EachReasonHasAName) {
     EXPECT_EQ(kReasonNames[static_cast<size_t>(Reason::kOpt)], "opt");
     EXPECT_EQ(kReasonNames[static_cast<size_t>(Reason::kTruncated)], "truncated");

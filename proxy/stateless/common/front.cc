@@ -4,6 +4,7 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/base/name_lock.hh"
+#include "core/base/netlink.hh"
 #include "proxy/service.hh"
 #include "proxy/stateless/common/counters.hh"
 #include "proxy/stateless/common/options.hh"
@@ -13,6 +14,8 @@
 #include <spdlog/spdlog.h>
 
 #include <cstddef>
+#include <linux/if_link.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <string>
 
@@ -26,6 +29,13 @@ unsigned interface_index(const std::string& interface) {
                                      interface));
     }
     return index;
+}
+
+unsigned interface_mtu(const std::string& interface) {
+    Netlink netlink;
+    int error = 0;
+    const auto link = netlink.ask_link(if_nametoindex(interface.c_str()), error);
+    return link ? link->number(sizeof(ifinfomsg), IFLA_MTU) : 0;
 }
 
 FileDescriptor lock_interface(const std::string& interface) {

@@ -15,6 +15,9 @@ namespace reprise::proxy {
 /// The number of an interface. Throws UsageError where this host does not have it.
 unsigned interface_index(const std::string& interface);
 
+/// Largest packet of an interface, bytes; 0 where it has vanished.
+unsigned interface_mtu(const std::string& interface);
+
 /// One front serves an interface, of whatever kind, until the descriptor is closed (see
 /// core/base/name_lock.hh). Throws Error where another one does.
 FileDescriptor lock_interface(const std::string& interface);

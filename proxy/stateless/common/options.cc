@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 namespace reprise::proxy {
@@ -20,10 +20,9 @@ constexpr unsigned kMostEntries = 1U << 24U;
 constexpr unsigned kMostRotate = 30U * 24 * 3'600;
 
 constexpr std::array kReferenceOnly{"--tun", "--active", "--fin-last"};
-constexpr std::array kBpfOnly{"--no-promote", "--entries", "--rotate"};
+constexpr std::array kBpfOnly{"--no-promote", "--entries", "--rotate", "--timed"};
 
-void add_common(Command& command, StatelessWords& words) {
-    StatelessOptions& options = words.options;
+void add_common(Command& command, StatelessOptions& options) {
     command
         .add_choice("--front", options.front,
                     {{"reference", FrontKind::kReference}, {"bpf", FrontKind::kBpf}},
@@ -54,12 +53,11 @@ void add_common(Command& command, StatelessWords& words) {
     command.add_flag("--undo", options.undo,
                      "only undo what a killed front of this kind has left on the host");
     command
-        .add_option("--axfr-detect", words.axfr_detect,
+        .add_choice("--axfr-detect", options.axfr_detect, {{"0", false}, {"1", true}},
                     "1: zone transfers get a TCP connection of the server: reference relays AXFR "
                     "over one of its own, bpf gives AXFR and IXFR to the kernel's TCP; 0: treat "
                     "them like other queries (default: reference 0, bpf 1)")
-        .type_name("0|1")
-        .one_of({"0", "1"});
+        .type_name("0|1");
     command
         .add_option(
             "--truncate-udp", options.truncate_udp,
@@ -67,33 +65,31 @@ void add_common(Command& command, StatelessWords& words) {
             "come over TCP; off unless given, 512 without a value, 0 for no limit")
         .in_range<unsigned>(0, kMostPort)
         .optional_value("512");
-    command.add_flag("--early-ack", words.early_ack,
-                     "acknowledge a query as soon as it comes (default of reference)");
-    command.add_flag("--no-early-ack", words.no_early_ack,
-                     "let the answer's first segment acknowledge it (default of bpf)");
+    command.add_flag("--early-ack,!--no-early-ack", options.early_ack,
+                     "acknowledge a query as soon as it comes (default of reference); otherwise "
+                     "the answer's first segment does (default of bpf)");
 }
 
-void add_reference(Command& command, StatelessWords& words) {
+void add_reference(Command& command, StatelessOptions& options) {
     const auto group = "Front reference";
     command
-        .add_option("--tun", words.options.tun,
+        .add_option("--tun", options.tun,
                     "TUN device to which the connections are led; made where it is missing")
         .group(group)
         .show_default();
-    command.add_option("--active", words.active, "0: do nothing, the kernel's TCP serves; 1: serve")
-        .type_name("0|1")
-        .one_of({"0", "1"})
-        .group(group)
-        .show_default();
     command
-        .add_flag("--fin-last", words.options.fin_last,
+        .add_choice("--active", options.active, {{"0", false}, {"1", true}},
+                    "0: do nothing, the kernel's TCP serves (default); 1: serve")
+        .type_name("0|1")
+        .group(group);
+    command
+        .add_flag("--fin-last", options.fin_last,
                   "end the connection with the answer's last segment; otherwise no FIN is sent")
         .group(group);
 }
 
-void add_bpf(Command& command, StatelessWords& words) {
+void add_bpf(Command& command, StatelessOptions& options) {
     const auto group = "Front bpf";
-    StatelessOptions& options = words.options;
     command
         .add_flag(
             "--promote,!--no-promote", options.promote,
@@ -111,6 +107,11 @@ void add_bpf(Command& command, StatelessWords& words) {
         .in_range<unsigned>(1, kMostRotate)
         .group(group)
         .show_default();
+    command
+        .add_flag("--timed", options.timed,
+                  "measure how long the programs run, in_seconds and out_seconds of --stats; costs "
+                  "two looks at the clock for each packet")
+        .group(group);
 }
 
 template <typename Names>
@@ -126,35 +127,36 @@ void refuse(const Command& command, const Names& names, std::string_view front) 
 
 } // namespace
 
-Command add_stateless(Command& app, StatelessWords& words) {
+Command add_stateless(Command& app, StatelessOptions& options) {
     Command command =
         app.add_subcommand("stateless", "beside a server: answers DNS over TCP without keeping "
                                         "connections; the server is asked over UDP");
-    add_common(command, words);
-    add_reference(command, words);
-    add_bpf(command, words);
+    add_common(command, options);
+    add_reference(command, options);
+    add_bpf(command, options);
     return command;
 }
 
-StatelessOptions complete(const Command& command, const StatelessWords& words) {
-    StatelessOptions options = words.options;
-    if (options.front == FrontKind::kReference) {
-        refuse(command, kBpfOnly, "bpf");
-    } else {
+void complete(const Command& command, StatelessOptions& options) {
+    const bool is_bpf = options.front == FrontKind::kBpf;
+    if (is_bpf) {
         refuse(command, kReferenceOnly, "reference");
+    } else {
+        refuse(command, kBpfOnly, "bpf");
     }
-    if (options.front == FrontKind::kBpf && options.interfaces.size() > 1) {
+    if (is_bpf && options.interfaces.size() > 1) {
         throw UsageError("--front bpf serves one --interface; start one for each");
     }
-    if (words.early_ack && words.no_early_ack) {
-        throw UsageError("--early-ack and --no-early-ack are both given; give one of them");
+    const size_t early_ack = command.count("--early-ack");
+    if (early_ack > 1) {
+        throw UsageError("--early-ack or --no-early-ack is given twice; give one of them once");
     }
-    options.early_ack =
-        words.early_ack || (options.front == FrontKind::kReference && !words.no_early_ack);
-    options.active = words.active == "1";
-    options.axfr_detect =
-        words.axfr_detect.empty() ? options.front == FrontKind::kBpf : words.axfr_detect == "1";
-    return options;
+    if (early_ack == 0) {
+        options.early_ack = !is_bpf;
+    }
+    if (command.count("--axfr-detect") == 0) {
+        options.axfr_detect = is_bpf;
+    }
 }
 
 } // namespace reprise::proxy

@@ -40,21 +40,14 @@ struct StatelessOptions {
     bool promote = true;
     std::uint32_t entries = 65'536;
     unsigned rotate_s = 600;
+    bool timed = false;
 };
 
-/// What the parser fills; complete() makes options of it.
-struct StatelessWords {
-    StatelessOptions options;
-    bool early_ack = false;
-    bool no_early_ack = false;
-    std::string active = "0";
-    std::string axfr_detect; ///< empty for the front's default
-};
+/// Adds the subcommand `stateless`; `options` must outlive parsing.
+Command add_stateless(Command& app, StatelessOptions& options);
 
-/// Adds the subcommand `stateless`; `words` must outlive parsing.
-Command add_stateless(Command& app, StatelessWords& words);
-
-/// The options of a parsed subcommand. Throws UsageError for an option of the other front.
-StatelessOptions complete(const Command& command, const StatelessWords& words);
+/// Gives options of a parsed subcommand the defaults of their front. Throws UsageError for an
+/// option of the other one.
+void complete(const Command& command, StatelessOptions& options);
 
 } // namespace reprise::proxy

@@ -15,11 +15,12 @@ using ::testing::HasSubstr;
 
 StatelessOptions parsed(std::vector<std::string> words) {
     Command app;
-    StatelessWords read;
+    StatelessOptions read;
     add_stateless(app, read);
     words.insert(words.begin(), {"stateless", "--interface", "eth0"});
     app.parse(words);
-    return complete(app.get_subcommand("stateless"), read);
+    complete(app.get_subcommand("stateless"), read);
+    return read;
 }
 
 std::string complaint(const std::vector<std::string>& words) {
@@ -60,9 +61,10 @@ TEST(StatelessOptions, AreTakenOver) {
     EXPECT_EQ(parsed({"--front", "reference", "--interface", "eth1"}).interfaces,
               (std::vector<std::string>{"eth0", "eth1"}));
     EXPECT_EQ(reference.timeout_ms, 50U);
-    const StatelessOptions bpf = parsed({"--front", "bpf", "--early-ack", "--no-promote",
-                                         "--entries", "9", "--rotate", "8", "--truncate-udp"});
-    EXPECT_TRUE(bpf.early_ack);
+    const StatelessOptions bpf =
+        parsed({"--front", "bpf", "--early-ack", "--no-promote", "--entries", "9", "--rotate", "8",
+                "--truncate-udp", "--timed"});
+    EXPECT_TRUE(bpf.early_ack && bpf.timed);
     EXPECT_FALSE(bpf.promote);
     EXPECT_EQ(bpf.entries, 9U);
     EXPECT_EQ(bpf.rotate_s, 8U);
@@ -99,7 +101,7 @@ TEST(StatelessOptions, BadOnesAreRefused) {
                 HasSubstr("--timeout-ms"));
     EXPECT_THAT(complaint({"--front", "reference", "--loglevel", "4"}), HasSubstr("--loglevel"));
     EXPECT_EQ(complaint({"--front", "reference", "--early-ack", "--no-early-ack"}),
-              "--early-ack and --no-early-ack are both given; give one of them");
+              "--early-ack or --no-early-ack is given twice; give one of them once");
 }
 
 } // namespace

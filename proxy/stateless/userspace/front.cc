@@ -12,12 +12,10 @@
 #include "proxy/stateless/common/counters.hh"
 #include "proxy/stateless/common/front.hh"
 #include "proxy/stateless/common/options.hh"
-#include "proxy/stateless/userspace/pending.hh"
 #include "proxy/stateless/userspace/redirect.hh"
 #include "proxy/stateless/userspace/responder.hh"
 #include "proxy/stateless/userspace/segment.hh"
 #include "proxy/stateless/userspace/transfer.hh"
-#include "proxy/stateless/userspace/truncate.hh"
 #include "proxy/tun/tun.hh"
 
 #include <fmt/format.h>
@@ -66,7 +64,7 @@ size_t smallest_mtu(const std::vector<std::string>& interfaces) {
             throw UsageError("--interface lo: connections of this host to itself cannot be led "
                              "elsewhere; give the interface toward the clients");
         }
-        mtu = std::min(mtu, interface_mtu(name));
+        mtu = std::min<size_t>(mtu, interface_mtu(name));
     }
     return mtu;
 }
@@ -155,16 +153,7 @@ public:
 
     ServerSockets() {
         for (size_t i = 0; i < sockets_.size(); ++i) {
-            const int family = i < kSockets ? AF_INET : AF_INET6;
-            sockets_[i] = open_socket(family, SOCK_DGRAM, 0);
-            if (sockets_[i].valid()) {
-                sockaddr_storage any{};
-                any.ss_family = static_cast<sa_family_t>(family);
-                const socklen_t size =
-                    family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-                check(bind(sockets_[i].get(), reinterpret_cast<const sockaddr*>(&any), size),
-                      "bind a UDP socket");
-            }
+            sockets_[i] = open_socket(i < kSockets ? AF_INET : AF_INET6, SOCK_DGRAM, 0);
         }
     }
 

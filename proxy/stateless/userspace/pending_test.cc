@@ -1,6 +1,6 @@
 #include "core/base/clock.hh"
 #include "core/base/random.hh"
-#include "proxy/stateless/userspace/pending.hh"
+#include "proxy/stateless/userspace/responder.hh"
 #include "proxy/stateless/userspace/segment.hh"
 #include "proxy/testing/packets.hh"
 

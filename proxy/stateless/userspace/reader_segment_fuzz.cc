@@ -10,7 +10,6 @@
 #include "proxy/stateless/userspace/responder.hh"
 #include "proxy/stateless/userspace/segment.hh"
 #include "proxy/stateless/userspace/transfer.hh"
-#include "proxy/stateless/userspace/truncate.hh"
 #include "proxy/testing/packets.hh"
 
 #include <cstddef>

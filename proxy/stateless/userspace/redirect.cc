@@ -313,16 +313,6 @@ int Redirect::ask(NetlinkRequest& request) {
     return error;
 }
 
-size_t interface_mtu(const std::string& interface) {
-    Netlink netlink;
-    int error = 0;
-    const auto link = netlink.ask_link(if_nametoindex(interface.c_str()), error);
-    if (!link) {
-        throw SystemError("read the MTU of " + interface, error);
-    }
-    return link->number(sizeof(ifinfomsg), IFLA_MTU);
-}
-
 namespace {
 
 bool write(const std::string& path, const char* value) {

@@ -79,9 +79,6 @@ private:
     std::set<Prefix> routes_;    ///< in the tables
 };
 
-/// Largest packet of an interface, bytes. Throws SystemError.
-size_t interface_mtu(const std::string& interface);
-
 // The host's settings without which it does not forward what comes in on an interface.
 
 /// What has to be changed so that packets of one IP version are forwarded.

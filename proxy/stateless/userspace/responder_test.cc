@@ -3,7 +3,6 @@
 #include "core/base/clock.hh"
 #include "core/base/random.hh"
 #include "proxy/stateless/common/counters.hh"
-#include "proxy/stateless/userspace/pending.hh"
 #include "proxy/stateless/userspace/responder.hh"
 #include "proxy/stateless/userspace/segment.hh"
 #include "proxy/testing/packets.hh"

@@ -3,6 +3,7 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/checksum.hh"
+#include "core/dns/message.hh"
 #include "proxy/rewrite/headers.hh"
 
 #include <xxhash.h>
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace reprise::proxy::stateless {
 
@@ -29,11 +31,10 @@ IpAddress address(const std::uint8_t* at, bool v6) {
     return v6 ? IpAddress::v6(at) : IpAddress::v4(at);
 }
 
-/// Of the addresses, the protocol and the length.
-Checksum pseudo_header(Bytes addresses, size_t length) {
+Checksum pseudo_header(Bytes addresses, std::uint8_t protocol, size_t length) {
     Checksum sum;
     sum.add(addresses);
-    sum.add(kTcp);
+    sum.add(protocol);
     sum.add(static_cast<std::uint16_t>(length));
     return sum;
 }
@@ -105,11 +106,6 @@ std::uint8_t protocol_of(Bytes packet) {
     return headers.fault == Verdict::kPassed ? headers.protocol : std::uint8_t{0};
 }
 
-IpAddress destination_of(Bytes packet) {
-    const Headers headers = read_headers(packet);
-    return address(&packet[headers.addresses() + headers.address_size()], headers.v6);
-}
-
 std::optional<Segment> read_segment(Bytes packet) {
     const Headers headers = read_headers(packet);
     if (headers.fault != Verdict::kPassed || !headers.whole || headers.protocol != kTcp ||
@@ -118,7 +114,7 @@ std::optional<Segment> read_segment(Bytes packet) {
     }
     const Bytes tcp = packet.subspan(headers.transport);
     const size_t one = headers.address_size();
-    Checksum sum = pseudo_header(packet.subspan(headers.addresses(), 2 * one), tcp.size());
+    Checksum sum = pseudo_header(packet.subspan(headers.addresses(), 2 * one), kTcp, tcp.size());
     sum.add(tcp);
     if (sum.value() != 0) {
         return std::nullopt;
@@ -157,7 +153,7 @@ size_t write_segment(std::span<std::uint8_t> out, const Reply& reply, std::uint1
     }
     std::ranges::copy(reply.data, tcp.begin() + static_cast<std::ptrdiff_t>(header));
     const size_t addresses = 2 * reply.connection.server.address.size();
-    Checksum sum = pseudo_header(out.subspan(begin - addresses, addresses), length);
+    Checksum sum = pseudo_header(out.subspan(begin - addresses, addresses), kTcp, length);
     sum.add(tcp);
     sum.store(&tcp[16]);
     return begin + length;
@@ -205,6 +201,93 @@ std::uint16_t SequenceNumbers::own_mss(const IpAddress& address) const {
     const size_t headers = kTcpHeader + (address.is_v6() ? kIpv6Header : kIpv4Header);
     return static_cast<std::uint16_t>(std::clamp<size_t>(most_, kDefaultMss + headers, 65'535) -
                                       headers);
+}
+
+namespace {
+
+constexpr size_t kUdpHeader = 8;
+constexpr size_t kFragmentHeader = 8;
+constexpr size_t kOptRecord = 11; // without options
+constexpr std::uint8_t kTruncated = 0x02;
+
+/// The OPT record as it stands in the message; empty where there is none.
+Bytes opt_of(Bytes message) {
+    const auto edns = parse_edns(message);
+    if (!edns) {
+        return {};
+    }
+    const auto data = static_cast<size_t>(edns->options.data() - message.data());
+    return message.subspan(data - kOptRecord, kOptRecord + edns->options.size());
+}
+
+void write_lengths(std::span<std::uint8_t> packet, const Headers& headers) {
+    const std::span<std::uint8_t> udp = packet.subspan(headers.transport);
+    store16(&udp[4], udp.size());
+    store16(&udp[6], 0);
+    Checksum sum = pseudo_header(packet.subspan(headers.addresses(), 2 * headers.address_size()),
+                                 kUdp, udp.size());
+    sum.add(udp);
+    sum.store_udp(&udp[6]);
+    if (headers.v6) {
+        store16(&packet[4], packet.size() - kIpv6Header);
+        return;
+    }
+    store16(&packet[2], packet.size());
+    store16(&packet[10], 0);
+    Checksum header;
+    header.add(packet.first(headers.transport));
+    header.store(&packet[10]);
+}
+
+/// Where a datagram's fragment ends, counted from the end of its UDP header.
+size_t end_of_later(Bytes fragment, const Headers& headers) {
+    const size_t offset = load16(&fragment[kIpv6Header + 2]) & 0xfff8U;
+    return offset + fragment.size() - headers.transport - kUdpHeader;
+}
+
+/// The first fragment as a packet of its own, whose lengths are wrong still.
+std::span<std::uint8_t> without_fragment_header(std::span<std::uint8_t> packet, Headers& headers) {
+    std::ranges::copy_backward(packet.first(kIpv6Header), packet.first(headers.transport).end());
+    headers.transport = kIpv6Header;
+    packet[kFragmentHeader + 6] = kUdp;
+    return packet.subspan(kFragmentHeader);
+}
+
+} // namespace
+
+std::span<std::uint8_t> truncate_reply(std::span<std::uint8_t> packet, size_t limit) {
+    Headers headers = read_headers(packet);
+    const bool cut =
+        headers.v6 && !headers.whole && headers.transport == kIpv6Header + kFragmentHeader;
+    if (headers.fault != Verdict::kPassed || !(headers.whole || cut) || headers.protocol != kUdp ||
+        check_transport(packet, headers) != Verdict::kPassed) {
+        return packet;
+    }
+    if (headers.later_fragment) {
+        return end_of_later(packet, headers) > limit ? packet.first(0) : packet;
+    }
+    const size_t size = load16(&packet[headers.transport + 4]) - kUdpHeader;
+    const std::span<std::uint8_t> message = packet.subspan(headers.transport + kUdpHeader);
+    const auto header = parse_header(message);
+    const auto question = parse_question(message);
+    if (size <= limit || !header || !question || !header->is_response() || header->questions != 1) {
+        return packet;
+    }
+    if (cut) {
+        packet = without_fragment_header(packet, headers);
+    }
+    const size_t end = kDnsHeaderSize + question->raw.size();
+    const Bytes found = opt_of(message);
+    const std::vector<std::uint8_t> opt(found.begin(), found.end());
+    std::ranges::copy(opt, message.begin() + static_cast<std::ptrdiff_t>(end));
+    message[2] |= kTruncated;
+    store16(&message[6], 0); // answers, authorities, additionals
+    store16(&message[8], 0);
+    store16(&message[10], opt.empty() ? 0 : 1);
+    const std::span<std::uint8_t> left =
+        packet.first(headers.transport + kUdpHeader + end + opt.size());
+    write_lengths(left, headers);
+    return left;
 }
 
 } // namespace reprise::proxy::stateless

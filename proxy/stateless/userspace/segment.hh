@@ -1,5 +1,5 @@
 #pragma once
-// TCP segments in IP packets: pure, bytes in and bytes out.
+// TCP segments and UDP replies in IP packets: pure, bytes in and bytes out.
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
@@ -55,9 +55,6 @@ struct Reply {
 /// The transport of an IP packet; 0 where its headers up to there contradict the packet.
 std::uint8_t protocol_of(Bytes packet);
 
-/// Of a packet that has a transport.
-IpAddress destination_of(Bytes packet);
-
 /// The segment of an IPv4 or IPv6 packet; nothing where a length, a checksum or the flags
 /// contradict the packet, or where it is a fragment. Trusts none of its fields.
 std::optional<Segment> read_segment(Bytes packet);
@@ -68,6 +65,15 @@ inline constexpr size_t kMostHeaders = 40 + 24;
 /// Writes the packet of a reply, with TTL 255 and window 65,535, into `out`, which has room for
 /// kMostHeaders and the data. `id`: IPv4's. Returns its size.
 size_t write_segment(std::span<std::uint8_t> out, const Reply& reply, std::uint16_t id);
+
+// Forced truncation: long replies over UDP become truncated ones, so that their clients come over
+// TCP.
+
+/// Cuts an IP packet with a UDP reply of more than `limit` bytes, in place, to its header with TC,
+/// its question and its OPT; the packet that is left, with its checksums. Of a reply that the
+/// server's host has cut into fragments of IPv6 the first becomes that packet, and of the others
+/// nothing is left. Any other packet stays as it is.
+std::span<std::uint8_t> truncate_reply(std::span<std::uint8_t> packet, size_t limit);
 
 // Initial sequence numbers that remember the client's MSS.
 //

@@ -1,6 +1,6 @@
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
-#include "proxy/stateless/userspace/truncate.hh"
+#include "proxy/stateless/userspace/segment.hh"
 #include "proxy/testing/packets.hh"
 
 #include <gtest/gtest.h>

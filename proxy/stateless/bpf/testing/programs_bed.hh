@@ -28,7 +28,7 @@
 #include <string>
 #include <string_view>
 #include <sys/socket.h>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 namespace reprise::proxy::testing {
@@ -186,15 +186,15 @@ protected:
 
     /// The kernel takes half a second to verify the programs, so they are loaded once for all
     /// tests.
-    void use(std::uint16_t truncate, std::uint32_t entries) {
-        std::unique_ptr<Programs>& kept = loaded[{truncate, entries}];
+    void use(std::uint16_t truncate, std::uint32_t entries, std::uint8_t timed = 0) {
+        std::unique_ptr<Programs>& kept = loaded[{truncate, entries, timed}];
         if (!kept) {
             kept = std::make_unique<Programs>(StatelessSettings{.port = htons(53),
                                                                 .truncate = truncate,
                                                                 .promote = 0,
                                                                 .early_ack = 0,
                                                                 .axfr_detect = 1,
-                                                                .unused = 0},
+                                                                .timed = timed},
                                               entries);
             kept->serve({local(kV4.server), local(kV6.server)});
         }
@@ -310,8 +310,9 @@ protected:
 
     static inline std::string why_not;
     static inline std::unique_ptr<FileDescriptor> listening;
-    static inline std::map<std::pair<std::uint16_t, std::uint32_t>, std::unique_ptr<Programs>>
-        loaded; ///< by truncate and entries
+    static inline std::map<std::tuple<std::uint16_t, std::uint32_t, std::uint8_t>,
+                           std::unique_ptr<Programs>>
+        loaded; ///< by truncate, entries and timed
     Programs* programs_ = nullptr;
     std::array<std::uint64_t, kCounts> before_{};
 };

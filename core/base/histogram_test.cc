@@ -1,4 +1,4 @@
-#include "mutator/info/info_figures.hh"
+#include "core/base/histogram.hh"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace reprise::mutator {
+namespace reprise {
 namespace {
 
 TEST(Histogram, EmptyIsAllZero) {
@@ -51,4 +51,4 @@ TEST(Histogram, NegativeValuesKeepMinimumAndMean) {
 }
 
 } // namespace
-} // namespace reprise::mutator
+} // namespace reprise
