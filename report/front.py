@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from report.datapath import share
-from report.run import Json, Run, as_dict, as_int
+from report.run import Json, Run, as_dict, as_int, as_number
 
 _COUNTS = (
     *("syn", "syn_ack", "handshake_ack", "queries", "retransmitted", "replies", "segments", "fin", "rst"),
@@ -14,6 +14,7 @@ _COUNTS = (
     *("malformed", "passed"),
 )
 _SIZES = ("entries_peak", "entries_limit", "memory_bytes")
+_TIMES = ("in_seconds", "out_seconds")
 
 
 def kind(run: Run) -> str | None:
@@ -44,6 +45,7 @@ def summarize(run: Run, span_ns: int) -> Json:
         "kind": kind(run),
         "promotion": any(one.get("promotion") is True for one in run.fronts) if counted else None,
         **(sums if counted else dict.fromkeys(sums)),
+        **{name: _time(run, name) for name in _TIMES},
         **reasons,
         "promoted_share": share(sum(reasons["promoted"].values()), sums["syn_ack"]),
         "entries_mean": round(lived / (span_ns / 1e9), 4) if lived and span_ns else None,
@@ -57,6 +59,12 @@ def summarize(run: Run, span_ns: int) -> Json:
 def _state(one: Json) -> int:
     """Bytes of the entries in use when they were most."""
     return as_int(one.get("entries_peak")) * as_int(one.get("bytes_per_entry"))
+
+
+def _time(run: Run, name: str) -> float | None:
+    """None where one of the fronts was not asked to measure it."""
+    found = [as_number(one.get(name)) for one in run.fronts]
+    return sum(one or 0.0 for one in found) if found and None not in found else None
 
 
 def _reasons(run: Run, name: str) -> dict[str, int]:

@@ -341,6 +341,8 @@ ROWS = (
     Row("front.entries_share", "front: most, of the map", percent, "runs front"),
     Row("front.bytes_per_entry", "front: bytes a query in flight", number, "runs front"),
     Row("front.state_peak_bytes", "front: state at most, bytes", number, "runs front"),
+    Row("front.in_seconds", "front: program for what comes in, s", _measured, "runs front"),
+    Row("front.out_seconds", "front: program for answers, s", _measured, "runs front"),
     Row("cpu_us_per_query.server", "CPU of the server per query, µs", number, "runs"),
     Row("cpu_us_per_query.front", "CPU of the front per query, µs", number, "runs?"),
     Row("peak_rss_bytes.server", "peak memory of the server, MB", _megabytes, "runs"),

@@ -1,6 +1,5 @@
 // reprise-sampler: samples the host it runs in (its network namespace and /proc) into a CSV file
 // until SIGTERM, SIGINT or SIGQUIT, on an absolute schedule, and once more at the end.
-#include "core/base/append_file.hh"
 #include "core/base/clock.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
@@ -14,6 +13,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <fcntl.h>
 #include <iostream>
 #include <string>
@@ -43,7 +43,13 @@ public:
     }
 
     /// Every sample is whole in the file at once: a run may be cut off.
-    void write(std::string_view text) { reprise::write_all(file_.get(), text, path_); }
+    void write(std::string_view text) {
+        while (!text.empty()) {
+            const auto done = reprise::check(::write(file_.get(), text.data(), text.size()),
+                                             fmt::format("write {}", path_).c_str());
+            text.remove_prefix(static_cast<size_t>(done));
+        }
+    }
 
 private:
     static constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;

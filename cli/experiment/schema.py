@@ -101,6 +101,7 @@ class Front:
     fin_last: Annotated[Flag, doc("`reference` only: FIN on an answer's last segment; otherwise the client closes")] = False
     promote: Annotated[Flag, doc("`bpf` only: connections beyond one query and a reply of one segment go to the kernel's TCP (Linux 6.9 or newer); false: they are reset and counted")] = True
     entries: Annotated[Whole, span(1, 16_777_216, "`bpf` only: most queries in flight")] = 65_536
+    timed: Annotated[Flag, doc("`bpf` only: measure how long its programs run (`in_seconds` and `out_seconds` of `summary.json`), at two looks at the clock for each packet")] = False
     truncate_udp: Annotated[Whole, span(0, 65_535, "not `dnsdist`: truncate longer replies over UDP (set TC), bytes; 0 = off; `reference` takes what fits in a packet")] = 0
     config: Annotated[Path | None, doc("`dnsdist` only: file of lines for its configuration")] = None
 

@@ -28,7 +28,7 @@ _STATELESS = get_args(Stateless)
 _OF_FRONTS = {  # which a key of [front] belongs to
     **dict.fromkeys(("timeout_ms", "early_ack", "axfr_detect", "loglevel", "truncate_udp"), _STATELESS),
     "fin_last": ("reference",),
-    **dict.fromkeys(("promote", "entries"), ("bpf",)),
+    **dict.fromkeys(("promote", "entries", "timed"), ("bpf",)),
     "config": get_args(Proxy),
 }
 

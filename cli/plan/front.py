@@ -89,4 +89,5 @@ def options(experiment: Experiment) -> tuple[str, ...]:
         no_promote=not given.promote,
         entries=given.entries if given.entries != default.entries else None,
         truncate_udp=given.truncate_udp or None,
+        timed=given.timed,
     )

@@ -12,7 +12,6 @@
 // each packet that passes a side.
 
 #include "core/base/address.hh"
-#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "proxy/delay/rtt_distribution.hh"
 #include "proxy/delay/rtt_table.hh"

@@ -20,11 +20,11 @@ from report.server import Series
 from report.summary import Measured, measure
 
 FILE = "papers.json"
-_SCHEMA = 3
+_SCHEMA = 4
 _PUBLISHED_RATE = 37_037  # queries/s of B-Root-16
 _TIME_WAIT_S = 60
 _PART_S = 2
-_INTERVAL_S = 10  # in which CPU time is counted, as by statelessTCP: the kernel tells it in steps of 10 ms
+_INTERVAL_S = 10  # in which CPU time is counted, as by statelessTCP
 Values = NDArray[np.float64]
 
 
@@ -47,7 +47,7 @@ def of(measured: Measured, summary: Json, with_arrivals: bool) -> Json:
         "load": _load(measured, summary),
         "state": _state(measured, summary),
         "nodes": nodes.of(measured, summary),
-        "cpu": _cpu(measured),
+        "cpu": _cpu(measured, summary),
         "sessions": _sessions(measured, summary),
     }
 
@@ -143,10 +143,11 @@ def _state(measured: Measured, summary: Json) -> Json:
     }
 
 
-def _cpu(measured: Measured) -> Json:
+def _cpu(measured: Measured, summary: Json) -> Json:
     """Seconds of CPU in each whole interval of 10 s after the warm-up: the kernel's for packets that no
-    process was charged for, the server's processes' with their system calls, the front's, and all; empty
-    where nobody sampled.
+    process was charged for, the server's processes' with their system calls, the same without the time of a
+    front's program for answers, where it was measured, in equal parts, the front's, and all; empty where
+    nobody sampled.
     """
     run, bounds = measured.run, _bounds(measured)
     own = server.server_processes(run)
@@ -159,7 +160,9 @@ def _cpu(measured: Measured) -> Json:
     if not kernel.any():
         return {}
     process, front = (spent("cpu_s", which) - spent("elsewhere_s", which) for which in (True, False))
-    parts = {"kernel_s": kernel, "server_s": process, "front_s": front, "total_s": kernel + process + front}
+    sent = (summary["front"].get("out_seconds") or 0.0) * _INTERVAL_S / (max(measured.tally.span_ns, 1) / 1e9)
+    parts = {"kernel_s": kernel, "server_s": process, "server_alone_s": process - sent, "front_s": front}
+    parts["total_s"] = kernel + process + front
     return {name: one.tolist() for name, one in parts.items()}
 
 

@@ -72,6 +72,15 @@ def test_several_fronts_are_added(tmp_path: Path) -> None:
     assert front["entries_mean"] == pytest.approx(2 * 0.58 / 3, abs=0.01)
 
 
+def test_the_time_of_programs_is_known_where_all_fronts_measured_it(tmp_path: Path) -> None:
+    timed = {"in_seconds": 0.5, "out_seconds": 0.25}
+    one, both, without = (
+        summary_of(fronted(tmp_path / name, *fronts))["front"]["out_seconds"]
+        for name, fronts in (("one", [timed]), ("both", [timed, timed]), ("without", [timed, {}]))
+    )
+    assert (one, both, without) == (0.25, 0.5, None)
+
+
 @pytest.mark.parametrize(
     ("counts", "reason"),
     [

@@ -143,7 +143,7 @@ def test_figures_beyond_the_summary_are_made_once(tmp_path: Path) -> None:
     assert figures["load"]["server_cpu_share"]["median"] == pytest.approx(0.25)
     assert figures["state"]["established"] == 3
     assert figures["arrival"] == {}
-    (folder / measured.FILE).write_text(json.dumps({"schema": 3, "load": "kept"}))
+    (folder / measured.FILE).write_text(json.dumps({"schema": 4, "load": "kept"}))
     assert measured.figures_of(folder)["load"] == "kept"
 
 
@@ -154,6 +154,22 @@ def test_a_share_of_the_server_is_one_of_its_own_machine(tmp_path: Path) -> None
     one = measure(open_run(write_run(tmp_path / "run", queries, server=server_csv(11), manifest=manifest)))
     share = measured.of(one, summarize(one), with_arrivals=False)["load"]["server_cpu_share"]
     assert share["median"] == pytest.approx(0.05)
+
+
+def test_the_server_alone_is_without_the_fronts_program_for_its_answers(tmp_path: Path) -> None:
+    queries = [Query(seq=at, due=at * 10 * MS, sent=at * 10 * MS) for at in range(1001)]
+    served = {**MANIFEST["experiment"]["server"], "front": "bpf"}
+    manifest = {**MANIFEST, "experiment": {**MANIFEST["experiment"], "server": served}}
+    head, *rows = server_csv(11).splitlines()
+    more = [f"{row},{n * 0.1:.4f},{n * 0.05:.4f}" for n, row in enumerate(rows)]
+    sampled = "\n".join([f"{head},uncharged_s,elsewhere_s", *more, ""])
+    folder = write_run(tmp_path / "run", queries, server=sampled, manifest=manifest)
+    (folder / "front.json").write_text(json.dumps({"schema": 1, "out_seconds": 0.5}))
+    one = measure(open_run(folder))
+    cpu = measured.of(one, summarize(one), with_arrivals=False)["cpu"]
+    assert cpu["server_s"] == pytest.approx([2.0])
+    assert cpu["server_alone_s"] == pytest.approx([1.5])
+    assert cpu["total_s"] == pytest.approx([3.0])
 
 
 def test_a_run_that_is_not_clean_has_the_figures_of_its_summary(tmp_path: Path) -> None:
