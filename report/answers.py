@@ -71,9 +71,8 @@ def recorded(run: Run) -> dict[str, int]:
 
 def _without_rd(run: Run) -> Iterator[str]:
     """A warning about queries like those that resolvers send to name servers, sent to a resolver."""
-    told = run.controller
-    asked = as_int(as_dict(told.get("queries")).get("handed"))
-    without = as_int(as_dict(told.get("reader")).get("without_rd"))
+    asked = as_int(run.told("queries").get("handed"))
+    without = as_int(run.told("reader").get("without_rd"))
     if as_dict(run.experiment.get("server")).get("kind") == "hierarchy" and without > asked * _MORE:
         yield (
             f"{without} of {asked} queries ask without RD, so a resolver looks nothing up for them: the "

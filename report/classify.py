@@ -138,9 +138,9 @@ def _whole_reply(before: Message, after: Message, zone: Zone | None, evidence: E
     if before.qclass != QCLASS_IN or after.qclass != QCLASS_IN:
         yield _other_class(before, after)
     elif before.rcode != after.rcode and SERVFAIL in (before.rcode, after.rcode):
-        yield Finding(FAILURE, f"{_reply_text(before)} -> {_reply_text(after)}")
+        yield Finding(FAILURE, _rcodes(before, after))
     elif before.rcode != after.rcode and {before.rcode, after.rcode} & POLICY_RCODES:
-        yield Finding(POLICY, f"{_reply_text(before)} -> {_reply_text(after)}")
+        yield Finding(POLICY, _rcodes(before, after))
     elif before.opcode or after.opcode:
         yield Finding(POLICY, f"opcode {before.opcode}")
     elif before.qtype in POLICY_TYPES and before.answer.sets and after.answer.sets:
@@ -148,19 +148,19 @@ def _whole_reply(before: Message, after: Message, zone: Zone | None, evidence: E
     elif zone is not None:
         yield from _by_zone(before, after, zone, evidence)
     elif before.rcode != after.rcode:
-        yield Finding(UNEXPLAINED, f"{_reply_text(before)} -> {_reply_text(after)}, no zone to explain it")
+        yield Finding(UNEXPLAINED, f"{_rcodes(before, after)}, no zone to explain it")
 
 
 def _other_class(before: Message, after: Message) -> Finding:
     if before.qclass == QCLASS_CH:
         return Finding(CHAOS, f"{before.qname} {before.qtype}")
     if before.qname == "" or after.qname == "":
-        return Finding(POLICY, f"no question: {_reply_text(before)} -> {_reply_text(after)}")
-    return Finding(POLICY, f"class {before.qclass}: {_reply_text(before)} -> {_reply_text(after)}")
+        return Finding(POLICY, f"no question: {_rcodes(before, after)}")
+    return Finding(POLICY, f"class {before.qclass}: {_rcodes(before, after)}")
 
 
-def _reply_text(message: Message) -> str:
-    return rcode_name(message.rcode)
+def _rcodes(before: Message, after: Message) -> str:
+    return f"{rcode_name(before.rcode)} -> {rcode_name(after.rcode)}"
 
 
 def _by_zone(before: Message, after: Message, zone: Zone, evidence: Evidence) -> Iterator[Finding]:
@@ -178,7 +178,7 @@ def _by_zone(before: Message, after: Message, zone: Zone, evidence: Evidence) ->
         if kind and not evidence.same_zone and _as_served(after, zone):
             yield Finding(kind, top)
         else:
-            yield Finding(UNEXPLAINED, f"{_reply_text(before)} -> {_reply_text(after)}")
+            yield Finding(UNEXPLAINED, _rcodes(before, after))
 
 
 def _child_zone(before: Message, after: Message, zone: Zone) -> Finding | None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from report.distribution import Distribution
 from report.figures import (
     NORMAL,
+    WIDE,
     Drawn,
     Size,
     Words,
@@ -84,9 +85,8 @@ def in_turn(axes: Axes, values: Mapping[str, T | None]) -> Iterator[tuple[str, T
 def bin_size(span_ns: int) -> float:
     """Seconds a bin: the finest that gives no more bins than can be told apart; short runs in tenths."""
     span = span_ns / 1e9
-    if span > 15:
-        return next((size for size in BINS_S[1:] if span / size <= MAX_BINS), BINS_S[-1])
-    return next((size for size in BINS_S if span / size <= MAX_BINS), BINS_S[-1])
+    sizes = BINS_S[1:] if span > 15 else BINS_S
+    return next((size for size in sizes if span / size <= MAX_BINS), BINS_S[-1])
 
 
 def per_second(rate: Rate, size: float, span_ns: int) -> Series:
@@ -311,7 +311,6 @@ def boxes(
     words: Words,
     label: str,
     groups: Sequence[Group],
-    size: Size = NORMAL,
     value: str = "latency [ms]",
     scale: float = 1e-3,
 ) -> Drawn:
@@ -349,7 +348,7 @@ def boxes(
         elif low >= 0:
             axes.set_ylim(bottom=0)
         axes.set_xticks(range(len(places)), places)
-        if sum(map(len, places)) > 10 * size[0]:
+        if sum(map(len, places)) > 10 * WIDE[0]:
             axes.tick_params(axis="x", labelrotation=20)
         axes.grid(visible=False, axis="x")
         axes.set_xlabel(label)
@@ -358,7 +357,7 @@ def boxes(
         legend_above(axes)
         return bool(ends)
 
-    return draw(words, paint, size)
+    return draw(words, paint, WIDE)
 
 
 def _box(spread: Percentiles, scale: float) -> dict[str, float]:

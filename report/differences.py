@@ -216,7 +216,7 @@ def _content(reply: bytes) -> object:
 # --- the terminal -----------------------------------------------------------------------------------------
 
 
-def short_text(results: Sequence[Json], alike: Json | None = None, again: Json | None = None) -> str:
+def short_text(results: Sequence[Json], alike: Json | None, again: Json | None) -> str:
     """At most 20 lines, for two sides or for each against the first."""
     names = [results[0]["before"]["name"], *(one["after"]["name"] for one in results)]
     if alike is None:

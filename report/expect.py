@@ -21,7 +21,7 @@ from report import statistics
 from report.busy import spoils
 from report.errors import ReportError
 from report.rows import figures
-from report.run import Json, as_number
+from report.run import Json, as_number, value_at
 from report.tables import number
 
 MET, MISSED, USAGE, NO_VERDICT = 0, 1, 2, 125  # exit statuses; 125 makes `git bisect run` skip a commit
@@ -142,20 +142,13 @@ def _short(value: float) -> float | int:
 
 
 def _values(one: Limit, runs: Sequence[Json]) -> list[float]:
-    found = [value for run in runs if (value := _value(run, one.path)) is not None]
+    found = [value for run in runs if (value := as_number(value_at(run, one.path))) is not None]
     if not found:
         known = sorted(path for run in runs[:1] for path in figures(run))
         near = difflib.get_close_matches(one.path, known, 4, 0.4) or known[:4]
         hint = f"name a figure of summary.json, such as {', '.join(near)}"
         raise ReportError(f"expect.{one.path}: the run has no such figure", hint, USAGE)
     return found
-
-
-def _value(summary: Json, path: str) -> float | None:
-    inner: Any = summary
-    for key in path.split("."):
-        inner = inner.get(key) if isinstance(inner, dict) else None
-    return as_number(inner)
 
 
 def _ratio(values: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:

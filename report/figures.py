@@ -6,7 +6,7 @@ import html
 import io
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -113,6 +113,24 @@ def draw(words: Words, paint: Callable[[Axes], bool], size: Size = NORMAL) -> Dr
         else:
             _say(axes, words.nothing)
     return Drawn(words.name, words.title, words.caption, figure, not painted)
+
+
+def bars(words: Words, counts: Mapping[str, int], total: int, label: str, size: Size = NORMAL) -> Drawn:
+    """A bar for each count with its share of `total`, the first on top."""
+
+    def paint(axes: Axes) -> bool:
+        names = list(counts)[::-1]
+        drawn = axes.barh(names, [counts[name] for name in names], height=0.6)
+        labels = [f"{counts[name]:,} ({counts[name] / max(total, 1):.2%})" for name in names]
+        axes.bar_label(drawn, labels=labels, fontsize=8, padding=4)
+        axes.set_xlabel(label)
+        axes.margins(x=0.28)
+        axes.grid(visible=False, axis="y")
+        plain_axis(axes, "x")
+        whole_axis(axes.xaxis)
+        return bool(counts)
+
+    return draw(words, paint, size)
 
 
 def _curves(axes: Axes) -> tuple[list[tuple[int, Artist]], list[str]]:

@@ -84,27 +84,27 @@ class Host:
             max(0, self.after.protocols.get(name, 0) - self.before.protocols.get(name, 0)) for name in names
         )
 
+    def _filtered(self, key: str) -> int:
+        return self.after.filters.get(key, 0) - self.before.filters.get(key, 0)
+
     def planned(self, name: str) -> int:
         """How many of a counter's packets were dropped by design."""
-        key = _PLANNED.get(name, "")
-        return self.after.filters.get(key, 0) - self.before.filters.get(key, 0)
+        return self._filtered(_PLANNED.get(name, ""))
 
     def by_fault(self, name: str) -> int:
         """Packets that a fault of the experiment lost here."""
-        key = f"reprise_faults.{name}"
-        return self.after.filters.get(key, 0) - self.before.filters.get(key, 0)
+        return self._filtered(f"reprise_faults.{name}")
 
     def udp_by_faults(self) -> int:
         """Datagrams that all faults lost here; in a run of an older version all packets."""
         names = [one for one in self.after.filters if one.startswith("reprise_faults.")]
         names = [one for one in names if one.endswith("_udp")] or names
-        return sum(self.after.filters[one] - self.before.filters.get(one, 0) for one in names)
+        return sum(map(self._filtered, names))
 
     def not_taken(self, name: str) -> int:
         """Packets of one of the guard's counters at a real host, `strangers` or `groups`, that it dropped."""
-        keys = (f"reprise_guard.{name}", f"reprise_guard.{name}_taken")
-        came, taken = (self.after.filters.get(key, 0) - self.before.filters.get(key, 0) for key in keys)
-        return max(0, came - taken)
+        key = f"reprise_guard.{name}"
+        return max(0, self._filtered(key) - self._filtered(f"{key}_taken"))
 
     def counts_the_same(self, other: Host) -> bool:
         """Whether both are one machine's network."""

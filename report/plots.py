@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 from report import curves, faults, round_trips, server, stalls
 from report.curves import LEVEL, MEGA, RATE, TIME_LABEL, Answers, bin_size, line, scaled, time_axis
 from report.distribution import Slices
-from report.figures import WIDE, Drawn, Words, draw, legend_above, plain_axis, whole_axis
+from report.figures import WIDE, Drawn, Words, bars, draw, legend_above, plain_axis
 from report.run import Json, Run
 from report.summary import Measured
 from report.tally import Tally
+
+_RCODES = Words("rcodes", "Response codes", "Answers by response code.", "no answer was received")
 
 
 def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
@@ -26,7 +28,7 @@ def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
         *_response_over_time(measured, summary),
         *curves.sources_cdf({"": tally.source_response.all()}),
         *_by_round_trip(measured),
-        _rcodes(summary["rcode"]),
+        bars(_RCODES, summary["rcode"], sum(summary["rcode"].values()), "answers"),
         _unanswered(measured),
         _server_cpu(measured),
         _server_memory(measured),
@@ -156,7 +158,7 @@ def _by_round_trip(measured: Measured) -> list[Drawn]:
         f"the percentiles 5 and 95.{left}"
     )
     words = Words("latency-rtt", "Latency by round trip", caption, "")
-    return [curves.boxes(words, "round trip of the client [ms]", [("", held)], WIDE)]
+    return [curves.boxes(words, "round trip of the client [ms]", [("", held)])]
 
 
 def _unanswered(measured: Measured) -> Drawn:
@@ -188,25 +190,6 @@ def _of_faults(run: Run) -> str:
 
 def _mark(axes: Axes, at_s: float) -> None:
     axes.axvline(at_s, color="#888888", linestyle=":", linewidth=1)
-
-
-def _rcodes(counts: dict[str, int]) -> Drawn:
-    def paint(axes: Axes) -> bool:
-        names = list(counts)[::-1]
-        total = sum(counts.values())
-        bars = axes.barh(names, [counts[name] for name in names], height=0.6)
-        labels = [f"{counts[name]:,} ({counts[name] / total:.2%})" for name in names]
-        axes.bar_label(bars, labels=labels, fontsize=9, padding=4)
-        axes.set_xlabel("answers")
-        axes.margins(x=0.22)
-        axes.grid(visible=False, axis="y")
-        plain_axis(axes, "x")
-        whole_axis(axes.xaxis)
-        return bool(counts)
-
-    return draw(
-        Words("rcodes", "Response codes", "Answers by response code.", "no answer was received"), paint
-    )
 
 
 def _server_cpu(measured: Measured) -> Drawn:

@@ -16,24 +16,13 @@ def summarize(run: Run, rcodes: dict[str, int], asked_again: int) -> Json:
     followed a truncated answer over TCP: like those refused or without RD, they say nothing about the cache.
     """
     path = datapath.balance(run)
-    if not run.resolvers:
-        return {
-            "upstream_queries": None,
-            "cache_hit_share": None,
-            "servfail": None,
-            "servfail_share": None,
-            "unmapped_packets": None,
-            "unmapped_share": None,
-            "unmapped": [],
-            "data_path": path,
-        }
     reader = run.told("reader")
     not_sought = max(rcodes.get("REFUSED", 0), as_int(reader.get("without_rd")))
     queries = growth(run, "queries") - asked_again - not_sought
     recursions = growth(run, "recursions")
     attempts = growth(run, "udp_queries") + growth(run, "tcp_connections")
     servfail, unmapped = rcodes.get("SERVFAIL", 0), growth(run, "unmapped_packets")
-    return {
+    found = {
         "upstream_queries": _upstream(run),
         "cache_hit_share": round(max(0.0, 1 - recursions / queries), 6) if queries > 0 else None,
         "servfail": servfail,
@@ -43,6 +32,7 @@ def summarize(run: Run, rcodes: dict[str, int], asked_again: int) -> Json:
         "unmapped": _unmapped(run),
         "data_path": path,
     }
+    return found if run.resolvers else {**dict.fromkeys(found), "unmapped": [], "data_path": path}
 
 
 def _upstream(run: Run) -> int | None:

@@ -63,7 +63,7 @@ def read_rq(path: Path) -> RqFile:
     """Maps one file. Raises ReportError for what is not an `.rq` file of a known schema."""
     frame = open_frame(path, HEADER_MAGIC, FOOTER_MAGIC)
     if not frame.header:
-        return _build(frame, np.zeros(0, dtype=_empty_dtype()), frame.problem)
+        return _build(frame, np.zeros(0, [(name, "<i8") for name in NEEDED]), frame.problem)
     dtype = _dtype(frame)
     held, rest = divmod(frame.end - frame.start, frame.record_size)
     records: Records = np.frombuffer(frame.data, dtype=dtype, count=held, offset=frame.start)
@@ -108,10 +108,6 @@ def _dtype(frame: Frame) -> np.dtype[np.void]:
             f"{frame.path} lacks the fields {', '.join(missing)}", "use the version that wrote it"
         )
     return dtype
-
-
-def _empty_dtype() -> np.dtype[np.void]:
-    return np.dtype([(name, "<i8") for name in NEEDED])
 
 
 def _count_problem(frame: Frame, held: int, rest: int) -> str | None:

@@ -148,6 +148,14 @@ def as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def value_at(table: Json, path: str) -> Any:
+    """The value under dotted keys; None where it is not there."""
+    found: Any = table
+    for key in path.split("."):
+        found = as_dict(found).get(key)
+    return found
+
+
 def as_json(path: Path) -> Json:
     """A file of JSON; empty where it cannot be read."""
     try:

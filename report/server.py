@@ -241,7 +241,7 @@ def ended(run: Run) -> Iterator[str]:
         yield "the server's process ended during the run: what it used from then on is not known"
 
 
-def spent_cpu(run: Run, end_ns: int, role: str = "server", column: str = "cpu_s") -> float | None:
+def spent_cpu(run: Run, end_ns: int, role: str, column: str = "cpu_s") -> float | None:
     """CPU seconds of the role's process trees during the replay, which ended at `end_ns` after its start, or
     what a column says of them; None where nobody sampled around it.
 

@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter
 from report import curves, server
 from report.curves import LEVEL, MEGA, RATE, Answers, Band, Floats
 from report.distribution import Distribution
-from report.figures import WIDE, Drawn, Words, draw, legend_above, plain, plain_axis, whole_axis
+from report.figures import Drawn, Words, draw, legend_above, plain, plain_axis, whole_axis
 from report.server import Series
 from report.summary import Measured
 from report.tally import Tally
@@ -61,7 +61,7 @@ def side_by_side(variants: Variants) -> list[Drawn]:
     drawn = [
         curves.latency_cdf({name: Answers.of(*repeats) for name, repeats in tallies.items()}),
         curves.slowest(answers),
-        *curves.sources_cdf(_sources(tallies)),
+        *curves.sources_cdf(_together(tallies, lambda one: one.source_response.all())),
         *_cold(variants),
         *_response(tallies),
         _unanswered(tallies),
@@ -70,17 +70,16 @@ def side_by_side(variants: Variants) -> list[Drawn]:
         *_connections("tcp-established", "Established connections", samples["established"]),
         *_connections("tcp-time-wait", "Connections in TIME-WAIT", samples["time_wait"]),
         _rates(tallies),
-        _errors(tallies),
+        curves.error_cdf(_together(tallies, Tally.errors_of)),
     ]
     return [one for one in drawn if not one.empty]
 
 
-def _sources(tallies: Mapping[str, Sequence[Tally]]) -> dict[str, Distribution]:
-    """The sources' mean response times in all repeats together."""
-    return {
-        name: Distribution.of(one.source_response.all() for one in repeats)
-        for name, repeats in tallies.items()
-    }
+def _together(
+    tallies: Mapping[str, Sequence[Tally]], part: Callable[[Tally], Distribution]
+) -> dict[str, Distribution]:
+    """That part of all repeats."""
+    return {name: Distribution.of(map(part, repeats)) for name, repeats in tallies.items()}
 
 
 def _cold(variants: Variants) -> list[Drawn]:
@@ -206,13 +205,6 @@ def _painted(
     return draw(words, paint)
 
 
-def _errors(tallies: Mapping[str, Sequence[Tally]]) -> Drawn:
-    """Timing errors of all repeats together."""
-    return curves.error_cdf(
-        {name: Distribution.of(one.errors_of() for one in repeats) for name, repeats in tallies.items()}
-    )
-
-
 # --- swept keys -------------------------------------------------------------------------------------------
 
 
@@ -290,4 +282,4 @@ def boxes_of(axis: Axis | None, variants: Sequence[tuple[str, Sequence[Seen]]]) 
         "whiskers the percentiles 5 and 95."
     )
     words = Words("latency-boxes", "Latency by variant", caption, "no answer was received")
-    return [curves.boxes(words, axis.key if axis else "", groups, WIDE)]
+    return [curves.boxes(words, axis.key if axis else "", groups)]

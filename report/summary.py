@@ -8,6 +8,7 @@ it.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ from report import (
 )
 from report.distribution import Distribution
 from report.rqfile import SKIP_REASONS, TRANSPORTS, UNASKED, RqFile, Status, read_rq
-from report.run import Json, Run, as_list, over_laps
+from report.run import Json, Run, as_int, as_list, over_laps
 from report.tally import Tally
 from report.testbed import look_at
 from report.wire import rcode_name
@@ -121,7 +122,7 @@ def summarize(measured: Measured) -> Json:
         "resolver": of_resolver,
         "front": of_front,
         "warnings": [
-            *_controller_warnings(run),
+            *map(str, as_list(run.controller.get("warnings"))),
             *answers.warnings(run, rcodes, skipped),
             *front.warnings(of_front),
             *front.offer(run, found.sent_over["stateless-tcp"]),
@@ -179,35 +180,24 @@ def count_queries(measured: Measured) -> dict[str, int]:
     }
 
 
-def querier_skips(measured: Measured) -> dict[str, int]:
-    return {
-        SKIP_REASONS.get(reason, f"reason_{reason}"): count
-        for reason, count in sorted(measured.tally.skipped.items())
-    }
-
-
 def reader_skips(measured: Measured) -> dict[str, int]:
     """Reasons of queries that never reached a querier; the queriers' own are in their records."""
     told = measured.run.told("skipped")
-    return {str(reason): _number(count, 0) for reason, count in told.items() if _number(count, 0) > 0}
+    return {str(reason): count for reason, count in told.items() if as_int(count) > 0}
 
 
 def skip_reasons(measured: Measured) -> dict[str, int]:
     """All skipped queries by reason; sums to queries.skipped."""
-    merged = reader_skips(measured)
-    for reason, count in querier_skips(measured).items():
-        merged[reason] = merged.get(reason, 0) + count
-    return merged
+    found = Counter(reader_skips(measured))
+    for reason, count in sorted(measured.tally.skipped.items()):
+        found[SKIP_REASONS.get(reason, f"reason_{reason}")] += count
+    return dict(found)
 
 
 def _answered_share(queries: Mapping[str, int], skipped: Mapping[str, int]) -> float | None:
     """Of the queries that were to be asked: those left out by choice are not among them."""
     asked = queries["read"] - sum(count for why, count in skipped.items() if why not in UNASKED)
     return queries["answered"] / asked if asked else None
-
-
-def _controller_warnings(run: Run) -> list[str]:
-    return [str(text) for text in as_list(run.controller.get("warnings"))]
 
 
 def _number(value: object, otherwise: int) -> int:
@@ -261,7 +251,7 @@ def _cpu(measured: Measured) -> Json:
     }
     listed = _role_values(measured.run, "cpu_s")
     whole = {role: _larger(_sum(listed[role]), _sum(own.get(role, []))) for role in ROLES}
-    end_ns = int((measured.tally.last_ns / 1e9) * 1e9)
+    end_ns = measured.tally.last_ns
     spent = {role: server.spent_cpu(measured.run, end_ns, role) for role in _SAMPLED}
     during = {role: whole[role] if spent.get(role) is None else spent[role] for role in ROLES}
     if len(server.of_servers(measured.run)) == 1:  # of several, only the first one's packets are measured

@@ -38,11 +38,8 @@ def fitted(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -
     ways = ((rows, right), ([list(one) for one in zip(*rows, strict=True)], frozenset[int]()))
     found = [table(*way) for way in ways]
     fitting = [text for text in found if max(map(len, text.splitlines()), default=0) <= WIDTH]
-    return fitting[0] if fitting else min(("\n\n".join(_parts(*way)) for way in ways), key=_count_lines)
-
-
-def _count_lines(text: str) -> int:
-    return text.count("\n")
+    parted = ("\n\n".join(_parts(*way)) for way in ways)
+    return fitting[0] if fitting else min(parted, key=lambda one: one.count("\n"))
 
 
 def _parts(rows: list[list[str]], right: frozenset[int]) -> Iterator[str]:

@@ -298,7 +298,7 @@ def _over(transport: int) -> str:
     return TRANSPORTS[transport] if transport < len(TRANSPORTS) else f"transport_{transport}"
 
 
-def of_files(files: Sequence[RqFile], warmup_ns: int, seen: Callable[[int], None] = lambda _: None) -> Tally:
+def of_files(files: Sequence[RqFile], warmup_ns: int, seen: Callable[[int], None]) -> Tally:
     """Of all records; `seen` is told how many were read."""
     hosts = tuple(file.host for file in files)
     tally = Tally(files=hosts)

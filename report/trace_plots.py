@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from report.errors import ReportError
-from report.figures import WIDE, Drawn, Words, draw, legend_above, plain_axis, whole_axis, write
+from report.figures import WIDE, Drawn, Words, bars, draw, legend_above, plain_axis, write
 
 __all__ = ["draw_trace", "load", "write"]
 
@@ -96,20 +96,7 @@ def _bars(words: Words, counts: Mapping[str, int], total: int) -> Drawn:
     rest = sum(counts.values()) - sum(shown.values())
     if rest:
         shown[f"{len(counts) - len(shown)} more"] = rest
-
-    def paint(axes: Axes) -> bool:
-        names = list(shown)[::-1]
-        bars = axes.barh(names, [shown[name] for name in names], height=0.6)
-        labels = [f"{shown[name]:,} ({shown[name] / max(total, 1):.1%})" for name in names]
-        axes.bar_label(bars, labels=labels, fontsize=8, padding=4)
-        axes.set_xlabel("queries")
-        axes.margins(x=0.28)
-        axes.grid(visible=False, axis="y")
-        plain_axis(axes, "x")
-        whole_axis(axes.xaxis)
-        return bool(shown)
-
-    return draw(words, paint, (6.0, 1.2 + 0.24 * max(len(shown), 5)))
+    return bars(words, shown, total, "queries", (6.0, 1.2 + 0.24 * max(len(shown), 5)))
 
 
 def _round_trips(info: Json) -> Drawn:

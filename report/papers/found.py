@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from report import series, statistics
 from report.errors import ReportError
 from report.papers import answers, measured
 from report.papers.book import FULL, QUICK, Row, Study, published
-from report.run import Json, as_dict, as_json, as_list
+from report.run import Json, as_json, as_list, value_at
 from report.tables import number
 
 FILE = "study.json"  # beside series.json
@@ -155,17 +155,14 @@ def judge(found: Found) -> list[Judged]:
     """Every published value of the study's figures; of traces without one what they hold."""
     rows = [_judge(row, found) for row in published(found.study, list(found.labels))]
     named = {one.row.variant for one in rows}
-    first = [one.row for one in rows if one.row.variant == rows[0].row.variant] if found.study.traces else []
-    more = [name for name in found.labels if name not in named]
-    return rows + [_judge(_without_value(row, name), found) for name in more for row in _measures(first)]
-
-
-def _measures(rows: Sequence[Row]) -> list[Row]:
-    return list({row.measure: row for row in rows}.values())
-
-
-def _without_value(row: Row, variant: str) -> Row:
-    return Row(**{**row.__dict__, "variant": variant, "value": None, "tolerance": None, "only": "told"})
+    first = {one.row.measure: one.row for one in rows if one.row.variant == rows[0].row.variant}
+    more = [
+        replace(row, variant=name, value=None, tolerance=None, only="told")
+        for name in found.labels
+        if found.study.traces and name not in named
+        for row in first.values()
+    ]
+    return rows + [_judge(row, found) for row in more]
 
 
 def _judge(row: Row, found: Found) -> Judged:
@@ -283,13 +280,6 @@ def points(found: Found, variant: str, key: str, measure: str) -> tuple[list[flo
 def line_fit(x: Sequence[float], y: Sequence[float]) -> list[float]:
     """R² of a straight line through the points; none without three different places."""
     return [float(np.corrcoef(x, y)[0, 1] ** 2)] if len(set(x)) > 2 and len(set(y)) > 1 else []
-
-
-def value_at(figures: Json, path: str) -> Any:
-    found: Any = figures
-    for key in path.split("."):
-        found = as_dict(found).get(key)
-    return found
 
 
 def _verdict(row: Row, value: float, runs: Sequence[Json]) -> tuple[str, str]:

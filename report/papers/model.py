@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from report import statistics
 from report.papers import book
-from report.papers.found import Found, value_at
-from report.run import Json
+from report.papers.found import Found
+from report.run import Json, value_at
 from report.tables import number
 
 _SHIFT, _EXPONENT = 10, -1.1

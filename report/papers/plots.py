@@ -13,8 +13,9 @@ from matplotlib.axes import Axes
 
 from report import curves, series
 from report.figures import WIDE, Drawn, Words, draw, legend_above, plain_axis, whole_axis
-from report.papers.found import Found, points, value_at
+from report.papers.found import Found, points
 from report.percentiles import Percentiles
+from report.run import value_at
 
 _MIDDLE = "Boxes show quartiles and median, whiskers the 5th and 95th percentiles of the first clean trial."
 
@@ -95,7 +96,7 @@ def of(found: Found) -> dict[str, Drawn]:
 def _boxes(name: str, words: _Boxes, spreads: Mapping[str, Percentiles | None]) -> Drawn:
     held = [(label, one) for label, one in spreads.items() if one]
     said = Words(name, words.title, words.caption, "nothing was measured")
-    return curves.boxes(said, "", [("", held)], WIDE, words.label, words.scale)
+    return curves.boxes(said, "", [("", held)], words.label, words.scale)
 
 
 def _lines(name: str, found: Found) -> Drawn:
