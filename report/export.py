@@ -141,7 +141,9 @@ def names_of(run: Run, scratch: Path) -> Names:
         return Names(_lookup(open_source(run.folder, scratch).answers))
     if run.source == "generate" and run.mutation is None:
         made = as_dict(run.experiment.get("generate"))
-        return Names(lambda seqs: ([str(made.get("name"))] * len(seqs), [str(made.get("type"))] * len(seqs)))
+        name = dns.name.from_text(str(made.get("name"))).to_text()
+        kind = dns.rdatatype.to_text(dns.rdatatype.from_text(str(made.get("type"))))
+        return Names(lambda seqs: ([name] * len(seqs), [kind] * len(seqs)))
     trace = _played(run)
     if trace is None or not trace.exists():
         return Names(_nothing, f"its trace {trace or ''} is gone".replace("  ", " "))

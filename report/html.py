@@ -147,7 +147,7 @@ def _server(run: Run) -> str:
         kinds = resolver if isinstance(resolver, list) else [resolver]
     else:
         kinds = [kind]
-    named = ", ".join(_release(one, versions) for one in kinds if one)
+    named = ", ".join(_release(one, versions) for one in dict.fromkeys(kinds) if one)
     front = str(as_dict(run.experiment.get("server")).get("front"))
     return f"{named} behind {_release(front, versions)}" if front in versions else named
 
@@ -247,9 +247,8 @@ def _label(name: str) -> str:
 def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list):
-        return ", ".join(str(item) for item in value)[:MAX_CELL]
-    return str(value)[:MAX_CELL]
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= MAX_CELL else f"{text[:MAX_CELL]}…"
 
 
 def _trace_facts(run: Run) -> list[tuple[str, str]]:

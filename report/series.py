@@ -51,6 +51,7 @@ class Variant:
     label: str
     settings: Json
     runs: tuple[Json, ...]
+    lacking: int = 0  # runs that have not been
 
     @property
     def clean(self) -> list[Json]:
@@ -115,7 +116,8 @@ def read(folder: Path, partly: bool = False) -> list[Variant]:
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise ReportError(f"{folder} holds no whole series: {error}", "run it again with --resume") from None
     names = told.get("labels") or labels(made)
-    return [Variant(*one) for one in zip(names, made, map(tuple, held), strict=True)]
+    lacking = Counter(one["variant"] for one in runs if not one["folder"])
+    return [Variant(names[at], made[at], tuple(held[at]), lacking[at]) for at in range(len(made))]
 
 
 def summary_of(folder: Path) -> Json:
@@ -157,11 +159,13 @@ class Runs:
     name: str
     summaries: tuple[Json, ...]
     expect: Json
+    lacking: int = 0
 
     def unsound(self) -> list[str]:
         """Why they allow no verdict."""
-        if not self.summaries:
-            return ["it has no run yet: go on with the series by --resume"]
+        if self.lacking or not self.summaries:
+            count = f"lacks {self.lacking} of {self.lacking + len(self.summaries)} runs"
+            return [f"it {count if self.summaries else 'has no run yet'}: go on with the series by --resume"]
         return [
             f"{one['run']} is not clean: {one['unclean_because'][0]}"
             for one in self.summaries
@@ -177,14 +181,12 @@ def runs_in(folder: Path) -> list[Runs]:
         run = open_run(folder)
         return [Runs(run.name, (summary_of(folder),), as_dict(run.experiment.get("expect")))]
     variants = read(folder)
-    names = [one.label for one in variants] if len(variants) > 1 else [folder.resolve().name]
-    expected = [
-        [open_run(folder / run["run"]).experiment.get("expect") for run in one.runs] for one in variants
-    ]
-    return [
-        Runs(name, one.runs, as_dict(wanted[0] if wanted else None))
-        for name, one, wanted in zip(names, variants, expected, strict=True)
-    ]
+    found = []
+    for one in variants:
+        name = one.label if len(variants) > 1 else folder.resolve().name
+        told = open_run(folder / one.runs[0]["run"]).experiment if one.runs else {}
+        found.append(Runs(name, one.runs, as_dict(told.get("expect")), one.lacking))
+    return found
 
 
 def runs_of(folder: Path) -> Runs:

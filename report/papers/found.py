@@ -185,13 +185,10 @@ def _judge(row: Row, found: Found) -> Judged:
     interval = f"{number(spread.low)} to {number(spread.high)}" if len(values) > 1 else "one trial"
     interval = "–" if row.fit or row.relation == "apart" else interval
     name = f" ({value_at(runs[0], row.name)})" if row.name else ""
-    state, verdict = _verdict(
-        row,
-        spread.median,
-        [one for name in found.labels for one in found.runs.get(name, ()) if name in names],
-    )
+    involved = [one for name in found.labels for one in found.runs.get(name, ()) if name in names]
+    state, verdict = _verdict(row, spread.median, involved, _overlap(row, found))
     shown = _shown(spread.median, row.unit) + name
-    return Judged(row, state, wanted, shown, interval, _steady(row, runs), verdict)
+    return Judged(row, state, wanted, shown, interval, _steady(row, involved), verdict)
 
 
 def _published(row: Row) -> str:
@@ -282,19 +279,34 @@ def line_fit(x: Sequence[float], y: Sequence[float]) -> list[float]:
     return [float(np.corrcoef(x, y)[0, 1] ** 2)] if len(set(x)) > 2 and len(set(y)) > 1 else []
 
 
-def _verdict(row: Row, value: float, runs: Sequence[Json]) -> tuple[str, str]:
-    """State and words; `runs`: all that the value is made of."""
-    if row.value is None or row.tolerance is None or row.only == "told":
-        return TOLD, TOLD
+def _verdict(row: Row, value: float, runs: Sequence[Json], overlap: str = "") -> tuple[str, str]:
+    """State and words; `runs`: all that the value is made of, `overlap`: why it may be chance."""
     part = _first(_SPOILS, row.measure)
     busy = [
         f"the machine was busy: {one['busy'][0]}" for one in runs if part in as_list(one.get("busy_spoils"))
-    ]
+    ][:1]
+    if row.value is None or row.tolerance is None or row.only == "told":
+        return TOLD, "; ".join([TOLD, *busy])
     above, below = value <= row.value + row.tolerance, value >= row.value - row.tolerance
     if (above or row.bound == "at least") and (below or row.bound == "at most"):
-        return HOLDS, "; ".join([HOLDS, *busy[:1]])
-    told = ", or because ".join(filter(None, [row.because, *busy[:1]]))
-    return DIFFERS, f"{DIFFERS} because {told}" if told else f"{DIFFERS}; nothing here says why"
+        return HOLDS, "; ".join([HOLDS, *busy])
+    told = ", or because ".join(filter(None, [row.because, *busy]))
+    why = f" because {told}" if told else "" if overlap else "; nothing here says why"
+    return DIFFERS, "; ".join(filter(None, [DIFFERS + why, overlap]))
+
+
+def _overlap(row: Row, found: Found) -> str:
+    """In words, that the server's CPU in parts of one trial does not tell two variants apart; else empty."""
+    if row.measure != "cpu_us_per_query.server" or not row.over or len(found.runs[row.variant]) > 1:
+        return ""
+    own, others = (
+        [value for one in found.runs[name] for value in value_at(one, "cpu.server_s") or ()]
+        for name in (row.variant, row.over)
+    )
+    if not own or not others or min(own) > max(others) or max(own) < min(others):
+        return ""
+    parts = " and ".join(f"{number(min(one))} to {number(max(one))} s" for one in (own, others))
+    return f"its intervals of 10 s overlap ({parts} of CPU), so that one trial tells no difference"
 
 
 def _steady(row: Row, runs: Sequence[Json]) -> str:

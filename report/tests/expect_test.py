@@ -174,6 +174,18 @@ def test_a_variant_without_a_run_has_no_verdict(tmp_path: Path, capsys: pytest.C
     assert "speed 2: no verdict: it has no run yet" in capsys.readouterr().out
 
 
+def test_a_series_that_was_interrupted_has_no_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = series_of(tmp_path / "all", [1.0])
+    told = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    told["runs"].append({"variant": 0, "round": 1, "folder": ""})
+    (folder / FILE).write_text(json.dumps(told), encoding="utf-8")
+    capsys.readouterr()
+    assert main(["check", str(folder), "--expect", "p99 <= 2 ms"]) == expect.NO_VERDICT
+    assert "no verdict: it lacks 1 of 2 runs: go on with the series" in capsys.readouterr().out
+
+
 def test_an_unsound_run_has_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = run_of(tmp_path / "run", expect={"latency_us": {"p99": "<= 2 ms"}, "answered_share": ">= 1"})
     path = folder / "summary.json"

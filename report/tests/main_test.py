@@ -289,3 +289,23 @@ def test_the_page_tells_of_failed_connections(tmp_path: Path) -> None:
     page = (run / "report.html").read_text("utf-8")
     for words in ("<h2>Connections</h2>", "certificate &lt;has&gt; expired", "to connect over tls"):
         assert words in page
+
+
+@pytest.mark.usefixtures("unrendered")
+def test_the_page_names_servers_once_and_says_where_a_setting_is_cut(tmp_path: Path) -> None:
+    experiment = {"server": {"kind": "hierarchy", "config": "x" * 301}, "hierarchy": {"resolver": ["bind"] * 3}}
+    manifest = {**MANIFEST, "experiment": experiment, "versions": {"bind": "BIND 9.18.1 (Extended)"}}
+    folder = write_run(tmp_path / "run", [Query(seq=0, due=0, sent=0)], manifest=manifest)
+    main(["report", str(folder)])
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert '<p class="under">BIND 9.18.1 · ' in page
+    assert f">{'x' * 300}…<" in page
+
+
+def test_names_of_generated_queries_are_absolute_as_all_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = {**MANIFEST, "experiment": {"generate": {"name": "www.example.com", "type": "a"}}}
+    folder = write_run(tmp_path / "run", [Query(seq=0, due=0, sent=0)], manifest=manifest)
+    assert main(["export", str(folder), "--csv"]) == 0
+    assert ",www.example.com.,A," in capsys.readouterr().out

@@ -361,6 +361,8 @@ def test_what_a_busy_machine_spoils_is_its_own(measure: str, more: Json, verdict
     assert found._verdict(row, 9, runs_of(9, **more)) == (DIFFERS, verdict)
     busy = "; the machine was busy: other programs used 1.7 of 2 cores" if " busy" in verdict else ""
     assert found._verdict(row, 1, runs_of(1, **more)) == (HOLDS, f"holds{busy}")
+    told = dataclasses.replace(row, only="told")
+    assert found._verdict(told, 1, runs_of(1, **more)) == (TOLD, f"no figure published{busy}")
 
 
 @pytest.mark.parametrize("beside", ['over = "two"', 'over = "two", relation = "apart"', 'fit = "rtt"'])
@@ -372,6 +374,38 @@ def test_a_busy_machine_spoils_what_a_value_is_made_of(
     runs = {"one": runs_of(15), "two": runs_of(10, **BUSY), "three": runs_of(20)}
     told = judged(tmp_path, monkeypatch, f"value = 999, tolerance = 1, {beside}", runs, profile="full")
     assert told.verdict == f"differs because the machine was busy: {BUSY['busy'][0]}"
+
+
+@pytest.mark.parametrize(
+    ("beside", "verdict"),
+    [
+        ([4.0, 6.0], "its intervals of 10 s overlap (5 to 7 s and 4 to 6 s of CPU), so that one trial tells no"),
+        ([4.0, 4.5], "nothing here says why"),
+        ([], "nothing here says why"),
+    ],
+)
+def test_a_difference_that_parts_of_one_trial_do_not_show(
+    tmp_path: Path, beside: list[float], verdict: str
+) -> None:
+    runs = {
+        name: [{"cpu_us_per_query": {"server": cost}, "cpu": {"server_s": parts}, "round": 0}]
+        for name, cost, parts in (("one", 9, [5.0, 7.0]), ("two", 6, beside))
+    }
+    row = 'value = 0, tolerance = 10, measure = "cpu_us_per_query.server", over = "two"'
+    study = study_with(tmp_path, f'{{ what = "w", {row} }}')
+    rows = book.published(study, study.labels("quick"), tmp_path)
+    one = found._judge(rows[0], Found(study, tmp_path, {}, ("one", "two"), {}, runs))
+    assert one.verdict.startswith(f"differs; {verdict}")
+
+
+def test_a_row_beside_another_is_steady_where_both_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(found, "_STEADY", (("a.b", "steady"),))
+    runs = {"one": runs_of(15, steady={"steady": True}), "two": runs_of(10, steady={"steady": False})}
+    row = "value = 50, tolerance = 1"
+    assert judged(tmp_path, monkeypatch, row, runs).steady == "yes"
+    assert judged(tmp_path, monkeypatch, f'{row}, over = "two"', runs).steady == "no"
 
 
 def test_seconds_that_all_had_steal_tell_nothing() -> None:
