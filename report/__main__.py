@@ -1,4 +1,4 @@
-"""`python -m report summary|report|compare`: the rim of the package. All else takes and gives values."""
+"""`reprise report`, `export`, `check` and `compare`: the rim of the package. All else takes and gives values."""
 
 from __future__ import annotations
 
@@ -76,21 +76,17 @@ def attempt(argv: Sequence[str], ask: again.Ask | None = None) -> tuple[int, str
 
 
 def parser() -> argparse.ArgumentParser:
-    """Pure: the command line as a value."""
     top = Parser(prog="reprise", description="Summaries, reports and comparisons of runs.")
     commands = top.add_subparsers(dest="command", required=True)
-    one = commands.add_parser("summary", help="write summary.json of each run")
-    one.add_argument("runs", nargs="+", type=Path, metavar="RUN")
-    one.set_defaults(run=_summary)
-    two = commands.add_parser(
+    one = commands.add_parser(
         "report", help="write summary.json, plots and report.html; compare several runs"
     )
-    two.add_argument("runs", nargs="+", type=Path, metavar="RUN")
-    two.add_argument(
+    one.add_argument("runs", nargs="+", type=Path, metavar="RUN")
+    one.add_argument(
         "-o", "--output", type=Path, help="page for several runs (default: comparison.html beside them)"
     )
-    two.add_argument("--pdf", action="store_true", help="write the plots as PDF, too, beside SVG and PNG")
-    two.set_defaults(run=_report)
+    one.add_argument("--pdf", action="store_true", help="write the plots as PDF, too, beside SVG and PNG")
+    one.set_defaults(run=_report)
     _add_export(commands.add_parser("export", help="write the records of runs as one table"))
     _add_check(commands.add_parser("check", help="check runs against limits and a baseline"))
     _add_compare(
@@ -157,20 +153,6 @@ def _add_compare(three: argparse.ArgumentParser) -> None:
     three.set_defaults(run=_compare)
 
 
-def _summary(arguments: argparse.Namespace) -> int:
-    """Status 1 where a run is not clean."""
-    summaries = []
-    for folder in arguments.runs:
-        summaries.append(summarize(_measured(folder)))
-        write_summary(folder, summaries[-1])
-        print(table([list(row) for row in runs_table(summaries[-1:])[1:]]))
-    return _status(summaries)
-
-
-def _measured(folder: Path) -> Measured:
-    return measure(open_run(folder), _progress(folder.name))
-
-
 def _progress(what: str) -> Callable[[int, int], None]:
     """Tells now and then how far it is."""
     next_s = time.monotonic() + _SILENCE_S
@@ -182,10 +164,6 @@ def _progress(what: str) -> Callable[[int, int], None]:
             print(f"reprise: {what}: {done:,} of {of:,} records read", file=sys.stderr, flush=True)
 
     return seen
-
-
-def _status(summaries: Sequence[Json]) -> int:
-    return 0 if all(summary["clean"] for summary in summaries) else 1
 
 
 def _export(arguments: argparse.Namespace) -> int:
@@ -226,8 +204,7 @@ def _check(arguments: argparse.Namespace) -> int:
             print(printable(begin + line))
     if arguments.junit:
         whole_file.write_named(arguments.junit, expect.as_junit(arguments.folder.resolve().name, checked))
-    states = [expect.status(one.found, one.unsound) for one in checked]
-    return next((state for state in (expect.MISSED, expect.NO_VERDICT) if state in states), expect.MET)
+    return expect.status(checked)
 
 
 def _limit(text: str) -> expect.Limit:
@@ -249,7 +226,7 @@ def _report(arguments: argparse.Namespace) -> int:
     if [(one / series.FILE).is_file() for one in arguments.runs] == [True]:
         return 0 if series.write(arguments.runs[0], arguments.pdf) else 1
     folders = [one for one in arguments.runs if not _is_page(one)] or arguments.runs
-    measured = [_measured(folder) for folder in folders]
+    measured = [measure(open_run(folder), _progress(folder.name)) for folder in folders]
     summaries = [_write_report(one, arguments.pdf) for one in measured]
     for folder, summary in zip(folders, summaries, strict=True):
         print(folder / "report.html")
@@ -270,7 +247,7 @@ def _report(arguments: argparse.Namespace) -> int:
         right = frozenset(range(1, len(whole[0])))
         told = [table(named, frozenset()), fitted(differing), fitted(main), fitted(whole, right), str(target)]
         print("", "\n\n".join(filter(None, told)), sep="\n")
-    return _status(summaries)
+    return 0 if all(summary["clean"] for summary in summaries) else 1
 
 
 def _is_page(path: Path) -> bool:

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from report.conditions import conditions_that_differ
 from report.nested import RENAMED, leaves
 from report.rows import figures
 from report.run import Json, Run
-from report.series import KEY_FIGURES, labels
+from report.series import KEY_FIGURES, conditions_that_differ, labels
 
 _NAMES = ("name", "title", "schema")  # which say nothing of what is done
 _MOST_LABEL = 40
@@ -110,10 +109,8 @@ def main_figures(summaries: Sequence[Json], names: Sequence[str]) -> list[list[s
     held = [figures(one) for one in summaries]
     keys = [key for key in KEY_FIGURES if any(key in one for one in held)]
     titles = [next(one[key].title for one in held if key in one) for key in keys]
-    rows = []
-    for name, one in zip(names, held, strict=True):
-        rows.append([name, *(_cell(one, held[0], key) for key in keys)])
-    return [["", *titles], *rows]
+    rows = zip(names, held, strict=True)
+    return [["", *titles], *([name, *(_cell(one, held[0], key) for key in keys)] for name, one in rows)]
 
 
 def _cell(own: Mapping[str, Any], first: Mapping[str, Any], key: str) -> str:

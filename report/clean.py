@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from report import datapath, front, server
+from report import front, resolver, server
 from report.hosts import Findings
 from report.rqfile import RqFile
 from report.run import Json, Run, as_dict, as_list
@@ -23,7 +23,7 @@ _QUERIER = re.compile(r"querier \S+: ")
 _UNKNOWN_ENDS = re.compile(r"\d+ queries have no known end: their host was lost")
 
 
-def reasons(measured: Measured, queries: dict[str, int], testbed: Findings, resolver: Json) -> list[str]:
+def reasons(measured: Measured, queries: dict[str, int], testbed: Findings, of_resolver: Json) -> list[str]:
     """Each reason once, causes before what they lead to."""
     run, files = measured.run, measured.files
     found: list[str] = []
@@ -38,7 +38,7 @@ def reasons(measured: Measured, queries: dict[str, int], testbed: Findings, reso
         *_file_reasons(run, files),
         *_exit_reasons(run),
         *testbed.losses,
-        *datapath.reasons(run, resolver),
+        *resolver.reasons(run, of_resolver),
         *front.problems(run),
         *server.ended(run),
         *_sum_reasons(run, files, measured.tally, queries),

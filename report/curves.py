@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from report.distribution import Distribution
+from report.distribution import Distribution, Percentiles
 from report.figures import (
     NORMAL,
     WIDE,
@@ -23,7 +23,6 @@ from report.figures import (
     plain_axis,
     whole_axis,
 )
-from report.percentiles import Percentiles
 from report.server import Series
 from report.tally import Rate, Tally
 
@@ -200,7 +199,6 @@ class Answers:
 
     @classmethod
     def of(cls, *tallies: Tally) -> Answers:
-        """Of all of them together."""
         latency = Distribution.of(one for tally in tallies for one in tally.latency.values())
         response = Distribution.of(one for tally in tallies for one in tally.response.values())
         return cls(

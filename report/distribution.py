@@ -4,6 +4,11 @@ Up to EXACT values are kept as they are. Beyond that they are counted in log-lin
 them: below 2**(B+1) each value has its own bin, above it each power of two has 2**B bins of equal width. A
 value taken from a bin is its middle and differs from the true one by at most a share of 2**-(B+1): 0.05 %
 with B = 10, and 0.8 % with the B = 6 of time slices.
+
+Percentiles are nearest ranks: the p-th percentile of n samples is the smallest sample that at least p % of the
+samples do not exceed (numpy calls it `inverted_cdf`). It is always a value that was measured, and needs no
+interpolation rule. Ranks are computed in whole numbers of a thousandth, so that 99 % of 100 is the 99th sample
+and not the 100th by a rounding error.
 """
 
 from __future__ import annotations
@@ -14,13 +19,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from report import percentiles
-
 EXACT = 1 << 22  # values; 32 MB
 FINE, COARSE = 10, 6  # B of a distribution and of a slice
 _MOST = np.int64(1 << 52)  # ns, 52 days: longer times are counted as this
 _DENSE = 1 << 23  # keys in so narrow a range are counted in place
 Values = NDArray[np.int64]
+Percentiles = dict[str, float | int | None]
+
+# Name -> per mille.
+SPREAD = {
+    "min": 0,
+    "p1": 10,
+    "p5": 50,
+    "q1": 250,
+    "median": 500,
+    "q3": 750,
+    "p90": 900,
+    "p95": 950,
+    "p99": 990,
+    "p999": 999,
+    "max": 1000,
+}
+ABSOLUTE = {"abs_p50": 500, "abs_p99": 990, "abs_p999": 999}
+
+
+def rank(count: int, permille: int) -> int:
+    """Index into the ascending samples; 0 for the minimum, count - 1 for the maximum."""
+    return max(0, -(-count * permille // 1000) - 1)
 
 
 def bins_of(values: Values, bits: int) -> Values:
@@ -32,7 +57,6 @@ def bins_of(values: Values, bits: int) -> Values:
 
 
 def middles(bins: Values, bits: int) -> Values:
-    """The middle of each bin."""
     size = np.abs(bins)
     shift = np.maximum((size >> bits) - 1, 0)
     values: Values = np.sign(bins) * (((size - (shift << bits)) << shift) + ((1 << shift) >> 1))
@@ -109,19 +133,19 @@ class Distribution:
         made._bins, made._counts = summed((np.abs(self._bins), self._counts))
         return made
 
-    def spread(self) -> percentiles.Percentiles:
+    def spread(self) -> Percentiles:
         """The percentiles of summary.json, in µs, and how many values there are."""
-        return {"count": self.count, **self._named(percentiles.SPREAD)}
+        return {"count": self.count, **self._named(SPREAD)}
 
-    def errors(self) -> percentiles.Percentiles:
+    def errors(self) -> Percentiles:
         """As `spread`, with percentiles of the absolute value: for signed errors."""
-        return {**self.spread(), **self.absolute()._named(percentiles.ABSOLUTE)}
+        return {**self.spread(), **self.absolute()._named(ABSOLUTE)}
 
-    def _named(self, names: dict[str, int]) -> percentiles.Percentiles:
+    def _named(self, names: dict[str, int]) -> Percentiles:
         if not self.count:
             return dict.fromkeys(names)
         values, so_far = self.ascending()
-        ranks = [percentiles.rank(self.count, permille) for permille in names.values()]
+        ranks = [rank(self.count, permille) for permille in names.values()]
         found = values[np.searchsorted(so_far, ranks, side="right")].tolist()
         ends = {0: self._ends[0], 1000: self._ends[1]}
         return {
@@ -223,5 +247,5 @@ def _small(pair: tuple[Values, NDArray[np.int64]]) -> tuple[NDArray[np.int32], N
 
 def _ranked(values: Values, counts: NDArray[np.int64], permille: tuple[int, ...]) -> Values:
     so_far = np.cumsum(counts)
-    ranks = [percentiles.rank(int(so_far[-1]), one) for one in permille]
+    ranks = [rank(int(so_far[-1]), one) for one in permille]
     return values[np.searchsorted(so_far, ranks, side="right")]

@@ -55,7 +55,6 @@ class Limit:
     of_baseline: bool
 
     def shown(self, value: float) -> str:
-        """A value in the limit's unit."""
         return f"{number(_short(value / self.scale))} {self.unit}".rstrip()
 
 
@@ -176,14 +175,6 @@ def _holds(one: Limit, value: float) -> bool:
     return bool(_SIGNS[one.sign](value, one.value))
 
 
-def status(found: Sequence[Verdict], unsound: Sequence[str]) -> int:
-    """The exit status; `unsound`: why the runs allow no verdict."""
-    if unsound:
-        return NO_VERDICT
-    states = {one.state for one in found}
-    return MISSED if "missed" in states else NO_VERDICT if "open" in states else MET
-
-
 @dataclass(frozen=True)
 class Checked:
     """Verdicts on limits for runs with one name; none where they are `unsound`, with the reasons."""
@@ -192,6 +183,14 @@ class Checked:
     wanted: tuple[Limit, ...]
     found: tuple[Verdict, ...]
     unsound: tuple[str, ...]
+
+
+def status(checked: Sequence[Checked]) -> int:
+    """The exit status of all sides together."""
+    states = {one.state for side in checked for one in side.found}
+    if "missed" in states:
+        return MISSED
+    return NO_VERDICT if "open" in states or any(side.unsound for side in checked) else MET
 
 
 def as_junit(name: str, checked: Sequence[Checked]) -> str:

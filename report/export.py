@@ -33,10 +33,10 @@ from report.rqfile import (
     MARK_REUSED,
     NO_RCODE,
     SKIP_REASONS,
-    TRANSPORTS,
     RqFile,
     Status,
     read_rq,
+    transport_name,
 )
 from report.run import Run, as_dict, open_run
 from report.sources import open_source, reading_arguments
@@ -94,9 +94,7 @@ def _block(
         "rcode": _named(window.rcode, lambda one: None if one == NO_RCODE else rcode_name(one)),
         "truncated": window.flags & FLAG_TC != 0,
         "reply_size": window.reply_size,
-        "transport": _named(
-            window.transport, lambda one: TRANSPORTS[one] if one < len(TRANSPORTS) else f"transport_{one}"
-        ),
+        "transport": _named(window.transport, transport_name),
         "connection": window.extra["connection"],
         "opened": window.marks & MARK_OPENED != 0,
         "reused": window.marks & MARK_REUSED != 0,

@@ -206,7 +206,6 @@ def plain_axis(axes: Axes, which: str) -> None:
 
 
 def whole_axis(axis: Axis) -> None:
-    """Ticks of counts are whole numbers."""
     axis.set_major_locator(MaxNLocator(integer=True))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from report.datapath import share
+from report.resolver import share
 from report.run import Json, Run, as_dict, as_int, as_number
 
 _COUNTS = (

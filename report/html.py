@@ -16,15 +16,14 @@ from markupsafe import Markup
 
 from report import tables, whole_file
 from report.clean import ENDS
+from report.distribution import ABSOLUTE, SPREAD
 from report.figures import Drawn
-from report.percentiles import ABSOLUTE, SPREAD
-from report.rows import rows_of, runs_table, skip_reasons, spoiled
+from report.rows import ABSOLUTE_NAMES, rows_of, runs_table, skip_reasons, spoiled
 from report.run import Json, Run, as_dict, as_list, over_laps
 from report.tables import micro, number, percent
 
 TEMPLATES = Path(__file__).with_name("templates")
 END_COLORS = ("#009E73", "#E69F00", "#D55E00", "#CC79A7", "#56B4E9", "#8c2d04")
-ABSOLUTE_NAMES = {"abs_p50": "|p50|", "abs_p99": "|p99|", "abs_p999": "|p99.9|"}
 SPREAD_NAMES = [name.replace("p999", "p99.9") for name in SPREAD]
 MAX_CELL = 300
 _MOST_COLUMNS = 9
@@ -53,17 +52,18 @@ def write(path: Path, page: str) -> None:
 
 
 def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:
-    """Pure: the page as text."""
     pages = environment()
     plot = getattr(pages.get_template("macros.html.j2").module, "plot")  # noqa: B009 - macros are attributes
     by_name = {one.name: one for one in drawn}
     return pages.get_template("run.html.j2").render(
-        **_frame(run),
+        version=as_dict(run.manifest.get("versions")).get("reprise") or "",
+        commit=str(run.manifest.get("commit") or "")[:12],
         title=run.experiment.get("title") or run.experiment.get("name") or summary["run"],
         summary=summary,
         started=_started(run),
         server=_server(run),
-        good=_good(summary),
+        good=f"Each of the {number(summary['queries']['read'])} queries read has one end, and no part of the "
+        "testbed reports a problem.",
         tiles=[(text, name) for name, text in rows_of(summary, "tiles")],
         spoiled=spoiled(summary),
         settings=_settings(run),
@@ -97,10 +97,8 @@ def comparison_page(
         differing = [list(one) for one in zip(*differing, strict=True)]
     _, *lines = runs_table(summaries)
     same = [line for line in lines if len(set(line[1:])) == 1]
-    template = environment().get_template("comparison.html.j2")
-    return template.render(
-        version="",
-        commit="",
+    return page(
+        "comparison",
         summaries=[(name, one, spoiled(one)) for name, one in zip(names, summaries, strict=True)],
         differing=differing,
         main=main,
@@ -119,14 +117,6 @@ def page(template: str, /, **values: Any) -> str:
 def _rows(summary: Json, part: str) -> list[tuple[str, str]]:
     """Rows of a section that is about nothing but that part."""
     return [(re.sub(f"^{part}:? ", "", name), text) for name, text in rows_of(summary, part)]
-
-
-def _frame(run: Run) -> dict[str, Any]:
-    manifest = run.manifest
-    return {
-        "version": as_dict(manifest.get("versions")).get("reprise") or "",
-        "commit": str(manifest.get("commit") or "")[:12],
-    }
 
 
 def _started(run: Run) -> str:
@@ -158,50 +148,33 @@ def _release(kind: str, versions: Json) -> str:
     return re.sub(r"^[Vv]ersion\b", kind, said)
 
 
-def _good(summary: Json) -> str:
-    read = number(summary["queries"]["read"])
-    return f"Each of the {read} queries read has one end, and no part of the testbed reports a problem."
-
-
 def _settings(run: Run) -> list[tuple[str, list[tuple[str, list[tuple[str, str]]]]]]:
     """Folds with headings and facts: the keys that the experiment gave, then the defaults, so that a setting
     is never hidden. Runs of older versions do not say what was given.
     """
-    manifest = run.manifest
-    first = _only(run.used, lambda key: key in run.given) if run.given else run.used
+    manifest, given = run.manifest, run.given
     parts = [
         ("Trace", _trace_facts(run)),
-        *_tables(first),
+        *_tables(run.used, lambda key: not given or key in given),
         *((f"What {name} ran with", _facts(own)) for name, own in run.conditions.items()),
         ("Zones built from a capture", _facts(_built(run))),
         ("Plan of the hierarchy", _facts(_plan_sizes(run))),
         ("Machine", [*_facts(as_dict(manifest.get("host"))), *_facts({"steal_s": manifest.get("steal_s")})]),
         ("Versions", _facts({**as_dict(manifest.get("versions")), "commit": manifest.get("commit")})),
     ]
-    rest = _tables(_only(run.used, lambda key: key not in run.given)) if run.given else []
-    title = f"Settings{' that the experiment gives' if run.given else ''}, machine and versions"
+    rest = _tables(run.used, lambda key: key not in given) if given else []
+    title = f"Settings{' that the experiment gives' if given else ''}, machine and versions"
     folds = [(title, parts), ("Settings that have their defaults", rest)]
     return [(name, [one for one in held if one[1]]) for name, held in folds]
 
 
-def _only(table: Json, wanted: Callable[[str], bool], prefix: str = "") -> Json:
-    """The part of tables in tables whose dotted keys are wanted."""
-    made: Json = {}
-    for name, value in table.items():
-        if not isinstance(value, dict):
-            made |= {name: value} if wanted(f"{prefix}{name}") else {}
-        elif below := _only(value, wanted, f"{prefix}{name}."):
-            made[name] = below
-    return made
-
-
-def _tables(experiment: Json) -> list[tuple[str, list[tuple[str, str]]]]:
-    """The keys without a table first."""
+def _tables(experiment: Json, wanted: Callable[[str], bool]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The keys without a table first; of all those whose dotted keys are wanted."""
     plain = {k: v for k, v in experiment.items() if k not in ("title", "schema", "trace")}
     tables = {name: plain.pop(name) for name, value in experiment.items() if isinstance(value, dict)}
     return [
-        ("Experiment", _facts(plain)),
-        *((name.capitalize(), _facts(value)) for name, value in tables.items()),
+        ("Experiment", _facts(plain, wanted)),
+        *((name.capitalize(), _facts(value, wanted, f"{name}.")) for name, value in tables.items()),
     ]
 
 
@@ -227,14 +200,15 @@ def _plan_sizes(run: Run) -> Json:
     return {name: len(value) if isinstance(value, list) else value for name, value in plan.items()}
 
 
-def _facts(values: Json, prefix: str = "") -> list[tuple[str, str]]:
+def _facts(
+    values: Json, wanted: Callable[[str], bool] = lambda _: True, path: str = "", words: str = ""
+) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for name, value in values.items():
-        label = _label(f"{prefix}{name}")
         if isinstance(value, dict):
-            rows += _facts(value, f"{name} ")
-        elif value not in (None, "", []):
-            rows.append((label, _cell(value)))
+            rows += _facts(value, wanted, f"{path}{name}.", f"{name} ")
+        elif value not in (None, "", []) and wanted(f"{path}{name}"):
+            rows.append((_label(f"{words}{name}"), _cell(value)))
     return rows
 
 
@@ -377,20 +351,15 @@ def _answers(run: Run, summary: Json) -> dict[str, Any]:
             rows.append(_percentile_row(title, summary[key], list(SPREAD)))
             split = summary[f"{key}_by_transport"]
             rows += [_percentile_row(f"  over {name}", v, list(SPREAD)) for name, v in split.items()]
-    values = {
+    result = run.comparison
+    return {
         "answer_rows": rows_of(summary, "answers"),
         "latency_heading": ["", "count", *SPREAD_NAMES],
         "latency_rows": rows,
-        "comparison": run.comparison,
-    }
-    if run.comparison is None:
-        return values
-    result = run.comparison
-    return {
-        **values,
-        "compared": tables.share_rows(result),
-        "referrals": tables.referral_rows(result),
-        "classes": tables.class_rows(result),
+        "comparison": result,
+        "compared": tables.share_rows(result) if result else [],
+        "referrals": tables.referral_rows(result) if result else [],
+        "classes": tables.class_rows(result) if result else [],
     }
 
 

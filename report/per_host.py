@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from report.run import Json, Run, as_dict, as_int, as_list, as_number
 from report.tally import OfHost, Tally
@@ -16,36 +15,26 @@ _ROLES = {"controller": "controller", "distributor": "client", "server": "server
 _ORDER = ("controller", "client", "server", "meta")
 
 
-@dataclass(frozen=True)
-class _Machine:
-    """What is known of a machine: `facts` of the manifest, its clock as the kernel sees it, its steal."""
-
-    name: str | None
-    facts: Json
-    clock: Json
-    steal_s: float | None
-
-
 def summarize(run: Run, tally: Tally) -> list[Json]:
     """The controller's host first, then clients, servers and meta-DNS-servers, by their numbers."""
     roles, machines = _roles(run, tally.files), _machines(run)
     children = {str(one.get("name")): one for one in run.children}
     rows = []
     for host in sorted(roles, key=lambda name: _place(name, roles[name])):
-        child, machine = children.get(host, {}), machines.get(host)
+        child, machine = children.get(host, {}), machines.get(host, {})
         did = _queries(tally.hosts.get(host, OfHost()), child)
-        facts = machine.facts if machine else as_dict(child.get("facts"))
+        facts = machine or as_dict(child.get("facts"))
         rows.append(
             {
                 "host": host,
                 "role": roles[host],
-                "machine": (machine.name if machine else None) or facts.get("hostname"),
+                "machine": machine.get("machine") or facts.get("hostname"),
                 "kernel": facts.get("kernel"),
                 "cores": facts.get("cores") or _whole(facts.get("processors")),
-                "clock": _clock(child, machine.clock if machine else {}),
+                "clock": _clock(child, as_dict(machine.get("clock"))),
                 "queries": did if roles[host] == "client" else None,
                 "timing_error_us": tally.errors_of(host).errors() if host in tally.files else None,
-                "steal_s": machine.steal_s if machine else None,
+                "steal_s": as_number(machine.get("steal_s")),
             }
         )
     return rows
@@ -69,20 +58,15 @@ def _place(host: str, role: str) -> tuple[int, int, str]:
     return _ORDER.index(role), int(number[0]) if number else 0, host
 
 
-def _machines(run: Run) -> dict[str, _Machine]:
-    """By host of the plan."""
+def _machines(run: Run) -> dict[str, Json]:
+    """By host of the plan, what the manifest says of its machine."""
     manifest = run.manifest
     if not manifest.get("hosts"):
         host = as_dict(manifest.get("host"))
-        one = _Machine(host.get("name"), host, {}, as_number(manifest.get("steal_s")))
+        one = {**host, "machine": host.get("name"), "steal_s": manifest.get("steal_s")}
         return dict.fromkeys(_roles(run, ()), one) if host else {}
-    found = {}
-    for item in map(as_dict, as_list(manifest.get("hosts"))):
-        one = _Machine(
-            str(item.get("machine")), item, as_dict(item.get("clock")), as_number(item.get("steal_s"))
-        )
-        found.update({str(name): one for name in as_list(item.get("hosts"))})
-    return found
+    listed = map(as_dict, as_list(manifest.get("hosts")))
+    return {str(name): item for item in listed for name in as_list(item.get("hosts"))}
 
 
 def _clock(child: Json, kept: Json) -> Json:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
@@ -9,11 +11,13 @@ from numpy.typing import NDArray
 from report import curves, faults, round_trips, server, stalls
 from report.curves import LEVEL, MEGA, RATE, TIME_LABEL, Answers, bin_size, line, scaled, time_axis
 from report.distribution import Slices
-from report.figures import WIDE, Drawn, Words, bars, draw, legend_above, plain_axis
+from report.figures import NORMAL, WIDE, Drawn, Size, Words, bars, draw, legend_above, plain_axis
 from report.run import Json, Run
+from report.server import Series
 from report.summary import Measured
 from report.tally import Tally
 
+_DASHED = {"linestyle": (0, (2, 2)), "linewidth": 1.2}
 _RCODES = Words("rcodes", "Response codes", "Answers by response code.", "no answer was received")
 
 
@@ -49,13 +53,7 @@ def _rate(measured: Measured) -> Drawn:
             return False
         line(axes, curves.per_second(tally.due, size, span), "trace", linewidth=4, alpha=0.35)
         line(axes, curves.per_second(tally.sends, size, span), "replay, sent", linewidth=1.2)
-        line(
-            axes,
-            curves.per_second(tally.answers, size, span),
-            "answers",
-            linewidth=1.2,
-            linestyle=(0, (2, 2)),
-        )
+        line(axes, curves.per_second(tally.answers, size, span), "answers", **_DASHED)
         time_axis(axes, "rate [1/s]")
         legend_above(axes)
         _mark_faults(axes, measured.run)
@@ -128,10 +126,8 @@ def _response_over_time(measured: Measured, summary: Json) -> list[Drawn]:
             _mark(axes, event.at_s)
         _mark_faults(axes, measured.run)
         axes.set_yscale("log")
-        axes.set_xlabel(TIME_LABEL)
-        axes.set_ylabel("response time [ms]")
+        time_axis(axes, "response time [ms]")
         axes.set_xlim(0, max(tally.span_ns, 1) / 1e9)
-        plain_axis(axes, "xy")
         legend_above(axes)
         return True
 
@@ -184,7 +180,6 @@ def _mark_faults(axes: Axes, run: Run) -> None:
 
 
 def _of_faults(run: Run) -> str:
-    """What their color means, for a caption."""
     return " Red: a fault that the experiment asked for." if faults.of_run(run) else ""
 
 
@@ -193,59 +188,37 @@ def _mark(axes: Axes, at_s: float) -> None:
 
 
 def _server_cpu(measured: Measured) -> Drawn:
-    series = [server.rate_of(one) for one in server.process_series(measured.run, "cpu_s")]
-    host = server.rate_of(server.host_series(measured.run, "host_cpu_s"))
-
-    def paint(axes: Axes) -> bool:
-        for one in series:
-            line(axes, scaled(one, 100), one.name, drawstyle=RATE)
-        style = {"linestyle": (0, (2, 2)), "linewidth": 1.2, "color": "#888888", "drawstyle": RATE}
-        line(axes, scaled(host, 100), "whole host", **style)
-        time_axis(axes, "CPU [% of one core]")
-        legend_above(axes)
-        return any(one.points for one in series)
-
+    series = server.process_series(measured.run, "cpu_s")
+    held = {one.name: scaled(server.rate_of(one), 100) for one in series}
+    if held:
+        host = server.rate_of(server.host_series(measured.run, "host_cpu_s"))
+        held["whole host"] = scaled(host, 100)
     caption = "CPU time a second of each process tree of the server, and of the host it runs on."
-    return draw(Words("server-cpu", "CPU of the server", caption, "the server was not sampled"), paint)
+    words = Words("server-cpu", "CPU of the server", caption, "the server was not sampled")
+    styles = {"whole host": {**_DASHED, "color": "#888888"}}
+    return _sampled(words, "CPU [% of one core]", held, RATE, styles=styles)
 
 
 def _server_memory(measured: Measured) -> Drawn:
-    series = server.memory_series(measured.run)
-
-    def paint(axes: Axes) -> bool:
-        for one in series:
-            line(axes, scaled(one, 1 / MEGA), one.name, drawstyle=LEVEL)
-        time_axis(axes, "memory [MB]")
-        legend_above(axes)
-        return any(one.points for one in series)
-
+    held = {one.name: scaled(one, 1 / MEGA) for one in server.memory_series(measured.run)}
     caption = "Memory of each process tree of the server (shared pages counted once)."
-    return draw(Words("server-memory", "Memory of the server", caption, "the server was not sampled"), paint)
+    words = Words("server-memory", "Memory of the server", caption, "the server was not sampled")
+    return _sampled(words, "memory [MB]", held, LEVEL)
 
 
 def _kernel_memory(measured: Measured) -> list[Drawn]:
     """No plot where the host's memory was not sampled."""
-    names = ("tcp_mem_bytes", "udp_mem_bytes", "slab_bytes")
-    kernel = [server.host_series(measured.run, name) for name in names]
-    if not any(value for one in kernel for _, value in one.points):
-        return []
-
-    def paint(axes: Axes) -> bool:
-        for one, label in zip(kernel, ("buffers, TCP", "buffers, UDP", "kernel objects"), strict=True):
-            if any(value for _, value in one.points):
-                line(axes, scaled(one, 1 / MEGA), label, drawstyle=LEVEL)
-        time_axis(axes, "memory [MB]")
-        legend_above(axes)
-        return True
-
+    names = {"tcp_mem_bytes": "buffers, TCP", "udp_mem_bytes": "buffers, UDP", "slab_bytes": "kernel objects"}
+    held = {title: scaled(server.host_series(measured.run, name), 1 / MEGA) for name, title in names.items()}
     caption = "Socket buffers and kernel objects of the server's whole machine."
-    return [draw(Words("kernel-memory", "Memory of the kernel", caption, ""), paint)]
+    words = Words("kernel-memory", "Memory of the kernel", caption, "")
+    return [_sampled(words, "memory [MB]", shown, LEVEL)] if (shown := _not_zero(held)) else []
 
 
 def _connections(measured: Measured) -> list[Drawn]:
     """Only where the server had any connection: a run over UDP has no such plot."""
     run = measured.run
-    series = {
+    servers = {
         f"server, {state.replace('_', '-')}": server.host_series(run, f"tcp_{state}")
         for state in server.TCP_STATES
     }
@@ -254,28 +227,14 @@ def _connections(measured: Measured) -> list[Drawn]:
         for state in ("established", "time_wait")
         for one in server.client_series(run, f"tcp_{state}")
     }
-    held, dashed = (
-        {name: one for name, one in part.items() if any(value for _, value in one.points)}
-        for part in (series, clients)
-    )
-    if not held and not dashed:
-        return []
-
-    def paint(axes: Axes) -> bool:
-        for name, one in held.items():
-            line(axes, one, name, drawstyle=LEVEL)
-        for name, one in dashed.items():
-            line(axes, one, name, linestyle=(0, (2, 2)), linewidth=1.2, drawstyle=LEVEL)
-        _mark(axes, measured.tally.sends.end_ns / 1e9)
-        time_axis(axes, "connections", counts=True)
-        legend_above(axes, 1)
-        return True
-
+    held = _not_zero({**servers, **clients})
     caption = (
         "TCP connections by state, sampled once a second at the server's host and, where asked, the clients'."
         " Dotted: the last query was sent, and the replay closed what was open."
     )
-    return [draw(Words("connections", "TCP connections", caption, ""), paint, WIDE)]
+    words, styles = Words("connections", "TCP connections", caption, ""), dict.fromkeys(clients, _DASHED)
+    end_s = measured.tally.sends.end_ns / 1e9
+    return [_sampled(words, "connections", held, LEVEL, WIDE, end_s, styles)] if held else []
 
 
 def _server_counts(measured: Measured) -> list[Drawn]:
@@ -283,14 +242,17 @@ def _server_counts(measured: Measured) -> list[Drawn]:
     run, tally = measured.run, measured.tally
     if not run.server_counts:
         return []
+    columns = {"queries": "queries", "tcp_queries": "over TCP", "answers": "answers"}
+    counts = {
+        f"server, {title}": server.rate_of(server.counts_series(run, column))
+        for column, title in columns.items()
+    }
 
     def paint(axes: Axes) -> bool:
         span = tally.span_ns
         line(axes, curves.per_second(tally.sends, 1, span), "replay, sent", linewidth=4, alpha=0.35)
-        for column, title in {"queries": "queries", "tcp_queries": "over TCP", "answers": "answers"}.items():
-            found = server.rate_of(server.counts_series(run, column))
-            if any(value for _, value in found.points):
-                line(axes, found, f"server, {title}", linewidth=1.2, drawstyle=RATE)
+        for name, one in _not_zero(counts).items():
+            line(axes, one, name, linewidth=1.2, drawstyle=RATE)
         time_axis(axes, "rate [1/s]")
         legend_above(axes)
         return bool(tally.records)
@@ -312,16 +274,33 @@ def _resolvers(run: Run) -> list[Drawn]:
         for column, title in columns.items()
         for one in server.resolver_series(run, column)
     }
-    if not found:
-        return []
+    caption = "Each second, by the resolver's own counters; what it asked upstream, from its packets."
+    words = Words("resolver", "Resolver", caption, "")
+    return [_sampled(words, "rate [1/s]", held, RATE, WIDE)] if (held := _not_zero(found)) else []
+
+
+def _not_zero(held: Mapping[str, Series]) -> dict[str, Series]:
+    return {name: one for name, one in held.items() if any(value for _, value in one.points)}
+
+
+def _sampled(
+    words: Words,
+    label: str,
+    held: Mapping[str, Series],
+    drawstyle: str,
+    size: Size = NORMAL,
+    end_s: float | None = None,
+    styles: Mapping[str, Mapping[str, object]] | None = None,
+) -> Drawn:
+    """Series over time, some with styles of their own; `end_s`: of counts, when the last query was sent."""
 
     def paint(axes: Axes) -> bool:
-        for title, one in found.items():
-            if any(value for _, value in one.points):
-                line(axes, one, title, drawstyle=RATE)
-        time_axis(axes, "rate [1/s]")
-        legend_above(axes)
-        return any(one.points for one in found.values())
+        for name, one in held.items():
+            line(axes, one, name, drawstyle=drawstyle, **(styles or {}).get(name, {}))
+        if end_s is not None:
+            _mark(axes, end_s)
+        time_axis(axes, label, counts=end_s is not None)
+        legend_above(axes, 2 if end_s is None else 1)
+        return any(one.points for one in held.values())
 
-    caption = "Each second, by the resolver's own counters; what it asked upstream, from its packets."
-    return [draw(Words("resolver", "Resolver", caption, "its counters were not read"), paint, WIDE)]
+    return draw(words, paint, size)

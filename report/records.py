@@ -115,29 +115,25 @@ def _between(piece: _Piece, low: int, high: int) -> Records:
 
 
 def _window(held: list[tuple[_Piece, Records]], extra: Sequence[str]) -> Window:
+    seq = np.concatenate([part["seq"] for _, part in held])
+    order = slice(None) if np.all(seq[1:] >= seq[:-1]) else np.argsort(seq, kind="stable")
+
     def column(name: str) -> NDArray[np.int64]:
         if name in _TIMES:
-            return np.concatenate([_since(part[name], piece.start_ns) for piece, part in held])
-        return np.concatenate([part[name] for _, part in held])
+            return np.concatenate([_since(part[name], piece.start_ns) for piece, part in held])[order]
+        return np.concatenate([part[name] for _, part in held])[order]
 
-    seq = column("seq")
-    order = None if np.all(seq[1:] >= seq[:-1]) else np.argsort(seq, kind="stable")
-
-    def sorted_column(name: str) -> NDArray[np.int64]:
-        return column(name) if order is None else column(name)[order]
-
-    file = np.concatenate([np.full(len(part), piece.file) for piece, part in held])
-    latency = sorted_column("latency_ns")
+    latency = column("latency_ns")
     return Window(
-        file=file if order is None else file[order],
-        due=sorted_column("due_ns"),
-        sent=sorted_column("send_ns"),
-        received=sorted_column("recv_ns"),
+        file=np.concatenate([np.full(len(part), piece.file) for piece, part in held])[order],
+        due=column("due_ns"),
+        sent=column("send_ns"),
+        received=column("recv_ns"),
         latency=np.where(latency >= 0, latency, NEVER),
-        connect=sorted_column("connect_ns"),
-        extra={name: sorted_column(name) for name in extra},
+        connect=column("connect_ns"),
+        extra={name: column(name) for name in extra},
         **{
-            name: sorted_column(name)
+            name: column(name)
             for name in (
                 *("seq", "source", "reply_size", "rcode", "flags", "marks"),
                 *("status", "transport", "reason", "retries"),

@@ -1,21 +1,28 @@
-"""What the resolvers under test did, from the counters read before and after the replay."""
+"""What the resolvers under test did, from the counters read before and after the replay, and whether what they
+asked came to the meta-DNS-servers.
+
+Both ends count on their own: the data path what it sent, the kernels of the meta-DNS-servers' hosts what
+arrived and what was answered. The latter are read earlier before the replay and later after it, so that
+nothing that is under way then looks lost.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
-from report import datapath
-from report.datapath import growth, share
+from report import answers, faults
 from report.run import Json, Run, as_dict, as_int
 
 _MOST_NAMED = 100  # addresses that no zone is served at
+_DEFAULT_PERCENT = 1.0
 
 
 def summarize(run: Run, rcodes: dict[str, int], asked_again: int) -> Json:
     """The summary's part; nulls where no resolver was under test. `asked_again` are the clients' queries that
     followed a truncated answer over TCP: like those refused or without RD, they say nothing about the cache.
     """
-    path = datapath.balance(run)
+    path = balance(run)
     reader = run.told("reader")
     not_sought = max(rcodes.get("REFUSED", 0), as_int(reader.get("without_rd")))
     queries = growth(run, "queries") - asked_again - not_sought
@@ -52,3 +59,86 @@ def _unmapped(run: Run) -> list[Json]:
     return [
         {"address": address, "packets": count} for address, count in packets.most_common(_MOST_NAMED) if count
     ]
+
+
+# --- the data path ----------------------------------------------------------------------------------------
+
+
+def growth(run: Run, name: str) -> int:
+    """Of a counter of the resolvers under test over the replay, all together."""
+    return sum(max(0, as_int(after.get(name)) - as_int(before.get(name))) for before, after in run.resolvers)
+
+
+def balance(run: Run) -> Json:
+    """UDP datagrams at both ends; null where an end has not counted.
+
+    Packets to unmapped addresses, and those that the delay line or a fault loses as it was asked to, are not
+    to arrive.
+    """
+    names = {item.get("host") for item in run.processes("meta")}
+    metas = [host for host in run.hosts if host.name in names]
+    if not run.resolvers or not metas:
+        return {"sent": None, "arrived": None, "answered": None, "lost_share": None}
+    counted = all("udp_dropped" in after for _, after in run.resolvers)
+    gone = ("udp_dropped",) if counted else ("unmapped_packets", "lost_packets")  # of an older version
+    lost = sum(growth(run, name) for name in gone) + sum(host.udp_by_faults() for host in metas)
+    sent = max(0, growth(run, "udp_queries") - lost)
+    arrived = sum(
+        host.grown(
+            *(f"{udp}{name}" for udp in ("Udp", "Udp6") for name in ("InDatagrams", "NoPorts", "InErrors"))
+        )
+        for host in metas
+    )
+    answered = sum(host.grown("UdpOutDatagrams", "Udp6OutDatagrams") for host in metas)
+    missing = max(_missing(sent, arrived), _missing(arrived, answered))
+    return {"sent": sent, "arrived": arrived, "answered": answered, "lost_share": round(missing, 6)}
+
+
+def _missing(before: int, after: int) -> float:
+    return max(0.0, 1 - after / before) if before else 0.0
+
+
+def share(part: int, whole: int) -> float | None:
+    """None where there is nothing that it could be a share of."""
+    return round(part / whole, 6) if whole else None
+
+
+def reasons(run: Run, resolver: Json) -> Iterator[str]:
+    """`resolver` is that part of the summary: its shares over the experiment's limits."""
+    path = as_dict(resolver.get("data_path"))
+    limit = _limit(run, "max_lost_percent")
+    if _over(path.get("lost_share"), limit):
+        sent, arrived, answered = (path[name] for name in ("sent", "arrived", "answered"))
+        words = (
+            f"{arrived:,} of {sent:,} queries came to the meta-DNS-servers"
+            if _missing(sent, arrived) >= _missing(arrived, answered)
+            else f"{arrived:,} queries came to the meta-DNS-servers, and {answered:,} answers left them"
+        )
+        yield f"the data path is broken: {words} ({_limited(path['lost_share'], 'max_lost_percent', limit)})"
+    for key, name, words in (
+        ("servfail_share", "max_servfail_percent", f"{resolver.get('servfail')} answers were SERVFAIL"),
+        (
+            "unmapped_share",
+            "max_unmapped_percent",
+            f"{resolver.get('unmapped_packets')} packets went to addresses that no zone has",
+        ),
+    ):
+        limit = _limit(run, name)
+        if key == "servfail_share" and faults.at_ways(run, "upstream"):
+            continue  # it is what that does
+        if _over(resolver.get(key), limit):
+            why = answers.validation(run) if key == "servfail_share" else ""
+            yield f"{words} ({_limited(resolver[key], name, limit)})" + (f": {why}" if why else "")
+
+
+def _limit(run: Run, name: str) -> float:
+    value = as_dict(run.experiment.get("hierarchy")).get(name)
+    return float(value) if isinstance(value, int | float) else _DEFAULT_PERCENT
+
+
+def _over(found: object, limit: float) -> bool:
+    return isinstance(found, int | float) and found > limit / 100
+
+
+def _limited(found: float, name: str, limit: float) -> str:
+    return f"{found:.1%}, hierarchy.{name} is {limit:g}"

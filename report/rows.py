@@ -145,19 +145,9 @@ def _median(values: object) -> str:
     return number(as_dict(values).get("median"))
 
 
-def _known(value: object) -> str:
-    """A time; no row without one."""
-    return micro(value) if isinstance(value, int | float) else ""
-
-
-def _measured(value: object) -> str:
-    """A number; no row without one."""
-    return number(value) if value is not None else ""
-
-
-def _memory(size: object) -> str:
-    """In MB; no row where nobody looked."""
-    return f"{_megabytes(size)} MB" if isinstance(size, int | float) else ""
+def _if_known(text: Callable[[Any], str]) -> Callable[[Any], str]:
+    """No row without a value."""
+    return lambda value: "" if value is None else text(value)
 
 
 def skip_reasons(summary: Json) -> list[tuple[str, int]]:
@@ -234,6 +224,15 @@ def _verdict(summary: Json) -> str:
     return f"yes, but of the server: {told}" if told else "yes"
 
 
+def _percentiles(path: str, title: str, **names: str) -> list[Row]:
+    """Of runs beside each other; `names`: of the percentiles, by their keys."""
+    return [Row(f"{path}.{key}", f"{title} {name}, µs", number, "runs") for key, name in names.items()]
+
+
+ABSOLUTE_NAMES = {"abs_p50": "|p50|", "abs_p99": "|p99|", "abs_p999": "|p99.9|"}
+_UPPER = {"median": "median", "p90": "p90", "p99": "p99", "p999": "p99.9"}
+_in_mb = _if_known(lambda size: f"{_megabytes(size)} MB")
+
 ROWS = (
     Row("trace", "trace", str, "run runs"),
     Row("clean", "clean", lambda clean: "yes" if clean else "no", "runs"),
@@ -266,36 +265,25 @@ ROWS = (
     Row("duration_s", "duration, s", number, "runs"),
     Row("timing_error_us.abs_p50", "timing error, |p50|", micro, "run tiles"),
     Row("timing_error_us.abs_p99", "timing error, |p99|", micro, "run tiles"),
-    Row("timing_error_us.abs_p50", "timing error |p50|, µs", number, "runs"),
-    Row("timing_error_us.abs_p99", "timing error |p99|, µs", number, "runs"),
-    Row("timing_error_us.abs_p999", "timing error |p99.9|, µs", number, "runs"),
-    Row("timing_error_us.q1", "timing error q1, µs", number, "runs"),
-    Row("timing_error_us.median", "timing error median, µs", number, "runs"),
-    Row("timing_error_us.q3", "timing error q3, µs", number, "runs"),
+    *_percentiles("timing_error_us", "timing error", **ABSOLUTE_NAMES, q1="q1", median="median", q3="q3"),
     Row("rate_error.within_0_1_percent", "seconds within 0.1 %", percent, "runs"),
     Row("latency_us.median", "latency, median", micro, "run tiles"),
     Row("latency_us.p99", "latency, p99", micro, "run tiles"),
-    Row("latency_us.p999", "latency, p99.9", _known, "run tiles"),
-    Row("response_us.p99", "response time, p99", _known, "run tiles"),
+    Row("latency_us.p999", "latency, p99.9", _if_known(micro), "run tiles"),
+    Row("response_us.p99", "response time, p99", _if_known(micro), "run tiles"),
     Row("truncated", "truncated answers", number, "run? tiles?"),
-    Row("cpu_us_per_query.server", "CPU of the server per query", _known, "run tiles"),
-    Row("cpu_us_per_query.front", "CPU of the front per query", _known, "run tiles"),
-    Row("peak_rss_bytes.server", "memory of the server, at most", _memory, "run tiles"),
-    Row("peak_rss_bytes.front", "memory of the front, at most", _memory, "run tiles"),
+    Row("cpu_us_per_query.server", "CPU of the server per query", _if_known(micro), "run tiles"),
+    Row("cpu_us_per_query.front", "CPU of the front per query", _if_known(micro), "run tiles"),
+    Row("peak_rss_bytes.server", "memory of the server, at most", _in_mb, "run tiles"),
+    Row("peak_rss_bytes.front", "memory of the front, at most", _in_mb, "run tiles"),
     Row("connections.peak_open", "connections at once, at most", number, "run? tiles?"),
     Row("steady", "not steady over the replay", _unsteady, "run counts"),
     Row("faults", "faults", _faults, "run? counts?"),
     Row("stalls", "no answer came", _stalls, "run counts"),
     Row("stalls.longest_s", "longest time without an answer, s", number, "runs?"),
     Row("response_us_by_source.median", "response time, median source, µs", number, "runs"),
-    Row("latency_us.median", "latency median, µs", number, "runs"),
-    Row("latency_us.p90", "latency p90, µs", number, "runs"),
-    Row("latency_us.p99", "latency p99, µs", number, "runs"),
-    Row("latency_us.p999", "latency p99.9, µs", number, "runs"),
-    Row("response_us.median", "response time median, µs", number, "runs"),
-    Row("response_us.p90", "response time p90, µs", number, "runs"),
-    Row("response_us.p99", "response time p99, µs", number, "runs"),
-    Row("response_us.p999", "response time p99.9, µs", number, "runs"),
+    *_percentiles("latency_us", "latency", **_UPPER),
+    *_percentiles("response_us", "response time", **_UPPER),
     Row("connections", "connections", _opened, "run"),
     Row("connections.peak_open", "connections peak open", number, "runs? connections?"),
     Row("connections.failures", "ended badly", partial(_named, sign=": "), "run"),
@@ -336,8 +324,8 @@ ROWS = (
     Row("front.unsent", "front: packets not sent", number, "runs front"),
     Row("front.truncated", "front: replies cut to TC", number, "runs front"),
     Row("front.entries_peak", "front: most queries in flight", number, "run runs front"),
-    Row("front.entries_mean", "front: queries in flight, mean", _measured, "run runs front"),
-    Row("front.entry_life_us", "front: life of an entry, mean", _known, "runs front"),
+    Row("front.entries_mean", "front: queries in flight, mean", _if_known(number), "run runs front"),
+    Row("front.entry_life_us", "front: life of an entry, mean", _if_known(micro), "runs front"),
     Row("front.entries_share", "front: most, of the map", percent, "runs front"),
     Row("front.bytes_per_entry", "front: bytes a query in flight", number, "runs front"),
     Row("front.state_peak_bytes", "front: state at most, bytes", number, "runs front"),

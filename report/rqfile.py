@@ -35,6 +35,10 @@ NEEDED = (
 )
 
 
+def transport_name(number: int) -> str:
+    return TRANSPORTS[number] if number < len(TRANSPORTS) else f"transport_{number}"
+
+
 class Status(enum.IntEnum):
     ANSWERED = 1
     TIMED_OUT = 2

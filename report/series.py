@@ -16,11 +16,10 @@ import numpy as np
 
 from report import figures as drawing
 from report import html, several_plots, statistics, whole_file
-from report.conditions import conditions_that_differ
 from report.errors import ReportError
 from report.figures import Drawn
 from report.rows import Figure, figures
-from report.run import Json, as_dict, as_list, as_number, open_run
+from report.run import Json, Run, as_dict, as_list, as_number, open_run
 from report.several_plots import Seen
 from report.statistics import Difference
 from report.summary import measure
@@ -83,10 +82,8 @@ class Line:
 
     def against_first(self) -> list[str]:
         """Each other variant against the first one."""
-        return [verdict(self._difference(held)) for held in self.values[1:]]
-
-    def _difference(self, held: Sequence[float]) -> Difference | None:
-        return statistics.difference(held, self.values[0]) if held and self.values[0] else None
+        first, *others = self.values
+        return [verdict(statistics.difference(one, first) if one and first else None) for one in others]
 
 
 def verdict(found: Difference | None) -> str:
@@ -335,6 +332,25 @@ def _conditions(folder: Path, variants: Sequence[Variant]) -> list[list[str]]:
         return []
     rows = [[label, *map(str, one.values())] for (label, _), one in zip(clean, differing, strict=True)]
     return [["", *differing[0]], *rows]
+
+
+def conditions_that_differ(runs: Sequence[Run]) -> list[Json]:
+    """Of each run, what its servers ran with, as far as it is not the same in all that say anything of it.
+    What one of them does not say is "not said".
+    """
+    several = any(len(run.conditions) > 1 for run in runs)  # then titles begin with the server's name
+    flat = [
+        {
+            f"{name}: {title}" if several else title: value
+            for name, own in run.conditions.items()
+            for title, value in own.items()
+        }
+        for run in runs
+    ]
+    held = [one for one in flat if one]
+    titles = dict.fromkeys(title for one in held for title in one)
+    differing = [title for title in titles if len({str(one.get(title)) for one in held}) > 1]
+    return [{title: one.get(title, "not said") for title in differing} for one in flat]
 
 
 def _page(variants: Sequence[Variant], found: Sequence[Line], drawn: Sequence[Drawn]) -> Json:

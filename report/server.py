@@ -203,7 +203,7 @@ def total_growth(run: Run, column: str) -> float | None:
     return sum(known) if len(known) == len(found) else None
 
 
-def used_cpu(run: Run, role: str = "server") -> float | None:
+def used_cpu(run: Run, role: str) -> float | None:
     """CPU seconds of the role's process trees in the run, up to their last samples; None where nobody
     sampled.
     """
@@ -267,7 +267,7 @@ def spent_cpu(run: Run, end_ns: int, role: str, column: str = "cpu_s") -> float 
     return total if found else None
 
 
-def peak_memory(run: Run, role: str = "server") -> int | None:
+def peak_memory(run: Run, role: str) -> int | None:
     """Largest sum over a host's processes of the role at one instant, shared pages counted once (PSS; RSS
     where it is not given); the sum over the hosts.
     """

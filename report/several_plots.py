@@ -78,7 +78,6 @@ def side_by_side(variants: Variants) -> list[Drawn]:
 def _together(
     tallies: Mapping[str, Sequence[Tally]], part: Callable[[Tally], Distribution]
 ) -> dict[str, Distribution]:
-    """That part of all repeats."""
     return {name: Distribution.of(map(part, repeats)) for name, repeats in tallies.items()}
 
 

@@ -62,7 +62,6 @@ def measure(run: Run, seen: Callable[[int, int], None] = lambda _done, _of: None
 
 
 def summarize(measured: Measured) -> Json:
-    """Pure: the whole summary as JSON values."""
     run, found = measured.run, measured.tally
     queries = count_queries(measured)
     rcodes, skipped = _rcodes(found), skip_reasons(measured)
@@ -226,14 +225,24 @@ def _packets_per_query(run: Run, sent: int) -> float | None:
     return round((received + transmitted) / sent, 4) or None
 
 
-def _role_values(run: Run, key: str) -> dict[str, list[float]]:
-    """A manifest value of every process, by role as the summary names them."""
-    values: dict[str, list[float]] = {role: [] for role in ROLES}
+def _by_role(
+    measured: Measured, key: str, sampled: Callable[[Run, str], float | None]
+) -> dict[str, tuple[float | None, float | None]]:
+    """What programs say of themselves or, of servers, what was sampled; and sums over the manifest's
+    processes.
+    """
+    run = measured.run
+    told: dict[str, list[object]] = {
+        "controller": [run.controller.get(key)],
+        "querier": [file.statistics.get(key) for file in measured.files],
+        **{role: [sampled(run, role)] for role in _SAMPLED},
+    }
+    listed: dict[str, list[object]] = {role: [] for role in ROLES}
     for item in run.processes():
         role = ROLE_OF.get(str(item.get("role")), str(item.get("role")))
-        if role in values and isinstance(item.get(key), int | float):
-            values[role].append(item[key])
-    return values
+        if role in listed:
+            listed[role].append(item.get(key))
+    return {role: (_sum(told.get(role, ())), _sum(listed[role])) for role in ROLES}
 
 
 def _cpu(measured: Measured) -> Json:
@@ -242,15 +251,10 @@ def _cpu(measured: Measured) -> Json:
     The manifest's accounts hold what a process waited for. NSD does not wait for its children, and queriers
     that close 10,000 connections may outlive their distributor: what they say may be more.
     """
-    own: dict[str, Iterable[object]] = {
-        "controller": [measured.run.controller.get("cpu_s")],
-        "querier": [file.statistics.get("cpu_s") for file in measured.files],
-        "server": [server.used_cpu(measured.run)],
-        "front": [server.used_cpu(measured.run, "front")],
-        "meta": [server.used_cpu(measured.run, "meta")],
+    whole = {
+        role: max((value for value in both if value is not None), default=None)
+        for role, both in _by_role(measured, "cpu_s", server.used_cpu).items()
     }
-    listed = _role_values(measured.run, "cpu_s")
-    whole = {role: _larger(_sum(listed[role]), _sum(own.get(role, []))) for role in ROLES}
     end_ns = measured.tally.last_ns
     spent = {role: server.spent_cpu(measured.run, end_ns, role) for role in _SAMPLED}
     during = {role: whole[role] if spent.get(role) is None else spent[role] for role in ROLES}
@@ -274,21 +278,12 @@ def _cpu(measured: Measured) -> Json:
     }
 
 
-def _larger(one: float | None, other: float | None) -> float | None:
-    return max((value for value in (one, other) if value is not None), default=None)
-
-
 def _memory(measured: Measured) -> dict[str, int | None]:
     """Sums of the processes' peaks. Queriers and controller say their own; the server's is sampled."""
-    own: dict[str, Iterable[object]] = {
-        "controller": [measured.run.controller.get("max_rss_bytes")],
-        "querier": [file.statistics.get("max_rss_bytes") for file in measured.files],
-        "server": [server.peak_memory(measured.run)],
-        "front": [server.peak_memory(measured.run, "front")],
-        "meta": [server.peak_memory(measured.run, "meta")],
+    sums = {
+        role: own or listed
+        for role, (own, listed) in _by_role(measured, "max_rss_bytes", server.peak_memory).items()
     }
-    listed = _role_values(measured.run, "max_rss_bytes")
-    sums = {role: _sum(own.get(role, [])) or _sum(listed[role]) for role in ROLES}
     return {role: None if value is None else int(value) for role, value in sums.items()}
 
 

@@ -20,9 +20,9 @@ from report.rqfile import (
     MARK_WAITED,
     NO_RCODE,
     TCP,
-    TRANSPORTS,
     RqFile,
     Status,
+    transport_name,
 )
 
 MOST_SOURCES = 1 << 28
@@ -215,7 +215,7 @@ class Tally:
         self.ends += np.bincount(window.status, minlength=256)
         self.sent += int(np.count_nonzero(sent))
         for transport, count in _counted(window.transport[sent]):
-            self.sent_over[_over(transport)] += count
+            self.sent_over[transport_name(transport)] += count
         self.rcodes.update(dict(_counted(window.rcode[window.rcode != NO_RCODE])))
         self.skipped.update(dict(_counted(window.reason[window.status == Status.SKIPPED])))
         truncated = window.flags & FLAG_TC != 0
@@ -224,7 +224,7 @@ class Tally:
         again = np.where(fallback, TCP, window.transport)  # the transport of the last answer
         cut = window.transport[fallback & (window.marks & MARK_SILENT == 0)]
         for transport, count in (*_counted(again[truncated]), *_counted(cut)):
-            self.truncated_over[_over(transport)] += count
+            self.truncated_over[transport_name(transport)] += count
         self.reply_bytes += int(window.reply_size.sum(dtype=np.int64))
         self.retried += int(np.count_nonzero(window.retries))
         self.sources_seen.add(window.source)
@@ -236,7 +236,7 @@ class Tally:
         answered = window.status == Status.ANSWERED
         asked, when = window.status != Status.SKIPPED, np.where(window.due != NEVER, window.due, window.sent)
         for transport, count in _counted(window.transport[asked]):
-            self.asked_over[_over(transport)] += count
+            self.asked_over[transport_name(transport)] += count
         self.span_ns = max(self.span_ns, int(when.max(initial=0)))
         self.asked.add(when[asked])
         self.unanswered.add(when[asked & ~answered])
@@ -259,18 +259,18 @@ class Tally:
             for transport in np.unique(over):
                 here = error[(files == file) & (over == transport)]
                 if len(here):
-                    self.errors[hosts[file], _over(transport)].add(here)
+                    self.errors[hosts[file], transport_name(transport)].add(here)
 
     def _answers(self, window: Window, known: NDArray[np.bool_]) -> None:
         answered = window.latency != NEVER
         for transport in np.unique(window.transport[answered]):
-            self.latency[_over(transport)].add(window.latency[answered & (window.transport == transport)])
+            self.latency[transport_name(transport)].add(window.latency[answered & (window.transport == transport)])
         timed = answered & known & (window.received != NEVER) & (window.sent != NEVER)
         response = window.received - np.minimum(window.due, window.sent)
         self.response_slices.add(window.due[timed], response[timed])
         self.source_response.add(window.source[timed], response[timed])
         for transport in np.unique(window.transport[timed]):
-            self.response[_over(transport)].add(response[timed & (window.transport == transport)])
+            self.response[transport_name(transport)].add(response[timed & (window.transport == transport)])
 
     def _connections(self, window: Window) -> None:
         """`connect` is by the transport of the connection: TCP for queries that began over UDP."""
@@ -285,17 +285,13 @@ class Tally:
         connected = opened & (window.connect > 0)
         over = np.where(fallback, TCP, window.transport)
         for transport in np.unique(over[connected]):
-            self.connect[_over(transport)].add(window.connect[connected & (over == transport)])
+            self.connect[transport_name(transport)].add(window.connect[connected & (over == transport)])
 
 
 def _counted(values: NDArray[np.uint8] | NDArray[np.uint16]) -> list[tuple[int, int]]:
     counts = np.bincount(values)
     found = np.flatnonzero(counts)
     return list(zip(found.tolist(), counts[found].tolist(), strict=True))
-
-
-def _over(transport: int) -> str:
-    return TRANSPORTS[transport] if transport < len(TRANSPORTS) else f"transport_{transport}"
 
 
 def of_files(files: Sequence[RqFile], warmup_ns: int, seen: Callable[[int], None]) -> Tally:

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from report import curves
 from report.errors import ReportError
-from report.figures import WIDE, Drawn, Words, bars, draw, legend_above, plain_axis, write
-
-__all__ = ["draw_trace", "load", "write"]
+from report.figures import WIDE, Drawn, Words, bars, draw, plain_axis
 
 Json = dict[str, Any]
 SCHEMA = 1
@@ -102,27 +101,19 @@ def _bars(words: Words, counts: Mapping[str, int], total: int) -> Drawn:
 def _round_trips(info: Json) -> Drawn:
     """Handshakes tell the clients' round trips, pairs what the capture saw of the server."""
     shakes = info["handshakes"]
-    curves = {
+    found = {
         "TCP handshake, SYN to ACK": shakes["rtt_percentiles_us"],
         "query to response": info["rtt_percentiles_us"],
     }
-
-    def paint(axes: Axes) -> bool:
-        held = {name: np.array(values) for name, values in curves.items() if values}
-        for name, values in held.items():
-            axes.plot(np.maximum(values, 1) / 1000, PERCENTILES, label=name)
-        axes.set_xscale("log")
-        axes.set_xlabel("time [ms]")
-        axes.set_ylabel("share")
-        axes.set_ylim(0, 1.02)
-        plain_axis(axes, "xy")
-        legend_above(axes, 1)
-        return bool(held)
-
+    held = {
+        name: (np.maximum(values, 1) / 1000, PERCENTILES) if values else None
+        for name, values in found.items()
+    }
     place = {"server": "at the server", "client": "at the client", "between": "between client and server"}
     caption = (
         "Share of handshakes and of answered queries within this time, as seen where the capture was made"
     )
     where = place.get(shakes["capture_point"])
     nothing = "the trace holds neither whole TCP handshakes nor responses"
-    return draw(Words("rtt", "Round trips", f"{caption}{f': {where}' if where else ''}.", nothing), paint)
+    words = Words("rtt", "Round trips", f"{caption}{f': {where}' if where else ''}.", nothing)
+    return curves.cdf(words, "time [ms]", held, "handshakes or queries", least=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
 import shutil
@@ -18,7 +17,7 @@ from report.__main__ import main
 from report.run import open_run
 from report.tests.record import EXPERIMENTS
 from report.tests.runs_test import folder_of
-from report.tests.writers import Query, write_run
+from report.tests.writers import Query, summarized, write_run
 from tests.bed import synth
 from tests.command import run as command
 from tests.desk import furnish, run
@@ -41,8 +40,7 @@ def exported(folder: Path) -> Path:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_totals_are_those_of_the_summary(name: str, tmp_path: Path) -> None:
     folder = folder_of(name, tmp_path)
-    main(["summary", str(folder)])
-    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    summary = summarized(folder)
     table, queries = exported(folder), summary["queries"]
     by_status = dict(ask(table, "SELECT status, count(*) FROM RUN GROUP BY status"))
     for status in ("answered", "timed_out", "send_failed", "connection_failed"):

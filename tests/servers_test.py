@@ -18,7 +18,7 @@ import pytest
 from cli import programs
 from cli.experiment.settings import Authoritative
 from cli.servers.kinds import KINDS
-from report.papers import answers
+from report.papers.found import differing
 from report.rafile import join
 from report.run import open_run
 from tests.desk import reprise, run
@@ -129,7 +129,7 @@ def test_a_zone_is_built_of_a_capture(desk: Path) -> None:
     again = run(desk, "server.zone=", "server.kind=bind", "server.origin=.", capture, "replay.answers=true")
     assert again.status == 0, again.errors
     (folder,) = set(again.results) - {recorded}
-    assert answers.differing(recorded, folder) == 0
+    assert differing(recorded, folder) == 0
     assert (folder / "zones/build.json").is_file()
     wrong = reprise(
         desk, "run", "good.toml", "--set", "server.zone=", "--set", "server.origin=other.", "--set", capture

@@ -37,7 +37,7 @@ def plot_arguments(arguments: Sequence[str]) -> tuple[Path, bool, list[str]]:
 
 def command_plots(arguments: Sequence[str]) -> int:
     """Exit status: the mutator's, which is 1 for a trace that is cut; what was good is drawn then too."""
-    from report import trace_plots  # noqa: PLC0415
+    from report import figures, trace_plots  # noqa: PLC0415
 
     plots, pdf, rest = plot_arguments(arguments)
     facts = plots / "info.json"
@@ -51,7 +51,7 @@ def command_plots(arguments: Sequence[str]) -> int:
             if made:
                 plots.rmdir()
             return done.returncode
-        trace_plots.write(plots, trace_plots.draw_trace(trace_plots.load(facts)), pdf)
+        figures.write(plots, trace_plots.draw_trace(trace_plots.load(facts)), pdf)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise RepriseError(f"{where}{error.strerror or error}", "give another folder") from None

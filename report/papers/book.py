@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from report.errors import ReportError
 from report.run import Json, as_dict
@@ -79,19 +78,19 @@ class Row:
     figure: str
     what: str
     measure: str
-    section: str
-    unit: str
-    value: float | None
-    tolerance: float | None
-    variant: str
-    over: str
-    scale: float
-    relation: str
-    bound: str
-    per: str
-    only: str
-    name: str
-    because: str
+    section: str = ""
+    unit: str = ""
+    value: float | None = None
+    tolerance: float | None = None
+    variant: str = ""
+    over: str = ""
+    scale: float = 1
+    relation: str = "more"
+    bound: str = ""
+    per: str = ""
+    only: str = ""
+    name: str = ""
+    because: str = ""
     nodes: str = ""
     fit: str = ""
 
@@ -115,7 +114,6 @@ def find(name: str, known: list[Study]) -> Study:
 
 
 def tables(folder: Path = FOLDER) -> Json:
-    """Those of published.toml."""
     return tomllib.loads((folder / PUBLISHED).read_text(encoding="utf-8"))
 
 
@@ -130,18 +128,11 @@ def published(study: Study, labels: list[str], folder: Path = FOLDER) -> list[Ro
     ]
 
 
-_DEFAULTS: dict[str, Any] = {
-    "section": "", "unit": "", "value": None, "tolerance": None, "over": "", "scale": 1, "relation": "more",
-    "bound": "", "per": "", "only": "", "name": "", "because": "",
-}  # fmt: skip
-
-
 def _rows(figure: str, one: Json, labels: list[str]) -> Iterator[Row]:
-    held = {**_DEFAULTS, **one}
-    for at, label in enumerate(held.get("in", labels)):
-        each = {
+    for at, label in enumerate(one.get("in", labels)):
+        each: Json = {
             name: value[at] if isinstance(value, list) else value
-            for name, value in held.items()
+            for name, value in one.items()
             if name not in ("in", "rows")
         }
         yield Row(figure=figure, variant=label, **each)

@@ -11,11 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from report import series, statistics
+from report.compare import pairs
 from report.errors import ReportError
-from report.papers import answers, measured
+from report.papers import measured
 from report.papers.book import FULL, QUICK, Row, Study, published
-from report.run import Json, as_json, as_list, value_at
+from report.rafile import join
+from report.run import Json, as_dict, as_json, as_list, open_run, value_at
 from report.tables import number
+from report.wire import parse
 
 FILE = "study.json"  # beside series.json
 HOLDS, DIFFERS, NOT_HERE, NOT_YET = "holds", "differs", "not testable here", "not run yet"
@@ -74,7 +77,6 @@ class Found:
 
     @property
     def differs(self) -> list[str]:
-        """From the paper, in words."""
         return list(map(str, self.study.told.get("differs", ())))
 
     @property
@@ -233,8 +235,25 @@ def _differing(row: Row, found: Found) -> list[float]:
     own, others = (
         {one["round"]: one["folder"] for one in found.runs.get(name, ())} for name in (row.variant, row.over)
     )
-    shares = (answers.differing(one, others[at]) for at, one in own.items() if at in others)
+    shares = (differing(one, others[at]) for at, one in own.items() if at in others)
     return [share * row.scale for share in shares if share is not None]
+
+
+def differing(one: Path, other: Path) -> float | None:
+    """The share of the queries answered in either run that have another rcode or other records in the answer
+    section; TTLs do not count. None where no run kept answers.
+    """
+    sets = (join(str(folder), list(open_run(folder).answer_paths)) for folder in (one, other))
+    different = queries = 0
+    for own, others in pairs(*sets):
+        queries += bool(own.reply or others.reply)
+        different += _said(own.reply) != _said(others.reply)
+    return different / queries if queries else None
+
+
+def _said(reply: bytes) -> object:
+    message = parse(reply)
+    return (message.rcode, message.answer.sets) if message else bool(reply)
 
 
 def _of_nodes(row: Row, values: NDArray[np.float64]) -> float:

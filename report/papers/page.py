@@ -12,7 +12,6 @@ from report.figures import Drawn
 from report.papers import model, plots
 from report.papers.book import Figure, Study
 from report.papers.found import DIFFERS, HOLDS, NO_CLEAN, NOT_HERE, NOT_YET, Found, Judged, judge, read
-from report.papers.model import Extrapolated
 from report.run import as_dict
 from report.tables import number, table
 
@@ -35,7 +34,6 @@ class Part:
         return [one.cells() for one in self.rows]
 
     def as_text(self) -> str:
-        """The same as lines for the terminal."""
         told = [f"{name}: {text}" for name, text in self.facts]
         warned = [f"warning: {one}" for one in self.found.warnings]
         head = f"{self.figure.name}: {self.figure.title}"
@@ -54,18 +52,13 @@ def write(studies: Iterable[Study], parent: Path) -> None:
     values = {"parts": parts, "counts": counts(rows), "model": extrapolated}
     html.write(parent / PAGE, html.page("papers", heading=HEADING, **values))
     texts = [part.as_text() for part in parts if part.found.folder is not None]
-    texts += [_model_text(extrapolated)] if extrapolated else []
+    if extrapolated:
+        load = table([extrapolated.heading, *extrapolated.cells], frozenset())
+        texts.append("\n".join(["at a root letter's load", load, *extrapolated.arithmetic]))
     print(*texts, f"report: {parent / PAGE}", sep="\n\n")
 
 
-def _model_text(one: Extrapolated) -> str:
-    return "\n".join(
-        ["at a root letter's load", table([one.heading, *one.cells], frozenset()), *one.arithmetic]
-    )
-
-
 def _parts(found: Found) -> list[Part]:
-    """The figures of a study."""
     judged, drawn, parts = judge(found), plots.of(found), []
     for figure in found.study.figures:
         rows = tuple(one for one in judged if one.row.figure == figure.name)

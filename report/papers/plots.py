@@ -12,9 +12,9 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from report import curves, series
+from report.distribution import Percentiles
 from report.figures import WIDE, Drawn, Words, draw, legend_above, plain_axis, whole_axis
 from report.papers.found import Found, points
-from report.percentiles import Percentiles
 from report.run import value_at
 
 _MIDDLE = "Boxes show quartiles and median, whiskers the 5th and 95th percentiles of the first clean trial."

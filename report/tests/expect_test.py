@@ -14,7 +14,7 @@ from report import expect
 from report.__main__ import main
 from report.run import Json
 from report.series import FILE
-from report.tests.writers import MANIFEST, Query, server_csv, write_run
+from report.tests.writers import MANIFEST, Query, server_csv, summarized, write_run
 
 MS = 1_000_000
 
@@ -25,7 +25,7 @@ def run_of(folder: Path, latency_ms: float = 1.0, **experiment: Any) -> Path:
     ]
     manifest = {**MANIFEST, "experiment": {**MANIFEST["experiment"], **experiment}}
     write_run(folder, asked, server=server_csv(4), manifest=manifest)
-    assert main(["summary", str(folder)]) == 0
+    assert summarized(folder)["clean"]
     return folder
 
 

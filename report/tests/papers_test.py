@@ -19,7 +19,7 @@ import pytest
 from matplotlib.patches import Rectangle
 
 from report.errors import ReportError
-from report.papers import answers, arrivals, book, found, measured, model, nodes, page, plots
+from report.papers import arrivals, book, found, measured, model, page, plots
 from report.papers.book import Row, Study
 from report.papers.found import DIFFERS, HOLDS, NO_CLEAN, NOT_HERE, NOT_YET, TOLD, Found
 from report.papers.model import Load
@@ -221,7 +221,7 @@ def test_nodes_have_their_lookups_and_the_packets_of_the_first(tmp_path: Path) -
         whole += struct.pack("<IIII", START_REAL // SECOND + seconds, 0, len(packet), len(packet)) + packet
     (folder / "capture.pcap").write_bytes(whole + b"cut")
     one = measure(open_run(folder))
-    made = nodes.of(one, summarize(one))
+    made = measured.lookups(one, summarize(one))
     assert made["lookup_us"] == pytest.approx([2_000_000, 5_008_000 / 3])
     assert (made["slow_s"], made["packets_per_query"]) == (9.0, 0.6)
     assert made["slow_share"] == pytest.approx(9 / 9.008)
@@ -551,8 +551,8 @@ def test_answers_of_two_runs_differ_in_rcode_or_records(
     for name, replies in sides.items():
         file = write_run(tmp_path / name, [Query(seq=0, due=0, sent=0)]) / "answers-client1-0.ra"
         file.write_bytes(ra_bytes([(at, b"query", one) for at, one in enumerate(replies)]))
-    assert answers.differing(tmp_path / "one", tmp_path / "other") == 0.75
-    assert answers.differing(tmp_path / "one", tmp_path / "one") == 0
+    assert found.differing(tmp_path / "one", tmp_path / "other") == 0.75
+    assert found.differing(tmp_path / "one", tmp_path / "one") == 0
     both = {name: [{"round": 0, "folder": tmp_path / name}] for name in sides}
     row = 'value = 0, tolerance = 0, relation = "answers", over = "two", scale = 100'
     told = judged(tmp_path, monkeypatch, row, {"one": both["one"], "two": both["other"]})

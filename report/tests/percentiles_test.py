@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from report.distribution import Distribution, Values
-from report.percentiles import ABSOLUTE, SPREAD, Percentiles, rank
+from report.distribution import ABSOLUTE, SPREAD, Distribution, Percentiles, Values, rank
 
 
 def of(samples: Values) -> Distribution:

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from report import html
-from report.__main__ import main
 from report.rows import rows_of, runs_table
 from report.run import Json, open_run
 from report.summary import measure, summarize
 from report.tables import micro, number, percent, table
 from report.tests.record import EXPERIMENTS, FOLDER
+from report.tests.writers import summarized
 
 _FIGURE = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?: %| µs| ms| s)?(?![\w.])")
 
@@ -64,19 +64,17 @@ def expect(path: Path, lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_a_run_is_reported_as_written(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_reported_as_written(name: str, tmp_path: Path) -> None:
     folder = folder_of(name, tmp_path)
-    status = main(["summary", str(folder)])
-    compared = capsys.readouterr().out
-    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    assert status == (0 if summary["clean"] else 1)
+    summary = summarized(folder)
+    compared = table([list(row) for row in runs_table([summary])[1:]])
     ran = table([list(row) for row in rows_of(summary, "run")], frozenset())
     expect(
         FOLDER / f"{name}.txt",
         [
             *("# summary.json", *(f"{key}: {json.dumps(value)}" for key, value in summary.items())),
             *("", "# reprise run", *ran.splitlines()),
-            *("", "# reprise summary", *compared.splitlines()),
+            *("", "# reprise report", *compared.splitlines()),
             *("", "# report.html", *Page(html.run_page(open_run(folder), summary, [])).text()),
         ],
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from report import trace_plots
+from report import figures, trace_plots
 from report.errors import ReportError
 from report.figures import Drawn
 
@@ -42,7 +42,7 @@ def drawn() -> list[Drawn]:
 
 
 def test_every_plot_is_drawn_and_written(drawn: list[Drawn], tmp_path: Path) -> None:
-    trace_plots.write(tmp_path, drawn)
+    figures.write(tmp_path, drawn)
     names = ["rate", "sources", "types", "edns-sizes", "rtt"]
     assert [plot.name for plot in drawn] == names
     assert all((tmp_path / f"{name}.svg").stat().st_size > 1000 for name in names)

@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import xxhash
 
+from report.run import open_run
+from report.summary import measure, summarize, write_summary
+
 FIELDS = [
     ("seq", "<u8", 0),
     ("trace_ns", "<i8", 8),
@@ -216,3 +219,10 @@ def write_run(
     if server is not None:
         (folder / "server.csv").write_text(server)
     return folder
+
+
+def summarized(folder: Path) -> dict[str, Any]:
+    """The run's summary, which is written into its folder."""
+    summary = summarize(measure(open_run(folder)))
+    write_summary(folder, summary)
+    return summary
