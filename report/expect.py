@@ -166,13 +166,9 @@ def _ratio(values: Sequence[float], base: Sequence[float]) -> tuple[float, float
 
 
 def _state(one: Limit, low: float, high: float) -> str:
-    upper = one.sign.startswith("<")
-    far, near = (high, low) if upper else (low, high)
-    return "met" if _holds(one, far) else "open" if _holds(one, near) else "missed"
-
-
-def _holds(one: Limit, value: float) -> bool:
-    return bool(_SIGNS[one.sign](value, one.value))
+    far, near = (high, low) if one.sign.startswith("<") else (low, high)
+    holds = _SIGNS[one.sign]
+    return "met" if holds(far, one.value) else "open" if holds(near, one.value) else "missed"
 
 
 @dataclass(frozen=True)

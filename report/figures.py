@@ -93,7 +93,7 @@ class Drawn:
         body = REFERENCE.sub(lambda found: found.group(1) + self.name + "-", body)
         head, rest = body.split(">", 1)
         head = re.sub(r'\s(width|height)="[^"]*"', "", head)
-        label = self.title.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+        label = html.escape(self.title)
         return f'{head} role="img" aria-label="{label}">{rest}'.replace(INK, "currentColor")
 
 

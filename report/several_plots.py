@@ -134,7 +134,7 @@ def _response(tallies: Mapping[str, Sequence[Tally]]) -> list[Drawn]:
         found[numbers[within]] = np.maximum(bands[0][within], 1) / MEGA
         return found
 
-    bands = {name: _binned(name, repeats, size, p99) if repeats else None for name, repeats in held.items()}
+    bands = _bands(held, size, p99)
     caption = (
         "The 99th percentile of response time, from when a query was due by the trace, in bins of "
         f"{size:g} s.{curves.range_of(held.values())}"
@@ -145,12 +145,11 @@ def _response(tallies: Mapping[str, Sequence[Tally]]) -> list[Drawn]:
 
 def _unanswered(tallies: Mapping[str, Sequence[Tally]]) -> Drawn:
     size = _bin(tallies)
-    bands = {
-        name: _binned(name, repeats, size, lambda one, x: one.unanswered_share(int(size * 1e9), len(x)) * 100)
-        if any(one.unanswered.end_ns for one in repeats)
-        else None
+    held = {
+        name: repeats if any(one.unanswered.end_ns for one in repeats) else ()
         for name, repeats in tallies.items()
     }
+    bands = _bands(held, size, lambda one, x: one.unanswered_share(int(size * 1e9), len(x)) * 100)
     several = curves.range_of(tallies.values())
     caption = f"Share of the queries due in each bin of {size:g} s that had no answer.{several}"
     return _painted(
@@ -162,12 +161,8 @@ def _unanswered(tallies: Mapping[str, Sequence[Tally]]) -> Drawn:
 
 def _rates(tallies: Mapping[str, Sequence[Tally]]) -> Drawn:
     size = _bin(tallies)
-    bands = {
-        name: _binned(name, repeats, size, lambda one, x: one.sends.per(int(size * 1e9), len(x)) / size)
-        if any(one.sent for one in repeats)
-        else None
-        for name, repeats in tallies.items()
-    }
+    held = {name: repeats if any(one.sent for one in repeats) else () for name, repeats in tallies.items()}
+    bands = _bands(held, size, lambda one, x: one.sends.per(int(size * 1e9), len(x)) / size)
     caption = f"Queries sent, in bins of {size:g} s.{curves.range_of(tallies.values())}"
     return _painted(Words("rates", "Rate of the replays", caption, "no query was sent"), "rate [1/s]", bands)
 
@@ -176,13 +171,17 @@ def _bin(tallies: Mapping[str, Sequence[Tally]]) -> float:
     return curves.bin_size(max((one.span_ns for repeats in tallies.values() for one in repeats), default=0))
 
 
-def _binned(
-    label: str, repeats: Sequence[Tally], size: float, values: Callable[[Tally, Floats], Floats]
-) -> Band:
-    """In bins of `size` seconds that end within the shortest of the repeats."""
-    count = max(1, int(min(one.span_ns for one in repeats) / 1e9 / size))
-    middles = (np.arange(count) + 0.5) * size
-    return Band.of(label, middles, [values(one, middles) for one in repeats])
+def _bands(
+    tallies: Mapping[str, Sequence[Tally]], size: float, values: Callable[[Tally, Floats], Floats]
+) -> dict[str, Band | None]:
+    """In bins of `size` seconds that end within the shortest of the repeats; None where there are none."""
+    bands: dict[str, Band | None] = dict.fromkeys(tallies)
+    for name, repeats in tallies.items():
+        if repeats:
+            count = max(1, int(min(one.span_ns for one in repeats) / 1e9 / size))
+            middles = (np.arange(count) + 0.5) * size
+            bands[name] = Band.of(name, middles, [values(one, middles) for one in repeats])
+    return bands
 
 
 def _painted(

@@ -82,9 +82,7 @@ class _Sources:
     def add(self, ids: NDArray[np.uint32]) -> None:
         usual = ids[ids < MOST_SOURCES]
         if len(usual):
-            size = int(usual.max()) + 1
-            if size > len(self._seen):
-                self._seen = np.concatenate([self._seen, np.zeros(size - len(self._seen), np.bool_)])
+            self._seen.resize(max(len(self._seen), int(usual.max()) + 1), refcheck=False)
             self._seen[usual] = True
         self._beyond.update(np.unique(ids[ids >= MOST_SOURCES]).tolist())
 

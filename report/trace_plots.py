@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,8 +12,8 @@ from matplotlib.axes import Axes
 from report import curves
 from report.errors import ReportError
 from report.figures import WIDE, Drawn, Words, bars, draw, plain_axis
+from report.run import Json
 
-Json = dict[str, Any]
 SCHEMA = 1
 MOST_BARS = 12
 PERCENTILES = np.arange(101) / 100

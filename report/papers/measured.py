@@ -75,7 +75,8 @@ def _load(measured: Measured, summary: Json) -> Json:
     begin, end = measured.warmup_ns / 1e9, tally.last_ns / 1e9
     cores = {one["machine"]: one["cores"] or 0 for one in summary["hosts"] if one["role"] == "server"}
     used = _growth(server.summed(server.process_series(run, "cpu_s")), _bounds(measured))
-    sent_per_s = _in_parts(measured, begin, end)
+    in_parts = tally.sends.per(int(_PART_S * 1e9), int(end / _PART_S))[int(-(-begin // _PART_S)) :]
+    sent = _spread(in_parts / _PART_S)
     query_mbps, response_mbps = (
         _between(server.rate_of(server.host_series(run, name)), begin, end) * 8e-6
         for name in ("rx_bytes", "tx_bytes")
@@ -83,8 +84,8 @@ def _load(measured: Measured, summary: Json) -> Json:
     cost, answered = summary["cpu_us_per_query"], max(1, summary["queries"]["answered"])
     rate = tally.sent / max(tally.span_ns / 1e9, 1e-9)
     return {
-        "sent_per_s": _spread(sent_per_s),
-        "sent_flatness": _flatness(sent_per_s),
+        "sent_per_s": sent,
+        "sent_flatness": (sent["p95"] - sent["p5"]) / 2 / sent["median"] if sent.get("median") else None,
         "query_mbps": _spread(query_mbps),
         "response_mbps": _spread(response_mbps),
         "response_mbps_scaled": float(np.median(response_mbps)) * _PUBLISHED_RATE / rate
@@ -98,12 +99,6 @@ def _load(measured: Measured, summary: Json) -> Json:
     }
 
 
-def _in_parts(measured: Measured, begin_s: float, end_s: float) -> Values:
-    """Queries a second in whole parts of the time."""
-    parts = measured.tally.sends.per(int(_PART_S * 1e9), int(end_s / _PART_S))[int(-(-begin_s // _PART_S)) :]
-    return np.asarray(parts / _PART_S)
-
-
 def _between(series: Series, begin_s: float, end_s: float) -> Values:
     return np.array([value for time, value in series.points if begin_s < time <= end_s], np.float64)
 
@@ -115,11 +110,6 @@ def _spread(values: Values) -> Json:
     names = {"min": 0, "p5": 5, "q1": 25, "median": 50, "q3": 75, "p95": 95, "max": 100}
     found = np.percentile(values, list(names.values()), method="inverted_cdf")
     return {"count": len(values), **dict(zip(names, found.tolist(), strict=True))}
-
-
-def _flatness(values: Values) -> float | None:
-    found = _spread(values)
-    return (found["p95"] - found["p5"]) / 2 / found["median"] if found and found["median"] else None
 
 
 def _busiest(measured: Measured, span_s: float) -> Json:

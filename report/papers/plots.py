@@ -15,7 +15,7 @@ from report import curves, series
 from report.distribution import Percentiles
 from report.figures import WIDE, Drawn, Words, draw, legend_above, plain_axis, whole_axis
 from report.papers.found import Found, points
-from report.run import value_at
+from report.run import Json, value_at
 
 _MIDDLE = "Boxes show quartiles and median, whiskers the 5th and 95th percentiles of the first clean trial."
 
@@ -88,7 +88,7 @@ def of(found: Found) -> dict[str, Drawn]:
     if "node-ratios" in names:
         own["node-ratios"] = _ratios(values("nodes.lookup_us"))
     if "answered-over" in names:
-        own["answered-over"] = _answered_over(values("answered_share"), values("load.fallback_share"))
+        own["answered-over"] = _answered_over(first)
     others = series.plots(found.folder, found.labels) if names - own.keys() else []
     return {**own, **{one.name: one for one in others if one.name in names}}
 
@@ -189,11 +189,11 @@ def _ratios(held: Mapping[str, Sequence[float] | None]) -> Drawn:
     return draw(Words("node-ratios", "Lookups beside cooperative ones", caption, nothing), paint, WIDE)
 
 
-def _answered_over(answered: Mapping[str, float | None], again: Mapping[str, float | None]) -> Drawn:
-    """Of queries over UDP that clients may ask again over TCP."""
-    labels = [label for label, one in answered.items() if one is not None and again[label] is not None]
-    whole, over_tcp = (np.array([one[label] for label in labels]) * 100 for one in (answered, again))
-    over_tcp = np.minimum(over_tcp, whole)
+def _answered_over(runs: Mapping[str, Json]) -> Drawn:
+    """Of queries over UDP that clients may ask again over TCP: those are answered on connections."""
+    labels = [label for label, one in runs.items() if one.get("answered_share") is not None]
+    whole = np.array([runs[label]["answered_share"] for label in labels]) * 100
+    over_tcp = np.array([_on_connections(runs[label]) for label in labels]) * 100
 
     def paint(axes: Axes) -> bool:
         parts = {"over UDP": whole - over_tcp, "over TCP": over_tcp, "no answer": 100 - whole}
@@ -209,3 +209,9 @@ def _answered_over(answered: Mapping[str, float | None], again: Mapping[str, flo
 
     caption = "How the queries were answered: over UDP, or asked again over TCP."
     return draw(Words("answered-over", "Answers by transport", caption, "nothing was measured"), paint, WIDE)
+
+
+def _on_connections(run: Json) -> float:
+    """The share of the queries that were answered there."""
+    counts = (value_at(run, f"latency_us_by_connection.{kind}.count") or 0 for kind in ("fresh", "reused"))
+    return float(sum(counts) / max(1, value_at(run, "queries.sent") or 0))

@@ -445,7 +445,11 @@ def test_a_figure_is_steady_where_all_trials_were(tmp_path: Path, monkeypatch: p
 def test_nodes_and_transports_are_drawn_by_variant(tmp_path: Path) -> None:
     names = ["node-ratios", "node-lookups", "answered-over"]
     tables = {"paper": {"figures": {"x-1": {"title": "T", "minutes": 1, "plots": names}}}}
-    shares = {"answered_share": 0.5, "load": {"fallback_share": 0.6}}  # some had no answer over TCP either
+    shares = {  # of 60 that were asked again, 50 had no answer over TCP either
+        "answered_share": 0.5,
+        "queries": {"sent": 100},
+        "latency_us_by_connection": {"fresh": {"count": 9}, "reused": {"count": 1}},
+    }
     runs = {
         "UDP": [{**shares, "nodes": {"lookup_us": [2e3, 4e3]}}],
         "cooperative": [{**shares, "nodes": {"lookup_us": [1e3, 4e3]}}],
@@ -454,7 +458,7 @@ def test_nodes_and_transports_are_drawn_by_variant(tmp_path: Path) -> None:
     ratios, lookups, bars = (made[name].figure.axes[0] for name in names)
     assert [np.asarray(line.get_ydata()).tolist() for line in ratios.lines] == [[2, 1], [1, 1]]
     assert [np.asarray(line.get_xdata()).tolist() for line in lookups.lines] == [[2, 4], [1, 4]]
-    assert [one.get_width() for one in bars.patches if isinstance(one, Rectangle)] == [0, 0, 50, 50, 50, 50]
+    assert [one.get_width() for one in bars.patches if isinstance(one, Rectangle)] == [40, 40, 10, 10, 50, 50]
 
 
 def test_rows_of_several_variants_may_have_values_of_their_own(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ import pytest
 from report import figures, trace_plots
 from report.errors import ReportError
 from report.figures import Drawn
+from report.run import Json
 
-INFO: trace_plots.Json = {
+INFO: Json = {
     "schema": 1,
     "queries": 30,
     "rate_over_time": {"start_ns": 1, "bin_s": 0.5, "queries": [10, 12, 8]},
@@ -24,7 +25,7 @@ INFO: trace_plots.Json = {
     "handshakes": {"capture_point": "server", "rtt_percentiles_us": [1000.0 + i for i in range(101)]},
     "rtt_percentiles_us": [10.0 + i for i in range(101)],
 }
-NOTHING: trace_plots.Json = {
+NOTHING: Json = {
     **INFO,
     "queries": 0,
     "rate_over_time": {"start_ns": 0, "bin_s": 1, "queries": []},
