@@ -46,6 +46,9 @@ _SPOILS = (  # the part of a summary that a busy machine spoils with it
     ("arrival.rate", "rate_error"),
     ("arrival", "timing_error_us"),
     ("load.response", ""),  # it hangs on the rate alone
+    ("load.truncated", ""),
+    ("load.fallback", ""),
+    ("front.entr", "latency_us"),  # life and number of entries
     ("load", "cpu_us_per_query"),
     ("nodes.lookup", "response_us"),
     ("nodes.slow", "response_us"),

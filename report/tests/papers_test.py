@@ -353,6 +353,7 @@ def test_a_row_is_judged_by_the_median_of_the_trials(
             "of 2 cores",
         ),
         ("latency_us.median", BUSY, "differs because it is another server"),
+        ("load.fallback_share", {**BUSY, "busy_spoils": ["cpu_us_per_query"]}, "differs because it is another server"),
         ("arrival.error_us.q1", {}, "differs because it is another server"),
     ],
 )
