@@ -1,4 +1,4 @@
-"""`reprise report`, `export`, `check` and `compare`: the rim of the package. All else takes and gives values."""
+"""`reprise report`, `export`, `check` and `compare`: the package's rim. All else takes and gives values."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from report import counters, server
+from report import server
 from report.clean import failures
-from report.rqfile import TRANSPORTS, RqFile
+from report.rqfile import TRANSPORTS, RqFile, sums_of
 from report.run import Json, Run, ServerSample
 from report.tally import Tally
 
@@ -16,7 +16,7 @@ def summarize(run: Run, files: Sequence[RqFile], tally: Tally) -> Json:
 
     `peak_open` adds the queriers' peaks, which need not be at one instant: an upper bound.
     """
-    counts = counters.summed(files, "connections")
+    counts = sums_of(files, "connections")
     counts["opened"] = counts["opened"] or tally.opened  # a querier that was cut off counted nothing
     counts["reused_queries"] = counts["reused_queries"] or tally.reused_queries
     connect = {name: tally.connect[name].spread() for name in TRANSPORTS if name in tally.connect}

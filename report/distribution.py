@@ -5,10 +5,10 @@ them: below 2**(B+1) each value has its own bin, above it each power of two has 
 value taken from a bin is its middle and differs from the true one by at most a share of 2**-(B+1): 0.05 %
 with B = 10, and 0.8 % with the B = 6 of time slices.
 
-Percentiles are nearest ranks: the p-th percentile of n samples is the smallest sample that at least p % of the
-samples do not exceed (numpy calls it `inverted_cdf`). It is always a value that was measured, and needs no
-interpolation rule. Ranks are computed in whole numbers of a thousandth, so that 99 % of 100 is the 99th sample
-and not the 100th by a rounding error.
+Percentiles are nearest ranks: the p-th percentile of n samples is the smallest sample that at least p % of
+the samples do not exceed (numpy calls it `inverted_cdf`). It is always a value that was measured, and needs
+no interpolation rule. Ranks are computed in whole numbers of a thousandth, so that 99 % of 100 is the 99th
+sample and not the 100th by a rounding error.
 """
 
 from __future__ import annotations

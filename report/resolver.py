@@ -1,5 +1,5 @@
-"""What the resolvers under test did, from the counters read before and after the replay, and whether what they
-asked came to the meta-DNS-servers.
+"""What the resolvers under test did, from the counters read before and after the replay, and whether what
+they asked came to the meta-DNS-servers.
 
 Both ends count on their own: the data path what it sent, the kernels of the meta-DNS-servers' hosts what
 arrived and what was answered. The latter are read earlier before the replay and later after it, so that

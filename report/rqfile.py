@@ -5,6 +5,8 @@ objects.
 from __future__ import annotations
 
 import enum
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from report import transports
 from report.container import Frame, open_frame
 from report.errors import ReportError
+from report.run import as_dict, as_int
 
 Records = NDArray[np.void]
 
@@ -29,6 +32,9 @@ TRANSPORTS = tuple(transports.TRANSPORTS)  # by the number in a record
 TCP = TRANSPORTS.index("tcp")
 SKIP_REASONS = {1: "aborted", 2: "oversize", 3: "no_address", 4: "duration"}
 UNASKED = ("aborted", "oversize", "no_address")  # skipped although the query was to be asked
+# What queriers count, as `reprise-controller --describe` has it: group -> name -> help. Groups are those of a
+# file's statistics; "" stands for its top level.
+COUNTERS: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("counters.json").read_text())
 NEEDED = (
     *("seq", "trace_ns", "due_ns", "send_ns", "recv_ns", "latency_ns", "connect_ns", "source", "connection"),
     *("reply_size", "rcode", "flags", "marks", "status", "transport", "reason", "retries"),
@@ -133,3 +139,13 @@ def _plausible_prefix(records: Records) -> int:
         if not good.all():
             return at + int(np.argmin(good))
     return len(records)
+
+
+def sums_of(files: Iterable[RqFile], group: str) -> dict[str, int]:
+    """The counters of a group but for maxima, added over the files. What a file lacks is 0."""
+    groups = [as_dict(file.statistics.get(group)) if group else file.statistics for file in files]
+    return {
+        name: sum(as_int(one.get(name)) for one in groups)
+        for name in COUNTERS[group]
+        if not name.startswith("max_")
+    }

@@ -18,7 +18,6 @@ from report import (
     busy,
     clean,
     connections,
-    counters,
     faults,
     front,
     per_host,
@@ -31,7 +30,7 @@ from report import (
     whole_file,
 )
 from report.distribution import Distribution
-from report.rqfile import SKIP_REASONS, TRANSPORTS, UNASKED, RqFile, Status, read_rq
+from report.rqfile import SKIP_REASONS, TRANSPORTS, UNASKED, RqFile, Status, read_rq, sums_of
 from report.run import Json, Run, as_int, as_list, over_laps
 from report.tally import Tally
 from report.testbed import look_at
@@ -71,7 +70,7 @@ def summarize(measured: Measured) -> Json:
     )
     testbed = look_at(run, measured.files)
     because = clean.reasons(measured, queries, testbed, of_resolver)
-    rest = counters.summed(measured.files, "")
+    rest = sums_of(measured.files, "")
     summary = {
         "schema": SCHEMA,
         "run": run.name,
@@ -166,7 +165,7 @@ def count_queries(measured: Measured) -> dict[str, int]:
     skipped = int(ends[Status.SKIPPED]) + reader_skipped
     read = _number(told.get("read"), found.records + reader_skipped)
     named = {status.name.lower(): int(ends[status]) for status in Status if status != Status.SKIPPED}
-    counted = counters.summed(measured.files, "counts")
+    counted = sums_of(measured.files, "counts")
     known = {"received", "sent", "skipped", *named}  # these the records tell
     return {
         "read": read,

@@ -261,14 +261,12 @@ class Tally:
 
     def _answers(self, window: Window, known: NDArray[np.bool_]) -> None:
         answered = window.latency != NEVER
-        for transport in np.unique(window.transport[answered]):
-            self.latency[transport_name(transport)].add(window.latency[answered & (window.transport == transport)])
+        _add(self.latency, window.transport, answered, window.latency)
         timed = answered & known & (window.received != NEVER) & (window.sent != NEVER)
         response = window.received - np.minimum(window.due, window.sent)
         self.response_slices.add(window.due[timed], response[timed])
         self.source_response.add(window.source[timed], response[timed])
-        for transport in np.unique(window.transport[timed]):
-            self.response[transport_name(transport)].add(response[timed & (window.transport == transport)])
+        _add(self.response, window.transport, timed, response)
 
     def _connections(self, window: Window) -> None:
         """`connect` is by the transport of the connection: TCP for queries that began over UDP."""
@@ -281,9 +279,13 @@ class Tally:
         self.fresh.add(window.latency[opened & answered])
         self.reused.add(window.latency[reused & ~opened & answered])
         connected = opened & (window.connect > 0)
-        over = np.where(fallback, TCP, window.transport)
-        for transport in np.unique(over[connected]):
-            self.connect[transport_name(transport)].add(window.connect[connected & (over == transport)])
+        _add(self.connect, np.where(fallback, TCP, window.transport), connected, window.connect)
+
+
+def _add(held: ByTransport, over: NDArray[np.uint8], which: NDArray[np.bool_], values: Values) -> None:
+    """Those values to the distributions of their transports."""
+    for transport in np.unique(over[which]):
+        held[transport_name(transport)].add(values[which & (over == transport)])
 
 
 def _counted(values: NDArray[np.uint8] | NDArray[np.uint16]) -> list[tuple[int, int]]:

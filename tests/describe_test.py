@@ -4,7 +4,7 @@ import re
 
 from cli import programs
 from cli.experiment import document
-from report.counters import COUNTERS
+from report.rqfile import COUNTERS
 from report.transports import TRANSPORTS
 
 

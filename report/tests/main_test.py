@@ -301,7 +301,10 @@ def test_the_page_tells_of_failed_connections(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("unrendered")
 def test_the_page_names_servers_once_and_says_where_a_setting_is_cut(tmp_path: Path) -> None:
-    experiment = {"server": {"kind": "hierarchy", "config": "x" * 301}, "hierarchy": {"resolver": ["bind"] * 3}}
+    experiment = {
+        "server": {"kind": "hierarchy", "config": "x" * 301},
+        "hierarchy": {"resolver": ["bind"] * 3},
+    }
     manifest = {**MANIFEST, "experiment": experiment, "versions": {"bind": "BIND 9.18.1 (Extended)"}}
     folder = write_run(tmp_path / "run", [Query(seq=0, due=0, sent=0)], manifest=manifest)
     main(["report", str(folder)])

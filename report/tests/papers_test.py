@@ -353,7 +353,11 @@ def test_a_row_is_judged_by_the_median_of_the_trials(
             "of 2 cores",
         ),
         ("latency_us.median", BUSY, "differs because it is another server"),
-        ("load.fallback_share", {**BUSY, "busy_spoils": ["cpu_us_per_query"]}, "differs because it is another server"),
+        (
+            "load.fallback_share",
+            {**BUSY, "busy_spoils": ["cpu_us_per_query"]},
+            "differs because it is another server",
+        ),
         ("arrival.error_us.q1", {}, "differs because it is another server"),
     ],
 )
@@ -380,7 +384,10 @@ def test_a_busy_machine_spoils_what_a_value_is_made_of(
 @pytest.mark.parametrize(
     ("beside", "verdict"),
     [
-        ([4.0, 6.0], "its intervals of 10 s overlap (5 to 7 s and 4 to 6 s of CPU), so that one trial tells no"),
+        (
+            [4.0, 6.0],
+            "its intervals of 10 s overlap (5 to 7 s and 4 to 6 s of CPU), so that one trial tells no",
+        ),
         ([4.0, 4.5], "nothing here says why"),
         ([], "nothing here says why"),
     ],

@@ -12,9 +12,9 @@ import pytest
 
 from report import html, server
 from report.clean import ENDS
-from report.counters import COUNTERS
 from report.errors import ReportError
 from report.rows import rows_of
+from report.rqfile import COUNTERS
 from report.run import Json, open_run
 from report.summary import measure, summarize
 from report.tests.per_host_test import machine
