@@ -289,7 +289,8 @@ def _table(variants: Sequence[Variant], main: Sequence[Line]) -> list[list[str]]
 
 def _runs(one: Variant) -> str:
     count = len(one.runs)
-    return str(count) if len(one.clean) == count else f"{count}, {count - len(one.clean)} not clean"
+    text = f"{count} of {count + one.lacking}" if one.lacking else str(count)
+    return text if len(one.clean) == count else f"{text}, {count - len(one.clean)} not clean"
 
 
 def plots(folder: Path, names: Sequence[str]) -> list[Drawn]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from report import expect
+from report import expect, series
 from report.__main__ import main
 from report.run import Json
 from report.series import FILE
@@ -184,6 +184,8 @@ def test_a_series_that_was_interrupted_has_no_verdict(
     capsys.readouterr()
     assert main(["check", str(folder), "--expect", "p99 <= 2 ms"]) == expect.NO_VERDICT
     assert "no verdict: it lacks 1 of 2 runs: go on with the series" in capsys.readouterr().out
+    variants = series.read(folder)
+    assert "1 of 2" in series.as_text(variants, series.lines(variants))
 
 
 def test_an_unsound_run_has_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
