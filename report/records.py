@@ -116,7 +116,9 @@ def _between(piece: _Piece, low: int, high: int) -> Records:
 
 def _window(held: list[tuple[_Piece, Records]], extra: Sequence[str]) -> Window:
     seq = np.concatenate([part["seq"] for _, part in held])
-    order = slice(None) if np.all(seq[1:] >= seq[:-1]) else np.argsort(seq, kind="stable")
+    order: slice | NDArray[np.intp] = slice(None)
+    if np.any(seq[1:] < seq[:-1]):
+        order = np.argsort(seq, kind="stable")
 
     def column(name: str) -> NDArray[np.int64]:
         if name in _TIMES:

@@ -231,7 +231,7 @@ def _by_role(
     processes.
     """
     run = measured.run
-    told: dict[str, list[object]] = {
+    told: dict[str, Iterable[object]] = {
         "controller": [run.controller.get(key)],
         "querier": [file.statistics.get(key) for file in measured.files],
         **{role: [sampled(run, role)] for role in _SAMPLED},
