@@ -22,6 +22,7 @@ _OF_LATENESS = ("timing_error_us", "rate_error", "response_us")
 _MADE_OF = (  # of which of them other figures are made, by how their paths begin
     ("connect_us", "latency_us"),
     ("stalls", "latency_us"),
+    ("front.entr", "latency_us"),  # life and number of entries
     ("interarrival_error_us", "timing_error_us"),
     ("cpu_s", "cpu_us_per_query"),
 )

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from report import series, statistics
+from report.busy import spoils
 from report.compare import pairs
 from report.errors import ReportError
 from report.papers import measured
@@ -42,18 +43,16 @@ _STEADY = (  # what tells by its slope whether a measure was steady, by how the 
     ("state", "steady.established"),
 )
 _INTERVALS = "cpu."  # measures with a value for each interval
-_SPOILS = (  # the part of a summary that a busy machine spoils with it
+_SPOILS = (  # of measures of papers.json the part of a summary that a busy machine spoils with them
     ("arrival.rate", "rate_error"),
     ("arrival", "timing_error_us"),
     ("load.response", ""),  # it hangs on the rate alone
     ("load.truncated", ""),
     ("load.fallback", ""),
-    ("front.entr", "latency_us"),  # life and number of entries
     ("load", "cpu_us_per_query"),
     ("nodes.lookup", "response_us"),
     ("nodes.slow", "response_us"),
-    ("cpu", "cpu_us_per_query"),
-    ("latency", "latency_us"),
+    ("cpu.", "cpu_us_per_query"),
     ("sessions.bytes", ""),
     ("sessions", "latency_us"),  # which are those of connections
 )
@@ -303,10 +302,9 @@ def line_fit(x: Sequence[float], y: Sequence[float]) -> list[float]:
 
 def _verdict(row: Row, value: float, runs: Sequence[Json], overlap: str = "") -> tuple[str, str]:
     """State and words; `runs`: all that the value is made of, `overlap`: why it may be chance."""
-    part = _first(_SPOILS, row.measure)
-    busy = [
-        f"the machine was busy: {one['busy'][0]}" for one in runs if part in as_list(one.get("busy_spoils"))
-    ][:1]
+    of = _first(_SPOILS, row.measure)
+    part = row.measure if of is None else of
+    busy = [f"the machine was busy: {one['busy'][0]}" for one in runs if spoils(one, part)][:1]
     if row.value is None or row.tolerance is None or row.only == "told":
         return TOLD, "; ".join([TOLD, *busy])
     above, below = value <= row.value + row.tolerance, value >= row.value - row.tolerance

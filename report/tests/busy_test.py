@@ -92,3 +92,5 @@ def test_spoiled_figures_are_named(tmp_path: Path) -> None:
     assert spoiled(every) == "timing error, rates, latency, response time, CPU per query"
     quiet = summarize(measure(open_run(run_of(tmp_path / "quiet"))))
     assert spoiled(quiet) == "" and "figures affected" not in dict(rows_of(quiet, "run"))
+    slow = {**every, "busy_spoils": ["latency_us"]}
+    assert busy.spoils(slow, "front.entry_life_us") and not busy.spoils(slow, "front.bytes_per_entry")
