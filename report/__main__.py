@@ -180,9 +180,10 @@ def _export(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> int:
     """Status 0 where all limits are met, 1 where one is missed, 125 where the runs do not tell."""
     _want_parent(arguments.junit)
-    sides = series.runs_in(arguments.folder)
-    base = series.runs_of(arguments.baseline) if arguments.baseline else None
-    wanted = [*expect.limits(sides[0].expect), *map(_limit, arguments.expect)]
+    sides = series.sides_of(arguments.folder)
+    base = series.side_of(arguments.baseline) if arguments.baseline else None
+    given = expect.limits(series.expected(arguments.folder, sides[0]))
+    wanted = [*given, *map(_limit, arguments.expect)]
     if base is None and len(sides) > 1:
         base = sides[0]
     if not wanted:
@@ -196,10 +197,10 @@ def _check(arguments: argparse.Namespace) -> int:
             continue
         compared = base if base and any(one.of_baseline for one in own) else None
         unsound = [why for one in (side, compared) if one for why in one.unsound()]
-        against = compared.summaries if compared else ()
-        sound = [] if unsound else expect.judge(own, side.summaries, against, arguments.busy)
-        checked.append(expect.Checked(side.name, tuple(own), tuple(sound), tuple(unsound)))
-        begin = f"{side.name}: " if len(sides) > 1 else ""
+        against = compared.runs if compared else ()
+        sound = [] if unsound else expect.judge(own, side.runs, against, arguments.busy)
+        checked.append(expect.Checked(side.label, tuple(own), tuple(sound), tuple(unsound)))
+        begin = f"{side.label}: " if len(sides) > 1 else ""
         for line in [*(one.words for one in sound), *(f"no verdict: {why}" for why in unsound)]:
             print(printable(begin + line))
     if arguments.junit:

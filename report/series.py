@@ -7,10 +7,10 @@ import io
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from report.errors import ReportError
 from report.figures import Drawn
 from report.rows import Figure, figures
 from report.run import Json, Run, as_dict, as_list, as_number, open_run
-from report.several_plots import Seen
+from report.several_plots import Seen, Swept
 from report.statistics import Difference
 from report.summary import measure
 from report.tables import fitted, table
@@ -56,15 +56,21 @@ class Variant:
     def clean(self) -> list[Json]:
         return [one for one in self.runs if one["clean"]]
 
+    def unsound(self) -> list[str]:
+        """Why they allow no verdict."""
+        if self.lacking or not self.runs:
+            count = f"lacks {self.lacking} of {self.lacking + len(self.runs)} runs"
+            return [f"it {count if self.runs else 'has no run yet'}: go on with the series by --resume"]
+        return [
+            f"{one['run']} is not clean: {one['unclean_because'][0]}" for one in self.runs if not one["clean"]
+        ]
+
 
 @dataclass(frozen=True)
-class Line:
-    """A figure over all variants: its values in each."""
+class Line(Swept):
+    """A figure over all variants, by its path in summary.json."""
 
-    title: str
     path: str
-    text: Callable[[Any], str]
-    values: tuple[tuple[float, ...], ...]
 
     def cells(self) -> list[str]:
         return [self._cell(held) for held in self.values]
@@ -149,49 +155,31 @@ def _value(value: object) -> str:
     return Path(value).name if isinstance(value, str) else json.dumps(value)
 
 
-@dataclass(frozen=True)
-class Runs:
-    """A run, or the runs of a series with one variant, to be held against limits."""
-
-    name: str
-    summaries: tuple[Json, ...]
-    expect: Json
-    lacking: int = 0
-
-    def unsound(self) -> list[str]:
-        """Why they allow no verdict."""
-        if self.lacking or not self.summaries:
-            count = f"lacks {self.lacking} of {self.lacking + len(self.summaries)} runs"
-            return [f"it {count if self.summaries else 'has no run yet'}: go on with the series by --resume"]
-        return [
-            f"{one['run']} is not clean: {one['unclean_because'][0]}"
-            for one in self.summaries
-            if not one["clean"]
-        ]
-
-
-def runs_in(folder: Path) -> list[Runs]:
-    """A run, or each variant of a series. Raises ReportError where the folder is none of both, or has no
-    report.
+def sides_of(folder: Path) -> list[Variant]:
+    """A run, or each variant of a series, to be held against limits. Raises ReportError where the folder is
+    none of both, or has no report.
     """
     if not (folder / FILE).is_file():
-        run = open_run(folder)
-        return [Runs(run.name, (summary_of(folder),), as_dict(run.experiment.get("expect")))]
-    variants = read(folder)
-    found = []
-    for one in variants:
-        name = one.label if len(variants) > 1 else folder.resolve().name
-        told = open_run(folder / one.runs[0]["run"]).experiment if one.runs else {}
-        found.append(Runs(name, one.runs, as_dict(told.get("expect")), one.lacking))
-    return found
+        return [Variant(open_run(folder).name, {}, (summary_of(folder),))]
+    found = read(folder)
+    return found if len(found) > 1 else [replace(found[0], label=folder.resolve().name)]
 
 
-def runs_of(folder: Path) -> Runs:
-    """Of a run, or of a series with one variant."""
-    found = runs_in(folder)
+def side_of(folder: Path) -> Variant:
+    """A run, or a series with one variant."""
+    found = sides_of(folder)
     if len(found) > 1:
         raise ReportError(f"{folder} has {len(found)} variants", "give a series with one, or a run of it", 2)
     return found[0]
+
+
+def expected(folder: Path, side: Variant) -> Json:
+    """The table [expect] of a run, or of the first one of a variant of a series."""
+    if (folder / FILE).is_file():
+        told = open_run(folder / side.runs[0]["run"]).experiment if side.runs else {}
+    else:
+        told = open_run(folder).experiment
+    return as_dict(told.get("expect"))
 
 
 def lines(variants: Sequence[Variant]) -> list[Line]:
@@ -204,9 +192,9 @@ def lines(variants: Sequence[Variant]) -> list[Line]:
     return [
         Line(
             figure.title,
-            path,
+            [[run[path].value for run in runs if path in run] for runs in found],
             figure.text,
-            tuple(tuple(run[path].value for run in runs if path in run) for runs in found),
+            path,
         )
         for path, figure in known.items()
     ]
@@ -308,11 +296,10 @@ def _drawn(folder: Path, variants: Sequence[Variant], main: Sequence[Line]) -> l
         for one in variants
     ]
     axis = _axis(variants)
-    swept = [several_plots.Swept(line.title, line.values, line.text) for line in main]
     return [
         *several_plots.side_by_side(dict(_shown([one for one in seen if one[1]]))),
         *several_plots.boxes_of(axis, seen),
-        *several_plots.over_key(axis, swept),
+        *several_plots.over_key(axis, main),
     ]
 
 

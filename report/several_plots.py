@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -222,7 +223,7 @@ class Swept:
 
     title: str
     values: Sequence[Sequence[float]]
-    text: Callable[[float], str]
+    text: Callable[[Any], str]
 
 
 def over_key(axis: Axis | None, figures: Sequence[Swept]) -> list[Drawn]:

@@ -248,11 +248,10 @@ def as_expected(folder: Path, limits: dict[str, Any]) -> bool:
     states = []
     try:
         wanted = [one for one in expect.limits(limits) if not one.of_baseline]
-        sides = series.runs_in(folder)
+        sides = series.sides_of(folder)
         for side in sides:
-            clean = [one for one in side.summaries if one["clean"]]
-            for one in expect.judge(wanted, clean or side.summaries, ()):
-                sys.stdout.write(f"{side.name}: {one.words}\n" if len(sides) > 1 else f"{one.words}\n")
+            for one in expect.judge(wanted, side.clean or side.runs, ()):
+                sys.stdout.write(f"{side.label}: {one.words}\n" if len(sides) > 1 else f"{one.words}\n")
                 states.append(one.state)
     except ReportError as error:
         complain(RepriseError(error.what, error.hint).line())
