@@ -62,7 +62,6 @@ class Limit:
 class Verdict:
     """`state` is met, missed or open. `words` is the whole line."""
 
-    limit: Limit
     state: str
     words: str
 
@@ -133,7 +132,7 @@ def _judge(one: Limit, runs: Sequence[Json], baseline: Sequence[Json], busy: boo
         told += f"; {why}: repeat it on an idle one, or give --busy to judge it all the same"
     elif state == "open":
         told += "; the runs spread over the limit: repeat more often"
-    return Verdict(one, state, f"{'no verdict' if state == 'open' else state}: {told}")
+    return Verdict(state, f"{'no verdict' if state == 'open' else state}: {told}")
 
 
 def _short(value: float) -> float | int:

@@ -143,11 +143,11 @@ def _by_round_trip(measured: Measured) -> list[Drawn]:
     """Only where clients have a distance ([rtt]), and not the same one."""
     if not measured.run.experiment.get("rtt"):
         return []
-    found = round_trips.latencies(measured.files)
-    if len(found.classes) < 2:
+    found, left_out = round_trips.latencies(measured.files)
+    if len(found) < 2:
         return []
-    held = [(place, one.spread()) for place, one in found.classes]
-    left = f" {found.left_out:,} answers of clients with fewer are left out." if found.left_out else ""
+    held = [(place, one.spread()) for place, one in found]
+    left = f" {left_out:,} answers of clients with fewer are left out." if left_out else ""
     caption = (
         "Latency by the client's round trip, the least time in which it had an answer, its handshake not "
         f"counted, of at least {round_trips.FEWEST} answers: boxes are quartiles with the median, whiskers "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,18 +17,10 @@ _STEPS = (1, 1.5, 2, 3, 4, 6, 8)
 _ENDS = np.array([0.0, *(step * decade for decade in (1, 10, 100) for step in _STEPS), 1000.0])
 
 
-@dataclass(frozen=True)
-class ByRoundTrip:
-    """`classes`: latencies by a class of round trips [ms], ascending, only those with values. `left_out`:
-    answers of clients with too few to tell.
+def latencies(files: Sequence[RqFile]) -> tuple[list[tuple[str, Distribution]], int]:
+    """Latencies by a class of round trips [ms], ascending, only those with values; and how many answers of
+    clients with too few are left out. Reads the records twice, in bounded memory.
     """
-
-    classes: list[tuple[str, Distribution]]
-    left_out: int
-
-
-def latencies(files: Sequence[RqFile]) -> ByRoundTrip:
-    """Reads the records twice, in bounded memory."""
     ids = np.zeros(0, np.uint32)
     least = np.full(0, np.inf)
     count = np.zeros(0, np.int64)
@@ -51,7 +42,7 @@ def latencies(files: Sequence[RqFile]) -> ByRoundTrip:
         left += int(np.count_nonzero(classes < 0))
         for place in np.unique(classes[classes >= 0]):
             latency[place].add(part["latency_ns"][classes == place])
-    return ByRoundTrip([(_named(at), one) for at, one in enumerate(latency) if one.count], left)
+    return [(_named(at), one) for at, one in enumerate(latency) if one.count], left
 
 
 def _answered(files: Sequence[RqFile]) -> Iterator[Records]:

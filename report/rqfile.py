@@ -61,7 +61,6 @@ class RqFile:
     host: str
     querier: int
     start_mono_ns: int
-    trace_first_ns: int
     records: Records
     statistics: dict[str, Any]
     cut_off: bool
@@ -89,7 +88,6 @@ def _build(frame: Frame, records: Records, problem: str | None) -> RqFile:
         host=str(header.get("host", "unknown")),
         querier=int(header.get("querier", 0)),
         start_mono_ns=int(header.get("start_mono_ns", 0)),
-        trace_first_ns=int(header.get("trace_first_ns", 0)),
         records=records,
         statistics=frame.statistics,
         cut_off=frame.cut_off,
