@@ -130,6 +130,14 @@ TEST_F(ClosesTest, LongAfterTheLapsLastQueryDoNotHoldUpTheNextLap) {
     EXPECT_THAT(play(), ElementsAre("q0@0", "q1@1", "c1@2", "q2@2", "q3@3"));
 }
 
+/// A segment before the FIN is lost, and the end told by a RST.
+TEST_F(ClosesTest, ThatAreToldLateAreNotDueInThePast) {
+    const Raw lost_before = ipv4(1, tcp(1000, 900, 0x11), kTcp);
+    const Raw reset = ipv4(1, tcp(1000, 901, 0x04), kTcp);
+    write({ask(1, 1000), lost_before, ask_udp(2), ask_udp(2), reset, ask_udp(2)});
+    EXPECT_THAT(play(), ElementsAre("q0@0", "q1@2", "q2@3", "c1@3", "q3@5"));
+}
+
 TEST_F(ClosesTest, OfTheLapBeforeAreNotThoseOfThisLap) {
     write({ask(1, 1000), ask(2, 1000), end(1, 1000), ask_udp(3)});
     options_.replay.loop = 2;

@@ -83,15 +83,21 @@ void ReadAhead::Shared::end(const std::string& error) {
 }
 
 void ReadAhead::Shared::run() {
-    try {
+    std::string trouble;
+    const auto guarded = [&trouble](const auto& action) {
+        try {
+            action();
+        } catch (const std::exception& error) {
+            trouble = trouble.empty() ? error.what() : trouble;
+        }
+    };
+    guarded([this] {
         Query query;
         while (feed->next(query) && add(query)) {
         }
-        feed->close_sources();
-        end("");
-    } catch (const std::exception& error) {
-        end(error.what());
-    }
+    });
+    guarded([this] { feed->close_sources(); }); // those of what was read before an error, too
+    end(trouble);
 }
 
 ReadAhead::ReadAhead(std::unique_ptr<TraceFeed> feed) : shared_(std::make_shared<Shared>()) {

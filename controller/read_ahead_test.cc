@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <fcntl.h>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <sys/stat.h>
@@ -60,6 +61,20 @@ TEST_F(ReadAheadTest, StopsInTheMiddleOfALongTrace) {
     ahead.stop(10 * kSecond);
     EXPECT_TRUE(ahead.state().ended);
     EXPECT_LT(ahead.state().read, 100'000U);
+}
+
+/// What was read before an error is played.
+TEST_F(ReadAheadTest, TheSourcesBeforeAnErrorAreThere) {
+    std::ofstream(options_.trace) << "#reprise-text 1\ntime\tsource\tname\ttype\n"
+                                     "1000\t192.0.2.1\t.\tA\n"
+                                     "1001\t192.0.2.2\t.\tA\n"
+                                     "900000\t192.0.2.3\t.\tA\n";
+    ReadAhead ahead(feed());
+    RecordView query;
+    while (wait_next(ahead, query) == ReadAhead::Next::kQuery) {
+    }
+    EXPECT_NE(ahead.state().error, "");
+    EXPECT_EQ(read_file(folder_ + "/sources.csv"), "id,address\n0,192.0.2.1\n1,192.0.2.2\n");
 }
 
 TEST_F(ReadAheadTest, APipeThatSaysNothingHoldsNobodyUp) {

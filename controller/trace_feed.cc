@@ -224,13 +224,13 @@ void TraceFeed::count_rcode(const Query& response) {
 }
 
 /// A close belongs to what is played if a query of its connection does, and it comes before the
-/// end.
+/// end. One that is told late, for want of a segment, is no longer due when it was.
 void TraceFeed::hold_close(Query close) {
     if (!played_.remove(close.connection, played_over(close)) || span_.after(close.time)) {
         return;
     }
     close.time = timetable_.shifted(close.time);
-    close.due = timetable_.due_of_close(close.time);
+    close.due = std::max(timetable_.due_of_close(close.time), last_due_);
     close.sequence = read_;
     if (duration_ == 0 || close.due < duration_) {
         describe(close);

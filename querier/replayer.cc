@@ -46,7 +46,7 @@ Sender::Sender(const ReplayParts& parts, InFlight& in_flight)
 
 void Sender::send_due() {
     Nanoseconds now = parts_.clock.now();
-    bool more = outbox_.started().has_value();
+    bool more = !too_early(now);
     for (int n = 0; more && n < kFlushesAtOnce; ++n) {
         taken_ = 0;
         ended_ = 0;
@@ -229,6 +229,11 @@ bool Sender::wait_for(Nanoseconds time, Nanoseconds& now) {
     return true;
 }
 
+/// Nothing may be sent yet.
+bool Sender::too_early(Nanoseconds now) const {
+    return !outbox_.started() || (options_.fast && now < *outbox_.started());
+}
+
 /// A replay without due times has come to the end of its time.
 bool Sender::over(Nanoseconds now) const {
     return options_.fast && options_.duration > 0 &&
@@ -289,6 +294,9 @@ Nanoseconds Sender::next_wake(Nanoseconds now) {
     }
     if (blocked() && blocked_until_ > now) {
         return blocked_until_;
+    }
+    if (too_early(now)) {
+        return *outbox_.started();
     }
     if (options_.fast || outbox_.held() != kNone ||
         waiter_.decide(now, outbox_.due()) != Waiter::Action::kSleep) {

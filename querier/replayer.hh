@@ -55,6 +55,7 @@ private:
     bool hand_over(std::uint32_t pending, Nanoseconds now);
     void flush(Nanoseconds now);
     bool wait_for(Nanoseconds time, Nanoseconds& now);
+    [[nodiscard]] bool too_early(Nanoseconds now) const;
     [[nodiscard]] bool over(Nanoseconds now) const;
     bool too_late(Nanoseconds late);
     void note_departure(PendingQuery& pending, Nanoseconds now);

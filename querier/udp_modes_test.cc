@@ -368,7 +368,7 @@ TEST_F(ModesTest, WhatTheNetworkNeverTakesFails) {
     Parent parent(results_.path());
     wire::Options options = in_mode("addresses");
     options.set_server_v4("192.0.2.2:53");
-    set(options, "max_lateness_s", "0.2");
+    set(options, "max_lateness_s", "2");
     add_sources(700); // all are taken off the schedule at once
     play(parent, options);
     const Counts counts = parent.final_counts();

@@ -11,8 +11,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,11 +24,13 @@ namespace {
 // Hedges
 
 TEST_F(ModesTest, AQuickPeerWinsAgainstASlowServer) {
-    const UdpServer server(kServer, UdpServer::echo(200 * kMillisecond));
+    const UdpServer server(kServer, UdpServer::echo(kSecond));
     const UdpServer peer(kPeer, UdpServer::echo());
     Parent parent(results_.path());
     add_sources(20, kMillisecond);
-    play(parent, hedged());
+    wire::Options options = hedged();
+    set(options, "timeout_s", "5");
+    play(parent, options);
     EXPECT_EQ(parent.final_counts().answered, 20U);
     EXPECT_EQ(parent.final_counts().sent, 20U);
     EXPECT_EQ(parent.final_counts().duplicate_answers, 0U);
@@ -62,6 +66,26 @@ TEST_P(BothModesTest, BothSilentIsOneTimeoutEach) {
     const RqRecord record = parent.records().records.at(3);
     EXPECT_EQ(record.latency, -1);
     EXPECT_NE(record.marks & kMarkHedged, 0);
+}
+
+/// The server's port is closed, and there is hardly a moment without an ICMP error to be read.
+TEST_P(BothModesTest, CopiesOfWhatIsRefusedLeaveInTime) {
+    const UdpServer peer(kPeer, UdpServer::echo());
+    Parent parent(results_.path());
+    for (std::uint32_t n = 0; n < 5000; ++n) {
+        add(n * 100 * kMicrosecond, n % 300);
+    }
+    wire::Options options = hedged(GetParam());
+    set(options, "timeout_s", "5");
+    play(parent, options);
+    std::vector<Nanoseconds> after;
+    for (const Hedge& row : hedges()) {
+        after.push_back(row.sent[1] - row.sent[0]);
+    }
+    ASSERT_EQ(after.size(), 5000U);
+    const auto median = after.begin() + 2500;
+    std::ranges::nth_element(after, median);
+    EXPECT_LT(*median, 500 * kMillisecond) << "they are due after 50 ms";
 }
 
 TEST_F(ModesTest, WithoutDescriptorsTheOriginalGoesOnAlone) {

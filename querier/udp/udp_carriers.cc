@@ -226,11 +226,13 @@ bool PortsCarrier::handle(const EventTag& tag, std::uint32_t /*events*/) {
     if ((socket.generation & 0xffffffU) != tag.generation || !socket.fd.valid()) {
         return true;
     }
-    const int count = in_.take(socket.fd.get(), socket.drops,
-                               [&](const auto&, const auto&) { return socket.owner; });
-    if (count < 0 && is_icmp(errno)) {
+    const auto take = [&] {
+        return in_.take(socket.fd.get(), socket.drops,
+                        [&](const auto&, const auto&) { return socket.owner; });
+    };
+    int count = take();
+    for (; count < 0 && is_icmp(errno); count = take()) {
         ++statistics_.unreachable; // the query it belongs to times out like any other
-        return false;
     }
     return count < static_cast<int>(ReceiveBatch::kSize);
 }
@@ -346,18 +348,18 @@ void AddressesCarrier::flush() {
 bool AddressesCarrier::handle(const EventTag& tag, std::uint32_t /*events*/) {
     Family& family = *families_[tag.place & 1U];
     const Endpoint server = Endpoint::from_sockaddr(family.server);
-    const int count = in_.take(
-        family.fd.get(), family.drops, [&](const Ancillary& with, const sockaddr_storage& sender) {
-            // Anybody may send to these addresses; only the server's words count.
-            return Endpoint::from_sockaddr(sender) == server
-                       ? owner_of({.address = with.local, .port = family.port})
-                       : Owner{0};
-        });
-    if (count <= 0) {
+    // Anybody may send to these addresses; only the server's words count.
+    const auto owner = [&](const Ancillary& with, const sockaddr_storage& sender) {
+        return Endpoint::from_sockaddr(sender) == server
+                   ? owner_of({.address = with.local, .port = family.port})
+                   : Owner{0};
+    };
+    int count = in_.take(family.fd.get(), family.drops, owner);
+    if (count < 0) {
         drain_errors(family);
-        return false;
+        count = in_.take(family.fd.get(), family.drops, owner);
     }
-    return count < static_cast<int>(ReceiveBatch::kSize);
+    return count < 0 ? would_block(errno) : count < static_cast<int>(ReceiveBatch::kSize);
 }
 
 /// ICMP errors wait in a queue of their own and keep the socket ready until they are taken.
