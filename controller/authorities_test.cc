@@ -1,4 +1,4 @@
-#include "controller/options.hh"
+#include "controller/check.hh"
 #include "core/base/error.hh"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,6 @@
 #include "controller/check.hh"
 #include "controller/options.hh"
 #include "controller/read_ahead.hh"
-#include "controller/report.hh"
 #include "controller/trace_feed.hh"
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
@@ -153,7 +152,8 @@ void Controller::pump() {
 void Controller::fill() {
     const Nanoseconds until = host_.clock().now() + kSlice;
     const Nanoseconds last = seconds(options_.replay.window_s);
-    const Credit room = room_to_fill();
+    Credit room = tree::credit_of(fanout_.children());
+    room.bytes = std::min(room.bytes, kMostStaged); // the rest is handed out after the announcement
     while (read_next() && held_.due() <= last &&
            room.covers(
                {.records = staged_count_ + 1, .bytes = staged_.bytes() + held_.bytes().size()})) {
@@ -171,13 +171,6 @@ void Controller::fill() {
         return pump_->again_in(kShortWait);
     }
     start();
-}
-
-/// Of the first window: what is not staged now is handed out after the announcement of the start.
-Credit Controller::room_to_fill() const {
-    Credit room = tree::credit_of(fanout_.children());
-    room.bytes = std::min(room.bytes, kMostStaged);
-    return room;
 }
 
 void Controller::took_held() {

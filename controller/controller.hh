@@ -13,9 +13,11 @@
 #include "core/tree/block_frame.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/host.hh"
+#include "core/wire/counts.hh"
 #include "core/wire/replay.pb.h"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -39,6 +41,43 @@ struct Outcome {
     StartTimes start;
     Nanoseconds duration = 0;
 };
+
+/// The controller's account of a run; controller.json, docs/formats.md.
+struct Report {
+    bool clean = false;
+    std::vector<std::string> because;
+    std::vector<std::string> warnings;
+    Counts counts;                                ///< summed over the queriers
+    std::map<std::string, std::uint64_t> skipped; ///< by reason, before any querier
+    std::uint64_t handed = 0;
+    std::uint64_t lost = 0;
+    std::string json;
+
+    /// All reasons in one line.
+    [[nodiscard]] std::string because_text() const;
+};
+
+/// Compiles the account; checks that every query read ended in exactly one way.
+Report compile_report(const Options& options, const FeedState& feed, const tree::Children& children,
+                      const Outcome& outcome, std::uint64_t handed);
+
+/// Whether a folder holds the report of a run whose queries were sent; those stay.
+bool holds_run(const std::string& folder);
+
+/// Seconds left for the progress line, `played` after the start: exact once the trace was read to
+/// its end, before that from the share of it that was read; "unknown" where neither is known (a
+/// pipe).
+std::string left_text(const Options& options, const FeedState& feed, Nanoseconds played);
+
+// What the queriers' sums say of a run as a whole.
+
+struct Verdict {
+    std::vector<std::string> because;  ///< why the run is not clean
+    std::vector<std::string> warnings; ///< what makes it no less clean
+};
+
+/// Pure. `late_ms`: what Counts::sent_late was counted by.
+Verdict judge_counts(const Counts& counts, double late_ms);
 
 /// What queriers are asked to do. Throws UsageError where the file of tls.ca cannot be read.
 wire::Options querier_setup(const Options& options, const Servers& servers);
@@ -92,7 +131,6 @@ private:
     void took_held();
     void at_end();
     bool hand_out_some(Nanoseconds now);
-    [[nodiscard]] Credit room_to_fill() const;
     [[nodiscard]] Nanoseconds time_left(Nanoseconds now) const;
     void abort(const std::string& because);
     void progress();

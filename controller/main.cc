@@ -1,7 +1,6 @@
 #include "controller/check.hh"
 #include "controller/controller.hh"
 #include "controller/options.hh"
-#include "controller/report.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"

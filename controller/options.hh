@@ -2,7 +2,7 @@
 #include "core/base/address.hh"
 #include "core/base/servers.hh" // IWYU pragma: export
 #include "core/rules/engine/catalog.hh"
-#include "core/tree/tls.hh"
+#include "core/tree/kernel_host.hh"
 #include "core/wire/settings.hh"
 
 #include <cstdint>
@@ -43,13 +43,5 @@ void read_options_file(const std::string& path, Settings& settings);
 
 /// Parses the servers: at most one of each family, at least one. Throws UsageError.
 Servers parse_servers(const std::vector<std::string>& texts, std::uint16_t port);
-
-/// Checks what the parser cannot: the settings, and what goes with them. Throws UsageError.
-void validate(const Options& options);
-
-/// The certificates of a PEM file, as PEM without anything else (bundles have comments in any
-/// encoding); empty for an empty path. Throws UsageError with the hint where there are none, or the
-/// file is too large for a message of the tree.
-std::string read_authorities(const std::string& path);
 
 } // namespace reprise::controller

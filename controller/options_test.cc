@@ -1,3 +1,4 @@
+#include "controller/check.hh"
 #include "controller/options.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"

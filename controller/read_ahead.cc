@@ -49,7 +49,7 @@ bool ReadAhead::Shared::add(const Query& query) {
     const bool begins = filled == 0; // the one before is full or was taken
     if (begins) {
         filling.reserve(usual);
-        feed->describe(state);
+        state = feed->describe();
     }
     append_record(filling, query);
     feed->count(state); // must be right at any moment

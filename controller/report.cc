@@ -1,5 +1,3 @@
-#include "controller/report.hh"
-
 #include "controller/controller.hh"
 #include "controller/options.hh"
 #include "controller/selection.hh"
@@ -34,6 +32,31 @@ namespace reprise::controller {
 namespace {
 
 using nlohmann::json;
+
+/// Of the queries sent. Where programs share a busy processor, one in a hundred is late, and the
+/// first of a short run; where one in ten is, nothing can be said of times.
+constexpr double kMostLate = 0.10;
+
+std::string how_none_was_sent(const Counts& counts) {
+    std::vector<std::string> ends;
+    const auto add = [&](std::uint64_t count, const char* what) {
+        if (count > 0) {
+            ends.push_back(fmt::format("{} {}", count, what));
+        }
+    };
+    add(counts.connection_failed, "failed with their connections");
+    add(counts.send_failed, "could not be sent");
+    add(counts.skipped, "were skipped");
+    return fmt::format("no query reached the server: {}", fmt::join(ends, ", "));
+}
+
+void judge_lateness(Verdict& verdict, const Counts& counts, double late_ms) {
+    const double share = static_cast<double>(counts.sent_late) / static_cast<double>(counts.sent);
+    const std::string what =
+        fmt::format("{} of {} queries ({:.3g}%) were sent over {:g} ms after their time",
+                    counts.sent_late, counts.sent, share * 100, late_ms);
+    (share > kMostLate ? verdict.because : verdict.warnings).push_back(what);
+}
 
 json report_json(const wire::QuerierReport& report) {
     return {{"host", report.host()},
@@ -288,35 +311,6 @@ std::string left_text(const Options& options, const FeedState& feed, Nanoseconds
     }
     return std::isfinite(whole) ? fmt::format("{:.0f}", std::max(0.0, whole - now)) : "unknown";
 }
-
-namespace {
-
-/// Of the queries sent. Where programs share a busy processor, one in a hundred is late, and the
-/// first of a short run; where one in ten is, nothing can be said of times.
-constexpr double kMostLate = 0.10;
-
-std::string how_none_was_sent(const Counts& counts) {
-    std::vector<std::string> ends;
-    const auto add = [&](std::uint64_t count, const char* what) {
-        if (count > 0) {
-            ends.push_back(fmt::format("{} {}", count, what));
-        }
-    };
-    add(counts.connection_failed, "failed with their connections");
-    add(counts.send_failed, "could not be sent");
-    add(counts.skipped, "were skipped");
-    return fmt::format("no query reached the server: {}", fmt::join(ends, ", "));
-}
-
-void judge_lateness(Verdict& verdict, const Counts& counts, double late_ms) {
-    const double share = static_cast<double>(counts.sent_late) / static_cast<double>(counts.sent);
-    const std::string what =
-        fmt::format("{} of {} queries ({:.3g}%) were sent over {:g} ms after their time",
-                    counts.sent_late, counts.sent, share * 100, late_ms);
-    (share > kMostLate ? verdict.because : verdict.warnings).push_back(what);
-}
-
-} // namespace
 
 Verdict judge_counts(const Counts& counts, double late_ms) {
     Verdict verdict;

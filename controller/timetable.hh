@@ -5,6 +5,7 @@
 #include "core/base/trace_time.hh"
 #include "core/trace/lap_clock.hh"
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 
@@ -23,14 +24,30 @@ public:
     explicit Timetable(const Pace& pace) : pace_(pace) {}
 
     /// Due time of the query of this trace time (of this lap, shifted()), if it is the next one.
-    [[nodiscard]] Nanoseconds due(Nanoseconds time) const;
+    [[nodiscard]] Nanoseconds due(Nanoseconds time) const {
+        if (pace_.fast) {
+            return 0;
+        }
+        if (pace_.rate > 0) {
+            return by_rate(taken_);
+        }
+        const Nanoseconds since = taken_ == 0 ? 0 : time - first_;
+        return pace_.speed == 1 ? since : std::llround(static_cast<double>(since) / pace_.speed);
+    }
 
     /// Due time of what happened at this trace time after a query: with a rate, that of the query.
     /// Needs a query taken.
-    [[nodiscard]] Nanoseconds due_of_close(Nanoseconds time) const;
+    [[nodiscard]] Nanoseconds due_of_close(Nanoseconds time) const {
+        return pace_.rate > 0 && !pace_.fast ? by_rate(taken_ - 1) : due(time);
+    }
 
     /// The query is handed out: the next one follows.
-    void take(Nanoseconds time);
+    void take(Nanoseconds time) {
+        if (taken_++ == 0) {
+            first_ = time;
+        }
+        laps_.note(time);
+    }
 
     /// The trace begins again.
     void next_lap() { laps_.next_lap(); }
@@ -44,7 +61,11 @@ public:
     [[nodiscard]] std::uint64_t taken() const { return taken_; }
 
 private:
-    [[nodiscard]] Nanoseconds by_rate(std::uint64_t query) const;
+    [[nodiscard]] Nanoseconds by_rate(std::uint64_t query) const {
+        // long double: 64 bits of mantissa keep nanoseconds over centuries
+        return std::llroundl(static_cast<long double>(query) * 1e9L /
+                             static_cast<long double>(pace_.rate));
+    }
 
     Pace pace_;
     trace::LapClock laps_;

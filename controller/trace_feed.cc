@@ -30,6 +30,7 @@ namespace {
 
 constexpr std::uint16_t kRecursionDesired = 0x0100;
 constexpr double kDay = 86'400;
+constexpr std::uint64_t kRoom = 256UL << 10U; ///< a full buffer of sources
 
 double share_of(std::uint64_t done, std::uint64_t all) {
     return all == 0 ? 0 : static_cast<double>(done) / static_cast<double>(all);
@@ -101,33 +102,28 @@ TraceFeed::TraceFeed(const Options& options, const Servers& servers)
     }
 }
 
-void TraceFeed::describe(FeedState& state) const {
-    count(state);
-    state.responses = responses_;
-    state.rcodes = rcodes_;
-    state.without_rd = without_rd_;
-    state.laps = lap_;
-    state.beyond = beyond_;
-    state.packets = trace_ ? trace_->packets() : 0;
-    state.clock_steps = steady_.steps();
-    state.sources = sources_.size();
-    state.source_table_bytes = sources_.memory();
-    state.share_read = share_read();
+const FeedState& TraceFeed::describe() {
+    state_.laps = lap_;
+    state_.packets = trace_ ? trace_->packets() : 0;
+    state_.clock_steps = steady_.steps();
+    state_.sources = sources_.size();
+    state_.source_table_bytes = sources_.memory();
+    state_.share_read = share_read();
+    return state_;
 }
 
-FeedState TraceFeed::state() const {
-    FeedState state;
-    describe(state);
+const FeedState& TraceFeed::state() {
+    describe();
     if (trace_) {
-        state.counters = trace_->counters();
-        state.rules = rules_.counts();
-        state.description = trace_->end().description;
+        state_.counters = trace_->counters();
+        state_.rules = rules_.counts();
+        state_.description = trace_->end().description;
     }
     if (generator_) {
-        state.description = generator_->description();
+        state_.description = generator_->description();
     }
-    state.trouble = trouble();
-    return state;
+    state_.trouble = trouble();
+    return state_;
 }
 
 std::string TraceFeed::trouble() const { return trace_ ? trace_->end().trouble : ""; }
@@ -165,7 +161,7 @@ double TraceFeed::share_read() const {
     const double lap =
         share_of(lap_ - 1, laps_) + (laps_ == 0 ? 0 : of_lap / static_cast<double>(laps_));
     const double time =
-        duration_ == 0 ? 0 : static_cast<double>(last_due_) / static_cast<double>(duration_);
+        duration_ == 0 ? 0 : static_cast<double>(state_.last_due) / static_cast<double>(duration_);
     return std::min(1.0, std::max({lap, time, share_of(timetable_.taken(), limit_)}));
 }
 
@@ -196,7 +192,7 @@ bool TraceFeed::pull(Query& query) {
             continue;
         }
         if (more && query.is_response()) {
-            ++responses_;
+            ++state_.responses;
             count_rcode(query);
             continue;
         }
@@ -208,7 +204,7 @@ bool TraceFeed::pull(Query& query) {
             if (!span_.after(query.time)) {
                 return true;
             }
-            beyond_ = true;
+            state_.beyond = true;
         }
         if (!next_lap()) {
             return false;
@@ -219,7 +215,7 @@ bool TraceFeed::pull(Query& query) {
 /// Without EDNS's extension.
 void TraceFeed::count_rcode(const Query& response) {
     if (const auto header = parse_header(response.message)) {
-        ++rcodes_.at(header->rcode());
+        ++state_.rcodes.at(header->rcode());
     }
 }
 
@@ -230,8 +226,8 @@ void TraceFeed::hold_close(Query close) {
         return;
     }
     close.time = timetable_.shifted(close.time);
-    close.due = std::max(timetable_.due_of_close(close.time), last_due_);
-    close.sequence = read_;
+    close.due = std::max(timetable_.due_of_close(close.time), state_.last_due);
+    close.sequence = state_.read;
     if (duration_ == 0 || close.due < duration_) {
         describe(close);
         closes_.push_back(close);
@@ -242,8 +238,8 @@ bool TraceFeed::skip(Skip reason) {
     if (reason == Skip::kNone) {
         return false;
     }
-    ++read_;
-    skips_.add(reason);
+    ++state_.read;
+    state_.skipped.add(reason);
     return true;
 }
 
@@ -260,7 +256,7 @@ bool TraceFeed::next(Query& query) {
     }
     if (closes_out_ < closes_.size()) {
         query = closes_[closes_out_++];
-        query.due = std::min(query.due, last_due_); // else the query behind it would wait
+        query.due = std::min(query.due, state_.last_due); // else the query behind it would wait
         return true;
     }
     closes_.clear();
@@ -293,18 +289,18 @@ bool TraceFeed::take(Query& query) {
         return false;
     }
     const double speed = options_.replay.speed / 1e9;
-    const double gap = static_cast<double>(query.due - last_due_) * speed;
+    const double gap = static_cast<double>(query.due - state_.last_due) * speed;
     demand_no_gap(options_, static_cast<double>(query.time - span_.first()) / 1e9 - gap, gap);
     timetable_.take(query.time);
-    last_due_ = std::max(last_due_, query.due);
+    state_.last_due = std::max(state_.last_due, query.due);
     lap_connections_ = std::max(lap_connections_, query.connection);
     if (query.connection != 0) {
         played_.add(query.connection, played_over(query));
     }
     describe(query);
-    query.sequence = read_++;
+    query.sequence = state_.read++;
     const auto header = parse_header(query.message);
-    without_rd_ += header && (header->flags & kRecursionDesired) == 0 ? 1U : 0U;
+    state_.without_rd += header && (header->flags & kRecursionDesired) == 0 ? 1U : 0U;
     return true;
 }
 
@@ -314,12 +310,6 @@ void TraceFeed::describe(Query& query) {
     query.connection += query.connection == 0 ? 0 : connections_;
     query.transport = played_over(query);
 }
-
-namespace {
-
-constexpr std::uint64_t kRoom = 256UL << 10U; ///< a full buffer
-
-} // namespace
 
 SourceTable::SourceTable(const std::string& path) : file_(path, AppendFile::Existing::kReplace) {
     file_.append("id,address\n");

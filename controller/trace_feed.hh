@@ -161,16 +161,16 @@ public:
 
     /// Brings the account of the queries up to date: FeedState's first three.
     void count(FeedState& state) const {
-        state.read = read_;
-        state.skipped = skips_;
-        state.last_due = last_due_;
+        state.read = state_.read;
+        state.skipped = state_.skipped;
+        state.last_due = state_.last_due;
     }
 
-    /// That and the rest, but for the last six; it costs more.
-    void describe(FeedState& state) const;
+    /// That and the rest, but for the last six, which are as of the last state(); it costs more.
+    const FeedState& describe();
 
     /// All.
-    [[nodiscard]] FeedState state() const;
+    const FeedState& state();
 
     /// Hands new sources to the file; throws SystemError where the disk is full.
     void flush_sources() { sources_.flush(); }
@@ -216,15 +216,9 @@ private:
     std::uint64_t lap_ = 1;              ///< from 1
     std::uint64_t lap_connections_ = 0;  ///< highest connection of this lap
     std::uint64_t connections_ = 0;      ///< of the laps before
-    Nanoseconds last_due_ = 0;
-    bool any_ = false;    ///< a query was seen
-    bool beyond_ = false; ///< one behind the span
-    bool ended_ = false;  ///< by a limit
-    std::uint64_t read_ = 0;
-    std::uint64_t responses_ = 0;
-    Rcodes rcodes_{};
-    std::uint64_t without_rd_ = 0;
-    SkipCounts skips_;
+    bool any_ = false;                   ///< a query was seen
+    bool ended_ = false;                 ///< by a limit
+    FeedState state_;
     PlayedConnections played_;  ///< of this lap
     std::vector<Query> closes_; ///< since the query before
     size_t closes_out_ = 0;     ///< of them, those handed out

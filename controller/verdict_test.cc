@@ -1,4 +1,4 @@
-#include "controller/report.hh"
+#include "controller/controller.hh"
 #include "core/wire/counts.hh"
 
 #include <gtest/gtest.h>

@@ -5,17 +5,14 @@
 #include "core/wire/query.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"
-#include "querier/connection/connection_carrier.hh"
+#include "querier/connection/connection.hh"
 #include "querier/schedule/pending_queries.hh"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
-#include <utility>
 
 namespace reprise::querier {
 namespace {
@@ -46,36 +43,26 @@ SourceOf source_of(const ReplayOptions& options) {
 
 Carriers::Carriers(const ReplayOptions& options, const CarrierParts& parts)
     : clock_(parts.network.clock()), queries_(parts.queries) {
-    by_transport_.fill(kMost);
     CarrierWish wish{.options = options, .servers = options.servers, .source = source_of(options)};
-    add(parts.network.udp_carrier(wish, parts), {Transport::kUdp});
+    carriers_.push_back(parts.network.udp_carrier(wish, parts));
     if (options.hedge_after > 0) {
         for (const Endpoint& peer : options.peers) {
             wish.servers = {};
             (peer.address.is_v4() ? wish.servers.v4 : wish.servers.v6) = peer;
             wish.number = static_cast<std::uint8_t>(carriers_.size());
-            add(parts.network.udp_carrier(wish, parts), {});
+            carriers_.push_back(parts.network.udp_carrier(wish, parts));
         }
     }
     wish.servers = options.servers;
     wish.number = static_cast<std::uint8_t>(carriers_.size());
-    add(std::make_unique<ConnectionCarrier>(wish, parts),
-        {Transport::kTcp, Transport::kTls, Transport::kStatelessTcp});
-}
-
-void Carriers::add(std::unique_ptr<Carrier> carrier, std::initializer_list<Transport> transports) {
-    for (const Transport transport : transports) {
-        by_transport_.at(static_cast<size_t>(transport)) =
-            static_cast<std::uint8_t>(carriers_.size());
-    }
-    carriers_.push_back(std::move(carrier));
+    carriers_.push_back(std::make_unique<ConnectionCarrier>(wish, parts));
 }
 
 SendResult Carriers::submit(std::uint32_t index) {
     PendingQuery& pending = queries_[index];
     pending.carrier = pending.peer != 0 && pending.transport == Transport::kUdp
                           ? pending.peer
-                          : by_transport_.at(static_cast<size_t>(pending.transport));
+                          : number_of(pending.transport);
     if (pending.carrier == kMost) {
         return SendResult::kFailed;
     }

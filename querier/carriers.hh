@@ -8,10 +8,7 @@
 #include "querier/schedule/pending_queries.hh"
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <vector>
 
@@ -21,14 +18,14 @@ namespace reprise::querier {
 /// kMostPeers are UDP to the peers of hedged queries; the last one has the connections to all.
 class Carriers {
 public:
-    static constexpr size_t kMost = kMostPeers + 2;
+    static constexpr std::uint8_t kMost = kMostPeers + 2;
 
     /// Throws Error where one cannot be opened.
     Carriers(const ReplayOptions& options, const CarrierParts& parts);
 
     /// The carrier of queries that travel so; null where there is none.
     Carrier* of(Transport transport) {
-        const std::uint8_t number = by_transport_.at(static_cast<size_t>(transport));
+        const std::uint8_t number = number_of(transport);
         return number == kMost ? nullptr : carriers_[number].get();
     }
 
@@ -69,12 +66,18 @@ private:
         void look(Nanoseconds time, bool all);
     };
 
-    void add(std::unique_ptr<Carrier> carrier, std::initializer_list<Transport> transports);
+    /// kMost where there is none.
+    [[nodiscard]] std::uint8_t number_of(Transport transport) const {
+        if (transport == Transport::kQuic || transport == Transport::kHttps) {
+            return kMost;
+        }
+        return transport == Transport::kUdp ? std::uint8_t{0}
+                                            : static_cast<std::uint8_t>(carriers_.size() - 1);
+    }
 
     const Clock& clock_;
     PendingQueries& queries_;
     std::vector<std::unique_ptr<Carrier>> carriers_;
-    std::array<std::uint8_t, kTransports.size()> by_transport_{};
     Looks events_;
     Looks polled_;
 };

@@ -120,8 +120,6 @@ namespace {
 constexpr int kExpireBurst = 64;
 /// Copies sent in one turn.
 constexpr int kHedgesAtOnce = 32;
-/// Longer than any queue of an interface takes to empty; else half the lateness allowed.
-constexpr Nanoseconds kFullPatience = 500 * kMillisecond;
 
 bool is_truncated(const Reply& reply) {
     return parse_header(reply.bytes).value_or(DnsHeader{}).truncated();
@@ -206,9 +204,7 @@ SendResult InFlight::take_back(std::uint32_t index, SendResult result, Nanosecon
     if (result == SendResult::kBusy) {
         Nanoseconds& since = full_since_.at(pending.carrier).at(pending.family() == 4 ? 0 : 1);
         since = since == 0 ? now : since;
-        const Nanoseconds most =
-            options_.max_lateness > 0 ? options_.max_lateness / 2 : kFullPatience;
-        result = now - since > most ? SendResult::kFailed : result;
+        result = now - since > options_.max_lateness / 2 ? SendResult::kFailed : result;
     }
     if (result == SendResult::kOversize) {
         skip(index, SkipReason::kOversize);

@@ -26,14 +26,14 @@ public:
     /// Readable: reported as an event of the parent (EventKind::kControl).
     void watch_parent(int fd) { poller_.add(fd, EPOLLIN, {.kind = EventKind::kControl}); }
 
-    [[nodiscard]] const Clock& clock() const override { return clock_; }
+    [[nodiscard]] const Clock& clock() const override { return system_clock(); }
 
     std::unique_ptr<Carrier> udp_carrier(const CarrierWish& wish,
                                          const CarrierParts& parts) override;
 
     OpenedSocket connect(const Endpoint& server, const std::optional<IpAddress>& source,
                          bool kernel_stamps) override {
-        return open_tcp(poller_, clock_, server, source, kernel_stamps);
+        return open_tcp(poller_, clock(), server, source, kernel_stamps);
     }
 
     std::span<const epoll_event> wait(Nanoseconds now, Nanoseconds wake) override {
@@ -45,7 +45,6 @@ public:
     void sleep_until(Nanoseconds time) override;
 
 private:
-    SystemClock clock_;
     Poller poller_;
 };
 

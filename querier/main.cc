@@ -6,7 +6,6 @@
 #include "core/tree/distributor.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/kernel_host.hh"
-#include "core/tree/tls.hh"
 #include "querier/carrier/replay_options.hh"
 #include "querier/process.hh"
 

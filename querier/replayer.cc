@@ -37,6 +37,8 @@ constexpr Nanoseconds kPrepareTime = 150 * kMicrosecond;
 constexpr Owner kPrepareOwner = ~Owner{0};
 constexpr Nanoseconds kWarmTime = 20 * kMillisecond;
 constexpr Nanoseconds kWarmStep = kMillisecond;
+/// Keys of ended queries are remembered for the timeout once more, at least for so long.
+constexpr Nanoseconds kShortestLinger = 5 * kSecond;
 
 } // namespace
 
@@ -241,7 +243,7 @@ bool Sender::over(Nanoseconds now) const {
 }
 
 bool Sender::too_late(Nanoseconds late) {
-    if (options_.max_lateness <= 0 || late <= options_.max_lateness) {
+    if (late <= options_.max_lateness) {
         return false;
     }
     if (trouble_.empty()) {
@@ -337,13 +339,6 @@ void Sender::prepare_front(Nanoseconds now) {
         queries_.give_back(index);
     }
 }
-
-namespace {
-
-/// Keys of ended queries are remembered for the timeout once more, at least for so long.
-constexpr Nanoseconds kShortestLinger = 5 * kSecond;
-
-} // namespace
 
 Replayer::Replayer(Network& network, const ReplayOptions& options, Results& results)
     : options_(options),

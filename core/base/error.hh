@@ -20,6 +20,13 @@ public:
     using Error::Error;
 };
 
+/// Throws UsageError(what) unless it is so.
+inline void demand(bool good, const std::string& what) {
+    if (!good) {
+        throw UsageError(what);
+    }
+}
+
 /// A failed system call. `attempt` names what was tried, e.g. "bind 127.0.0.1:853".
 class SystemError : public std::system_error {
 public:

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <iterator>
 #include <numeric>
+#include <ranges>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -51,7 +52,6 @@ Assignment::Assignment(std::vector<Weighted> children) {
     for (const Weighted& child : children) {
         children_.push_back(
             {.seed = XXH3_64bits(child.name.data(), child.name.size()), .weight = child.weight});
-        equal_weights_ = equal_weights_ && child.weight == children.front().weight;
     }
 }
 
@@ -66,19 +66,10 @@ size_t Assignment::child_of(const IpAddress& source) const {
 }
 
 size_t Assignment::by_hash(const IpAddress& source) const {
-    size_t best = 0;
-    double best_score = -1;
-    std::uint64_t best_hash = 0;
-    for (size_t i = 0; i < children_.size(); ++i) {
-        const std::uint64_t hashed = hash(source, children_[i].seed);
-        const double value = equal_weights_ ? 0 : score(hashed, children_[i].weight);
-        if (equal_weights_ ? (i == 0 || hashed > best_hash) : value > best_score) {
-            best = i;
-            best_hash = hashed;
-            best_score = value;
-        }
-    }
-    return best;
+    const auto best = std::ranges::max_element(children_, {}, [&](const Child& child) {
+        return score(hash(source, child.seed), child.weight);
+    });
+    return static_cast<size_t>(best - children_.begin());
 }
 
 void Assignment::place_heavy(
@@ -86,26 +77,20 @@ void Assignment::place_heavy(
     if (children_.size() < 2) {
         return;
     }
-    double total = 0;
-    for (const auto& [source, count] : queries_by_source) {
-        total += static_cast<double>(count);
-    }
-    const auto heavy =
-        heaviest(queries_by_source, total / static_cast<double>(children_.size()) * kHeavyPart);
     std::vector<double> load(children_.size(), 0);
     for (const auto& [source, count] : queries_by_source) {
         load[by_hash(source)] += static_cast<double>(count);
     }
+    const double total = std::accumulate(load.begin(), load.end(), 0.0);
+    const auto heavy =
+        heaviest(queries_by_source, total / static_cast<double>(children_.size()) * kHeavyPart);
     for (const auto& [source, count] : heavy) {
         load[by_hash(source)] -= static_cast<double>(count);
     }
     for (const auto& [source, count] : heavy) {
-        size_t least = 0;
-        for (size_t i = 1; i < children_.size(); ++i) {
-            if (load[i] / children_[i].weight < load[least] / children_[least].weight) {
-                least = i;
-            }
-        }
+        const size_t least =
+            *std::ranges::min_element(std::views::iota(size_t{0}, load.size()), {},
+                                      [&](size_t i) { return load[i] / children_[i].weight; });
         load[least] += static_cast<double>(count);
         heavy_[source] = static_cast<std::uint32_t>(least);
     }

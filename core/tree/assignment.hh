@@ -34,8 +34,6 @@ public:
     /// once, before child_of().
     void place_heavy(const std::unordered_map<IpAddress, std::uint64_t>& queries_by_source);
 
-    [[nodiscard]] size_t heavy_sources() const { return heavy_.size(); }
-
 private:
     struct Child {
         std::uint64_t seed = 0;
@@ -45,7 +43,6 @@ private:
     [[nodiscard]] size_t by_hash(const IpAddress& source) const;
 
     std::vector<Child> children_;
-    bool equal_weights_ = true;
     std::unordered_map<IpAddress, std::uint32_t> heavy_;
 };
 

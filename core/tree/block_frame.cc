@@ -3,7 +3,6 @@
 #include "core/base/bytes.hh"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -18,22 +17,18 @@ constexpr std::uint8_t kFrameBlock = 6U << 3U | 2U;
 constexpr std::uint8_t kBlockCount = 1U << 3U;
 constexpr std::uint8_t kBlockRecordBytes = 2U << 3U | 2U;
 
-/// Size, then three tags with their numbers, which are below 2^28.
-constexpr size_t kHead = 4 + 3 * (1 + 4);
+/// A tag and its number below 2^28, which always takes four bytes.
+constexpr size_t kField = 1 + 4;
+/// Size, then three of them.
+constexpr size_t kHead = 4 + 3 * kField;
 
-/// A few bytes at most, in order.
-struct Head {
-    std::array<char, kHead> bytes{};
-    size_t size = 0;
-
-    void put(std::uint8_t tag, size_t number) {
-        bytes.at(size++) = static_cast<char>(tag);
-        for (; number >= 0x80; number >>= 7U) {
-            bytes.at(size++) = static_cast<char>(number | 0x80U);
-        }
-        bytes.at(size++) = static_cast<char>(number);
+void put(char* at, std::uint8_t tag, size_t number) {
+    at[0] = static_cast<char>(tag);
+    for (unsigned i = 0; i < 3; ++i) {
+        at[1 + i] = static_cast<char>((number >> 7 * i) | 0x80U);
     }
-};
+    at[4] = static_cast<char>((number >> 21U) & 0x7fU);
+}
 
 /// A number after its tag; an error where the tag is another or the number is over 28 bits.
 size_t number_after(Cursor& in, std::uint8_t tag) {
@@ -65,20 +60,14 @@ void BlockBuilder::append(Bytes record) {
 
 Outgoing BlockBuilder::take() {
     const size_t records = bytes_.size() - kHead;
-    Head head;
-    head.put(kBlockCount, count_);
-    head.put(kBlockRecordBytes, records);
-    const size_t block = head.size + records;
-    Head front;
-    front.put(kFrameBlock, block);
-    const auto frame = static_cast<std::uint32_t>(front.size + block);
     Outgoing out{.bytes = std::exchange(bytes_, {}),
                  .cost = {.records = std::exchange(count_, 0), .bytes = records}};
-    out.start = kHead - sizeof frame - front.size - head.size;
-    char* at = out.bytes.data() + out.start;
+    const auto frame = static_cast<std::uint32_t>(out.bytes.size() - sizeof(std::uint32_t));
+    char* at = out.bytes.data();
     std::memcpy(at, &frame, sizeof frame);
-    std::memcpy(at + sizeof frame, front.bytes.data(), front.size);
-    std::memcpy(at + sizeof frame + front.size, head.bytes.data(), head.size);
+    put(at + sizeof frame, kFrameBlock, records + 2 * kField);
+    put(at + sizeof frame + kField, kBlockCount, out.cost.records);
+    put(at + sizeof frame + 2 * kField, kBlockRecordBytes, records);
     usual_ = out.bytes.size() + out.bytes.size() / 8;
     return out;
 }
@@ -88,18 +77,18 @@ void BlockBuilder::clear() {
     count_ = 0;
 }
 
-std::optional<BlockView> view_block(Bytes frame) {
+std::optional<Bytes> view_block(Bytes frame) {
     Cursor in(frame);
     const size_t block = number_after(in, kFrameBlock);
     if (!in.ok() || block != in.left()) {
         return std::nullopt;
     }
-    const size_t count = number_after(in, kBlockCount);
+    number_after(in, kBlockCount);
     const size_t records = number_after(in, kBlockRecordBytes);
     if (!in.ok() || records != in.left()) {
         return std::nullopt;
     }
-    return BlockView{.count = static_cast<std::uint32_t>(count), .records = in.take(records)};
+    return in.take(records);
 }
 
 } // namespace reprise::tree

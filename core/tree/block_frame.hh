@@ -1,7 +1,6 @@
 #pragma once
 // Blocks as bytes on the wire, without protobuf's copies: they are nearly all that a tree carries.
-// What is written is what protobuf would write, and anything else that means the same is still read
-// by protobuf (view_block() yields nothing).
+// Protobuf reads what is written, and is left what only it can read (view_block() yields nothing).
 
 #include "core/base/bytes.hh"
 #include "core/wire/credit.hh"
@@ -16,13 +15,10 @@
 
 namespace reprise::tree {
 
-/// Bytes ready to be written to a link, from `start` on, and what the records in them cost.
+/// Bytes ready to be written to a link, and what the records in them cost.
 struct Outgoing {
     std::string bytes;
-    size_t start = 0;
     Credit cost = {};
-
-    [[nodiscard]] Bytes view() const { return bytes_of(bytes).subspan(start); }
 };
 
 /// A block being filled.
@@ -47,14 +43,9 @@ private:
     size_t usual_ = 0; ///< size of the block before, to reserve as much
 };
 
-/// The records of a block within a frame (its size not included).
-struct BlockView {
-    std::uint32_t count = 0;
-    Bytes records;
-};
-
-/// Nothing where the frame is no block, or one in another spelling.
-std::optional<BlockView> view_block(Bytes frame);
+/// The records of a block within a frame (its size not included). Nothing where the frame is no
+/// block, or one in another spelling.
+std::optional<Bytes> view_block(Bytes frame);
 
 // Records that wait for the start, in pieces, so that each is freed when it has been handed on:
 // the first window may be hundreds of megabytes.

@@ -154,7 +154,7 @@ void Distributor::welcome(std::unique_ptr<Link> parent) {
             [this](const std::string& reason) {
                 set_up_ ? stop("parent lost: " + reason) : refuse_parent(reason);
             },
-        .block = [this](const BlockView& block) { on_block(block.records); },
+        .block = [this](Bytes records) { on_block(records); },
     });
     wire::Frame frame;
     wire::Hello& hello = *frame.mutable_hello();

@@ -148,7 +148,7 @@ void Child::send_waiting() {
     while (!waiting.empty() && credit.covers(waiting.front().cost)) {
         credit -= waiting.front().cost;
         queued -= waiting.front().cost;
-        link->send(std::move(waiting.front()));
+        link->send(waiting.front());
         waiting.pop_front();
     }
 }

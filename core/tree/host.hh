@@ -4,6 +4,7 @@
 // scenarios have their own, in which time passes as fast as the programs can follow.
 
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/tree/block_frame.hh"
 #include "core/wire/frame.hh"
@@ -25,8 +26,8 @@ public:
         std::function<void(wire::Frame&)> frame; ///< in order
         std::function<void(const std::string&)>
             down; ///< once, with the reason; nothing comes after
-        /// Blocks, where set (frame gets the rest); the bytes are good for the call only.
-        std::function<void(const BlockView&)> block = nullptr;
+        /// Blocks, where set (frame gets the rest); their bytes are good for the call only.
+        std::function<void(Bytes records)> block = nullptr;
     };
 
     virtual ~Link() = default;
@@ -34,7 +35,7 @@ public:
     virtual void set_handler(Handler handler) = 0;
 
     /// Queues a frame with its size in front. Ignored after down or close.
-    virtual void send(Outgoing frame) = 0;
+    virtual void send(const Outgoing& frame) = 0;
 
     void send(const wire::Frame& frame) { send(Outgoing{.bytes = encode_frame(frame)}); }
 

@@ -9,6 +9,10 @@
 
 #include <event2/event.h>
 #include <fmt/format.h>
+#include <openssl/err.h>
+#include <openssl/prov_ssl.h>
+#include <openssl/ssl.h>
+#include <openssl/types.h>
 
 #include <array>
 #include <csignal>
@@ -92,6 +96,15 @@ std::string ending_of(int status) {
     return code <= 1 ? "" : fmt::format("querier process ended with status {}", code);
 }
 
+void demand(int result, const std::string& attempt) {
+    if (result != 1) {
+        std::array<char, 256> reason{};
+        ERR_error_string_n(ERR_get_error(), reason.data(), reason.size());
+        throw UsageError(attempt + ": " + reason.data() +
+                         "; check the --cert, --key and --ca files");
+    }
+}
+
 } // namespace
 
 void EventDeleter::operator()(event* e) const { event_free(e); }
@@ -104,6 +117,23 @@ void EventDeleter::operator()(event_base* base) const {
 }
 
 KernelHost::KernelHost() : base_(new_base()) {}
+
+KernelHost::KernelHost(const TlsFiles& files) : KernelHost() {
+    tls_.reset(SSL_CTX_new(TLS_method()));
+    SSL_CTX* const context = tls_.get();
+    SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
+    SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256"); // the cheapest of the safe ones
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    SSL_CTX_set_num_tickets(context, 0);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    demand(SSL_CTX_use_certificate_chain_file(context, files.certificate.c_str()),
+           "certificate " + files.certificate);
+    demand(SSL_CTX_use_PrivateKey_file(context, files.key.c_str(), SSL_FILETYPE_PEM),
+           "key " + files.key);
+    demand(SSL_CTX_check_private_key(context), "key " + files.key);
+    demand(SSL_CTX_load_verify_locations(context, files.authority.c_str(), nullptr),
+           "certificate authority " + files.authority);
+}
 
 wire::Hello KernelHost::facts() const {
     wire::Hello hello;

@@ -42,8 +42,6 @@ namespace {
 constexpr size_t kReadPortion = 256UL << 10U;
 constexpr size_t kTlsRecord = 16UL << 10U;
 constexpr size_t kReadPiece = 7 * kTlsRecord; ///< below malloc's threshold for mmap()
-/// Below so many bytes a copy is cheaper than a reference.
-constexpr size_t kCopyBelow = 4096;
 constexpr int kListenQueue = 128;
 constexpr size_t kMostNewcomers = 512;
 constexpr size_t kMostOfAddress = 256;
@@ -144,7 +142,7 @@ public:
 
     void set_handler(Handler handler) override { handler_ = std::move(handler); }
 
-    void send(Outgoing frame) override;
+    void send(const Outgoing& frame) override;
 
     void close() override { buffer_.reset(); }
 
@@ -175,25 +173,10 @@ private:
     Nanoseconds last_heard_ = SteadyClock::now();
 };
 
-/// A large one is not copied.
-void KernelLink::send(Outgoing frame) {
-    if (!open()) {
-        return;
+void KernelLink::send(const Outgoing& frame) {
+    if (open()) {
+        bufferevent_write(buffer_.get(), frame.bytes.data(), frame.bytes.size());
     }
-    const Bytes bytes = frame.view();
-    if (bytes.size() < kCopyBelow) {
-        bufferevent_write(buffer_.get(), bytes.data(), bytes.size());
-        return;
-    }
-    auto owner =
-        std::make_unique<Outgoing>(std::move(frame)); // moving a long string keeps its bytes
-    const Bytes kept = owner->view();
-    evbuffer_add_reference(
-        bufferevent_get_output(buffer_.get()), kept.data(), kept.size(),
-        [](const void*, size_t, void* extra) {
-            const std::unique_ptr<Outgoing> done(static_cast<Outgoing*>(extra));
-        },
-        owner.release());
 }
 
 void KernelLink::read() {

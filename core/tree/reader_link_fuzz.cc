@@ -1,7 +1,7 @@
 // What a neighbor sends on a control connection, whole and then closed: frames and blocks until it
 // is refused or ends, and exactly one end.
+#include "core/base/bytes.hh"
 #include "core/base/fd.hh"
-#include "core/tree/block_frame.hh"
 #include "core/tree/kernel_host.hh"
 #include "core/wire/replay.pb.h"
 
@@ -35,19 +35,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
     const auto link = host.local(reprise::FileDescriptor(pair[0]));
     int ends = 0;
     size_t bytes = 0;
-    link->set_handler(
-        {.frame =
-             [&](reprise::wire::Frame& frame) {
-                 require(frame.body_case() != reprise::wire::Frame::BODY_NOT_SET);
-                 bytes += 4;
-             },
-         .down =
-             [&](const std::string& reason) {
-                 require(!reason.empty());
-                 ++ends;
-             },
-         .block =
-             [&](const reprise::tree::BlockView& block) { bytes += 4 + block.records.size(); }});
+    link->set_handler({.frame =
+                           [&](reprise::wire::Frame& frame) {
+                               require(frame.body_case() != reprise::wire::Frame::BODY_NOT_SET);
+                               bytes += 4;
+                           },
+                       .down =
+                           [&](const std::string& reason) {
+                               require(!reason.empty());
+                               ++ends;
+                           },
+                       .block = [&](reprise::Bytes records) { bytes += 4 + records.size(); }});
     {
         const reprise::FileDescriptor peer(pair[1]);
         require(send(peer.get(), data, size, 0) == static_cast<ssize_t>(size));

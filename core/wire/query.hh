@@ -4,6 +4,7 @@
 #include "core/base/clock.hh"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -27,21 +28,9 @@ inline constexpr std::array kTransports{Transport::kUdp,   Transport::kTcp,
                                         Transport::kHttps, Transport::kStatelessTcp};
 
 constexpr std::string_view transport_name(Transport transport) {
-    switch (transport) {
-    case Transport::kUdp:
-        return "udp";
-    case Transport::kTcp:
-        return "tcp";
-    case Transport::kTls:
-        return "tls";
-    case Transport::kQuic:
-        return "quic";
-    case Transport::kHttps:
-        return "https";
-    case Transport::kStatelessTcp:
-        return "stateless-tcp";
-    }
-    return "unknown";
+    constexpr std::array<std::string_view, kTransports.size()> kNames{
+        "udp", "tcp", "tls", "quic", "https", "stateless-tcp"};
+    return kNames.at(static_cast<size_t>(transport));
 }
 
 // The times that a trace may have: the years 1900 to 2149. So the difference of two of them, and

@@ -35,12 +35,6 @@ std::string key_of(std::string_view table, std::string_view name) {
     return fmt::format("{}.{}", table, name);
 }
 
-void demand(bool good, const std::string& what) {
-    if (!good) {
-        throw UsageError(what);
-    }
-}
-
 bool read(const std::string& text, std::string& value) {
     value = text;
     return true;

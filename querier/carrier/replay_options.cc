@@ -10,9 +10,9 @@
 #include "core/wire/settings.hh"
 
 #include <fmt/format.h>
-#include <openssl/prov_ssl.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -35,22 +35,9 @@ std::optional<Endpoint> endpoint(const std::string& text) {
     return parsed;
 }
 
-SourceMode source_mode(const std::string& name) {
-    if (name == "addresses") {
-        return SourceMode::kAddresses;
-    }
-    if (name == "mapped") {
-        return SourceMode::kMapped;
-    }
-    return name == "packet" ? SourceMode::kPacket : SourceMode::kPorts;
-}
-
-/// OpenSSL's number of a version; 0 = any.
-int tls_version(const std::string& name) {
-    if (name == "1.2") {
-        return TLS1_2_VERSION;
-    }
-    return name == "1.3" ? TLS1_3_VERSION : 0;
+SourceMode source_mode(std::string_view name) {
+    constexpr std::array<std::string_view, 4> kNames{"ports", "addresses", "mapped", "packet"};
+    return static_cast<SourceMode>(std::ranges::find(kNames, name) - kNames.begin());
 }
 
 WaiterOptions waiter_options(const Settings& settings) {
@@ -96,14 +83,7 @@ ReplayOptions replay_options(const wire::Options& options) {
     out.connection.queries_per_connection = settings.queries_per_connection;
     out.connection.server_closes = settings.closer == "server";
     out.connection.acknowledge_now = settings.socket.quickack;
-    out.connection.tls = TlsOptions{.port = settings.tls.port,
-                                    .version = tls_version(settings.tls.version),
-                                    .verify = settings.tls.verify,
-                                    .authorities = options.authorities_pem(),
-                                    .name = settings.tls.name,
-                                    .groups = settings.tls.groups,
-                                    .resume = settings.tls.resume,
-                                    .early_data = settings.tls.early_data};
+    out.connection.tls = {settings.tls, options.authorities_pem()};
     out.tcp_fallback = settings.tcp_fallback;
     out.tcp_after_timeout = settings.tcp_after_timeout;
     out.in_flight = settings.in_flight;

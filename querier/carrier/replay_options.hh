@@ -6,6 +6,7 @@
 #include "core/base/prefix.hh"
 #include "core/base/servers.hh"
 #include "core/wire/credit.hh"
+#include "core/wire/settings.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -19,16 +20,9 @@ class Options;
 
 namespace reprise::querier {
 
-/// How queries travel by TLS (RFC 7858).
-struct TlsOptions {
-    std::uint16_t port = 853;
-    int version = 0;         ///< as OpenSSL numbers them; 0 = any from TLS 1.2 on
-    bool verify = true;      ///< the server's certificate
-    std::string authorities; ///< PEM, trusted for it; empty = the system's
-    std::string name;        ///< of the server; empty = no SNI, and its address is verified
-    std::string groups{};    ///< for the key exchange, as OpenSSL lists them; empty = its own
-    bool resume = false;     ///< use the source's last session
-    bool early_data = false; ///< and send the queries that wait with it
+/// How queries travel by TLS.
+struct TlsOptions : TlsSettings {
+    std::string authorities; ///< PEM, trusted for the server's certificate; empty = the system's
 };
 
 /// How queries travel by TCP and TLS.
@@ -37,7 +31,7 @@ struct ConnectionOptions {
     std::uint32_t queries_per_connection = 0; ///< 0 = no limit
     bool server_closes = false;               ///< we never close first
     bool acknowledge_now = true;              ///< an answer, while others are awaited
-    std::optional<TlsOptions> tls;            ///< nothing: TLS queries fail
+    TlsOptions tls{};
 };
 
 /// Where a query's source address comes from (design: source modes).
@@ -66,7 +60,7 @@ struct ReplayOptions {
     bool tcp_fallback = false;      ///< after a truncated answer over UDP
     bool tcp_after_timeout = false; ///< after none over UDP
     size_t in_flight = 262144;
-    Nanoseconds max_lateness = kSecond; ///< 0 = never give up
+    Nanoseconds max_lateness = kSecond; ///< then it is given up
     Nanoseconds late = 0;               ///< sent so long after its time: counted; 0 = never
     Nanoseconds duration = 0;           ///< of a `fast` replay; 0 = no end
     bool answers = false;

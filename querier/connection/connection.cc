@@ -5,7 +5,6 @@
 #include "core/wire/result_file.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/socket.hh"
-#include "querier/carrier/stamps.hh"
 #include "querier/connection/tls_connection.hh"
 #include "querier/results/results.hh"
 #include "querier/schedule/matcher.hh"
@@ -178,7 +177,7 @@ Connection::Connection(ConnectionTools& tools, std::unique_ptr<TcpSocket> socket
 Connection::~Connection() {
     tools_.parts.resources.opening -= established_ ? 0U : 1U;
     if (origin_.secure) {
-        tools_.tls->out().clear();
+        tools_.tls.out().clear();
     }
 }
 
@@ -224,7 +223,7 @@ void Connection::finish_connect(std::uint32_t events) {
         if (!origin_.secure) {
             return establish();
         }
-        tls_ = std::make_unique<TlsConnection>(*tools_.tls, origin_.client, origin_.server);
+        tls_ = std::make_unique<TlsConnection>(tools_.tls, origin_.client, origin_.server);
         write_early();
         shake_hands();
     }
@@ -264,7 +263,7 @@ void Connection::shake_hands() {
         tools_.parts.statistics.resumed += tls_->resumed() ? 1U : 0U;
         return establish();
     case TlsConnection::Result::kMore:
-        if (!socket_.send_all(tools_.tls->out())) {
+        if (!socket_.send_all(tools_.tls.out())) {
             loss_ = Loss{.reason = std::strerror(errno)};
         }
         return;
@@ -272,7 +271,7 @@ void Connection::shake_hands() {
         loss_ = Loss{.reason = kClosedByServer};
         return;
     case TlsConnection::Result::kFailed:
-        socket_.send_all(tools_.tls->out()); // the alert that tells the server why
+        socket_.send_all(tools_.tls.out()); // the alert that tells the server why
         loss_ = Loss{.reason = tls_->reason(), .by_server = false};
         return;
     }
@@ -341,7 +340,7 @@ void Connection::take(std::span<std::uint8_t> data, Nanoseconds received) {
             return;
         }
     }
-    const bool sent = socket_.send_all(tools_.tls->out()); // an alert, a key update
+    const bool sent = socket_.send_all(tools_.tls.out()); // an alert, a key update
     if (result == TlsConnection::Result::kFailed) {
         loss_ = Loss{.reason = tls_->reason(), .by_server = false};
     } else if (result != TlsConnection::Result::kMore || !sent) {
@@ -393,7 +392,7 @@ bool Connection::write_one(std::uint32_t index) {
     if (wrote_ && !std::exchange(nagle_off_, true)) {
         socket_->disable_nagle(); // a first query is never held back
     }
-    std::vector<std::uint8_t>& bytes = tls_ ? tools_.tls->out() : tools_.segment;
+    std::vector<std::uint8_t>& bytes = tls_ ? tools_.tls.out() : tools_.segment;
     if (tls_ && !tls_->seal(tools_.segment)) {
         loss_ = Loss{.reason = tls_->reason(), .by_server = false};
         return false;
@@ -433,7 +432,7 @@ void Connection::write() {
     while (socket_.clear() && queue_.next() != kNone && write_one(queue_.next())) {
     }
     if (tls_ && !loss_) {
-        socket_.send_all(tools_.tls->out()); // of a handshake that no query waited for
+        socket_.send_all(tools_.tls.out()); // of a handshake that no query waited for
     }
 }
 
@@ -448,7 +447,7 @@ void Connection::say_goodbye() {
     if (tls_ && established_ && socket_.clear()) {
         tls_->close();
         // It waits for the FIN and shares its segment: alone it would make the server close first.
-        socket_->send(tools_.tls->out(), More::kYes);
+        socket_->send(tools_.tls.out(), More::kYes);
     }
 }
 

@@ -1,5 +1,3 @@
-#include "querier/connection/connection_carrier.hh"
-
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/log.hh"
@@ -76,7 +74,7 @@ void IdleConnections::remove(Places& places, std::uint32_t place) {
 
 ConnectionCarrier::ConnectionCarrier(const CarrierWish& wish, const CarrierParts& parts)
     : tools_{.parts = parts,
-             .tls = {},
+             .tls = TlsClient(wish.options.connection.tls),
              .acknowledge_now = wish.options.connection.acknowledge_now,
              .buffer = std::vector<std::uint8_t>(kMostRead)},
       queries_(parts.queries), statistics_(parts.statistics), clock_(parts.network.clock()),
@@ -86,20 +84,14 @@ ConnectionCarrier::ConnectionCarrier(const CarrierWish& wish, const CarrierParts
         servers_.push_back(peer.address.is_v4() ? Servers{.v4 = peer, .v6 = {}}
                                                 : Servers{.v4 = {}, .v6 = peer});
     }
-    if (options_.tls) {
-        tools_.tls = std::make_unique<TlsClient>(*options_.tls);
-    }
 }
 
 // Opening
 
 std::optional<Endpoint> ConnectionCarrier::server_of(const PendingQuery& pending) const {
     std::optional<Endpoint> server = servers_[pending.peer].of(pending.family());
-    if (pending.transport == Transport::kTls) {
-        if (!server || !options_.tls) {
-            return {};
-        }
-        server->port = options_.tls->port;
+    if (server && pending.transport == Transport::kTls) {
+        server->port = options_.tls.port;
     }
     return server;
 }
@@ -142,7 +134,7 @@ SendResult ConnectionCarrier::refused(int error, const Endpoint& server) {
     }
     ++statistics_.connections_failed;
     const bool no_port = error == EADDRNOTAVAIL || error == EADDRINUSE;
-    statistics_.failures.add(no_port ? "no free port" : std::strerror(error));
+    statistics_.count_failure(no_port ? "no free port" : std::strerror(error));
     if (no_port && !std::exchange(warned_ports_, true)) {
         spdlog::warn("event=no_free_port server={} hint=\"all local ports of an address are in use "
                      "to this server; use source mode mapped or addresses, more client hosts, or "
@@ -346,7 +338,7 @@ void ConnectionCarrier::lose(std::uint32_t place) {
     statistics_.closed_by_server += established && by_server ? 1U : 0U;
     statistics_.connections_failed += established ? 0U : 1U;
     if (!connection.queue().idle()) {
-        statistics_.failures.add(reason);
+        statistics_.count_failure(reason);
         if (!std::exchange(warned_, true)) {
             spdlog::warn("event=connection_failed because={} note=\"the first one; all are "
                          "counted by reason\"",

@@ -1,8 +1,11 @@
 #pragma once
+#include "core/base/bytes.hh"
+#include "core/dns/message.hh"
+
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace reprise::querier {
@@ -12,12 +15,30 @@ namespace reprise::querier {
 /// messages.
 class ReplyReader {
 public:
-    using Take = std::function<void(std::span<std::uint8_t>)>;
-
     /// Calls `take` for each message that is now whole; the bytes are lent for the call. False: a
     /// length below 12, the size of a DNS header; nothing after it can be trusted, so end the
     /// connection.
-    bool feed(std::span<std::uint8_t> data, const Take& take);
+    template <typename Take> bool feed(std::span<std::uint8_t> data, const Take& take) {
+        constexpr size_t kPrefix = 2;
+        std::vector<std::uint8_t> joined = std::exchange(rest_, {});
+        if (!joined.empty()) {
+            joined.insert(joined.end(), data.begin(), data.end());
+            data = joined;
+        }
+        while (data.size() >= kPrefix) {
+            const size_t size = load16(data.data());
+            if (size < kDnsHeaderSize) {
+                return false;
+            }
+            if (data.size() < kPrefix + size) {
+                break;
+            }
+            take(data.subspan(kPrefix, size));
+            data = data.subspan(kPrefix + size);
+        }
+        rest_.assign(data.begin(), data.end());
+        return true;
+    }
 
 private:
     std::vector<std::uint8_t> rest_;

@@ -163,9 +163,10 @@ TlsClient::TlsClient(TlsOptions options)
 
 void TlsClient::set_up() {
     SSL_CTX* context = context_.get();
-    const int lowest = options_.version == 0 ? TLS1_2_VERSION : options_.version;
+    const int lowest = options_.version == "1.3" ? TLS1_3_VERSION : TLS1_2_VERSION;
+    const int highest = options_.version == "any" ? 0 : lowest;
     demand(SSL_CTX_set_min_proto_version(context, lowest) == 1 &&
-               SSL_CTX_set_max_proto_version(context, options_.version) == 1,
+               SSL_CTX_set_max_proto_version(context, highest) == 1,
            "protocol version");
     demand(options_.groups.empty() ||
                SSL_CTX_set1_groups_list(context, options_.groups.c_str()) == 1,

@@ -34,7 +34,10 @@ const Bytes8 kAnswer{0, 3, 9, 8, 7};
 class TlsTest : public ::testing::Test {
 protected:
     static TlsOptions trusting(const MemoryTlsServer& server) {
-        return {.authorities = server.pem(), .name = "server.example"};
+        TlsOptions options;
+        options.authorities = server.pem();
+        options.name = "server.example";
+        return options;
     }
 
     static Endpoint address() { return Endpoint::parse("192.0.2.1:853").value_or(Endpoint{}); }
@@ -221,7 +224,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(TlsTest, AServerOfAnOlderVersionIsRefused) {
     MemoryTlsServer server({.highest_version = TLS1_2_VERSION});
     TlsOptions options = trusting(server);
-    options.version = TLS1_3_VERSION;
+    options.version = "1.3";
     TlsClient client(options);
     TlsConnection connection(client, 1, address());
     const auto session = server.accept();
@@ -261,7 +264,9 @@ TEST_F(TlsTest, AnOrderlyCloseIsNoFailure) {
 }
 
 TEST_F(TlsTest, AuthoritiesMustBeCertificates) {
-    EXPECT_THROW(TlsClient({.authorities = "not PEM", .name = ""}), Error);
+    TlsOptions options;
+    options.authorities = "not PEM";
+    EXPECT_THROW(TlsClient{options}, Error);
 }
 
 TEST(TlsSessions, AreForOneUseAndTwoOfASource) {

@@ -29,6 +29,7 @@
 namespace reprise::querier {
 namespace {
 
+constexpr size_t kCacheLine = 64;
 constexpr size_t kChunk = 2048;
 /// Enough for what is staged and for all that a driver's ring holds at a time.
 constexpr std::uint32_t kChunks = 2048;
@@ -235,12 +236,6 @@ std::unique_ptr<FrameSender> open_sender(const PacketRoute& route, std::string& 
         return std::make_unique<PacketSender>(route);
     }
 }
-
-namespace {
-
-constexpr size_t kCacheLine = 64;
-
-} // namespace
 
 PacketSender::PacketSender(const PacketRoute& route)
     : socket_(check(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),

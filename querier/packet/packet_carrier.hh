@@ -14,7 +14,6 @@
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/carrier/stamps.hh"
 #include "querier/packet/frame_ring.hh"
 #include "querier/packet/frame_sender.hh"
 #include "querier/packet/receive.h"

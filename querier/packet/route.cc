@@ -11,10 +11,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 #include <linux/if.h>
 #include <linux/neighbour.h>
@@ -25,6 +25,7 @@
 #include <span>
 #include <string>
 #include <sys/socket.h>
+#include <thread>
 
 namespace reprise::querier {
 namespace {
@@ -130,15 +131,10 @@ size_t FrameTemplate::write(std::span<std::uint8_t> out, const Endpoint& source,
 
 namespace {
 
-constexpr Nanoseconds kLook = 2 * kMillisecond;
+constexpr std::chrono::milliseconds kLook(2);
 constexpr std::uint16_t kResolved =
     NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY;
 constexpr auto* kInstead = "use another source mode for this server";
-
-void pause_for(Nanoseconds time) {
-    const timespec wait{.tv_sec = time / kSecond, .tv_nsec = time % kSecond};
-    nanosleep(&wait, nullptr);
-}
 
 struct Hop {
     std::uint32_t interface = 0;
@@ -239,7 +235,7 @@ MacAddress find_neighbor(Netlink& netlink, const Hop& hop, const std::string& in
                             "up and on this link?",
                             hop.address.text(), interface));
         }
-        pause_for(kLook);
+        std::this_thread::sleep_for(kLook);
     }
 }
 
@@ -281,7 +277,7 @@ void await_carrier(const PacketRoute& route, Nanoseconds patience) {
             throw Error(
                 fmt::format("interface {} has no carrier; is the other end up?", route.name));
         }
-        pause_for(kLook);
+        std::this_thread::sleep_for(kLook);
     }
 }
 

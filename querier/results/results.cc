@@ -1,8 +1,8 @@
 #include "querier/results/results.hh"
 
+#include "core/base/output_file.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/base/error.hh"
 #include "core/base/json.hh"
 #include "core/wire/counts.hh"
 #include "core/wire/result_file.hh"
@@ -11,9 +11,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <sys/resource.h>
 #include <system_error>
 
@@ -24,48 +28,35 @@ double seconds(const timeval& time) {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
 }
 
-Json failures_json(const Failures& failures) {
-    Json out = Json::object();
-    for (const auto& [reason, count] : failures.counts()) {
-        out[reason] = count;
-    }
-    if (failures.other() > 0) {
-        out["other"] = failures.other();
-    }
-    return out;
-}
-
 } // namespace
 
-void Statistics::count_end(Status status) {
-    switch (status) {
-    case Status::kAnswered:
-        ++answered;
-        return;
-    case Status::kTimedOut:
-        ++timed_out;
-        return;
-    case Status::kSendFailed:
-        ++send_failed;
-        return;
-    case Status::kConnectionFailed:
-        ++connection_failed;
-        return;
-    case Status::kSkipped:
-        ++skipped;
-        return;
+void Statistics::count_failure(std::string_view reason) {
+    auto known = std::ranges::find(failures, reason, &Failure::first);
+    if (known == failures.end()) {
+        known = failures.emplace(known, std::string(reason), 0);
     }
+    ++known->second;
+}
+
+void Statistics::count_end(Status status) {
+    constexpr std::array kFromAnswered{&Counts::answered, &Counts::timed_out, &Counts::send_failed,
+                                       &Counts::connection_failed, &Counts::skipped};
+    ++(this->*kFromAnswered.at(static_cast<size_t>(status) - 1));
 }
 
 std::string statistics_json(const Statistics& s, bool clean, const std::string& because) {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
+    Json failures = Json::object();
+    for (const auto& [reason, count] : s.failures) {
+        failures[reason] = count;
+    }
     Json out{{"schema", 1},
              {"clean", clean},
              {"because", because},
              {"counts", fields_json<Counts>(s)},
              {"connections", fields_json<ConnectionCounts>(s)},
-             {"failures", failures_json(s.failures)}};
+             {"failures", failures}};
     out.update(fields_json<QuerierCounts>(s));
     out["warnings"] = s.warnings;
     out["cpu_s"] = seconds(usage.ru_utime) + seconds(usage.ru_stime);
@@ -127,15 +118,14 @@ void Results::write(const PendingQuery& pending, Bytes reply, Nanoseconds realti
 
 void Results::write_hedge(const HedgeRow& row) {
     guarded(hedges_broken_, [&] {
-        if (!hedges_.is_open()) {
-            hedges_.open(hedges_path_);
-            hedges_ << "seq,peer,sent_ns,peer_sent_ns,received_ns,peer_received_ns,peer_won\n";
-        }
-        hedges_ << fmt::format("{},{},{},{},{},{},{}\n", row.sequence, row.peer, row.sent[0],
-                               row.sent[1], row.received[0], row.received[1], row.won ? 1 : 0);
         if (!hedges_) {
-            throw SystemError("write " + hedges_path_);
+            hedges_.emplace(hedges_path_, AppendFile::Existing::kReplace);
+            hedges_->append(
+                "seq,peer,sent_ns,peer_sent_ns,received_ns,peer_received_ns,peer_won\n");
         }
+        hedges_->append(fmt::format("{},{},{},{},{},{},{}\n", row.sequence, row.peer, row.sent[0],
+                                    row.sent[1], row.received[0], row.received[1],
+                                    row.won ? 1 : 0));
     });
 }
 
@@ -158,39 +148,28 @@ void Results::flush(std::uint64_t expected) {
         reserve(expected);
     }
     unflushed_ = 0;
-    if (records_) {
-        guarded(records_broken_, [&] { records_->flush(); });
-    }
-    if (answers_) {
-        guarded(answers_broken_, [&] { answers_->flush(); });
-    }
-    guarded(hedges_broken_, [&] {
-        if (hedges_.is_open() && !hedges_.flush()) {
-            throw SystemError("write " + hedges_path_);
+    const auto flush = [this](auto& file, bool& broken) {
+        if (file) {
+            guarded(broken, [&] { file->flush(); });
         }
-    });
+    };
+    flush(records_, records_broken_);
+    flush(answers_, answers_broken_);
+    flush(hedges_, hedges_broken_);
 }
 
 void Results::finish(const Statistics& statistics, bool clean, const std::string& because) {
     if (answers_) {
         guarded(answers_broken_, [&] { answers_->finish(); });
     }
-    guarded(hedges_broken_, [&] { close_hedges(); });
+    if (hedges_) {
+        guarded(hedges_broken_, [&] { hedges_->close(); });
+    }
     if (records_) {
         const bool all = clean && failure_.empty();
         guarded(records_broken_, [&] {
             records_->finish(statistics_json(statistics, all, clean ? failure_ : because));
         });
-    }
-}
-
-void Results::close_hedges() {
-    if (!hedges_.is_open()) {
-        return;
-    }
-    hedges_.close();
-    if (!hedges_) {
-        throw SystemError("write " + hedges_path_);
     }
 }
 

@@ -5,6 +5,7 @@
 // first failure is kept for the caller to act on, later calls do nothing, and what is on disk stays
 // readable.
 
+#include "core/base/output_file.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/wire/counts.hh"
@@ -12,10 +13,8 @@
 #include "querier/schedule/hedges.hh"
 #include "querier/schedule/pending_queries.hh"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,40 +23,17 @@
 
 namespace reprise::querier {
 
-/// How often what went wrong; bounded, because reasons come from libraries and servers.
-class Failures {
-public:
-    static constexpr size_t kMostReasons = 16;
-
-    using Count = std::pair<std::string, std::uint64_t>;
-
-    void add(std::string_view reason) {
-        const auto known = std::ranges::find(counts_, reason, &Count::first);
-        if (known != counts_.end()) {
-            ++known->second;
-        } else if (counts_.size() < kMostReasons) {
-            counts_.emplace_back(reason, 1);
-        } else {
-            ++other_;
-        }
-    }
-
-    /// In the order they first came.
-    [[nodiscard]] const std::vector<Count>& counts() const { return counts_; }
-
-    /// Those that came after the list was full.
-    [[nodiscard]] std::uint64_t other() const { return other_; }
-
-private:
-    std::vector<Count> counts_;
-    std::uint64_t other_ = 0;
-};
-
 /// Everything a querier counts, and what else its result file tells.
 struct Statistics : Counts, ConnectionCounts, QuerierCounts {
-    std::uint64_t open_now = 0;        ///< connections
-    Failures failures;                 ///< why connections with queries on them ended badly
+    using Failure = std::pair<std::string, std::uint64_t>;
+
+    std::uint64_t open_now = 0; ///< connections
+    /// Why connections with queries on them ended badly, in the order the reasons first came.
+    std::vector<Failure> failures;
     std::vector<std::string> warnings; ///< what makes a clean run say less than it seems to
+
+    /// Adds one to `failures`.
+    void count_failure(std::string_view reason);
 
     /// Adds one end of a query.
     void count_end(Status status);
@@ -95,12 +71,11 @@ private:
     template <typename Action> void guarded(bool& broken, const Action& action);
     void note(const char* what);
     void reserve(std::uint64_t queries);
-    void close_hedges();
 
     std::optional<RqWriter> records_;
     std::optional<RaWriter> answers_;
     std::string hedges_path_;
-    std::ofstream hedges_; ///< opened by the first row
+    std::optional<AppendFile> hedges_; ///< opened by the first row
     size_t unflushed_ = 0;
     std::string failure_;
     bool records_broken_ = false; ///< the disk has refused to write

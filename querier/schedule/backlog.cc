@@ -72,7 +72,7 @@ std::string Backlog::step() {
         if (!reader_.next(query)) {
             const std::uint32_t done = std::exchange(taking_, kNoBlock);
             if (block.waiting == 0) {
-                used_up(done);
+                used_up_.push_back(done);
             }
             return reader_.error() == RecordError::kNone
                        ? ""
@@ -104,11 +104,9 @@ void Backlog::pop() {
     schedule_.pop();
     --held_.records;
     if (--blocks_[block].waiting == 0 && block != taking_) {
-        used_up(block);
+        used_up_.push_back(block);
     }
 }
-
-void Backlog::used_up(std::uint32_t block) { used_up_.push_back(block); }
 
 void Backlog::sweep() {
     for (const std::uint32_t block : used_up_) {

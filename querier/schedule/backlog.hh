@@ -118,7 +118,6 @@ private:
     };
 
     [[nodiscard]] Bytes bytes(std::uint32_t block) const;
-    void used_up(std::uint32_t block);
 
     Credit limit_;
     Credit held_; ///< records that wait, bytes of all blocks

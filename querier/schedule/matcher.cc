@@ -27,6 +27,15 @@
 namespace reprise::querier {
 namespace {
 
+constexpr size_t kMaxQuestion = 255 + 4;
+constexpr size_t kFewestBuckets = 1024;
+constexpr size_t kMostBuckets = size_t{1} << 20U;
+constexpr std::uint8_t kFormErr = 1; // RFC 1035, section 4.1.1
+
+size_t bucket_count(size_t in_flight_limit) {
+    return std::bit_ceil(std::clamp(in_flight_limit, kFewestBuckets, kMostBuckets));
+}
+
 /// Milliseconds modulo 2^32; compared by signed difference.
 std::uint32_t to_ms(Nanoseconds time) { return static_cast<std::uint32_t>(time / kMillisecond); }
 
@@ -90,12 +99,6 @@ EndedQueries::Seen EndedQueries::take(std::uint64_t key, Nanoseconds now) {
     return Seen::kAnswered;
 }
 
-namespace {
-
-constexpr size_t kMaxQuestion = 255 + 4;
-
-} // namespace
-
 std::uint64_t question_hash(Bytes message, std::uint16_t* type) {
     const auto question = parse_question(message);
     if (!question || question->raw.size() > kMaxQuestion) {
@@ -115,46 +118,24 @@ std::uint64_t question_hash(Bytes message, std::uint16_t* type) {
 
 std::uint16_t message_id(Bytes message) { return Cursor(message).u16be(); }
 
-namespace {
-
-constexpr size_t kFewestBuckets = 1024;
-constexpr size_t kMostBuckets = size_t{1} << 20U;
-constexpr std::uint8_t kFormErr = 1; // RFC 1035, section 4.1.1
-
-size_t bucket_count(size_t in_flight_limit) {
-    return std::bit_ceil(std::clamp(in_flight_limit, kFewestBuckets, kMostBuckets));
-}
-
-} // namespace
-
 Matcher::Matcher(PendingQueries& queries, size_t in_flight_limit, Nanoseconds linger)
     : queries_(queries), most_buckets_(bucket_count(in_flight_limit)), mask_(kFewestBuckets - 1),
       by_key_(kFewestBuckets), by_id_(kFewestBuckets), ended_queries_(linger) {}
 
 void Matcher::grow() {
-    const size_t size = by_key_.size() * 2;
-    std::vector<KeyList> keys(size);
-    std::vector<IdList> ids(size);
-    mask_ = size - 1;
+    mask_ = by_key_.size() * 2 - 1;
     // What was in one list goes to two, each in its old order.
-    for (KeyList& list : by_key_) {
-        while (!list.empty()) {
-            const std::uint32_t at = list.front();
-            const PendingQuery& pending = queries_[at];
-            list.remove(queries_, at);
-            keys[key_hash(pending.owner, pending.wire_id, pending.question) & mask_].push_back(
-                queries_, at);
+    const auto spread = [this]<typename List>(std::vector<List>& lists, const auto& hash) {
+        for (List& list : std::exchange(lists, std::vector<List>(mask_ + 1))) {
+            while (!list.empty()) {
+                const std::uint32_t at = list.front();
+                list.remove(queries_, at);
+                lists[hash(queries_[at]) & mask_].push_back(queries_, at);
+            }
         }
-    }
-    for (IdList& list : by_id_) {
-        while (!list.empty()) {
-            const std::uint32_t at = list.front();
-            list.remove(queries_, at);
-            ids[id_hash(queries_[at].owner, queries_[at].wire_id) & mask_].push_back(queries_, at);
-        }
-    }
-    by_key_ = std::move(keys);
-    by_id_ = std::move(ids);
+    };
+    spread(by_key_, key_of);
+    spread(by_id_, [](const PendingQuery& query) { return id_hash(query.owner, query.wire_id); });
 }
 
 std::uint64_t Matcher::id_hash(Owner owner, std::uint16_t id) {
@@ -170,7 +151,7 @@ void Matcher::add(std::uint32_t index) {
         grow();
     }
     PendingQuery& pending = queries_[index];
-    const std::uint64_t key = key_hash(pending.owner, pending.wire_id, pending.question);
+    const std::uint64_t key = key_of(pending);
     ended_queries_.prefetch(key); // it will end soon
     by_key_[key & mask_].push_back(queries_, index);
     by_id_[id_hash(pending.owner, pending.wire_id) & mask_].push_back(queries_, index);
@@ -180,8 +161,7 @@ void Matcher::add(std::uint32_t index) {
 void Matcher::remove(std::uint32_t index) {
     PendingQuery& pending = queries_[index];
     if (pending.keyed) {
-        by_key_[key_hash(pending.owner, pending.wire_id, pending.question) & mask_].remove(queries_,
-                                                                                           index);
+        by_key_[key_of(pending) & mask_].remove(queries_, index);
         by_id_[id_hash(pending.owner, pending.wire_id) & mask_].remove(queries_, index);
         pending.keyed = false;
         --count_;
@@ -191,8 +171,7 @@ void Matcher::remove(std::uint32_t index) {
 void Matcher::end(std::uint32_t index, bool answered, Nanoseconds now) {
     const PendingQuery& pending = queries_[index];
     if (pending.keyed) {
-        ended_queries_.add(key_hash(pending.owner, pending.wire_id, pending.question), answered,
-                           now);
+        ended_queries_.add(key_of(pending), answered, now);
         if (!answered && pending.question != 0) {
             ended_queries_.add(key_hash(pending.owner, pending.wire_id, 0), false, now);
         }

@@ -117,6 +117,11 @@ private:
 
     static std::uint64_t id_hash(Owner owner, std::uint16_t id);
     static std::uint64_t key_hash(Owner owner, std::uint16_t id, std::uint64_t question);
+
+    static std::uint64_t key_of(const PendingQuery& query) {
+        return key_hash(query.owner, query.wire_id, query.question);
+    }
+
     [[nodiscard]] std::uint32_t find(Owner owner, std::uint16_t id, std::uint64_t question) const;
     [[nodiscard]] std::uint32_t find_by_id(Owner owner, std::uint16_t id) const;
     [[nodiscard]] std::uint32_t find_for(Owner owner, const DnsHeader& header,

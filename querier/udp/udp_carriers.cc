@@ -9,7 +9,6 @@
 #include "querier/carrier/poller.hh"
 #include "querier/carrier/socket.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/udp/udp_socket.hh"
 
 #include <algorithm>
 #include <array>

@@ -1,10 +1,9 @@
-#include "querier/udp/udp_socket.hh"
-
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/socket.hh"
 #include "querier/schedule/pending_queries.hh"
+#include "querier/udp/udp_carriers.hh"
 
 #include <algorithm>
 #include <array>

@@ -48,8 +48,8 @@ public:
 
     void set_handler(Handler handler) override { handler_ = std::move(handler); }
 
-    void send(tree::Outgoing frame) override {
-        std::string bytes = frame.bytes.substr(frame.start);
+    void send(const tree::Outgoing& frame) override {
+        std::string bytes = frame.bytes;
         if (machine_.version != kProtocolVersion) {
             bytes = of_version(bytes);
         }
@@ -85,8 +85,7 @@ private:
         wire::Frame frame;
         while (!closed_ && reader_.next(frame) == FrameReader::Result::kFrame) {
             if (frame.has_block() && handler_.block) {
-                handler_.block(
-                    {.count = frame.block().count(), .records = bytes_of(frame.block().records())});
+                handler_.block(bytes_of(frame.block().records()));
             } else {
                 handler_.frame(frame);
             }

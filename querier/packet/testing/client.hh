@@ -8,7 +8,6 @@
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/carrier/stamps.hh"
 #include "querier/kernel_network.hh"
 #include "querier/packet/packet_carrier.hh"
 #include "querier/packet/testing/bed.hh"

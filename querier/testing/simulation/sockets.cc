@@ -6,10 +6,9 @@
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/poller.hh"
 #include "querier/carrier/socket.hh"
-#include "querier/carrier/stamps.hh"
 #include "querier/schedule/pending_queries.hh"
 #include "querier/testing/simulation/network.hh"
-#include "querier/udp/udp_socket.hh"
+#include "querier/udp/udp_carriers.hh"
 
 #include <algorithm>
 #include <cerrno>
