@@ -213,10 +213,16 @@ def _values(row: Row, found: Found) -> list[float]:
     if row.relation == "answers":
         return _differing(row, found)
     if row.fit:
-        return line_fit(*points(found, row.variant, row.fit, row.measure))
+        x, y = points(found, row.variant, row.fit, row.measure)
+        places = sorted(set(x))
+        means = [
+            float(np.mean([value for at, value in zip(x, y, strict=True) if at == one])) for one in places
+        ]
+        return line_fit(places, means)
     own, others = (_each(found, name, row) for name in (row.variant, row.over))
     if row.relation == "apart":
-        return [float(min(own.values()) - max(others.values()))] if own and others else []
+        spreads = [statistics.spread([float(one) for one in each.values()]) for each in (own, others) if each]
+        return [spreads[0].low - spreads[1].high] if len(spreads) == 2 else []
     if row.per:
         own = {at: value / found.settings[row.variant][row.per] for at, value in own.items()}
     if not row.over:
