@@ -16,5 +16,5 @@ def test_settings_and_counters_are_those_of_the_programs() -> None:
 
 def test_transports_are_those_of_the_programs_in_the_order_of_their_values() -> None:
     text = (programs.ROOT / "core/wire/query.hh").read_text(encoding="utf-8")
-    named = text.partition("transport_name(")[2].partition("unknown")[0]
-    assert re.findall(r'return "([a-z-]+)"', named) == list(TRANSPORTS)
+    names = text.partition("kNames{")[2].partition("}")[0]
+    assert re.findall(r'"([a-z-]+)"', names) == list(TRANSPORTS)

@@ -60,7 +60,7 @@ def responses_us(run: Path) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 def test_response_time_and_stalls_are_those_of_the_capture(
     tmp_path: Path, kind: str, program: str, event: str
 ) -> None:
-    trace = synth(tmp_path / "made.pcap", "--rate=500", "--duration=5", "--tcp-share=0", "--seed=3")
+    trace = synth(tmp_path / "made.pcap", "--rate=500", "--duration=8", "--tcp-share=0", "--seed=3")
     desk = furnish(tmp_path, trace)
     settings = (f"server.kind={kind}", "sample.capture=true", "replay.timeout_s=2")
     words = [word for one in settings for word in ("--set", one)]
