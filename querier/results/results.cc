@@ -1,9 +1,9 @@
 #include "querier/results/results.hh"
 
-#include "core/base/output_file.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/json.hh"
+#include "core/base/output_file.hh"
 #include "core/wire/counts.hh"
 #include "core/wire/result_file.hh"
 #include "querier/schedule/hedges.hh"
