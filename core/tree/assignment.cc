@@ -48,7 +48,7 @@ std::vector<Count> heaviest(const std::unordered_map<IpAddress, std::uint64_t>& 
 
 } // namespace
 
-Assignment::Assignment(std::vector<Weighted> children) {
+Assignment::Assignment(const std::vector<Weighted>& children) {
     for (const Weighted& child : children) {
         children_.push_back(
             {.seed = XXH3_64bits(child.name.data(), child.name.size()), .weight = child.weight});

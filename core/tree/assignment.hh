@@ -25,7 +25,7 @@ struct Weighted {
 class Assignment {
 public:
     /// At least one child, weights above zero.
-    explicit Assignment(std::vector<Weighted> children);
+    explicit Assignment(const std::vector<Weighted>& children);
 
     /// Index of the child for a source.
     [[nodiscard]] size_t child_of(const IpAddress& source) const;
