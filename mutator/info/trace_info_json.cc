@@ -2,6 +2,7 @@
 
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/base/histogram.hh"
 #include "core/base/json.hh"
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"

@@ -2,6 +2,7 @@
 
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/base/histogram.hh"
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"
 #include "mutator/info/info_figures.hh"
