@@ -233,7 +233,8 @@ bool Sender::wait_for(Nanoseconds time, Nanoseconds& now) {
 
 /// Nothing may be sent yet.
 bool Sender::too_early(Nanoseconds now) const {
-    return !outbox_.started() || (options_.fast && now < *outbox_.started());
+    const auto start = outbox_.started();
+    return !start || (options_.fast && now < *start);
 }
 
 /// A replay without due times has come to the end of its time.
@@ -287,7 +288,8 @@ bool Sender::take_pause() { return std::exchange(burst_, false) && options_.fast
 
 Nanoseconds Sender::next_wake(Nanoseconds now) {
     constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
-    if (!outbox_.started()) {
+    const auto start = outbox_.started();
+    if (!start) {
         const auto rehearsal = waiter_.next_rehearsal();
         return rehearsal ? now + *rehearsal : kNever;
     }
@@ -298,7 +300,7 @@ Nanoseconds Sender::next_wake(Nanoseconds now) {
         return blocked_until_;
     }
     if (too_early(now)) {
-        return *outbox_.started();
+        return *start;
     }
     if (options_.fast || outbox_.held() != kNone ||
         waiter_.decide(now, outbox_.due()) != Waiter::Action::kSleep) {

@@ -87,6 +87,25 @@ bool read_fragment(Bytes rest, Headers& headers) {
     return plausible_fragment(offset, rest.size() - 8, more);
 }
 
+/// Goes behind the extension header at the beginning of `rest`.
+Verdict skip_extension(Bytes rest, bool& fragment_seen, Headers& headers) {
+    if (rest.size() < 8) {
+        return Verdict::kShort;
+    }
+    const bool is_fragment = headers.protocol == kFragment;
+    const size_t length = is_fragment ? 8 : (rest[1] + size_t{1}) * 8;
+    if (is_fragment && (std::exchange(fragment_seen, true) || !read_fragment(rest, headers))) {
+        return Verdict::kBadFragment;
+    }
+    // With segments left, the transport's checksum covers another destination.
+    if (length > rest.size() || (headers.protocol == kRouting && rest[3] != 0)) {
+        return Verdict::kBadExtension;
+    }
+    headers.protocol = rest[0];
+    headers.transport = static_cast<std::uint16_t>(headers.transport + length);
+    return Verdict::kPassed;
+}
+
 Headers read_v6(Bytes packet) {
     if (packet.size() < kHeaderV6) {
         return faulty(Verdict::kShort);
@@ -100,21 +119,11 @@ Headers read_v6(Bytes packet) {
         if (count == kMaximumExtensions || (headers.protocol == kHopByHop && count != 0)) {
             return faulty(Verdict::kBadExtension);
         }
-        const Bytes rest = packet.subspan(headers.transport);
-        if (rest.size() < 8) {
-            return faulty(Verdict::kShort);
+        const Verdict verdict =
+            skip_extension(packet.subspan(headers.transport), fragment_seen, headers);
+        if (verdict != Verdict::kPassed) {
+            return faulty(verdict);
         }
-        const bool is_fragment = headers.protocol == kFragment;
-        const size_t length = is_fragment ? 8 : (rest[1] + size_t{1}) * 8;
-        if (is_fragment && (std::exchange(fragment_seen, true) || !read_fragment(rest, headers))) {
-            return faulty(Verdict::kBadFragment);
-        }
-        // With segments left, the transport's checksum covers another destination.
-        if (length > rest.size() || (headers.protocol == kRouting && rest[3] != 0)) {
-            return faulty(Verdict::kBadExtension);
-        }
-        headers.protocol = rest[0];
-        headers.transport = static_cast<std::uint16_t>(headers.transport + length);
     }
     return headers;
 }
