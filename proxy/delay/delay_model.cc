@@ -6,8 +6,7 @@
 #include "core/base/error.hh"
 #include "core/base/mix.hh"
 #include "core/base/numbers.hh"
-#include "proxy/delay/rtt_distribution.hh"
-#include "proxy/delay/rtt_table.hh"
+#include "proxy/delay/rtt.hh"
 
 #include <fmt/format.h>
 
@@ -49,7 +48,7 @@ Path DelayModel::path_to(const IpAddress& far) const {
     }
     Path path = plan_.usual;
     if (plan_.distribution) {
-        path.rtt = plan_.distribution->quantile(unit_of(address_hash(far, plan_.seed)));
+        path.rtt = plan_.distribution(unit_of(address_hash(far, plan_.seed)));
     }
     return path;
 }
@@ -140,7 +139,7 @@ std::unique_ptr<DelayModel> make_model(const DelayOptions& options, double share
         return nullptr;
     }
     DelayPlan plan{.table = std::nullopt,
-                   .distribution = std::nullopt,
+                   .distribution = {},
                    .usual = {.rtt = to_nanoseconds(options.rtt_ms.value_or(0)),
                              .jitter = to_nanoseconds(options.jitter_ms.value_or(0)),
                              .loss = options.loss_percent.value_or(0) / 100,
@@ -153,7 +152,7 @@ std::unique_ptr<DelayModel> make_model(const DelayOptions& options, double share
         plan.table = read_table(options, plan.usual);
     }
     if (!options.rtt_distribution.empty()) {
-        plan.distribution = RttDistribution(options.rtt_distribution);
+        plan.distribution = rtt_distribution(options.rtt_distribution);
     }
     return std::make_unique<DelayModel>(std::move(plan));
 }

@@ -13,8 +13,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
-#include "proxy/delay/rtt_distribution.hh"
-#include "proxy/delay/rtt_table.hh"
+#include "proxy/delay/rtt.hh"
 
 #include <cstdint>
 #include <memory>
@@ -39,7 +38,7 @@ struct DrawnDelay {
 /// What a model is made of.
 struct DelayPlan {
     std::optional<RttTable> table;
-    std::optional<RttDistribution> distribution; ///< of the addresses that the table leaves
+    RttDistribution distribution; ///< of the addresses that the table leaves; empty for none
     Path usual; ///< of the addresses that both leave; its jitter and loss also with a distribution
     double share = 1;
     std::uint64_t seed = 1;
@@ -71,7 +70,7 @@ private:
 struct DelayOptions {
     std::optional<double> rtt_ms{};
     std::string rtt_table{};        ///< a file, see RttTable
-    std::string rtt_distribution{}; ///< such as "normal:20,5", or a file, see RttDistribution
+    std::string rtt_distribution{}; ///< such as "normal:20,5", or a file, see rtt_distribution()
     std::optional<double> jitter_ms{};
     std::optional<double> loss_percent{};
     std::optional<double> share{}; ///< part of the round trip that this side waits, 0 to 1

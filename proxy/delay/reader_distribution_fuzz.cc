@@ -2,7 +2,7 @@
 // is taken has quantiles that do not fall.
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "proxy/delay/rtt_distribution.hh"
+#include "proxy/delay/rtt.hh"
 
 #include <cstdint>
 #include <cstdlib>
@@ -14,10 +14,10 @@ namespace {
 
 void read(const std::string& text) {
     try {
-        const reprise::proxy::RttDistribution distribution(text);
+        const auto distribution = reprise::proxy::rtt_distribution(text);
         reprise::Nanoseconds before = 0;
         for (const double share : {0.0, 0.01, 0.5, 0.99, 0.999999999}) {
-            const auto value = distribution.quantile(share);
+            const auto value = distribution(share);
             if (value < before) {
                 std::abort();
             }

@@ -2,7 +2,7 @@
 // address.
 #include "core/base/address.hh"
 #include "core/base/error.hh"
-#include "proxy/delay/rtt_table.hh"
+#include "proxy/delay/rtt.hh"
 
 #include <algorithm>
 #include <array>

@@ -3,8 +3,7 @@
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "proxy/delay/delay_model.hh"
-#include "proxy/delay/rtt_distribution.hh"
-#include "proxy/delay/rtt_table.hh"
+#include "proxy/delay/rtt.hh"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -229,37 +228,37 @@ TEST(NormalQuantile, KnowsTheTextbook) {
 }
 
 TEST(RttDistribution, ShapesHaveTheirQuantiles) {
-    const RttDistribution normal("normal:20,5");
-    EXPECT_EQ(normal.quantile(0.5), 20 * kMs);
-    EXPECT_NEAR(static_cast<double>(normal.quantile(0.8413447461)), 25e6, 10);
-    const RttDistribution uniform("uniform:10,30");
-    EXPECT_EQ(uniform.quantile(0), 10 * kMs);
-    EXPECT_EQ(uniform.quantile(0.75), 25 * kMs);
-    const RttDistribution lognormal("lognormal:40,0.5");
-    EXPECT_EQ(lognormal.quantile(0.5), 40 * kMs);
-    EXPECT_NEAR(static_cast<double>(lognormal.quantile(0.8413447461)), 40e6 * std::exp(0.5), 100);
+    const RttDistribution normal = rtt_distribution("normal:20,5");
+    EXPECT_EQ(normal(0.5), 20 * kMs);
+    EXPECT_NEAR(static_cast<double>(normal(0.8413447461)), 25e6, 10);
+    const RttDistribution uniform = rtt_distribution("uniform:10,30");
+    EXPECT_EQ(uniform(0), 10 * kMs);
+    EXPECT_EQ(uniform(0.75), 25 * kMs);
+    const RttDistribution lognormal = rtt_distribution("lognormal:40,0.5");
+    EXPECT_EQ(lognormal(0.5), 40 * kMs);
+    EXPECT_NEAR(static_cast<double>(lognormal(0.8413447461)), 40e6 * std::exp(0.5), 100);
 }
 
 TEST(RttDistribution, StaysInRange) {
-    const RttDistribution wide("normal:1,50");
-    EXPECT_EQ(wide.quantile(0.01), 0);
-    EXPECT_EQ(wide.quantile(0), 0);
-    const RttDistribution endless("lognormal:100000,10");
-    EXPECT_EQ(endless.quantile(0.999999), 100'000 * kMs);
+    const RttDistribution wide = rtt_distribution("normal:1,50");
+    EXPECT_EQ(wide(0.01), 0);
+    EXPECT_EQ(wide(0), 0);
+    const RttDistribution endless = rtt_distribution("lognormal:100000,10");
+    EXPECT_EQ(endless(0.999999), 100'000 * kMs);
 }
 
 TEST(RttDistribution, DrawsFromAFile) {
     const TemporaryFile file("# seen\n30\n10.5\n\n 20\t\n40 # far\n");
-    const RttDistribution observed(file.path());
-    EXPECT_EQ(observed.quantile(0), 10'500'000);
-    EXPECT_EQ(observed.quantile(0.26), 20 * kMs);
-    EXPECT_EQ(observed.quantile(0.5), 30 * kMs);
-    EXPECT_EQ(observed.quantile(std::nextafter(1.0, 0.0)), 40 * kMs);
+    const RttDistribution observed = rtt_distribution(file.path());
+    EXPECT_EQ(observed(0), 10'500'000);
+    EXPECT_EQ(observed(0.26), 20 * kMs);
+    EXPECT_EQ(observed(0.5), 30 * kMs);
+    EXPECT_EQ(observed(std::nextafter(1.0, 0.0)), 40 * kMs);
 }
 
 TEST(RttDistribution, SaysWhatIsWrong) {
     const auto bad = [](const std::string& text) {
-        return complaint([&] { const RttDistribution unused(text); });
+        return complaint([&] { rtt_distribution(text); });
     };
     for (const char* text : {"normal:20", "normal:20,5,1", "normal:x,5", "normal:-1,5",
                              "normal:20,100001", "uniform:30,10", "lognormal:20,11", "normal:"}) {

@@ -1,5 +1,6 @@
 #pragma once
-// Round trips by address: prefixes in a file, the longest that matches counts.
+// Round trips by address: out of a table of prefixes, of which the longest that matches counts, or
+// drawn from a distribution, by quantile, so that a hash of an address draws its own.
 //
 // All prefixes lie in one flat hash table under (address with its host bits cleared, length), and a
 // lookup tries the lengths that occur, longest first. So single addresses cost one probe however
@@ -39,18 +40,10 @@ inline std::uint64_t address_hash(const IpAddress& address, std::uint64_t key) {
 /// Bits as a number in [0, 1).
 constexpr double unit_of(std::uint64_t bits) { return static_cast<double>(bits >> 11U) * 0x1p-53; }
 
-// Cells of the files that tell of round trips.
-
 inline constexpr double kMostRttMs = 100'000;
-
-/// A decimal number from 0 to `most` and nothing else.
-std::optional<double> parse_up_to(std::string_view text, double most);
 
 /// Milliseconds as nanoseconds, brought into the range of round trips.
 Nanoseconds to_nanoseconds(double ms);
-
-/// The cells of a line up to its comment (#), separated by blanks; no more than `most` + 1.
-std::vector<std::string_view> split_cells(std::string_view line, size_t most);
 
 /// What a path does to packets; a whole round trip.
 struct Path {
@@ -78,7 +71,7 @@ public:
     [[nodiscard]] size_t size() const { return rows_.size(); }
 
 private:
-    [[nodiscard]] std::optional<std::string> add(std::string_view prefix, const Path& path);
+    [[nodiscard]] std::string add(std::string_view prefix, const Path& path);
 
     FlatIds<18> ids_; ///< of prefixes, into rows_
     std::vector<Path> rows_;
@@ -86,5 +79,17 @@ private:
     std::array<std::set<std::uint8_t, std::greater<>>, 2> lengths_;
     std::optional<Path> fallback_;
 };
+
+/// The round trip below which a share of all lie (in [0, 1)): never negative, never above
+/// kMostRttMs.
+using RttDistribution = std::function<Nanoseconds(double share)>;
+
+/// `normal:MEAN,SD`, `uniform:LOW,HIGH`, `lognormal:MEDIAN,SIGMA` (times in ms, SIGMA of the natural
+/// logarithm), or the name of a file of observed round trips in ms, one a line (# begins a comment),
+/// of which each is as likely as the others. Throws UsageError.
+RttDistribution rtt_distribution(const std::string& text);
+
+/// The standard normal distribution's value below which a share lies (at least 2^-54, below 1).
+double normal_quantile(double share);
 
 } // namespace reprise::proxy
