@@ -8,7 +8,6 @@
 #include "proxy/stateless/bpf/link.hh"
 #include "proxy/stateless/bpf/programs.hh"
 #include "proxy/stateless/bpf/shared.h"
-#include "proxy/stateless/common/counters.hh"
 #include "proxy/stateless/common/front.hh"
 #include "proxy/stateless/common/options.hh"
 
@@ -149,7 +148,7 @@ BpfFront::BpfFront(const StatelessOptions& options)
         tell_repaired(link_);
     }
     // Before Linux 5.19, reading a map also needs the right to load programs.
-    if (works_without({CAP_BPF, CAP_PERFMON}, [this] { return programs_.readable(); })) {
+    if (works_without({CAP_BPF, CAP_PERFMON}, [this] { return programs_.counts().has_value(); })) {
         give_up({CAP_BPF, CAP_PERFMON});
     }
 }
@@ -194,7 +193,7 @@ void BpfFront::look_at_host() {
     programs_.serve(local_addresses());
 }
 
-void BpfFront::tick(Nanoseconds now) {
+void BpfFront::refresh(Nanoseconds now) {
     if (now >= next_secret_) {
         next_secret_ = now + options().rotate_s * kSecond;
         renew_secret();
@@ -210,30 +209,9 @@ void BpfFront::tick(Nanoseconds now) {
 }
 
 Counters BpfFront::counters() {
-    const auto counts = programs_.counts();
-    Counters c;
-    c.syn = counts[kSyn];
-    c.syn_ack = counts[kSynAck];
-    c.handshake_ack = counts[kHandshakeAck];
-    c.queries = counts[kQueries];
-    c.retransmitted = counts[kRetransmitted];
-    c.replies = c.segments = counts[kRepliesSent];
-    c.fin = counts[kFin];
-    c.rst = counts[kRst];
-    c.reset = counts[kReset];
-    for (size_t i = 0; i < c.promoted.size(); ++i) {
-        c.promoted[i] = counts[kPromotedFirst + i];
-        c.not_promoted[i] = counts[kNotPromotedFirst + i];
-    }
-    c.refused_cookies = counts[kRefusedCookies];
-    c.waiting = counts[kWaiting];
+    Counters c{programs_.counts().value_or(StatelessCounts{})};
+    c.segments = c.replies;
     c.expired = expired_;
-    c.late = counts[kLate];
-    c.truncated = counts[kTruncatedUdp];
-    c.malformed = counts[kMalformed];
-    c.passed = counts[kPassed];
-    c.in_time = static_cast<Nanoseconds>(counts[kInTime]);
-    c.out_time = static_cast<Nanoseconds>(counts[kOutTime]);
     const std::atomic_ref in_flight(programs_.state().in_flight);
     const std::atomic_ref lived(programs_.state().lived);
     __u64 time = 0;

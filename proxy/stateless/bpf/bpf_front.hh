@@ -4,7 +4,6 @@
 #include "core/base/clock.hh"
 #include "proxy/stateless/bpf/link.hh"
 #include "proxy/stateless/bpf/programs.hh"
-#include "proxy/stateless/common/counters.hh"
 #include "proxy/stateless/common/front.hh"
 #include "proxy/stateless/common/options.hh"
 
@@ -26,12 +25,10 @@ public:
     /// serves it, SystemError.
     static void repair(const std::string& interface);
 
-    /// Renews the secret, the host's addresses and the interface's MTU, and removes old entries.
-    void tick(Nanoseconds now) override;
-
     [[nodiscard]] Counters counters() override;
 
 private:
+    void refresh(Nanoseconds now) override;
     void renew_secret();
     void look_at_host();
 

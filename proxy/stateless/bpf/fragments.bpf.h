@@ -120,7 +120,7 @@ static __always_inline int take_fragment(struct __sk_buff* skb) {
     const int for_tcp = entry && entry->id == id;
     if (for_tcp && (entry->bits & (kPromoted | kAnswered))) {
         bpf_map_update_elem(&cut, &whole, &yes, BPF_ANY);
-        count(kDropped);
+        COUNT(dropped);
         one_reply_less(&p, entry);
         return TC_ACT_STOLEN;
     }
@@ -137,9 +137,9 @@ static __always_inline int take_fragment(struct __sk_buff* skb) {
         return bring_back(skb, &p, entry, bpf_htons(1));
     }
     if (truncate(skb, &p, 0) != 0) {
-        count(kMalformed);
+        COUNT(malformed);
         return TC_ACT_STOLEN;
     }
-    count(kTruncatedUdp);
+    COUNT(truncated);
     return TC_ACT_UNSPEC;
 }

@@ -5,12 +5,15 @@
 #include "core/base/error.hh"
 #include "core/base/mapping.hh"
 #include "proxy/stateless/bpf/shared.h"
+#include "proxy/stateless/common/counts.h"
 #include "stateless_bpf.hh"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <cerrno>
@@ -19,6 +22,8 @@
 #include <ctime>
 #include <fstream>
 #include <functional>
+#include <linux/types.h>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -61,18 +66,18 @@ Programs::Programs(const StatelessSettings& settings, std::uint32_t entries)
     addresses_ = bpf_map__fd(bpf_map_of(object_, "addresses"));
 }
 
-bool Programs::readable() const {
-    const std::uint32_t first = 0;
-    std::vector<std::uint64_t> each(static_cast<size_t>(libbpf_num_possible_cpus()));
-    return bpf_map_lookup_elem(counts_, &first, each.data()) == 0;
-}
-
-std::array<std::uint64_t, kCounts> Programs::counts() const {
-    std::array<std::uint64_t, kCounts> sums{};
-    for (std::uint32_t which = 0; which < kCounts; ++which) {
-        sums[which] = bpf_count(counts_, which);
+std::optional<StatelessCounts> Programs::counts() const {
+    using Words = std::array<__u64, sizeof(StatelessCounts) / sizeof(__u64)>;
+    const std::uint32_t only = 0;
+    std::vector<Words> each(static_cast<size_t>(libbpf_num_possible_cpus()));
+    if (bpf_map_lookup_elem(counts_, &only, each.data()) != 0) {
+        return std::nullopt;
     }
-    return sums;
+    Words sums{};
+    for (const Words& one : each) {
+        std::ranges::transform(sums, one, sums.begin(), std::plus{});
+    }
+    return std::bit_cast<StatelessCounts>(sums);
 }
 
 void Programs::remove_if_old(const StatelessFlow& flow,

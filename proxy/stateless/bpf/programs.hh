@@ -4,10 +4,12 @@
 #include "core/base/bpf.hh"
 #include "core/base/mapping.hh"
 #include "proxy/stateless/bpf/shared.h"
+#include "proxy/stateless/common/counts.h"
 
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -33,11 +35,8 @@ public:
         return *reinterpret_cast<StatelessState*>(state_.at(0));
     }
 
-    /// Whether this process may read their maps.
-    [[nodiscard]] bool readable() const;
-
-    /// The counts of all processors, by StatelessCount.
-    [[nodiscard]] std::array<std::uint64_t, kCounts> counts() const;
+    /// The counts of all processors; none where this process may not read the programs' maps.
+    [[nodiscard]] std::optional<StatelessCounts> counts() const;
 
     /// Removes the entries of which `is_old` is true; replies that still come to them are dropped.
     /// Returns how many of them waited for one.

@@ -3,7 +3,7 @@
 #include "proxy/stateless/bpf/programs.hh"
 #include "proxy/stateless/bpf/shared.h"
 #include "proxy/stateless/bpf/testing/programs_bed.hh"
-#include "proxy/stateless/common/reasons.h"
+#include "proxy/stateless/common/counts.h"
 #include "proxy/testing/packets.hh"
 
 #include <gmock/gmock.h>
@@ -107,7 +107,7 @@ TEST_P(StatelessProgramsTest, AQueryThatCameAgainIsAnsweredAgain) {
     EXPECT_EQ(payload_of(leaves(reply).packet, 0), payload_of(first.packet, 0));
     EXPECT_EQ(programs_->state().in_flight, 0);
     EXPECT_EQ(leaves(reply).packet[GetParam().header == 20 ? 9 : 6], 17); // nobody waits for it
-    EXPECT_EQ(count(kRetransmitted), 2);
+    EXPECT_EQ(count(&StatelessCounts::retransmitted), 2);
 }
 
 TEST_P(StatelessProgramsTest, TheirTimeIsMeasuredWhereThatIsAsked) {
@@ -115,12 +115,12 @@ TEST_P(StatelessProgramsTest, TheirTimeIsMeasuredWhereThatIsAsked) {
         use(0, 64, timed);
         const Buffer question = question_of(3);
         EXPECT_EQ(asks(handshake(), query_of(question)).verdict, kPass);
-        EXPECT_EQ(count(kInTime) > 0, timed != 0);
-        EXPECT_EQ(count(kOutTime), 0);
-        const std::uint64_t before = count(kInTime);
+        EXPECT_EQ(count(&StatelessCounts::in_time) > 0, timed != 0);
+        EXPECT_EQ(count(&StatelessCounts::out_time), 0);
+        const std::uint64_t before = count(&StatelessCounts::in_time);
         EXPECT_EQ(leaves(make(of_server(reply_of(question, 16, opt_of(1'232))))).verdict, kPass);
-        EXPECT_EQ(count(kOutTime) > 0, timed != 0);
-        EXPECT_EQ(count(kInTime), before);
+        EXPECT_EQ(count(&StatelessCounts::out_time) > 0, timed != 0);
+        EXPECT_EQ(count(&StatelessCounts::in_time), before);
     }
 }
 
@@ -211,11 +211,11 @@ TEST_P(StatelessProgramsTest, OnlyAHandshakeLetsDataIn) {
     const Done refused = comes(make(of_client(0x18, kIrs + 1, mine + 1, payload)));
     EXPECT_EQ(refused.verdict, TC_ACT_REDIRECT);
     EXPECT_EQ(refused.packet[GetParam().header + 13], 0x04);
-    EXPECT_EQ(count(kRefusedCookies), 1);
+    EXPECT_EQ(count(&StatelessCounts::refused_cookies), 1);
     // Of the connection, but not its first byte: it comes again.
     EXPECT_EQ(comes(make(of_client(0x18, kIrs + 2, mine, payload))).verdict, TC_ACT_SHOT);
-    EXPECT_EQ(count(kWaiting), 1);
-    EXPECT_EQ(count(kQueries), 0);
+    EXPECT_EQ(count(&StatelessCounts::waiting), 1);
+    EXPECT_EQ(count(&StatelessCounts::queries), 0);
 }
 
 /// Its number fits by chance, or what is before it was given up.
@@ -230,13 +230,13 @@ TEST_P(StatelessProgramsTest, WhatWaitsInVainIsAnswered) {
         }
     }
     EXPECT_EQ(comes(make(of_client(0x11, kIrs + 41, mine))).verdict, TC_ACT_SHOT) << "another one";
-    EXPECT_EQ(count(kWaiting), 2 * kPatience + 1);
+    EXPECT_EQ(count(&StatelessCounts::waiting), 2 * kPatience + 1);
     for (int i = 0; i < kPatience; ++i) {
         comes(data);
     }
     const Done refused = comes(data);
     EXPECT_EQ(refused.packet[GetParam().header + 13], 0x04);
-    EXPECT_EQ(count(kReset), 1);
+    EXPECT_EQ(count(&StatelessCounts::reset), 1);
     comes(fin);
     comes(fin);
     comes(fin);
@@ -253,14 +253,14 @@ TEST_P(StatelessProgramsTest, ASecretStaysGoodForAPeriod) {
     state.keys[0][0] = 98;
     state.current = 0;
     EXPECT_EQ(asks(mine, query_of(question_of(4))).verdict, TC_ACT_REDIRECT);
-    EXPECT_EQ(count(kRefusedCookies), 1);
+    EXPECT_EQ(count(&StatelessCounts::refused_cookies), 1);
 }
 
 TEST_P(StatelessProgramsTest, TheEndOfAConnection) {
     const std::uint32_t mine = handshake();
     const size_t tcp = GetParam().header;
     EXPECT_EQ(comes(make(of_client(0x10, kIrs + 1, mine))).verdict, TC_ACT_SHOT);
-    EXPECT_EQ(count(kHandshakeAck), 1);
+    EXPECT_EQ(count(&StatelessCounts::handshake_ack), 1);
     const Done probe = comes(make(of_client(0x10, kIrs, mine)));
     EXPECT_EQ(probe.verdict, TC_ACT_REDIRECT) << "keepalive";
     EXPECT_EQ(number32(probe.packet, tcp + 4), mine);
@@ -314,8 +314,8 @@ TEST_P(StatelessProgramsTest, DamagedPacketsAreLeftToTheKernel) {
             EXPECT_EQ(comes(header).packet, header);
         }
     }
-    EXPECT_EQ(count(kQueries) + count(kReset) + count(kFin) + count(kHandshakeAck), 0);
-    EXPECT_EQ(count(kSynAck), 1);
+    EXPECT_EQ(count(&StatelessCounts::queries) + count(&StatelessCounts::reset) + count(&StatelessCounts::fin) + count(&StatelessCounts::handshake_ack), 0);
+    EXPECT_EQ(count(&StatelessCounts::syn_ack), 1);
     EXPECT_EQ(programs_->state().in_flight, 0);
 }
 
@@ -335,8 +335,8 @@ TEST_P(StatelessProgramsTest, UrgentDataAndSignedSegmentsAreTheKernels) {
         segment.payload = query;
         EXPECT_EQ(comes(make(segment)).verdict, kPass);
     }
-    EXPECT_EQ(count(kSyn), 1);
-    EXPECT_EQ(count(kQueries), 0);
+    EXPECT_EQ(count(&StatelessCounts::syn), 1);
+    EXPECT_EQ(count(&StatelessCounts::queries), 0);
 }
 
 TEST_P(StatelessProgramsTest, AHalfClosedConnectionsReplyAcknowledgesTheFin) {

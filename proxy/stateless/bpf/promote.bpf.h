@@ -70,18 +70,22 @@ static __always_inline int promote(struct __sk_buff* skb, const struct Packet* p
                                    struct bpf_sock* listener, __u32 reason) {
     struct bpf_tcp_req_attrs attrs = {};
     attrs.mss = class_mss(p, mss_in(p->ack));
+    barrier_var(reason);
+    if (reason >= kReasons) { // for the verifier
+        return TC_ACT_SHOT;
+    }
     if (settings.promote) {
         void* sk = bpf_skc_to_tcp_sock(listener);
         if (sk && bpf_sk_assign_tcp_reqsk(skb, sk, &attrs, sizeof attrs) == 0) {
-            count(kPromotedFirst + reason);
+            COUNT(promoted[reason]);
             return TC_ACT_OK;
         }
     }
-    count(kNotPromotedFirst + reason);
+    COUNT(not_promoted[reason]);
     if (send_back(skb, p, p->ack, 0, kRstFlag, 0) != 0) {
         return TC_ACT_SHOT;
     }
-    count(kReset);
+    COUNT(reset);
     return bpf_redirect(skb->ifindex, 0);
 }
 

@@ -326,7 +326,7 @@ static __always_inline int one_reply_more(struct StatelessEntry* entry, __u32 se
 static __always_inline int remember(const struct Packet* p, const struct Query* q,
                                     struct StatelessEntry* old) {
     if (old && old->seq == p->ack && old->id == q->id) {
-        count(kRetransmitted);
+        COUNT(retransmitted);
         return one_reply_more(old, p->ack, q->id) ? -1 : kEnough;
     }
     if (old) { // its reply must not be taken for this query's
@@ -383,7 +383,7 @@ static __always_inline int take_query(struct __sk_buff* skb, const struct Packet
         }
         return promote(skb, p, listener, reason);
     }
-    count(kQueries);
+    COUNT(queries);
     if (settings.early_ack) {
         acknowledge_early(skb);
     }

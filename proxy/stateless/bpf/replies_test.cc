@@ -2,7 +2,7 @@
 #include "proxy/stateless/bpf/programs.hh"
 #include "proxy/stateless/bpf/shared.h"
 #include "proxy/stateless/bpf/testing/programs_bed.hh"
-#include "proxy/stateless/common/reasons.h"
+#include "proxy/stateless/common/counts.h"
 #include "proxy/testing/packets.hh"
 
 #include <gmock/gmock.h>
@@ -102,7 +102,7 @@ TEST_P(StatelessProgramsTest, LongRepliesOverUdpAreTruncatedWhereAsked) {
         ASSERT_TRUE(checksums_hold(done.packet)) << letters;
         EXPECT_THAT(payload_of(done.packet, 8), ElementsAreArray(reply_of(question, 0, opt, true)));
     }
-    EXPECT_EQ(count(kTruncatedUdp), 63);
+    EXPECT_EQ(count(&StatelessCounts::truncated), 63);
     const Buffer small = make(of_server(reply_of(question_of(3), 400, opt_of(1'232))));
     EXPECT_EQ(leaves(small).packet, small);
 }
@@ -153,9 +153,9 @@ TEST_P(StatelessProgramsTest, OfTwoRepliesTheFirstCounts) {
     const auto behind = static_cast<std::uint32_t>(kIrs + 1 + next.size());
     comes(make(of_client(0x18, behind, mine, next))); // another query
     EXPECT_EQ(leaves(make(of_server(reply_of(question, 16, opt_of(1'232))))).verdict, kPass);
-    EXPECT_EQ(count(kDropped), 1);
+    EXPECT_EQ(count(&StatelessCounts::dropped), 1);
     EXPECT_EQ(programs_->state().in_flight, 0);
-    EXPECT_EQ(count(kQueries), 3);
+    EXPECT_EQ(count(&StatelessCounts::queries), 3);
 }
 
 TEST_P(StatelessProgramsTest, LateRepliesDoNotLeave) {
@@ -164,7 +164,7 @@ TEST_P(StatelessProgramsTest, LateRepliesDoNotLeave) {
     EXPECT_EQ(programs_->expire([](const StatelessEntry&) { return true; }), 1);
     const Buffer reply = make(of_server(reply_of(question, 16, opt_of(1'232))));
     EXPECT_EQ(leaves(reply).verdict, TC_ACT_STOLEN);
-    EXPECT_EQ(count(kLate), 1);
+    EXPECT_EQ(count(&StatelessCounts::late), 1);
     Buffer other = reply_of(question, 16, {});
     other[0] ^= 1U; // another message
     EXPECT_EQ(leaves(make(of_server(other))).verdict, kPass);

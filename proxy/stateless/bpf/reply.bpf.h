@@ -178,7 +178,7 @@ static __always_inline int bring_back(struct __sk_buff* skb, const struct Packet
 static __always_inline int take_plain_reply(struct __sk_buff* skb, const struct Packet* p) {
     if (settings.truncate && p->length - kUdp > settings.truncate && is_local(p) &&
         truncate(skb, p, 1) == 0) {
-        count(kTruncatedUdp);
+        COUNT(truncated);
     }
     return TC_ACT_UNSPEC;
 }
@@ -189,7 +189,7 @@ static __always_inline int take_other_reply(struct __sk_buff* skb, const struct 
     const __u16* given_up = state.some_gone ? bpf_map_lookup_elem(&gone, &p->flow) : 0;
     if (given_up && bpf_skb_load_bytes(skb, p->l4 + kUdp, &id, sizeof id) == 0 && id == *given_up) {
         bpf_map_delete_elem(&gone, &p->flow); // a UDP client may use port and id later
-        count(kLate);
+        COUNT(late);
         return TC_ACT_STOLEN;
     }
     return take_plain_reply(skb, p);
@@ -228,14 +228,14 @@ static __always_inline int take_reply(struct __sk_buff* skb, const struct Packet
         return take_plain_reply(skb, p);
     }
     if (entry->bits & kPromoted) {
-        count(kDropped);
+        COUNT(dropped);
         one_reply_less(p, entry);
         return TC_ACT_STOLEN;
     }
     const int strip = !(entry->bits & kHadOpt) && header.counts[3] != 0;
     const int reason = reason_of_reply(skb, p, entry, header.flags, header.counts[3], &opt);
     if (reason >= 0 && (entry->bits & kAnswered)) { // the client has a reply with these numbers
-        count(kDropped);
+        COUNT(dropped);
         one_reply_less(p, entry);
         return TC_ACT_STOLEN;
     }
@@ -249,9 +249,9 @@ static __always_inline int take_reply(struct __sk_buff* skb, const struct Packet
     const __u32 next = end_of_client(entry);
     one_reply_less(p, entry);
     if (to_segment(skb, p, seq, next, strip ? &opt : 0, header.counts[3]) != 0) {
-        count(kMalformed);
+        COUNT(malformed);
         return TC_ACT_STOLEN;
     }
-    count(kRepliesSent);
+    COUNT(replies);
     return TC_ACT_UNSPEC;
 }

@@ -2,7 +2,7 @@
 // What the BPF programs of the front and their loader share. Addresses, ports and identifiers are
 // in network byte order unless said otherwise.
 
-#include "proxy/stateless/common/reasons.h"
+#include "proxy/stateless/common/counts.h"
 
 #include <linux/types.h>
 
@@ -43,31 +43,6 @@ enum EntryBits {
     kReasonShift = 12,   ///< above: why, as the distance from kTruncated
     kMany = 0x8000,      ///< more than can be counted: the entry is kept until its timeout
     kAnswered = 0x4000,  ///< a reply has left; copies of the query are still with the server
-};
-
-/// Indices of the counts.
-enum StatelessCount {
-    kSyn,
-    kSynAck,
-    kHandshakeAck,
-    kQueries,
-    kRetransmitted,
-    kRepliesSent,
-    kFin,
-    kRst,
-    kReset,
-    kRefusedCookies,
-    kWaiting,
-    kTruncatedUdp,
-    kMalformed,
-    kPassed,
-    kDropped, ///< replies over UDP of connections that the kernel's TCP has
-    kLate,    ///< replies over UDP to queries that were given up
-    kInTime,  ///< ns of the program for packets that come in, where that is timed
-    kOutTime, ///< the same of the other one for the server's replies
-    kPromotedFirst,
-    kNotPromotedFirst = kPromotedFirst + kReasons,
-    kCounts = kNotPromotedFirst + kReasons,
 };
 
 /// Fixed when the programs are loaded.

@@ -51,9 +51,9 @@ struct {
 
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __uint(max_entries, kCounts);
+    __uint(max_entries, 1);
     __type(key, __u32);
-    __type(value, __u64);
+    __type(value, struct StatelessCounts);
 } counts SEC(".maps");
 
 /// The message ids of queries that the loader has given up, so that late replies do not leave as
@@ -93,24 +93,19 @@ struct {
     __type(value, __u8);
 } addresses SEC(".maps");
 
-static __always_inline void add(__u32 which, __u64 more) {
-    __u64* value = bpf_map_lookup_elem(&counts, &which);
-    if (value) {
-        *value += more;
-    }
+static __always_inline struct StatelessCounts* counts_here(void) {
+    const __u32 zero = 0;
+    return bpf_map_lookup_elem(&counts, &zero);
 }
 
-static __always_inline void count(__u32 which) { add(which, 1); }
-
-/// Where programs are not timed, this and the next one are nothing when they are loaded.
-static __always_inline __u64 time_begins(void) { return settings.timed ? bpf_ktime_get_ns() : 0; }
-
-static __always_inline int time_ends(__u32 which, __u64 began, int verdict) {
-    if (settings.timed) {
-        add(which, bpf_ktime_get_ns() - began);
-    }
-    return verdict;
-}
+/// One more of a member of StatelessCounts.
+#define COUNT(which)                                                                               \
+    do {                                                                                           \
+        struct StatelessCounts* here = counts_here();                                              \
+        if (here) {                                                                                \
+            ++here->which;                                                                         \
+        }                                                                                          \
+    } while (0)
 
 static __always_inline void one_more_in_flight(void) {
     __sync_fetch_and_sub(&state.lived, bpf_ktime_get_ns());
@@ -132,7 +127,7 @@ static __always_inline __u16 now(void) { return bpf_ktime_get_coarse_ns() >> kSt
 #include "proxy/stateless/bpf/reply.bpf.h"
 
 static __always_inline int pass(void) {
-    count(kPassed);
+    COUNT(passed);
     return TC_ACT_UNSPEC;
 }
 
@@ -182,11 +177,11 @@ static __always_inline int take_syn(struct __sk_buff* skb, const struct Packet* 
     }
     const __u32 class = class_of(p, mss);
     const __u32 isn = cookie(state.keys[state.current & 1], &p->flow, p->seq, class);
-    count(kSyn);
+    COUNT(syn);
     if (send_back(skb, p, isn, p->seq + 1, kSynFlag | kAckFlag, most) != 0) {
         return TC_ACT_SHOT;
     }
-    count(kSynAck);
+    COUNT(syn_ack);
     return bpf_redirect(skb->ifindex, 0);
 }
 
@@ -218,7 +213,7 @@ static __always_inline int answer_unknown_fin(struct __sk_buff* skb, const struc
         return pass();
     }
     if (p->flow.client_port == p->flow.server_port) {
-        count(kReset);
+        COUNT(reset);
         return answer(skb, p, p->ack, 0, kRstFlag);
     }
     return p->window == 0 ? TC_ACT_SHOT : answer(skb, p, p->ack, p->seq + 1, kFinFlag | kAckFlag);
@@ -231,7 +226,7 @@ static __always_inline int answer_unknown_fin(struct __sk_buff* skb, const struc
 /// acknowledged alone, for that would acknowledge the query.
 static __always_inline int take_fin(struct __sk_buff* skb, const struct Packet* p,
                                     enum Proof proof) {
-    count(kFin);
+    COUNT(fin);
     struct StatelessEntry* entry = bpf_map_lookup_elem(&flows, &p->flow);
     if (proof == kNone || (proof == kHandshake && !entry && waits_in_vain(p))) {
         return answer_unknown_fin(skb, p);
@@ -243,7 +238,7 @@ static __always_inline int take_fin(struct __sk_buff* skb, const struct Packet* 
     if (proof == kFirst && !entry) { // the client leaves without a query
         return answer(skb, p, p->ack, p->seq + 1, kFinFlag | kAckFlag);
     }
-    count(kWaiting);
+    COUNT(waiting);
     return TC_ACT_SHOT;
 }
 
@@ -256,15 +251,15 @@ static __always_inline int take_later(struct __sk_buff* skb, const struct Packet
         if (!is_local(p)) {
             return pass();
         }
-        count(kRefusedCookies);
-        count(kReset);
+        COUNT(refused_cookies);
+        COUNT(reset);
         return answer(skb, p, p->ack, 0, kRstFlag);
     }
     if (entry && entry->seq == p->ack && end_of_client(entry) == p->seq &&
         !(entry->bits & kAnswered)) {
         promote_reply(entry, kLater);
     }
-    count(kWaiting);
+    COUNT(waiting);
     return TC_ACT_SHOT;
 }
 
@@ -281,7 +276,7 @@ static __always_inline int take_segment(struct __sk_buff* skb, struct Packet* p,
         return pass();
     }
     if (proof == kFirst) {
-        count(kHandshakeAck);
+        COUNT(handshake_ack);
     }
     if (proof == kHandshake && proof_of(p, p->seq + 1) == kFirst) {
         return answer(skb, p, p->ack, p->seq + 1, kAckFlag); // a keepalive probe before the query
@@ -295,7 +290,7 @@ static __always_inline int take_rst(const struct Packet* p) {
     if (entry && end_of_client(entry) == p->seq) {
         swallow_replies(&p->flow, entry);
     }
-    count(kRst);
+    COUNT(rst);
     return is_local(p) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
 }
 
@@ -370,7 +365,7 @@ static __always_inline int read_tcp(struct __sk_buff* skb, struct Packet* p) {
     p->check = tcp->check;
     p->window = bpf_ntohs(tcp->window);
     if (p->header < kTcp || p->length < p->header || p->l4 + p->length > skb->len) {
-        count(kMalformed);
+        COUNT(malformed);
         return -1;
     }
     return 0;
@@ -391,8 +386,13 @@ static __always_inline int take_packet(struct __sk_buff* skb) {
 }
 
 SEC("tc") int stateless_in(struct __sk_buff* skb) {
-    const __u64 began = time_begins();
-    return time_ends(kInTime, began, take_packet(skb));
+    const __u64 began = settings.timed ? bpf_ktime_get_ns() : 0;
+    const int verdict = take_packet(skb);
+    struct StatelessCounts* here = settings.timed ? counts_here() : 0;
+    if (here) {
+        here->in_time += bpf_ktime_get_ns() - began;
+    }
+    return verdict;
 }
 
 /// The copy of a query's segment becomes its acknowledgement.
@@ -407,7 +407,7 @@ static __always_inline int finish_early_ack(struct __sk_buff* skb) {
 }
 
 SEC("tc") int stateless_out(struct __sk_buff* skb) {
-    const __u64 began = time_begins();
+    const __u64 began = settings.timed ? bpf_ktime_get_ns() : 0;
     struct Packet p = {.towards_client = 1};
     if (settings.early_ack && skb->mark == kEarlyAckMark) {
         return finish_early_ack(skb);
@@ -416,8 +416,12 @@ SEC("tc") int stateless_out(struct __sk_buff* skb) {
         return take_fragment(skb);
     }
     struct StatelessEntry* entry = bpf_map_lookup_elem(&flows, &p.flow);
-    return time_ends(kOutTime, began,
-                     entry ? take_reply(skb, &p, entry) : take_other_reply(skb, &p));
+    const int verdict = entry ? take_reply(skb, &p, entry) : take_other_reply(skb, &p);
+    struct StatelessCounts* here = settings.timed ? counts_here() : 0;
+    if (here) {
+        here->out_time += bpf_ktime_get_ns() - began;
+    }
+    return verdict;
 }
 
 char terms[] SEC("license") = "GPL";

@@ -3,10 +3,11 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/json.hh"
 #include "core/base/name_lock.hh"
 #include "core/base/netlink.hh"
 #include "proxy/service.hh"
-#include "proxy/stateless/common/counters.hh"
+#include "proxy/stateless/common/counts.h"
 #include "proxy/stateless/common/options.hh"
 
 #include <fmt/format.h>
@@ -18,8 +19,73 @@
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <string>
+#include <string_view>
 
 namespace reprise::proxy {
+
+namespace {
+
+std::string_view front_name(FrontKind front) {
+    return front == FrontKind::kReference ? "reference" : "bpf";
+}
+
+/// Only the reasons that occurred.
+Json by_reason(const __u64 (&counts)[kReasons]) {
+    Json out = Json::object();
+    for (size_t i = 0; i < kReasons; ++i) {
+        if (counts[i] != 0) {
+            out[std::string(kReasonNames[i])] = counts[i];
+        }
+    }
+    return out;
+}
+
+} // namespace
+
+std::string to_json(const Counters& c, const StatelessOptions& options, Nanoseconds running,
+                    double cpu_seconds) {
+    const auto seconds = [](auto time) { return static_cast<double>(time) / double{kSecond}; };
+    const auto run_time = [&](__u64 time) { return options.timed ? Json(seconds(time)) : Json(); };
+    const Json json{{"schema", 1},
+                    {"kind", "stateless"},
+                    {"front", front_name(options.front)},
+                    {"interface", fmt::format("{}", fmt::join(options.interfaces, ","))},
+                    {"port", options.port},
+                    {"promotion", options.front == FrontKind::kBpf && options.promote},
+                    {"seconds", seconds(running)},
+                    {"cpu_seconds", cpu_seconds},
+                    {"in_seconds", run_time(c.in_time)},
+                    {"out_seconds", run_time(c.out_time)},
+                    {"syn", c.syn},
+                    {"syn_ack", c.syn_ack},
+                    {"handshake_ack", c.handshake_ack},
+                    {"queries", c.queries},
+                    {"retransmitted", c.retransmitted},
+                    {"replies", c.replies},
+                    {"segments", c.segments},
+                    {"fin", c.fin},
+                    {"rst", c.rst},
+                    {"reset", c.reset},
+                    {"promoted", by_reason(c.promoted)},
+                    {"not_promoted", by_reason(c.not_promoted)},
+                    {"refused_cookies", c.refused_cookies},
+                    {"waiting", c.waiting},
+                    {"evictions", c.evictions},
+                    {"expired", c.expired},
+                    {"late", c.late},
+                    {"unsent", c.unsent},
+                    {"truncated", c.truncated},
+                    {"malformed", c.malformed},
+                    {"passed", c.passed},
+                    {"entries", c.entries},
+                    {"entries_peak", c.entries_peak},
+                    {"entries_limit", c.entries_limit},
+                    {"entry_seconds", seconds(c.entries_lived)},
+                    {"bytes_per_entry", c.bytes_per_entry},
+                    {"state_bytes", c.state_bytes},
+                    {"memory_bytes", c.memory_bytes}};
+    return json.dump(2) + "\n";
+}
 
 unsigned interface_index(const std::string& interface) {
     const unsigned index = if_nametoindex(interface.c_str());
@@ -62,7 +128,7 @@ void Front::each_second(Nanoseconds now) {
                                     options_.interfaces[i]));
         }
     }
-    tick(now);
+    refresh(now);
     if (options_.loglevel >= 2) {
         tell_second();
     }

@@ -9,7 +9,7 @@
 #include "core/base/name_lock.hh"
 #include "core/base/random.hh"
 #include "proxy/rewrite/headers.hh"
-#include "proxy/stateless/common/counters.hh"
+#include "proxy/stateless/common/counts.h"
 #include "proxy/stateless/common/front.hh"
 #include "proxy/stateless/common/options.hh"
 #include "proxy/stateless/userspace/redirect.hh"
@@ -182,14 +182,6 @@ private:
     std::array<FileDescriptor, 2 * size_t{kSockets}> sockets_; ///< IPv4 first
 };
 
-/// With --active 0.
-class InactiveFront final : public Front {
-public:
-    using Front::Front;
-
-    [[nodiscard]] Counters counters() override { return {}; }
-};
-
 class ReferenceFront final : public Front, private Outside {
 public:
     explicit ReferenceFront(const StatelessOptions& options)
@@ -230,11 +222,6 @@ public:
     void tick(Nanoseconds now) override {
         responder_.expire(now);
         transfers_.tick(now);
-        if (now >= next_second_) {
-            next_second_ = now + kSecond;
-            redirect_.refresh();
-            warn_of_unsent();
-        }
     }
 
     [[nodiscard]] std::optional<Nanoseconds> next_due() const override {
@@ -245,7 +232,7 @@ public:
 
     [[nodiscard]] Counters counters() override {
         const PendingQueries& pending = responder_.pending();
-        Counters now = counters_;
+        Counters now{counters_};
         now.evictions = pending.evictions();
         now.entries = pending.size();
         now.entries_peak = pending.peak();
@@ -258,6 +245,12 @@ public:
     }
 
 private:
+    void refresh(Nanoseconds now) override {
+        responder_.expire(now);
+        redirect_.refresh();
+        warn_of_unsent();
+    }
+
     void watch(int fd) const {
         epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
         check(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
@@ -367,13 +360,12 @@ private:
     ServerSockets server_;
     FileDescriptor epoll_;
     Random random_{entropy()};
-    Counters counters_;
+    StatelessCounts counters_{};
     Transfers transfers_;
     Responder responder_;
     std::vector<std::uint8_t> buffer_; ///< what was read last
     std::vector<std::uint8_t> packet_; ///< what is being sent
     Redirect redirect_;                ///< undone first
-    Nanoseconds next_second_ = 0;
     std::uint64_t told_unsent_ = 0; ///< of them the log has told
     int unsent_error_ = 0;
 };
@@ -386,10 +378,8 @@ void repair_reference_host() {
 }
 
 std::unique_ptr<Front> make_reference_front(const StatelessOptions& options) {
-    if (!options.active) {
-        return std::make_unique<InactiveFront>(options);
-    }
-    return std::make_unique<ReferenceFront>(options);
+    return options.active ? std::make_unique<ReferenceFront>(options)
+                          : std::make_unique<Front>(options);
 }
 
 } // namespace reprise::proxy::stateless

@@ -6,7 +6,7 @@
 #include "core/base/clock.hh"
 #include "core/base/random.hh"
 #include "proxy/rewrite/headers.hh"
-#include "proxy/stateless/common/counters.hh"
+#include "proxy/stateless/common/counts.h"
 #include "proxy/stateless/userspace/responder.hh"
 #include "proxy/stateless/userspace/segment.hh"
 #include "proxy/stateless/userspace/transfer.hh"
@@ -91,7 +91,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
     repair_checksum(packet);
     Random random(1);
     World world;
-    proxy::Counters counters;
+    StatelessCounts counters{};
     Responder responder({.early_ack = (data[0] & 1U) != 0,
                          .fin_last = (data[0] & 2U) != 0,
                          .axfr_detect = (data[0] & 4U) != 0},

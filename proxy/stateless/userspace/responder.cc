@@ -7,7 +7,7 @@
 #include "core/base/random.hh"
 #include "core/dns/message.hh"
 #include "core/dns/words.hh"
-#include "proxy/stateless/common/counters.hh"
+#include "proxy/stateless/common/counts.h"
 #include "proxy/stateless/userspace/segment.hh"
 
 #include <xxhash.h>
@@ -123,7 +123,7 @@ bool asks_transfer(Bytes message) {
 }
 
 Responder::Responder(const ResponderSettings& settings, Random& random, Outside& outside,
-                     Counters& counters)
+                     StatelessCounts& counters)
     : settings_(settings), outside_(outside), counters_(counters),
       numbers_(settings.secret, settings.mtu), pending_(settings.entries, random) {}
 
@@ -186,7 +186,7 @@ void Responder::acknowledge(const Segment& segment, std::uint8_t more) {
 void Responder::take_data(const Segment& segment, Nanoseconds now) {
     const size_t size = segment.data.size() < kPrefix ? kMaxMessage : load16(segment.data.data());
     if (size + kPrefix > segment.data.size()) {
-        count(counters_.not_promoted, Reason::kSplit);
+        ++counters_.not_promoted[kSplit];
         return;
     }
     const Bytes message = segment.data.subspan(kPrefix, size);
@@ -195,7 +195,7 @@ void Responder::take_data(const Segment& segment, Nanoseconds now) {
         return;
     }
     if (size + kPrefix < segment.data.size()) {
-        count(counters_.not_promoted, Reason::kPipelined); // the first one is answered all the same
+        ++counters_.not_promoted[kPipelined]; // the first one is answered all the same
     }
     if (settings_.axfr_detect && asks_transfer(message)) {
         relay(segment, now);
@@ -210,10 +210,10 @@ void Responder::relay(const Segment& segment, Nanoseconds now) {
         return;
     }
     if (outside_.relay(segment, numbers_.mss(segment.connection, segment.ack), now)) {
-        count(counters_.promoted, Reason::kTransfer);
+        ++counters_.promoted[kTransfer];
         return;
     }
-    count(counters_.not_promoted, Reason::kTransfer);
+    ++counters_.not_promoted[kTransfer];
     ++counters_.reset;
     acknowledge(segment, kRst);
 }

@@ -24,7 +24,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/random.hh"
-#include "proxy/stateless/common/counters.hh"
+#include "proxy/stateless/common/counts.h"
 #include "proxy/stateless/userspace/segment.hh"
 
 #include <cstddef>
@@ -161,7 +161,7 @@ class Responder {
 public:
     /// `random`, `outside` and `counters` must outlive this.
     Responder(const ResponderSettings& settings, Random& random, Outside& outside,
-              Counters& counters);
+              StatelessCounts& counters);
 
     /// A packet from a client. Any bytes are allowed.
     void take_packet(Bytes packet, Nanoseconds now);
@@ -190,7 +190,7 @@ private:
 
     ResponderSettings settings_;
     Outside& outside_;
-    Counters& counters_;
+    StatelessCounts& counters_;
     SequenceNumbers numbers_;
     PendingQueries pending_;
     std::vector<std::uint8_t> query_; ///< room for a query with another id

@@ -2,7 +2,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/random.hh"
-#include "proxy/stateless/common/counters.hh"
+#include "proxy/stateless/common/counts.h"
 #include "proxy/stateless/userspace/responder.hh"
 #include "proxy/stateless/userspace/segment.hh"
 #include "proxy/testing/packets.hh"
@@ -118,7 +118,7 @@ protected:
 
     ResponderSettings settings_;
     Random random_{1};
-    Counters counters_;
+    StatelessCounts counters_{};
     std::vector<Sent> sent_;
     std::vector<Asked> asked_;
     Nanoseconds now_ = kSecond;
@@ -291,7 +291,7 @@ TEST_F(ResponderTest, PartsOfAQueryAreDropped) {
     }
     EXPECT_TRUE(sent_.empty());
     EXPECT_TRUE(asked_.empty());
-    EXPECT_EQ(counters_.not_promoted[static_cast<size_t>(Reason::kSplit)], whole.size() - 1);
+    EXPECT_EQ(counters_.not_promoted[kSplit], whole.size() - 1);
 }
 
 TEST_F(ResponderTest, OfTwoQueriesInASegmentTheFirstIsAsked) {
@@ -303,7 +303,7 @@ TEST_F(ResponderTest, OfTwoQueriesInASegmentTheFirstIsAsked) {
     ASSERT_EQ(asked_.size(), 1U);
     EXPECT_EQ(asked_[0].message.size(), query().size());
     EXPECT_EQ(sent_[0].reply.ack, kQuerySeq + both.size());
-    EXPECT_EQ(counters_.not_promoted[static_cast<size_t>(Reason::kPipelined)], 1U);
+    EXPECT_EQ(counters_.not_promoted[kPipelined], 1U);
 }
 
 TEST_F(ResponderTest, DataWithFinIsAcknowledgedWithIt) {
@@ -406,13 +406,13 @@ TEST_F(ResponderTest, TransfersAreRelayedWhereWanted) {
     EXPECT_EQ(relayed_mss_, 1'220);
     EXPECT_TRUE(sent_.empty());
     EXPECT_TRUE(asked_.empty());
-    EXPECT_EQ(counters_.promoted[static_cast<size_t>(Reason::kTransfer)], 1U);
+    EXPECT_EQ(counters_.promoted[kTransfer], 1U);
     relays_ = false;
     take_data(first, prefixed(query(252)));
     ASSERT_EQ(sent_.size(), 1U);
     EXPECT_EQ(sent_[0].reply.flags, kRst | kAck);
     EXPECT_EQ(counters_.reset, 1U);
-    EXPECT_EQ(counters_.not_promoted[static_cast<size_t>(Reason::kTransfer)], 1U);
+    EXPECT_EQ(counters_.not_promoted[kTransfer], 1U);
 }
 
 TEST_F(ResponderTest, ATransferWaitsForTheQueryBefore) {
@@ -427,7 +427,7 @@ TEST_F(ResponderTest, ATransferWaitsForTheQueryBefore) {
     answer(98);
     take_data(first + 100, prefixed(query(252)), kQuerySeq + 21);
     EXPECT_EQ(relayed_mss_, 1'460);
-    EXPECT_EQ(counters_.promoted[static_cast<size_t>(Reason::kTransfer)], 1U);
+    EXPECT_EQ(counters_.promoted[kTransfer], 1U);
 }
 
 TEST_F(ResponderTest, TransfersAreAskedOverUdpOtherwise) {

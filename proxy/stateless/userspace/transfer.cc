@@ -4,7 +4,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
-#include "proxy/stateless/common/counters.hh"
+#include "proxy/stateless/common/counts.h"
 #include "proxy/stateless/userspace/segment.hh"
 
 #include <algorithm>
@@ -175,7 +175,7 @@ bool try_later() { return errno == EAGAIN || errno == EINTR || errno == ENOTCONN
 
 } // namespace
 
-Transfers::Transfers(int epoll, Transfer::Send send, Counters& counters)
+Transfers::Transfers(int epoll, Transfer::Send send, StatelessCounts& counters)
     : epoll_(epoll), send_(std::move(send)), counters_(counters) {}
 
 bool Transfers::open(const Segment& segment, std::uint16_t mss, Nanoseconds now) {

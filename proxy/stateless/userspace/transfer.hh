@@ -12,7 +12,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
-#include "proxy/stateless/common/counters.hh"
+#include "proxy/stateless/common/counts.h"
 #include "proxy/stateless/userspace/segment.hh"
 
 #include <cstddef>
@@ -112,7 +112,7 @@ public:
     static constexpr size_t kMost = 64; ///< at once: 12 MB
 
     /// `epoll`: gets the sockets, with themselves as data. `counters` must outlive this.
-    Transfers(int epoll, Transfer::Send send, Counters& counters);
+    Transfers(int epoll, Transfer::Send send, StatelessCounts& counters);
 
     /// Relays a connection from this segment on; false where there are kMost, or no socket.
     bool open(const Segment& segment, std::uint16_t mss, Nanoseconds now);
@@ -145,7 +145,7 @@ private:
 
     int epoll_;
     Transfer::Send send_;
-    Counters& counters_;
+    StatelessCounts& counters_;
     Relays relays_;
 };
 

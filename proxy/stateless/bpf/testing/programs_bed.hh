@@ -9,6 +9,7 @@
 #include "core/testing/netns.hh"
 #include "proxy/stateless/bpf/programs.hh"
 #include "proxy/stateless/bpf/shared.h"
+#include "proxy/stateless/common/counts.h"
 #include "proxy/testing/packets.hh"
 
 #include <gtest/gtest.h>
@@ -22,6 +23,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <linux/pkt_cls.h>
+#include <linux/types.h>
 #include <map>
 #include <memory>
 #include <netinet/in.h>
@@ -208,7 +210,7 @@ protected:
                               .in_flight = 0,
                               .most_in_flight = 0,
                               .lived = 0};
-        before_ = programs_->counts();
+        before_ = counts();
     }
 
     /// A TCP packet of the client.
@@ -299,13 +301,17 @@ protected:
                 packet.end()};
     }
 
-    [[nodiscard]] std::uint64_t count(unsigned which) const {
-        return programs_->counts()[which] - before_[which];
+    [[nodiscard]] StatelessCounts counts() const {
+        return programs_->counts().value_or(StatelessCounts{});
+    }
+
+    [[nodiscard]] std::uint64_t count(__u64 StatelessCounts::*which) const {
+        return counts().*which - before_.*which;
     }
 
     /// How often connections were reset for a reason.
     [[nodiscard]] std::uint64_t resets(PromotionReason reason) const {
-        return count(static_cast<unsigned>(kNotPromotedFirst) + static_cast<unsigned>(reason));
+        return counts().not_promoted[reason] - before_.not_promoted[reason];
     }
 
     static inline std::string why_not;
@@ -314,7 +320,7 @@ protected:
                            std::unique_ptr<Programs>>
         loaded; ///< by truncate, entries and timed
     Programs* programs_ = nullptr;
-    std::array<std::uint64_t, kCounts> before_{};
+    StatelessCounts before_{};
 };
 
 } // namespace reprise::proxy::testing

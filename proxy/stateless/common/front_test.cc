@@ -1,23 +1,21 @@
 #include "core/base/clock.hh"
 #include "core/base/json.hh"
-#include "proxy/stateless/common/counters.hh"
+#include "proxy/stateless/common/counts.h"
+#include "proxy/stateless/common/front.hh"
 #include "proxy/stateless/common/options.hh"
 
 #include <gtest/gtest.h>
-
-#include <cstddef>
 
 namespace reprise::proxy {
 namespace {
 
 TEST(StatelessCounters, HaveOneForm) {
-    Counters counters;
+    Counters counters{};
     counters.syn = 5;
     counters.queries = 3;
     counters.unsent = 2;
-    count(counters.promoted, Reason::kTransfer);
-    count(counters.not_promoted, Reason::kSplit);
-    count(counters.not_promoted, Reason::kSplit);
+    counters.promoted[kTransfer] = 1;
+    counters.not_promoted[kSplit] = 2;
     counters.entries_limit = 65'536;
     counters.entries_lived = 250 * kMillisecond;
     StatelessOptions options;
@@ -52,7 +50,7 @@ TEST(StatelessCounters, PromotionIsOfTheBpfFrontUnlessItIsOff) {
 }
 
 TEST(StatelessCounters, TimesOfProgramsAreThereWhereTheyAreMeasured) {
-    Counters counters;
+    Counters counters{};
     counters.in_time = 2 * kMillisecond;
     counters.out_time = 3 * kMillisecond;
     StatelessOptions options;
@@ -64,9 +62,9 @@ TEST(StatelessCounters, TimesOfProgramsAreThereWhereTheyAreMeasured) {
 }
 
 TEST(StatelessCounters, EachReasonHasAName) {
-    EXPECT_EQ(kReasonNames[static_cast<size_t>(Reason::kOpt)], "opt");
-    EXPECT_EQ(kReasonNames[static_cast<size_t>(Reason::kTruncated)], "truncated");
-    EXPECT_EQ(kReasonNames[static_cast<size_t>(Reason::kTransfer)], "transfer");
+    EXPECT_EQ(kReasonNames[kOpt], "opt");
+    EXPECT_EQ(kReasonNames[kTruncated], "truncated");
+    EXPECT_EQ(kReasonNames[kTransfer], "transfer");
 }
 
 } // namespace
