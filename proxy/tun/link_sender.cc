@@ -3,7 +3,6 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
-#include "core/base/fd.hh"
 #include "core/base/host.hh"
 #include "core/base/netlink.hh"
 #include "proxy/rewrite/headers.hh"
@@ -37,14 +36,6 @@ std::uint8_t bits_of(const IpAddress& address) {
     return static_cast<std::uint8_t>(address.size() * 8);
 }
 
-/// The neighbor that a piece of news speaks of.
-std::optional<Gateway> neighbor_in(const NetlinkMessage& news) {
-    const auto address = news.address(sizeof(ndmsg), NDA_DST);
-    const auto interface = static_cast<unsigned>(news.header<ndmsg>().ndm_ifindex);
-    return address ? std::optional(Gateway{.interface = interface, .address = *address})
-                   : std::nullopt;
-}
-
 /// A look-up tells of IPv4's setting only. False where it cannot be read.
 bool forwards_v6() {
     const std::string value = first_line("/proc/sys/net/ipv6/conf/all/forwarding");
@@ -73,37 +64,57 @@ NetlinkRequest route_request(const Flow& flow, unsigned incoming) {
 /// Destinations looked up in one go: about half a millisecond.
 constexpr size_t kSlice = 128;
 
-/// Protocol 0: the socket receives nothing.
-FileDescriptor packet_socket() {
-    return FileDescriptor(
-        check(socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "open a packet socket"));
-}
-
 } // namespace
 
-RoutingTables::RoutingTables(unsigned incoming)
+LinkSender::LinkSender(std::vector<Flow> flows, unsigned incoming)
     : incoming_(incoming),
       listen_({RTNLGRP_NEIGH, RTNLGRP_LINK, RTNLGRP_NEXTHOP, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE,
                RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE,
                RTNLGRP_IPV4_NETCONF, RTNLGRP_IPV6_NETCONF}),
-      forwards_v6_(forwards_v6()) {}
+      // Protocol 0: it receives nothing.
+      socket_(check(socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "open a packet socket")),
+      room_(kBatch * kRoom), pieces_(kBatch), messages_(kBatch) {
+    for (size_t i = 0; i < kBatch; ++i) {
+        pieces_[i].iov_base = room_.data() + i * kRoom;
+        messages_[i].msg_hdr.msg_iov = &pieces_[i];
+        messages_[i].msg_hdr.msg_iovlen = 1;
+        messages_[i].msg_hdr.msg_namelen = sizeof(sockaddr_ll);
+    }
+    replace(std::move(flows));
+    look_up(flows_.size());
+}
 
-void RoutingTables::forget() {
+void LinkSender::replace(std::vector<Flow> flows) {
+    flows_ = std::move(flows);
+    begin_round();
+}
+
+/// Until they are looked up again, packets go by the device.
+void LinkSender::begin_round() {
+    by_destination_.clear();
+    hops_.clear();
     ethernet_.clear();
     forwards_v6_ = forwards_v6();
+    outdated_ = false;
+    next_ = 0;
 }
 
-bool RoutingTables::is_ethernet(unsigned interface) {
-    const auto [found, fresh] = ethernet_.try_emplace(interface, false);
-    if (fresh) {
-        int error = 0;
-        const auto link = ask_.ask_link(interface, error);
-        found->second = link && link->header<ifinfomsg>().ifi_type == ARPHRD_ETHER;
+void LinkSender::look_up(size_t most) {
+    for (; most != 0 && busy(); --most) {
+        const Flow& flow = flows_[next_++];
+        if (const auto by = gateway(flow)) {
+            const auto [hop, fresh] = hops_.try_emplace(*by);
+            if (fresh) {
+                hop->second.to = neighbor(*by);
+            }
+            by_destination_[flow.destination] = &hop->second;
+        }
     }
-    return found->second;
 }
 
-std::optional<Gateway> RoutingTables::gateway(const Flow& flow) {
+/// None where there is no route, the host does not forward, or the packet would not leave by an
+/// Ethernet-like link.
+std::optional<Gateway> LinkSender::gateway(const Flow& flow) {
     if (flow.destination.is_v6() && !forwards_v6_) {
         return std::nullopt;
     }
@@ -121,7 +132,18 @@ std::optional<Gateway> RoutingTables::gateway(const Flow& flow) {
     return is_ethernet(found.interface) ? std::optional(found) : std::nullopt;
 }
 
-std::optional<sockaddr_ll> RoutingTables::neighbor(const Gateway& gateway) {
+bool LinkSender::is_ethernet(unsigned interface) {
+    const auto [found, fresh] = ethernet_.try_emplace(interface, false);
+    if (fresh) {
+        int error = 0;
+        const auto link = ask_.ask_link(interface, error);
+        found->second = link && link->header<ifinfomsg>().ifi_type == ARPHRD_ETHER;
+    }
+    return found->second;
+}
+
+/// The address for the packet socket.
+std::optional<sockaddr_ll> LinkSender::neighbor(const Gateway& gateway) {
     const auto answer = ask_.ask_neighbor(gateway.interface, gateway.address, kUsable);
     const Bytes hardware = answer ? answer->attribute(sizeof(ndmsg), NDA_LLADDR) : Bytes{};
     if (hardware.size() != kEthernetAddress) {
@@ -136,86 +158,24 @@ std::optional<sockaddr_ll> RoutingTables::neighbor(const Gateway& gateway) {
     return to;
 }
 
-RoutingTables::Changes RoutingTables::changes() {
-    Changes found;
+void LinkSender::refresh() {
     while (const auto news = listen_.receive()) {
         if (news->type() != RTM_NEWNEIGH && news->type() != RTM_DELNEIGH) {
-            found.routes = true;
-        } else if (const auto gateway = neighbor_in(*news)) {
-            found.neighbors.push_back(*gateway);
+            outdated_ = true;
+            continue;
+        }
+        const auto interface = static_cast<unsigned>(news->header<ndmsg>().ndm_ifindex);
+        const auto address = news->address(sizeof(ndmsg), NDA_DST).value_or(IpAddress{});
+        const auto hop = hops_.find({.interface = interface, .address = address});
+        if (hop != hops_.end()) {
+            hop->second.to = neighbor(hop->first);
         }
     }
-    found.routes = found.routes || errno == ENOBUFS; // more news than the socket holds
-    return found;
-}
-
-LinkSender::LinkSender(std::vector<Flow> flows, unsigned incoming)
-    : flows_(std::move(flows)), tables_(incoming), socket_(packet_socket()), room_(kBatch * kRoom),
-      pieces_(kBatch), messages_(kBatch) {
-    for (size_t i = 0; i < kBatch; ++i) {
-        pieces_[i].iov_base = room_.data() + i * kRoom;
-        messages_[i].msg_hdr.msg_iov = &pieces_[i];
-        messages_[i].msg_hdr.msg_iovlen = 1;
-        messages_[i].msg_hdr.msg_namelen = sizeof(sockaddr_ll);
-    }
-    begin_round();
-    look_up(flows_.size());
-}
-
-void LinkSender::begin_round() {
-    if (hops_.size() > flows_.size()) { // most lead nowhere any more
-        by_destination_.clear();
-        hops_.clear();
-    }
-    tables_.forget();
-    outdated_ = false;
-    next_ = 0;
-    ++round_;
-}
-
-void LinkSender::look_up(size_t most) {
-    for (; most != 0 && busy(); --most) {
-        look_up_route(flows_[next_++]);
-    }
-}
-
-void LinkSender::look_up_route(const Flow& flow) {
-    const auto gateway = tables_.gateway(flow);
-    if (!gateway) {
-        by_destination_.erase(flow.destination);
-        return;
-    }
-    Hop& hop = hops_[*gateway];
-    if (std::exchange(hop.round, round_) != round_) {
-        look_up_neighbor(*gateway, hop);
-    }
-    by_destination_[flow.destination] = &hop;
-}
-
-void LinkSender::look_up_neighbor(const Gateway& gateway, Hop& hop) {
-    const auto to = tables_.neighbor(gateway);
-    hop.usable = to.has_value();
-    hop.to = to.value_or(sockaddr_ll{});
-}
-
-void LinkSender::refresh() {
-    const RoutingTables::Changes changes = tables_.changes();
-    for (const Gateway& gateway : changes.neighbors) {
-        if (const auto found = hops_.find(gateway); found != hops_.end()) {
-            look_up_neighbor(gateway, found->second);
-        }
-    }
-    outdated_ = outdated_ || changes.routes;
+    outdated_ = outdated_ || errno == ENOBUFS; // more news than the socket holds
     if (outdated_ && !busy()) { // a round that is under way ends first, or it never might
         begin_round();
     }
     look_up(kSlice);
-}
-
-void LinkSender::replace(std::vector<Flow> flows) {
-    flows_ = std::move(flows);
-    by_destination_.clear();
-    begin_round();
 }
 
 void LinkSender::confirm() {
@@ -230,12 +190,12 @@ bool LinkSender::add(Bytes packet) {
         return false;
     }
     Hop* const hop = found->second;
-    if (!hop->usable || std::exchange(hop->by_kernel, false)) {
+    if (!hop->to || std::exchange(hop->by_kernel, false)) {
         return false;
     }
     std::ranges::copy(packet, static_cast<std::uint8_t*>(pieces_[filled_].iov_base));
     pieces_[filled_].iov_len = packet.size();
-    messages_[filled_].msg_hdr.msg_name = &hop->to;
+    messages_[filled_].msg_hdr.msg_name = &*hop->to;
     ++filled_;
     return true;
 }

@@ -16,6 +16,12 @@
 // no more) goes by the device as before: this is a short cut, never a condition. Only what is
 // longer than the link allows is refused, for the kernel would send an error message about it.
 //
+// The question to rtnetlink is about a packet that comes in on the TUN device, with addresses,
+// protocol and ports as the packets have them. So routing rules by interface, source, protocol or
+// port count, as do the checks of forwarding and of reverse paths: where the kernel would drop the
+// packet there is no next hop. One example stands for all packets to its destination: rules that
+// tell apart servers of one meta address, or UDP from TCP, are not seen.
+//
 // Cost of a packet, everything included, with both hosts on two busy cores and dnsperf asking as
 // fast as it can: 4.5 to 5.3 µs through the device, 3.1 to 3.8 µs past it. Of the latter a third is
 // the receiver's network stack, which is on the same machine there. Raw IP sockets, which leave
@@ -40,14 +46,6 @@
 
 namespace reprise::proxy {
 
-// Where the kernel would send a packet next: interface and hardware address, asked of rtnetlink.
-//
-// The question is about a packet that comes in on the TUN device, with addresses, protocol and
-// ports as the packets have them. So routing rules by interface, source, protocol or port count, as
-// do the checks of forwarding and of reverse paths: where the kernel would drop the packet there is
-// no gateway. One example stands for all packets to its destination: rules that tell apart servers
-// of one meta address, or UDP from TCP, are not seen.
-
 /// The neighbor on a link that leads to some destination.
 struct Gateway {
     unsigned interface = 0;
@@ -62,41 +60,6 @@ struct Flow {
     IpAddress destination;
     std::uint16_t source_port = 0; ///< 0 for any
     std::uint16_t destination_port = 0;
-};
-
-/// Asks and listens. Needs no rights.
-class RoutingTables {
-public:
-    /// For packets that come in on the interface numbered `incoming`. Throws SystemError.
-    explicit RoutingTables(unsigned incoming);
-
-    /// None where there is no route, the host does not forward, or the packet would not leave by an
-    /// Ethernet-like link.
-    [[nodiscard]] std::optional<Gateway> gateway(const Flow& flow);
-
-    /// The address for a packet socket; none while the neighbor is not resolved.
-    [[nodiscard]] std::optional<sockaddr_ll> neighbor(const Gateway& gateway);
-
-    /// What has changed since the last call.
-    struct Changes {
-        bool routes = false; ///< a route, rule, address, link or setting; look at everything
-        std::vector<Gateway> neighbors; ///< whose state is another
-    };
-
-    [[nodiscard]] Changes changes();
-
-    /// Forgets what is remembered of interfaces and settings, for a round of look-ups.
-    void forget();
-
-private:
-    /// Whether the interface has hardware addresses of Ethernet's kind. A TUN device does not.
-    bool is_ethernet(unsigned interface);
-
-    unsigned incoming_;
-    Netlink ask_;
-    Netlink listen_; ///< to whatever may change where a packet goes
-    bool forwards_v6_ = false;
-    std::unordered_map<unsigned, bool> ethernet_; ///< by interface
 };
 
 class LinkSender {
@@ -139,25 +102,27 @@ private:
     static constexpr size_t kRoom = 2'048; ///< larger packets go by the device
 
     struct Hop {
-        unsigned round = 0; ///< in which the neighbor was looked up
-        sockaddr_ll to{};
-        bool usable = false;
-        bool by_kernel = false; ///< the next packet takes the kernel's way
+        std::optional<sockaddr_ll> to; ///< none while the neighbor is not resolved
+        bool by_kernel = false;        ///< the next packet takes the kernel's way
     };
 
     void begin_round();
     void look_up(size_t most);
-    void look_up_route(const Flow& flow);
-    void look_up_neighbor(const Gateway& gateway, Hop& hop);
+    std::optional<Gateway> gateway(const Flow& flow);
+    std::optional<sockaddr_ll> neighbor(const Gateway& gateway);
+    bool is_ethernet(unsigned interface);
 
     std::vector<Flow> flows_;
-    size_t next_ = 0;       ///< the flow that this round looks up next
-    unsigned round_ = 0;    ///< number of this round of look-ups
+    unsigned incoming_;
+    size_t next_ = 0;       ///< the flow that this round of look-ups comes to next
     bool outdated_ = false; ///< another round is wanted
-    RoutingTables tables_;
-    FileDescriptor socket_;
+    Netlink ask_;
+    Netlink listen_;                              ///< to whatever may change where a packet goes
+    bool forwards_v6_ = false;                    ///< as this round has seen it, like all below
+    std::unordered_map<unsigned, bool> ethernet_; ///< whether an interface is
     std::map<Gateway, Hop> hops_;
     std::unordered_map<IpAddress, Hop*> by_destination_; ///< of hops_
+    FileDescriptor socket_;
     std::vector<std::uint8_t> room_;
     std::vector<iovec> pieces_;
     std::vector<mmsghdr> messages_;
