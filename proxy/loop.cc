@@ -31,22 +31,18 @@ Loop::Loop(const Device& device, Routes routes, DelayModel* model, LinkSender* l
 
 void Loop::read_batch() {
     try {
-        read_some();
+        for (int i = 0; i < kBatch; ++i) {
+            const std::span<std::uint8_t> packet = device_.read(buffer_);
+            if (packet.empty()) {
+                break;
+            }
+            take(packet);
+        }
     } catch (...) {
         flush(); // what was read before the error is counted
         throw;
     }
     flush();
-}
-
-void Loop::read_some() {
-    for (int i = 0; i < kBatch; ++i) {
-        const std::span<std::uint8_t> packet = device_.read(buffer_);
-        if (packet.empty()) {
-            break;
-        }
-        take(packet);
-    }
 }
 
 void Loop::take(std::span<std::uint8_t> packet) {

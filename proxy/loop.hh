@@ -48,7 +48,6 @@ private:
     void hold(std::span<const std::uint8_t> packet, const Outcome& outcome);
     void send(Bytes packet);
     void write(Bytes packet); ///< sets gone_, for flush() to tell of
-    void read_some();
     void flush();
 
     const Device& device_;

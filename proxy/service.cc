@@ -22,99 +22,80 @@ namespace reprise::proxy {
 
 namespace {
 
-class Server {
-public:
-    Server(Service& service, const Signals& signals, const std::string& path)
-        : service_(service), signals_(signals), path_(path) {}
-
-    void run() {
-        write(); // a path that cannot be written is told at once
-        service_.tell_ready();
-        next_second_ = SteadyClock::now() + kSecond;
-        try {
-            while (!stopped_) {
-                turn();
-            }
-        } catch (const std::exception&) {
-            write_or_warn(); // the error that ends the run is the one to tell
-            throw;
-        }
-        service_.tell_end();
-        write();
+void write_counts(Service& service, const std::string& path) {
+    if (!path.empty()) {
+        write_whole(path, service.statistics());
     }
+}
 
-private:
-    /// Waits for whatever comes first and does what it brought.
-    void turn() {
-        std::array polls{pollfd{.fd = service_.fd(), .events = POLLIN, .revents = 0},
-                         pollfd{.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
-        const Nanoseconds until =
-            std::min(next_second_, service_.next_due().value_or(next_second_));
-        const Nanoseconds left = std::max<Nanoseconds>(until - SteadyClock::now(), 0);
-        const timespec timeout{.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
-        if (ppoll(polls.data(), polls.size(), &timeout, nullptr) < 0 && errno != EINTR) {
-            throw SystemError("ppoll");
-        }
-        if (polls[0].revents != 0) {
-            service_.readable();
-        }
-        const Nanoseconds now = SteadyClock::now();
-        if (const auto due = service_.next_due(); due && *due <= now) {
-            service_.tick(now);
-        }
-        if (polls[1].revents != 0) {
-            handle_signals();
-        }
-        if (now >= next_second_) {
-            next_second_ = now + kSecond;
-            service_.each_second(now);
-            write_or_warn();
+/// No run ends for its counts while it carries packets. Told once, until they can be written again.
+void write_or_warn(Service& service, const std::string& path, bool& unwritten) {
+    try {
+        write_counts(service, path);
+        unwritten = false;
+    } catch (const std::exception& error) {
+        if (!std::exchange(unwritten, true)) {
+            spdlog::warn("event=no_statistics because={} hint=\"make room there, or end the run "
+                         "and give another --stats\"",
+                         log_value(error.what()));
         }
     }
+}
 
-    void handle_signals() {
-        while (const auto number = signals_.next()) {
-            if (*number == SIGHUP) {
-                service_.reload();
-            } else {
-                stopped_ = true;
-            }
+/// Does what waiting signals say; whether one ends the run.
+bool take_signals(Service& service, const Signals& signals) {
+    bool ended = false;
+    while (const auto number = signals.next()) {
+        if (*number == SIGHUP) {
+            service.reload();
+        } else {
+            ended = true;
         }
     }
+    return ended;
+}
 
-    void write() {
-        if (!path_.empty()) {
-            write_whole(path_, service_.statistics());
-        }
+/// Waits for whatever comes first and does what it brought; whether the run goes on.
+bool turn(Service& service, const Signals& signals, Nanoseconds next_second) {
+    std::array polls{pollfd{.fd = service.fd(), .events = POLLIN, .revents = 0},
+                     pollfd{.fd = signals.fd(), .events = POLLIN, .revents = 0}};
+    const Nanoseconds until = std::min(next_second, service.next_due().value_or(next_second));
+    const Nanoseconds left = std::max<Nanoseconds>(until - SteadyClock::now(), 0);
+    const timespec timeout{.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
+    if (ppoll(polls.data(), polls.size(), &timeout, nullptr) < 0 && errno != EINTR) {
+        throw SystemError("ppoll");
     }
-
-    /// No run ends for its counts while it carries packets. Told once, until they can be written
-    /// again.
-    void write_or_warn() {
-        try {
-            write();
-            unwritten_ = false;
-        } catch (const std::exception& error) {
-            if (!std::exchange(unwritten_, true)) {
-                spdlog::warn("event=no_statistics because={} hint=\"make room there, or end the "
-                             "run and give another --stats\"",
-                             log_value(error.what()));
-            }
-        }
+    if (polls[0].revents != 0) {
+        service.readable();
     }
-
-    Service& service_;
-    const Signals& signals_;
-    const std::string& path_;
-    Nanoseconds next_second_ = 0;
-    bool unwritten_ = false; ///< the last counts could not be written
-    bool stopped_ = false;
-};
+    const Nanoseconds now = SteadyClock::now();
+    if (const auto due = service.next_due(); due && *due <= now) {
+        service.tick(now);
+    }
+    return polls[1].revents == 0 || !take_signals(service, signals);
+}
 
 } // namespace
 
 void serve(Service& service, const Signals& signals, const std::string& path) {
-    Server(service, signals, path).run();
+    write_counts(service, path); // a path that cannot be written is told at once
+    service.tell_ready();
+    bool unwritten = false; // the last counts could not be written
+    Nanoseconds next_second = SteadyClock::now() + kSecond;
+    try {
+        while (turn(service, signals, next_second)) {
+            if (const Nanoseconds now = SteadyClock::now(); now >= next_second) {
+                next_second = now + kSecond;
+                service.each_second(now);
+                write_or_warn(service, path, unwritten);
+            }
+        }
+    } catch (const std::exception&) {
+        write_or_warn(service, path, unwritten); // the error that ends the run is the one to tell
+        throw;
+    }
+    service.tell_end();
+    write_counts(service, path);
 }
 
 double cpu_seconds() {
