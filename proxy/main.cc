@@ -189,7 +189,7 @@ private:
 
 /// They would take the clients' packets before --front reference sees one.
 void refuse_programs(const std::string& interface) {
-    if (left_behind(static_cast<int>(interface_index(interface)))) {
+    if (left_behind(static_cast<int>(interface_index(interface))) != 0) {
         static_cast<void>(lock_interface(interface)); // says so where that front still runs
         throw Error(fmt::format("--interface {}: programs of a killed --front bpf still serve it; "
                                 "remove them with `reprise-proxy stateless --front bpf "

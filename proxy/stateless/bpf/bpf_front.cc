@@ -39,18 +39,14 @@ constexpr unsigned kV4AndTcp = 40;
 constexpr unsigned kV6AndTcp = 60;
 constexpr int kMostReadings = 100; ///< until two counters are of one moment
 
-/// Whether this kernel can take over connections.
-bool kernel_promotes() {
-    btf* const types = btf__load_vmlinux_btf();
-    const bool found = types != nullptr &&
-                       btf__find_by_name_kind(types, "bpf_sk_assign_tcp_reqsk", BTF_KIND_FUNC) > 0;
-    btf__free(types);
-    return found;
-}
-
-/// The kernel's TCP takes a connection in its middle by its SYN cookies only.
+/// The kernel's TCP takes a connection in its middle by a function of newer kernels, and by its SYN
+/// cookies only.
 void check_promotion() {
-    if (!kernel_promotes()) {
+    btf* const types = btf__load_vmlinux_btf();
+    const bool has_it = types != nullptr && btf__find_by_name_kind(types, "bpf_sk_assign_tcp_reqsk",
+                                                                   BTF_KIND_FUNC) > 0;
+    btf__free(types);
+    if (!has_it) {
         throw Error("this kernel cannot take over connections (bpf_sk_assign_tcp_reqsk, Linux 6.9 "
                     "or newer); give --promote=false: those that are not one query and one "
                     "segment are reset then");
@@ -135,16 +131,16 @@ std::uint16_t below(unsigned mtu, unsigned headers) {
 BpfFront::BpfFront(const StatelessOptions& options)
     : Front(options), link_(options.interfaces.front()),
       programs_(settings_of(options), options.entries) {
-    const auto before = left_behind(link_.index());
+    const std::uint32_t before = left_behind(link_.index());
     StatelessState& state = programs_.state();
     fill_randomly(state.keys[0]); // also that of "the last period", which nobody knows
     renew_secret();
     look_at_host();
-    tx_was_on_ = link_.computes_checksums() || (before && before->tx_was_on);
+    tx_was_on_ = link_.computes_checksums() || (before & kTxWasOn) != 0;
     next_secret_ = SteadyClock::now() + options.rotate_s * kSecond;
     hooks_.emplace(link_.index(), programs_.in(), programs_.out(), tx_was_on_);
     link_.compute_checksums(false);
-    if (before) {
+    if (before != 0) {
         tell_repaired(link_);
     }
     // Before Linux 5.19, reading a map also needs the right to load programs.
@@ -162,12 +158,12 @@ BpfFront::~BpfFront() {
 
 void BpfFront::repair(const std::string& interface) {
     const Link link(interface);
-    const auto before = left_behind(link.index());
-    if (!before) {
+    const std::uint32_t before = left_behind(link.index());
+    if (before == 0) {
         return;
     }
-    remove_programs(link.index(), *before);
-    if (before->tx_was_on) {
+    remove_programs(link.index(), before);
+    if ((before & kTxWasOn) != 0) {
         compute_checksums_again(link);
     }
     tell_repaired(link);

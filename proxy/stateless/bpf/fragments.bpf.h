@@ -13,13 +13,6 @@
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 
-enum {
-    kOffsetBits = 0x1fff,  ///< IPv4
-    kOffsetBits6 = 0xfff8, ///< IPv6
-    kFragmentHeader = 8,   ///< IPv6
-    kNextIsFragment = 44,  ///< IPv6
-};
-
 /// A datagram whose first fragment was changed.
 struct CutDatagram {
     __u32 client[4];
@@ -34,65 +27,6 @@ struct {
     __type(value, __u8);
 } cut SEC(".maps");
 
-struct FragmentHeader {
-    __u8 next;
-    __u8 unused;
-    __u16 offset;
-    __u32 id;
-};
-
-struct Fragment {
-    __u32 id;
-    __u16 offset; ///< 0 for the first
-};
-
-/// Reads the headers of a fragment of UDP; -1 for all else.
-static __always_inline int read_fragment(struct __sk_buff* skb, struct Packet* p,
-                                         struct Fragment* fragment) {
-    struct FragmentHeader header;
-    const struct ethhdr* frame = data_of(skb);
-    if ((void*)(frame + 1) > end_of(skb)) {
-        return -1;
-    }
-    if (frame->h_proto == bpf_htons(ETH_P_IP)) {
-        const struct iphdr* ip = (const void*)(frame + 1);
-        if ((void*)(ip + 1) > end_of(skb) || *(const __u8*)ip != kPlainIpv4 ||
-            ip->protocol != IPPROTO_UDP || (ip->frag_off & bpf_htons(kFragmentBits)) == 0) {
-            return -1;
-        }
-        p->flow.server[2] = p->flow.client[2] = bpf_htonl(kMappedPrefix);
-        p->flow.server[3] = ip->saddr;
-        p->flow.client[3] = ip->daddr;
-        p->l4 = kV4Headers;
-        p->length = bpf_ntohs(ip->tot_len) - sizeof *ip;
-        fragment->id = ip->id;
-        fragment->offset = ip->frag_off & bpf_htons(kOffsetBits);
-        return 0;
-    }
-    const struct ipv6hdr* ip = (const void*)(frame + 1);
-    if (frame->h_proto != bpf_htons(ETH_P_IPV6) || (void*)(ip + 1) > end_of(skb) ||
-        ip->nexthdr != kNextIsFragment) {
-        return -1;
-    }
-    __builtin_memcpy(p->flow.server, &ip->saddr, sizeof ip->saddr);
-    __builtin_memcpy(p->flow.client, &ip->daddr, sizeof ip->daddr);
-    p->v6 = 1;
-    p->l4 = kV6Headers;
-    p->length = bpf_ntohs(ip->payload_len) - kFragmentHeader;
-    if (bpf_skb_load_bytes(skb, kV6Headers, &header, sizeof header) != 0 ||
-        header.next != IPPROTO_UDP) {
-        return -1;
-    }
-    fragment->id = header.id;
-    fragment->offset = header.offset & bpf_htons(kOffsetBits6);
-    return 0;
-}
-
-/// The first fragment becomes a packet of its own, whose length fields are wrong still.
-static __always_inline int open_first(struct __sk_buff* skb, const struct Packet* p) {
-    return p->v6 ? bpf_skb_adjust_room(skb, -kFragmentHeader, BPF_ADJ_ROOM_NET, 0) : 0;
-}
-
 static __always_inline int take_fragment(struct __sk_buff* skb) {
     const __u8 yes = 1;
     struct Packet p = {.towards_client = 1};
@@ -100,7 +34,7 @@ static __always_inline int take_fragment(struct __sk_buff* skb) {
     struct CutDatagram whole = {};
     struct udphdr udp;
     __u16 id = 0;
-    if (read_fragment(skb, &p, &fragment) != 0) {
+    if (read_ip(skb, &p, IPPROTO_UDP, &fragment) != 0) {
         return TC_ACT_UNSPEC;
     }
     __builtin_memcpy(whole.client, p.flow.client, sizeof whole.client);
@@ -128,7 +62,8 @@ static __always_inline int take_fragment(struct __sk_buff* skb) {
         (!settings.truncate || bpf_ntohs(udp.len) - kUdp <= settings.truncate || !is_local(&p))) {
         return TC_ACT_UNSPEC;
     }
-    if (open_first(skb, &p) != 0) {
+    // It becomes a packet of its own, whose length fields are wrong still.
+    if (p.v6 && bpf_skb_adjust_room(skb, -kFragmentHeader, BPF_ADJ_ROOM_NET, 0) != 0) {
         return TC_ACT_STOLEN;
     }
     bpf_map_update_elem(&cut, &whole, &yes, BPF_ANY);

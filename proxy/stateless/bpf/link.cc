@@ -20,7 +20,6 @@
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
-#include <optional>
 #include <string>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -89,11 +88,9 @@ void Link::compute_checksums(bool on) const {
 
 namespace {
 
-/// By these our filters are known among others. The upper half of the handle is for the Changes.
+/// By these our filters are known among others. The handle's upper half says what was changed.
 constexpr std::uint32_t kHandle = 0x5354;
 constexpr std::uint32_t kPriority = 0x5354;
-constexpr std::uint32_t kHooksAreOurs = 1U << 16U;
-constexpr std::uint32_t kTxWasOn = 1U << 17U;
 
 struct Side {
     bpf_tc_attach_point point;
@@ -111,11 +108,6 @@ struct Filter {
         return priority == kPriority && (handle & 0xffffU) == kHandle;
     }
 };
-
-std::uint32_t handle_of(const Changes& changes) {
-    return kHandle | (changes.hooks_are_ours ? kHooksAreOurs : 0) |
-           (changes.tx_was_on ? kTxWasOn : 0);
-}
 
 bpf_tc_hook hook(int interface, bpf_tc_attach_point point) {
     bpf_tc_hook made{};
@@ -177,56 +169,50 @@ void detach_all(int interface, std::uint32_t but = 0) {
     }
 }
 
-/// Whether filters are left at the hooks.
-bool others_use(int interface) {
-    return std::ranges::any_of(
-        kSides, [interface](const Side& side) { return !filters(interface, side).empty(); });
-}
-
 } // namespace
 
 Hooks::Hooks(int interface, int in, int out, bool tx_was_on)
-    : interface_(interface), changes_{.tx_was_on = tx_was_on} {
-    const auto before = left_behind(interface);
+    : interface_(interface), handle_(kHandle | (tx_was_on ? kTxWasOn : 0)) {
+    const std::uint32_t before = left_behind(interface);
     bpf_tc_hook both =
         hook(interface, static_cast<bpf_tc_attach_point>(BPF_TC_INGRESS | BPF_TC_EGRESS));
     const int error = bpf_tc_hook_create(&both);
     if (error != 0 && error != -EEXIST) {
         throw SystemError("make the tc hooks of the interface (qdisc clsact)", -error);
     }
-    changes_.hooks_are_ours = error == 0 || (before && before->hooks_are_ours);
-    const std::uint32_t handle = handle_of(changes_);
+    handle_ |= error == 0 ? kHooksAreOurs : before & kHooksAreOurs;
     try {
-        attach(interface, BPF_TC_INGRESS, handle, in);
-        attach(interface, BPF_TC_EGRESS, handle, out);
+        attach(interface, BPF_TC_INGRESS, handle_, in);
+        attach(interface, BPF_TC_EGRESS, handle_, out);
     } catch (...) {
-        remove_programs(interface, changes_);
+        remove_programs(interface, handle_);
         throw;
     }
-    detach_all(interface, handle); // of an earlier front that had changed something else
+    detach_all(interface, handle_); // of an earlier front that had changed something else
 }
 
-Hooks::~Hooks() { remove_programs(interface_, changes_); }
+Hooks::~Hooks() { remove_programs(interface_, handle_); }
 
-void remove_programs(int interface, const Changes& changes) {
+void remove_programs(int interface, std::uint32_t handle) {
     detach_all(interface);
-    if (changes.hooks_are_ours && !others_use(interface)) {
+    const bool unused = std::ranges::all_of(
+        kSides, [interface](const Side& side) { return filters(interface, side).empty(); });
+    if ((handle & kHooksAreOurs) != 0 && unused) {
         bpf_tc_hook both =
             hook(interface, static_cast<bpf_tc_attach_point>(BPF_TC_INGRESS | BPF_TC_EGRESS));
         static_cast<void>(bpf_tc_hook_destroy(&both));
     }
 }
 
-std::optional<Changes> left_behind(int interface) {
+std::uint32_t left_behind(int interface) {
     for (const Side& side : kSides) { // killed while it started or ended, it left one of them
         for (const Filter& filter : filters(interface, side)) {
             if (filter.is_ours()) {
-                return Changes{.hooks_are_ours = (filter.handle & kHooksAreOurs) != 0,
-                               .tx_was_on = (filter.handle & kTxWasOn) != 0};
+                return filter.handle;
             }
         }
     }
-    return std::nullopt;
+    return 0;
 }
 
 } // namespace reprise::proxy

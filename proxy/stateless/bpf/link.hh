@@ -4,7 +4,6 @@
 #include "core/base/fd.hh"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 namespace reprise::proxy {
@@ -40,10 +39,9 @@ private:
 
 /// What a front changes at an interface besides its programs. Their filters' handle says it, which
 /// any process may read; what is in a program's maps takes all rights of root.
-struct Changes {
-    bool hooks_are_ours = false; ///< the qdisc was not there before
-    bool tx_was_on = false; ///< the interface computed checksums before the front turned that off
-};
+inline constexpr std::uint32_t kHooksAreOurs = 1U << 16U; ///< the qdisc was not there before
+/// The interface computed checksums before the front turned that off.
+inline constexpr std::uint32_t kTxWasOn = 1U << 17U;
 
 /// Our programs at both hooks, until the end of this.
 class Hooks {
@@ -57,13 +55,15 @@ public:
 
 private:
     int interface_;
-    Changes changes_;
+    std::uint32_t handle_;
 };
 
-/// What a front whose programs are at the interface has changed. One that lives has its lock.
-std::optional<Changes> left_behind(int interface);
+/// The handle of a front's filters at the interface; 0 where there are none. A front that lives has
+/// the interface's lock.
+std::uint32_t left_behind(int interface);
 
-/// Removes our programs from an interface, and the hooks where `changes` says that they are ours.
-void remove_programs(int interface, const Changes& changes);
+/// Removes our programs from an interface, and the hooks where their handle says that they are
+/// ours.
+void remove_programs(int interface, std::uint32_t handle);
 
 } // namespace reprise::proxy

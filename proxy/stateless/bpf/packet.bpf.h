@@ -31,6 +31,10 @@ enum {
     kLonger = kTcp + kLengthField - kUdp,
     kPlainIpv4 = 0x45,
     kFragmentBits = 0x3fff,
+    kOffsetBits = 0x1fff,  ///< IPv4
+    kOffsetBits6 = 0xfff8, ///< IPv6
+    kFragmentHeader = 8,   ///< IPv6
+    kNextIsFragment = 44,  ///< IPv6
     kHopLimit = 64,
     kMappedPrefix = 0xffff,
     kRightSum = 0xffff, ///< of all that a checksum is of, and of itself
@@ -57,6 +61,13 @@ struct Packet {
     __u8 flags;          ///< TCP
     __u8 header;         ///< TCP: its length with options
     __u8 towards_client; ///< the packet leaves the host
+};
+
+struct FragmentHeader { ///< IPv6
+    __u8 next;
+    __u8 unused;
+    __u16 offset;
+    __u32 id;
 };
 
 static __always_inline void* data_of(const struct __sk_buff* skb) { return (void*)(long)skb->data; }
@@ -90,9 +101,16 @@ static __always_inline int reach(struct __sk_buff* skb, __u32 size) {
     return data_of(skb) + size <= end_of(skb) ? 0 : bpf_skb_pull_data(skb, size);
 }
 
+struct Fragment {
+    __u32 id;
+    __u16 offset; ///< 0 for the first
+};
+
 /// The addresses and the place of the transport header; -1 for what is not `protocol` over IP
-/// without options, extension headers or fragments.
-static __always_inline int read_ip(struct __sk_buff* skb, struct Packet* p, __u8 protocol) {
+/// without options, extension headers or, where `fragment` is null, fragments. Else it must be one,
+/// and the place is that of IPv6's fragment header.
+static __always_inline int read_ip(struct __sk_buff* skb, struct Packet* p, __u8 protocol,
+                                   struct Fragment* fragment) {
     const struct ethhdr* frame = data_of(skb);
     if ((void*)(frame + 1) > end_of(skb)) {
         return -1;
@@ -102,7 +120,8 @@ static __always_inline int read_ip(struct __sk_buff* skb, struct Packet* p, __u8
     if (frame->h_proto == bpf_htons(ETH_P_IP)) {
         const struct iphdr* ip = (const void*)(frame + 1);
         if ((void*)(ip + 1) > end_of(skb) || *(const __u8*)ip != kPlainIpv4 ||
-            ip->protocol != protocol || (ip->frag_off & bpf_htons(kFragmentBits)) != 0) {
+            ip->protocol != protocol ||
+            ((ip->frag_off & bpf_htons(kFragmentBits)) != 0) != (fragment != 0)) {
             return -1;
         }
         if (!p->towards_client &&
@@ -114,21 +133,33 @@ static __always_inline int read_ip(struct __sk_buff* skb, struct Packet* p, __u8
         destination[3] = ip->daddr;
         p->l4 = kV4Headers;
         p->length = bpf_ntohs(ip->tot_len) - sizeof *ip;
+        if (fragment) {
+            fragment->id = ip->id;
+            fragment->offset = ip->frag_off & bpf_htons(kOffsetBits);
+        }
         return 0;
     }
-    if (frame->h_proto == bpf_htons(ETH_P_IPV6)) {
-        const struct ipv6hdr* ip = (const void*)(frame + 1);
-        if ((void*)(ip + 1) > end_of(skb) || ip->nexthdr != protocol) {
+    const struct ipv6hdr* ip = (const void*)(frame + 1);
+    if (frame->h_proto != bpf_htons(ETH_P_IPV6) || (void*)(ip + 1) > end_of(skb) ||
+        ip->nexthdr != (fragment ? kNextIsFragment : protocol)) {
+        return -1;
+    }
+    __builtin_memcpy(source, &ip->saddr, sizeof ip->saddr);
+    __builtin_memcpy(destination, &ip->daddr, sizeof ip->daddr);
+    p->l4 = kV6Headers;
+    p->length = bpf_ntohs(ip->payload_len);
+    p->v6 = 1;
+    if (fragment) {
+        struct FragmentHeader header;
+        if (bpf_skb_load_bytes(skb, kV6Headers, &header, sizeof header) != 0 ||
+            header.next != protocol) {
             return -1;
         }
-        __builtin_memcpy(source, &ip->saddr, sizeof ip->saddr);
-        __builtin_memcpy(destination, &ip->daddr, sizeof ip->daddr);
-        p->l4 = kV6Headers;
-        p->length = bpf_ntohs(ip->payload_len);
-        p->v6 = 1;
-        return 0;
+        p->length -= kFragmentHeader;
+        fragment->id = header.id;
+        fragment->offset = header.offset & bpf_htons(kOffsetBits6);
     }
-    return -1;
+    return 0;
 }
 
 /// The transport header in place; null where the packet is shorter.

@@ -21,7 +21,7 @@
 enum { kUnknownWindow = 14600, kFormErr = 1, kNotImp = 4 };
 
 static __always_inline int read_udp(struct __sk_buff* skb, struct Packet* p) {
-    if (reach(skb, kV4Headers + kUdp) != 0 || read_ip(skb, p, IPPROTO_UDP) != 0) {
+    if (reach(skb, kV4Headers + kUdp) != 0 || read_ip(skb, p, IPPROTO_UDP, 0) != 0) {
         return -1;
     }
     const struct udphdr* udp = transport(skb, p, kUdp);

@@ -340,7 +340,7 @@ static __always_inline int take_tcp(struct __sk_buff* skb, struct Packet* p,
 }
 
 static __always_inline int read_tcp(struct __sk_buff* skb, struct Packet* p) {
-    if (reach(skb, kV4Headers + kTcp) != 0 || read_ip(skb, p, IPPROTO_TCP) != 0) {
+    if (reach(skb, kV4Headers + kTcp) != 0 || read_ip(skb, p, IPPROTO_TCP, 0) != 0) {
         return -1;
     }
     const struct tcphdr* tcp = transport(skb, p, kTcp);
