@@ -37,13 +37,16 @@ constexpr std::uint32_t kTable = 53'053;
 constexpr std::uint32_t kReplies = 53'054;  // its only route is the default one
 constexpr std::uint32_t kFirstPriority = 1; // before every rule but the kernel's own at 0
 constexpr std::uint8_t kMark = 0xb4;        // "protocol" of rules and routes; plus the Change
-constexpr std::uint8_t kLastMark = kMark + static_cast<std::uint8_t>(Change::kAll);
+/// Of rules that say where accept_ra became 2.
+constexpr std::uint8_t kRoutersMark = kMark + static_cast<std::uint8_t>(Change::kAll) + 1;
 
 std::uint8_t family(bool v6) { return v6 ? AF_INET6 : AF_INET; }
 
-constexpr std::uint8_t kRoutersMark = kLastMark + 1; // of rules that say where accept_ra became 2
-
-bool is_ours(std::uint8_t mark) { return mark >= kMark && mark <= kRoutersMark; }
+bool write(const std::string& path, const char* value) {
+    std::ofstream out(path);
+    out << value << std::flush;
+    return out.good();
+}
 
 /// Addresses that nobody reaches from outside, or not without naming an interface.
 bool is_reachable(const IpAddress& address) {
@@ -110,23 +113,16 @@ void Redirect::lead(bool v6) {
     };
     const auto first = std::ranges::find_if(before, is_first);
     if (first != before.end()) {
-        demand(change_rule(RTM_NEWRULE, v6,
-                           {.priority = kFirstPriority + 1,
-                            .table = RT_TABLE_LOCAL,
-                            .mark = kMark,
-                            .interface = {}}),
-               "add a routing rule");
+        add_rule(v6, {.priority = kFirstPriority + 1, .table = RT_TABLE_LOCAL, .mark = kMark});
     }
     for (const std::string& interface : interfaces_) {
         lead_in(v6, interface);
     }
     if (replies_) {
-        demand(change_rule(RTM_NEWRULE, v6,
-                           {.priority = kFirstPriority + 3, // behind the host's own addresses
-                            .table = kReplies,
-                            .mark = kMark,
-                            .interface = "lo"}),
-               "add a routing rule");
+        add_rule(v6, {.priority = kFirstPriority + 3, // behind the host's own addresses
+                      .table = kReplies,
+                      .mark = kMark,
+                      .interface = "lo"});
     }
     if (first != before.end()) {
         demand(change_rule(RTM_DELRULE, v6, *first), "remove a routing rule");
@@ -137,12 +133,10 @@ void Redirect::lead(bool v6) {
 void Redirect::lead_in(bool v6, const std::string& interface) {
     const Forwarding forwarding(interface);
     const Change change = forwarding.needed(v6);
-    demand(change_rule(RTM_NEWRULE, v6,
-                       {.priority = kFirstPriority,
-                        .table = kTable,
-                        .mark = static_cast<std::uint8_t>(kMark + static_cast<unsigned>(change)),
-                        .interface = interface}),
-           "add a routing rule");
+    add_rule(v6, {.priority = kFirstPriority,
+                  .table = kTable,
+                  .mark = static_cast<std::uint8_t>(kMark + static_cast<unsigned>(change)),
+                  .interface = interface});
     if (change == Change::kAll) {
         keep_routers_routes();
     }
@@ -152,12 +146,10 @@ void Redirect::lead_in(bool v6, const std::string& interface) {
 /// A host that forwards drops the routes that routers announce, unless accept_ra is 2.
 void Redirect::keep_routers_routes() {
     for (const std::string& interface : hosts_of_routers()) {
-        demand(change_rule(RTM_NEWRULE, true,
-                           {.priority = kFirstPriority + 2,
-                            .table = RT_TABLE_UNSPEC,
-                            .mark = kRoutersMark,
-                            .interface = interface}),
-               "add a routing rule");
+        add_rule(true, {.priority = kFirstPriority + 2,
+                        .table = RT_TABLE_UNSPEC,
+                        .mark = kRoutersMark,
+                        .interface = interface});
         follow_routers(interface, true);
     }
 }
@@ -168,7 +160,7 @@ void Redirect::put_back(bool v6, bool repair) {
         now, [](const Rule& rule) { return rule.priority == 0 && rule.table == RT_TABLE_LOCAL; });
     bool done = false;
     for (const Rule& rule : now) {
-        if (is_ours(rule.mark)) {
+        if (rule.mark >= kMark && rule.mark <= kRoutersMark) {
             put_back_rule(v6, rule, has_own);
             done = true;
         }
@@ -188,9 +180,7 @@ void Redirect::put_back_rule(bool v6, const Rule& rule, bool has_own) {
     } else if (rule.table != RT_TABLE_LOCAL) {
         Forwarding(rule.interface).undo(v6, static_cast<Change>(rule.mark - kMark));
     } else if (!has_own) {
-        change_rule(
-            RTM_NEWRULE, v6,
-            {.priority = 0, .table = RT_TABLE_LOCAL, .mark = RTPROT_KERNEL, .interface = {}});
+        change_rule(RTM_NEWRULE, v6, {.table = RT_TABLE_LOCAL, .mark = RTPROT_KERNEL});
     }
     change_rule(RTM_DELRULE, v6, rule);
 }
@@ -264,6 +254,10 @@ std::set<Redirect::Prefix> Redirect::local(bool v6) {
     return found;
 }
 
+void Redirect::add_rule(bool v6, const Rule& rule) {
+    demand(change_rule(RTM_NEWRULE, v6, rule), "add a routing rule");
+}
+
 int Redirect::change_rule(std::uint16_t type, bool v6, const Rule& rule) {
     fib_rule_hdr header{};
     header.family = family(v6);
@@ -312,16 +306,6 @@ int Redirect::ask(NetlinkRequest& request) {
     netlink_.ask(request, error);
     return error;
 }
-
-namespace {
-
-bool write(const std::string& path, const char* value) {
-    std::ofstream out(path);
-    out << value << std::flush;
-    return out.good();
-}
-
-} // namespace
 
 void follow_carrier(const std::string& device, const std::string& root) {
     for (const char* const version : {"ipv4", "ipv6"}) { // the host may go without one of them

@@ -47,7 +47,7 @@ private:
         std::uint32_t priority = 0;
         std::uint32_t table = 0;
         std::uint8_t mark = 0;
-        std::string interface;
+        std::string interface{};
     };
 
     struct Idle {};
@@ -65,6 +65,7 @@ private:
     void follow(bool v6);
     [[nodiscard]] std::vector<Rule> rules(bool v6);
     [[nodiscard]] std::set<Prefix> local(bool v6);
+    void add_rule(bool v6, const Rule& rule);
     int change_rule(std::uint16_t type, bool v6, const Rule& rule);
     int change_route(std::uint16_t type, const Prefix& prefix);
     int ask(NetlinkRequest& request);

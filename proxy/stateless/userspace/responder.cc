@@ -169,8 +169,7 @@ void Responder::accept(const Segment& segment) {
                    .seq = numbers_.first(segment.connection, segment.mss),
                    .ack = segment.seq + 1,
                    .flags = kSyn | kAck,
-                   .mss = numbers_.own_mss(segment.connection.client.address),
-                   .data = {}});
+                   .mss = numbers_.own_mss(segment.connection.client.address)});
     ++counters_.syn_ack;
 }
 
@@ -178,9 +177,7 @@ void Responder::acknowledge(const Segment& segment, std::uint8_t more) {
     outside_.send({.connection = segment.connection,
                    .seq = segment.ack,
                    .ack = segment.end(),
-                   .flags = static_cast<std::uint8_t>(kAck | more),
-                   .mss = 0,
-                   .data = {}});
+                   .flags = static_cast<std::uint8_t>(kAck | more)});
 }
 
 void Responder::take_data(const Segment& segment, Nanoseconds now) {
@@ -279,7 +276,6 @@ void Responder::answer(const Pending& entry, Bytes stream) {
                        .seq = entry.seq + static_cast<std::uint32_t>(at),
                        .ack = entry.ack,
                        .flags = static_cast<std::uint8_t>(kAck | end),
-                       .mss = 0,
                        .data = part});
         ++counters_.segments;
         at += part.size();

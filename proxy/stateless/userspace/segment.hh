@@ -49,7 +49,7 @@ struct Reply {
     std::uint32_t ack = 0;
     std::uint8_t flags = kAck;
     std::uint16_t mss = 0; ///< option; 0 for none
-    Bytes data;
+    Bytes data{};
 };
 
 /// The transport of an IP packet; 0 where its headers up to there contradict the packet.

@@ -149,9 +149,7 @@ Reply Transfer::control(std::uint32_t seq, unsigned flags) const {
     return {.connection = connection_,
             .seq = seq,
             .ack = expect_,
-            .flags = static_cast<std::uint8_t>(flags),
-            .mss = 0,
-            .data = {}};
+            .flags = static_cast<std::uint8_t>(flags)};
 }
 
 namespace {
