@@ -25,27 +25,6 @@ std::uint64_t count_of(const Statistics& statistics, Verdict verdict) {
     return statistics.verdicts[static_cast<size_t>(verdict)];
 }
 
-double microseconds(Nanoseconds time) {
-    return static_cast<double>(time) / static_cast<double>(kMicrosecond);
-}
-
-Json packets(const Statistics& s) {
-    return {{"read", s.read},
-            {"written", s.written},
-            {"rewritten", count_of(s, Verdict::kRewritten)},
-            {"passed", count_of(s, Verdict::kPassed)},
-            {"unmapped", count_of(s, Verdict::kUnmapped)},
-            {"malformed", s.malformed()},
-            {"foreign", count_of(s, Verdict::kForeign)},
-            {"wrong_source", count_of(s, Verdict::kWrongSource)},
-            {"link_local", count_of(s, Verdict::kLinkLocal)},
-            {"lost", s.lost},
-            {"overflow", s.overflow},
-            {"waiting", s.in_line},
-            {"refused", s.refused},
-            {"unread", s.unread}};
-}
-
 Json malformed_by_kind(const Statistics& s) {
     Json out = Json::object();
     for (size_t i = 0; i < kVerdicts; ++i) {
@@ -62,18 +41,6 @@ Json unmapped(const Statistics& s) {
         out.push_back({{"address", address.text()}, {"packets", count}});
     }
     return out;
-}
-
-/// What makes a clean run say less than it seems to.
-Json warnings(const Statistics& s) {
-    return s.realtime_refused.empty() ? Json::array() : Json::array({s.realtime_refused});
-}
-
-Json delay_error(const Histogram& error) {
-    return {{"p50", microseconds(error.quantile(0.5))},
-            {"p99", microseconds(error.quantile(0.99))},
-            {"max", microseconds(error.max())},
-            {"packets", error.count()}};
 }
 
 } // namespace
@@ -118,23 +85,47 @@ void Statistics::count(const Outcome& outcome) {
 }
 
 std::string to_json(const Statistics& s) {
-    const Json json{{"schema", 1},
-                    {"side", s.side},
-                    {"packets", packets(s)},
-                    {"malformed", malformed_by_kind(s)},
-                    {"upstream",
-                     {{"udp_queries", s.datagrams},
-                      {"udp_dropped", s.dropped},
-                      {"tcp_connections", s.connections},
-                      {"tcp_queries", s.pushed}}},
-                    {"unmapped", unmapped(s)},
-                    {"unmapped_others", s.unmapped.others()},
-                    {"unlisted", s.unlisted},
-                    {"delay_error_us", delay_error(s.delay_error)},
-                    {"warnings", warnings(s)},
-                    {"cpu_s", cpu_seconds()},
-                    {"started_ns", s.started},
-                    {"counted_until_ns", s.counted_until}};
+    const auto microseconds = [](Nanoseconds time) {
+        return static_cast<double>(time) / double{kMicrosecond};
+    };
+    const Json json{
+        {"schema", 1},
+        {"side", s.side},
+        {"packets",
+         {{"read", s.read},
+          {"written", s.written},
+          {"rewritten", count_of(s, Verdict::kRewritten)},
+          {"passed", count_of(s, Verdict::kPassed)},
+          {"unmapped", count_of(s, Verdict::kUnmapped)},
+          {"malformed", s.malformed()},
+          {"foreign", count_of(s, Verdict::kForeign)},
+          {"wrong_source", count_of(s, Verdict::kWrongSource)},
+          {"link_local", count_of(s, Verdict::kLinkLocal)},
+          {"lost", s.lost},
+          {"overflow", s.overflow},
+          {"waiting", s.in_line},
+          {"refused", s.refused},
+          {"unread", s.unread}}},
+        {"malformed", malformed_by_kind(s)},
+        {"upstream",
+         {{"udp_queries", s.datagrams},
+          {"udp_dropped", s.dropped},
+          {"tcp_connections", s.connections},
+          {"tcp_queries", s.pushed}}},
+        {"unmapped", unmapped(s)},
+        {"unmapped_others", s.unmapped.others()},
+        {"unlisted", s.unlisted},
+        {"delay_error_us",
+         {{"p50", microseconds(s.delay_error.quantile(0.5))},
+          {"p99", microseconds(s.delay_error.quantile(0.99))},
+          {"max", microseconds(s.delay_error.max())},
+          {"packets", s.delay_error.count()}}},
+        // What makes a clean run say less than it seems to.
+        {"warnings",
+         s.realtime_refused.empty() ? Json::array() : Json::array({s.realtime_refused})},
+        {"cpu_s", cpu_seconds()},
+        {"started_ns", s.started},
+        {"counted_until_ns", s.counted_until}};
     return json.dump(1) + "\n";
 }
 
