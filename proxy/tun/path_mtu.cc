@@ -50,8 +50,8 @@ void add_flow(std::vector<Flow>& flows, const IpAddress& source, const IpAddress
     }
 }
 
-} // namespace
-
+/// MTU of the route to an address, by the kernel's routing table; none without a route. Nothing is
+/// sent.
 std::optional<int> route_mtu(const IpAddress& address) {
     const bool v4 = address.is_v4();
     const FileDescriptor socket(::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -71,6 +71,12 @@ std::optional<int> route_mtu(const IpAddress& address) {
     }
     return mtu;
 }
+
+constexpr int kLeastV4 = 68;    // RFC 791
+constexpr int kLeastV6 = 1'280; // RFC 8200
+constexpr int kMost = 65'535;
+
+} // namespace
 
 std::vector<Flow> flows(const AddressMap& map, Side side, unsigned resolver) {
     std::vector<Flow> found;
@@ -117,14 +123,6 @@ std::vector<IpAddress> neighbors(const AddressMap& map, Side side, unsigned reso
     return found;
 }
 
-namespace {
-
-constexpr int kLeastV4 = 68;    // RFC 791
-constexpr int kLeastV6 = 1'280; // RFC 8200
-constexpr int kMost = 65'535;
-
-} // namespace
-
 int device_mtu(int route, bool v6) { return std::clamp(route, v6 ? kLeastV6 : kLeastV4, kMost); }
 
 void MtuKeeper::fit() {
@@ -140,23 +138,16 @@ void MtuKeeper::fit() {
 std::optional<int> MtuKeeper::narrowest() {
     std::optional<int> narrowest;
     for (const IpAddress& address : neighbors_) {
-        const std::optional<int> found = route_mtu(address);
-        warn_of_route(address, found.has_value());
-        if (found) {
+        if (const std::optional<int> found = route_mtu(address)) {
+            without_route_.erase(address);
             narrowest = std::min(*found, narrowest.value_or(*found));
+        } else if (without_route_.insert(address).second) {
+            spdlog::warn("event=no_route to={} hint=\"add a route to it; packets that go there are "
+                         "lost\"",
+                         address.text());
         }
     }
     return narrowest;
-}
-
-void MtuKeeper::warn_of_route(const IpAddress& address, bool found) {
-    if (found) {
-        without_route_.erase(address);
-    } else if (without_route_.insert(address).second) {
-        spdlog::warn("event=no_route to={} hint=\"add a route to it; packets that go there are "
-                     "lost\"",
-                     address.text());
-    }
 }
 
 int MtuKeeper::wide_enough(int mtu) {

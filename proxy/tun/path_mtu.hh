@@ -14,10 +14,6 @@
 
 namespace reprise::proxy {
 
-/// MTU of the route to an address, by the kernel's routing table; none without a route. Nothing is
-/// sent.
-std::optional<int> route_mtu(const IpAddress& address);
-
 /// The addresses to which this side's packets go, one of each family and neighbor: of every
 /// instance beside a resolver, of every resolver beside the meta-DNS-server.
 std::vector<IpAddress> neighbors(const AddressMap& map, Side side, unsigned resolver);
@@ -45,7 +41,6 @@ public:
 
 private:
     [[nodiscard]] std::optional<int> narrowest();
-    void warn_of_route(const IpAddress& address, bool found);
     [[nodiscard]] int wide_enough(int mtu);
     void set(int mtu, int before);
 
