@@ -1,20 +1,19 @@
 #include "sampler/host_counters.hh"
 
 #include "core/base/clock.hh"
-#include "core/base/fd.hh"
 #include "core/base/numbers.hh"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
-#include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <sys/stat.h>
@@ -127,16 +126,10 @@ std::optional<double> exact_cpu_s(Pid pid) {
 } // namespace
 
 std::string read_text(const std::string& path) {
-    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    std::string text;
-    std::array<char, 16'384> piece{};
-    for (;;) {
-        const auto got = ::read(file.get(), piece.data(), piece.size());
-        if (got <= 0) {
-            return text;
-        }
-        text.append(piece.data(), static_cast<size_t>(got));
-    }
+    const std::ifstream file(path);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
 }
 
 Cpu parse_cpu(std::string_view stat) {

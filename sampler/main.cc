@@ -3,8 +3,8 @@
 #include "core/base/clock.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
-#include "core/base/fd.hh"
 #include "core/base/log.hh"
+#include "core/base/output_file.hh"
 #include "core/base/signals.hh"
 #include "sampler/sampler.hh"
 #include "sampler/tcp_states.hh"
@@ -13,11 +13,8 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstddef>
-#include <fcntl.h>
 #include <iostream>
 #include <string>
-#include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -29,43 +26,21 @@ using reprise::kSecond;
 using reprise::Nanoseconds;
 using reprise::SteadyClock;
 
-class Output {
-public:
-    explicit Output(const std::string& path)
-        : path_(path), file_(reprise::check(::open(path.c_str(), kFlags, 0644),
-                                            fmt::format("write {}", path).c_str())) {
-        struct stat status{};
-        reprise::check(fstat(file_.get(), &status), "fstat");
-        if (S_ISREG(status.st_mode) && status.st_uid != geteuid()) {
-            throw reprise::Error(
-                fmt::format("{} is another user's file; remove it or give -o another name", path));
-        }
-    }
+/// Every sample is whole in the file at once: a run may be cut off.
+void write(reprise::AppendFile& output, const std::string& text) {
+    output.append(text);
+    output.flush();
+}
 
-    /// Every sample is whole in the file at once: a run may be cut off.
-    void write(std::string_view text) {
-        while (!text.empty()) {
-            const auto done = reprise::check(::write(file_.get(), text.data(), text.size()),
-                                             fmt::format("write {}", path_).c_str());
-            text.remove_prefix(static_cast<size_t>(done));
-        }
-    }
-
-private:
-    static constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
-
-    std::string path_;
-    reprise::FileDescriptor file_;
-};
-
-void sample_until_ended(reprise::sampler::Sampler& sampler, Output& output, Nanoseconds interval) {
+void sample_until_ended(reprise::sampler::Sampler& sampler, reprise::AppendFile& output,
+                        Nanoseconds interval) {
     const reprise::Signals ends{SIGTERM, SIGINT, SIGQUIT};
     Nanoseconds due = SteadyClock::now();
     do {
-        output.write(sampler.sample(false));
+        write(output, sampler.sample(false));
         due = std::max(due, SteadyClock::now() - interval) + interval; // no bursts to catch up
     } while (!ends.next(due));
-    output.write(sampler.sample(true));
+    write(output, sampler.sample(true));
 }
 
 int body(int argc, char** argv) {
@@ -99,8 +74,13 @@ int body(int argc, char** argv) {
     const auto interval = static_cast<Nanoseconds>(static_cast<double>(kSecond) / hz);
     reprise::sampler::Sampler sampler(std::move(watched), interval, std::move(skipped), packet_work,
                                       std::move(ports));
-    Output output(out);
-    output.write(reprise::sampler::columns());
+    struct stat status{};
+    if (stat(out.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid != geteuid()) {
+        throw reprise::Error(
+            fmt::format("{} is another user's file; remove it or give -o another name", out));
+    }
+    reprise::AppendFile output(out, reprise::AppendFile::Existing::kReplace);
+    write(output, reprise::sampler::columns());
     std::cerr << "sampling\n";
     sample_until_ended(sampler, output, interval);
     return 0;

@@ -1,6 +1,7 @@
 #include "sampler/packet_work.hh"
 
 #include "core/base/bpf.hh"
+#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "packet_work_bpf.hh"
 #include "sampler/host_counters.hh"
@@ -13,12 +14,6 @@
 #include <vector>
 
 namespace reprise::sampler {
-
-namespace {
-
-constexpr double kSecondNs = 1e9;
-
-} // namespace
 
 PacketWork::PacketWork(bool wanted) {
     if (!wanted || !load()) {
@@ -65,12 +60,11 @@ bool PacketWork::load() try {
     elsewhere_ = bpf_map__fd(bpf_map_of(object_, "elsewhere"));
     return true;
 } catch (const SystemError&) {
-
     return false;
 }
 
 double PacketWork::uncharged_s() const {
-    return works() ? static_cast<double>(bpf_count(uncharged_, 0)) / kSecondNs : 0;
+    return works() ? static_cast<double>(bpf_count(uncharged_, 0)) / double{kSecond} : 0;
 }
 
 double PacketWork::elsewhere_s(const std::vector<Pid>& pids) const {
@@ -82,7 +76,7 @@ double PacketWork::elsewhere_s(const std::vector<Pid>& pids) const {
             sum += one;
         }
     }
-    return static_cast<double>(sum) / kSecondNs;
+    return static_cast<double>(sum) / double{kSecond};
 }
 
 } // namespace reprise::sampler
