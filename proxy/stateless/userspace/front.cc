@@ -56,15 +56,21 @@ std::uint64_t entropy() {
     return std::uint64_t{device()} << 32U | device();
 }
 
-/// What all of them can take.
-size_t smallest_mtu(const std::vector<std::string>& interfaces) {
+/// What all interfaces can take. Throws UsageError where truncated replies do not fit.
+size_t smallest_mtu(const StatelessOptions& options) {
     size_t mtu = kLargestPacket;
-    for (const std::string& name : interfaces) {
+    for (const std::string& name : options.interfaces) {
         if (name == "lo") {
             throw UsageError("--interface lo: connections of this host to itself cannot be led "
                              "elsewhere; give the interface toward the clients");
         }
         mtu = std::min<size_t>(mtu, interface_mtu(name));
+    }
+    if (options.truncate_udp + kMostUdpHeaders > mtu) {
+        throw UsageError(
+            fmt::format("--truncate-udp {}: a reply of so many bytes does not fit in a "
+                        "packet; give at most {}, or --front bpf",
+                        options.truncate_udp, mtu - kMostUdpHeaders));
     }
     return mtu;
 }
@@ -82,23 +88,6 @@ FileDescriptor lock_host() {
         throw Error("--front reference: another one runs on this host; stop it first");
     }
     return lock;
-}
-
-ResponderSettings settings_of(const StatelessOptions& options) {
-    const size_t mtu = smallest_mtu(options.interfaces);
-    if (options.truncate_udp + kMostUdpHeaders > mtu) {
-        throw UsageError(
-            fmt::format("--truncate-udp {}: a reply of so many bytes does not fit in a "
-                        "packet; give at most {}, or --front bpf",
-                        options.truncate_udp, mtu - kMostUdpHeaders));
-    }
-    return {.port = options.port,
-            .timeout = options.timeout_ms * kMillisecond,
-            .early_ack = options.early_ack,
-            .fin_last = options.fin_last,
-            .axfr_detect = options.axfr_detect,
-            .mtu = mtu,
-            .secret = entropy()};
 }
 
 constexpr int kBuffer = 4 << 20; // bytes; a burst of answers while this process does not run
@@ -129,74 +118,22 @@ bool send_to(const FileDescriptor& fd, Bytes bytes, const Endpoint& to) {
                   reinterpret_cast<const sockaddr*>(&storage), length) >= 0;
 }
 
-/// Sends whole IP packets by the host's routing, whatever their source.
-class PacketSockets {
-public:
-    /// False, with errno, where the kernel does not take it. Waits for nothing.
-    [[nodiscard]] bool send(Bytes packet, const IpAddress& to) const {
-        return send_to(to.is_v6() ? v6_ : v4_, packet, {.address = to, .port = 0});
-    }
-
-private:
-    FileDescriptor v4_ = open_socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
-    FileDescriptor v6_ = open_socket(AF_INET6, SOCK_RAW, IPPROTO_RAW);
-};
-
-/// Asks from kSockets ports of each family, which the kernel chooses.
-class ServerSockets {
-public:
-    struct Answer {
-        unsigned socket = 0; ///< below kSockets
-        Endpoint from;
-        size_t size = 0;
-    };
-
-    ServerSockets() {
-        for (size_t i = 0; i < sockets_.size(); ++i) {
-            sockets_[i] = open_socket(i < kSockets ? AF_INET : AF_INET6, SOCK_DGRAM, 0);
-        }
-    }
-
-    [[nodiscard]] bool ask(unsigned socket, const Endpoint& server, Bytes message) const {
-        return send_to(sockets_[socket + (server.address.is_v6() ? kSockets : 0)], message, server);
-    }
-
-    /// All of them, for poll.
-    [[nodiscard]] std::span<const FileDescriptor> all() const { return sockets_; }
-
-    /// The next datagram of the descriptor number `index` in all(), if one waits.
-    [[nodiscard]] std::optional<Answer> receive(size_t index, std::span<std::uint8_t> out) const {
-        sockaddr_storage from{};
-        socklen_t length = sizeof from;
-        const ssize_t got = recvfrom(sockets_[index].get(), out.data(), out.size(), 0,
-                                     reinterpret_cast<sockaddr*>(&from), &length);
-        if (got < 0) {
-            return std::nullopt;
-        }
-        return Answer{.socket = static_cast<unsigned>(index % kSockets),
-                      .from = Endpoint::from_sockaddr(from),
-                      .size = static_cast<size_t>(got)};
-    }
-
-private:
-    std::array<FileDescriptor, 2 * size_t{kSockets}> sockets_; ///< IPv4 first
-};
-
 class ReferenceFront final : public Front, private Outside {
 public:
     explicit ReferenceFront(const StatelessOptions& options)
-        : Front(options), settings_(settings_of(options)), warns_(options.loglevel >= 1),
-          interfaces_(lock_interfaces(options.interfaces)), tun_(options.tun),
+        : Front(options), mtu_(smallest_mtu(options)), interfaces_(lock_interfaces(options.interfaces)), tun_(options.tun),
           epoll_(check(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
           transfers_(
               epoll_.get(), [this](const Reply& reply) { send(reply); }, counters_),
-          responder_(settings_, random_, *this, counters_), buffer_(kBefore + kLargestPacket),
+          responder_(options, mtu_, entropy(), random_, *this, counters_),
+          buffer_(kBefore + kLargestPacket),
           packet_(kMostHeaders + kLargestPacket),
           redirect_(options.interfaces, options.port, tun_.index(), options.truncate_udp != 0) {
         watch(tun_.fd());
-        for (const FileDescriptor& each : server_.all()) {
-            if (each.valid()) {
-                watch(each.get());
+        for (size_t i = 0; i < servers_.size(); ++i) {
+            servers_[i] = open_socket(i < kSockets ? AF_INET : AF_INET6, SOCK_DGRAM, 0);
+            if (servers_[i].valid()) {
+                watch(servers_[i].get());
             }
         }
         // In this order: setting the MTU waits until the kernel has changed the routes as well.
@@ -204,7 +141,7 @@ public:
         follow_carrier(options.tun);
         // Long replies that are to be truncated come whole.
         tun_.set_mtu(static_cast<int>(
-            options.truncate_udp != 0 ? kLargestPacket : std::max(settings_.mtu, kLeastMtu)));
+            options.truncate_udp != 0 ? kLargestPacket : std::max(mtu_, kLeastMtu)));
         give_up({CAP_DAC_OVERRIDE}); // its device is open
     }
 
@@ -257,13 +194,11 @@ private:
     }
 
     void serve(int fd) {
-        const auto sockets = server_.all();
-        const auto socket = std::ranges::find_if(
-            sockets, [fd](const FileDescriptor& each) { return each.get() == fd; });
+        const auto server = std::ranges::find(servers_, fd, &FileDescriptor::get);
         if (fd == tun_.fd()) {
             read_packets();
-        } else if (socket != sockets.end()) {
-            read_answers(static_cast<size_t>(socket - sockets.begin()));
+        } else if (server != servers_.end()) {
+            read_answers(*server, static_cast<unsigned>(server - servers_.begin()) % kSockets);
         } else {
             transfers_.ready(fd, SteadyClock::now());
         }
@@ -288,31 +223,41 @@ private:
         const Bytes left = truncate_reply(packet, options().truncate_udp);
         if (!left.empty()) {
             counters_.truncated += left.size() < packet.size() ? 1U : 0U;
-            note(packets_.send(left, destination_of(left)));
+            send_packet(left, destination_of(left));
         }
     }
 
-    void read_answers(size_t socket) {
-        const std::span<std::uint8_t> room(buffer_);
+    void read_answers(const FileDescriptor& server, unsigned number) {
         for (int i = 0; i < kBatch; ++i) {
-            const auto answer = server_.receive(socket, room.subspan(kBefore));
-            if (!answer) {
+            sockaddr_storage from{};
+            socklen_t length = sizeof from;
+            const ssize_t got =
+                recvfrom(server.get(), &buffer_[kBefore], buffer_.size() - kBefore, 0,
+                         reinterpret_cast<sockaddr*>(&from), &length);
+            if (got < 0) {
                 break;
             }
-            responder_.take_answer(answer->socket, answer->from, room.first(kBefore + answer->size),
+            const std::span<std::uint8_t> room(buffer_);
+            responder_.take_answer(number, Endpoint::from_sockaddr(from),
+                                   room.first(kBefore + static_cast<size_t>(got)),
                                    SteadyClock::now());
         }
+    }
+
+    /// A whole IP packet by the host's routing, whatever its source.
+    void send_packet(Bytes packet, const IpAddress& to) {
+        note(send_to(to.is_v6() ? packets6_ : packets4_, packet, {.address = to, .port = 0}));
     }
 
     void send(const Reply& reply) override {
         const size_t size =
             write_segment(packet_, reply, static_cast<std::uint16_t>(random_.bits()));
         log("to", reply.connection.client, reply.flags, reply.seq, reply.ack, reply.data.size());
-        note(packets_.send(Bytes(packet_).first(size), reply.connection.client.address));
+        send_packet(Bytes(packet_).first(size), reply.connection.client.address);
     }
 
     void ask(unsigned socket, const Endpoint& server, Bytes message) override {
-        note(server_.ask(socket, server, message));
+        note(send_to(servers_[socket + (server.address.is_v6() ? kSockets : 0)], message, server));
     }
 
     bool relay(const Segment& segment, std::uint16_t mss, Nanoseconds now) override {
@@ -344,20 +289,21 @@ private:
     void warn_of_unsent() {
         const std::uint64_t unsent =
             counters_.unsent - std::exchange(told_unsent_, counters_.unsent);
-        if (unsent != 0 && warns_) {
+        if (unsent != 0 && options().loglevel >= 1) {
             spdlog::warn("event=not_sent packets={} because=\"{}\" hint=\"see the route to the "
                          "clients and the server's address\"",
                          unsent, std::strerror(unsent_error_));
         }
     }
 
-    ResponderSettings settings_;
-    bool warns_;
+    size_t mtu_;
     FileDescriptor host_ = lock_host();
     std::vector<FileDescriptor> interfaces_; ///< locks against fronts of the other kind
-    PacketSockets packets_; ///< opened first: the rights that it needs are all that are needed
+    // Opened first: the rights that they need are all that are needed.
+    FileDescriptor packets4_ = open_socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
+    FileDescriptor packets6_ = open_socket(AF_INET6, SOCK_RAW, IPPROTO_RAW);
     Tun tun_;
-    ServerSockets server_;
+    std::array<FileDescriptor, 2 * size_t{kSockets}> servers_; ///< to ask it from; IPv4 first
     FileDescriptor epoll_;
     Random random_{entropy()};
     StatelessCounts counters_{};

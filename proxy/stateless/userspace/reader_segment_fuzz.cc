@@ -7,6 +7,7 @@
 #include "core/base/random.hh"
 #include "proxy/rewrite/headers.hh"
 #include "proxy/stateless/common/counts.h"
+#include "proxy/stateless/common/options.hh"
 #include "proxy/stateless/userspace/responder.hh"
 #include "proxy/stateless/userspace/segment.hh"
 #include "proxy/stateless/userspace/transfer.hh"
@@ -92,10 +93,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
     Random random(1);
     World world;
     StatelessCounts counters{};
-    Responder responder({.early_ack = (data[0] & 1U) != 0,
-                         .fin_last = (data[0] & 2U) != 0,
-                         .axfr_detect = (data[0] & 4U) != 0},
-                        random, world, counters);
+    StatelessOptions options;
+    options.early_ack = (data[0] & 1U) != 0;
+    options.fin_last = (data[0] & 2U) != 0;
+    options.axfr_detect = (data[0] & 4U) != 0;
+    Responder responder(options, 1'500, 0, random, world, counters);
     for (const Nanoseconds now : {1, 2}) {
         responder.take_packet(packet, now);
     }

@@ -8,6 +8,7 @@
 #include "core/dns/message.hh"
 #include "core/dns/words.hh"
 #include "proxy/stateless/common/counts.h"
+#include "proxy/stateless/common/options.hh"
 #include "proxy/stateless/userspace/segment.hh"
 
 #include <xxhash.h>
@@ -122,15 +123,15 @@ bool asks_transfer(Bytes message) {
     return question && question->type == kTypeAxfr;
 }
 
-Responder::Responder(const ResponderSettings& settings, Random& random, Outside& outside,
-                     StatelessCounts& counters)
-    : settings_(settings), outside_(outside), counters_(counters),
-      numbers_(settings.secret, settings.mtu), pending_(settings.entries, random) {}
+Responder::Responder(const StatelessOptions& options, size_t mtu, std::uint64_t secret,
+                     Random& random, Outside& outside, StatelessCounts& counters)
+    : options_(options), outside_(outside), counters_(counters), numbers_(secret, mtu),
+      pending_(options.entries, random) {}
 
 void Responder::take_packet(Bytes packet, Nanoseconds now) {
     expire(now);
     const auto segment = read_segment(packet);
-    if (!segment || segment->connection.server.port != settings_.port) {
+    if (!segment || segment->connection.server.port != options_.port) {
         ++counters_.malformed;
         return;
     }
@@ -194,7 +195,7 @@ void Responder::take_data(const Segment& segment, Nanoseconds now) {
     if (size + kPrefix < segment.data.size()) {
         ++counters_.not_promoted[kPipelined]; // the first one is answered all the same
     }
-    if (settings_.axfr_detect && asks_transfer(message)) {
+    if (options_.axfr_detect && asks_transfer(message)) {
         relay(segment, now);
     } else {
         take_query(segment, message, now);
@@ -232,9 +233,9 @@ void Responder::take_query(const Segment& segment, Bytes message, Nanoseconds no
                                .seq = segment.ack,
                                .ack = segment.end(),
                                .question = question_hash(message),
-                               .deadline = now + settings_.timeout});
+                               .deadline = now + options_.timeout_ms * kMillisecond});
     }
-    if (settings_.early_ack) {
+    if (options_.early_ack) {
         acknowledge(segment);
     }
     ask(*entry, message);
@@ -271,7 +272,7 @@ void Responder::answer(const Pending& entry, Bytes stream) {
     for (size_t at = 0; at < stream.size();) {
         const Bytes part = stream.subspan(at, std::min<size_t>(entry.mss, stream.size() - at));
         const bool last = at + part.size() == stream.size();
-        const unsigned end = last ? kPush | (settings_.fin_last ? unsigned{kFin} : 0U) : 0U;
+        const unsigned end = last ? kPush | (options_.fin_last ? unsigned{kFin} : 0U) : 0U;
         outside_.send({.connection = entry.connection,
                        .seq = entry.seq + static_cast<std::uint32_t>(at),
                        .ack = entry.ack,

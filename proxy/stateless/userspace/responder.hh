@@ -25,6 +25,7 @@
 #include "core/base/clock.hh"
 #include "core/base/random.hh"
 #include "proxy/stateless/common/counts.h"
+#include "proxy/stateless/common/options.hh"
 #include "proxy/stateless/userspace/segment.hh"
 
 #include <cstddef>
@@ -146,22 +147,11 @@ public:
     virtual bool relayed(const Segment& segment, Nanoseconds now) = 0;
 };
 
-struct ResponderSettings {
-    std::uint16_t port = 53;
-    Nanoseconds timeout = 3 * kSecond;
-    bool early_ack = true;
-    bool fin_last = false;
-    bool axfr_detect = false;
-    size_t entries = 65'536;
-    size_t mtu = 1'500; ///< of the interface
-    std::uint64_t secret = 0;
-};
-
 class Responder {
 public:
-    /// `random`, `outside` and `counters` must outlive this.
-    Responder(const ResponderSettings& settings, Random& random, Outside& outside,
-              StatelessCounts& counters);
+    /// `mtu`: of the interface. All that is given by reference must outlive this.
+    Responder(const StatelessOptions& options, size_t mtu, std::uint64_t secret, Random& random,
+              Outside& outside, StatelessCounts& counters);
 
     /// A packet from a client. Any bytes are allowed.
     void take_packet(Bytes packet, Nanoseconds now);
@@ -188,7 +178,7 @@ private:
     void ask(const Pending& entry, Bytes message);
     void answer(const Pending& entry, Bytes stream);
 
-    ResponderSettings settings_;
+    const StatelessOptions& options_;
     Outside& outside_;
     StatelessCounts& counters_;
     SequenceNumbers numbers_;

@@ -3,6 +3,7 @@
 #include "core/base/clock.hh"
 #include "core/base/random.hh"
 #include "proxy/stateless/common/counts.h"
+#include "proxy/stateless/common/options.hh"
 #include "proxy/stateless/userspace/responder.hh"
 #include "proxy/stateless/userspace/segment.hh"
 #include "proxy/testing/packets.hh"
@@ -70,8 +71,7 @@ protected:
 
     Responder& responder() {
         if (!responder_) {
-            settings_.secret = 4'711;
-            responder_.emplace(settings_, random_, *this, counters_);
+            responder_.emplace(options_, 1'500, 4'711, random_, *this, counters_);
         }
         return *responder_;
     }
@@ -116,7 +116,7 @@ protected:
 
     static constexpr std::uint8_t kTcpProtocol = 6;
 
-    ResponderSettings settings_;
+    StatelessOptions options_;
     Random random_{1};
     StatelessCounts counters_{};
     std::vector<Sent> sent_;
@@ -162,7 +162,7 @@ TEST_F(ResponderTest, AFinIsAcknowledged) {
 }
 
 TEST_F(ResponderTest, AFinAcknowledgesTheQueryBeforeItAlsoWhereThatWasLost) {
-    settings_.early_ack = false;
+    options_.early_ack = false;
     const std::uint32_t first = handshake();
     take({.payload = {}, .tcp_flags = kAck | kFin, .seq = kQuerySeq + 21, .ack = first});
     ASSERT_EQ(sent_.size(), 1U);
@@ -196,7 +196,7 @@ TEST_F(ResponderTest, AQueryIsAcknowledgedAskedAndAnswered) {
 }
 
 TEST_F(ResponderTest, WithoutEarlyAckTheAnswerAcknowledges) {
-    settings_.early_ack = false;
+    options_.early_ack = false;
     const std::uint32_t first = handshake();
     take_data(first, prefixed(query()));
     EXPECT_TRUE(sent_.empty());
@@ -221,7 +221,7 @@ TEST_F(ResponderTest, AnAnswerIsCutByTheMss) {
 }
 
 TEST_F(ResponderTest, FinLastEndsWithTheLastSegment) {
-    settings_.fin_last = true;
+    options_.fin_last = true;
     const std::uint32_t first = handshake(536);
     take_data(first, prefixed(query()));
     sent_.clear();
@@ -260,7 +260,7 @@ TEST_F(ResponderTest, AQuerySentAgainIsAskedAgainUnderTheSameEntry) {
 }
 
 TEST_F(ResponderTest, AQuerySentAgainAfterItsAnswerIsAnsweredFromTheSameNumber) {
-    settings_.early_ack = false;
+    options_.early_ack = false;
     const std::uint32_t first = handshake();
     for (const size_t size : {2'000U, 1'900U}) { // nothing is known of the first answer
         take_data(first, prefixed(query()));
@@ -400,7 +400,7 @@ TEST_F(ResponderTest, AServerMayChangeTheCaseOfTheName) {
 }
 
 TEST_F(ResponderTest, TransfersAreRelayedWhereWanted) {
-    settings_.axfr_detect = true;
+    options_.axfr_detect = true;
     const std::uint32_t first = handshake(1'220);
     take_data(first, prefixed(query(252)));
     EXPECT_EQ(relayed_mss_, 1'220);
@@ -416,7 +416,7 @@ TEST_F(ResponderTest, TransfersAreRelayedWhereWanted) {
 }
 
 TEST_F(ResponderTest, ATransferWaitsForTheQueryBefore) {
-    settings_.axfr_detect = true;
+    options_.axfr_detect = true;
     const std::uint32_t first = handshake();
     take_data(first, prefixed(query()));
     sent_.clear();
