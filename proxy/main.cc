@@ -94,6 +94,7 @@ std::unique_ptr<LinkSender> link_sender(const ProcessOptions& options, const Add
     }
 }
 
+/// Carries packets; SIGHUP reads the map again.
 class Process final : public Service {
 public:
     Process(const ProcessOptions& options, std::unique_ptr<DelayModel> model, const AddressMap& map)
@@ -198,44 +199,27 @@ void refuse_programs(const std::string& interface) {
     }
 }
 
-/// Undoes what a killed front of this kind has left on the host, if anything. Throws Error if one
-/// is running, and SystemError.
-void undo_killed_front(const StatelessOptions& options) {
-    if (options.front == FrontKind::kReference) {
-        stateless::repair_reference_host();
-    } else if (const std::string& interface = options.interfaces.front();
-               if_nametoindex(interface.c_str()) != 0) { // else all went with it
-        BpfFront::repair(interface);
-    }
-}
-
-std::unique_ptr<Front> make_front(const StatelessOptions& options) {
-    if (options.front == FrontKind::kBpf) {
-        return std::make_unique<BpfFront>(options);
-    }
-    if (options.active) {
-        std::ranges::for_each(options.interfaces, refuse_programs);
-    }
-    return stateless::make_reference_front(options);
-}
-
-/// Carries packets until SIGTERM, SIGINT or SIGQUIT; SIGHUP reads the map again. Throws UsageError,
-/// Error or SystemError, with the statistics written where packets were carried already.
-void run_process(const ProcessOptions& options, std::unique_ptr<DelayModel> model) {
-    const Signals signals = service_signals();
-    Process process(options, std::move(model), map_of(options));
-    serve(process, signals, options.stats);
-}
-
-/// The same as a front of statelessTCP.
+/// Serves as a front of statelessTCP until SIGTERM, SIGINT or SIGQUIT, or only undoes what a killed
+/// one of this kind has left on the host, if anything. Throws UsageError, Error or SystemError.
 void run_stateless(const StatelessOptions& options) {
     spdlog::set_level(options.loglevel >= 3 ? spdlog::level::debug : spdlog::level::info);
+    const bool is_bpf = options.front == FrontKind::kBpf;
     if (options.undo) {
-        undo_killed_front(options);
+        if (!is_bpf) {
+            stateless::repair_reference_host();
+        } else if (const std::string& interface = options.interfaces.front();
+                   if_nametoindex(interface.c_str()) != 0) { // else all went with it
+            BpfFront::repair(interface);
+        }
         return;
     }
     const Signals signals = service_signals();
-    serve(*make_front(options), signals, options.stats);
+    if (!is_bpf && options.active) {
+        std::ranges::for_each(options.interfaces, refuse_programs);
+    }
+    const std::unique_ptr<Front> front =
+        is_bpf ? std::make_unique<BpfFront>(options) : stateless::make_reference_front(options);
+    serve(*front, signals, options.stats);
 }
 
 /// What the parsed subcommand asks for.
@@ -327,7 +311,9 @@ int run(int argc, char** argv) {
     }
     auto model = model_of(line);
     if (!line.check) {
-        run_process(line.process, std::move(model));
+        const Signals signals = service_signals();
+        Process process(line.process, std::move(model), map_of(line.process));
+        serve(process, signals, line.process.stats);
     }
     return 0;
 }
