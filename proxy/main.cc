@@ -35,7 +35,6 @@
 #include <net/if.h>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <sys/prctl.h>
 #include <utility>
 
@@ -56,10 +55,6 @@ struct ProcessOptions {
 };
 
 constexpr Nanoseconds kRefreshEvery = 100 * kMillisecond;
-
-std::string_view side_name(Side side) {
-    return side == Side::kResolver ? "resolver" : side == Side::kMeta ? "meta" : "delay";
-}
 
 AddressMap map_of(const ProcessOptions& options) {
     return options.side == Side::kNone ? AddressMap{} : read_map(options.map);
@@ -102,7 +97,9 @@ public:
           mtu_(tun_, neighbors(map, options.side, options.resolver)),
           link_(link_sender(options, map, tun_)), loop_(tun_, routes_of(options, map), model_.get(),
                                                         link_.get(), statistics_, system_clock()) {
-        statistics_.side = side_name(options.side);
+        statistics_.side = options.side == Side::kResolver ? "resolver"
+                           : options.side == Side::kMeta   ? "meta"
+                                                           : "delay";
         statistics_.started = SteadyClock::now();
         dropped_before_ = tun_.dropped().value_or(0);
         mtu_.fit();

@@ -14,6 +14,7 @@
 #include <array>
 #include <cstdint>
 #include <ctime>
+#include <linux/bpf.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <netinet/in.h>
@@ -74,17 +75,17 @@ TEST(SockDiag, SeesConnectionsOfBothFamilies) {
     SockDiag diag;
     const Pair four(AF_INET);
     const Pair six(AF_INET6);
-    EXPECT_GE(diag.count(0x1fff)[kEstablished], 4); // both ends of each
-    EXPECT_EQ(diag.count(1U << kListen)[kEstablished], 0);
-    EXPECT_GE(diag.count(1U << kListen)[kListen], 2);
+    EXPECT_GE(diag.count(0x1fff)[BPF_TCP_ESTABLISHED], 4); // both ends of each
+    EXPECT_EQ(diag.count(1U << BPF_TCP_LISTEN)[BPF_TCP_ESTABLISHED], 0);
+    EXPECT_GE(diag.count(1U << BPF_TCP_LISTEN)[BPF_TCP_LISTEN], 2);
 }
 
 TEST(SockDiag, CountsTheSocketsOfSomePorts) {
     const Pair one(AF_INET);
     const Pair other(AF_INET6);
     SockDiag diag;
-    EXPECT_EQ(diag.count(1U << kEstablished, {one.port})[kEstablished], 1); // not the client's end
-    EXPECT_EQ(diag.count(1U << kEstablished, {other.port, one.port})[kEstablished], 2);
+    EXPECT_EQ(diag.count(1U << BPF_TCP_ESTABLISHED, {one.port})[BPF_TCP_ESTABLISHED], 1); // not the client's end
+    EXPECT_EQ(diag.count(1U << BPF_TCP_ESTABLISHED, {other.port, one.port})[BPF_TCP_ESTABLISHED], 2);
 }
 
 /// A part of the answer to the first request: one connection, or without one the end.
@@ -98,7 +99,7 @@ void answer(const FileDescriptor& kernel, std::uint16_t type, std::uint16_t flag
     part.head.nlmsg_type = type;
     part.head.nlmsg_flags = flags;
     part.head.nlmsg_seq = 1;
-    part.socket.idiag_state = kEstablished;
+    part.socket.idiag_state = BPF_TCP_ESTABLISHED;
     check(::send(kernel.get(), &part, part.head.nlmsg_len, 0), "send");
 }
 
@@ -121,7 +122,7 @@ TEST(SockDiag, MakesADumpAgainThatWasBrokenOffOrInterrupted) {
         ++opened;
         return answered(opened == 2 ? NLM_F_DUMP_INTR : 0, opened > 1);
     });
-    EXPECT_EQ(diag.count(0x1fff)[kEstablished], 1);
+    EXPECT_EQ(diag.count(0x1fff)[BPF_TCP_ESTABLISHED], 1);
     EXPECT_EQ(opened, 3U);
 }
 
@@ -138,12 +139,12 @@ TEST(SockDiag, GivesUpAfterThree) {
 TEST(TcpStates, TheKernelsNumbersStandForManySockets) {
     const Sockets few{.time_wait = 7, .synchronized = 5};
     const Sockets many{.time_wait = 9'000, .synchronized = 100'000};
-    EXPECT_NE(dump_mask(few) & (1U << kEstablished), 0);
-    EXPECT_EQ(dump_mask(many) & (1U << kEstablished), 0);
+    EXPECT_NE(dump_mask(few) & (1U << BPF_TCP_ESTABLISHED), 0);
+    EXPECT_EQ(dump_mask(many) & (1U << BPF_TCP_ESTABLISHED), 0);
     StateCounts dump{};
-    dump[kCloseWait] = 10;
-    dump[kNewSynRecv] = 3;
-    dump[kFinWait1] = dump[kFinWait2] = 2;
+    dump[BPF_TCP_CLOSE_WAIT] = 10;
+    dump[BPF_TCP_NEW_SYN_RECV] = 3;
+    dump[BPF_TCP_FIN_WAIT1] = dump[BPF_TCP_FIN_WAIT2] = 2;
     const TcpStates found = states_of(dump, dump_mask(many), many);
     EXPECT_EQ(found.established, 99'990);
     EXPECT_EQ(found.time_wait, 9'000);

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <ctime>
+#include <linux/bpf.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 
@@ -41,10 +42,10 @@ StateCounts SockDiag::count(std::uint32_t mask, const Ports& ports) {
 namespace {
 
 constexpr std::uint64_t kMany = 2'000; // sockets; dumping them costs 2 ms
-constexpr std::uint32_t kListening = 1U << kListen;
-constexpr std::uint32_t kAll = 0x1fff & ~kListening & ~(1U << kClose) & ~1U;
+constexpr std::uint32_t kListening = 1U << BPF_TCP_LISTEN;
+constexpr std::uint32_t kAll = 0x1fff & ~kListening & ~(1U << BPF_TCP_CLOSE) & ~1U;
 
-constexpr std::uint32_t bit(TcpState state) { return 1U << state; }
+constexpr std::uint32_t bit(unsigned state) { return 1U << state; }
 
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
 
@@ -55,23 +56,23 @@ Nanoseconds cpu_now() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 std::uint32_t dump_mask(const Sockets& kernel) {
     std::uint32_t mask = kAll;
     if (kernel.synchronized > kMany) {
-        mask &= ~bit(kEstablished);
+        mask &= ~bit(BPF_TCP_ESTABLISHED);
     }
     if (kernel.time_wait > kMany) {
-        mask &= ~bit(kTimeWait);
+        mask &= ~bit(BPF_TCP_TIME_WAIT);
     }
     return mask;
 }
 
 TcpStates states_of(const StateCounts& dump, std::uint32_t mask, const Sockets& kernel) {
-    const auto has = [mask](TcpState state) { return (mask & bit(state)) != 0; };
-    return {.established = has(kEstablished) ? dump[kEstablished]
-                                             : minus(kernel.synchronized, dump[kCloseWait]),
-            .syn_recv = dump[kSynRecv] + dump[kNewSynRecv],
-            .time_wait = has(kTimeWait) ? dump[kTimeWait] : kernel.time_wait,
-            .fin_wait = dump[kFinWait1] + dump[kFinWait2],
-            .close_wait = dump[kCloseWait],
-            .other = dump[kSynSent] + dump[kLastAck] + dump[kClosing]};
+    const auto has = [mask](unsigned state) { return (mask & bit(state)) != 0; };
+    return {.established = has(BPF_TCP_ESTABLISHED) ? dump[BPF_TCP_ESTABLISHED]
+                                             : minus(kernel.synchronized, dump[BPF_TCP_CLOSE_WAIT]),
+            .syn_recv = dump[BPF_TCP_SYN_RECV] + dump[BPF_TCP_NEW_SYN_RECV],
+            .time_wait = has(BPF_TCP_TIME_WAIT) ? dump[BPF_TCP_TIME_WAIT] : kernel.time_wait,
+            .fin_wait = dump[BPF_TCP_FIN_WAIT1] + dump[BPF_TCP_FIN_WAIT2],
+            .close_wait = dump[BPF_TCP_CLOSE_WAIT],
+            .other = dump[BPF_TCP_SYN_SENT] + dump[BPF_TCP_LAST_ACK] + dump[BPF_TCP_CLOSING]};
 }
 
 TcpStates carried_on(const TcpStates& last, const Sockets& kernel, std::uint64_t listening) {
@@ -93,7 +94,7 @@ TcpStates TcpCounter::sample(const Sockets& kernel, bool exact) {
         last_ = states_of(diag_.count(mask, ports_), mask, kernel);
         allowance_.spend(cpu_now() - begin);
     } else if (ports_.empty()) {
-        last_ = carried_on(last_, kernel, diag_.count(kListening)[kListen]);
+        last_ = carried_on(last_, kernel, diag_.count(kListening)[BPF_TCP_LISTEN]);
     }
     return last_;
 }

@@ -25,22 +25,7 @@ namespace reprise::sampler {
 
 // Counts of TCP sockets by state, asked of the kernel over netlink (sock_diag(7)).
 
-/// The kernel's TCP states (include/net/tcp_states.h); they index StateCounts.
-enum TcpState : std::uint8_t {
-    kEstablished = 1,
-    kSynSent,
-    kSynRecv,
-    kFinWait1,
-    kFinWait2,
-    kTimeWait,
-    kClose,
-    kCloseWait,
-    kLastAck,
-    kListen,
-    kClosing,
-    kNewSynRecv,
-};
-
+/// By the kernel's number of the state (BPF_TCP_ESTABLISHED, ... in linux/bpf.h).
 using StateCounts = std::array<std::uint64_t, 16>;
 
 /// Local ports whose sockets count; none = those of all.

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -22,6 +23,23 @@
 #include <utility>
 
 namespace reprise::proxy {
+
+namespace {
+
+/// A keyed hash: the same on every host.
+std::uint64_t address_hash(const IpAddress& address, std::uint64_t key) {
+    std::uint64_t high = 0;
+    std::uint64_t low = 0;
+    std::memcpy(&high, address.bytes.data(), sizeof high);
+    std::memcpy(&low, address.bytes.data() + sizeof high, sizeof low);
+    const std::uint64_t start = mix_bits(key + kGoldenStep) + address.family;
+    return mix_bits(mix_bits(start ^ high) + low);
+}
+
+/// Bits as a number in [0, 1).
+constexpr double unit_of(std::uint64_t bits) { return static_cast<double>(bits >> 11U) * 0x1p-53; }
+
+} // namespace
 
 DelayModel::DelayModel(DelayPlan plan)
     : plan_(std::move(plan)), state_(mix_bits(plan_.seed ^ mix_bits(plan_.salt))) {}

@@ -75,9 +75,10 @@ TEST(AddressMapTest, NeighborsAreOneOfEachInstanceAndFamily) {
     const AddressMap map =
         parse_map(kHead + "resolver\t1\t192.0.2.9\tfd00::9\nresolver\t2\t192.0.2.8\t-\n"
                           "meta\t1\t1\t1\t192.0.2.1\tfd00::1\nmeta\t2\t1\t1\t192.0.2.2\tfd00::2\n"
-                          "meta\t3\t1\t2\t192.0.2.3\t-\nmeta\t1\t2\t1\t192.0.2.4\t-\n",
+                          "meta\t3\t1\t2\t-\tfd00::3\nmeta\t4\t1\t2\t192.0.2.3\t-\n"
+                          "meta\t1\t2\t1\t192.0.2.4\t-\n",
                   "map.tsv");
-    EXPECT_EQ(neighbors(map, Side::kResolver, 1).size(), 3);
+    EXPECT_EQ(neighbors(map, Side::kResolver, 1).size(), 4);
     EXPECT_EQ(neighbors(map, Side::kMeta, 1).size(), 3);
     EXPECT_TRUE(neighbors(map, Side::kNone, 1).empty());
 }

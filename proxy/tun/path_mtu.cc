@@ -99,24 +99,22 @@ std::vector<Flow> flows(const AddressMap& map, Side side, unsigned resolver) {
 
 std::vector<IpAddress> neighbors(const AddressMap& map, Side side, unsigned resolver) {
     std::vector<IpAddress> found;
-    const auto add = [&found](const IpAddress& address) {
-        if (address.family != 0) {
+    std::set<std::pair<unsigned, bool>> seen;
+    const auto add = [&](unsigned neighbor, const IpAddress& address) {
+        if (address.family != 0 && seen.emplace(neighbor, address.is_v6()).second) {
             found.push_back(address);
         }
     };
     if (side == Side::kMeta) {
         for (const Resolver& each : map.resolvers) {
-            add(each.v4);
-            add(each.v6);
+            add(each.number, each.v4);
+            add(each.number, each.v6);
         }
     } else if (side == Side::kResolver) {
-        std::set<std::pair<unsigned, bool>> seen;
         for (const MetaAddress& meta : map.metas) {
-            for (const IpAddress& address : {meta.v4, meta.v6}) {
-                if (meta.resolver == resolver &&
-                    seen.emplace(meta.instance, address.is_v6()).second) {
-                    add(address);
-                }
+            if (meta.resolver == resolver) {
+                add(meta.instance, meta.v4);
+                add(meta.instance, meta.v6);
             }
         }
     }

@@ -72,10 +72,6 @@ FileDescriptor attach(const std::string& name) {
     return fd;
 }
 
-FileDescriptor control_socket() {
-    return FileDescriptor(check(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket"));
-}
-
 /// A device that set-up has brought up already needs no rights here.
 void bring_up(int control, const std::string& name) {
     ifreq ask = request(name);
@@ -106,7 +102,7 @@ std::string checked(const std::string& name) {
 } // namespace
 
 Tun::Tun(const std::string& name)
-    : name_(checked(name)), fd_(attach(name)), control_(control_socket()) {
+    : name_(checked(name)), fd_(attach(name)), control_(check(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket")) {
     lengthen_queue(control_.get(), name_);
     bring_up(control_.get(), name_);
 }

@@ -54,9 +54,7 @@ static __always_inline int take_fragment(struct __sk_buff* skb) {
     const int for_tcp = entry && entry->id == id;
     if (for_tcp && (entry->bits & (kPromoted | kAnswered))) {
         bpf_map_update_elem(&cut, &whole, &yes, BPF_ANY);
-        COUNT(dropped);
-        one_reply_less(&p, entry);
-        return TC_ACT_STOLEN;
+        return drop_reply(&p, entry);
     }
     if (!for_tcp &&
         (!settings.truncate || bpf_ntohs(udp.len) - kUdp <= settings.truncate || !is_local(&p))) {

@@ -29,10 +29,6 @@ namespace reprise::proxy {
 
 namespace {
 
-FileDescriptor control_socket() {
-    return FileDescriptor(check(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket"));
-}
-
 /// Throws where packets have no Ethernet header, or were made for another interface, with its
 /// offloads: those that leave a port of a bridge or bond.
 void check_kind(unsigned index, const std::string& name) {
@@ -71,7 +67,7 @@ std::uint32_t ethtool(int control, const std::string& name, std::uint32_t comman
 
 Link::Link(const std::string& name)
     : name_(name), index_(static_cast<int>(if_nametoindex(name.c_str()))),
-      control_(control_socket()) {
+      control_(check(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket")) {
     check_kind(static_cast<unsigned>(index_), name);
     lock_ = lock_interface(name);
 }

@@ -66,6 +66,13 @@ static __always_inline void one_reply_less(const struct Packet* p, struct Statel
     }
 }
 
+/// The kernel's TCP has the query, or the client a reply with these numbers.
+static __always_inline int drop_reply(const struct Packet* p, struct StatelessEntry* entry) {
+    COUNT(dropped);
+    one_reply_less(p, entry);
+    return TC_ACT_STOLEN;
+}
+
 /// Whether the OPT without options that the query got from us is the reply's last record.
 static __always_inline int ends_with_opt(struct __sk_buff* skb, const struct Packet* p,
                                          struct OptRecord* opt) {
@@ -228,18 +235,14 @@ static __always_inline int take_reply(struct __sk_buff* skb, const struct Packet
         return take_plain_reply(skb, p);
     }
     if (entry->bits & kPromoted) {
-        COUNT(dropped);
-        one_reply_less(p, entry);
-        return TC_ACT_STOLEN;
+        return drop_reply(p, entry);
     }
     const int strip = !(entry->bits & kHadOpt) && header.counts[3] != 0;
     const int reason = reason_of_reply(skb, p, entry, header.flags, header.counts[3], &opt);
-    if (reason >= 0 && (entry->bits & kAnswered)) { // the client has a reply with these numbers
-        COUNT(dropped);
-        one_reply_less(p, entry);
-        return TC_ACT_STOLEN;
-    }
     if (reason >= 0) {
+        if (entry->bits & kAnswered) {
+            return drop_reply(p, entry);
+        }
         promote_reply(entry, reason);
     }
     if (entry->bits & kPromote) {

@@ -8,7 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <span>
 
 namespace reprise::proxy {
 
@@ -114,17 +114,6 @@ void add_bpf(Command& command, StatelessOptions& options) {
         .group(group);
 }
 
-template <typename Names>
-void refuse(const Command& command, const Names& names, std::string_view front) {
-    for (const char* const name : names) {
-        if (command.count(name) != 0) {
-            throw UsageError(fmt::format("{} is an option of --front {}; leave it out, or give "
-                                         "--front {}",
-                                         name, front, front));
-        }
-    }
-}
-
 } // namespace
 
 Command add_stateless(Command& app, StatelessOptions& options) {
@@ -139,10 +128,13 @@ Command add_stateless(Command& app, StatelessOptions& options) {
 
 void complete(const Command& command, StatelessOptions& options) {
     const bool is_bpf = options.front == FrontKind::kBpf;
-    if (is_bpf) {
-        refuse(command, kReferenceOnly, "reference");
-    } else {
-        refuse(command, kBpfOnly, "bpf");
+    for (const char* const name :
+         is_bpf ? std::span<const char* const>(kReferenceOnly) : kBpfOnly) {
+        if (command.count(name) != 0) {
+            throw UsageError(fmt::format("{0} is an option of --front {1}; leave it out, or give "
+                                         "--front {1}",
+                                         name, is_bpf ? "reference" : "bpf"));
+        }
     }
     if (is_bpf && options.interfaces.size() > 1) {
         throw UsageError("--front bpf serves one --interface; start one for each");
