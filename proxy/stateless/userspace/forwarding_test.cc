@@ -36,20 +36,25 @@ protected:
         return static_cast<char>(in.get());
     }
 
+    [[nodiscard]] Change needed(bool v6) const { return needed_change("eth0", v6, root_); }
+
+    void make(bool v6, Change change) const { make_change("eth0", v6, change, root_); }
+
+    void undo(bool v6, Change change) const { undo_change("eth0", v6, change, root_); }
+
     std::filesystem::path root_ =
         std::filesystem::temp_directory_path() / ("reprise-forwarding-" + std::to_string(getpid()));
-    Forwarding forwarding_{"eth0", root_};
 };
 
 TEST_F(ForwardingTest, IsOfTheInterfaceAlone) {
     for (const bool v6 : {false, true}) {
         const std::string file =
             v6 ? "ipv6/conf/eth0/force_forwarding" : "ipv4/conf/eth0/forwarding";
-        EXPECT_EQ(forwarding_.needed(v6), Change::kInterface);
-        forwarding_.make(v6, Change::kInterface);
+        EXPECT_EQ(needed(v6), Change::kInterface);
+        make(v6, Change::kInterface);
         EXPECT_EQ(get(file), '1');
-        EXPECT_EQ(forwarding_.needed(v6), Change::kNone);
-        forwarding_.undo(v6, Change::kInterface);
+        EXPECT_EQ(needed(v6), Change::kNone);
+        undo(v6, Change::kInterface);
         EXPECT_EQ(get(file), '0');
     }
     EXPECT_EQ(get("ipv6/conf/all/forwarding"), '0');
@@ -58,18 +63,18 @@ TEST_F(ForwardingTest, IsOfTheInterfaceAlone) {
 
 TEST_F(ForwardingTest, IsLeftAloneWhereItIsOn) {
     put("ipv6/conf/all/forwarding", "1");
-    EXPECT_EQ(forwarding_.needed(true), Change::kNone);
-    forwarding_.make(true, Change::kNone);
-    forwarding_.undo(true, Change::kNone);
+    EXPECT_EQ(needed(true), Change::kNone);
+    make(true, Change::kNone);
+    undo(true, Change::kNone);
     EXPECT_EQ(get("ipv6/conf/all/forwarding"), '1');
 }
 
 TEST_F(ForwardingTest, OfOlderKernelsIsOfAllInterfaces) {
     std::filesystem::remove(root_ / "ipv6/conf/eth0/force_forwarding");
-    EXPECT_EQ(forwarding_.needed(true), Change::kAll);
-    forwarding_.make(true, Change::kAll);
+    EXPECT_EQ(needed(true), Change::kAll);
+    make(true, Change::kAll);
     EXPECT_EQ(get("ipv6/conf/all/forwarding"), '1');
-    forwarding_.undo(true, Change::kAll);
+    undo(true, Change::kAll);
     EXPECT_EQ(get("ipv6/conf/all/forwarding"), '0');
 }
 
@@ -92,9 +97,8 @@ TEST_F(ForwardingTest, RoutesByADeviceThatNobodyReadsDoNotCount) {
 }
 
 TEST_F(ForwardingTest, SaysWhatCannotBeWritten) {
-    Forwarding none("eth7", root_);
-    EXPECT_THROW(none.make(false, Change::kInterface), SystemError);
-    none.undo(false, Change::kInterface); // the interface may be gone
+    EXPECT_THROW(make_change("eth7", false, Change::kInterface, root_), SystemError);
+    undo_change("eth7", false, Change::kInterface, root_); // the interface may be gone
 }
 
 } // namespace

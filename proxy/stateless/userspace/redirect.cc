@@ -64,6 +64,120 @@ void demand(int error, const char* attempt) {
     }
 }
 
+struct Rule {
+    std::uint32_t priority = 0;
+    std::uint32_t table = 0;
+    std::uint8_t mark = 0;
+    std::string interface{};
+    std::uint8_t protocol = 0; ///< kTcp: to the port, kUdp: from it
+    std::uint16_t port = 0;    ///< 0 for all packets
+};
+
+std::vector<Rule> rules(Netlink& netlink, bool v6) {
+    fib_rule_hdr header{};
+    header.family = family(v6);
+    NetlinkRequest request(RTM_GETRULE, NLM_F_DUMP, header);
+    std::vector<Rule> found;
+    netlink.each(request, [&](const NetlinkMessage& message) {
+        constexpr size_t kHeader = sizeof(fib_rule_hdr);
+        const Bytes mark = message.attribute(kHeader, FRA_PROTOCOL);
+        const Bytes name = message.attribute(kHeader, FRA_IIFNAME);
+        if (message.header<fib_rule_hdr>().family == family(v6)) {
+            found.push_back({.priority = message.number(kHeader, FRA_PRIORITY),
+                             .table = message.number(kHeader, FRA_TABLE),
+                             .mark = mark.empty() ? std::uint8_t{0} : mark[0],
+                             .interface = {name.begin(), std::ranges::find(name, 0)}});
+        }
+    });
+    return found;
+}
+
+/// The kernel's errno.
+int ask(Netlink& netlink, NetlinkRequest& request) {
+    int error = 0;
+    netlink.ask(request, error);
+    return error;
+}
+
+int change_rule(Netlink& netlink, std::uint16_t type, bool v6, const Rule& rule) {
+    fib_rule_hdr header{};
+    header.family = family(v6);
+    header.action = rule.table == RT_TABLE_UNSPEC ? FR_ACT_NOP : FR_ACT_TO_TBL;
+    NetlinkRequest request(type, NLM_F_ACK | (type == RTM_NEWRULE ? NLM_F_CREATE | NLM_F_EXCL : 0),
+                           header);
+    request.add_number(FRA_TABLE, rule.table)
+        .add_number(FRA_PRIORITY, rule.priority)
+        .add_number(FRA_PROTOCOL, rule.mark);
+    if (!rule.interface.empty()) {
+        std::array<char, IFNAMSIZ> name{};
+        std::ranges::copy(rule.interface, name.begin());
+        request.add_number(FRA_IIFNAME, name);
+    }
+    if (rule.port != 0) {
+        const fib_rule_port_range range{.start = rule.port, .end = rule.port};
+        request.add_number(FRA_IP_PROTO, rule.protocol)
+            .add_number(rule.protocol == kTcp ? FRA_DPORT_RANGE : FRA_SPORT_RANGE, range);
+    }
+    return ask(netlink, request);
+}
+
+void add_rule(Netlink& netlink, bool v6, const Rule& rule) {
+    demand(change_rule(netlink, RTM_NEWRULE, v6, rule), "add a routing rule");
+}
+
+/// Undoes one of our rules and the changes that it records. `has_own`: the kernel's own first rule
+/// is there.
+void put_back_rule(Netlink& netlink, bool v6, const Rule& rule, bool has_own) {
+    if (rule.mark == kRoutersMark) {
+        follow_routers(rule.interface, false);
+    } else if (rule.table != RT_TABLE_LOCAL) {
+        undo_change(rule.interface, v6, static_cast<Change>(rule.mark - kMark));
+    } else if (!has_own) {
+        change_rule(netlink, RTM_NEWRULE, v6, {.table = RT_TABLE_LOCAL, .mark = RTPROT_KERNEL});
+    }
+    change_rule(netlink, RTM_DELRULE, v6, rule);
+}
+
+/// Undoes our rules, also those that a killed front left; whether there were any.
+bool put_back(Netlink& netlink, bool v6) {
+    const std::vector<Rule> now = rules(netlink, v6);
+    const bool has_own = std::ranges::any_of(
+        now, [](const Rule& rule) { return rule.priority == 0 && rule.table == RT_TABLE_LOCAL; });
+    bool done = false;
+    for (const Rule& rule : now) {
+        if (rule.mark >= kMark && rule.mark <= kRoutersMark) {
+            put_back_rule(netlink, v6, rule, has_own);
+            done = true;
+        }
+    }
+    return done;
+}
+
+void repair_rules(Netlink& netlink, bool v6) {
+    if (put_back(netlink, v6)) {
+        spdlog::info("event=repaired family={} hint=\"a front that was killed had left its "
+                     "routing rules\"",
+                     v6 ? 6 : 4);
+    }
+}
+
+/// The host's addresses of one family, as the kernel's routes have them.
+std::set<std::pair<IpAddress, std::uint8_t>> local(Netlink& netlink, bool v6) {
+    rtmsg header{};
+    header.rtm_family = family(v6);
+    NetlinkRequest request(RTM_GETROUTE, NLM_F_DUMP, header);
+    std::set<std::pair<IpAddress, std::uint8_t>> found;
+    netlink.each(request, [&](const NetlinkMessage& message) {
+        const auto route = message.header<rtmsg>();
+        const auto to = message.address(sizeof(rtmsg), RTA_DST);
+        if (route.rtm_family == family(v6) && route.rtm_table == RT_TABLE_LOCAL &&
+            route.rtm_type == RTN_LOCAL && to && to->is_v6() == v6 && is_reachable(*to)) {
+            found.emplace(*to, route.rtm_dst_len);
+        }
+    });
+    return found;
+}
+
 } // namespace
 
 Redirect::Redirect(std::vector<std::string> interfaces, std::uint16_t port, unsigned device,
@@ -71,8 +185,8 @@ Redirect::Redirect(std::vector<std::string> interfaces, std::uint16_t port, unsi
     : news_({RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR}),
       interfaces_(std::move(interfaces)), port_(port), device_(device), replies_(replies) {
     for (const bool v6 : {false, true}) {
-        if (!rules(v6).empty()) { // else the kernel goes without this version of IP
-            put_back(v6, true);
+        if (!rules(netlink_, v6).empty()) { // else the kernel goes without this version of IP
+            repair_rules(netlink_, v6);
             families_.push_back(v6);
         }
     }
@@ -83,22 +197,22 @@ Redirect::Redirect(std::vector<std::string> interfaces, std::uint16_t port, unsi
         }
     } catch (...) {
         for (const bool v6 : families_) {
-            put_back(v6, false);
+            put_back(netlink_, v6);
         }
         throw;
     }
 }
 
 void Redirect::repair() {
-    Redirect idle{Idle{}};
+    Netlink netlink;
     for (const bool v6 : {false, true}) {
-        idle.put_back(v6, true);
+        repair_rules(netlink, v6);
     }
 }
 
 Redirect::~Redirect() {
     for (const bool v6 : families_) {
-        put_back(v6, false);
+        put_back(netlink_, v6);
     }
     for (const Prefix& prefix : routes_) { // a device made by others stays
         change_route(RTM_DELROUTE, prefix);
@@ -107,82 +221,54 @@ Redirect::~Redirect() {
 
 /// At no time is there no rule for local addresses.
 void Redirect::lead(bool v6) {
-    const std::vector<Rule> before = rules(v6);
+    const std::vector<Rule> before = rules(netlink_, v6);
     const auto is_first = [](const Rule& rule) {
         return rule.priority < kFirstPriority + 1 && rule.table == RT_TABLE_LOCAL;
     };
     const auto first = std::ranges::find_if(before, is_first);
     if (first != before.end()) {
-        add_rule(v6, {.priority = kFirstPriority + 1, .table = RT_TABLE_LOCAL, .mark = kMark});
+        add_rule(netlink_, v6,
+                 {.priority = kFirstPriority + 1, .table = RT_TABLE_LOCAL, .mark = kMark});
     }
     for (const std::string& interface : interfaces_) {
         lead_in(v6, interface);
     }
     if (replies_) {
-        add_rule(v6, {.priority = kFirstPriority + 3, // behind the host's own addresses
-                      .table = kReplies,
-                      .mark = kMark,
-                      .interface = "lo"});
+        add_rule(netlink_, v6,
+                 {.priority = kFirstPriority + 3, // behind the host's own addresses
+                  .table = kReplies,
+                  .mark = kMark,
+                  .interface = "lo",
+                  .protocol = kUdp,
+                  .port = port_});
     }
     if (first != before.end()) {
-        demand(change_rule(RTM_DELRULE, v6, *first), "remove a routing rule");
+        demand(change_rule(netlink_, RTM_DELRULE, v6, *first), "remove a routing rule");
     }
 }
 
 /// What comes in on one of the interfaces. The rule comes before the change that it records.
 void Redirect::lead_in(bool v6, const std::string& interface) {
-    const Forwarding forwarding(interface);
-    const Change change = forwarding.needed(v6);
-    add_rule(v6, {.priority = kFirstPriority,
-                  .table = kTable,
-                  .mark = static_cast<std::uint8_t>(kMark + static_cast<unsigned>(change)),
-                  .interface = interface});
+    const Change change = needed_change(interface, v6);
+    add_rule(netlink_, v6,
+             {.priority = kFirstPriority,
+              .table = kTable,
+              .mark = static_cast<std::uint8_t>(kMark + static_cast<unsigned>(change)),
+              .interface = interface,
+              .protocol = kTcp,
+              .port = port_});
     if (change == Change::kAll) {
-        keep_routers_routes();
-    }
-    forwarding.make(v6, change);
-}
-
-/// A host that forwards drops the routes that routers announce, unless accept_ra is 2.
-void Redirect::keep_routers_routes() {
-    for (const std::string& interface : hosts_of_routers()) {
-        add_rule(true, {.priority = kFirstPriority + 2,
-                        .table = RT_TABLE_UNSPEC,
-                        .mark = kRoutersMark,
-                        .interface = interface});
-        follow_routers(interface, true);
-    }
-}
-
-void Redirect::put_back(bool v6, bool repair) {
-    const std::vector<Rule> now = rules(v6);
-    const bool has_own = std::ranges::any_of(
-        now, [](const Rule& rule) { return rule.priority == 0 && rule.table == RT_TABLE_LOCAL; });
-    bool done = false;
-    for (const Rule& rule : now) {
-        if (rule.mark >= kMark && rule.mark <= kRoutersMark) {
-            put_back_rule(v6, rule, has_own);
-            done = true;
+        // A host that forwards drops the routes that routers announce, unless accept_ra is 2.
+        for (const std::string& host : hosts_of_routers()) {
+            add_rule(netlink_, true,
+                     {.priority = kFirstPriority + 2,
+                      .table = RT_TABLE_UNSPEC,
+                      .mark = kRoutersMark,
+                      .interface = host});
+            follow_routers(host, true);
         }
     }
-    if (done && repair) {
-        spdlog::info("event=repaired family={} hint=\"a front that was killed had left its "
-                     "routing rules\"",
-                     v6 ? 6 : 4);
-    }
-}
-
-/// Undoes one of our rules and the changes that it records. `has_own`: the kernel's own first rule
-/// is there.
-void Redirect::put_back_rule(bool v6, const Rule& rule, bool has_own) {
-    if (rule.mark == kRoutersMark) {
-        follow_routers(rule.interface, false);
-    } else if (rule.table != RT_TABLE_LOCAL) {
-        Forwarding(rule.interface).undo(v6, static_cast<Change>(rule.mark - kMark));
-    } else if (!has_own) {
-        change_rule(RTM_NEWRULE, v6, {.table = RT_TABLE_LOCAL, .mark = RTPROT_KERNEL});
-    }
-    change_rule(RTM_DELRULE, v6, rule);
+    make_change(interface, v6, change);
 }
 
 void Redirect::refresh() {
@@ -200,7 +286,7 @@ void Redirect::refresh() {
 
 /// The table's routes of one family.
 void Redirect::follow(bool v6) {
-    std::set<Prefix> wanted = local(v6);
+    std::set<Prefix> wanted = local(netlink_, v6);
     if (replies_) {
         wanted.emplace(IpAddress{.bytes = {}, .family = static_cast<std::uint8_t>(v6 ? 6 : 4)}, 0);
     }
@@ -219,70 +305,6 @@ void Redirect::follow(bool v6) {
     });
 }
 
-std::vector<Redirect::Rule> Redirect::rules(bool v6) {
-    fib_rule_hdr header{};
-    header.family = family(v6);
-    NetlinkRequest request(RTM_GETRULE, NLM_F_DUMP, header);
-    std::vector<Rule> found;
-    netlink_.each(request, [&](const NetlinkMessage& message) {
-        constexpr size_t kHeader = sizeof(fib_rule_hdr);
-        const Bytes mark = message.attribute(kHeader, FRA_PROTOCOL);
-        const Bytes name = message.attribute(kHeader, FRA_IIFNAME);
-        if (message.header<fib_rule_hdr>().family == family(v6)) {
-            found.push_back({.priority = message.number(kHeader, FRA_PRIORITY),
-                             .table = message.number(kHeader, FRA_TABLE),
-                             .mark = mark.empty() ? std::uint8_t{0} : mark[0],
-                             .interface = {name.begin(), std::ranges::find(name, 0)}});
-        }
-    });
-    return found;
-}
-
-std::set<Redirect::Prefix> Redirect::local(bool v6) {
-    rtmsg header{};
-    header.rtm_family = family(v6);
-    NetlinkRequest request(RTM_GETROUTE, NLM_F_DUMP, header);
-    std::set<Prefix> found;
-    netlink_.each(request, [&](const NetlinkMessage& message) {
-        const auto route = message.header<rtmsg>();
-        const auto to = message.address(sizeof(rtmsg), RTA_DST);
-        if (route.rtm_family == family(v6) && route.rtm_table == RT_TABLE_LOCAL &&
-            route.rtm_type == RTN_LOCAL && to && to->is_v6() == v6 && is_reachable(*to)) {
-            found.emplace(*to, route.rtm_dst_len);
-        }
-    });
-    return found;
-}
-
-void Redirect::add_rule(bool v6, const Rule& rule) {
-    demand(change_rule(RTM_NEWRULE, v6, rule), "add a routing rule");
-}
-
-int Redirect::change_rule(std::uint16_t type, bool v6, const Rule& rule) {
-    fib_rule_hdr header{};
-    header.family = family(v6);
-    header.action = rule.table == RT_TABLE_UNSPEC ? FR_ACT_NOP : FR_ACT_TO_TBL;
-    NetlinkRequest request(type, NLM_F_ACK | (type == RTM_NEWRULE ? NLM_F_CREATE | NLM_F_EXCL : 0),
-                           header);
-    request.add_number(FRA_TABLE, rule.table)
-        .add_number(FRA_PRIORITY, rule.priority)
-        .add_number(FRA_PROTOCOL, rule.mark);
-    if (!rule.interface.empty()) {
-        std::array<char, IFNAMSIZ> name{};
-        std::ranges::copy(rule.interface, name.begin());
-        request.add_number(FRA_IIFNAME, name);
-    }
-    if (rule.table == kTable && type == RTM_NEWRULE) {
-        request.add_number(FRA_IP_PROTO, kTcp)
-            .add_number(FRA_DPORT_RANGE, fib_rule_port_range{.start = port_, .end = port_});
-    }
-    if (rule.table == kReplies && type == RTM_NEWRULE) {
-        request.add_number(FRA_IP_PROTO, kUdp)
-            .add_number(FRA_SPORT_RANGE, fib_rule_port_range{.start = port_, .end = port_});
-    }
-    return ask(request);
-}
-
 int Redirect::change_route(std::uint16_t type, const Prefix& prefix) {
     rtmsg header{};
     header.rtm_family = family(prefix.first.is_v6());
@@ -298,13 +320,7 @@ int Redirect::change_route(std::uint16_t type, const Prefix& prefix) {
     }
     request.add_number(RTA_TABLE, prefix.second != 0 ? kTable : kReplies)
         .add_number(RTA_OIF, device_);
-    return ask(request);
-}
-
-int Redirect::ask(NetlinkRequest& request) {
-    int error = 0;
-    netlink_.ask(request, error);
-    return error;
+    return ask(netlink_, request);
 }
 
 void follow_carrier(const std::string& device, const std::string& root) {
@@ -314,41 +330,40 @@ void follow_carrier(const std::string& device, const std::string& root) {
     }
 }
 
-Forwarding::Forwarding(std::string interface, std::string root)
-    : interface_(std::move(interface)), root_(std::move(root)) {}
+namespace {
 
-std::string Forwarding::file(bool v6, Change change) const {
+std::string file_of(const std::string& interface, bool v6, Change change, const std::string& root) {
     if (change == Change::kAll) {
-        return root_ + "/ipv6/conf/all/forwarding";
+        return root + "/ipv6/conf/all/forwarding";
     }
-    return v6 ? fmt::format("{}/ipv6/conf/{}/force_forwarding", root_, interface_)
-              : fmt::format("{}/ipv4/conf/{}/forwarding", root_, interface_);
+    return v6 ? fmt::format("{}/ipv6/conf/{}/force_forwarding", root, interface)
+              : fmt::format("{}/ipv4/conf/{}/forwarding", root, interface);
 }
 
-Change Forwarding::needed(bool v6) const {
-    if (v6 && first_line(file(true, Change::kAll).c_str()) == "1") {
+} // namespace
+
+Change needed_change(const std::string& interface, bool v6, const std::string& root) {
+    if (v6 && first_line(file_of(interface, true, Change::kAll, root).c_str()) == "1") {
         return Change::kNone;
     }
-    const std::string own = first_line(file(v6, Change::kInterface).c_str());
+    const std::string own = first_line(file_of(interface, v6, Change::kInterface, root).c_str());
     if (own == "1") {
         return Change::kNone;
     }
     return v6 && own.empty() ? Change::kAll : Change::kInterface;
 }
 
-void Forwarding::make(bool v6, Change change) const {
-    if (change == Change::kNone) {
-        return;
-    }
-    const std::string path = file(v6, change);
-    if (!write(path, "1")) {
+void make_change(const std::string& interface, bool v6, Change change, const std::string& root) {
+    const std::string path = file_of(interface, v6, change, root);
+    if (change != Change::kNone && !write(path, "1")) {
         throw SystemError("write " + path);
     }
 }
 
-void Forwarding::undo(bool v6, Change change) const {
+void undo_change(const std::string& interface, bool v6, Change change, const std::string& root) {
     if (change != Change::kNone) {
-        static_cast<void>(write(file(v6, change), "0")); // the interface may be gone
+        // The interface may be gone.
+        static_cast<void>(write(file_of(interface, v6, change, root), "0"));
     }
 }
 

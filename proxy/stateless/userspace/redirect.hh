@@ -43,39 +43,19 @@ public:
     void refresh();
 
 private:
-    struct Rule {
-        std::uint32_t priority = 0;
-        std::uint32_t table = 0;
-        std::uint8_t mark = 0;
-        std::string interface{};
-    };
-
-    struct Idle {};
-
-    /// Redirects nothing.
-    explicit Redirect(Idle) {}
-
     using Prefix = std::pair<IpAddress, std::uint8_t>;
 
     void lead(bool v6);
     void lead_in(bool v6, const std::string& interface);
-    void keep_routers_routes();
-    void put_back(bool v6, bool repair);
-    void put_back_rule(bool v6, const Rule& rule, bool has_own);
     void follow(bool v6);
-    [[nodiscard]] std::vector<Rule> rules(bool v6);
-    [[nodiscard]] std::set<Prefix> local(bool v6);
-    void add_rule(bool v6, const Rule& rule);
-    int change_rule(std::uint16_t type, bool v6, const Rule& rule);
     int change_route(std::uint16_t type, const Prefix& prefix);
-    int ask(NetlinkRequest& request);
 
     Netlink netlink_;
     Netlink news_;
     std::vector<std::string> interfaces_;
-    std::uint16_t port_ = 0;
-    unsigned device_ = 0;
-    bool replies_ = false;
+    std::uint16_t port_;
+    unsigned device_;
+    bool replies_;
     std::vector<bool> families_; ///< whether IPv6, of those in use
     std::set<Prefix> routes_;    ///< in the tables
 };
@@ -93,25 +73,17 @@ enum class Change : std::uint8_t {
 /// killed front, and would go on taking the clients' packets.
 void follow_carrier(const std::string& device, const std::string& root = "/proc/sys/net");
 
-class Forwarding {
-public:
-    /// `root`: where the settings are.
-    explicit Forwarding(std::string interface, std::string root = "/proc/sys/net");
+/// What has to be changed for what comes in on an interface. `root`: where the settings are.
+Change needed_change(const std::string& interface, bool v6,
+                     const std::string& root = "/proc/sys/net");
 
-    [[nodiscard]] Change needed(bool v6) const;
+/// Throws SystemError.
+void make_change(const std::string& interface, bool v6, Change change,
+                 const std::string& root = "/proc/sys/net");
 
-    /// Throws SystemError.
-    void make(bool v6, Change change) const;
-
-    /// What make() did, here or in a process that was killed.
-    void undo(bool v6, Change change) const;
-
-private:
-    [[nodiscard]] std::string file(bool v6, Change change) const;
-
-    std::string interface_;
-    std::string root_;
-};
+/// What make_change() did, here or in a process that was killed.
+void undo_change(const std::string& interface, bool v6, Change change,
+                 const std::string& root = "/proc/sys/net");
 
 /// The interfaces that accept routes from routers while the host does not forward: those whose
 /// accept_ra is 1.
