@@ -2,7 +2,6 @@
 // From a segment with a whole query to a UDP datagram.
 
 #include "proxy/stateless/bpf/cookie.bpf.h"
-#include "proxy/stateless/bpf/entry.bpf.h"
 #include "proxy/stateless/bpf/packet.bpf.h"
 #include "proxy/stateless/bpf/promote.bpf.h"
 #include "proxy/stateless/bpf/shared.h"

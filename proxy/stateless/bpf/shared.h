@@ -20,7 +20,7 @@ struct StatelessEntry {
     __u32 next;   ///< behind the query; the client's FIN, where it came, is one more
     __u16 id;     ///< of the message
     __u16 length; ///< of the query with its length field, as the client sent it
-    __u16 bits;   ///< EntryBits; changes only together with the stamp, see entry.bpf.h
+    __u16 bits;   ///< EntryBits; changes only together with the stamp, see promote.bpf.h
     __u16 stamp;  ///< when the query was last seen: CLOCK_MONOTONIC_COARSE >> kStampShift
 };
 
