@@ -61,15 +61,9 @@ AddressMap map_of(const ProcessOptions& options) {
 }
 
 Routes routes_of(const ProcessOptions& options, const AddressMap& map) {
-    switch (options.side) {
-    case Side::kResolver:
-        return Routes::of_resolver(map, options.resolver);
-    case Side::kMeta:
-        return Routes::of_meta(map);
-    case Side::kNone:
-        break;
-    }
-    return {};
+    return options.side == Side::kResolver ? Routes::of_resolver(map, options.resolver)
+           : options.side == Side::kMeta   ? Routes::of_meta(map)
+                                           : Routes{};
 }
 
 /// None where it is not wanted, nothing is rewritten, or packet sockets may not be opened.

@@ -48,7 +48,7 @@ struct Statistics {
     std::uint64_t refused = 0;  ///< the kernel did not take them back
     std::uint64_t lost = 0;     ///< by the delay model
     std::uint64_t unlisted = 0; ///< to addresses for which the delay model has no round trip
-    std::uint64_t overflow = 0;
+    std::uint64_t overflow = 0;  ///< dropped because the delay line was full
     std::uint64_t unread = 0;    ///< dropped by the host before this process came to read them
     std::uint64_t in_line = 0;   ///< still waiting in the delay line
     std::uint64_t datagrams = 0; ///< DNS over UDP, each counted once however many fragments it has

@@ -21,11 +21,9 @@ class DelayLine {
 public:
     explicit DelayLine(DelayLineLimits limits = {}) : limits_(limits) {}
 
-    /// Copies the packet. False where a limit is reached: then it is dropped and counted in
-    /// overflow().
+    /// Copies the packet. False where a limit is reached.
     bool push(Nanoseconds due, Bytes packet) {
         if (line_.size() >= limits_.packets || packet.size() > limits_.bytes - bytes_) {
-            ++overflow_;
             return false;
         }
         bytes_ += packet.size();
@@ -56,14 +54,10 @@ public:
 
     [[nodiscard]] size_t size() const { return line_.size(); }
 
-    /// Packets dropped because the line was full.
-    [[nodiscard]] std::uint64_t overflow() const { return overflow_; }
-
 private:
     DelayLineLimits limits_;
     std::multimap<Nanoseconds, std::vector<std::uint8_t>> line_; ///< by when they are due
     size_t bytes_ = 0;
-    std::uint64_t overflow_ = 0;
 };
 
 } // namespace reprise::proxy

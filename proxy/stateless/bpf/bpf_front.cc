@@ -195,13 +195,7 @@ void BpfFront::refresh(Nanoseconds now) {
         renew_secret();
     }
     look_at_host();
-    const Nanoseconds timeout = options().timeout_ms * kMillisecond;
-    expired_ += programs_.expire([timeout](const StatelessEntry& entry) {
-        // Read anew for each, so that no stamp is of a later moment.
-        const Nanoseconds clock = read_clock(CLOCK_MONOTONIC_COARSE);
-        const auto age = static_cast<std::uint16_t>((clock >> kStampShift) - entry.stamp);
-        return (Nanoseconds{age} << kStampShift) > timeout;
-    });
+    expired_ += programs_.expire(options().timeout_ms * kMillisecond);
 }
 
 Counters BpfFront::counters() {

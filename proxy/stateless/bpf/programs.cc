@@ -39,6 +39,13 @@ int find_program(bpf_object* object, const char* name) {
     return bpf_program__fd(bpf_object__find_program_by_name(object, name));
 }
 
+/// Reads the clock anew for each, so that no stamp is of a later moment.
+bool is_older(const StatelessEntry& entry, Nanoseconds timeout) {
+    const Nanoseconds clock = read_clock(CLOCK_MONOTONIC_COARSE);
+    const auto age = static_cast<std::uint16_t>((clock >> kStampShift) - entry.stamp);
+    return (Nanoseconds{age} << kStampShift) > timeout;
+}
+
 } // namespace
 
 Programs::Programs(const StatelessSettings& settings, std::uint32_t entries)
@@ -80,24 +87,23 @@ std::optional<StatelessCounts> Programs::counts() const {
     return std::bit_cast<StatelessCounts>(sums);
 }
 
-void Programs::remove_if_old(const StatelessFlow& flow,
-                             const std::function<bool(const StatelessEntry&)>& is_old,
-                             std::uint64_t& waited) {
+/// Whether one was removed that waited for a reply.
+bool Programs::remove_if_old(const StatelessFlow& flow, Nanoseconds timeout) {
     StatelessEntry now{};
     if (bpf_map_lookup_and_delete_elem(flows_, &flow, &now) != 0) {
-        return; // answered in the meantime
+        return false; // answered in the meantime
     }
-    if (!is_old(now) && bpf_map_update_elem(flows_, &flow, &now, BPF_NOEXIST) == 0) {
-        return; // sent again in the meantime
+    if (!is_older(now, timeout) && bpf_map_update_elem(flows_, &flow, &now, BPF_NOEXIST) == 0) {
+        return false; // sent again in the meantime
     }
     std::atomic_ref(state().in_flight).fetch_sub(1);
     std::atomic_ref(state().lived).fetch_add(static_cast<__u64>(read_clock(CLOCK_MONOTONIC)));
-    waited += (now.bits & (kPromoted | kAnswered)) == 0 ? 1 : 0;
     bpf_map_update_elem(gone_, &flow, &now.id, BPF_ANY);
     state().some_gone = 1;
+    return (now.bits & (kPromoted | kAnswered)) == 0;
 }
 
-std::uint64_t Programs::expire(const std::function<bool(const StatelessEntry&)>& is_old) {
+std::uint64_t Programs::expire(Nanoseconds timeout) {
     std::array<StatelessFlow, kBatch> flows{};
     std::array<StatelessEntry, kBatch> entries{};
     std::uint64_t waited = 0;
@@ -112,9 +118,7 @@ std::uint64_t Programs::expire(const std::function<bool(const StatelessEntry&)>&
             break; // a bucket with more than a batch: the next time
         }
         for (std::uint32_t i = 0; i < count; ++i) {
-            if (is_old(entries[i])) {
-                remove_if_old(flows[i], is_old, waited);
-            }
+            waited += is_older(entries[i], timeout) && remove_if_old(flows[i], timeout) ? 1 : 0;
         }
     }
     return waited;

@@ -2,13 +2,13 @@
 // The BPF programs of the front and their maps, loaded but not attached.
 
 #include "core/base/bpf.hh"
+#include "core/base/clock.hh"
 #include "core/base/mapping.hh"
 #include "proxy/stateless/bpf/shared.h"
 #include "proxy/stateless/common/counts.h"
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <set>
 #include <vector>
@@ -38,9 +38,9 @@ public:
     /// The counts of all processors; none where this process may not read the programs' maps.
     [[nodiscard]] std::optional<StatelessCounts> counts() const;
 
-    /// Removes the entries of which `is_old` is true; replies that still come to them are dropped.
-    /// Returns how many of them waited for one.
-    std::uint64_t expire(const std::function<bool(const StatelessEntry&)>& is_old);
+    /// Removes the entries that are older than `timeout`; replies that still come to them are
+    /// dropped. Returns how many of them waited for one.
+    std::uint64_t expire(Nanoseconds timeout);
 
     /// Connections to these addresses are served, to others not.
     void serve(const std::set<LocalAddress>& addresses);
@@ -49,9 +49,7 @@ public:
     [[nodiscard]] std::uint64_t memory() const;
 
 private:
-    void remove_if_old(const StatelessFlow& flow,
-                       const std::function<bool(const StatelessEntry&)>& is_old,
-                       std::uint64_t& waited);
+    bool remove_if_old(const StatelessFlow& flow, Nanoseconds timeout);
 
     BpfObject object_;
     Mapping state_; ///< a page of the programs

@@ -161,7 +161,7 @@ TEST_P(StatelessProgramsTest, OfTwoRepliesTheFirstCounts) {
 TEST_P(StatelessProgramsTest, LateRepliesDoNotLeave) {
     const Buffer question = question_of(3);
     asks(handshake(), query_of(question));
-    EXPECT_EQ(programs_->expire([](const StatelessEntry&) { return true; }), 1);
+    EXPECT_EQ(programs_->expire(-1), 1);
     const Buffer reply = make(of_server(reply_of(question, 16, opt_of(1'232))));
     EXPECT_EQ(leaves(reply).verdict, TC_ACT_STOLEN);
     EXPECT_EQ(count(&StatelessCounts::late), 1);
@@ -260,7 +260,7 @@ TEST_P(StatelessProgramsTest, ChangedPackets) {
         if (done.verdict == kPass || done.verdict == TC_ACT_REDIRECT) {
             ASSERT_TRUE(checksums_hold(done.packet)) << i;
         }
-        programs_->expire([](const StatelessEntry&) { return true; });
+        programs_->expire(-1);
         ASSERT_EQ(programs_->state().in_flight, 0) << i;
     }
 }

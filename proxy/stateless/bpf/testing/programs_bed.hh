@@ -201,7 +201,7 @@ protected:
             kept->serve({local(kV4.server), local(kV6.server)});
         }
         programs_ = kept.get();
-        programs_->expire([](const StatelessEntry&) { return true; });
+        programs_->expire(-1);
         programs_->state() = {.keys = {{1, 0}, {0, 2}},
                               .current = 0,
                               .some_gone = 0,
