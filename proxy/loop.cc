@@ -104,23 +104,10 @@ void Loop::flush() {
         statistics_.delay_error.add(now - due);
     }
     released_.clear();
-    if (gone_) {
-        throw device_.vanished();
-    }
 }
 
 void Loop::write(Bytes packet) {
-    switch (device_.write(packet)) {
-    case WriteResult::kWritten:
-        ++statistics_.written;
-        break;
-    case WriteResult::kGone:
-        gone_ = true;
-        [[fallthrough]];
-    case WriteResult::kRefused:
-        ++statistics_.refused;
-        break;
-    }
+    ++(device_.write(packet) ? statistics_.written : statistics_.refused);
 }
 
 } // namespace reprise::proxy

@@ -47,7 +47,7 @@ private:
     void take(std::span<std::uint8_t> packet);
     void hold(std::span<const std::uint8_t> packet, const Outcome& outcome);
     void send(Bytes packet);
-    void write(Bytes packet); ///< sets gone_, for flush() to tell of
+    void write(Bytes packet);
     void flush();
 
     const Device& device_;
@@ -59,7 +59,6 @@ private:
     DelayLine line_;
     std::vector<std::uint8_t> buffer_;
     std::vector<Nanoseconds> released_; ///< when what flush() sends was due
-    bool gone_ = false;                 ///< the device has vanished
 };
 
 } // namespace reprise::proxy

@@ -1,11 +1,10 @@
-#include "sampler/packet_work.hh"
-
 #include "core/base/bpf.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "packet_work_bpf.hh"
 #include "sampler/host_counters.hh"
 #include "sampler/packet_work.h"
+#include "sampler/sampler.hh"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>

@@ -1,11 +1,12 @@
 #pragma once
 // Samples of the host it runs in and of process trees, as lines of CSV.
 
+#include "core/base/bpf.hh"
 #include "core/base/clock.hh"
 #include "sampler/host_counters.hh"
-#include "sampler/packet_work.hh"
 #include "sampler/tcp_states.hh"
 
+#include <bpf/libbpf.h>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -43,6 +44,34 @@ private:
     Allowance allowance_;
     std::uint64_t bytes_ = 0;
     std::uint64_t rss_bytes_ = 0; ///< when it was read
+};
+
+/// The processor time of packets that a host receives. Counts from construction on, if it is
+/// `wanted` and user and kernel allow it (root, BTF).
+class PacketWork {
+public:
+    explicit PacketWork(bool wanted);
+    ~PacketWork();
+    PacketWork(const PacketWork&) = delete;
+    PacketWork& operator=(const PacketWork&) = delete;
+
+    [[nodiscard]] bool works() const { return !links_.empty(); }
+
+    /// Seconds for all packets that came to interfaces of this network namespace while none of its
+    /// processes ran, so that others are charged; 0 where it does not work.
+    [[nodiscard]] double uncharged_s() const;
+
+    /// Seconds for other namespaces' packets for which these processes were charged.
+    [[nodiscard]] double elsewhere_s(const std::vector<Pid>& pids) const;
+
+private:
+    bool load();
+    void detach();
+
+    BpfObject object_;
+    std::vector<bpf_link*> links_;
+    int uncharged_ = -1;
+    int elsewhere_ = -1;
 };
 
 class Sampler {

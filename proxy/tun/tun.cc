@@ -116,7 +116,9 @@ std::span<std::uint8_t> Tun::read(std::span<std::uint8_t> buffer) const {
         return {};
     }
     if (errno == EBADFD || errno == EIO) {
-        throw vanished();
+        throw Error(fmt::format("TUN device {} has vanished; set the network up again and start "
+                                "the proxy anew",
+                                name_));
     }
     throw SystemError(fmt::format("read from TUN device {}", name_));
 }
@@ -143,17 +145,8 @@ bool Tun::waits() const {
     return poll(&one, 1, 0) > 0;
 }
 
-WriteResult Tun::write(Bytes packet) const {
-    if (::write(fd_.get(), packet.data(), packet.size()) >= 0) {
-        return WriteResult::kWritten;
-    }
-    return errno == EBADFD ? WriteResult::kGone : WriteResult::kRefused;
-}
-
-Error Tun::vanished() const {
-    return Error{fmt::format("TUN device {} has vanished; set the network up again and start the "
-                             "proxy anew",
-                             name_)};
+bool Tun::write(Bytes packet) const {
+    return ::write(fd_.get(), packet.data(), packet.size()) >= 0;
 }
 
 int Tun::mtu() const {

@@ -3,7 +3,6 @@
 // host receives as if it had come in from a network.
 
 #include "core/base/bytes.hh"
-#include "core/base/error.hh"
 #include "core/base/fd.hh"
 
 #include <cstddef>
@@ -14,12 +13,6 @@
 
 namespace reprise::proxy {
 
-enum class WriteResult : std::uint8_t {
-    kWritten,
-    kRefused, ///< the kernel did not take this packet, or the device is down
-    kGone,    ///< the device is no longer there
-};
-
 /// What packets are read from and written to.
 class Device {
 public:
@@ -29,10 +22,9 @@ public:
     /// empty span where none waits. Throws Error where the device has vanished.
     [[nodiscard]] virtual std::span<std::uint8_t> read(std::span<std::uint8_t> buffer) const = 0;
 
-    /// Hands a packet to the host. The kernel routes and forwards it within this call.
-    [[nodiscard]] virtual WriteResult write(Bytes packet) const = 0;
-
-    [[nodiscard]] virtual Error vanished() const = 0;
+    /// Hands a packet to the host. The kernel routes and forwards it within this call. False where
+    /// it does not take the packet, or the device is down or has vanished.
+    [[nodiscard]] virtual bool write(Bytes packet) const = 0;
 };
 
 /// Attached to one device. No second process can be, and a persistent device outlives this one.
@@ -56,8 +48,7 @@ public:
     [[nodiscard]] bool waits() const;
 
     [[nodiscard]] std::span<std::uint8_t> read(std::span<std::uint8_t> buffer) const override;
-    [[nodiscard]] WriteResult write(Bytes packet) const override;
-    [[nodiscard]] Error vanished() const override;
+    [[nodiscard]] bool write(Bytes packet) const override;
 
     [[nodiscard]] int mtu() const;
 
