@@ -29,29 +29,6 @@ namespace reprise::proxy {
 
 namespace {
 
-/// Throws where packets have no Ethernet header, or were made for another interface, with its
-/// offloads: those that leave a port of a bridge or bond.
-void check_kind(unsigned index, const std::string& name) {
-    Netlink netlink;
-    int error = 0;
-    const auto found = netlink.ask_link(index, error);
-    if (!found) {
-        throw SystemError("look at the interface " + name, error);
-    }
-    if (found->header<ifinfomsg>().ifi_type != ARPHRD_ETHER) {
-        throw UsageError(fmt::format("--interface {}: its packets have no Ethernet header, which "
-                                     "--front bpf needs; give an Ethernet or veth interface, or "
-                                     "--front reference",
-                                     name));
-    }
-    if (found->number(sizeof(ifinfomsg), IFLA_MASTER) != 0) {
-        throw UsageError(fmt::format("--interface {}: it is a port of another interface (a bridge, "
-                                     "bond or VRF); give an interface of its own, or --front "
-                                     "reference",
-                                     name));
-    }
-}
-
 std::uint32_t ethtool(int control, const std::string& name, std::uint32_t command,
                       std::uint32_t value) {
     ethtool_value setting{.cmd = command, .data = value};
@@ -68,7 +45,25 @@ std::uint32_t ethtool(int control, const std::string& name, std::uint32_t comman
 Link::Link(const std::string& name)
     : name_(name), index_(static_cast<int>(if_nametoindex(name.c_str()))),
       control_(check(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket")) {
-    check_kind(static_cast<unsigned>(index_), name);
+    int error = 0;
+    Netlink netlink;
+    const auto found = netlink.ask_link(static_cast<unsigned>(index_), error);
+    if (!found) {
+        throw SystemError("look at the interface " + name, error);
+    }
+    if (found->header<ifinfomsg>().ifi_type != ARPHRD_ETHER) {
+        throw UsageError(fmt::format("--interface {}: its packets have no Ethernet header, which "
+                                     "--front bpf needs; give an Ethernet or veth interface, or "
+                                     "--front reference",
+                                     name));
+    }
+    // What leaves such a port was made for another interface, with its offloads.
+    if (found->number(sizeof(ifinfomsg), IFLA_MASTER) != 0) {
+        throw UsageError(fmt::format("--interface {}: it is a port of another interface (a bridge, "
+                                     "bond or VRF); give an interface of its own, or --front "
+                                     "reference",
+                                     name));
+    }
     lock_ = lock_interface(name);
 }
 

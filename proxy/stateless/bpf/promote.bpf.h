@@ -6,15 +6,6 @@
 // compare-and-swap fails, another processor was first, and it is tried again, kTries times in all.
 // After that the packet is dropped and sent again, or the entry ends by its timeout.
 
-#include "proxy/stateless/bpf/cookie.bpf.h"
-#include "proxy/stateless/bpf/packet.bpf.h"
-#include "proxy/stateless/bpf/shared.h"
-
-#include <bpf/bpf_helpers.h>
-#include <linux/bpf.h>
-#include <linux/pkt_cls.h>
-#include <stddef.h>
-
 enum { kTries = 8 };
 
 struct Marks {

@@ -1,16 +1,6 @@
 #pragma once
 // From a segment with a whole query to a UDP datagram.
 
-#include "proxy/stateless/bpf/cookie.bpf.h"
-#include "proxy/stateless/bpf/packet.bpf.h"
-#include "proxy/stateless/bpf/promote.bpf.h"
-#include "proxy/stateless/bpf/shared.h"
-
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
-#include <linux/bpf.h>
-#include <linux/pkt_cls.h>
-
 enum {
     kDnsHeader = 12,
     kLongestName = 255,

@@ -4,16 +4,7 @@
 // What is dropped here is said to be stolen: of a packet that is shot the host's sending socket
 // hears, and counts an error.
 
-#include "proxy/stateless/bpf/packet.bpf.h"
-#include "proxy/stateless/bpf/promote.bpf.h"
-#include "proxy/stateless/bpf/query.bpf.h"
-#include "proxy/stateless/bpf/shared.h"
 #include "proxy/stateless/bpf/truncate.bpf.h"
-
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
-#include <linux/bpf.h>
-#include <linux/pkt_cls.h>
 
 /// What the client is taken to receive at once until its next segment says it: what a server sends
 /// at first (RFC 6928).

@@ -121,6 +121,7 @@ static __always_inline int is_local(const struct Packet* p) {
 
 static __always_inline __u16 now(void) { return bpf_ktime_get_coarse_ns() >> kStampShift; }
 
+// The parts that use what stands above.
 #include "proxy/stateless/bpf/promote.bpf.h"
 #include "proxy/stateless/bpf/query.bpf.h"
 #include "proxy/stateless/bpf/reply.bpf.h"

@@ -2,14 +2,6 @@
 // Forced truncation: long replies over UDP become truncated ones, so that their clients come over
 // TCP.
 
-#include "proxy/stateless/bpf/packet.bpf.h"
-#include "proxy/stateless/bpf/query.bpf.h"
-#include "proxy/stateless/bpf/shared.h"
-
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
-#include <linux/bpf.h>
-
 enum {
     kTail = 288,         ///< where the scratch room has the message's last bytes
     kLongestTail = 160,  ///< of an OPT with its options; longer ones are left out

@@ -135,26 +135,22 @@ void Responder::take_packet(Bytes packet, Nanoseconds now) {
         ++counters_.malformed;
         return;
     }
-    take_segment(*segment, now);
-}
-
-void Responder::take_segment(const Segment& segment, Nanoseconds now) {
-    if (outside_.relayed(segment, now)) {
+    if (outside_.relayed(*segment, now)) {
         return;
     }
-    counters_.fin += segment.has(kFin) ? 1U : 0U;
-    if (segment.has(kRst)) {
+    counters_.fin += segment->has(kFin) ? 1U : 0U;
+    if (segment->has(kRst)) {
         ++counters_.rst;
-        const Pending* const entry = pending_.find(segment.connection);
-        if (entry != nullptr && segment.seq - entry->ack <= 1) { // after the query, or its FIN
-            pending_.remove(segment.connection);                 // others may be anybody's
+        const Pending* const entry = pending_.find(segment->connection);
+        if (entry != nullptr && segment->seq - entry->ack <= 1) { // after the query, or its FIN
+            pending_.remove(segment->connection);                 // others may be anybody's
         }
-    } else if (segment.has(kSyn)) {
-        accept(segment);
-    } else if (!segment.data.empty()) {
-        take_data(segment, now);
-    } else if (segment.has(kFin)) {
-        acknowledge(segment);
+    } else if (segment->has(kSyn)) {
+        accept(*segment);
+    } else if (!segment->data.empty()) {
+        take_data(*segment, now);
+    } else if (segment->has(kFin)) {
+        acknowledge(*segment);
     } else {
         ++counters_.handshake_ack;
     }

@@ -169,7 +169,6 @@ public:
     [[nodiscard]] const PendingQueries& pending() const { return pending_; }
 
 private:
-    void take_segment(const Segment& segment, Nanoseconds now);
     void accept(const Segment& segment);
     void acknowledge(const Segment& segment, std::uint8_t more = 0);
     void take_data(const Segment& segment, Nanoseconds now);
