@@ -20,21 +20,18 @@
 #include <utility>
 #include <vector>
 
+namespace reprise::sampler {
 namespace {
 
-using reprise::kSecond;
-using reprise::Nanoseconds;
-using reprise::SteadyClock;
-
 /// Every sample is whole in the file at once: a run may be cut off.
-void write(reprise::AppendFile& output, const std::string& text) {
+void write(AppendFile& output, const std::string& text) {
     output.append(text);
     output.flush();
 }
 
-void sample_until_ended(reprise::sampler::Sampler& sampler, reprise::AppendFile& output,
+void sample_until_ended(Sampler& sampler, AppendFile& output,
                         Nanoseconds interval) {
-    const reprise::Signals ends{SIGTERM, SIGINT, SIGQUIT};
+    const Signals ends{SIGTERM, SIGINT, SIGQUIT};
     Nanoseconds due = SteadyClock::now();
     do {
         write(output, sampler.sample(false));
@@ -44,11 +41,11 @@ void sample_until_ended(reprise::sampler::Sampler& sampler, reprise::AppendFile&
 }
 
 int body(int argc, char** argv) {
-    reprise::Command app{
+    Command app{
         "Samples processes, memory, sockets and packets of this host into a CSV file."};
     std::vector<std::string> processes;
     std::vector<std::string> skipped;
-    reprise::sampler::Ports ports;
+    Ports ports;
     std::string out;
     double hz = 1;
     bool packet_work = false;
@@ -66,26 +63,29 @@ int body(int argc, char** argv) {
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }
-    std::vector<reprise::sampler::Watched> watched;
+    std::vector<Watched> watched;
     watched.reserve(processes.size());
     for (const std::string& text : processes) {
-        watched.push_back(reprise::sampler::parse_watched(text));
+        watched.push_back(parse_watched(text));
     }
     const auto interval = static_cast<Nanoseconds>(static_cast<double>(kSecond) / hz);
-    reprise::sampler::Sampler sampler(std::move(watched), interval, std::move(skipped), packet_work,
+    Sampler sampler(std::move(watched), interval, std::move(skipped), packet_work,
                                       std::move(ports));
     struct stat status{};
     if (stat(out.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid != geteuid()) {
-        throw reprise::Error(
+        throw Error(
             fmt::format("{} is another user's file; remove it or give -o another name", out));
     }
-    reprise::AppendFile output(out, reprise::AppendFile::Existing::kReplace);
-    write(output, reprise::sampler::columns());
+    AppendFile output(out, AppendFile::Existing::kReplace);
+    write(output, columns());
     std::cerr << "sampling\n";
     sample_until_ended(sampler, output, interval);
     return 0;
 }
 
 } // namespace
+} // namespace reprise::sampler
 
-int main(int argc, char** argv) { return reprise::run_main("reprise-sampler", body, argc, argv); }
+int main(int argc, char** argv) {
+    return reprise::run_main("reprise-sampler", reprise::sampler::body, argc, argv);
+}

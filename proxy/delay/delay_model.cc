@@ -39,45 +39,6 @@ std::uint64_t address_hash(const IpAddress& address, std::uint64_t key) {
 /// Bits as a number in [0, 1).
 constexpr double unit_of(std::uint64_t bits) { return static_cast<double>(bits >> 11U) * 0x1p-53; }
 
-} // namespace
-
-DelayModel::DelayModel(DelayPlan plan)
-    : plan_(std::move(plan)), state_(mix_bits(plan_.seed ^ mix_bits(plan_.salt))) {}
-
-DrawnDelay DelayModel::draw(const IpAddress& far) {
-    const Path path = path_to(far);
-    if (path.loss > 0 && next_unit() < path.loss) {
-        return {.delay = 0, .lost = true, .listed = path.listed};
-    }
-    auto rtt = static_cast<double>(path.rtt);
-    if (path.jitter > 0) {
-        rtt += static_cast<double>(path.jitter) * (2 * next_unit() - 1);
-    }
-    return {.delay = std::max<Nanoseconds>(std::llround(rtt * plan_.share), 0),
-            .lost = false,
-            .listed = path.listed};
-}
-
-Path DelayModel::path_to(const IpAddress& far) const {
-    if (plan_.table) {
-        if (const Path* found = plan_.table->find(far)) {
-            return *found;
-        }
-    }
-    Path path = plan_.usual;
-    if (plan_.distribution) {
-        path.rtt = plan_.distribution(unit_of(address_hash(far, plan_.seed)));
-    }
-    return path;
-}
-
-double DelayModel::next_unit() {
-    state_ += kGoldenStep;
-    return unit_of(mix_bits(state_));
-}
-
-namespace {
-
 void want_between(const char* option, const std::optional<double>& value, double high) {
     if (value && !(*value >= 0 && *value <= high)) {
         throw UsageError(fmt::format("{} {} is out of range; give 0 to {}", option, *value, high));
@@ -120,6 +81,41 @@ RttTable read_table(const DelayOptions& options, const Path& usual) {
 }
 
 } // namespace
+
+DelayModel::DelayModel(DelayPlan plan)
+    : plan_(std::move(plan)), state_(mix_bits(plan_.seed ^ mix_bits(plan_.salt))) {}
+
+DrawnDelay DelayModel::draw(const IpAddress& far) {
+    const Path path = path_to(far);
+    if (path.loss > 0 && next_unit() < path.loss) {
+        return {.delay = 0, .lost = true, .listed = path.listed};
+    }
+    auto rtt = static_cast<double>(path.rtt);
+    if (path.jitter > 0) {
+        rtt += static_cast<double>(path.jitter) * (2 * next_unit() - 1);
+    }
+    return {.delay = std::max<Nanoseconds>(std::llround(rtt * plan_.share), 0),
+            .lost = false,
+            .listed = path.listed};
+}
+
+Path DelayModel::path_to(const IpAddress& far) const {
+    if (plan_.table) {
+        if (const Path* found = plan_.table->find(far)) {
+            return *found;
+        }
+    }
+    Path path = plan_.usual;
+    if (plan_.distribution) {
+        path.rtt = plan_.distribution(unit_of(address_hash(far, plan_.seed)));
+    }
+    return path;
+}
+
+double DelayModel::next_unit() {
+    state_ += kGoldenStep;
+    return unit_of(mix_bits(state_));
+}
 
 void add_delay_options(Command& app, DelayOptions& options) {
     const auto add = [&](const char* name, auto& value, const char* help) {

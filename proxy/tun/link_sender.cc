@@ -16,7 +16,6 @@
 #include <linux/neighbour.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
-#include <net/if_arp.h>
 #include <netinet/in.h>
 #include <optional>
 #include <string>
@@ -93,7 +92,6 @@ void LinkSender::replace(std::vector<Flow> flows) {
 void LinkSender::begin_round() {
     by_destination_.clear();
     hops_.clear();
-    ethernet_.clear();
     forwards_v6_ = forwards_v6();
     outdated_ = false;
     next_ = 0;
@@ -112,8 +110,7 @@ void LinkSender::look_up(size_t most) {
     }
 }
 
-/// None where there is no route, the host does not forward, or the packet would not leave by an
-/// Ethernet-like link.
+/// None where there is no route, or the host does not forward.
 std::optional<Gateway> LinkSender::gateway(const Flow& flow) {
     if (flow.destination.is_v6() && !forwards_v6_) {
         return std::nullopt;
@@ -126,23 +123,13 @@ std::optional<Gateway> LinkSender::gateway(const Flow& flow) {
         !answer->attribute(sizeof(rtmsg), RTA_VIA).empty()) {
         return std::nullopt;
     }
-    const Gateway found{.interface = answer->number(sizeof(rtmsg), RTA_OIF),
-                        .address =
-                            answer->address(sizeof(rtmsg), RTA_GATEWAY).value_or(flow.destination)};
-    return is_ethernet(found.interface) ? std::optional(found) : std::nullopt;
+    return Gateway{.interface = answer->number(sizeof(rtmsg), RTA_OIF),
+                   .address =
+                       answer->address(sizeof(rtmsg), RTA_GATEWAY).value_or(flow.destination)};
 }
 
-bool LinkSender::is_ethernet(unsigned interface) {
-    const auto [found, fresh] = ethernet_.try_emplace(interface, false);
-    if (fresh) {
-        int error = 0;
-        const auto link = ask_.ask_link(interface, error);
-        found->second = link && link->header<ifinfomsg>().ifi_type == ARPHRD_ETHER;
-    }
-    return found->second;
-}
-
-/// The address for the packet socket.
+/// The address for the packet socket; none while the neighbor is not resolved, or where the link has
+/// no hardware addresses like Ethernet's.
 std::optional<sockaddr_ll> LinkSender::neighbor(const Gateway& gateway) {
     const auto answer = ask_.ask_neighbor(gateway.interface, gateway.address, kUsable);
     const Bytes hardware = answer ? answer->attribute(sizeof(ndmsg), NDA_LLADDR) : Bytes{};

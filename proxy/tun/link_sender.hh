@@ -102,7 +102,7 @@ private:
     static constexpr size_t kRoom = 2'048; ///< larger packets go by the device
 
     struct Hop {
-        std::optional<sockaddr_ll> to; ///< none while the neighbor is not resolved
+        std::optional<sockaddr_ll> to; ///< none where packets go by the device
         bool by_kernel = false;        ///< the next packet takes the kernel's way
     };
 
@@ -110,16 +110,14 @@ private:
     void look_up(size_t most);
     std::optional<Gateway> gateway(const Flow& flow);
     std::optional<sockaddr_ll> neighbor(const Gateway& gateway);
-    bool is_ethernet(unsigned interface);
 
     std::vector<Flow> flows_;
     unsigned incoming_;
     size_t next_ = 0;       ///< the flow that this round of look-ups comes to next
     bool outdated_ = false; ///< another round is wanted
     Netlink ask_;
-    Netlink listen_;                              ///< to whatever may change where a packet goes
-    bool forwards_v6_ = false;                    ///< as this round has seen it, like all below
-    std::unordered_map<unsigned, bool> ethernet_; ///< whether an interface is
+    Netlink listen_;           ///< to whatever may change where a packet goes
+    bool forwards_v6_ = false; ///< the host, as this round has seen it
     std::map<Gateway, Hop> hops_;
     std::unordered_map<IpAddress, Hop*> by_destination_; ///< of hops_
     FileDescriptor socket_;

@@ -130,7 +130,11 @@ void Front::each_second(Nanoseconds now) {
     }
     refresh(now);
     if (options_.loglevel >= 2) {
-        tell_second();
+        const Counters all = counters();
+        spdlog::info("event=second syn={} queries={} replies={} fin={} rst={} in_flight={}",
+                     all.syn - told_.syn, all.queries - told_.queries, all.replies - told_.replies,
+                     all.fin - told_.fin, all.rst - told_.rst, all.entries);
+        told_ = all;
     }
 }
 
@@ -153,14 +157,6 @@ void Front::tell_end() {
     const Counters now = counters();
     spdlog::info("event=end syn={} queries={} replies={} segments={} malformed={}", now.syn,
                  now.queries, now.replies, now.segments, now.malformed);
-}
-
-void Front::tell_second() {
-    const Counters now = counters();
-    spdlog::info("event=second syn={} queries={} replies={} fin={} rst={} in_flight={}",
-                 now.syn - told_.syn, now.queries - told_.queries, now.replies - told_.replies,
-                 now.fin - told_.fin, now.rst - told_.rst, now.entries);
-    told_ = now;
 }
 
 } // namespace reprise::proxy

@@ -68,8 +68,6 @@ protected:
     [[nodiscard]] const StatelessOptions& options() const { return options_; }
 
 private:
-    void tell_second();
-
     const StatelessOptions& options_;
     std::vector<unsigned> indices_; ///< of the interfaces, in their order
     Nanoseconds started_;

@@ -27,8 +27,24 @@ constexpr Nanoseconds kMostWait = 5 * kSecond;
 constexpr unsigned kRepeated = 3;          // acknowledgements that tell of a loss
 constexpr size_t kFirstSegments = 10;      // RFC 6928
 constexpr size_t kMostCongestion = 65'535; // no more than a window
+constexpr size_t kRead = 16'384;
 
 std::ptrdiff_t offset(size_t count) { return static_cast<std::ptrdiff_t>(count); }
+
+/// Not valid where the connection cannot even begin.
+FileDescriptor connect_to(const Endpoint& server) {
+    sockaddr_storage storage{};
+    const socklen_t length = server.to_sockaddr(storage);
+    FileDescriptor fd(socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (fd.valid() && connect(fd.get(), reinterpret_cast<const sockaddr*>(&storage), length) != 0 &&
+        errno != EINPROGRESS) {
+        fd.reset();
+    }
+    return fd;
+}
+
+/// Of a call that may be tried again later.
+bool try_later() { return errno == EAGAIN || errno == EINTR || errno == ENOTCONN; }
 
 } // namespace
 
@@ -151,27 +167,6 @@ Reply Transfer::control(std::uint32_t seq, unsigned flags) const {
             .ack = expect_,
             .flags = static_cast<std::uint8_t>(flags)};
 }
-
-namespace {
-
-constexpr size_t kRead = 16'384;
-
-/// Not valid where the connection cannot even begin.
-FileDescriptor connect_to(const Endpoint& server) {
-    sockaddr_storage storage{};
-    const socklen_t length = server.to_sockaddr(storage);
-    FileDescriptor fd(socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (fd.valid() && connect(fd.get(), reinterpret_cast<const sockaddr*>(&storage), length) != 0 &&
-        errno != EINPROGRESS) {
-        fd.reset();
-    }
-    return fd;
-}
-
-/// Of a call that may be tried again later.
-bool try_later() { return errno == EAGAIN || errno == EINTR || errno == ENOTCONN; }
-
-} // namespace
 
 Transfers::Transfers(int epoll, Transfer::Send send, StatelessCounts& counters)
     : epoll_(epoll), send_(std::move(send)), counters_(counters) {}
