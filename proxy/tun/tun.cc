@@ -30,10 +30,6 @@ namespace reprise::proxy {
 
 namespace {
 
-/// Room for the packets of a burst while this process does not run. Ignored where it may not be
-/// set.
-constexpr int kQueueLength = 10'000;
-
 ifreq request(const std::string& name) {
     ifreq ask{};
     name.copy(ask.ifr_name, IFNAMSIZ - 1);
@@ -86,12 +82,6 @@ void bring_up(int control, const std::string& name) {
     }
 }
 
-void lengthen_queue(int control, const std::string& name) {
-    ifreq ask = request(name);
-    ask.ifr_qlen = kQueueLength;
-    static_cast<void>(ioctl(control, SIOCSIFTXQLEN, &ask));
-}
-
 std::string checked(const std::string& name) {
     if (name.empty() || name.size() >= IFNAMSIZ || name.find('%') != std::string::npos) {
         throw UsageError(fmt::format("--tun {}: not a device's name; give 1 to 15 letters", name));
@@ -103,7 +93,10 @@ std::string checked(const std::string& name) {
 
 Tun::Tun(const std::string& name)
     : name_(checked(name)), fd_(attach(name)), control_(check(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket")) {
-    lengthen_queue(control_.get(), name_);
+    // Room for the packets of a burst while this process does not run, if it may be set.
+    ifreq ask = request(name_);
+    ask.ifr_qlen = 10'000;
+    static_cast<void>(ioctl(control_.get(), SIOCSIFTXQLEN, &ask));
     bring_up(control_.get(), name_);
 }
 

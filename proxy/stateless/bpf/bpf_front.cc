@@ -80,21 +80,18 @@ std::set<LocalAddress> local_addresses() {
     const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> all(list, freeifaddrs);
     std::set<LocalAddress> found;
     for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+        const int family = one->ifa_addr == nullptr ? AF_UNSPEC : one->ifa_addr->sa_family;
         LocalAddress address{};
-        if (one->ifa_addr == nullptr) {
-            continue;
-        }
-        if (one->ifa_addr->sa_family == AF_INET) {
+        if (family == AF_INET) {
             address[10] = address[11] = 0xff;
-            std::memcpy(address.data() + 12,
+            std::memcpy(&address[12],
                         &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr, 4);
-        } else if (one->ifa_addr->sa_family == AF_INET6) {
+            found.insert(address);
+        } else if (family == AF_INET6) {
             std::memcpy(address.data(),
                         &reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr, 16);
-        } else {
-            continue;
+            found.insert(address);
         }
-        found.insert(address);
     }
     return found;
 }

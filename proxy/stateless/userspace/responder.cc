@@ -89,13 +89,10 @@ const Pending* PendingQueries::find(QueryKey key) const {
     return found == by_key_.end() ? nullptr : &*found->second;
 }
 
-bool PendingQueries::remove(const Connection& connection) {
-    const auto found = by_connection_.find(connection);
-    if (found == by_connection_.end()) {
-        return false;
+void PendingQueries::remove(const Connection& connection) {
+    if (const auto found = by_connection_.find(connection); found != by_connection_.end()) {
+        erase(found->second);
     }
-    erase(found->second);
-    return true;
 }
 
 size_t PendingQueries::expire(Nanoseconds now) {

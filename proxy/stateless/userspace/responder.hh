@@ -78,8 +78,8 @@ public:
     [[nodiscard]] const Pending* find(const Connection& connection) const;
     [[nodiscard]] const Pending* find(QueryKey key) const;
 
-    /// Takes an entry out; false where there is none.
-    bool remove(const Connection& connection);
+    /// Takes an entry out, if there is one.
+    void remove(const Connection& connection);
 
     /// Removes the entries whose deadline has come; how many. What is added and removed before the
     /// next call is so at this time.

@@ -54,9 +54,8 @@ Transfer::Transfer(const Segment& first, std::uint16_t mss, Nanoseconds now)
       congestion_(kFirstSegments * mss), wait_(kFirstWait), progress_(now) {}
 
 bool Transfer::take(const Segment& segment, Nanoseconds now) {
-    if (segment.has(kRst)) { // one with another number may be anybody's
-        reset_ = reset_ || segment.seq == expect_;
-        return segment.seq == expect_;
+    if (segment.has(kRst)) {
+        return segment.seq == expect_; // one with another number may be anybody's
     }
     take_acknowledgement(segment, now);
     return take_data(segment, now);

@@ -36,7 +36,7 @@ public:
     Transfer(const Segment& first, std::uint16_t mss, Nanoseconds now);
 
     /// A segment of the client. False where it came out of order or had no room, so that the client
-    /// has to send it again.
+    /// has to send it again. A RST that is taken ends the connection.
     bool take(const Segment& segment, Nanoseconds now);
 
     /// Bytes of the server, at most room().
@@ -65,8 +65,8 @@ public:
     /// Both ends are done and the client has all.
     [[nodiscard]] bool finished() const;
 
-    /// Reset by the client, or without progress for kIdle.
-    [[nodiscard]] bool failed(Nanoseconds now) const { return reset_ || now - progress_ >= kIdle; }
+    /// Without progress for kIdle.
+    [[nodiscard]] bool failed(Nanoseconds now) const { return now - progress_ >= kIdle; }
 
     /// Ends the client's connection at once.
     [[nodiscard]] Reply reset() const;
@@ -102,7 +102,6 @@ private:
     bool server_ended_ = false;
     bool client_ended_ = false;
     bool fin_acknowledged_ = false;
-    bool reset_ = false;
 };
 
 // The relayed connections and their sockets toward the server.
