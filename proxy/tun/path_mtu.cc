@@ -39,17 +39,6 @@ std::map<std::pair<unsigned, bool>, IpAddress> examples(const AddressMap& map) {
     return found;
 }
 
-/// Without a source or a destination there are no such packets.
-void add_flow(std::vector<Flow>& flows, const IpAddress& source, const IpAddress& destination,
-              Side side) {
-    if (source.family != 0 && destination.family != 0) {
-        flows.push_back({.source = source,
-                         .destination = destination,
-                         .source_port = side == Side::kMeta ? kDnsPort : std::uint16_t{0},
-                         .destination_port = side == Side::kMeta ? std::uint16_t{0} : kDnsPort});
-    }
-}
-
 /// MTU of the route to an address, by the kernel's routing table; none without a route. Nothing is
 /// sent.
 std::optional<int> route_mtu(const IpAddress& address) {
@@ -80,18 +69,27 @@ constexpr int kMost = 65'535;
 
 std::vector<Flow> flows(const AddressMap& map, Side side, unsigned resolver) {
     std::vector<Flow> found;
+    const auto add = [&](const IpAddress& source, const IpAddress& destination) {
+        if (source.family != 0 && destination.family != 0) { // else there are no such packets
+            const bool answers = side == Side::kMeta;
+            found.push_back({.source = source,
+                             .destination = destination,
+                             .source_port = answers ? kDnsPort : std::uint16_t{0},
+                             .destination_port = answers ? std::uint16_t{0} : kDnsPort});
+        }
+    };
     auto servers = examples(map); // one that is not there has no family
     if (side == Side::kResolver) {
         for (const MetaAddress& meta : map.metas) {
             if (meta.resolver == resolver) {
-                add_flow(found, servers[{meta.slot, false}], meta.v4, side);
-                add_flow(found, servers[{meta.slot, true}], meta.v6, side);
+                add(servers[{meta.slot, false}], meta.v4);
+                add(servers[{meta.slot, true}], meta.v6);
             }
         }
     } else if (side == Side::kMeta) {
         for (const Resolver& each : map.resolvers) {
-            add_flow(found, servers[{0, false}], each.v4, side);
-            add_flow(found, servers[{0, true}], each.v6, side);
+            add(servers[{0, false}], each.v4);
+            add(servers[{0, true}], each.v6);
         }
     }
     return found;

@@ -24,7 +24,7 @@ Connection connection(std::uint16_t port, std::string_view client = "192.0.2.1")
 }
 
 Pending entry(std::uint16_t port, Nanoseconds deadline = kSecond) {
-    return {.connection = connection(port), .key = {}, .deadline = deadline};
+    return {.connection = connection(port), .deadline = deadline};
 }
 
 TEST(PendingQueries, AreFoundByConnectionAndKey) {
@@ -90,7 +90,7 @@ TEST(PendingQueries, MoreThanOneSocketsIdsAreInFlight) {
     for (unsigned n = 0; n < 100'000; ++n) {
         Pending one = entry(static_cast<std::uint16_t>(n));
         one.connection.server.port = static_cast<std::uint16_t>(n >> 16U);
-        sockets.insert(pending.add(one).key.socket);
+        sockets.insert(pending.add(one).key >> 16U);
     }
     EXPECT_EQ(pending.size(), 100'000U);
     EXPECT_EQ(sockets.size(), kSockets);

@@ -93,7 +93,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
     Random random(1);
     World world;
     StatelessCounts counters{};
-    StatelessOptions options;
+    proxy::StatelessOptions options;
     options.early_ack = (data[0] & 1U) != 0;
     options.fin_last = (data[0] & 2U) != 0;
     options.axfr_detect = (data[0] & 4U) != 0;

@@ -54,23 +54,14 @@ bool answers(const Pending& entry, const Endpoint& from, Bytes message) {
 
 } // namespace
 
-/// Ends soon: at most a quarter of the keys is in use.
-QueryKey PendingQueries::free_key() {
-    QueryKey key;
-    do {
-        const std::uint64_t bits = random_.bits();
-        key = {.socket = static_cast<std::uint8_t>((bits >> 16U) % kSockets),
-               .id = static_cast<std::uint16_t>(bits)};
-    } while (by_key_.contains(key));
-    return key;
-}
-
 const Pending& PendingQueries::add(Pending entry) {
     if (entries_.size() >= limit_) {
         erase(entries_.begin());
         ++evictions_;
     }
-    entry.key = free_key();
+    do { // soon done: at most a quarter of the keys is in use
+        entry.key = static_cast<QueryKey>(random_.bits() % (kSockets << 16U));
+    } while (by_key_.contains(entry.key));
     const auto added = entries_.insert(entries_.end(), entry);
     by_connection_[entry.connection] = added;
     by_key_[entry.key] = added;
@@ -219,7 +210,6 @@ void Responder::take_query(const Segment& segment, Bytes message, Nanoseconds no
         ++counters_.retransmitted;
     } else {
         entry = &pending_.add({.connection = segment.connection,
-                               .key = {},
                                .client_id = load16(message.data()),
                                .mss = numbers_.mss(segment.connection, segment.ack),
                                .query_seq = segment.seq,
@@ -236,9 +226,9 @@ void Responder::take_query(const Segment& segment, Bytes message, Nanoseconds no
 
 void Responder::ask(const Pending& entry, Bytes message) {
     query_.assign(message.begin(), message.end());
-    store16(query_.data(), entry.key.id);
+    store16(query_.data(), entry.key);
     ++counters_.queries;
-    outside_.ask(entry.key.socket, entry.connection.server, query_);
+    outside_.ask(entry.key >> 16U, entry.connection.server, query_);
 }
 
 void Responder::take_answer(unsigned socket, const Endpoint& from, std::span<std::uint8_t> prefixed,
@@ -248,8 +238,7 @@ void Responder::take_answer(unsigned socket, const Endpoint& from, std::span<std
     const Pending* const entry =
         message.size() < kDnsHeaderSize
             ? nullptr
-            : pending_.find(QueryKey{.socket = static_cast<std::uint8_t>(socket),
-                                     .id = load16(message.data())});
+            : pending_.find(socket << 16U | load16(message.data()));
     if (entry == nullptr || !answers(*entry, from, message)) {
         ++counters_.late;
         return;

@@ -44,17 +44,12 @@ namespace reprise::proxy::stateless {
 /// so that four times 65,536 can be told apart.
 inline constexpr unsigned kSockets = 4;
 
-/// Names an entry: socket and message id.
-struct QueryKey {
-    std::uint8_t socket = 0;
-    std::uint16_t id = 0;
-
-    bool operator==(const QueryKey&) const = default;
-};
+/// Names an entry: the number of the socket, and in the lower 16 bits the message id.
+using QueryKey = std::uint32_t;
 
 struct Pending {
     Connection connection;
-    QueryKey key;                ///< as the server sees it
+    QueryKey key = 0;            ///< as the server sees it
     std::uint16_t client_id = 0; ///< the client's message id
     std::uint16_t mss = 0;
     std::uint32_t query_seq = 0; ///< of the segment with the query
@@ -107,20 +102,13 @@ public:
 private:
     using Entries = std::list<Pending>; ///< the oldest first
 
-    struct KeyHash {
-        size_t operator()(QueryKey key) const noexcept {
-            return size_t{key.socket} << 16U | key.id;
-        }
-    };
-
     void erase(Entries::iterator entry);
-    QueryKey free_key();
 
     size_t limit_;
     Random& random_;
     Entries entries_;
     std::unordered_map<Connection, Entries::iterator> by_connection_;
-    std::unordered_map<QueryKey, Entries::iterator, KeyHash> by_key_;
+    std::unordered_map<QueryKey, Entries::iterator> by_key_;
     Nanoseconds now_ = 0;
     Nanoseconds lived_ = 0; ///< when entries went less when they came
     size_t peak_ = 0;
