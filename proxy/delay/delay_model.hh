@@ -26,8 +26,6 @@ class Command;
 
 namespace reprise::proxy {
 
-// What a packet waits for on its way: the model says how long, the line keeps it until then.
-
 /// What becomes of one packet.
 struct DrawnDelay {
     Nanoseconds delay = 0; ///< one way, on this side

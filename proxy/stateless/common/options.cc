@@ -16,8 +16,6 @@ namespace {
 
 constexpr std::uint16_t kMostPort = 65'535;
 constexpr unsigned kMostTimeout = 600'000; // the stamps of --front bpf come around in 1,100 s
-constexpr unsigned kMostEntries = 1U << 24U;
-constexpr unsigned kMostRotate = 30U * 24 * 3'600;
 
 constexpr std::array kReferenceOnly{"--tun", "--active", "--fin-last"};
 constexpr std::array kBpfOnly{"--no-promote", "--entries", "--rotate", "--timed"};
@@ -97,14 +95,14 @@ void add_bpf(Command& command, StatelessOptions& options) {
             "otherwise they are reset and counted")
         .group(group);
     command.add_option("--entries", options.entries, "most queries in flight")
-        .in_range<unsigned>(1, kMostEntries)
+        .in_range<unsigned>(1, 1U << 24U)
         .group(group)
         .show_default();
     command
         .add_option("--rotate", options.rotate_s,
                     "how often to replace the secret for sequence numbers, s; the previous one "
                     "stays valid for one more period")
-        .in_range<unsigned>(1, kMostRotate)
+        .in_range<unsigned>(1, 30U * 24 * 3'600)
         .group(group)
         .show_default();
     command

@@ -64,6 +64,15 @@ void demand(int error, const char* attempt) {
     }
 }
 
+/// The setting that is changed.
+std::string file_of(const std::string& interface, bool v6, Change change, const std::string& root) {
+    if (change == Change::kAll) {
+        return root + "/ipv6/conf/all/forwarding";
+    }
+    return v6 ? fmt::format("{}/ipv6/conf/{}/force_forwarding", root, interface)
+              : fmt::format("{}/ipv4/conf/{}/forwarding", root, interface);
+}
+
 struct Rule {
     std::uint32_t priority = 0;
     std::uint32_t table = 0;
@@ -329,18 +338,6 @@ void follow_carrier(const std::string& device, const std::string& root) {
             fmt::format("{}/{}/conf/{}/ignore_routes_with_linkdown", root, version, device), "1"));
     }
 }
-
-namespace {
-
-std::string file_of(const std::string& interface, bool v6, Change change, const std::string& root) {
-    if (change == Change::kAll) {
-        return root + "/ipv6/conf/all/forwarding";
-    }
-    return v6 ? fmt::format("{}/ipv6/conf/{}/force_forwarding", root, interface)
-              : fmt::format("{}/ipv4/conf/{}/forwarding", root, interface);
-}
-
-} // namespace
 
 Change needed_change(const std::string& interface, bool v6, const std::string& root) {
     if (v6 && first_line(file_of(interface, true, Change::kAll, root).c_str()) == "1") {

@@ -99,6 +99,15 @@ size_t write_ip(std::span<std::uint8_t> out, const Reply& reply, size_t length, 
     return header;
 }
 
+constexpr unsigned kSizeShift = 30;
+constexpr std::uint16_t kDefaultMss = 536; // RFC 9293 section 3.7.1
+
+using Sizes = std::array<std::uint16_t, 4>;
+constexpr Sizes kSizesV4{kDefaultMss, 1'220, 1'380, 1'460};
+constexpr Sizes kSizesV6{kDefaultMss, 1'220, 1'380, 1'440};
+
+const Sizes& sizes(const IpAddress& address) { return address.is_v6() ? kSizesV6 : kSizesV4; }
+
 } // namespace
 
 std::uint8_t protocol_of(Bytes packet) {
@@ -158,19 +167,6 @@ size_t write_segment(std::span<std::uint8_t> out, const Reply& reply, std::uint1
     sum.store(&tcp[16]);
     return begin + length;
 }
-
-namespace {
-
-constexpr unsigned kSizeShift = 30;
-constexpr std::uint16_t kDefaultMss = 536; // RFC 9293 section 3.7.1
-
-using Sizes = std::array<std::uint16_t, 4>;
-constexpr Sizes kSizesV4{kDefaultMss, 1'220, 1'380, 1'460};
-constexpr Sizes kSizesV6{kDefaultMss, 1'220, 1'380, 1'440};
-
-const Sizes& sizes(const IpAddress& address) { return address.is_v6() ? kSizesV6 : kSizesV4; }
-
-} // namespace
 
 std::uint32_t SequenceNumbers::hash(const Connection& connection) const {
     std::array<std::uint8_t, 36> bytes{};
