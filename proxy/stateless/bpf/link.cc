@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <bpf/libbpf.h>
 #include <cerrno>
 #include <cstdint>
@@ -23,6 +22,7 @@
 #include <string>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <utility>
 #include <vector>
 
 namespace reprise::proxy {
@@ -83,15 +83,8 @@ namespace {
 constexpr std::uint32_t kHandle = 0x5354;
 constexpr std::uint32_t kPriority = 0x5354;
 
-struct Side {
-    bpf_tc_attach_point point;
-    std::uint32_t parent;
-};
-
-constexpr std::array kSides{Side{BPF_TC_INGRESS, TC_H_MIN_INGRESS},
-                            Side{BPF_TC_EGRESS, TC_H_MIN_EGRESS}};
-
 struct Filter {
+    bpf_tc_attach_point point;
     std::uint32_t priority;
     std::uint32_t handle;
 
@@ -127,35 +120,34 @@ void attach(int interface, bpf_tc_attach_point point, std::uint32_t handle, int 
     }
 }
 
-std::vector<Filter> filters(int interface, const Side& side) {
-    const tcmsg header{.tcm_family = AF_UNSPEC,
-                       .tcm__pad1 = 0,
-                       .tcm__pad2 = 0,
-                       .tcm_ifindex = interface,
-                       .tcm_handle = 0,
-                       .tcm_parent = TC_H_MAKE(TC_H_CLSACT, side.parent),
-                       .tcm_info = 0};
-    NetlinkRequest request(RTM_GETTFILTER, NLM_F_DUMP, header);
+/// All at both hooks, others' too.
+std::vector<Filter> filters(int interface) {
     Netlink netlink;
     std::vector<Filter> found;
-    netlink.each(request, [&found](const NetlinkMessage& message) {
-        if (message.type() == RTM_NEWTFILTER) {
-            const auto one = message.header<tcmsg>();
-            found.push_back({.priority = one.tcm_info >> 16U, .handle = one.tcm_handle});
-        }
-    });
+    for (const auto& [point, parent] : {std::pair{BPF_TC_INGRESS, TC_H_MIN_INGRESS},
+                                        std::pair{BPF_TC_EGRESS, TC_H_MIN_EGRESS}}) {
+        tcmsg header{};
+        header.tcm_ifindex = interface;
+        header.tcm_parent = TC_H_MAKE(TC_H_CLSACT, parent);
+        NetlinkRequest request(RTM_GETTFILTER, NLM_F_DUMP, header);
+        netlink.each(request, [&found, at = point](const NetlinkMessage& message) {
+            if (message.type() == RTM_NEWTFILTER) {
+                const auto one = message.header<tcmsg>();
+                found.push_back(
+                    {.point = at, .priority = one.tcm_info >> 16U, .handle = one.tcm_handle});
+            }
+        });
+    }
     return found;
 }
 
 /// Our filters but the one with the handle `but`.
 void detach_all(int interface, std::uint32_t but = 0) {
-    for (const Side& side : kSides) {
-        for (const Filter& filter : filters(interface, side)) {
-            if (filter.is_ours() && filter.handle != but) {
-                const bpf_tc_hook at = hook(interface, side.point);
-                const bpf_tc_opts options = options_of(filter.handle);
-                static_cast<void>(bpf_tc_detach(&at, &options));
-            }
+    for (const Filter& filter : filters(interface)) {
+        if (filter.is_ours() && filter.handle != but) {
+            const bpf_tc_hook at = hook(interface, filter.point);
+            const bpf_tc_opts options = options_of(filter.handle);
+            static_cast<void>(bpf_tc_detach(&at, &options));
         }
     }
 }
@@ -186,9 +178,7 @@ Hooks::~Hooks() { remove_programs(interface_, handle_); }
 
 void remove_programs(int interface, std::uint32_t handle) {
     detach_all(interface);
-    const bool unused = std::ranges::all_of(
-        kSides, [interface](const Side& side) { return filters(interface, side).empty(); });
-    if ((handle & kHooksAreOurs) != 0 && unused) {
+    if ((handle & kHooksAreOurs) != 0 && filters(interface).empty()) {
         bpf_tc_hook both =
             hook(interface, static_cast<bpf_tc_attach_point>(BPF_TC_INGRESS | BPF_TC_EGRESS));
         static_cast<void>(bpf_tc_hook_destroy(&both));
@@ -196,14 +186,9 @@ void remove_programs(int interface, std::uint32_t handle) {
 }
 
 std::uint32_t left_behind(int interface) {
-    for (const Side& side : kSides) { // killed while it started or ended, it left one of them
-        for (const Filter& filter : filters(interface, side)) {
-            if (filter.is_ours()) {
-                return filter.handle;
-            }
-        }
-    }
-    return 0;
+    const std::vector<Filter> all = filters(interface);
+    const auto ours = std::ranges::find_if(all, &Filter::is_ours);
+    return ours == all.end() ? 0 : ours->handle;
 }
 
 } // namespace reprise::proxy

@@ -58,8 +58,8 @@ private:
     std::uint32_t handle_;
 };
 
-/// The handle of a front's filters at the interface; 0 where there are none. A front that lives has
-/// the interface's lock.
+/// The handle of a front's filters at the interface; 0 where there are none. One that was killed
+/// while it started or ended has left only one. A front that lives has the interface's lock.
 std::uint32_t left_behind(int interface);
 
 /// Removes our programs from an interface, and the hooks where their handle says that they are
