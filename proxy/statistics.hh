@@ -45,9 +45,9 @@ struct Statistics {
     Nanoseconds counted_until = 0; ///< what the device had until then is in these counts
     std::uint64_t read = 0;
     std::uint64_t written = 0;
-    std::uint64_t refused = 0;  ///< the kernel did not take them back
-    std::uint64_t lost = 0;     ///< by the delay model
-    std::uint64_t unlisted = 0; ///< to addresses for which the delay model has no round trip
+    std::uint64_t refused = 0;   ///< the kernel did not take them back
+    std::uint64_t lost = 0;      ///< by the delay model
+    std::uint64_t unlisted = 0;  ///< to addresses for which the delay model has no round trip
     std::uint64_t overflow = 0;  ///< dropped because the delay line was full
     std::uint64_t unread = 0;    ///< dropped by the host before this process came to read them
     std::uint64_t in_line = 0;   ///< still waiting in the delay line

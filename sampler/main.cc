@@ -29,8 +29,7 @@ void write(AppendFile& output, const std::string& text) {
     output.flush();
 }
 
-void sample_until_ended(Sampler& sampler, AppendFile& output,
-                        Nanoseconds interval) {
+void sample_until_ended(Sampler& sampler, AppendFile& output, Nanoseconds interval) {
     const Signals ends{SIGTERM, SIGINT, SIGQUIT};
     Nanoseconds due = SteadyClock::now();
     do {
@@ -41,8 +40,7 @@ void sample_until_ended(Sampler& sampler, AppendFile& output,
 }
 
 int body(int argc, char** argv) {
-    Command app{
-        "Samples processes, memory, sockets and packets of this host into a CSV file."};
+    Command app{"Samples processes, memory, sockets and packets of this host into a CSV file."};
     std::vector<std::string> processes;
     std::vector<std::string> skipped;
     Ports ports;
@@ -70,7 +68,7 @@ int body(int argc, char** argv) {
     }
     const auto interval = static_cast<Nanoseconds>(static_cast<double>(kSecond) / hz);
     Sampler sampler(std::move(watched), interval, std::move(skipped), packet_work,
-                                      std::move(ports));
+                    std::move(ports));
     struct stat status{};
     if (stat(out.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid != geteuid()) {
         throw Error(

@@ -1,9 +1,10 @@
+#include "sampler/packet_work.h"
+
 #include "core/base/bpf.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "packet_work_bpf.hh"
 #include "sampler/host_counters.hh"
-#include "sampler/packet_work.h"
 #include "sampler/sampler.hh"
 
 #include <bpf/bpf.h>
@@ -59,6 +60,7 @@ bool PacketWork::load() try {
     elsewhere_ = bpf_map__fd(bpf_map_of(object_, "elsewhere"));
     return true;
 } catch (const SystemError&) {
+
     return false;
 }
 

@@ -84,8 +84,10 @@ TEST(SockDiag, CountsTheSocketsOfSomePorts) {
     const Pair one(AF_INET);
     const Pair other(AF_INET6);
     SockDiag diag;
-    EXPECT_EQ(diag.count(1U << BPF_TCP_ESTABLISHED, {one.port})[BPF_TCP_ESTABLISHED], 1); // not the client's end
-    EXPECT_EQ(diag.count(1U << BPF_TCP_ESTABLISHED, {other.port, one.port})[BPF_TCP_ESTABLISHED], 2);
+    EXPECT_EQ(diag.count(1U << BPF_TCP_ESTABLISHED, {one.port})[BPF_TCP_ESTABLISHED],
+              1); // not the client's end
+    EXPECT_EQ(diag.count(1U << BPF_TCP_ESTABLISHED, {other.port, one.port})[BPF_TCP_ESTABLISHED],
+              2);
 }
 
 /// A part of the answer to the first request: one connection, or without one the end.

@@ -66,8 +66,9 @@ std::uint32_t dump_mask(const Sockets& kernel) {
 
 TcpStates states_of(const StateCounts& dump, std::uint32_t mask, const Sockets& kernel) {
     const auto has = [mask](unsigned state) { return (mask & bit(state)) != 0; };
-    return {.established = has(BPF_TCP_ESTABLISHED) ? dump[BPF_TCP_ESTABLISHED]
-                                             : minus(kernel.synchronized, dump[BPF_TCP_CLOSE_WAIT]),
+    return {.established = has(BPF_TCP_ESTABLISHED)
+                               ? dump[BPF_TCP_ESTABLISHED]
+                               : minus(kernel.synchronized, dump[BPF_TCP_CLOSE_WAIT]),
             .syn_recv = dump[BPF_TCP_SYN_RECV] + dump[BPF_TCP_NEW_SYN_RECV],
             .time_wait = has(BPF_TCP_TIME_WAIT) ? dump[BPF_TCP_TIME_WAIT] : kernel.time_wait,
             .fin_wait = dump[BPF_TCP_FIN_WAIT1] + dump[BPF_TCP_FIN_WAIT2],

@@ -248,7 +248,8 @@ RttDistribution rtt_distribution(const std::string& text) {
     if (colon == std::string::npos ||
         (kind != "normal" && kind != "uniform" && kind != "lognormal")) {
         return [all = read_observed(text)](double share) {
-            return to_nanoseconds(all[static_cast<size_t>(share * static_cast<double>(all.size()))]);
+            return to_nanoseconds(
+                all[static_cast<size_t>(share * static_cast<double>(all.size()))]);
         };
     }
     const auto pair = parse_pair(std::string_view(text).substr(colon + 1),
@@ -262,7 +263,8 @@ RttDistribution rtt_distribution(const std::string& text) {
     const double first = pair->first;
     const double second = pair->second;
     if (kind == "normal") {
-        return [=](double share) { return to_nanoseconds(first + second * normal_quantile(share)); };
+        return
+            [=](double share) { return to_nanoseconds(first + second * normal_quantile(share)); };
     }
     if (kind == "uniform") {
         return [=](double share) { return to_nanoseconds(first + (second - first) * share); };

@@ -67,9 +67,9 @@ private:
 /// kMostRttMs.
 using RttDistribution = std::function<Nanoseconds(double share)>;
 
-/// `normal:MEAN,SD`, `uniform:LOW,HIGH`, `lognormal:MEDIAN,SIGMA` (times in ms, SIGMA of the natural
-/// logarithm), or the name of a file of observed round trips in ms, one a line (# begins a comment),
-/// of which each is as likely as the others. Throws UsageError.
+/// `normal:MEAN,SD`, `uniform:LOW,HIGH`, `lognormal:MEDIAN,SIGMA` (times in ms, SIGMA of the
+/// natural logarithm), or the name of a file of observed round trips in ms, one a line (# begins a
+/// comment), of which each is as likely as the others. Throws UsageError.
 RttDistribution rtt_distribution(const std::string& text);
 
 /// The standard normal distribution's value below which a share lies (at least 2^-54, below 1).

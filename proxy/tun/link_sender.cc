@@ -128,8 +128,8 @@ std::optional<Gateway> LinkSender::gateway(const Flow& flow) {
                        answer->address(sizeof(rtmsg), RTA_GATEWAY).value_or(flow.destination)};
 }
 
-/// The address for the packet socket; none while the neighbor is not resolved, or where the link has
-/// no hardware addresses like Ethernet's.
+/// The address for the packet socket; none while the neighbor is not resolved, or where the link
+/// has no hardware addresses like Ethernet's.
 std::optional<sockaddr_ll> LinkSender::neighbor(const Gateway& gateway) {
     const auto answer = ask_.ask_neighbor(gateway.interface, gateway.address, kUsable);
     const Bytes hardware = answer ? answer->attribute(sizeof(ndmsg), NDA_LLADDR) : Bytes{};

@@ -92,7 +92,8 @@ std::string checked(const std::string& name) {
 } // namespace
 
 Tun::Tun(const std::string& name)
-    : name_(checked(name)), fd_(attach(name)), control_(check(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket")) {
+    : name_(checked(name)), fd_(attach(name)),
+      control_(check(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket")) {
     // Room for the packets of a burst while this process does not run, if it may be set.
     ifreq ask = request(name_);
     ask.ifr_qlen = 10'000;

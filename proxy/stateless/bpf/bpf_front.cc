@@ -43,8 +43,8 @@ constexpr int kMostReadings = 100; ///< until two counters are of one moment
 /// cookies only.
 void check_promotion() {
     btf* const types = btf__load_vmlinux_btf();
-    const bool has_it = types != nullptr && btf__find_by_name_kind(types, "bpf_sk_assign_tcp_reqsk",
-                                                                   BTF_KIND_FUNC) > 0;
+    const bool has_it = types != nullptr &&
+                        btf__find_by_name_kind(types, "bpf_sk_assign_tcp_reqsk", BTF_KIND_FUNC) > 0;
     btf__free(types);
     if (!has_it) {
         throw Error("this kernel cannot take over connections (bpf_sk_assign_tcp_reqsk, Linux 6.9 "

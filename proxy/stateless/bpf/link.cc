@@ -124,8 +124,8 @@ void attach(int interface, bpf_tc_attach_point point, std::uint32_t handle, int 
 std::vector<Filter> filters(int interface) {
     Netlink netlink;
     std::vector<Filter> found;
-    for (const auto& [point, parent] : {std::pair{BPF_TC_INGRESS, TC_H_MIN_INGRESS},
-                                        std::pair{BPF_TC_EGRESS, TC_H_MIN_EGRESS}}) {
+    for (const auto& [point, parent] :
+         {std::pair{BPF_TC_INGRESS, TC_H_MIN_INGRESS}, std::pair{BPF_TC_EGRESS, TC_H_MIN_EGRESS}}) {
         tcmsg header{};
         header.tcm_ifindex = interface;
         header.tcm_parent = TC_H_MAKE(TC_H_CLSACT, parent);

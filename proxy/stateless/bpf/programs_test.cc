@@ -314,7 +314,9 @@ TEST_P(StatelessProgramsTest, DamagedPacketsAreLeftToTheKernel) {
             EXPECT_EQ(comes(header).packet, header);
         }
     }
-    EXPECT_EQ(count(&StatelessCounts::queries) + count(&StatelessCounts::reset) + count(&StatelessCounts::fin) + count(&StatelessCounts::handshake_ack), 0);
+    EXPECT_EQ(count(&StatelessCounts::queries) + count(&StatelessCounts::reset) +
+                  count(&StatelessCounts::fin) + count(&StatelessCounts::handshake_ack),
+              0);
     EXPECT_EQ(count(&StatelessCounts::syn_ack), 1);
     EXPECT_EQ(programs_->state().in_flight, 0);
 }

@@ -1,4 +1,5 @@
 #pragma once
+
 // How an entry changes, and connections that the kernel's TCP gets, in the middle.
 //
 // Several processors may have packets of one connection at the same moment, so that an entry's

@@ -1,4 +1,5 @@
 #pragma once
+
 // From a segment with a whole query to a UDP datagram.
 
 enum {

@@ -1,4 +1,5 @@
 #pragma once
+
 // Forced truncation: long replies over UDP become truncated ones, so that their clients come over
 // TCP.
 

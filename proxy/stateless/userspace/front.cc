@@ -121,13 +121,13 @@ bool send_to(const FileDescriptor& fd, Bytes bytes, const Endpoint& to) {
 class ReferenceFront final : public Front, private Outside {
 public:
     explicit ReferenceFront(const StatelessOptions& options)
-        : Front(options), mtu_(smallest_mtu(options)), interfaces_(lock_interfaces(options.interfaces)), tun_(options.tun),
+        : Front(options), mtu_(smallest_mtu(options)),
+          interfaces_(lock_interfaces(options.interfaces)), tun_(options.tun),
           epoll_(check(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
           transfers_(
               epoll_.get(), [this](const Reply& reply) { send(reply); }, counters_),
           responder_(options, mtu_, entropy(), random_, *this, counters_),
-          buffer_(kBefore + kLargestPacket),
-          packet_(kMostHeaders + kLargestPacket),
+          buffer_(kBefore + kLargestPacket), packet_(kMostHeaders + kLargestPacket),
           redirect_(options.interfaces, options.port, tun_.index(), options.truncate_udp != 0) {
         watch(tun_.fd());
         for (size_t i = 0; i < servers_.size(); ++i) {
@@ -140,8 +140,8 @@ public:
         tun_.wait_until_running();
         follow_carrier(options.tun);
         // Long replies that are to be truncated come whole.
-        tun_.set_mtu(static_cast<int>(
-            options.truncate_udp != 0 ? kLargestPacket : std::max(mtu_, kLeastMtu)));
+        tun_.set_mtu(static_cast<int>(options.truncate_udp != 0 ? kLargestPacket
+                                                                : std::max(mtu_, kLeastMtu)));
         give_up({CAP_DAC_OVERRIDE}); // its device is open
     }
 
@@ -231,9 +231,8 @@ private:
         for (int i = 0; i < kBatch; ++i) {
             sockaddr_storage from{};
             socklen_t length = sizeof from;
-            const ssize_t got =
-                recvfrom(server.get(), &buffer_[kBefore], buffer_.size() - kBefore, 0,
-                         reinterpret_cast<sockaddr*>(&from), &length);
+            const ssize_t got = recvfrom(server.get(), &buffer_[kBefore], buffer_.size() - kBefore,
+                                         0, reinterpret_cast<sockaddr*>(&from), &length);
             if (got < 0) {
                 break;
             }
@@ -312,7 +311,7 @@ private:
     std::vector<std::uint8_t> buffer_; ///< what was read last
     std::vector<std::uint8_t> packet_; ///< what is being sent
     Redirect redirect_;                ///< undone first
-    std::uint64_t told_unsent_ = 0; ///< of them the log has told
+    std::uint64_t told_unsent_ = 0;    ///< of them the log has told
     int unsent_error_ = 0;
 };
 

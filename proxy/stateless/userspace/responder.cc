@@ -235,10 +235,9 @@ void Responder::take_answer(unsigned socket, const Endpoint& from, std::span<std
                             Nanoseconds now) {
     expire(now);
     const Bytes message = Bytes(prefixed).subspan(kPrefix);
-    const Pending* const entry =
-        message.size() < kDnsHeaderSize
-            ? nullptr
-            : pending_.find(socket << 16U | load16(message.data()));
+    const Pending* const entry = message.size() < kDnsHeaderSize
+                                     ? nullptr
+                                     : pending_.find(socket << 16U | load16(message.data()));
     if (entry == nullptr || !answers(*entry, from, message)) {
         ++counters_.late;
         return;

@@ -305,7 +305,7 @@ protected:
         return programs_->counts().value_or(StatelessCounts{});
     }
 
-    [[nodiscard]] std::uint64_t count(__u64 StatelessCounts::*which) const {
+    [[nodiscard]] std::uint64_t count(__u64 StatelessCounts::* which) const {
         return counts().*which - before_.*which;
     }
 
