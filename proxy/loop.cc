@@ -68,7 +68,7 @@ void Loop::hold(std::span<const std::uint8_t> packet, const Outcome& outcome) {
         statistics_.dropped += outcome.traffic == Traffic::kDatagram ? 1 : 0;
         return;
     }
-    statistics_.overflow += line_.push(clock_.now() + drawn.delay, packet) ? 0 : 1;
+    statistics_.overflow += line_.push(clock_.now() + drawn.delay, packet) ? 0U : 1U;
     statistics_.in_line = line_.size();
 }
 

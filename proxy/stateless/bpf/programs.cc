@@ -118,7 +118,7 @@ std::uint64_t Programs::expire(Nanoseconds timeout) {
             break; // a bucket with more than a batch: the next time
         }
         for (std::uint32_t i = 0; i < count; ++i) {
-            waited += is_older(entries[i], timeout) && remove_if_old(flows[i], timeout) ? 1 : 0;
+            waited += is_older(entries[i], timeout) && remove_if_old(flows[i], timeout) ? 1U : 0U;
         }
     }
     return waited;
