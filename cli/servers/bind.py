@@ -12,13 +12,9 @@ import json
 import socket
 import struct
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from cli.servers import named_lines
+from cli.servers import kind, named_lines
 from cli.servers.kind import Condition, ResolverSite, ServerKind, Service, Serving, Site, Title
-
-if TYPE_CHECKING:
-    from cli.experiment.schema import Hierarchy, Server
 
 _STATISTICS_PORT = 8053
 _STATISTICS = f"statistics-channels {{ inet 127.0.0.1 port {_STATISTICS_PORT} allow {{ 127.0.0.1; }}; }};"
@@ -32,7 +28,7 @@ def _listed(addresses: Iterable[str]) -> list[str]:
     ]
 
 
-def config(server: Server, site: Site) -> str:
+def config(server: kind.Server, site: Site) -> str:
     """named.conf of an authoritative server."""
     zones = "".join(_zone(*one) for one in site.zones)
     four, six = _listed(site.addresses)
@@ -83,7 +79,7 @@ def _tls(service: Service | None, four: str, six: str) -> tuple[str, str]:
     return block, listen
 
 
-def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
+def resolver(server: kind.Server, emulated: kind.Hierarchy, site: ResolverSite) -> str:
     """named.conf of a recursive server. With `validate` it trusts the emulated root's key and no other."""
     four, six = _listed(site.service)
     idle = round(server.tcp_idle_timeout_s * 10)

@@ -7,12 +7,8 @@ its own (whether the server lives is watched by the run). Over UDP it asks by UD
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from cli.servers import kind
 from cli.servers.kind import ServerKind, Site
-
-if TYPE_CHECKING:
-    from cli.experiment.schema import Server
 
 _PATIENCE_S = 60  # with the server, over UDP
 _MOST_UDP = 65_535  # of queries under way
@@ -22,7 +18,7 @@ def _place(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def config(server: Server, site: Site) -> str:
+def config(server: kind.Server, site: Site) -> str:
     """dnsdist.conf; each of its sockets has a thread for UDP."""
     options = f"reusePort=true, tcpListenQueueSize={server.tcp_listen_queue}"
     listen = [f'addLocal("{_place(one, server.port)}", {{{options}}})' for one in site.addresses]

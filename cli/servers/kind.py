@@ -19,7 +19,10 @@ from typing import TYPE_CHECKING
 from cli import programs
 
 if TYPE_CHECKING:
-    from cli.experiment.schema import Hierarchy, Server
+    from cli.experiment import schema
+
+    Hierarchy = schema.Hierarchy
+    Server = schema.Server
 
 REFUSES = 78  # the exit status of a server whose checker refuses its configuration (EX_CONFIG of sysexits.h)
 # What a checker says of a configuration that it takes is the server's to say. From 124 on a status says that

@@ -9,12 +9,9 @@ which counts no more than is asked of it here.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+from cli.servers import kind
 from cli.servers.kind import Condition, ServerKind, Serving, Site, Title, asked
-
-if TYPE_CHECKING:
-    from cli.experiment.schema import Server
 
 _COUNTS = """mod-stats:
   - id: counted
@@ -26,7 +23,7 @@ _COUNTS = """mod-stats:
 """
 
 
-def config(server: Server, site: Site) -> str:
+def config(server: kind.Server, site: Site) -> str:
     """knot.conf of an authoritative server."""
     zones = "".join(f'  - domain: "{name}"\n    file: "{file}"\n' for name, file in site.zones)
     listen = ", ".join(f'"{one}@{server.port}"' for one in site.addresses)

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from cli.servers import kind
 from cli.servers.kind import Condition, ResolverSite, ServerKind, Serving, Title, talk
-
-if TYPE_CHECKING:
-    from cli.experiment.schema import Hierarchy, Server
-
 
 _SHOWN = """local settings = io.open('{folder}/settings', 'w')
 local downstream, upstream = net.bufsize()
@@ -25,7 +21,7 @@ settings:close()
 """
 
 
-def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
+def resolver(server: kind.Server, emulated: kind.Hierarchy, site: ResolverSite) -> str:
     """kresd.conf. Without its answers for special names; anchors of an unsigned root are none."""
     kinds, tls = [("dns", server.port)], ""
     if site.tls is not None:

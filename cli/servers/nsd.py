@@ -15,13 +15,10 @@ import re
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from cli.servers import kind
 from cli.servers.kind import Condition, ServerKind, Service, Serving, Site, Title
 from cli.servers.running import tree
-
-if TYPE_CHECKING:
-    from cli.experiment.schema import Server
 
 _MOST_LISTENERS = 64  # processes; NSD opens so many UDP sockets for each, which nobody needs then
 _PATIENCE_S = 1.0  # with its processes, which count apart
@@ -31,7 +28,7 @@ _COUNTS = re.compile(r"nsd\[(\d+)\]: \w+: XSTATS (.+)\n")
 _SLEPT = re.compile(r"^voluntary_ctxt_switches:\s*(\d+)$", re.MULTILINE)
 
 
-def tcp_count(server: Server, site: Site) -> int:
+def tcp_count(server: kind.Server, site: Site) -> int:
     """Connections a process may hold: as asked, otherwise what its descriptors allow.
 
     NSD is told twice that: above half of its tcp-count it cuts idle timeouts to 200 ms, and its descriptors
@@ -40,7 +37,7 @@ def tcp_count(server: Server, site: Site) -> int:
     return server.tcp_count or 2 * min(max(1_000, site.descriptors), 200_000)
 
 
-def config(server: Server, site: Site) -> str:
+def config(server: kind.Server, site: Site) -> str:
     """nsd.conf of an authoritative server."""
     zones = "".join(f'zone:\n    name: "{name}"\n    zonefile: "{file}"\n' for name, file in site.zones)
     listen = "".join(f"    ip-address: {one}\n" for one in _addresses(server, site))
@@ -83,7 +80,7 @@ remote-control:
 """
 
 
-def _addresses(server: Server, site: Site) -> list[str]:
+def _addresses(server: kind.Server, site: Site) -> list[str]:
     """Where NSD listens: with several processes, each has a socket of its own where only connections come.
 
     Otherwise they take connections off one socket, whose queue is 256 long, as they come: one process may get

@@ -7,12 +7,8 @@ they need not hold in any case, it neither limits their rate nor speaks DNS over
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from cli.servers import kind
 from cli.servers.kind import Condition, ServerKind, Serving, Site, Title, talk
-
-if TYPE_CHECKING:
-    from cli.experiment.schema import Server
 
 _ZONES = "pdns-zones.conf"
 # It serves the signatures of a zone file only where its database says that the zone is signed. Several zones
@@ -26,7 +22,7 @@ then pdnsutil --config-dir="$at" set-presigned "$zone"; fi
 chown --reference="${db%/*}" "$db"'"""
 
 
-def config(server: Server, site: Site) -> str:
+def config(server: kind.Server, site: Site) -> str:
     """pdns.conf of an authoritative server."""
     user = f"setuid={site.user}\nsetgid={site.user}\n" if site.user else ""
     return f"""launch=bind

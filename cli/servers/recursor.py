@@ -7,12 +7,8 @@ it converts such a file itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from cli.servers import kind
 from cli.servers.kind import Condition, ResolverSite, ServerKind, Serving, Title, asked
-
-if TYPE_CHECKING:
-    from cli.experiment.schema import Hierarchy, Server
 
 _PREPARE = """'set -e; at=$(sed -n "s/^socket-dir=//p" "$1" | head -n 1)
 cp "$1" "$at/recursor.conf"; sed -n "s/^#lua //p" "$1" > "$at/anchors.lua"
@@ -22,7 +18,7 @@ chown --reference="$at" "$at"/recursor.* "$at/anchors.lua"
 pdns_recursor --config-dir="$at" --config=check'"""
 
 
-def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
+def resolver(server: kind.Server, emulated: kind.Hierarchy, site: ResolverSite) -> str:
     """recursor.conf. Without its own answers for private addresses; anchors of an unsigned root are none."""
     user = f"setuid={site.user}\nsetgid={site.user}\n" if site.user else ""
     anchors = f"""#lua clearTA()

@@ -9,18 +9,15 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cli import linux, programs
 from cli.errors import RepriseError, UsageError
-
-if TYPE_CHECKING:
-    from cli.experiment.schema import Server
+from cli.servers import kind
 
 _BOOTED = Path("/run/systemd/system")  # sd_booted(3)
 
 
-def process(server: Server) -> int:
+def process(server: kind.Server) -> int:
     """The number of the server's first process; 0 where the experiment does not say."""
     found = server.pid or (_main_process(server.service) if server.service else 0)
     if found and not Path(f"/proc/{found}").is_dir():

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+from cli.servers import kind
 from cli.servers.kind import DESCRIPTOR_RESERVE, Condition, ResolverSite, ServerKind, Serving, Title, talk
-
-if TYPE_CHECKING:
-    from cli.experiment.schema import Hierarchy, Server
-
 
 # Names for which unbound answers by itself unless told otherwise (its manual, "local-zone").
 _ZONES = (
@@ -24,7 +20,7 @@ exec unbound-checkconf "$1"'"""
 _NO_LOCAL_ZONES = "server:\n" + "".join(f'    local-zone: "{zone}" nodefault\n' for zone in _ZONES)
 
 
-def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
+def resolver(server: kind.Server, emulated: kind.Hierarchy, site: ResolverSite) -> str:
     """unbound.conf. Local zones that a packager would serve are the hierarchy's own matter here."""
     ports, tls = [server.port], ""
     if site.tls is not None:
