@@ -41,14 +41,8 @@ class Authority:
 def make_authority() -> Authority:
     """A fresh P-256 authority that may sign end certificates only."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _name("reprise run CA")
-    builder = _builder(name, name, key.public_key())
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    builder = builder.add_extension(_usage(signing=True), critical=True)
-    builder = builder.add_extension(
-        x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
-    )
-    return Authority(key, builder.sign(key, hashes.SHA256()))
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    return Authority(key, _signed("reprise run CA", key, None, identifier))
 
 
 def issue(authority: Authority, name: str, address: str | None, feeder: bool = False) -> tuple[bytes, bytes]:
@@ -80,14 +74,9 @@ def _sign(
 ) -> tuple[bytes, bytes]:
     names: list[x509.GeneralName] = [x509.DNSName(name)]
     names += [x509.IPAddress(ipaddress.ip_address(one)) for one in addresses]
-    builder = _builder(_name(name), authority.certificate.subject, key.public_key())
-    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    builder = builder.add_extension(_usage(signing=False), critical=True)
-    builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
-    builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
-    builder = builder.add_extension(issuer_key, critical=False)
-    certificate = builder.sign(authority.key, hashes.SHA256())
+    more = (x509.ExtendedKeyUsage(uses), x509.SubjectAlternativeName(names), issuer_key)
+    certificate = _signed(name, key, authority, *more)
     pem, clear = serialization.Encoding.PEM, serialization.NoEncryption()
     secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, clear)
     return certificate.public_bytes(pem), secret
@@ -135,37 +124,37 @@ def write(
         write_service(servers, authority, name, addresses or (), key_type)
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey
-) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _BACKDATE)
-        .not_valid_after(now + _LIFETIME)
-    )
-
-
-def _name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
-
-
-def _usage(signing: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signing,
+def _signed(
+    name: str, key: Key, authority: Authority | None, *extensions: x509.ExtensionType
+) -> x509.Certificate:
+    """By an authority, or as one by itself."""
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    own, now = authority is None, datetime.datetime.now(datetime.UTC)
+    usage = x509.KeyUsage(
+        digital_signature=not own,
         content_commitment=False,
         key_encipherment=False,
         data_encipherment=False,
         key_agreement=False,
-        key_cert_sign=signing,
-        crl_sign=signing,
+        key_cert_sign=own,
+        crl_sign=own,
         encipher_only=False,
         decipher_only=False,
     )
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(authority.certificate.subject if authority else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BACKDATE)
+        .not_valid_after(now + _LIFETIME)
+        .add_extension(x509.BasicConstraints(ca=own, path_length=0 if own else None), critical=True)
+        .add_extension(usage, critical=True)
+    )
+    for one in extensions:
+        builder = builder.add_extension(one, critical=False)
+    return builder.sign(authority.key if authority else key, hashes.SHA256())
 
 
 def _put(path: Path, content: bytes, mode: int) -> None:
