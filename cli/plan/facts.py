@@ -20,8 +20,8 @@ from cli.experiment.experiment import as_dict
 from cli.experiment.schema import Experiment, Server
 from cli.plan import delay, privileges
 from cli.plan.planned import Facts
-from cli.servers import command, running, started
-from cli.servers.kinds import KINDS, STARTED
+from cli.servers import command, running
+from cli.servers.kinds import KINDS, STARTED, own_programs, packaged_programs
 from cli.zones import zonefile
 
 _WANTED_DESCRIPTORS = 262_144
@@ -46,7 +46,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         )
     emulated = experiment.emulated
     tables = as_dict(experiment)
-    needed, own = started.packaged_programs(tables), started.own_programs(tables)
+    needed, own = packaged_programs(tables), own_programs(tables)
     if "reprise-proxy" in own and (server.front != "bpf" or experiment.rtt is not None):
         delay.check_device()
     user = privileges.user()
@@ -145,7 +145,7 @@ def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
     for key in ("binary", "command", "pid", "service"):
         if getattr(experiment.server, key) is not None:
             raise UsageError(f"server.{key} is for runs on this machine", "leave it out")
-    names = (*started.packaged_programs(tables), *(privileges.TOOLS if said.user else ()))
+    names = (*packaged_programs(tables), *(privileges.TOOLS if said.user else ()))
     users = {name: said.users.get(name, "") for name in names if name in _USERS}
     usual = [(user, _USERS[name]) for name, user in users.items()]
     for user, other in usual:
@@ -166,7 +166,7 @@ def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
         python=f"{root}/.venv/bin/python",
         source_root=root,
         programs={
-            **{name: f"{folder}/{name}" for name in started.own_programs(tables)},
+            **{name: f"{folder}/{name}" for name in own_programs(tables)},
             **{name: _of_system(name, said.programs.get(name, "")) for name in names},
         },
         users=users,

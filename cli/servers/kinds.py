@@ -1,4 +1,5 @@
-"""The servers that Reprise starts, by the names that experiments give them.
+"""The servers that Reprise starts, by the names that experiments give them, and the programs that an
+experiment starts; a key that it does not have has the default of schema.py.
 
 A configuration is written for the release that the program itself reports, and the server's own checker reads
 it before the server starts. Uses Python's own library alone: the bootstrap reads it.
@@ -6,7 +7,11 @@ it before the server starts. Uses Python's own library alone: the bootstrap read
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from cli import programs
+from cli.experiment.tables import get
 from cli.servers import bind, command, dnsdist, knot, kresd, nsd, pdns, recursor, unbound
 
 KINDS = {
@@ -46,3 +51,54 @@ def users_lines(name: str, config: str, lines: str, key: str) -> dict[str, str]:
         if same := theirs.get(ours[number - 1].strip()):
             found[f"{name}:{number}:"] = f"{key}:{same.pop()}:"
     return found
+
+
+Tables = Mapping[str, Any]  # of an experiment, see tables.py, as they stand in the file or as resolved
+
+
+def _kind(tables: Tables) -> str:
+    return str(get(tables, "server.kind", "nsd"))
+
+
+def source_mode(tables: Tables) -> str:
+    """What the server sees as the queries' sources."""
+    return str(get(tables, "replay.source_mode", "ports"))
+
+
+def front(tables: Tables) -> str:
+    return str(get(tables, "server.front", "kernel"))
+
+
+def own_programs(tables: Tables) -> tuple[str, ...]:
+    """Our programs that an experiment starts."""
+    emulated, rtt = _kind(tables) == "hierarchy", get(tables, "rtt") is not None
+    mutator = get(tables, "trace") is None or get(tables, "mutate") is not None or emulated
+    mutator = mutator or get(tables, "rtt.by") is not None
+    watched = get(tables, "server.pid") or get(tables, "server.service")
+    sampler = _kind(tables) != "address" or watched or get(tables, "sample.clients", False)
+    tun = emulated and get(tables, "hierarchy.data_path", "tun") == "tun"
+    return (
+        "reprise-controller",
+        "reprise-querier",
+        *(("reprise-mutator",) if mutator else ()),
+        *(("reprise-sampler",) if sampler else ()),
+        *(("reprise-zonebuilder",) if emulated or get(tables, "server.capture") else ()),
+        *(("reprise-proxy",) if rtt or tun or front(tables) in ("reference", "bpf") else ()),
+    )
+
+
+def packaged_programs(tables: Tables) -> tuple[str, ...]:
+    """The packaged programs that an experiment starts."""
+    capture = ("tcpdump",) if get(tables, "sample.capture", False) else ()
+    if _kind(tables) == "hierarchy":
+        resolver = get(tables, "hierarchy.resolver", "bind")
+        resolvers = [resolver] if isinstance(resolver, str) else list(resolver)
+        kinds = [*resolvers, get(tables, "hierarchy.engine", "bind")]
+        named = dict.fromkeys(KINDS[one].program for one in kinds if one in KINDS)
+        return (*named, "nft", "ip", "sysctl", *capture)
+    shaped: tuple[str, ...] = ("ip", "sysctl") if get(tables, "rtt") is not None else ()
+    faulty = ("nft",) if get(tables, "fault") else ()
+    shaped = shaped or (("ip",) if get(tables, "socket.offload", True) is False else ())
+    own = STARTED.get(_kind(tables))
+    packaged = (KINDS[name].program for name in (_kind(tables), front(tables)) if name in KINDS)
+    return (*packaged, *(own.zone_checker[:1] if own else ()), *shaped, *faulty, *capture)

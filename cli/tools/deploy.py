@@ -18,7 +18,7 @@ from cli.hosts import inventory, source
 from cli.hosts import run as hosts_run
 from cli.plan.facts import check_kinds
 from cli.progress import Progress
-from cli.servers import started
+from cli.servers import kinds
 from cli.tools import needs, packages
 
 _PLAYBOOKS = programs.ROOT / "playbooks"
@@ -97,7 +97,7 @@ def wanted(experiment: str, settings: list[str]) -> str:
         {
             "packages": others,
             "building": building,
-            "programs": sorted(started.packaged_programs(experiments.as_dict(loaded))),
+            "programs": sorted(kinds.packaged_programs(experiments.as_dict(loaded))),
             "hierarchy": loaded.emulated is not None,
             "tun": by_proxy or loaded.rtt is not None or loaded.server.front == "reference",
             "source": found,

@@ -18,8 +18,7 @@ from cli import programs
 from cli.errors import RepriseError
 from cli.experiment import tables
 from cli.programs import HIERARCHY, REPLAY
-from cli.servers.kinds import KINDS
-from cli.servers.started import front, own_programs, packaged_programs, source_mode
+from cli.servers.kinds import KINDS, front, own_programs, packaged_programs, source_mode
 from cli.tools import packages
 from cli.tools.bench import BENCHES, Bench
 from report.nested import leaves

@@ -14,7 +14,7 @@ import pytest
 from cli import bootstrap, programs
 from cli.__main__ import build_parser
 from cli.experiment import tables
-from cli.servers import started
+from cli.servers import kinds
 from cli.tools import bench, needs, packages
 from cli.tools.needs import Needs
 
@@ -94,7 +94,7 @@ def test_nothing_is_installed_for_what_will_be_refused(words: str) -> None:
 def test_every_experiment_gets_the_programs_of_its_plan() -> None:
     for path in sorted(EXPERIMENTS.glob("*.toml")):
         found = needs_of(["run", str(path)])
-        assert set(started.own_programs(tables.read(path))) <= set(found.targets), path
+        assert set(kinds.own_programs(tables.read(path))) <= set(found.targets), path
 
 
 def test_other_commands() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from cli import programs, run_name
 from cli.errors import RepriseError, UsageError
 from cli.experiment.tables import get
-from cli.servers import started
+from cli.servers import kinds
 from cli.tools import needs
 from report.papers import book
 from report.papers.book import Study
@@ -94,14 +94,14 @@ def missing(study: Study) -> Iterator[str]:
         return
     tables = study.tables
     variants = list(needs.variants(tables))
-    fronts = {started.front(one) for one in variants}
+    fronts = {kinds.front(one) for one in variants}
     if os.geteuid() != 0 and get(tables, "sample.capture"):
         yield "root, for the capture"
     if os.geteuid() != 0 and "bpf" in fronts:
         yield "root, for the front in the kernel"
     if (tables.get("rtt") is not None or "reference" in fronts) and not _TUN.exists():
         yield f"{_TUN}, for the delay line or the front in user space"
-    for name in dict.fromkeys(name for one in variants for name in started.packaged_programs(one)):
+    for name in dict.fromkeys(name for one in variants for name in kinds.packaged_programs(one)):
         if programs.find(name) is None:
             yield f"{name} (apt-get install {programs.package_of(name)})"
 
