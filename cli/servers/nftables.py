@@ -233,10 +233,10 @@ def _strangers(host: Guarded) -> str:
     """
     if not host.management:
         return ""
-    ours = [*zip(("ip daddr", "ip6 daddr"), _by_family((*host.prefixes, *host.sources)), strict=True)]
-    ours += [*zip(("ip saddr", "ip6 saddr"), _by_family(host.asked), strict=True)]
+    own, asked = _by_family((*host.prefixes, *host.sources)), _by_family(host.asked)
     rules = [f"iifname {_names(('lo', *host.tunnels))} accept"]
-    rules += [f"{which} {{ {there} }} accept" for which, there in ours if there]
+    rules += [f"{word} daddr {{ {there} }} accept" for word, there in own.items()]
+    rules += [f"{word} saddr {{ {there} }} accept" for word, there in asked.items()]
     rules += ["ip frag-off & 0x3fff != 0 accept", "exthdr frag exists accept"]
     text = "".join(f"        {rule}\n" for rule in rules)
     hooks = (
@@ -312,11 +312,10 @@ def faults_ruleset(devices: Sequence[str], faults: Sequence[Lossy]) -> str:
     chain {one.name} {{
 {rules}    }}
 """
-        for word, listed in zip(("ip", "ip6"), _by_family(one.addresses), strict=True):
-            if listed:
-                by = f"iifname {_names(one.devices)} " if one.devices else ""
-                where = f"meta protocol @{one.name} {by}{word} {one.end} {{ {listed} }}"
-                jumps += f"        {where} jump {one.name}\n"
+        by = f"iifname {_names(one.devices)} " if one.devices else ""
+        for word, listed in _by_family(one.addresses).items():
+            where = f"meta protocol @{one.name} {by}{word} {one.end} {{ {listed} }}"
+            jumps += f"        {where} jump {one.name}\n"
     hook = f"type filter hook ingress devices = {_names(devices)} priority 0; policy accept;"
     return _table(FAULTS, f"{parts}    chain arriving {{\n        {hook}\n{jumps}    }}\n", "netdev")
 
@@ -339,12 +338,9 @@ def _names(interfaces: Sequence[str]) -> str:
 def _own_packets(host: Guarded) -> str:
     if not host.links:
         return ""
-    four, six = _by_family(host.prefixes)
-    names = _names(host.links)
-    return f"""        oifname {names} ip daddr {{ {four} }} accept
-        oifname {names} ip6 daddr {{ {six} }} accept
-        oifname {names} icmpv6 type {{ {_NEIGHBORS} }} ip6 hoplimit 255 accept
-"""
+    rules = [f"{word} daddr {{ {there} }}" for word, there in _by_family(host.prefixes).items()]
+    rules.append(f"icmpv6 type {{ {_NEIGHBORS} }} ip6 hoplimit 255")
+    return "".join(f"        oifname {_names(host.links)} {rule} accept\n" for rule in rules)
 
 
 def _asked(host: Guarded) -> str:
@@ -352,20 +348,20 @@ def _asked(host: Guarded) -> str:
     numbers = ", ".join(str(port) for port in sorted(set(host.ports)))
     rules = [
         f"{word} daddr {{ {there} }} meta l4proto {{ tcp, udp }} th dport {{ {numbers} }} accept"
-        for word, there in zip(("ip", "ip6"), _by_family(host.asked), strict=True)
-        if there
+        for word, there in _by_family(host.asked).items()
     ]
     if rules:
         rules.append(f"icmpv6 type {{ {_NEIGHBORS} }} ip6 hoplimit 255 accept")
     return "".join(f"        {rule}\n" for rule in rules)
 
 
-def _by_family(prefixes: Iterable[str]) -> tuple[str, str]:
-    """The prefixes as lists of sets, which may not overlap."""
+def _by_family(prefixes: Iterable[str]) -> dict[str, str]:
+    """The prefixes as lists of sets, which may not overlap, by the words for those of a family."""
     every = [ipaddress.ip_network(one) for one in prefixes]
     four = ipaddress.collapse_addresses(one for one in every if isinstance(one, ipaddress.IPv4Network))
     six = ipaddress.collapse_addresses(one for one in every if isinstance(one, ipaddress.IPv6Network))
-    return ", ".join(map(str, four)), ", ".join(map(str, six))
+    found = {"ip": ", ".join(map(str, four)), "ip6": ", ".join(map(str, six))}
+    return {word: listed for word, listed in found.items() if listed}
 
 
 def _management(host: Guarded) -> str:
@@ -374,12 +370,10 @@ def _management(host: Guarded) -> str:
     """
     if not host.management:
         return ""
+    own = _by_family(host.prefixes)
     rules = [
-        f"{word} daddr {{ {there} }}{f' {word} saddr != {{ {own} }}' if own else ''} accept"
-        for word, own, there in zip(
-            ("ip", "ip6"), _by_family(host.prefixes), _by_family(host.management), strict=True
-        )
-        if there
+        f"{word} daddr {{ {there} }}{f' {word} saddr != {{ {own[word]} }}' if word in own else ''} accept"
+        for word, there in _by_family(host.management).items()
     ]
     rules.append(f"icmpv6 type {{ {_NEIGHBORS}, nd-router-solicit }} ip6 hoplimit 255 accept")
     rules.append(f"icmpv6 type {{ {_GROUPS} }} ip6 hoplimit 1 accept")
