@@ -65,6 +65,8 @@ def _front(experiment: Experiment, facts: Facts, interfaces: tuple[str, ...], fr
         after=("server",),
         ready=Ready("log", text="event=ready"),
         stop=Stop("SIGTERM", _STOP_S),
+        title=f"starting {ROLE} on {network.SERVER}",
+        essential=True,
         keys=keys_of("front", "server"),
     )
 

@@ -35,7 +35,6 @@ from cli.plan.planned import (
     Ready,
     Refused,
     Step,
-    Stop,
     shell,
 )
 from cli.programs import flags
@@ -307,11 +306,9 @@ def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Proce
     ready = Ready(
         "log",
         text=started,
-        timeout_s=experiment.server.ready_s,
-        refusal=kind.refusal(facts.version(emulated.engine, host)),
         refused=Refused(kind.refused, "zone{s} did not load", "" if emulated.skip_bad else _SKIP),
     )
-    return Process(
+    made = Process(
         host,
         "meta",
         host,
@@ -319,10 +316,8 @@ def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Proce
         env,
         files=(config,) if emulated.engine == "bind" else (),
         ready=ready,
-        stop=Stop("SIGTERM", 10.0),
-        complaints=kind.complaints,
-        events=kind.events,
     )
+    return server_plan.serving(made, emulated.engine, experiment, facts)
 
 
 def _proxy(experiment: Experiment, facts: Facts, side: str, number: int, host: str) -> Process:
@@ -352,20 +347,16 @@ def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind
         hint="correct hierarchy.resolver_config" if emulated.resolver_config else "",
         # Answers to clients are late, and a client's way to a peer leads to another resolver.
         source=host if experiment.rtt or experiment.replay.peers else network.client(number),
-        timeout_s=experiment.server.ready_s,
-        refusal=server.refusal(facts.version(kind, host)),
     )
-    return Process(
+    made = Process(
         host,
         "server",
         host,
         server_plan.command(server, facts, config, user, processes, f"{RUN}/{host}"),
         files=(config,),
         ready=ready,
-        stop=Stop("SIGTERM", 10.0),
-        complaints=server.complaints,
-        events=server.events,
     )
+    return server_plan.serving(made, kind, experiment, facts)
 
 
 def _watchers(experiment: Experiment, facts: Facts) -> list[Process]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from cli.errors import want
 from cli.experiment.experiment import as_dict, keys_of
@@ -46,6 +46,7 @@ from cli.plan.planned import (
 from cli.programs import flags
 from cli.servers import kinds
 
+_Program = TypeVar("_Program", Step, Process)
 CONTROL_PORT = 8053
 _SHARED_PORT = 18053  # first control port where all processes share the machine's own network
 LOOPBACK = "127.0.0.1"
@@ -88,11 +89,11 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
             *mutation.files(experiment, facts),
             replay_options.file(experiment, server_plan.NAME),
         ),
-        prepare=tuple(
-            dataclasses.replace(one, argv=privileges.command(one, experiment, facts), env=_env(one, facts))
-            for one in steps
+        prepare=tuple(_with_rights(one, experiment, facts) for one in steps),
+        processes=tuple(
+            placement.process(_with_rights(faults.supervised(one, experiment), experiment, facts), management)
+            for one in processes
         ),
-        processes=tuple(placement.process(_process(one, experiment, facts), management) for one in processes),
         checks=tuple(_checks(experiment, facts, steps, processes)),
         figures=(*delay.figures(processes), *guards.figures(experiment, management)),
         warnings=_warnings(experiment, facts),
@@ -123,30 +124,11 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
     )
 
 
-def _process(one: Process, experiment: Experiment, facts: Facts) -> Process:
-    """The process with its rights, and with what its start and its end mean for the run."""
-    serves = one.role in ("server", "meta") or (one.role == front.ROLE and experiment.has_proxy)
-    essential = serves or one.role == front.ROLE
-    once = one.ready.kind == "exit"
-    title = f"starting {one.role} on {one.host}" if essential or one.role == "distributor" else ""
-    ready = dataclasses.replace(one.ready, late_hint="raise server.ready_s") if serves else one.ready
-    one = faults.supervised(one, experiment)
-    return dataclasses.replace(
-        one,
-        argv=privileges.command(one, experiment, facts),
-        env=_env(one, facts),
-        ready=ready,
-        title=one.title or title,
-        essential=essential,
-        ends=one.ends or ((0,) if once else ()),
-        reason=kinds.REASON if serves else "",
-    )
-
-
-def _env(one: Step | Process, facts: Facts) -> dict[str, str]:
-    """Our own programs end with their error in a form for whoever started them."""
+def _with_rights(one: _Program, experiment: Experiment, facts: Facts) -> _Program:
+    """Our own programs also end with their error in a form for whoever started them."""
     ours = {facts.python, *(path for name, path in facts.programs.items() if name.startswith("reprise-"))}
-    return {**one.env, **({"REPRISE_ERRORS": "json"} if one.argv[0] in ours else {})}
+    env = {**one.env, **({"REPRISE_ERRORS": "json"} if one.argv[0] in ours else {})}
+    return dataclasses.replace(one, argv=privileges.command(one, experiment, facts), env=env)
 
 
 def _warnings(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
@@ -310,6 +292,7 @@ def _distributor(experiment: Experiment, facts: Facts, index: int, before: tuple
         after=tuple(one.id for one in before),
         ready=Ready("listen", port=port),
         stop=Stop("SIGTERM", 10.0, settle_s=10.0, settle_with="records"),
+        title=f"starting distributor on {name}",
         ends=(0, 1),  # its verdict reaches the results through the controller
         leaves="reprise-querier",
     )

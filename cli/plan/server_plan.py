@@ -27,7 +27,7 @@ from cli.plan.planned import (
 from cli.programs import flags
 from cli.servers import command as users_own
 from cli.servers.kind import ServerKind, Service, Site
-from cli.servers.kinds import KINDS, STARTED, users_lines
+from cli.servers.kinds import KINDS, REASON, STARTED, users_lines
 from cli.zones import wildcard
 from report.transports import TRANSPORTS
 
@@ -291,6 +291,23 @@ def processes(
     return tuple(found)
 
 
+def serving(one: Process, name: str, experiment: Experiment, facts: Facts) -> Process:
+    """The process of a server, with what follows from the name of its kind."""
+    kind = STARTED[name]
+    refusal, late = kind.refusal(facts.version(name, one.host)), "raise server.ready_s"
+    timeout_s = experiment.server.ready_s
+    return dataclasses.replace(
+        one,
+        ready=dataclasses.replace(one.ready, timeout_s=timeout_s, late_hint=late, refusal=refusal),
+        stop=Stop("SIGTERM", 10.0),
+        complaints=kind.complaints,
+        events=kind.events,
+        title=f"starting {one.role} on {one.host}",
+        essential=True,
+        reason=REASON,
+    )
+
+
 def _ready(experiment: Experiment, facts: Facts, name: str, hint: str) -> Ready:
     """When the server, or the front of this name, answers for its zone where it is asked."""
     behind = experiment.has_proxy and name == experiment.server.kind
@@ -302,8 +319,6 @@ def _ready(experiment: Experiment, facts: Facts, name: str, hint: str) -> Ready:
         addresses=(network.BEHIND,) if behind else asked(experiment),
         origin=facts.origin,
         source=network.SERVER if near else network.client(1),
-        timeout_s=experiment.server.ready_s,
-        refusal=STARTED[name].refusal(facts.version(name, network.SERVER)),
         hint=hint,
     )
 
@@ -312,7 +327,7 @@ def _proxy(experiment: Experiment, facts: Facts) -> Process:
     server, kind = experiment.server, KINDS[experiment.server.front]
     lines = experiment.front is not None and experiment.front.config is not None
     user = facts.users.get(kind.program, "")
-    return Process(
+    made = Process(
         front.ROLE,
         front.ROLE,
         network.SERVER,
@@ -320,18 +335,17 @@ def _proxy(experiment: Experiment, facts: Facts) -> Process:
         files=(_config(kind),),
         after=("server",),
         ready=_ready(experiment, facts, server.front, "correct front.config" if lines else ""),
-        stop=Stop("SIGTERM", 10.0),
-        complaints=kind.complaints,
     )
+    return serving(made, server.front, experiment, facts)
 
 
 def _server(experiment: Experiment, facts: Facts) -> Process:
-    server, kind = experiment.server, STARTED[experiment.server.kind]
+    server = experiment.server
     hint = "correct server.config" if server.config else ""
     if server.command is not None:
         hint = f"correct server.command, which has to serve {facts.origin} over UDP and TCP"
     read = tuple(one.path for one in files(experiment, facts))
-    return Process(
+    made = Process(
         "server",
         "server",
         network.SERVER,
@@ -339,10 +353,8 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
         env=dict.fromkeys(("HOME", "TMPDIR"), f"{RUN}/server") if server.command else {},
         files=(*read, zone_path(experiment)),
         ready=_ready(experiment, facts, server.kind, hint),
-        stop=Stop("SIGTERM", 10.0),
-        complaints=kind.complaints,
-        events=kind.events,
     )
+    return serving(made, server.kind, experiment, facts)
 
 
 def conditions(process: str, host: str, config: str, facts: Facts, kind: str = "", pid: int = 0) -> Process:
@@ -372,7 +384,9 @@ def once(
 ) -> Process:
     """A call of ours on a host that is over before the next process starts."""
     ready = Ready("exit", timeout_s=timeout_s)
-    return Process(ident, role, host, argv, facts.module_env, after=after, ready=ready, title=title)
+    return Process(
+        ident, role, host, argv, facts.module_env, after=after, ready=ready, title=title, ends=(0,)
+    )
 
 
 def watcher(host: str, argv: tuple[str, ...], facts: Facts) -> Process:
