@@ -108,31 +108,26 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
     found = [*server_plan.copies(used, facts)]
     for number, host, kind in _resolvers(experiment):
         name, owner = f"resolver-{number}.conf", facts.users.get(KINDS[kind].program, "")
-        text = _resolver_config(experiment, facts, number, host, kind)
+        site = ResolverSite(
+            f"{RUN}/{host}",
+            f"{SERVED}/root.hints",
+            f"{SERVED}/root.key",
+            f"{SERVED}/root.anchors",
+            server_plan.addresses(experiment),
+            hierarchy_hosts.upstream(number),
+            owner,
+            facts.descriptors,
+            facts.config_lines,
+            facts.version(kind, host),
+            server_plan.tls_service(experiment, host),
+        )
+        write = KINDS[kind].resolver
+        assert write is not None, "the schema allows no other"
+        text = write(experiment.server, _emulated(experiment), site)
         places = users_lines(name, text, facts.config_lines, "hierarchy.resolver_config")
         # The user's lines may have secrets.
         found.append(File(f"{RUN}/{name}", text, mode="0600", owner=owner, places=places))
     return tuple(found)
-
-
-def _resolver_config(experiment: Experiment, facts: Facts, number: int, host: str, kind: str) -> str:
-    emulated = _emulated(experiment)
-    site = ResolverSite(
-        f"{RUN}/{host}",
-        f"{SERVED}/root.hints",
-        f"{SERVED}/root.key",
-        f"{SERVED}/root.anchors",
-        server_plan.addresses(experiment),
-        hierarchy_hosts.upstream(number),
-        facts.users.get(KINDS[kind].program, ""),
-        facts.descriptors,
-        facts.config_lines,
-        facts.version(kind, host),
-        server_plan.tls_service(experiment, host),
-    )
-    write = KINDS[kind].resolver
-    assert write is not None, "the schema allows no other"
-    return write(experiment.server, emulated, site)
 
 
 def steps(experiment: Experiment, facts: Facts) -> list[Step]:
@@ -362,17 +357,7 @@ def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind
 def _watchers(experiment: Experiment, facts: Facts) -> list[Process]:
     """Samplers at resolvers and meta-DNS-servers, and the capture at the first resolver."""
     hosts = [*(host for _, host, _ in _resolvers(experiment)), *(host for _, host in _metas(experiment))]
-    found = [
-        server_plan.sampler(
-            "sampler" if host == network.SERVER else f"sampler-{host}",
-            host,
-            {host: host},
-            host,
-            experiment,
-            facts,
-        )
-        for host in hosts
-    ]
+    found = [server_plan.sampler(host, {host: host}, experiment, facts) for host in hosts]
     for number, host, kind in _resolvers(experiment):
         config = f"{RUN}/resolver-{number}.conf"
         found.append(server_plan.conditions(host, host, config, facts, kind))

@@ -303,10 +303,7 @@ def _client_samplers(experiment: Experiment, facts: Facts) -> tuple[Process, ...
         return ()
     names = [network.client(index) for index in range(1, experiment.topology.clients + 1)]
     return tuple(
-        server_plan.sampler(
-            f"sampler-{name}", name, {"querier": f"distributor-{name}"}, name, experiment, facts
-        )
-        for name in names
+        server_plan.sampler(name, {"querier": f"distributor-{name}"}, experiment, facts) for name in names
     )
 
 

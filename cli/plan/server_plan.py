@@ -274,7 +274,7 @@ def processes(
         conditions(
             "server", network.SERVER, _config(STARTED[experiment.server.kind]), facts, experiment.server.kind
         ),
-        sampler("sampler", network.SERVER, watched, "server", experiment, facts),
+        sampler(network.SERVER, watched, experiment, facts),
     ]
     if STARTED[experiment.server.kind].counted is not None:
         of = {"kind": experiment.server.kind, "folder": f"{RUN}/server", "process": "@pid:server@"}
@@ -396,10 +396,8 @@ def watcher(host: str, argv: tuple[str, ...], facts: Facts) -> Process:
     return Process(f"watch-{host}", "count", host, argv, facts.module_env, ready=ready, stop=stop)
 
 
-def sampler(
-    ident: str, host: str, watched: Mapping[str, str], file: str, experiment: Experiment, facts: Facts
-) -> Process:
-    """Samples a host and process trees (names, and the ids of their processes in the plan) into FILE.csv."""
+def sampler(host: str, watched: Mapping[str, str], experiment: Experiment, facts: Facts) -> Process:
+    """Samples a host and process trees (names, and the ids of their processes in the plan) into HOST.csv."""
     # Clients' ends of connections may be on the server's host, too.
     ports = experiment.ports if host == network.SERVER and experiment.has_proxy else ()
     options = flags(
@@ -409,7 +407,8 @@ def sampler(
         packet_work=host == network.SERVER,
         tcp_port=ports,
     )
-    argv = (facts.programs["reprise-sampler"], *options, "-o", f"{RESULTS}/{file}.csv")
+    argv = (facts.programs["reprise-sampler"], *options, "-o", f"{RESULTS}/{host}.csv")
+    ident = "sampler" if host == network.SERVER else f"sampler-{host}"
     return Process(ident, "sampler", host, argv, after=tuple(watched.values()), ready=_SAMPLES)
 
 
