@@ -266,8 +266,8 @@ def make_folders(folders: Sequence[Folder], fill: Callable[[str], str]) -> None:
 def make_files(files: Sequence[File], fill: Callable[[str], str]) -> None:
     for file in files:
         path = Path(fill(file.path))
-        if file.copy_of is not None:
-            shutil.copyfile(fill(file.copy_of), path)
+        if file.from_ is not None:
+            shutil.copyfile(fill(file.from_), path)
         else:
             text = fill(file.content or "")
             path.touch(mode=0o600)

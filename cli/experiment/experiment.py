@@ -56,11 +56,9 @@ def of(table: Mapping[str, Any]) -> Experiment:
     return experiment
 
 
-def as_dict(experiment: Experiment) -> dict[str, Any]:
-    """The experiment as plain values under the keys of the file, for plan.json and manifest.json."""
-    return dataclasses.asdict(
-        experiment, dict_factory=lambda pairs: {key.rstrip("_"): value for key, value in pairs}
-    )
+def as_dict(value: Any) -> dict[str, Any]:
+    """The experiment, or what holds it, as plain values under the keys of the file."""
+    return dataclasses.asdict(value, dict_factory=lambda pairs: {key.rstrip("_"): one for key, one in pairs})
 
 
 def given(table: Mapping[str, Any]) -> dict[str, Any]:

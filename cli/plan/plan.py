@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from cli.errors import want
-from cli.experiment.experiment import as_dict, keys_of
+from cli.experiment.experiment import as_dict, given, keys_of
 from cli.experiment.schema import Experiment
 from cli.plan import (
     delay,
@@ -34,7 +34,6 @@ from cli.plan.planned import (
     RUN,
     Check,
     Facts,
-    File,
     Folder,
     Management,
     Plan,
@@ -173,16 +172,10 @@ def _network(experiment: Experiment, management: Management | None) -> Network:
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
-    """plan.json: keys whose value is None are left out, `from` is spelled as in docs/formats.md."""
-    value = dataclasses.asdict(plan)
-    value["experiment"] = as_dict(plan.experiment)
-    value["files"] = [_file_json(one) for one in plan.files]
+    """plan.json; of a file it has the content or where it is copied from."""
+    value = as_dict(plan)
+    value["files"] = [given(one) for one in value["files"]]
     return {"schema": value.pop("schema"), **value}
-
-
-def _file_json(file: File) -> dict[str, Any]:
-    body = {"content": file.content} if file.content is not None else {"from": file.copy_of or ""}
-    return {"path": file.path, **body, "mode": file.mode, "owner": file.owner, "places": file.places}
 
 
 def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from cli import call
 from cli.errors import RepriseError
@@ -82,7 +82,7 @@ class File:
 
     path: str
     content: str | None = None
-    copy_of: str | None = None
+    from_: Annotated[str | None, Field(alias="from")] = None
     mode: str = "0644"
     owner: str = ""
     places: dict[str, str] = field(default_factory=dict)
@@ -286,10 +286,7 @@ def read(value: Mapping[str, Any]) -> Plan:
             f"the plan has schema {value.get('schema')}, and this version carries out {SCHEMA}",
             "make it again with `reprise plan`",
         )
-    files = [
-        {"copy_of" if key == "from" else key: text for key, text in one.items()} for one in value["files"]
-    ]
-    return TypeAdapter(Plan).validate_python({**value, "files": files})
+    return TypeAdapter(Plan).validate_python(value)
 
 
 @dataclass(frozen=True)

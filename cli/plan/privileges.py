@@ -126,7 +126,7 @@ def moved(facts: Facts) -> Facts:
 
 def files(facts: Facts) -> tuple[File, ...]:
     """The copies that `moved` names."""
-    return (File(f"{RUN}/{_COPIED}", copy_of=facts.programs[_COPIED], mode="0755"),) if facts.user else ()
+    return (File(f"{RUN}/{_COPIED}", from_=facts.programs[_COPIED], mode="0755"),) if facts.user else ()
 
 
 def folders(facts: Facts) -> tuple[Folder, ...]:

@@ -214,7 +214,7 @@ def _config(kind: ServerKind) -> str:
 def copies(kinds: Collection[ServerKind], facts: Facts) -> tuple[File, ...]:
     """Copies of those servers that a packager's AppArmor profile would keep out of our folders."""
     return tuple(
-        File(f"{RUN}/{one.program}", copy_of=facts.programs[one.program], mode="0755")
+        File(f"{RUN}/{one.program}", from_=facts.programs[one.program], mode="0755")
         for one in KINDS.values()
         if one.copied and one in kinds
     )
