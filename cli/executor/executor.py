@@ -22,7 +22,7 @@ from pathlib import Path
 
 from cli import progress
 from cli.errors import EXIT_FAILED, Interrupted, RepriseError
-from cli.executor import processes, ready
+from cli.executor import processes
 from cli.executor.machine import Machine, State
 from cli.executor.outcome import Leak, Outcome, leaks, reasons
 from cli.executor.processes import Child
@@ -128,7 +128,8 @@ class Executor:
         """Handles events until done() or the limit; false at the limit."""
         end = None if limit_s is None else self._clock() + limit_s
         while True:
-            self._poll()
+            for machine in self._machines:
+                self._look(machine)
             if done():
                 return True
             left = None if end is None else end - self._clock()
@@ -137,10 +138,6 @@ class Executor:
             tick = min(self._faults.due_s(), *(machine.tick_s for machine in self._machines))
             for key, _ in self._selector.select(tick if left is None else min(tick, left)):
                 key.data(key.fd)
-
-    def _poll(self) -> None:
-        for machine in self._machines:
-            self._look(machine)
 
     def _look(self, machine: Machine, awaited: str = "", ended: bool = False) -> State:
         """The machine's state, which is kept until the next look."""
@@ -184,11 +181,9 @@ class Executor:
     def _set_up(self) -> None:
         """The hosts' own set-up, on all machines at the same time as far as its order allows."""
         for _, steps in itertools.groupby(self._plan.setup, lambda one: one.after_all):
-            self._set_up_all(list(steps))
-
-    def _set_up_all(self, steps: Sequence[HostStep]) -> None:
-        shares = ([one for one in steps if self._machine(one.host) is machine] for machine in self._machines)
-        self._at_once(*shares)
+            listed = list(steps)
+            shares = ([one for one in listed if self._machine(one.host) is each] for each in self._machines)
+            self._at_once(*shares)
 
     def _at_once(self, *shares: Sequence[HostStep]) -> None:
         """Steps of a machine each, all at the same time; the first error is raised when all have ended."""
@@ -272,8 +267,7 @@ class Executor:
         """What a process lacks to be ready; one that answers may be asked from another machine."""
         if process.ready.kind == "none":
             return None
-        asks = ready.asks(process.ready)
-        host = process.ready.source if asks else process.host
+        host = process.ready.source if process.ready.asks else process.host
         missing = self._look(self._machine(host), process.id).missing
         for why in filter(None, map(self._why_lost, (host, process.host))):
             raise RepriseError(why, _LOST_HINT)

@@ -8,24 +8,29 @@ Arguments name what is in the plan, so that they are few and can be sent.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from pydantic import FiniteFloat, InstanceOf
 
 from cli import linux, process, programs
 from cli.errors import RepriseError
-from cli.executor import hoststeps, netns, processes, ready, workers
+from cli.executor import hoststeps, netns, processes, workers
 from cli.executor.processes import Child
 from cli.executor.space import Space
 from cli.executor.words import ended, told
-from cli.plan.planned import RESULTS, RUN, File, Folder, HostStep, Plan, Process, Step
+from cli.plan.planned import RESULTS, RUN, File, Folder, HostStep, Plan, Process, Ready, Refused, Step
+from cli.servers import ask
+from report.transports import TRANSPORTS
 
 _LOOK_S = 0.2  # between two looks at all processes
+_LISTEN = "0A"  # TCP_LISTEN of the kernel
+_SHOWN = 3  # zones that a server did not load, in an error line
 Text = InstanceOf[str]  # of a machine; names of files may be any bytes
 
 
@@ -122,7 +127,7 @@ class LocalMachine:
         self._read = 0  # bytes of it
         self._space = Space(results)
         self._hosts = netns.Hosts()
-        self._workers = workers.Watch(())
+        self._workers = workers.Watch((), ())
         self._looked = 0.0
         self._records = False
 
@@ -158,7 +163,7 @@ class LocalMachine:
         port = what.ready.port
         if what.ready.kind == "listen":
             with linux.inside(self._hosts.of(what.host)):
-                if ready.listens(port):
+                if listens(port):
                     raise RepriseError(
                         f"TCP port {port}, which {what.id} needs, is in use", "end what uses it"
                     )
@@ -179,7 +184,7 @@ class LocalMachine:
     # --- what can be seen ---------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        self._workers = workers.of_plan(self.children.values(), self._plan)
+        self._workers = workers.Watch(self.children.values(), self._plan.processes)
 
     def poll(self, awaited: str = "", ended: bool = False) -> State:
         """Processes below the essential ones are looked at less often: it means to look at all."""
@@ -221,19 +226,19 @@ class LocalMachine:
         the plan names.
         """
         wanted = self._plan.named(ident).ready
-        if ready.asks(wanted):
+        if wanted.asks:
             with linux.inside(self._hosts.of(wanted.source)):
-                return ready.dns_problem(wanted)
+                return dns_problem(wanted)
         latest = next(child for child in reversed(self.children.values()) if child.id == ident)
         with linux.inside(self._hosts.of(latest.host)):
-            return ready.problem(wanted, latest)
+            return problem(wanted, latest)
 
     def said(self, ident: str, keep: bool = False) -> Said:
         what, log = self._plan.named(ident), self._log(ident)
         for path in (Path(self.fill(one)) for one in what.files if keep):
             if path.is_file():
                 shutil.copy(path, log.parent / path.name)  # with its mode: it may have secrets
-        warnings = [ready.refused(what.ready.refused, log)] if what.ready.refused else []
+        warnings = [refused(what.ready.refused, log)] if what.ready.refused else []
         if what.warnings and (file := Path(self.fill(what.warnings))).is_file():
             warnings = file.read_text(encoding="utf-8").splitlines()
         return Said(*ended(what, log), told(log) is not None, tuple(filter(None, warnings)))
@@ -250,6 +255,60 @@ class LocalMachine:
 
     def _log(self, ident: str) -> Path:
         return self._results / "logs" / f"{ident}.log"
+
+
+def problem(ready: Ready, child: Child) -> str | None:
+    """None when the process is ready as far as its own host can tell, otherwise what is still missing."""
+    match ready.kind:
+        case "exit":
+            return None if child.exit == 0 else "it has not ended"
+        case "log":
+            said = _log_has(child.log, child.log_begin, ready.text)
+            return None if said else f"its log does not say '{ready.text}'"
+        case "listen":
+            return None if listens(ready.port) else f"it does not listen on TCP port {ready.port}"
+        case "none" | "dns" | "answers":
+            return None
+    assert_never(ready.kind)
+
+
+def listens(port: int) -> bool:
+    """Whether any socket of this network namespace listens on a TCP port."""
+    files = [path.read_text(encoding="ascii") for path in Path("/proc/self/net").glob("tcp*")]
+    rows = [line.split() for text in files for line in text.splitlines()]
+    return any(row[3] == _LISTEN and row[1].endswith(f":{port:04X}") for row in rows)
+
+
+def _log_has(log: Path, begin: int, text: str) -> bool:
+    try:
+        return text.encode() in log.read_bytes()[begin:]
+    except OSError:
+        return False
+
+
+def refused(wanted: Refused, log: Path) -> str:
+    """What the log says of things refused, the first few in words; "" when there is nothing."""
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    found = {match["what"]: match["why"] for match in re.finditer(wanted.pattern, text, re.MULTILINE)}
+    shown = ", ".join(f"{what} ({why})" for what, why in list(found.items())[:_SHOWN])
+    title = wanted.title.format(s="s" if len(found) > 1 else "")
+    return f"{len(found)} {title}: {shown}" if found else ""
+
+
+def dns_problem(ready: Ready) -> str | None:
+    """Asks every address for the zone's SOA over all its transports; all must answer with authority.
+    Connections come first: what does not listen yet refuses them at once.
+    """
+    ports = sorted(ready.ports.items(), key=lambda one: not TRANSPORTS[one[0]].stream)
+    for address in ready.addresses:
+        for transport, port in ports:
+            trouble = ask.problem(address, port, ready.origin, transport, ready.kind == "answers")
+            if trouble is not None:
+                return f"{address} over {TRANSPORTS[transport].title}: {trouble}"
+    return None
 
 
 def make_folders(folders: Sequence[Folder], fill: Callable[[str], str]) -> None:

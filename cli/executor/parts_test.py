@@ -24,7 +24,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from cli import linux, programs, progress
 from cli.errors import RepriseError, UsageError, last_line
-from cli.executor import hoststeps, netns, preflight, ready, workers
+from cli.executor import hoststeps, machine, netns, preflight, workers
 from cli.executor.executor import Executor
 from cli.executor.processes import Child
 from cli.executor.words import ended, in_terms, tail
@@ -133,8 +133,8 @@ def test_progress_lines() -> None:
 def test_listening_sockets_are_seen() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert ready.listens(port)
-    assert not ready.listens(port)
+        assert machine.listens(port)
+    assert not machine.listens(port)
 
 
 def test_network_commands_name_each_end_once() -> None:
@@ -391,9 +391,9 @@ def test_what_a_log_said_before_a_restart_counts_no_more(tmp_path: Path) -> None
     log.write_text("event=ready\n")
     wanted = Ready("log", text="event=ready")
     child = Child("p", "proxy", "h", 1, log, log_begin=12)
-    assert ready.problem(wanted, child) is not None
+    assert machine.problem(wanted, child) is not None
     log.write_text("event=ready\nevent=ready\n")
-    assert ready.problem(wanted, child) is None
+    assert machine.problem(wanted, child) is None
 
 
 def test_output_that_nobody_reads_stops_nothing() -> None:
@@ -425,7 +425,8 @@ def test_a_worker_is_replaced_by_one_of_its_name_only(
 
         wait_for(lambda: bool(sleepers()), "the worker")
         (first,) = sleepers()
-        watch = workers.Watch([(Child("server", "server", "server", shell.pid, tmp_path / "log"), "", "")])
+        planned = Process("server", "server", "server", (), essential=True)
+        watch = workers.Watch([Child("server", "server", "server", shell.pid, tmp_path / "log")], [planned])
         os.kill(first, signal.SIGTERM)
         wait_for(lambda: sleepers() != [first] and bool(sleepers()) == ("101" in line), "its end")
         watch.look()
@@ -442,7 +443,8 @@ def test_what_servers_log_of_reloads_has_its_time(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("[2026-11-25 08:04:42.183] nsd[2]: notice: reload before the replay\n", encoding="utf-8")
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as server:
-        watch = workers.Watch([(Child("server", "server", "server", server.pid, log), "", "reload")])
+        planned = Process("server", "server", "server", (), events="reload", essential=True)
+        watch = workers.Watch([Child("server", "server", "server", server.pid, log)], [planned])
         with log.open("a", encoding="utf-8") as file:
             file.write("[2026-11-25 08:04:42.183] nsd[2]: warning: SIGHUP received, reloading...\n")
             file.write("25-Nov-2026 08:04:43.500 reloading configuration succeeded\n")

@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import InstanceOf
 
 from cli.executor.processes import Child
-from cli.plan.planned import Plan
+from cli.plan.planned import Process
 from cli.servers import running
 
 _MOST_TOLD = 3  # reasons of one server
@@ -39,8 +39,7 @@ class _Process:
 @dataclass
 class _Server:
     child: Child
-    complaints: str  # a regular expression, as that of events
-    events: str
+    process: Process
     log_begin: int  # bytes of the log from before the replay
     known: set[_Process]
     names: Counter[str] = field(default_factory=Counter)  # of those from before the replay that stayed
@@ -76,16 +75,18 @@ class Event:
 
 
 class Watch:
-    """Looks at the servers' process trees from now on."""
+    """Looks at servers' process trees from now on."""
 
-    def __init__(self, servers: Iterable[tuple[Child, str, str]]) -> None:
-        """Each server with the complaints and events to look for in its log."""
+    def __init__(self, children: Iterable[Child], processes: Iterable[Process]) -> None:
+        """Of the plan's essential processes, those that run."""
         self._servers = []
-        for child, complaints, events in servers:
-            tree = below(child.pid)
-            names = Counter(one.name for one in tree)
-            begin = child.log.stat().st_size if child.log.exists() else 0
-            self._servers.append(_Server(child, complaints, events, begin, tree, names))
+        essential = {one.id: one for one in processes if one.essential}
+        for child in children:
+            if child.running and child.id in essential:
+                tree = below(child.pid)
+                names = Counter(one.name for one in tree)
+                begin = child.log.stat().st_size if child.log.exists() else 0
+                self._servers.append(_Server(child, essential[child.id], begin, tree, names))
         self._ended: dict[str, list[_Process]] = {}
         self._settled = time.monotonic() + _SETTLING_S
 
@@ -112,7 +113,7 @@ class Watch:
         reasons: list[str] = []
         replaced: list[str] = []
         for server in self._servers:
-            said = _said(server, server.complaints)
+            said = _said(server, server.process.complaints)
             silent: list[str] = []
             for process in self._ended.get(server.child.id, []):
                 text = f"process {process.pid} ({process.name}) of {server.child.id} ended during the replay"
@@ -134,7 +135,7 @@ class Watch:
         return [
             Event(time_ns, server.child.id, line[end:].strip())
             for server in self._servers
-            for line in _said(server, server.events)[:_MOST_EVENTS]
+            for line in _said(server, server.process.events)[:_MOST_EVENTS]
             for time_ns, end in _stamp(line)
         ]
 
@@ -165,13 +166,3 @@ def _said(server: _Server, wanted: str) -> list[str]:
         return []
     lines = (line.strip() for line in text.splitlines() if re.search(wanted, line))
     return list(dict.fromkeys(lines))
-
-
-def of_plan(children: Iterable[Child], plan: Plan) -> Watch:
-    """Of the plan's essential processes, those that run."""
-    planned = {one.id: one for one in plan.processes if one.essential}
-    return Watch(
-        (child, planned[child.id].complaints, planned[child.id].events)
-        for child in children
-        if child.running and child.id in planned
-    )

@@ -14,7 +14,7 @@ import pytest
 
 from cli import call, programs
 from cli.errors import RepriseError, UsageError
-from cli.executor import outcome, ready
+from cli.executor import machine, outcome
 from cli.executor.words import in_terms
 from cli.experiment import rules
 from cli.experiment.experiment import load
@@ -339,12 +339,12 @@ def test_refused_zones_are_read_off_the_log(tmp_path: Path) -> None:
         "3 zone c.com/IN/c1: NS 'ns.c.com' has no address records\n3 zone c.com/IN/c1: loaded serial 1\n"
     )
     bind, nsd = (Refused(KINDS[engine].refused, "zone{s} did not load") for engine in ("bind", "nsd"))
-    assert ready.refused(bind, log) == (
+    assert machine.refused(bind, log) == (
         "2 zones did not load: a.com (syntax error), b.com (CDS/CDNSKEY consistency checks failed)"
     )
     log.write_text("[x] nsd[2]: error: zone bad.com file bad.zone read with 1 errors\n")
-    assert "bad.com" in ready.refused(nsd, log)
-    assert ready.refused(nsd, tmp_path / "none") == ""
+    assert "bad.com" in machine.refused(nsd, log)
+    assert machine.refused(nsd, tmp_path / "none") == ""
 
 
 def test_counters_of_all_proxies_of_a_host_are_added(tmp_path: Path) -> None:

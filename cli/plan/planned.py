@@ -73,6 +73,11 @@ class Ready:
     refusal: str = ""
     refused: Refused | None = None
 
+    @property
+    def asks(self) -> bool:
+        """Whether it is ready when it answers."""
+        return self.kind in ("dns", "answers")
+
 
 @dataclass(frozen=True)
 class File:
