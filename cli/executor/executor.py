@@ -39,8 +39,6 @@ _OUTLIVE_S = 5.0  # for what outlives a process that was killed: queriers still 
 
 
 class Executor:
-    """One run of one plan."""
-
     def __init__(
         self,
         plan: Plan,

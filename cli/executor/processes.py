@@ -46,7 +46,6 @@ class Child:
         return self.exit is None
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the process if it still runs."""
         if self.running:
             os.kill(self.pid, number)
 

@@ -47,7 +47,6 @@ class Folder:
 
 
 def command_plan(options: argparse.Namespace) -> int:
-    """Prints the plan of an experiment as JSON."""
     management = Management(tuple(options.management)) if options.management else None
     plan, _ = _planned(*experiments.read(options.experiment, options.set), management)
     sys.stdout.write(json.dumps(plans.as_json(plan), indent=2) + "\n")
@@ -95,7 +94,6 @@ def carry_out(experiment: Experiment, given: tuple[str, ...], output: Path) -> t
 
 
 def make_folder(parent: Path, run: str) -> Folder:
-    """The folder of a run's results, under its name while it lasts."""
     folder = Folder(parent.absolute() / (run + PARTIAL), parent.absolute() / run)
     try:
         folder.partial.mkdir(parents=True)
@@ -327,5 +325,4 @@ def _give_plots_a_cache() -> None:
 
 
 def table(summary: dict[str, Any]) -> str:
-    """The short table at the end of a run."""
     return as_table([(name, one_line(text)) for name, text in rows_of(summary, "run")], frozenset()) + "\n"

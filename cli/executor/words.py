@@ -28,7 +28,6 @@ def told(log: Path) -> tuple[str, str] | None:
 
 
 def end_of(child: Child) -> str:
-    """How a process ended, in words."""
     return linux.describe_exit(child.exit or 0)
 
 

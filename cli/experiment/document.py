@@ -96,7 +96,6 @@ def _untitled(value: Any) -> Any:
 
 
 def described() -> dict[str, Any]:
-    """The settings and counters of the programs."""
     argv = [programs.own("reprise-controller"), "--describe"]
     told = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
     found: dict[str, Any] = json.loads(told)

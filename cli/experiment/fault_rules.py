@@ -32,7 +32,6 @@ def bytes_of(rate: str) -> int:
 
 
 def check(experiment: Experiment) -> None:
-    """Each fault, and those that come together."""
     for number, fault in enumerate(experiment.fault, 1):
         _check_one(f"fault {number}", fault)
         _check_where(f"fault {number}", fault, experiment)

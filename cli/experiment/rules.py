@@ -19,7 +19,6 @@ _EPOCH_S = 100_000_000  # smaller numbers are seconds from the trace's first que
 
 
 def check(experiment: Experiment) -> None:
-    """What types cannot say: ranges, choices and keys that need each other."""
     server, replay = experiment.server, experiment.replay
     want(
         experiment.schema == SCHEMA,
@@ -93,7 +92,6 @@ def _check_mutate(mutate: Mutate) -> None:
 
 
 def check_replay(experiment: Experiment) -> None:
-    """The [replay] and [generate] tables, and what they demand of the others."""
     replay = experiment.replay
     _check_pace(experiment)
     _check_span(replay)

@@ -379,7 +379,6 @@ class Experiment:
 
     @property
     def tls_settings(self) -> Tls:
-        """[tls], or its defaults."""
         return self.tls or Tls()
 
     @property

@@ -110,7 +110,6 @@ def _check_keys(server: Server) -> None:
 
 
 def _check_command(command: str | None) -> None:
-    """What starts a server of the user's."""
     try:
         words = shlex.split(command or "")
     except ValueError as error:
@@ -158,7 +157,6 @@ def _check_address(text: str, allow_public: bool) -> ipaddress.IPv4Address | ipa
 
 
 def check_transport(experiment: Experiment) -> None:
-    """How queries travel: [tls] and the keys of [replay] that say it."""
     replay = experiment.replay
     for key in ("tcp_fallback", "tcp_after_timeout"):
         exclude(replay.peers and "replay.peers", getattr(replay, key) and f"replay.{key}")
@@ -198,7 +196,6 @@ def _check_tls(tls: Tls, server: Server) -> None:
 
 
 def check_front(experiment: Experiment) -> None:
-    """What stands before the server, and its options."""
     kind = experiment.server.front
     given, default = experiment.front or Front(), Front()
     for key, owners in _OF_FRONTS.items():

@@ -32,8 +32,6 @@ Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 @dataclass(frozen=True)
 class Authority:
-    """A certificate authority in memory."""
-
     key: ec.EllipticCurvePrivateKey
     certificate: x509.Certificate
 

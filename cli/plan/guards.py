@@ -44,7 +44,6 @@ _CONFIRM = (
 
 
 def file(host: str) -> str:
-    """The ruleset of a host's guard."""
     return f"{RUN}/guard-{host}.nft"
 
 
@@ -135,7 +134,6 @@ def confirmed_steps(host: str, guarded: nftables.Guarded) -> tuple[HostStep, Hos
 
 
 def counters(experiment: Experiment, management: Management | None) -> tuple[HostStep, ...]:
-    """What the guards have counted, as JSON in the results."""
     listing = 'set -C; nft -j list counters > "$1"'
     return tuple(
         HostStep(f"guard-{host}-counters", host, (shell(listing, f"{RESULTS}/guard-{host}.json"),))
@@ -144,7 +142,6 @@ def counters(experiment: Experiment, management: Management | None) -> tuple[Hos
 
 
 def figures(experiment: Experiment, management: Management | None) -> tuple[Figure, ...]:
-    """The packets that the guards stopped."""
     return tuple(
         Figure(
             f"guard-{host}.json",

@@ -103,7 +103,6 @@ def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
 
 
 def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
-    """Configurations of the resolvers, and copies of servers."""
     used = [KINDS[kind] for kind in (_emulated(experiment).engine, *_emulated(experiment).resolvers)]
     found = [*server_plan.copies(used, facts)]
     for number, host, kind in _resolvers(experiment):
@@ -192,7 +191,6 @@ def _plan_options(experiment: Experiment) -> tuple[str, ...]:
 
 
 def _sites(experiment: Experiment, facts: Facts) -> dict[str, Any]:
-    """What servers and hosts need from the plan."""
     emulated = _emulated(experiment)
     return {
         "zones": WORLD,
@@ -252,7 +250,6 @@ def counts(experiment: Experiment, facts: Facts, name: str, when: str = "") -> t
 
 
 def _of_resolver(experiment: Experiment, host: str, kind: str) -> dict[str, str]:
-    """Where its counters and those of its data path are."""
     proxied = _emulated(experiment).data_path != "nft"
     path = {"proxies": RESULTS, "prefix": f"proxy-{host}-"} if proxied else {}
     return {"kind": kind, "folder": f"{RUN}/{host}", **path}

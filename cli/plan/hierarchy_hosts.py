@@ -63,7 +63,6 @@ def link_addresses(resolver: int, instance: int, instances: int) -> tuple[tuple[
 
 
 def hierarchy(base: Network, resolvers: int, instances: int, listen_queue: int) -> Network:
-    """The local topology `base` with meta-DNS-servers behind its servers."""
     pairs = [(r, i) for r in range(1, resolvers + 1) for i in range(1, instances + 1)]
     metas = [meta(index) for index in range(1, instances + 1)]
     return dataclasses.replace(

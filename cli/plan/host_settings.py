@@ -65,7 +65,6 @@ def tun(
 
 
 def routes(ident: str, host: str, table: str, listed: Iterable[tuple[str, Sequence[str]]]) -> HostStep:
-    """Routes of a table, each with its family."""
     found = list(listed)
     return HostStep(
         ident,

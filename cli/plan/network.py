@@ -72,7 +72,6 @@ class Route:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The route as ip takes it."""
         ways = (("via", self.via), ("dev", self.interface), ("table", self.table))
         words = (self.kind, self.to, *(word for name, value in ways if value for word in (name, value)))
         return words if self.kind else words[1:]
@@ -149,7 +148,6 @@ def server(index: int) -> str:
 
 
 def servers(count: int) -> list[str]:
-    """Names of the servers' hosts."""
     return [server(index) for index in range(1, count + 1)]
 
 

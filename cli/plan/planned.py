@@ -279,7 +279,6 @@ class Plan:
         )
 
     def named(self, ident: str) -> Step | Process:
-        """The step or process of this name."""
         every: tuple[Step | Process, ...] = (*self.prepare, *self.processes)
         return next(one for one in every if one.id == ident)
 
@@ -341,7 +340,6 @@ class Facts:
         return self.module("cli.call", *call.words(function, **values))
 
     def step(self, ident: str, title: str, function: str, **values: Any) -> Step:
-        """Work that one of our functions does."""
         return Step(ident, title, self.call(function, **values), self.module_env)
 
     @property

@@ -58,12 +58,10 @@ def names(experiment: Experiment) -> str | None:
 
 
 def _user(experiment: Experiment, facts: Facts) -> str:
-    """Whom our own server drops to."""
     return facts.users.get(STARTED[experiment.server.kind].program, "")
 
 
 def steps(experiment: Experiment, facts: Facts) -> list[Step]:
-    """Work before the server starts."""
     return _zone_steps(experiment, facts) if experiment.own_server else _address_steps(experiment, facts)
 
 
@@ -156,7 +154,6 @@ def builder_env(facts: Facts) -> dict[str, str]:
 
 
 def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
-    """The server's own folder, and that of a copied zone."""
     if not experiment.own_server:
         return ()
     user = _user(experiment, facts)
@@ -166,7 +163,6 @@ def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
 
 
 def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
-    """Configurations and programs of the server and of a packaged front."""
     server, found = experiment.server, []
     for name, lines, key in (
         (server.kind, facts.config_lines, "server.config"),
@@ -185,7 +181,6 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
 
 
 def _site(experiment: Experiment, facts: Facts, name: str, lines: str) -> Site:
-    """For the server or the front of this name."""
     asked_first = KINDS[name].front is not None or not experiment.has_proxy
     wild = experiment.server.wildcard
     return Site(
@@ -462,7 +457,6 @@ def tcpdump(
     wanted: str,
     after: tuple[str, ...] = (),
 ) -> Process:
-    """A capture of a host's packets into a file of the results."""
     # Into a new file of root's: one that exists already is refused.
     argv = shell(
         'set -C; to=$1; shift; exec "$@" > "$to"',

@@ -29,7 +29,6 @@ def _listed(addresses: Iterable[str]) -> list[str]:
 
 
 def config(server: kind.Server, site: Site) -> str:
-    """named.conf of an authoritative server."""
     zones = "".join(_zone(*one) for one in site.zones)
     four, six = _listed(site.addresses)
     idle, clients = round(server.tcp_idle_timeout_s * 10), site.connections(server)

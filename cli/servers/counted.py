@@ -113,7 +113,6 @@ def _nft(*words: str) -> dict[str, Any]:
 
 
 def _counted(name: str) -> dict[str, int]:
-    """Elements of a set with their counters."""
     found = [one["set"] for one in _nft("set", "inet", NAT, name)["nftables"] if "set" in one]
     elements = [one["elem"] for item in found for one in item.get("elem", []) if "elem" in one]
     return {str(one["val"]): int(one["counter"]["packets"]) for one in elements}

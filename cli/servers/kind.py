@@ -75,7 +75,6 @@ class Site:
 
     @property
     def zones(self) -> tuple[tuple[str, str], ...]:
-        """Origin and file of each zone."""
         return ((self.origin, self.zone_file), *((one, self.further_file) for one in self.further))
 
 
@@ -98,7 +97,6 @@ class ResolverSite:
     tls: Service | None = None
 
     def clients(self, server: Server) -> int:
-        """Connections of clients at once."""
         return server.tcp_count or max(100, min(self.descriptors // 2 - DESCRIPTOR_RESERVE, 100_000))
 
 

@@ -61,7 +61,6 @@ def _kind(tables: Tables) -> str:
 
 
 def source_mode(tables: Tables) -> str:
-    """What the server sees as the queries' sources."""
     return str(get(tables, "replay.source_mode", "ports"))
 
 
@@ -70,7 +69,6 @@ def front(tables: Tables) -> str:
 
 
 def own_programs(tables: Tables) -> tuple[str, ...]:
-    """Our programs that an experiment starts."""
     emulated, rtt = _kind(tables) == "hierarchy", get(tables, "rtt") is not None
     mutator = get(tables, "trace") is None or get(tables, "mutate") is not None or emulated
     mutator = mutator or get(tables, "rtt.by") is not None
@@ -88,7 +86,6 @@ def own_programs(tables: Tables) -> tuple[str, ...]:
 
 
 def packaged_programs(tables: Tables) -> tuple[str, ...]:
-    """The packaged programs that an experiment starts."""
     capture = ("tcpdump",) if get(tables, "sample.capture", False) else ()
     if _kind(tables) == "hierarchy":
         resolver = get(tables, "hierarchy.resolver", "bind")

@@ -24,7 +24,6 @@ _COUNTS = """mod-stats:
 
 
 def config(server: kind.Server, site: Site) -> str:
-    """knot.conf of an authoritative server."""
     zones = "".join(f'  - domain: "{name}"\n    file: "{file}"\n' for name, file in site.zones)
     listen = ", ".join(f'"{one}@{server.port}"' for one in site.addresses)
     idle = round(server.tcp_idle_timeout_s)

@@ -104,7 +104,6 @@ def bind_views(views: Iterable[View]) -> str:
 
 
 def nsd_zones(zones: Iterable[tuple[str, str]]) -> str:
-    """Zones, names and files, for NSD."""
     stanzas = (f'zone:\n    name: "{name}"\n    zonefile: "{file}"\n' for name, file in zones)
     return f"# {_MADE}\n{''.join(stanzas)}"
 

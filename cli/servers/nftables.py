@@ -172,7 +172,6 @@ class Guarded:
 
     @property
     def counted(self) -> dict[str, str]:
-        """The guard's counters and what they mean."""
         return {**GUARD_WORDS, **(FRAME_WORDS if self.writes_frames else {})}
 
 

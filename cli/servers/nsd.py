@@ -38,7 +38,6 @@ def tcp_count(server: kind.Server, site: Site) -> int:
 
 
 def config(server: kind.Server, site: Site) -> str:
-    """nsd.conf of an authoritative server."""
     zones = "".join(f'zone:\n    name: "{name}"\n    zonefile: "{file}"\n' for name, file in site.zones)
     listen = "".join(f"    ip-address: {one}\n" for one in _addresses(server, site))
     lines = shared_lines(

@@ -23,7 +23,6 @@ chown --reference="${db%/*}" "$db"'"""
 
 
 def config(server: kind.Server, site: Site) -> str:
-    """pdns.conf of an authoritative server."""
     user = f"setuid={site.user}\nsetgid={site.user}\n" if site.user else ""
     return f"""launch=bind
 bind-config={site.folder}/../{_ZONES}
