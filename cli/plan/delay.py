@@ -74,37 +74,26 @@ def setup(experiment: Experiment, management: Management | None = None) -> tuple
     """The way of the answers through the device: those of the host's own packets (they come from `lo` in the
     eyes of rules) that have the service's ports, or at a client those that come in.
     """
-    if experiment.rtt is None:
-        return ()
+    found: list[HostStep] = []
     routes = [(family, ("default", "dev", TUN)) for family in host_settings.FAMILIES]
-
-    def rules(priority: str, came: str) -> list[str]:
-        return [
+    for host in _hosts(experiment) if experiment.rtt else ():
+        priority, came = _PRIORITY, "lo"
+        if experiment.has_front:
+            priority, came = "1", (management.interfaces if management else {}).get(host, "data")
+        rules = [
             f"{family} rule {{}} pref {priority} iif {came} ipproto {protocol} sport {port} lookup {TABLE}"
             for family in host_settings.FAMILIES
             for protocol in ("udp", "tcp")
             for port in experiment.ports
         ]
-
-    def ways(host: str) -> tuple[HostStep, ...]:
-        if not experiment.has_front:
-            return (host_settings.rules(f"delay-rules-{host}", host, rules(_PRIORITY, "lo")),)
-        interface = (management.interfaces if management else {}).get(host, "data")
-        return (
-            host_settings.rules(f"delay-rules-{host}", host, rules("1", interface)),
-            _local_second(host),
-        )
-
-    return tuple(
-        step
-        for host in _hosts(experiment)
-        for step in (
+        found += [
             _forwarding(host, experiment.has_front),
             host_settings.tun(f"delay-tun-{host}", host, TUN, _TUN_SETTINGS, ("txqueuelen", "10000")),
             host_settings.routes(f"delay-table-{host}", host, TABLE, routes),
-            *ways(host),
-        )
-    )
+            host_settings.rules(f"delay-rules-{host}", host, rules),
+            *((_local_second(host),) if experiment.has_front else ()),
+        ]
+    return tuple(found)
 
 
 def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:

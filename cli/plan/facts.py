@@ -233,10 +233,8 @@ def _may_raise_limits() -> bool:
     """Whether this process has CAP_SYS_RESOURCE; in a user namespace it does not count for limits."""
     if os.geteuid() != 0 or (_read("/proc/self/uid_map") or "").split()[-1:] != ["4294967295"]:
         return False
-    for line in (_read("/proc/self/status") or "").splitlines():
-        if line.startswith("CapEff:"):
-            return bool(int(line.split()[1], 16) >> _CAP_SYS_RESOURCE & 1)
-    return False
+    found = re.search(r"^CapEff:\s*(\w+)", _read("/proc/self/status") or "", re.MULTILINE)
+    return found is not None and bool(int(found[1], 16) >> _CAP_SYS_RESOURCE & 1)
 
 
 def raise_descriptors() -> int:
@@ -313,8 +311,6 @@ def _read(path: str) -> str | None:
         return None
 
 
-def _cpu_model() -> str | None:
-    for line in (_read("/proc/cpuinfo") or "").splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
+def _cpu_model() -> str:
+    found = re.search(r"^model name\s*: *(.*)", _read("/proc/cpuinfo") or "", re.MULTILINE)
+    return found[1].strip() if found else platform.machine()

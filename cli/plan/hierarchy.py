@@ -238,15 +238,12 @@ def counts(experiment: Experiment, facts: Facts, name: str, when: str = "") -> t
     env = ("env", *(f"{key}={value}" for key, value in facts.module_env.items()))
     files = {host: f"{RESULTS}/resolver-{host}{when}.json" for _, host, _ in _resolvers(experiment)}
     first = next(iter(files.values()))
-
-    def count(host: str, kind: str) -> tuple[str, ...]:
+    steps = []
+    for _, host, kind in _resolvers(experiment):
         told = {"out": files[host], **({"first": first} if files[host] != first else {})}
-        return facts.call("cli.servers.counted.write", **_of_resolver(experiment, host, kind), **told)
-
-    return tuple(
-        HostStep(f"count-{host}-{name}", host, ((*env, *count(host, kind)),))
-        for _, host, kind in _resolvers(experiment)
-    )
+        argv = facts.call("cli.servers.counted.write", **_of_resolver(experiment, host, kind), **told)
+        steps.append(HostStep(f"count-{host}-{name}", host, ((*env, *argv),)))
+    return tuple(steps)
 
 
 def _of_resolver(experiment: Experiment, host: str, kind: str) -> dict[str, str]:

@@ -34,9 +34,8 @@ def file(experiment: Experiment, name: str) -> File:
     if experiment.rate:
         replay["rate"] = experiment.rate
     if experiment.generate is not None and experiment.mutate is not None:
-        replay["loop"] = (
-            0  # rules made a trace of the generated queries, which is played until [replay] ends it
-        )
+        # Rules made a trace of the generated queries, which is played until [replay] ends it.
+        replay["loop"] = 0
     if experiment.replay.shows_trace_addresses:  # the testbed's own addresses cannot be sources
         own = network.own_prefixes(experiment.topology.clients, bool(experiment.emulated))
         replay["skip_sources"] = (*experiment.replay.skip_sources, *own)
