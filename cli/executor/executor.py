@@ -7,8 +7,6 @@ user's wish to stop and a full disk stop the run in order: the controller is int
 queriers keep their results.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import select

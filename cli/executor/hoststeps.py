@@ -5,8 +5,6 @@ log; the first that fails ends the step. The same commands are for playbooks, so
 lines, and whatever needs a decision ("is it there already?") is a shell's.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ namespaces or for those that are this machine. A machine elsewhere has a `LocalM
 Arguments name what is in the plan, so that they are few and can be sent.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -4,8 +4,6 @@ The namespaces have no name anywhere. They live as long as a descriptor or a pro
 vanish with the sandbox.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 makes a run unclean.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 its results.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import shutil

@@ -3,8 +3,6 @@
 They are reaped with wait4, which also gives CPU time and peak memory of everything they waited for.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """`reprise run` and `reprise plan`: results folder, sandbox, report, the table at the end."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

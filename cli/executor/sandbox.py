@@ -7,8 +7,6 @@ last user. The pipe carries the user's wishes too: one byte STOP asks for an ord
 die now.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

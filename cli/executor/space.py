@@ -1,7 +1,5 @@
 """Room on the disk of a results folder, measured against how fast the run fills it."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Callable

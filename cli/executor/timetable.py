@@ -1,7 +1,5 @@
 """Faults of a plan, carried out at their times of the replay."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable, Sequence

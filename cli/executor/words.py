@@ -1,7 +1,5 @@
 """Errors of a run in one line, from what programs said: their error lines, their reasons, their logs."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence

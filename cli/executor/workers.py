@@ -4,8 +4,6 @@ A server may start a process again that died, and answer on: without a look at i
 seem clean. Processes are known by number and start, so that one that was replaced at once is noticed too.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter

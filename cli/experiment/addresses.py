@@ -1,7 +1,5 @@
 """Address ranges of the local topology, and how many hosts fit into them."""
 
-from __future__ import annotations
-
 SERVICES = "198.19.255.53", "fd00:198:19:ff::53"  # which all clients ask
 SERVICE_PREFIXES = ("198.19.255.0/24", "fd00:198:19:ff::/64")
 META4 = "198.18.128.0/17"

@@ -6,8 +6,6 @@ docs/formats.md and to docs/experiment.schema.json, a JSON Schema for editors; t
 keys from there. The page's table of counters is made of report/counters.json.
 """
 
-from __future__ import annotations
-
 import json
 import keyword
 import os
@@ -112,7 +110,7 @@ def settings_module(tables: dict[str, Any]) -> str:
     """The module with the names of servers by what they can be, and a class for each table of settings."""
     lines = [
         '"""Settings, and names of servers, by `python -m cli.experiment.document`. Do not edit."""\n\n',
-        "from __future__ import annotations\n\nfrom typing import Annotated, Literal\n\n",
+        "from typing import Annotated, Literal\n\n",
         "from pydantic import Field\nfrom pydantic.dataclasses import dataclass\n\n",
         "from cli.experiment.keys import CONFIG, Flag, Mixed, Number, Path, Text, Texts, Whole, doc, span\n",
         "\n",

@@ -5,8 +5,6 @@ Paths in the file are relative to the file, paths given by `--set` to the workin
 absolute afterward.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import os

@@ -1,7 +1,5 @@
 """Rules of [[fault]] tables that no type can say."""
 
-from __future__ import annotations
-
 import re
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """Rules of [hierarchy], and of what else an experiment with server.kind = "hierarchy" may say."""
 
-from __future__ import annotations
-
 from cli.errors import exclude, want
 from cli.experiment import addresses, server_rules
 from cli.experiment.schema import Experiment, Hierarchy

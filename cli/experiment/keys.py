@@ -1,7 +1,5 @@
 """What the keys of experiments are made of: types, ranges and meanings."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Rules of a replay that no type can say: choices, formats, and keys that need or exclude others."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import re

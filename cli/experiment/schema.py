@@ -5,8 +5,6 @@ in docs/experiment.schema.json are made of them by `python -m cli.experiment.doc
 cannot say, such as keys that exclude each other, is in the modules of rules.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from typing import Annotated, Any, Literal, get_args
 

@@ -1,7 +1,5 @@
 """Settings, and names of servers, by `python -m cli.experiment.document`. Do not edit."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

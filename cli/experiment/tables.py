@@ -2,8 +2,6 @@
 command needs is read off the tables before anything is installed.
 """
 
-from __future__ import annotations
-
 import datetime
 import errno
 import json

@@ -7,8 +7,6 @@ The server under test has a certificate of an authority of its own, so that noth
 control connections.
 """
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import os

@@ -13,8 +13,6 @@ round trip there.
 A step may be carried out twice, and its undo leaves the host as it was.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 

@@ -5,8 +5,6 @@ large one is not read twice. What is written grows with the queries. Where rules
 still change these, the estimate is rough.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import NamedTuple

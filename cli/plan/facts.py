@@ -1,7 +1,5 @@
 """What the manifest and the plan must know of this machine: programs, versions, processor, kernel, limits."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import platform

@@ -6,8 +6,6 @@ the kernel ends. A server stands still while its processes are stopped. One that
 below a shell that keeps its number: who watches the tree of its processes sees it end and come back.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterator

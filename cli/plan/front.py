@@ -5,8 +5,6 @@ all of them. It starts when the server answers and before any client does, and p
 changed on the host.
 """
 
-from __future__ import annotations
-
 from cli.experiment.experiment import keys_of
 from cli.experiment.schema import Experiment, Front
 from cli.plan import network

@@ -4,8 +4,6 @@ What the controller would make up on the way is written down: one query from eac
 over until there are enough rows for shares to come out. The replay repeats them.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterator
 from pathlib import Path

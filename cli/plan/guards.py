@@ -12,8 +12,6 @@ They end by themselves unless the confirmation replaces them by lasting ones, in
 of elements that are there cannot be changed before Linux 6.12.)
 """
 
-from __future__ import annotations
-
 import dataclasses
 import ipaddress
 from typing import Any

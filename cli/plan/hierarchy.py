@@ -8,8 +8,6 @@ proxy, or nftables) at its host and comes out at the meta address that stands fo
 resolver; answers go the same way back. Rules of routing send packets there by their ports, not by marks.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from cli.experiment.experiment import keys_of

@@ -13,8 +13,6 @@ No marks are used: a host's own packets come from `lo` in the eyes of routing ru
 writes back come from the TUN device, so that they take the main table.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable
 

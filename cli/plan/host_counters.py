@@ -4,8 +4,6 @@ The texts are those of the kernel and its tools, so that any counter can be look
 says what they mean.
 """
 
-from __future__ import annotations
-
 from cli.plan.network import Network
 from cli.plan.planned import RESULTS, HostStep, shell
 

@@ -6,8 +6,6 @@ of these settings are kept in a file and put back: forwarding first, twice, beca
 overwrites the others' where it changes, and accept_ra last. Interfaces that are gone by then do not matter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from cli.errors import want

@@ -1,7 +1,5 @@
 """[mutate] of an experiment: rules that change the trace, as it is played or before."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from typing import Any

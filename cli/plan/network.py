@@ -7,8 +7,6 @@ the server sees the trace's own addresses as sources, its default route ends at 
 4193).
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

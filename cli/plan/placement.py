@@ -8,8 +8,6 @@ are neighbors.
 Kernel settings are those of a local run that leave the way to the operator alone, and are put back.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterable

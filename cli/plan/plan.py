@@ -4,8 +4,6 @@ The plan is a value; `make` is pure. In it `@run@` stands for the private runtim
 results folder and `@pid:ID@` for the process number of a process started earlier.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar

@@ -4,8 +4,6 @@ Whoever carries out a plan needs nothing else: also how to tell that a process i
 is the user's, what to warn of and what to count at the end are in it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal

@@ -8,8 +8,6 @@ What only works on files has no network either. Without root the programs run as
 as before.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import os

@@ -1,7 +1,5 @@
 """Options that say what is played, when, and as whom, for the plan."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The server's side of a plan: its zone, certificate, configuration, process and watchers."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import asdict

@@ -6,8 +6,6 @@ again, and then given up: its domain may be one that nobody answers for. Where a
 up, so is the rest.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import sys

@@ -1,7 +1,5 @@
 """Asks DNS servers: whether they answer, and many questions at the same time."""
 
-from __future__ import annotations
-
 import ssl
 import time
 from collections.abc import Awaitable, Callable

@@ -3,8 +3,6 @@
 How it is set up is the user's matter. It runs without root from the beginning, in a folder of its own.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Runs are compared fairly only where these agree, whatever the experiments say: a
 is nobody's setting. Written when the server is ready, as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

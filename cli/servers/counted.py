@@ -8,8 +8,6 @@ A resolver may go on for itself (addresses of name servers, keys) when its clien
 that is not the replay's: the counts may wait until it asks nobody any more.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import itertools

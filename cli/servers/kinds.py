@@ -5,8 +5,6 @@ A configuration is written for the release that the program itself reports, and 
 it before the server starts. Uses Python's own library alone: the bootstrap reads it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ the experiment says. Checks that a registry would want of a zone are off: emulat
 found.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ those that stand outside of options stay as they are, all others are options (al
 into an `options` of his own), and take the place of ours of the same name.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

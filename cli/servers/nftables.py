@@ -25,8 +25,6 @@ Frames that a program writes to an interface itself (AF_PACKET) never come to po
 does so, the same rules stand a second time at the interface's own egress hook (netdev).
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ hundreds that load at once only hinder each other; when all serve, a line says `
 all end, and the exit status is 1. SIGTERM ends them in order.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal
