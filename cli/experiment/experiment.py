@@ -77,23 +77,23 @@ def fields(kind: Any) -> dict[str, FieldInfo]:
     return {one.alias or name: one for name, one in found.items()}
 
 
-def choices(kind: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """The types that a value may have, each with its own annotations."""
+def choices(kind: Any, items: bool = False) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """The types that a value may have, each with its own annotations; `items`: that one in a list may."""
     if typing.get_origin(kind) is Annotated:
         inner, *notes = typing.get_args(kind)
-        yield from ((one, (*more, *notes)) for one, more in choices(inner))
+        yield from ((one, (*more, *notes)) for one, more in choices(inner, items))
     elif isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
         for part in typing.get_args(kind):
-            yield from choices(part)
+            yield from choices(part, items)
+    elif items and _is_list(kind):
+        yield from choices(typing.get_args(kind)[0])
     elif kind is not type(None):
         yield kind, ()
 
 
 def table_of(field: FieldInfo) -> Any:
     """The type of the table, or of each of the tables, that a key holds; None where it holds a value."""
-    kinds = (kind for kind, _ in choices(field.annotation))
-    each = (typing.get_args(kind)[0] if _is_list(kind) else kind for kind in kinds)
-    return next((kind for kind in each if fields(kind)), None)
+    return next((kind for kind, _ in choices(field.annotation, items=True) if fields(kind)), None)
 
 
 def is_path(field: FieldInfo) -> bool:
@@ -231,9 +231,9 @@ def _wrong(key: str, field: FieldInfo, found: list[Any], is_item: bool) -> Usage
         (one["input"] for one in found if one["type"] == "literal_error" and type(one["input"]) is str), None
     )
     if word is not None:
-        words = next(iter(_literals(field.annotation)))
+        words = next(_literals(field))
         for other, one in leaves():
-            if any(word in known for known in _literals(one.annotation)):
+            if any(word in known for known in _literals(one)):
                 hint = f"it is a value of {other}; use one of {', '.join(words)}"
                 return UsageError(f"{key} = {word!r} is unknown", hint)
         try:
@@ -247,33 +247,21 @@ def _wrong(key: str, field: FieldInfo, found: list[Any], is_item: bool) -> Usage
         has = f"{key} has {shown}" if is_item else f"{key} = {shown} is out of range"
         return UsageError(has, f"use {low:g} to {high:g}" if high < 1e6 else f"use {low} to {high}")
     shown = "..." if key.startswith("mutate.rule") else repr(value)  # it may hold a secret key
-    kinds = [one for one, _ in choices(field.annotation)]
-    if is_item:
-        kinds = [one for kind in kinds for part in typing.get_args(kind)[:1] for one, _ in choices(part)]
-    wants = " or ".join(dict.fromkeys(map(describe, kinds)))
+    wants = " or ".join(dict.fromkeys(describe(one) for one, _ in choices(field.annotation, is_item)))
     return UsageError(f"{key} = {shown} has the wrong type", f"it must be {wants}")
 
 
 def _number(field: FieldInfo) -> tuple[Any, list[Any]]:
     """The type with a range among those of a key or of a list's items."""
-    for kind, notes in choices(field.annotation):
-        inner = choices(typing.get_args(kind)[0]) if _is_list(kind) else [(kind, notes)]
-        for one, more in inner:
-            if one in (int, float):
-                return one, [
-                    *more,
-                    *field.metadata,
-                    *(part for note in more for part in getattr(note, "metadata", [])),
-                ]
-    raise AssertionError(field)
+    found = choices(field.annotation, items=True)
+    kind, notes = next((kind, notes) for kind, notes in found if kind in (int, float))
+    return kind, [*notes, *field.metadata, *(one for note in notes for one in getattr(note, "metadata", []))]
 
 
-def _literals(kind: Any) -> Iterator[tuple[str, ...]]:
-    for one, _ in choices(kind):
-        if typing.get_origin(one) is Literal:
-            yield typing.get_args(one)
-        elif _is_list(one):
-            yield from _literals(typing.get_args(one)[0])
+def _literals(field: FieldInfo) -> Iterator[tuple[str, ...]]:
+    """The words that a key, or an item of its list, may be."""
+    found = (kind for kind, _ in choices(field.annotation, items=True))
+    return (typing.get_args(kind) for kind in found if typing.get_origin(kind) is Literal)
 
 
 def _is_list(kind: Any) -> bool:
