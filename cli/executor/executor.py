@@ -27,7 +27,7 @@ from cli.executor.processes import Child
 from cli.executor.sandbox import STOP
 from cli.executor.timetable import Timetable
 from cli.executor.words import end_of, in_terms, shown
-from cli.plan.planned import Figure, HostStep, Plan, Process, Step
+from cli.plan.planned import HostStep, Plan, Process, Step
 
 _POLL_S = 0.05  # between two checks of readiness
 _REFUSES = 78  # an exit status, see Ready.refusal
@@ -440,16 +440,13 @@ class Executor:
                 self._note_early_end(child)
         if self._plan.network.kind != "host":
             refused = [one for machine in self._machines for one in machine.collect().items()]
-            self._count_leaks(self._plan.figures if self.outcome.started else (), refused)
-
-    def _count_leaks(self, counted: Sequence[Figure], refused: Sequence[tuple[str, int]]) -> None:
-        """What had no route out, and what the hosts' guards stopped; the report says why."""
-        self.outcome.because += reasons(counted, self._results)
-        found = leaks(counted, self._results)
-        for host, count in refused:
-            found.append(Leak(host, count, "were meant for outside: no route leads there"))
-        self.outcome.leaks = [asdict(one) for one in found]
-        self.outcome.leaked_packets = sum(one.packets for one in found)
+            counted = self._plan.figures if self.outcome.started else ()
+            self.outcome.because += reasons(counted, self._results)
+            found = leaks(counted, self._results)  # what the hosts' guards stopped; the report says why
+            what = "were meant for outside: no route leads there"
+            found += [Leak(host, count, what) for host, count in refused]
+            self.outcome.leaks = [asdict(one) for one in found]
+            self.outcome.leaked_packets = sum(one.packets for one in found)
 
     def _note_early_end(self, child: Child) -> None:
         process = self._planned[child.id]

@@ -307,12 +307,11 @@ def report(folder: Path) -> tuple[int, str]:
     _give_plots_a_cache()
     from report.__main__ import attempt  # noqa: PLC0415  (slow to import, and needed at the end only)
 
-    with open(os.devnull, "w", encoding="utf-8", errors="replace") as nowhere:  # noqa: PTH123
-        before, sys.stdout = sys.stdout, nowhere
-        try:
-            return attempt(["report", str(folder)])
-        finally:
-            sys.stdout = before
+    with (
+        open(os.devnull, "w", encoding="utf-8", errors="replace") as nowhere,  # noqa: PTH123
+        contextlib.redirect_stdout(nowhere),
+    ):
+        return attempt(["report", str(folder)])
 
 
 def _give_plots_a_cache() -> None:

@@ -76,8 +76,6 @@ def _await_end(init: bytes) -> None:
 
 # The folder stands in configurations of servers, whose syntaxes quote in different ways or not at all.
 _PLAIN = re.compile(r"[\w./@+-]+")
-
-
 _TEMPORARY = f"/tmp/reprise-{os.geteuid()}"
 
 

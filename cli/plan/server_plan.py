@@ -60,7 +60,16 @@ def _user(experiment: Experiment, facts: Facts) -> str:
 
 
 def steps(experiment: Experiment, facts: Facts) -> list[Step]:
-    return _zone_steps(experiment, facts) if experiment.own_server else _address_steps(experiment, facts)
+    """The zone of our own server, or a question to the user's by the transport of the replay: it need not
+    know another.
+    """
+    if experiment.own_server:
+        return _zone_steps(experiment, facts)
+    server, transport = experiment.server, experiment.replay.transport
+    port = experiment.ports_by_transport.get(transport, server.port)
+    other = {"transport": transport} if experiment.connections_only else {}
+    asking = "cli.servers.ask.await_answers"
+    return [facts.step("ask", "asking the server", asking, port=port, addresses=server.addresses, **other)]
 
 
 def certificate(experiment: Experiment, facts: Facts) -> dict[str, Any]:
@@ -97,15 +106,6 @@ def asked(experiment: Experiment) -> tuple[str, ...]:
         return server.addresses
     six = server.command is None or experiment.has_proxy or "{address6}" in server.command
     return (network.SERVICE_V4, *((network.SERVICE_V6,) if six else ()))
-
-
-def _address_steps(experiment: Experiment, facts: Facts) -> list[Step]:
-    """Asks the user's server by the transport of the replay: it need not know another."""
-    server, transport = experiment.server, experiment.replay.transport
-    port = experiment.ports_by_transport.get(transport, server.port)
-    other = {"transport": transport} if experiment.connections_only else {}
-    asking = "cli.servers.ask.await_answers"
-    return [facts.step("ask", "asking the server", asking, port=port, addresses=server.addresses, **other)]
 
 
 def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
