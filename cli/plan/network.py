@@ -214,27 +214,20 @@ def local(
     fixed = source_mode == "packet"
     services = (SERVICE_V4, SERVICE_V6, *peers)
     places = range(further(peers, servers) + 1)
+    links: list[Link] = []
+    routes: list[Route] = []
+    for index in indices:
+        links.append(_control(index))
+        routes += _routes(index, peers, len(places) > 1)
+        for place in places:
+            links.append(_data(index, place, servers, fixed))
+            routes += _source_routes(index, place, clients, servers, source_mode)
     return Network(
         kind="namespaces",
         hosts=tuple(Host(name) for name in names),
-        links=tuple(
-            link
-            for index in indices
-            for link in (_control(index), *(_data(index, place, servers, fixed) for place in places))
-        ),
+        links=tuple(links),
         addresses=tuple(Address(host, "lo", whole(one)) for host in hosts for one in services),
-        routes=tuple(
-            route
-            for index in indices
-            for route in (
-                *_routes(index, peers, len(places) > 1),
-                *(
-                    one
-                    for place in places
-                    for one in _source_routes(index, place, clients, servers, source_mode)
-                ),
-            )
-        ),
+        routes=tuple(routes),
         rules=_rules() if fixed else (),
         neighbors=_neighbors() if fixed else (),
         sysctls=(
@@ -293,14 +286,8 @@ def _source_routes(index: int, place: int, clients: int, servers: int, source_mo
 def _rules() -> tuple[Rule, ...]:
     """Source mode packet, see `_source_routes`: what the main table does not know."""
     here = client(1)
-    return tuple(
-        rule
-        for family in (4, 6)
-        for rule in (
-            Rule(here, family, 40_000, _OURS, "tcp"),
-            Rule(here, family, 40_001, _NOBODYS),
-        )
-    )
+    rules = ((40_000, _OURS, "tcp"), (40_001, _NOBODYS, ""))
+    return tuple(Rule(here, family, *rule) for family in (4, 6) for rule in rules)
 
 
 def _neighbors() -> tuple[Neighbor, ...]:
@@ -344,14 +331,14 @@ def _data(index: int, place: int, servers: int, fixed: bool) -> Link:
     )
 
 
-def _routes(index: int, peers: tuple[str, ...], elsewhere: bool) -> tuple[Route, ...]:
+def _routes(index: int, peers: tuple[str, ...], elsewhere: bool) -> list[Route]:
     """A client's ways to its server's addresses and to the peers', which may be `elsewhere`."""
     found = []
     for six, service in enumerate((SERVICE_V4, SERVICE_V6)):
         same = (service, *(one for one in peers if (":" in one) is bool(six)))
         for place, one in enumerate(same):
             found.append(Route(client(index), whole(one), _ends(index, place if elsewhere else 0)[1][six]))
-    return tuple(found)
+    return found
 
 
 def sysctls(host: str, listen_queue: int, is_client: bool = False) -> tuple[Sysctl, ...]:

@@ -10,11 +10,10 @@ Kernel settings are those of a local run that leave the way to the operator alon
 
 import dataclasses
 import re
-from collections.abc import Iterable
 
 from cli.errors import want
 from cli.plan import host_settings
-from cli.plan.network import Network, Sysctl
+from cli.plan.network import Network
 from cli.plan.planned import HostStep, Management, Process, shell
 from cli.servers import nftables
 
@@ -40,15 +39,9 @@ def setup(network: Network, management: Management | None) -> tuple[HostStep, ..
     if management is None or network.kind != KIND:
         return ()
     names = [host.name for host in network.hosts]
-    made = [
-        step
-        for name in names
-        for step in (
-            _settings(network.sysctls, name),
-            _addresses(network, name, management),
-            _routes(network, name),
-        )
-    ]
+    made: list[HostStep] = []
+    for name in names:
+        made += [_settings(network, name), _addresses(network, name, management), _routes(network, name)]
     return (*made, *(_reaches(network, name, management) for name in names))
 
 
@@ -70,8 +63,8 @@ def process(one: Process, management: Management | None) -> Process:
     return dataclasses.replace(one, argv=(*one.argv[:at], interface, *one.argv[at + 1 :]))
 
 
-def _settings(every: Iterable[Sysctl], host: str) -> HostStep:
-    chosen = [one for one in every if one.host == host and not one.key.startswith(_LEFT_ALONE)]
+def _settings(network: Network, host: str) -> HostStep:
+    chosen = [one for one in network.sysctls if one.host == host and not one.key.startswith(_LEFT_ALONE)]
     values = {one.key.replace("/", "."): one.value for one in chosen}
     write = ("sysctl", "-e", "-q", "-w", *(f"{key}={value}" for key, value in values.items()))
     kept = "|".join(map(re.escape, values))
