@@ -26,7 +26,14 @@ def carry_out(
     """Runs the commands in the namespace behind `netns`; a failure is an error in the tool's own words."""
     for command in commands:
         argv = [fill(word) for word in command]
-        status = _run(argv, netns, env, log)
+        tool = Process.started(argv, log, env=env, netns=netns)
+        try:
+            if not tool.has_ended(_PATIENCE_S):
+                what = f"{_shown(argv, log)} took over {_PATIENCE_S:g} s"
+                raise RepriseError(what, "try again when the machine has less to do")
+            status = tool.reap()
+        finally:
+            tool.kill()  # also after an interruption: nothing is changed behind an undo
         if status != 0:
             words = _reason(argv[0], log) or f"exit status {status}"
             raise RepriseError(f"{_shown(argv, log)} failed: {words}", f"see {log}")
@@ -43,14 +50,3 @@ def _reason(program: str, log: Path) -> str:
 def _shown(argv: Sequence[str], log: Path) -> str:
     """A shell's lines say nothing to whoever sees only them."""
     return log.stem if argv[:2] == ["sh", "-c"] else shlex.join(argv[:6])
-
-
-def _run(argv: Sequence[str], netns: int | None, env: Mapping[str, str], log: Path) -> int:
-    tool = Process.started(argv, log, env=env, netns=netns)
-    try:
-        if not tool.has_ended(_PATIENCE_S):
-            what = f"{_shown(argv, log)} took over {_PATIENCE_S:g} s"
-            raise RepriseError(what, "try again when the machine has less to do")
-        return tool.reap()
-    finally:
-        tool.kill()  # also after an interruption: nothing is changed behind an undo

@@ -35,10 +35,6 @@ def check_files(experiment: Experiment) -> None:
         if path.exists() and not path.is_file() and not path.is_dir():
             what = f"{name} {path} is not a file"
             raise UsageError(what, "save it to a file first, it is read more than once")
-    _check_trace(experiment)
-
-
-def _check_trace(experiment: Experiment) -> None:
     if experiment.trace is None:
         return
     path = Path(experiment.trace)

@@ -115,7 +115,7 @@ class Watch:
             silent: list[str] = []
             for process in self._ended.get(server.child.id, []):
                 text = f"process {process.pid} ({process.name}) of {server.child.id} ended during the replay"
-                if words := _about(process, said):
+                if words := next((line for line in said if re.search(rf"\b{process.pid}\b", line)), ""):
                     said = [line for line in said if line != words]
                     reasons.append(f"{text}: {words}")
                 elif process.name in server.lacking:
@@ -147,11 +147,6 @@ def _stamp(line: str) -> Iterator[tuple[int, int]]:
             except (ValueError, OverflowError):
                 return
             yield int(seconds) * 1_000_000_000 + int(found[2].ljust(9, "0")), found.end()
-
-
-def _about(process: _Process, said: Iterable[str]) -> str:
-    """The server's complaint about a process; "" if there is none."""
-    return next((line for line in said if re.search(rf"\b{process.pid}\b", line)), "")
 
 
 def _said(server: _Server, wanted: str) -> list[str]:

@@ -252,13 +252,6 @@ def _control(experiment: Experiment, index: int) -> tuple[str, int]:
     return LOOPBACK, _SHARED_PORT + index - 1
 
 
-def _queriers(experiment: Experiment, facts: Facts, client: str) -> int:
-    topology = experiment.topology
-    if experiment.replay.source_mode == "packet":
-        return 1
-    return topology.queriers or facts.cores_of.get(client) or max(1, facts.cores // topology.clients)
-
-
 def _tls(name: str) -> tuple[str, ...]:
     return flags(cert=f"{RUN}/tls/{name}.pem", key=f"{RUN}/tls/{name}.key", ca=f"{RUN}/tls/ca.pem")
 
@@ -266,14 +259,16 @@ def _tls(name: str) -> tuple[str, ...]:
 def _distributor(experiment: Experiment, facts: Facts, index: int, before: tuple[Process, ...]) -> Process:
     name = network.client(index)
     address, port = _control(experiment, index)
-    queriers = _queriers(experiment, facts, name)
-    mapped = experiment.replay.source_mode == "mapped"  # sources get addresses out of the client's prefixes
+    topology, mode = experiment.topology, experiment.replay.source_mode
+    queriers = topology.queriers or facts.cores_of.get(name) or max(1, facts.cores // topology.clients)
+    mapped = mode == "mapped"  # sources get addresses out of the client's prefixes
     argv = (
         *(facts.programs["reprise-querier"], "distribute"),
         *flags(run_id=facts.run, listen=f"{address}:{port}", name=name),
         *_tls(name),
-        *flags(results=RESULTS, queriers=queriers, cpus=experiment.replay.cpus or None),
-        *flags(source_prefix=network.source_prefixes(index, experiment.topology.clients) if mapped else None),
+        *flags(results=RESULTS, queriers=1 if mode == "packet" else queriers),
+        *flags(cpus=experiment.replay.cpus or None),
+        *flags(source_prefix=network.source_prefixes(index, topology.clients) if mapped else None),
     )
     return Process(
         f"distributor-{name}",
