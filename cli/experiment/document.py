@@ -60,7 +60,12 @@ def _meaning(field: FieldInfo) -> str:
 
 def page(text: str) -> str:
     """The page with its tables as they should be."""
-    return _with_table(_with_table(text, _COUNTERS_HEAD, _counter_rows()), _HEAD, rows())
+    counters = (
+        f"| {group and f'`{group}`'} | `{name}` | {meaning} |\n"
+        for group, counters in json.loads(_COUNTERS.read_text(encoding="utf-8")).items()
+        for name, meaning in counters.items()
+    )
+    return _with_table(_with_table(text, _COUNTERS_HEAD, counters), _HEAD, rows())
 
 
 def _with_table(text: str, head: str, lines: Iterable[str]) -> str:
@@ -68,12 +73,6 @@ def _with_table(text: str, head: str, lines: Iterable[str]) -> str:
     begin = text.index(head)
     end = text.index("\n\n", begin) + 1
     return text[:begin] + head + "".join(lines) + text[end:]
-
-
-def _counter_rows() -> Iterator[str]:
-    for group, counters in json.loads(_COUNTERS.read_text(encoding="utf-8")).items():
-        for name, meaning in counters.items():
-            yield f"| {group and f'`{group}`'} | `{name}` | {meaning} |\n"
 
 
 def json_schema() -> str:

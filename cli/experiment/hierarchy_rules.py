@@ -20,7 +20,13 @@ def check(experiment: Experiment) -> None:
     _check_zones(experiment, emulated)
     _check_numbers(experiment, emulated)
     _check_paths(emulated)
-    _check_others(experiment, emulated)
+    want(
+        experiment.server.port == 53,
+        f"server.port = {experiment.server.port} is not for a hierarchy",
+        "resolvers listen on port 53",
+    )
+    warm = emulated.cache == "warm" and 'hierarchy.cache = "warm"'
+    exclude(warm, experiment.generate and "[generate]", hint="give a trace or a [synth] table")
 
 
 def _check_zones(experiment: Experiment, emulated: Hierarchy) -> None:
@@ -95,13 +101,3 @@ def _check_paths(emulated: Hierarchy) -> None:
         "a trace says nothing about the way behind the resolver; use hierarchy.rtt.table",
     )
     server_rules.check_rtt("hierarchy.rtt", emulated.rtt)
-
-
-def _check_others(experiment: Experiment, emulated: Hierarchy) -> None:
-    want(
-        experiment.server.port == 53,
-        f"server.port = {experiment.server.port} is not for a hierarchy",
-        "resolvers listen on port 53",
-    )
-    warm = emulated.cache == "warm" and 'hierarchy.cache = "warm"'
-    exclude(warm, experiment.generate and "[generate]", hint="give a trace or a [synth] table")

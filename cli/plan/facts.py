@@ -250,11 +250,12 @@ def raise_descriptors() -> int:
 def host() -> dict[str, Any]:
     """The machine, for the manifest."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    model = re.search(r"^model name\s*: *(.*)", _read("/proc/cpuinfo") or "", re.MULTILINE)
     return {
         "name": platform.node(),
         "kernel": platform.release(),
         "system": linux.system()[0] or None,
-        "cpu": _cpu_model(),
+        "cpu": model[1].strip() if model else platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": memory,
         "clocksource": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
@@ -307,8 +308,3 @@ def _read(path: str) -> str | None:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError:
         return None
-
-
-def _cpu_model() -> str:
-    found = re.search(r"^model name\s*: *(.*)", _read("/proc/cpuinfo") or "", re.MULTILINE)
-    return found[1].strip() if found else platform.machine()

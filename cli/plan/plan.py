@@ -67,7 +67,9 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
     distributors = tuple(_distributor(experiment, facts, index, before) for index in clients)
     controller = _controller(experiment, facts, distributors)
     steps = _steps(experiment, facts)
-    processes = (*before, *distributors, *_client_samplers(experiment, facts), controller)
+    watched = [one for one in distributors if experiment.sample.clients]
+    samplers = [server_plan.sampler(one.host, {"querier": one.id}, experiment, facts) for one in watched]
+    processes = (*before, *distributors, *samplers, controller)
     net = placement.placed(_network(experiment, management), management)
     return Plan(
         run=facts.run,
@@ -281,15 +283,6 @@ def _distributor(experiment: Experiment, facts: Facts, index: int, before: tuple
         title=f"starting distributor on {name}",
         ends=(0, 1),  # its verdict reaches the results through the controller
         leaves="reprise-querier",
-    )
-
-
-def _client_samplers(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
-    if not experiment.sample.clients:
-        return ()
-    names = [network.client(index) for index in range(1, experiment.topology.clients + 1)]
-    return tuple(
-        server_plan.sampler(name, {"querier": f"distributor-{name}"}, experiment, facts) for name in names
     )
 
 

@@ -393,10 +393,12 @@ def sampler(host: str, watched: Mapping[str, str], experiment: Experiment, facts
     """Samples a host and process trees (names, and the ids of their processes in the plan) into HOST.csv."""
     # Clients' ends of connections may be on the server's host, too.
     ports = experiment.ports if host == network.SERVER and experiment.has_proxy else ()
+    by_proxy = experiment.emulated is not None and experiment.emulated.data_path == "tun"
+    tunnels = {hierarchy_hosts.TUN: by_proxy, delay.TUN: experiment.rtt is not None}  # packets pass twice
     options = flags(
         process=[f"{name}=@pid:{process}@" for name, process in watched.items()],
         hz=experiment.sample.hz,
-        skip_interface=_tunnels(experiment),
+        skip_interface=(*(one for one, used in tunnels.items() if used), *front.tunnels(experiment)),
         packet_work=host == network.SERVER,
         tcp_port=ports,
     )
@@ -425,16 +427,6 @@ def _outside(one: Process) -> Process:
     """
     argv = shell('umount -l /proc && exec "$@"', *one.argv)
     return dataclasses.replace(one, argv=("unshare", "--mount", *argv), after=())
-
-
-def _tunnels(experiment: Experiment) -> tuple[str, ...]:
-    """Devices through which packets pass a host a second time."""
-    by_proxy = experiment.emulated is not None and experiment.emulated.data_path == "tun"
-    return (
-        *((hierarchy_hosts.TUN,) if by_proxy else ()),
-        *((delay.TUN,) if experiment.rtt else ()),
-        *front.tunnels(experiment),
-    )
 
 
 def capture(experiment: Experiment, facts: Facts) -> Process:
