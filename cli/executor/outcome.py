@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any
 
 from cli.executor.timetable import Happened
 from cli.executor.workers import Event
@@ -85,14 +85,11 @@ def _read(figures: Iterable[Figure], results: Path) -> Iterator[tuple[Figure, in
 def _number(figure: Figure, path: Path) -> int | None:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-        match figure.kind:
-            case "nft":
-                table, _, name = figure.key.partition(".")
-                return nftables.counters(value, table)[name]
-            case "json":
-                for name in figure.key.split("."):
-                    value = value[name]
-                return int(value)
-        assert_never(figure.kind)
+        if figure.kind == "nft":
+            table, _, name = figure.key.partition(".")
+            return nftables.counters(value, table)[name]
+        for name in figure.key.split("."):
+            value = value[name]
+        return int(value)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

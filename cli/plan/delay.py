@@ -172,5 +172,5 @@ def _forwarding(host: str, at_client: bool) -> HostStep:
     addresses, for which it must find no socket first.
     """
     values = ("net.ipv4.conf.all.rp_filter=0", *(("net.ipv4.ip_early_demux=0",) if at_client else ()))
-    commands = (*host_settings.forward(), ("sysctl", "-q", "-w", *values))
+    commands = (*host_settings.FORWARD, ("sysctl", "-q", "-w", *values))
     return host_settings.settings(f"delay-forwarding-{host}", host, *commands)

@@ -164,7 +164,7 @@ def _path(host: str, data_path: str, ruleset: str) -> list[HostStep]:
     """Packets come from addresses that no route would send back to where they came from, and the kernel
     forwards those of the proxy.
     """
-    forward = host_settings.forward() if data_path == "tun" else ()
+    forward = host_settings.FORWARD if data_path == "tun" else ()
     settings = host_settings.settings(f"settings-{host}", host, shell(_NO_REVERSE_PATHS), *forward)
     if data_path == "nft":
         drop = shell(drop_table(nftables.NAT))

@@ -6,7 +6,7 @@ of these settings are kept in a file and put back: forwarding first, twice, beca
 overwrites the others' where it changes, and accept_ra last. Interfaces that are gone by then do not matter.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from cli.errors import want
 from cli.experiment.schema import Experiment
@@ -29,7 +29,10 @@ _RESTORE = (
 _KEEP_ROUTERS = (
     'for file in /proc/sys/net/ipv6/conf/*/accept_ra; do test "$(cat "$file")" != 1 || echo 2 > "$file"; done'
 )
-_FORWARD = ("sysctl", "-q", "-w", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+FORWARD: tuple[Command, ...] = (
+    shell(_KEEP_ROUTERS),
+    ("sysctl", "-q", "-w", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"),
+)
 
 
 def settings(ident: str, host: str, *commands: Command, kept: str = _KEPT) -> HostStep:
@@ -38,10 +41,6 @@ def settings(ident: str, host: str, *commands: Command, kept: str = _KEPT) -> Ho
     """
     file = f"{RUN}/sysctl-{ident}"
     return HostStep(ident, host, (shell(_KEEP, file, kept), *commands), (shell(_RESTORE, file),))
-
-
-def forward() -> tuple[Command, ...]:
-    return (shell(_KEEP_ROUTERS), _FORWARD)
 
 
 def tun(
@@ -62,15 +61,14 @@ def tun(
     )
 
 
-def routes(ident: str, host: str, table: str, listed: Iterable[tuple[str, Sequence[str]]]) -> HostStep:
-    found = list(listed)
+def routes(ident: str, host: str, table: str, listed: Sequence[tuple[str, Sequence[str]]]) -> HostStep:
     return HostStep(
         ident,
         host,
-        tuple(("ip", family, "route", "replace", *route, "table", table) for family, route in found),
+        tuple(("ip", family, "route", "replace", *route, "table", table) for family, route in listed),
         tuple(
             shell(f"ip {family} route del {' '.join(route)} table {table} 2> /dev/null || true")
-            for family, route in found
+            for family, route in listed
         ),
     )
 
