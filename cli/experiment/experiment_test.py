@@ -14,7 +14,7 @@ from cli import programs
 from cli.errors import UsageError
 from cli.experiment import document, tables
 from cli.experiment.experiment import as_dict, load, read
-from cli.servers import started
+from cli.servers import kinds
 from report.nested import RENAMED
 
 MINIMAL = """
@@ -231,7 +231,7 @@ EXPERIMENTS = sorted((programs.ROOT / "experiments").glob("*.toml"))
 def test_programs_are_the_same_of_the_file_and_of_the_experiment(path: Path) -> None:
     """The tables of a file lack what has a default."""
     file, resolved = tables.read(path), as_dict(load(path, []))
-    for judge in (started.own_programs, started.packaged_programs, started.source_mode, started.front):
+    for judge in (kinds.own_programs, kinds.packaged_programs, kinds.source_mode, kinds.front):
         assert judge(file) == judge(resolved)
     assert tables.unknown_keys(file) == []
     assert tables.unknown_keys(resolved) == []
