@@ -20,9 +20,9 @@ from pathlib import Path
 
 from cli import progress
 from cli.errors import EXIT_FAILED, Interrupted, RepriseError
-from cli.executor import processes
+from cli.executor import outcome, processes
 from cli.executor.machine import Machine, State
-from cli.executor.outcome import Leak, Outcome, leaks, reasons
+from cli.executor.outcome import Leak, Outcome
 from cli.executor.processes import Child
 from cli.executor.sandbox import STOP
 from cli.executor.timetable import Timetable
@@ -80,19 +80,15 @@ class Executor:
             self._start_all()
             self._until_main_ends()
             self._progress.over()
-        except RepriseError as error:
-            self.outcome.fail(error.what, error.hint)
         except Interrupted:
             self.outcome.fail(_INTERRUPTED)
-        except OSError as error:
+        except (RepriseError, OSError) as error:
             self.outcome.fail_by(error)
         for last in (self._end_faults, self._stop_main, self._finish, self._stop_all):
             try:
                 last()
-            except OSError as error:
+            except (RepriseError, OSError) as error:
                 self.outcome.fail_by(error)
-            except RepriseError as error:
-                self.outcome.fail(error.what, error.hint)
         if self.outcome.error == _INTERRUPTED:
             kept = "results up to here are kept and marked unclean"
             self.outcome.hint = kept if self._has_records() else "nothing had been replayed, run it again"
@@ -441,8 +437,8 @@ class Executor:
         if self._plan.network.kind != "host":
             refused = [one for machine in self._machines for one in machine.collect().items()]
             counted = self._plan.figures if self.outcome.started else ()
-            self.outcome.because += reasons(counted, self._results)
-            found = leaks(counted, self._results)  # what the hosts' guards stopped; the report says why
+            reasons, found = outcome.read(counted, self._results)
+            self.outcome.because += reasons
             what = "were meant for outside: no route leads there"
             found += [Leak(host, count, what) for host, count in refused]
             self.outcome.leaks = [asdict(one) for one in found]

@@ -3,11 +3,12 @@ makes a run unclean.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cli.errors import RepriseError
 from cli.executor.timetable import Happened
 from cli.executor.workers import Event
 from cli.plan.planned import Figure
@@ -40,10 +41,12 @@ class Outcome:
             self.error, self.hint = what, hint
         self.because.append(what)
 
-    def fail_by(self, error: OSError) -> None:
-        """The same for a system call that failed."""
-        where = f": {error.filename}" if error.filename else ""
-        self.fail(f"{error.strerror or error}{where}", "see `reprise doctor`")
+    def fail_by(self, error: RepriseError | OSError) -> None:
+        if isinstance(error, RepriseError):
+            self.fail(error.what, error.hint)
+        else:
+            where = f": {error.filename}" if error.filename else ""
+            self.fail(f"{error.strerror or error}{where}", "see `reprise doctor`")
 
 
 @dataclass(frozen=True)
@@ -55,31 +58,21 @@ class Leak:
     what: str
 
 
-def leaks(figures: Iterable[Figure], results: Path) -> list[Leak]:
-    """Those of packets that left their way; only what is not 0."""
-    return [
-        Leak(one.subject, count, one.text) for one, count in _read(figures, results) if one.leak and count
-    ]
-
-
-def reasons(figures: Iterable[Figure], results: Path) -> list[str]:
-    """The figures that are not leaks, in words, and all that could not be read, each once."""
-    found = [
-        one.unread if count is None else one.text.format(count=count)
-        for one, count in _read(figures, results)
-        if count is None or (count and not one.leak)
-    ]
-    return list(dict.fromkeys(found))
-
-
-def _read(figures: Iterable[Figure], results: Path) -> Iterator[tuple[Figure, int | None]]:
-    """The number of each file; None where it has none, or where there is no file."""
-    for figure in figures:
-        paths = sorted(results.glob(figure.files))
-        for path in paths:
-            yield figure, _number(figure, path)
-        if not paths:
-            yield figure, None
+def read(figures: Iterable[Figure], results: Path) -> tuple[list[str], list[Leak]]:
+    """The figures that are not 0: leaks, and the others in words, each once, as are those that could not be
+    read in each of their files, or had none.
+    """
+    words: dict[str, None] = {}
+    leaks = []
+    for one in figures:
+        for count in [_number(one, path) for path in sorted(results.glob(one.files))] or [None]:
+            if count is None:
+                words[one.unread] = None
+            elif count and one.leak:
+                leaks.append(Leak(one.subject, count, one.text))
+            elif count:
+                words[one.text.format(count=count)] = None
+    return list(words), leaks
 
 
 def _number(figure: Figure, path: Path) -> int | None:

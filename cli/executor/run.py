@@ -304,7 +304,9 @@ def print_error(found: dict[str, Any]) -> bool:
 
 def report(folder: Path) -> tuple[int, str]:
     """summary.json, plots and report.html; a failing report is a failed run with its results kept."""
-    _give_plots_a_cache()
+    # The plotting library keeps its fonts' list in the home folder; users without one get another place.
+    if not os.access(os.environ.get("HOME", "/nonexistent"), os.W_OK):
+        os.environ.setdefault("MPLCONFIGDIR", str(sandbox.runtime_folder().parent / "matplotlib"))
     from report.__main__ import attempt  # noqa: PLC0415  (slow to import, and needed at the end only)
 
     with (
@@ -312,13 +314,6 @@ def report(folder: Path) -> tuple[int, str]:
         contextlib.redirect_stdout(nowhere),
     ):
         return attempt(["report", str(folder)])
-
-
-def _give_plots_a_cache() -> None:
-    """The plotting library keeps its fonts' list in the home folder; users without one get another place."""
-    home = Path(os.environ.get("HOME", "/nonexistent"))
-    if not os.access(home, os.W_OK):
-        os.environ.setdefault("MPLCONFIGDIR", str(sandbox.runtime_folder().parent / "matplotlib"))
 
 
 def table(summary: dict[str, Any]) -> str:

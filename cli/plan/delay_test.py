@@ -48,7 +48,7 @@ def test_what_proxies_dropped_is_told(tmp_path: Path) -> None:
         Process(name, "proxy", "h", ())
         for name in ("delay-server", "delay-server2", "proxy-meta1", "proxy-server", "proxy-meta2")
     ]
-    assert outcome.reasons(delay.figures(proxies), tmp_path) == [
+    assert outcome.read(delay.figures(proxies), tmp_path)[0] == [
         "delay-server dropped 3 packets: its delay line was full",
         "delay-server lost 5 packets that the kernel did not take back",
         "what delay-server2 dropped could not be read",

@@ -185,18 +185,17 @@ def test_what_guards_counted_names_host_and_counter(tmp_path: Path) -> None:
     (tmp_path / "guard-server.json").write_text(counted(3))
     (tmp_path / "guard-meta1.json").write_text(counted(0))
     counted_here = guards.figures(BASE, None)
-    (found,) = outcome.leaks(counted_here, tmp_path)
+    reasons, (found,) = outcome.read(counted_here, tmp_path)
     assert (found.host, found.packets) == ("server", 3)
     assert "to ports 53, 853 or 443" in found.what
     assert "guard's counter dns_ports" in found.what
-    assert outcome.reasons(counted_here, tmp_path) == []
+    assert reasons == []
     unread = ["the guard of meta1 could not be read"]
     for damaged in ("cut", "{}", "[]", counted(0).replace("elsewhere", "other"), None):
         (tmp_path / "guard-meta1.json").unlink()
         if damaged is not None:
             (tmp_path / "guard-meta1.json").write_text(damaged)
-        assert outcome.reasons(counted_here, tmp_path) == unread
-        assert outcome.leaks(counted_here, tmp_path) == [found]
+        assert outcome.read(counted_here, tmp_path) == (unread, [found])
         (tmp_path / "guard-meta1.json").touch()
 
 
