@@ -8,8 +8,6 @@ proxy, or nftables) at its host and comes out at the meta address that stands fo
 resolver; answers go the same way back. Rules of routing send packets there by their ports, not by marks.
 """
 
-from typing import Any
-
 from cli.experiment.experiment import keys_of
 from cli.experiment.schema import Experiment, Hierarchy
 from cli.plan import (
@@ -129,21 +127,50 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
 
 def steps(experiment: Experiment, facts: Facts) -> list[Step]:
     """Work before the hosts are set up: the zones, and the plan of who serves them."""
-    built = (f"{WORLD}/build.json",) if _emulated(experiment).capture is not None else ()
+    emulated, numbers = _emulated(experiment), [number for number, _, _ in _resolvers(experiment)]
+    options = flags(
+        engine=emulated.engine,
+        form=emulated.form,
+        instances=emulated.instances,
+        resolver=[",".join(hierarchy_hosts.upstream(number)) for number in numbers],
+        reserved=network.own_prefixes(experiment.topology.clients, hierarchy=True),
+        skip_bad=emulated.skip_bad,
+        refuse_signatures=_refused_signatures(emulated),
+        need_root=True,
+        warnings=f"{PLAN}/warnings.txt",
+    )
+    built = (f"{WORLD}/build.json",) if emulated.capture is not None else ()
     kept = (f"{PLAN}/map.tsv", f"{PLAN}/plan.json", *built)
     keep = shell('to=$1; shift; mkdir -p "$to" && cp "$@" "$to"', f"{RESULTS}/zones", *kept)
     return [
-        _bring_zones(_emulated(experiment), facts),
+        _bring_zones(emulated, facts),
         Step(
             "plan",
             "planning the hierarchy",
-            facts.module("cli", "zones", "plan", *_plan_options(experiment)),
+            facts.module("cli", "zones", "plan", WORLD, "-o", PLAN, *options),
             server_plan.builder_env(facts),
             keys=keys_of("hierarchy"),
             warnings=f"{PLAN}/warnings.txt",
         ),
         facts.step(
-            "serve", "configuring the hierarchy", "cli.zones.zones.serve", **_sites(experiment, facts)
+            "serve",
+            "configuring the hierarchy",
+            "cli.zones.zones.serve",
+            zones=WORLD,
+            made=PLAN,
+            out=SERVED,
+            engine=emulated.engine,
+            edns_size=emulated.edns_size,
+            minimal=emulated.minimal_responses,
+            folder=f"{RUN}/meta{{}}",
+            user=facts.users.get(KINDS[emulated.engine].program, ""),
+            descriptors=facts.descriptors,
+            versions=[facts.version(emulated.engine, host) for _, host in _metas(experiment)],
+            hops=[
+                (number, instance, *hierarchy_hosts.link_addresses(number, instance, emulated.instances)[1])
+                for number in numbers
+                for instance, _ in _metas(experiment)
+            ],
         ),
         Step("keep", "keeping the plan", keep),
     ]
@@ -170,43 +197,6 @@ def _bring_zones(emulated: Hierarchy, facts: Facts) -> Step:
     options = flags(zones=synth.zones, seed=synth.seed, shape=synth.shape, signed=synth.signed)
     argv = facts.module("cli", "zones", "synth", "-o", WORLD, *options)
     return Step("zones", "making the zones", argv, facts.module_env)
-
-
-def _plan_options(experiment: Experiment) -> tuple[str, ...]:
-    emulated = _emulated(experiment)
-    options = flags(
-        engine=emulated.engine,
-        form=emulated.form,
-        instances=emulated.instances,
-        resolver=[",".join(hierarchy_hosts.upstream(number)) for number, _, _ in _resolvers(experiment)],
-        reserved=network.own_prefixes(experiment.topology.clients, hierarchy=True),
-        skip_bad=emulated.skip_bad,
-        refuse_signatures=_refused_signatures(emulated),
-        need_root=True,
-        warnings=f"{PLAN}/warnings.txt",
-    )
-    return (WORLD, "-o", PLAN, *options)
-
-
-def _sites(experiment: Experiment, facts: Facts) -> dict[str, Any]:
-    emulated = _emulated(experiment)
-    return {
-        "zones": WORLD,
-        "made": PLAN,
-        "out": SERVED,
-        "engine": emulated.engine,
-        "edns_size": emulated.edns_size,
-        "minimal": emulated.minimal_responses,
-        "folder": f"{RUN}/meta{{}}",
-        "user": facts.users.get(KINDS[emulated.engine].program, ""),
-        "descriptors": facts.descriptors,
-        "versions": [facts.version(emulated.engine, host) for _, host in _metas(experiment)],
-        "hops": [
-            (number, instance, *hierarchy_hosts.link_addresses(number, instance, emulated.instances)[1])
-            for number, _, _ in _resolvers(experiment)
-            for instance, _ in _metas(experiment)
-        ],
-    }
 
 
 def _refused_signatures(emulated: Hierarchy) -> tuple[str, ...]:
@@ -271,8 +261,17 @@ def processes(
         found.append(server_plan.tcpdump(facts, "capture-meta", host, link, file, wanted))
     found += [_resolver(experiment, facts, *one) for one in _resolvers(experiment)]
     found += _watchers(experiment, facts)
-    if _emulated(experiment).cache == "warm":
-        found += [_warm(experiment, facts, number, host) for number, host, _ in _resolvers(experiment)]
+    for number, host, _ in _resolvers(experiment) if _emulated(experiment).cache == "warm" else ():
+        argv = facts.call(
+            "cli.plan.warm.warm",
+            mutator=facts.programs["reprise-mutator"],
+            trace=mutation.played_path(experiment, facts),
+            server=network.SERVICE_V4,
+            ports=experiment.replay.ports,
+            rules=mutation.options(experiment, facts),
+        )
+        title, client = f"filling the cache of the resolver on {host}", network.client(number)
+        found.append(server_plan.once(f"warm-{host}", "warm", client, argv, facts, title, timeout_s=_WARM_S))
     for _, host, kind in _resolvers(experiment):
         argv = facts.call("cli.servers.counted.await_idle", kind=kind, folder=f"{RUN}/{host}")
         title = f"waiting until the resolver on {host} has nothing to do"
@@ -360,16 +359,3 @@ def _watchers(experiment: Experiment, facts: Facts) -> list[Process]:
         )
         found.append(server_plan.watcher(host, argv, facts))
     return [*found, *((server_plan.capture(experiment, facts),) if experiment.sample.capture else ())]
-
-
-def _warm(experiment: Experiment, facts: Facts, number: int, host: str) -> Process:
-    argv = facts.call(
-        "cli.plan.warm.warm",
-        mutator=facts.programs["reprise-mutator"],
-        trace=mutation.played_path(experiment, facts),
-        server=network.SERVICE_V4,
-        ports=experiment.replay.ports,
-        rules=mutation.options(experiment, facts),
-    )
-    title, client = f"filling the cache of the resolver on {host}", network.client(number)
-    return server_plan.once(f"warm-{host}", "warm", client, argv, facts, title, timeout_s=_WARM_S)

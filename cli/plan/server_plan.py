@@ -169,35 +169,29 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
         kind = KINDS.get(name)
         if kind is None or (write := kind.authoritative or kind.front) is None:
             continue
-        site = _site(experiment, facts, name, lines)
+        asked_first = kind.front is not None or not experiment.has_proxy
+        wild = None if _is_brought(server) else server.wildcard
+        site = Site(
+            f"{RUN}/server",
+            zone_path(experiment),
+            facts.origin,
+            addresses(experiment) if asked_first else (network.BEHIND,),
+            facts.users.get(kind.program, ""),
+            facts.descriptors,
+            tls_service(experiment) if asked_first else None,
+            experiment.connections_only,
+            facts.version(name, network.SERVER),
+            lines,
+            network.BEHIND,
+            tuple(wildcard.further(facts.origin, wild.zones)) if wild else (),
+            f"{zone_path(experiment)}.more",
+        )
         beside = kind.beside(site) if kind.beside else {}
         text = write(server, site)
         places = users_lines(kind.quoted_as or kind.config_file, text, lines, key)
         found += [File(_config(kind), text, places=places), *copies((kind,), facts)]
         found += [File(f"{RUN}/{other}", text) for other, text in beside.items()]
     return tuple(found)
-
-
-def _site(experiment: Experiment, facts: Facts, name: str, lines: str) -> Site:
-    asked_first = KINDS[name].front is not None or not experiment.has_proxy
-    wild = experiment.server.wildcard
-    return Site(
-        f"{RUN}/server",
-        zone_path(experiment),
-        facts.origin,
-        addresses(experiment) if asked_first else (network.BEHIND,),
-        facts.users.get(KINDS[name].program, ""),
-        facts.descriptors,
-        tls_service(experiment) if asked_first else None,
-        experiment.connections_only,
-        facts.version(name, network.SERVER),
-        lines,
-        network.BEHIND,
-        tuple(wildcard.further(facts.origin, wild.zones))
-        if wild and not _is_brought(experiment.server)
-        else (),
-        f"{zone_path(experiment)}.more",
-    )
 
 
 def _config(kind: ServerKind) -> str:
@@ -225,22 +219,6 @@ def command(
     program = program_of(kind, facts)
     argv = kind.argv(program, config, folder, processes, user)
     return kind.checked(privileges.server(argv, user, facts) if kind.stays_root else argv, config)
-
-
-def _command(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
-    """Starts the server; one of the user's own by his command line."""
-    server, kind = experiment.server, STARTED[experiment.server.kind]
-    if server.command is None:
-        return command(kind, facts, _config(kind), _user(experiment, facts), server.processes)
-    given = {
-        "port": str(server.port),
-        "zone": zone_path(experiment),
-        "address": network.BEHIND if experiment.has_proxy else network.SERVICE_V4,
-        "address6": network.BEHIND6 if experiment.has_proxy else network.SERVICE_V6,
-        "origin": facts.origin,
-        "folder": f"{RUN}/server",
-    }
-    return (facts.programs[kind.program], *users_own.arguments(server.command, given))
 
 
 def tls_service(experiment: Experiment, host: str = network.SERVER) -> Service | None:
@@ -333,17 +311,30 @@ def _proxy(experiment: Experiment, facts: Facts) -> Process:
 
 
 def _server(experiment: Experiment, facts: Facts) -> Process:
-    server = experiment.server
-    hint = "correct server.config" if server.config else ""
-    if server.command is not None:
+    server, kind = experiment.server, STARTED[experiment.server.kind]
+    env: dict[str, str] = {}
+    if server.command is None:
+        argv = command(kind, facts, _config(kind), _user(experiment, facts), server.processes)
+        hint = "correct server.config" if server.config else ""
+    else:
+        env = dict.fromkeys(("HOME", "TMPDIR"), f"{RUN}/server")
+        given = {
+            "port": str(server.port),
+            "zone": zone_path(experiment),
+            "address": network.BEHIND if experiment.has_proxy else network.SERVICE_V4,
+            "address6": network.BEHIND6 if experiment.has_proxy else network.SERVICE_V6,
+            "origin": facts.origin,
+            "folder": f"{RUN}/server",
+        }
+        argv = (facts.programs[kind.program], *users_own.arguments(server.command, given))
         hint = f"correct server.command, which has to serve {facts.origin} over UDP and TCP"
     read = tuple(one.path for one in files(experiment, facts))
     made = Process(
         "server",
         "server",
         network.SERVER,
-        _command(experiment, facts),
-        env=dict.fromkeys(("HOME", "TMPDIR"), f"{RUN}/server") if server.command else {},
+        argv,
+        env=env,
         files=(*read, zone_path(experiment)),
         ready=_ready(experiment, facts, server.kind, hint),
     )
