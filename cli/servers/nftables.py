@@ -28,7 +28,7 @@ does so, the same rules stand a second time at the interface's own egress hook (
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from report.transports import TRANSPORTS
 
@@ -49,8 +49,7 @@ _FIRST, _LAST = -(2**31), 2**31 - 1  # priorities of hooks
 _UNMAPPED_NAMES = 4_096  # addresses that are told by name; later ones are only counted
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """An address of each family, "" where there is none."""
 
     v4: str = ""
@@ -100,18 +99,25 @@ def resolver_ruleset(toward: Mapping[str, Pair], sink: Pair) -> str:
 
 def meta_ruleset(resolvers: Sequence[Pair], answers_of: Sequence[Iterable[Pair]], sink: Pair) -> str:
     """A meta-DNS-server's host: what `answers_of[r]`'s addresses answer goes to resolver r, from the OQDA."""
-    four = [pair.v4 for pair in resolvers], [[p.v4 for p in pairs] for pairs in answers_of]
-    six = [pair.v6 for pair in resolvers], [[p.v6 for p in pairs] for pairs in answers_of]
-    chains = "".join(_answering("ip", 4, number, pair.v4) for number, pair in enumerate(resolvers, 1))
-    chains += "".join(_answering("ip6", 6, number, pair.v6) for number, pair in enumerate(resolvers, 1))
+    chains, maps = "", ""
+    for at, (word, family) in enumerate((("ip", 4), ("ip6", 6))):
+        jumps: dict[str, str] = {}
+        for number, (resolver, own) in enumerate(zip(resolvers, answers_of, strict=True), 1):
+            if not resolver[at]:
+                continue
+            chains += f"""    chain to{family}r{number} {{
+        notrack
+        counter name rewritten {word} saddr set {word} daddr {word} daddr set {resolver[at]} accept
+    }}
+"""
+            jumps |= {pair[at]: f"goto to{family}r{number}" for pair in own if pair[at]}
+        maps += _map(f"from{family}", f"ipv{family}_addr : verdict", jumps)
     return _table(
         NAT,
         f"""    counter rewritten {{ }}
     counter unmapped4 {{ }}
     counter unmapped6 {{ }}
-{chains}{_map("from4", "ipv4_addr : verdict", _jumps(4, *four))}\
-{_map("from6", "ipv6_addr : verdict", _jumps(6, *six))}\
-    chain output {{
+{chains}{maps}    chain output {{
         type route hook output priority raw; policy accept;
         meta l4proto {{ tcp, udp }} th sport 53 ip saddr vmap @from4
         meta l4proto {{ tcp, udp }} th sport 53 ip6 saddr vmap @from6
@@ -123,25 +129,6 @@ def meta_ruleset(resolvers: Sequence[Pair], answers_of: Sequence[Iterable[Pair]]
     }}
 """,
     )
-
-
-def _jumps(family: int, resolvers: Sequence[str], addresses: Sequence[Sequence[str]]) -> dict[str, str]:
-    return {
-        address: f"goto to{family}r{number}"
-        for number, (resolver, own) in enumerate(zip(resolvers, addresses, strict=True), 1)
-        for address in own
-        if resolver and address
-    }
-
-
-def _answering(word: str, family: int, number: int, resolver: str) -> str:
-    if not resolver:
-        return ""
-    return f"""    chain to{family}r{number} {{
-        notrack
-        counter name rewritten {word} saddr set {word} daddr {word} daddr set {resolver} accept
-    }}
-"""
 
 
 @dataclass(frozen=True)
