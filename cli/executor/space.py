@@ -34,18 +34,16 @@ class Space:
         self._rate = 0.0  # bytes a second, the latest
 
     def trouble(self) -> tuple[str, str] | None:
-        """WHAT and MEND where the run has to stop."""
+        """WHAT and MEND where the run has to stop: less is free than what is always needed and what it writes
+        until it has stopped.
+        """
         mend = "make room or choose another folder with -o"
         try:
-            short = self.is_short()
+            self._measure()
+            short = self._free(self._folder) < _ALWAYS + _AHEAD_S * self._rate
         except OSError as error:
             return f"cannot look at results in {self._folder.parent}: {error.strerror}", mend
         return (f"no space left for results in {self._folder.parent}", mend) if short else None
-
-    def is_short(self) -> bool:
-        """Whether less is free than what is always needed and what the run writes until it has stopped."""
-        self._measure()
-        return self._free(self._folder) < _ALWAYS + _AHEAD_S * self._rate
 
     def _measure(self) -> None:
         now = self._clock()

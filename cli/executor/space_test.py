@@ -34,20 +34,20 @@ def test_the_margin_follows_the_rate(tmp_path: Path, rate: int, margin: int) -> 
     disk.free = margin + 1
     for second in range(4):
         disk.after(1.0, second * rate)
-        assert not disk.space.is_short()
+        assert not disk.space.trouble()
     disk.free = margin - 1
-    assert disk.space.is_short()
+    assert disk.space.trouble()
 
 
 def test_a_rate_is_not_taken_from_a_moment(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
     disk.free = 7 * MIB
     for size in (0, MIB):
-        assert not disk.space.is_short()
+        assert not disk.space.trouble()
         disk.after(0.1, size)
-    assert not disk.space.is_short()
+    assert not disk.space.trouble()
     disk.after(0.9, 2 * MIB)
-    assert disk.space.is_short()
+    assert disk.space.trouble()
 
 
 def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
@@ -57,4 +57,4 @@ def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
 
 
 def test_an_empty_disk_is_short_at_once(tmp_path: Path) -> None:
-    assert Disk(tmp_path).space.is_short()
+    assert Disk(tmp_path).space.trouble()
