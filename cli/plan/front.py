@@ -16,9 +16,7 @@ _TUN = "stateless0"
 _STOP_S = 10.0
 
 
-def processes(
-    experiment: Experiment, facts: Facts, management: Management | None = None
-) -> tuple[Process, ...]:
+def processes(experiment: Experiment, facts: Facts, management: Management | None) -> tuple[Process, ...]:
     """The fronts; none where the kernel's TCP answers clients."""
     if not experiment.has_front:
         return ()

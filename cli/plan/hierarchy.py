@@ -243,9 +243,7 @@ def _of_resolver(experiment: Experiment, host: str, kind: str) -> dict[str, str]
 # --- processes --------------------------------------------------------------------------------------------
 
 
-def processes(
-    experiment: Experiment, facts: Facts, _management: Management | None = None
-) -> tuple[Process, ...]:
+def processes(experiment: Experiment, facts: Facts, _management: Management | None) -> tuple[Process, ...]:
     """From the far end: meta-DNS-servers, proxies, resolvers, what watches them, what fills their caches."""
     found: list[Process] = []
     for number, host in _metas(experiment):
@@ -350,8 +348,7 @@ def _watchers(experiment: Experiment, facts: Facts) -> list[Process]:
     hosts = [*(host for _, host, _ in _resolvers(experiment)), *(host for _, host in _metas(experiment))]
     found = [server_plan.sampler(host, {host: host}, experiment, facts) for host in hosts]
     for number, host, kind in _resolvers(experiment):
-        config = f"{RUN}/resolver-{number}.conf"
-        found.append(server_plan.conditions(host, host, config, facts, kind))
+        found.append(server_plan.conditions(host, facts, f"{RUN}/resolver-{number}.conf", kind))
         argv = facts.call(
             "cli.servers.counted.watch_resolver",
             **_of_resolver(experiment, host, kind),

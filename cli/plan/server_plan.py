@@ -229,9 +229,7 @@ def tls_service(experiment: Experiment, host: str = network.SERVER) -> Service |
     return Service(experiment.tls_settings.port, f"{files}.key", f"{files}.pem")
 
 
-def processes(
-    experiment: Experiment, facts: Facts, management: Management | None = None
-) -> tuple[Process, ...]:
+def processes(experiment: Experiment, facts: Facts, management: Management | None) -> tuple[Process, ...]:
     """The server, its front, and what watches them; of a server that the user runs, what watches that."""
     if not experiment.own_server:
         return _watchers(experiment, facts) if facts.process else ()
@@ -239,16 +237,15 @@ def processes(
     if experiment.has_proxy:
         fronts = (_proxy(experiment, facts),)
     watched = {name: name for name in ("server", *(one.id for one in fronts))}
+    name, kind = experiment.server.kind, STARTED[experiment.server.kind]
     found = [
         _server(experiment, facts),
         *fronts,
-        conditions(
-            "server", network.SERVER, _config(STARTED[experiment.server.kind]), facts, experiment.server.kind
-        ),
+        conditions(network.SERVER, facts, _config(kind), name),
         sampler(network.SERVER, watched, experiment, facts),
     ]
-    if STARTED[experiment.server.kind].counted is not None:
-        of = {"kind": experiment.server.kind, "folder": f"{RUN}/server", "process": "@pid:server@"}
+    if kind.counted is not None:
+        of = {"kind": name, "folder": f"{RUN}/server", "process": "@pid:server@"}
         log, out = f"{RESULTS}/logs/server.log", f"{RESULTS}/counts-server.csv"
         tls = experiment.over_tls and not experiment.has_proxy
         argv = facts.call("cli.servers.counted.watch", **of, log=log, out=out, tls=tls)
@@ -341,19 +338,19 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
     return serving(made, server.kind, experiment, facts)
 
 
-def conditions(process: str, host: str, config: str, facts: Facts, kind: str = "", pid: int = 0) -> Process:
-    """Writes down what a server runs with, once it is ready; `pid`: of one that is no process of the plan."""
+def conditions(host: str, facts: Facts, config: str = "", kind: str = "", pid: int = 0) -> Process:
+    """Writes down what the process named HOST runs with once it is ready; `pid`: one that is none of ours."""
     own = KINDS.get(kind)
     argv = facts.call(
         "cli.servers.conditions.write",
-        pid=pid or f"@pid:{process}@",
-        out=f"{RESULTS}/conditions-{process}.json",
+        pid=pid or f"@pid:{host}@",
+        out=f"{RESULTS}/conditions-{host}.json",
         kind=kind,
         config=config,
         program=program_of(own, facts) if own and own.shows else "",
     )
-    title = f"reading the settings of {process}"
-    return once(f"conditions-{process}", "conditions", host, argv, facts, title, (process,))
+    title = f"reading the settings of {host}"
+    return once(f"conditions-{host}", "conditions", host, argv, facts, title, (host,))
 
 
 def once(
@@ -407,7 +404,7 @@ def _watchers(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
     options = flags(process=watched, hz=experiment.sample.hz, tcp_port=ports)
     argv = (facts.programs["reprise-sampler"], *options, "-o", f"{RESULTS}/server.csv")
     return (
-        _outside(conditions("server", network.SERVER, "", facts, pid=facts.process)),
+        _outside(conditions(network.SERVER, facts, pid=facts.process)),
         _outside(Process("sampler", "sampler", network.SERVER, argv, ready=_SAMPLES)),
     )
 
