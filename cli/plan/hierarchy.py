@@ -282,25 +282,14 @@ def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Proce
     kind = KINDS[emulated.engine]
     if emulated.engine == "bind":
         config, started, env = f"{SERVED}/named-{number}.conf", " running\n", _MALLOC
-        argv = server_plan.command(kind, facts, config, facts.users.get(kind.program, ""), 1)
+        argv = server_plan.command(kind, facts, config, 1)
     else:
         config, started, env = f"{SERVED}/nsd-{number}.list", "event=ready", dict(facts.module_env)
         argv = facts.call("cli.servers.slots.serve", nsd=facts.programs["nsd"], listed=config)
         argv = kind.checked(argv, config, listed=True)
-    ready = Ready(
-        "log",
-        text=started,
-        refused=Refused(kind.refused, "zone{s} did not load", "" if emulated.skip_bad else _SKIP),
-    )
-    made = Process(
-        host,
-        "meta",
-        host,
-        argv,
-        env,
-        files=(config,) if emulated.engine == "bind" else (),
-        ready=ready,
-    )
+    refused = Refused(kind.refused, "zone{s} did not load", "" if emulated.skip_bad else _SKIP)
+    ready, files = Ready("log", started, refused=refused), (config,) if emulated.engine == "bind" else ()
+    made = Process(host, "meta", host, argv, env, files, ready=ready)
     return server_plan.serving(made, emulated.engine, experiment, facts)
 
 
@@ -321,8 +310,8 @@ def _proxy(experiment: Experiment, facts: Facts, side: str, number: int, host: s
 
 def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind: str) -> Process:
     emulated, server = _emulated(experiment), KINDS[kind]
-    config, user = f"{RUN}/resolver-{number}.conf", facts.users.get(server.program, "")
-    processes = experiment.server.processes
+    config = f"{RUN}/resolver-{number}.conf"
+    argv = server_plan.command(server, facts, config, experiment.server.processes, f"{RUN}/{host}")
     ready = Ready(
         "answers",
         ports=experiment.ports_by_transport,
@@ -332,14 +321,7 @@ def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind
         # Answers to clients are late, and a client's way to a peer leads to another resolver.
         source=host if experiment.rtt or experiment.replay.peers else network.client(number),
     )
-    made = Process(
-        host,
-        "server",
-        host,
-        server_plan.command(server, facts, config, user, processes, f"{RUN}/{host}"),
-        files=(config,),
-        ready=ready,
-    )
+    made = Process(host, "server", host, argv, files=(config,), ready=ready)
     return server_plan.serving(made, kind, experiment, facts)
 
 

@@ -55,10 +55,6 @@ def names(experiment: Experiment) -> str | None:
     return f"{zone_path(experiment)}.names" if made and not synth.keys() & {"names", "unique_below"} else None
 
 
-def _user(experiment: Experiment, facts: Facts) -> str:
-    return facts.users.get(STARTED[experiment.server.kind].program, "")
-
-
 def steps(experiment: Experiment, facts: Facts) -> list[Step]:
     """The zone of our own server, or a question to the user's by the transport of the replay: it need not
     know another.
@@ -154,7 +150,7 @@ def builder_env(facts: Facts) -> dict[str, str]:
 def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
     if not experiment.own_server:
         return ()
-    user = _user(experiment, facts)
+    user = facts.users.get(STARTED[experiment.server.kind].program, "")
     copy = Folder(WORLD, "0750", facts.user, user)
     zone = (copy,) if _is_brought(experiment.server) else ()
     return (*zone, Folder(f"{RUN}/server", "0700", user))
@@ -212,12 +208,10 @@ def program_of(kind: ServerKind, facts: Facts) -> str:
     return f"{RUN}/{kind.program}" if kind.copied else facts.programs[kind.program]
 
 
-def command(
-    kind: ServerKind, facts: Facts, config: str, user: str, processes: int, folder: str = ""
-) -> tuple[str, ...]:
+def command(kind: ServerKind, facts: Facts, config: str, processes: int, folder: str = "") -> tuple[str, ...]:
     """Starts a server, once its checker takes the configuration."""
-    program = program_of(kind, facts)
-    argv = kind.argv(program, config, folder, processes, user)
+    user = facts.users.get(kind.program, "")
+    argv = kind.argv(program_of(kind, facts), config, folder, processes, user)
     return kind.checked(privileges.server(argv, user, facts) if kind.stays_root else argv, config)
 
 
@@ -294,15 +288,11 @@ def _ready(experiment: Experiment, facts: Facts, name: str, hint: str) -> Ready:
 def _proxy(experiment: Experiment, facts: Facts) -> Process:
     server, kind = experiment.server, KINDS[experiment.server.front]
     lines = experiment.front is not None and experiment.front.config is not None
-    user = facts.users.get(kind.program, "")
+    config = _config(kind)
+    argv = command(kind, facts, config, server.processes)
+    ready = _ready(experiment, facts, server.front, "correct front.config" if lines else "")
     made = Process(
-        front.ROLE,
-        front.ROLE,
-        network.SERVER,
-        command(kind, facts, _config(kind), user, server.processes),
-        files=(_config(kind),),
-        after=("server",),
-        ready=_ready(experiment, facts, server.front, "correct front.config" if lines else ""),
+        front.ROLE, front.ROLE, network.SERVER, argv, files=(config,), after=("server",), ready=ready
     )
     return serving(made, server.front, experiment, facts)
 
@@ -311,7 +301,7 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
     server, kind = experiment.server, STARTED[experiment.server.kind]
     env: dict[str, str] = {}
     if server.command is None:
-        argv = command(kind, facts, _config(kind), _user(experiment, facts), server.processes)
+        argv = command(kind, facts, _config(kind), server.processes)
         hint = "correct server.config" if server.config else ""
     else:
         env = dict.fromkeys(("HOME", "TMPDIR"), f"{RUN}/server")
@@ -325,16 +315,9 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
         }
         argv = (facts.programs[kind.program], *users_own.arguments(server.command, given))
         hint = f"correct server.command, which has to serve {facts.origin} over UDP and TCP"
-    read = tuple(one.path for one in files(experiment, facts))
-    made = Process(
-        "server",
-        "server",
-        network.SERVER,
-        argv,
-        env=env,
-        files=(*read, zone_path(experiment)),
-        ready=_ready(experiment, facts, server.kind, hint),
-    )
+    read = (*(one.path for one in files(experiment, facts)), zone_path(experiment))
+    ready = _ready(experiment, facts, server.kind, hint)
+    made = Process("server", "server", network.SERVER, argv, env, read, ready=ready)
     return serving(made, server.kind, experiment, facts)
 
 
