@@ -61,7 +61,7 @@ def make_plan(
     known = Facts(
         run="test",
         cores=1,
-        descriptors=machine.descriptors(),
+        descriptors=machine.raise_descriptors(),
         python=sys.executable,
         source_root=str(programs.ROOT),
         programs={

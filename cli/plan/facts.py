@@ -1,5 +1,6 @@
 """What the manifest and the plan must know of this machine: programs, versions, processor, kernel, limits."""
 
+import contextlib
 import dataclasses
 import os
 import platform
@@ -23,7 +24,6 @@ from cli.servers.kinds import KINDS, STARTED, own_programs, packaged_programs
 from cli.zones import zonefile
 
 _WANTED_DESCRIPTORS = 262_144
-_CAP_SYS_RESOURCE = 24
 _NEARLY = 0.05  # of an idle timeout, by which the server's own may differ
 _ORIGIN = r"[A-Za-z0-9._/\\-]{0,1019}\."  # of a zone; no character that is special in a configuration
 _USERS = {one.program: one.user for one in KINDS.values()}
@@ -71,7 +71,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
     return Facts(
         run=run,
         cores=len(os.sched_getaffinity(0)),
-        descriptors=descriptors(),
+        descriptors=raise_descriptors(),
         python=sys.executable,
         source_root=str(programs.ROOT),
         programs=found,
@@ -218,32 +218,16 @@ def _packaged_user(name: str) -> str:
     return name
 
 
-def descriptors() -> int:
-    """Descriptors a process of the run may have: the hard limit, which root raises where it may."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if not _may_raise_limits():
-        return hard
-    most = int(Path("/proc/sys/fs/nr_open").read_text(encoding="ascii"))
-    return max(hard, min(most, _WANTED_DESCRIPTORS))
-
-
-def _may_raise_limits() -> bool:
-    """Whether this process has CAP_SYS_RESOURCE; in a user namespace it does not count for limits."""
-    if os.geteuid() != 0 or (_read("/proc/self/uid_map") or "").split()[-1:] != ["4294967295"]:
-        return False
-    found = re.search(r"^CapEff:\s*(\w+)", _read("/proc/self/status") or "", re.MULTILINE)
-    return found is not None and bool(int(found[1], 16) >> _CAP_SYS_RESOURCE & 1)
-
-
 def raise_descriptors() -> int:
-    """Raises this process's limit, and so its children's, as far as it goes; returns what was reached."""
-    wanted = descriptors()
-    for limit in (wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[1]):
-        try:
+    """Raises this process's limit of descriptors, and so its children's, as far as it goes; returns what a
+    process of the run may have.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = int(Path("/proc/sys/fs/nr_open").read_text(encoding="ascii"))
+    for limit in (max(hard, min(most, _WANTED_DESCRIPTORS)), hard):
+        with contextlib.suppress(OSError, ValueError):  # root may raise it, not in a user namespace
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-        except (OSError, ValueError):
-            continue
-        return limit
+            return limit
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
@@ -259,7 +243,7 @@ def host() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": memory,
         "clocksource": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        "descriptors": descriptors(),
+        "descriptors": raise_descriptors(),
         "root": os.geteuid() == 0,
     }
 

@@ -268,8 +268,8 @@ def judge_data_paths(works: list[str]) -> Finding:
 
 def descriptors() -> Finding:
     """Sockets a process may hold; queriers and servers live on them."""
-    limit = facts.descriptors()
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    limit = facts.raise_descriptors()
     detail = f"{limit} a process (soft limit now {soft}, raised by each run)"
     return judged(
         limit >= 16_384, "descriptors", detail, "raise the hard limit (ulimit -Hn, limits.conf) to 65536"
