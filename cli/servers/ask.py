@@ -23,7 +23,15 @@ _PATIENCE_S = 5.0  # with a server that the user runs
 def problem(address: str, port: int, origin: str, transport: str, any_answer: bool = False) -> str | None:
     """None when the server answers a query for the SOA of a zone as it should, otherwise what is wrong."""
     try:
-        answer = _exchange(address, port, origin, transport)
+        query = dns.message.make_query(origin, dns.rdatatype.SOA)
+        query.flags &= ~dns.flags.RD
+        if TRANSPORTS[transport].tls:
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # queriers look at that
+            answer = dns.query.tls(query, address, timeout=_ATTEMPT_S, port=port, ssl_context=context)
+        else:
+            ask = dns.query.tcp if TRANSPORTS[transport].stream else dns.query.udp
+            answer = ask(query, address, timeout=_ATTEMPT_S, port=port)
     except (OSError, EOFError, dns.exception.DNSException) as error:
         return str(error) or type(error).__name__
     if any_answer:
@@ -33,17 +41,6 @@ def problem(address: str, port: int, origin: str, transport: str, any_answer: bo
     if not answer.flags & dns.flags.AA:
         return f"answers without authority for {origin}"
     return None
-
-
-def _exchange(address: str, port: int, origin: str, transport: str) -> dns.message.Message:
-    query = dns.message.make_query(origin, dns.rdatatype.SOA)
-    query.flags &= ~dns.flags.RD
-    if TRANSPORTS[transport].tls:
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # queriers look at that
-        return dns.query.tls(query, address, timeout=_ATTEMPT_S, port=port, ssl_context=context)
-    ask = dns.query.tcp if TRANSPORTS[transport].stream else dns.query.udp
-    return ask(query, address, timeout=_ATTEMPT_S, port=port)
 
 
 async def answer(
