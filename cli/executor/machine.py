@@ -152,7 +152,7 @@ class LocalMachine:
         netns_of_host, env = self._hosts.of(what.host), self._env(what.env)
         begun = process.Process.started(argv, log, output=output, env=env, netns=netns_of_host)
         child = Child(ident, what.role, what.host, begun.pid, log, turn=turn, log_begin=begun.begin)
-        child.floor_rss_bytes = processes.floor_rss_bytes()
+        child.floor_rss_bytes = processes.peak_rss_bytes(os.getpid()) + processes.FLOOR_MARGIN
         self.children[child.pid] = child
         return child
 
@@ -203,7 +203,7 @@ class LocalMachine:
             self._missing(awaited) if awaited else None,
             self._space.trouble(),
             self._records,
-            any(map(processes.named, left)),
+            any(map(processes.runs, left)),
             tuple(reasons),
             tuple(replaced),
             tuple(self._workers.events()) if ended else (),

@@ -3,12 +3,13 @@
 They are reaped with wait4, which also gives CPU time and peak memory of everything they waited for.
 """
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_FLOOR_MARGIN = 1 << 20  # bytes; the executor's memory at the fork is known this well
+FLOOR_MARGIN = 1 << 20  # bytes; the executor's memory at the fork is known this well
 
 
 @dataclass
@@ -48,11 +49,6 @@ class Child:
             os.kill(self.pid, number)
 
 
-def floor_rss_bytes() -> int:
-    """Above this, what wait4 says of a child's peak memory is the child's own; see `Child.note_peak`."""
-    return peak_rss_bytes(os.getpid()) + _FLOOR_MARGIN
-
-
 def peak_rss_bytes(pid: int) -> int:
     """VmHWM of a process, 0 when it is gone."""
     try:
@@ -86,14 +82,10 @@ def steal_s() -> float:
     return int(fields[8]) / os.sysconf("SC_CLK_TCK") if len(fields) > 8 else 0.0
 
 
-def named(name: str) -> list[int]:
-    """Processes in sight that run a program of this name and have not ended."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):  # which is empty once they have ended
-        try:
-            program = path.read_bytes().partition(b"\0")[0]
-        except OSError:
-            continue
-        if os.path.basename(program) == name.encode():  # noqa: PTH119
-            found.append(int(path.parent.name))
-    return found
+def runs(name: str) -> bool:
+    """Whether any process in sight runs a program of this name and has not ended."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):  # which is empty once it has ended
+        with contextlib.suppress(OSError):
+            if os.path.basename(path.read_bytes().partition(b"\0")[0]) == name.encode():  # noqa: PTH119
+                return True
+    return False
