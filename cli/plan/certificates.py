@@ -47,9 +47,8 @@ def issue(authority: Authority, name: str, address: str | None, feeder: bool = F
     """
     uses = [ExtendedKeyUsageOID.SERVER_AUTH] if address else []
     uses += [ExtendedKeyUsageOID.CLIENT_AUTH] if feeder or not address else []
-    return _sign(
-        authority, name, (address,) if address else (), uses, ec.generate_private_key(ec.SECP256R1())
-    )
+    key = ec.generate_private_key(ec.SECP256R1())
+    return _sign(authority, name, (address,) if address else (), uses, key)
 
 
 def issue_service(

@@ -96,7 +96,13 @@ def setup(experiment: Experiment, management: Management | None = None) -> tuple
 
 def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
     """The delay lines; they come before the servers, whose answers need them."""
-    return tuple(_proxy(experiment.rtt, host, facts) for host in _hosts(experiment) if experiment.rtt)
+    if experiment.rtt is None:
+        return ()
+    begin, end = (facts.programs["reprise-proxy"], "delay", "--tun", TUN), options(experiment.rtt)
+    return tuple(
+        proxy(f"delay-{host}", host, (*begin, "--stats", f"{RESULTS}/delay-{host}-@turn@.json", *end), facts)
+        for host in _hosts(experiment)
+    )
 
 
 def check_device(device: str = _DEVICE) -> None:
@@ -133,15 +139,6 @@ def _hosts(experiment: Experiment) -> list[str]:
     if experiment.has_front:
         return [network.client(index) for index in range(1, experiment.topology.clients + 1)]
     return network.servers(experiment.servers)
-
-
-def _proxy(rtt: Rtt, host: str, facts: Facts) -> Process:
-    argv = (
-        *(facts.programs["reprise-proxy"], "delay"),
-        *flags(tun=TUN, stats=f"{RESULTS}/delay-{host}-@turn@.json"),
-        *options(rtt),
-    )
-    return proxy(f"delay-{host}", host, argv, facts)
 
 
 def proxy(ident: str, host: str, argv: tuple[str, ...], facts: Facts) -> Process:
