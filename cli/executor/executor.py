@@ -31,6 +31,7 @@ from cli.plan.planned import HostStep, Plan, Process, Step
 
 _POLL_S = 0.05  # between two checks of readiness
 _REFUSES = 78  # an exit status, see Ready.refusal
+_USED = ("id", "role", "host", "exit", "cpu_s", "max_rss_bytes")  # of a process, in the manifest
 _INTERRUPTED = "the run was interrupted"
 _LOST_HINT = "see whether it is up, and run it again"
 _OUTLIVE_S = 5.0  # for what outlives a process that was killed: queriers still write their records
@@ -422,16 +423,7 @@ class Executor:
     def _collect(self) -> None:
         """Book-keeping: what each process used, and whether it ended as it should."""
         for child in (one for one in self._started if one.id in self._planned):
-            self.outcome.processes.append(
-                {
-                    "id": child.id,
-                    "role": child.role,
-                    "host": child.host,
-                    "exit": child.exit,
-                    "cpu_s": round(child.cpu_s, 6),
-                    "max_rss_bytes": child.max_rss_bytes,
-                }
-            )
+            self.outcome.processes.append({name: getattr(child, name) for name in _USED})
             if child.id != self._plan.main and not child.stopped_by_us:
                 self._note_early_end(child)
         if self._plan.network.kind != "host":

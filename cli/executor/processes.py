@@ -71,7 +71,7 @@ def reap(children: Mapping[int, Child]) -> None:
         child = children.get(pid)
         if child is not None:
             child.exit = os.waitstatus_to_exitcode(status)
-            child.cpu_s = usage.ru_utime + usage.ru_stime
+            child.cpu_s = round(usage.ru_utime + usage.ru_stime, 6)
             peak = usage.ru_maxrss * 1024  # the kernel counts in KiB
             child.max_rss_bytes = peak if peak > child.floor_rss_bytes else child.max_rss_bytes
 

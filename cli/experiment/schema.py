@@ -47,11 +47,6 @@ class Wildcard:
     zones: Annotated[Whole, span(1, 100_000, "how many zones: `origin`, and below it `z2`, `z3` and so on, all with the same records")] = 1
     names: Annotated[Whole, span(0, 10_000_000, "further names in each zone, `n1` and so on, with A and AAAA records. With these, or with several zones, a `[synth]` trace without `names` and `unique_below` asks for names of the zones")] = 0
 
-    @property
-    def has_names(self) -> bool:
-        """Whether a trace is to ask for what the zones hold."""
-        return self.zones > 1 or self.names > 0
-
 
 AUTHORITATIVE = ", ".join(f'"{name}"' for name in get_args(Authoritative)[:-1]) + f' or "{get_args(Authoritative)[-1]}"'
 

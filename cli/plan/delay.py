@@ -74,6 +74,10 @@ def setup(experiment: Experiment, management: Management | None = None) -> tuple
     """
     found: list[HostStep] = []
     routes = [(family, ("default", "dev", TUN)) for family in host_settings.FAMILIES]
+    # The kernel forwards what the proxy writes back, and at a client also packets to its own addresses, for
+    # which it must find no socket first.
+    demux = ("net.ipv4.ip_early_demux=0",) if experiment.has_front else ()
+    forward = (*host_settings.FORWARD, ("sysctl", "-q", "-w", "net.ipv4.conf.all.rp_filter=0", *demux))
     for host in _hosts(experiment) if experiment.rtt else ():
         priority, came = _PRIORITY, "lo"
         if experiment.has_front:
@@ -85,7 +89,7 @@ def setup(experiment: Experiment, management: Management | None = None) -> tuple
             for port in experiment.ports
         ]
         found += [
-            _forwarding(host, experiment.has_front),
+            host_settings.settings(f"delay-forwarding-{host}", host, *forward),
             host_settings.tun(f"delay-tun-{host}", host, TUN, _TUN_SETTINGS, ("txqueuelen", "10000")),
             host_settings.routes(f"delay-table-{host}", host, TABLE, routes),
             host_settings.rules(f"delay-rules-{host}", host, rules),
@@ -162,12 +166,3 @@ def _local_second(host: str) -> HostStep:
         )
 
     return HostStep(f"delay-local-{host}", host, moved("2", "0"), moved("0", "2"))
-
-
-def _forwarding(host: str, at_client: bool) -> HostStep:
-    """The kernel forwards what the proxy writes back, and at a client also packets to the host's own
-    addresses, for which it must find no socket first.
-    """
-    values = ("net.ipv4.conf.all.rp_filter=0", *(("net.ipv4.ip_early_demux=0",) if at_client else ()))
-    commands = (*host_settings.FORWARD, ("sysctl", "-q", "-w", *values))
-    return host_settings.settings(f"delay-forwarding-{host}", host, *commands)

@@ -76,33 +76,30 @@ def check(experiment: Experiment, management: Management) -> None:
         "there is no management prefix",
         "name the network that you reach hosts from",
     )
+    own += [ipaddress.ip_network(one) for one in sources(experiment)]
     for text in management.prefixes:
-        _check_prefix(text, [*_prefixes(experiment), *sources(experiment)])
-
-
-def _check_prefix(text: str, own: list[str]) -> None:
-    try:
-        prefix = ipaddress.ip_network(text)
-    except ValueError:
-        prefix = None
-    want(
-        prefix is not None and "/" in text and not prefix.is_multicast,
-        f"management prefix {text} is not ADDRESS/BITS with the host bits zero",
-        "write it like 192.0.2.0/24 or 2001:db8:1::/64",
-    )
-    assert prefix is not None
-    shortest = _SHORTEST[prefix.version]
-    want(
-        prefix.prefixlen >= shortest,
-        f"management prefix {text} is so large that the guard would let the experiment's packets out",
-        f"name the networks that you reach the hosts from, of {shortest} bits or more",
-    )
-    for one in map(ipaddress.ip_network, own):
+        try:
+            prefix = ipaddress.ip_network(text)
+        except ValueError:
+            prefix = None
         want(
-            one.version != prefix.version or not one.overlaps(prefix),
-            f"management prefix {text} overlaps {one}, which are addresses of the experiment",
-            "reach the hosts by other addresses",
+            prefix is not None and "/" in text and not prefix.is_multicast,
+            f"management prefix {text} is not ADDRESS/BITS with the host bits zero",
+            "write it like 192.0.2.0/24 or 2001:db8:1::/64",
         )
+        assert prefix is not None
+        shortest = _SHORTEST[prefix.version]
+        want(
+            prefix.prefixlen >= shortest,
+            f"management prefix {text} is so large that the guard would let the experiment's packets out",
+            f"name the networks that you reach the hosts from, of {shortest} bits or more",
+        )
+        for one in own:
+            want(
+                one.version != prefix.version or not one.overlaps(prefix),
+                f"management prefix {text} overlaps {one}, which are addresses of the experiment",
+                "reach the hosts by other addresses",
+            )
 
 
 def files(experiment: Experiment, management: Management | None) -> tuple[File, ...]:

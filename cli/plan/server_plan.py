@@ -50,8 +50,8 @@ def _is_brought(server: Server) -> bool:
 
 def names(experiment: Experiment) -> str | None:
     """The names that a synthesized trace asks for, where it does not say itself."""
-    server, synth = experiment.server, experiment.synth or {}
-    made = server.wildcard is not None and server.wildcard.has_names and not _is_brought(server)
+    wild, synth = experiment.server.wildcard, experiment.synth or {}
+    made = wild is not None and (wild.zones > 1 or wild.names > 0) and not _is_brought(experiment.server)
     return f"{zone_path(experiment)}.names" if made and not synth.keys() & {"names", "unique_below"} else None
 
 
@@ -381,23 +381,19 @@ def sampler(host: str, watched: Mapping[str, str], experiment: Experiment, facts
 def _watchers(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
     """Sample a server that runs beside the testbed, in the same network, and write down what it runs with.
 
-    As all share a network, its connections are told from the clients' by their port.
+    As all share a network, its connections are told from the clients' by their port. A run has a PID
+    namespace, and a /proc of it over the machine's, which does not show a server outside: for these processes
+    alone the upper one is taken away.
     """
     watched, ports = f"server={facts.process}", experiment.ports
     options = flags(process=watched, hz=experiment.sample.hz, tcp_port=ports)
     argv = (facts.programs["reprise-sampler"], *options, "-o", f"{RESULTS}/server.csv")
-    return (
-        _outside(conditions(network.SERVER, facts, pid=facts.process)),
-        _outside(Process("sampler", "sampler", network.SERVER, argv, ready=_SAMPLES)),
-    )
-
-
-def _outside(one: Process) -> Process:
-    """The process with the machine's /proc. A run has a PID namespace, and a /proc of it over the machine's,
-    which does not show a server outside: for this process alone the upper one is taken away.
-    """
-    argv = shell('umount -l /proc && exec "$@"', *one.argv)
-    return dataclasses.replace(one, argv=("unshare", "--mount", *argv), after=())
+    sampling = Process("sampler", "sampler", network.SERVER, argv, ready=_SAMPLES)
+    found = []
+    for one in (conditions(network.SERVER, facts, pid=facts.process), sampling):
+        outside = ("unshare", "--mount", *shell('umount -l /proc && exec "$@"', *one.argv))
+        found.append(dataclasses.replace(one, argv=outside, after=()))
+    return tuple(found)
 
 
 def capture(experiment: Experiment, facts: Facts) -> Process:
