@@ -185,13 +185,6 @@ class Executor:
         for each in done:
             each.result()
 
-    def _begin(self) -> None:
-        """The last before the main process: what is read off the hosts, and the servers' processes."""
-        for step in self._plan.begin:
-            self._machine(step.host).carry_out([step])
-        for machine in self._machines:
-            machine.begin()
-
     def _finish(self) -> None:
         """What is read off the hosts at the end; a run that failed before it began has nothing to read."""
         if not self.outcome.started:
@@ -213,7 +206,10 @@ class Executor:
     def _start_all(self) -> None:
         for process in self._plan.processes:
             if process.id == self._plan.main:
-                self._begin()
+                for step in self._plan.begin:
+                    self._machine(step.host).carry_out([step])
+                for machine in self._machines:
+                    machine.begin()
                 if (trouble := self._machines_trouble()) is not None:
                     raise RepriseError(*trouble)
                 self._progress.begin("replaying")

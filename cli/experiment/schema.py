@@ -49,8 +49,6 @@ class Wildcard:
 
 
 AUTHORITATIVE = ", ".join(f'"{name}"' for name in get_args(Authoritative)[:-1]) + f' or "{get_args(Authoritative)[-1]}"'
-
-
 Stateless = Literal["reference", "bpf"]  # fronts of our own
 
 
