@@ -55,11 +55,9 @@ def _check_one(name: str, fault: Fault) -> None:
     what, *others = effects(fault)
     exclude(f"{name}: {what}", *others, hint="make a [[fault]] of each")
     of_server = what not in _OF_WAYS
-    want(
-        of_server == (fault.target == "server"),
-        f'{name}: {what} and target = "{fault.target}" exclude each other',
-        'use target = "server"' if of_server else 'use target = "link" or "upstream"',
-    )
+    other = of_server != (fault.target == "server") and f'target = "{fault.target}"'
+    hint = 'use target = "server"' if of_server else 'use target = "link" or "upstream"'
+    exclude(f"{name}: {what}", other, hint=hint)
     want(
         not of_server or fault.direction == "both",
         f"{name}: {what} has no direction",

@@ -87,14 +87,12 @@ def _check_keys(server: Server) -> None:
             f"server.{key} is for authoritative servers of the run",
             "leave it out, or use hierarchy.resolver_config for resolvers",
         )
+    theirs = server.kind in ("address", "command") and f'server.kind = "{server.kind}"'
     for key in _OURS:
-        want(
-            getattr(server, key) == getattr(default, key)
-            or server.kind not in ("address", "command")
-            or (server.front == "dnsdist" and key in ("processes", "tcp_idle_timeout_s")),
-            f'server.{key} and server.kind = "{server.kind}" exclude each other',
-            f"set that up in your server, and leave it out here (--set server.{key}=)",
-        )
+        in_front = server.front == "dnsdist" and key in ("processes", "tcp_idle_timeout_s")
+        given = getattr(server, key) != getattr(default, key) and not in_front and f"server.{key}"
+        hint = f"set that up in your server, and leave it out here (--set server.{key}=)"
+        exclude(given, theirs, hint=hint)
     running = server.kind == "address" and 'server.kind = "address"'
     exclude(server.capture and "server.capture", running, hint="a server that runs already has its zone")
     for key in _OF_STARTED:
@@ -197,11 +195,9 @@ def check_front(experiment: Experiment) -> None:
     kind = experiment.server.front
     given, default = experiment.front or Front(), Front()
     for key, owners in _OF_FRONTS.items():
-        want(
-            kind in owners or getattr(given, key) == getattr(default, key),
-            f'front.{key} and server.front = "{kind}" exclude each other',
-            "leave it out or use server.front = " + " or ".join(f'"{one}"' for one in owners),
-        )
+        said = getattr(given, key) != getattr(default, key) and f"front.{key}"
+        hint = "leave it out or use server.front = " + " or ".join(f'"{one}"' for one in owners)
+        exclude(said, kind not in owners and f'server.front = "{kind}"', hint=hint)
     if kind == "kernel":
         return
     other = experiment.server.kind in ("address", "hierarchy") and f'server.kind = "{experiment.server.kind}"'
