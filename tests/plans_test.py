@@ -180,7 +180,7 @@ def _block(value: Any, *left_out: str) -> list[str]:
         elif name in ("begin", "end"):
             found += [f"{name} on {one.host}: {line}" for one in held for line in _block(one, "id", "host")]
         else:
-            found.append(f"{name}: {_word(held)}")
+            found.append(f"{name.rstrip('_')}: {_word(held)}")
     return found
 
 
