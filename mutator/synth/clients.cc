@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,12 +26,13 @@
 namespace reprise::mutator {
 namespace {
 
-double total_weight(const Mix& mix) {
-    double total = 0;
+std::vector<double> weights_of(const Mix& mix) {
+    std::vector<double> weights;
+    weights.reserve(mix.size());
     for (const WeightedNumber& item : mix) {
-        total += item.weight;
+        weights.push_back(item.weight);
     }
-    return total;
+    return weights;
 }
 
 /// A bijection of the numbers below 2^bits that keeps 0: multiplication by an odd number.
@@ -110,7 +112,8 @@ Clients::Clients(const SynthSettings& settings)
 
 void Clients::make_habits(const SynthSettings& settings) {
     const SynthOptions& options = settings.options;
-    const double sizes = total_weight(settings.edns_sizes);
+    const std::vector<double> weights = weights_of(settings.edns_sizes);
+    const double sizes = std::accumulate(weights.begin(), weights.end(), 0.0);
     const auto add = [this](const ClientHabit& habit, double share) {
         if (share > 0) {
             habits_.push_back(habit);
@@ -150,35 +153,6 @@ IpAddress Clients::address(std::uint32_t client) const {
 
 namespace {
 
-std::vector<double> weights_of(const Mix& mix) {
-    std::vector<double> weights;
-    weights.reserve(mix.size());
-    for (const auto& item : mix) {
-        weights.push_back(item.weight);
-    }
-    return weights;
-}
-
-/// Names as a root server may see them, of few kinds.
-MakeName simple_names(const SynthSettings& settings, std::vector<std::string> tlds) {
-    return [names = NameMaker(std::move(tlds)), junk = settings.options.junk_share](
-               std::uint32_t /*client*/, std::uint16_t type, Random& random, Name& out) mutable {
-        if (random.chance(junk)) {
-            names.make_junk(type, random, out);
-            return true;
-        }
-        names.make(type, random, out);
-        return false;
-    };
-}
-
-MakeName root_names(const SynthSettings& settings, std::vector<std::string> tlds) {
-    return [names = RootNames(std::move(tlds), settings.types, settings.options.junk_share)](
-               std::uint32_t /*client*/, std::uint16_t type, Random& random, Name& out) mutable {
-        return names.make(type, random, out);
-    };
-}
-
 /// Every name once, below one domain: what LDplayer's syn-0 to syn-4 ask.
 MakeName unique_names(const SynthSettings& settings) {
     return [domain = settings.unique_below, number = std::uint64_t{0},
@@ -214,11 +188,11 @@ MakeName names_of(const SynthSettings& settings, std::vector<std::string> tlds) 
     case NameKind::kUnique:
         return unique_names(settings);
     case NameKind::kRoot:
-        return root_names(settings, std::move(tlds));
+        return root_names(std::move(tlds), settings.types, settings.options.junk_share);
     case NameKind::kSimple:
         break;
     }
-    return simple_names(settings, std::move(tlds));
+    return simple_names(std::move(tlds), settings.options.junk_share);
 }
 
 } // namespace

@@ -9,7 +9,6 @@
 #include "mutator/synth/synth_options.hh"
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -62,10 +61,6 @@ private:
 };
 
 // What the clients of a synthetic trace ask.
-
-/// Draws a name fit for the type, without its root label; returns whether it is junk.
-using MakeName =
-    std::function<bool(std::uint32_t client, std::uint16_t type, Random& random, Name& out)>;
 
 /// Makes query after query: id, type and flags by the settings' shares, the name by the kind of
 /// trace.

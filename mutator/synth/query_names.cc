@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <iterator>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -19,6 +20,8 @@
 namespace reprise::mutator {
 
 namespace {
+
+using KnownNames = std::unordered_set<std::string>; ///< in lower case
 
 constexpr std::array<std::string_view, 40> kSyllables{
     "ba", "be", "bo", "ca", "co", "da", "de", "di", "do",   "fa",   "fi",  "ga",  "go", "ha",
@@ -38,12 +41,42 @@ constexpr std::array<std::string_view, 10> kLeaked{"local",     "home",     "lan
 constexpr double kRootShare = 0.4;  ///< of NS, DNSKEY and SOA queries; the rest ask at a TLD
 constexpr double kProbeShare = 0.5; ///< of junk
 
+constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz";
+
 template <typename Table> std::string_view pick(const Table& table, Random& random) {
     return table[random.below(table.size())];
 }
 
-} // namespace
+std::string lower_case(std::string_view text) {
+    std::string out(text);
+    std::ranges::transform(out, out.begin(), Lower{});
+    return out;
+}
 
+/// A label of `low` to `high` characters of `from` that is none of the names known, in any case.
+void add_random(Random& random, std::uint64_t low, std::uint64_t high, std::string_view from,
+                const KnownNames& known, Name& out) {
+    std::string label;
+    do {
+        label.resize(random.between(low, high));
+        for (char& c : label) {
+            c = from[random.below(from.size())];
+        }
+    } while (known.contains(lower_case(label)));
+    out.add_label(label);
+}
+
+template <typename Table>
+void add_syllables(Random& random, std::uint64_t low, std::uint64_t high, const Table& syllables,
+                   Name& out) {
+    std::string label;
+    for (std::uint64_t i = random.between(low, high); i > 0; --i) {
+        label += pick(syllables, random);
+    }
+    out.add_label(label);
+}
+
+/// A name below in-addr.arpa.
 void add_reverse(Random& random, Name& out) {
     for (int i = 0; i < 4; ++i) {
         out.add_label(std::to_string(random.below(256)));
@@ -52,82 +85,83 @@ void add_reverse(Random& random, Name& out) {
     out.add_label("arpa");
 }
 
-NameMaker::NameMaker(std::vector<std::string> tlds)
-    : tlds_(std::move(tlds)), popularity_(zipf_weights(tlds_.size(), 1.0)),
-      known_(tlds_.begin(), tlds_.end()) {
-    std::ranges::copy_if(kLeaked, std::back_inserter(leaked_), [this](std::string_view name) {
-        return !known_.contains(std::string(name));
-    });
-}
-
-void NameMaker::add_tld(Random& random, Name& out) {
-    out.add_label(tlds_[popularity_.draw(random)]);
-}
-
-void NameMaker::add_host(Random& random, Name& out) {
-    if (random.chance(0.6)) {
-        out.add_label(pick(kHosts, random));
+class NameMaker {
+public:
+    NameMaker(std::vector<std::string> tlds, double junk_share)
+        : tlds_(std::move(tlds)), junk_share_(junk_share),
+          popularity_(zipf_weights(tlds_.size(), 1.0)), known_(tlds_.begin(), tlds_.end()) {
+        std::ranges::copy_if(kLeaked, std::back_inserter(leaked_), [this](std::string_view name) {
+            return !known_.contains(std::string(name));
+        });
     }
-    scratch_.clear();
-    for (std::uint64_t i = random.between(2, 4); i > 0; --i) {
-        scratch_ += pick(kSyllables, random);
-    }
-    out.add_label(scratch_);
-    add_tld(random, out);
-}
 
-void NameMaker::make(std::uint16_t type, Random& random, Name& out) {
-    out.clear();
-    switch (type) {
-    case kTypeNs:
-    case kTypeSoa:
-    case kTypeDnskey:
-        if (!random.chance(kRootShare)) {
+    bool make(std::uint16_t type, Random& random, Name& out) {
+        out.clear();
+        const bool junk = random.chance(junk_share_);
+        junk ? make_junk(type, random, out) : make_good(type, random, out);
+        return junk;
+    }
+
+private:
+    /// A name fit for the type: the root or a TLD for NS, DS, DNSKEY and SOA, in-addr.arpa for PTR,
+    /// else a host's.
+    void make_good(std::uint16_t type, Random& random, Name& out) {
+        switch (type) {
+        case kTypeNs:
+        case kTypeSoa:
+        case kTypeDnskey:
+            if (!random.chance(kRootShare)) {
+                add_tld(random, out);
+            }
+            break;
+        case kTypeDs:
             add_tld(random, out);
+            break;
+        case kTypePtr:
+            add_reverse(random, out);
+            break;
+        case kTypeSrv:
+            out.add_label("_ldap");
+            out.add_label("_tcp");
+            [[fallthrough]];
+        default:
+            add_host(random, out);
         }
-        break;
-    case kTypeDs:
+    }
+
+    /// A name whose TLD does not exist: a random label as Chromium's probes (7 to 15 letters), or a
+    /// leaked local name.
+    void make_junk(std::uint16_t type, Random& random, Name& out) {
+        if (leaked_.empty() || random.chance(kProbeShare)) {
+            add_random(random, 7, 15, kLetters, known_, out);
+            return;
+        }
+        if (type == kTypePtr) {
+            out.add_label("lb");
+            out.add_label("_dns-sd");
+            out.add_label("_udp");
+        } else if (random.chance(0.7)) {
+            out.add_label(pick(kMachines, random));
+        }
+        out.add_label(pick(leaked_, random));
+    }
+
+    void add_tld(Random& random, Name& out) { out.add_label(tlds_[popularity_.draw(random)]); }
+
+    void add_host(Random& random, Name& out) {
+        if (random.chance(0.6)) {
+            out.add_label(pick(kHosts, random));
+        }
+        add_syllables(random, 2, 4, kSyllables, out);
         add_tld(random, out);
-        break;
-    case kTypePtr:
-        add_reverse(random, out);
-        break;
-    case kTypeSrv:
-        out.add_label("_ldap");
-        out.add_label("_tcp");
-        [[fallthrough]];
-    default:
-        add_host(random, out);
     }
-}
 
-void NameMaker::add_probe(Random& random, Name& out) {
-    do {
-        scratch_.resize(random.between(7, 15));
-        for (char& c : scratch_) {
-            c = static_cast<char>('a' + random.below(26));
-        }
-    } while (known_.contains(scratch_));
-    out.add_label(scratch_);
-}
-
-void NameMaker::make_junk(std::uint16_t type, Random& random, Name& out) {
-    out.clear();
-    if (leaked_.empty() || random.chance(kProbeShare)) {
-        add_probe(random, out);
-        return;
-    }
-    if (type == kTypePtr) {
-        out.add_label("lb");
-        out.add_label("_dns-sd");
-        out.add_label("_udp");
-    } else if (random.chance(0.7)) {
-        out.add_label(pick(kMachines, random));
-    }
-    out.add_label(pick(leaked_, random));
-}
-
-namespace {
+    std::vector<std::string> tlds_;
+    double junk_share_;
+    WeightedChoice popularity_;
+    KnownNames known_;
+    std::vector<std::string_view> leaked_; ///< local TLDs that are not delegated
+};
 
 struct WeightedName {
     std::string_view name;
@@ -163,7 +197,6 @@ constexpr std::array<std::string_view, 32> kRootSyllables{
 constexpr std::array<std::string_view, 8> kNs{"ns1", "ns2", "ns1", "ns2",
                                               "ns3", "dns", "www", "ns4"};
 constexpr std::array<std::string_view, 6> kShort{"ns01", "ns02", "dns1", "dns2", "mail", "pdns"};
-constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz";
 constexpr std::string_view kAlphanumeric = "abcdefghijklmnopqrstuvwxyz0123456789";
 constexpr std::string_view kCapitals = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 constexpr std::string_view kDigits = "0123456789";
@@ -180,34 +213,32 @@ constexpr double kProbeHost = 0.12; ///< of hosts: 13 characters, to get past ca
 constexpr double kProbe = 0.93;     ///< of one-label junk: random letters, as browsers probe
 constexpr double kQuad = 0.45;      ///< of four-label junk: an address taken for a name
 
-/// Of the queries of a type, those for what does not exist.
-double junk_of(std::uint16_t type) {
-    switch (type) {
-    case kTypeA:
-        return 0.681;
-    case kTypeAaaa:
-        return 0.556;
-    case kTypeNs:
-        return 0.237;
-    case kTypePtr:
-        return 0.784;
-    case kTypeSrv:
-        return 0.99;
-    case kTypeDs:
-        return 0.04;
-    case kTypeSoa:
-        return 0.90;
-    case kTypeAny:
-        return 0.97;
-    case kTypeMx:
-        return 0.36;
-    case kTypeTxt:
-        return 0.81;
-    case kTypeDnskey:
-        return 0.01;
-    default:
-        return 0.6;
-    }
+/// What queries of a type ask for.
+struct TypeShares {
+    std::uint16_t type;
+    double junk; ///< what does not exist
+    double top;  ///< of the rest: the root or a top-level domain itself
+    bool zones;  ///< of what is left then: zones, or else hosts
+};
+
+constexpr std::array<TypeShares, 11> kTypeShares{{
+    {kTypeA, 0.681, 0, false},
+    {kTypeAaaa, 0.556, 0, false},
+    {kTypeNs, 0.237, 0.905, true},
+    {kTypePtr, 0.784, 0, false},
+    {kTypeSrv, 0.99, 0, false},
+    {kTypeDs, 0.04, 0, true},
+    {kTypeSoa, 0.90, 0.5, true},
+    {kTypeAny, 0.97, 0.5, false},
+    {kTypeMx, 0.36, 0, true},
+    {kTypeTxt, 0.81, 0, true},
+    {kTypeDnskey, 0.01, 0.5, true},
+}};
+constexpr TypeShares kOtherType{0, 0.6, 0, false};
+
+const TypeShares& shares_of(std::uint16_t type) {
+    const auto* const found = std::ranges::find(kTypeShares, type, &TypeShares::type);
+    return found != kTypeShares.end() ? *found : kOtherType;
 }
 
 double with_odds(double share, double factor) {
@@ -218,7 +249,7 @@ double junk_sum(const Mix& types, double factor) {
     double junk = 0;
     double all = 0;
     for (const auto& item : types) {
-        junk += item.weight * with_odds(junk_of(item.value), factor);
+        junk += item.weight * with_odds(shares_of(item.value).junk, factor);
         all += item.weight;
     }
     return junk / all;
@@ -235,219 +266,195 @@ double odds_for(const Mix& types, double share) {
     return high;
 }
 
-/// Of what exists, the share that asks for the root or a top-level domain itself.
-double top_share(std::uint16_t type) {
-    switch (type) {
-    case kTypeNs:
-        return 0.905;
-    case kTypeSoa:
-    case kTypeDnskey:
-    case kTypeAny:
-        return 0.5;
-    default:
-        return 0;
+/// A table's names that are known, or those that are not (`wanted`); never empty.
+struct Choice {
+    Choice(std::span<const WeightedName> table, const KnownNames& known, bool wanted) {
+        std::vector<double> weights;
+        for (const auto& [name, weight] : table) {
+            if (known.contains(lower_case(name)) == wanted) {
+                names.push_back(name);
+                weights.push_back(weight);
+            }
+        }
+        if (names.empty()) {
+            names.emplace_back("test");
+            weights.push_back(1);
+        }
+        choice = WeightedChoice(weights);
     }
-}
 
-bool asks_zones(std::uint16_t type) {
-    return type == kTypeNs || type == kTypeSoa || type == kTypeDs || type == kTypeDnskey ||
-           type == kTypeMx || type == kTypeTxt;
-}
+    std::string_view draw(Random& random) const { return names[choice.draw(random)]; }
 
-std::string lower_case(std::string_view text) {
-    std::string out(text);
-    std::ranges::transform(out, out.begin(), Lower{});
-    return out;
-}
+    std::vector<std::string_view> names;
+    WeightedChoice choice{std::vector<double>{1}};
+};
 
-/// The table's entries that are known, or those that are not; never empty.
-template <typename Table>
-std::vector<WeightedName> entries(const Table& table, const std::unordered_set<std::string>& known,
-                                  bool wanted) {
-    std::vector<WeightedName> out;
-    for (const WeightedName& entry : table) {
-        if (known.contains(lower_case(entry.name)) == wanted) {
-            out.push_back(entry);
+class RootNames {
+public:
+    RootNames(std::vector<std::string> tlds, const Mix& types, double junk_share)
+        : tlds_(std::move(tlds)), known_(tlds_.begin(), tlds_.end()),
+          popular_(kPopularTlds, known_, true), leaked_(kLeakedTlds, known_, false),
+          tail_choice_(zipf_weights(tlds_.size(), 0.5)), junk_labels_(kJunkLabels),
+          host_labels_(kHostLabels), odds_(odds_for(types, junk_share)) {}
+
+    bool make(std::uint16_t type, Random& random, Name& out) {
+        out.clear();
+        const bool junk = random.chance(with_odds(shares_of(type).junk, odds_));
+        if (junk) {
+            make_junk(type, random, out);
+        } else {
+            make_existing(type, random, out);
+        }
+        return junk;
+    }
+
+private:
+    // What Windows domains and multicast DNS let out.
+    void make_service(std::uint16_t type, Random& random, Name& out) {
+        if (type == kTypePtr) {
+            out.add_label(random.chance(0.7) ? "lb" : "dr");
+            out.add_label("_dns-sd");
+            out.add_label("_udp");
+        } else {
+            out.add_label("_ldap");
+            out.add_label("_tcp");
+            for (std::uint64_t i = random.between(1, 4); i > 0; --i) {
+                add_syllables(random, 3, 6, kRootSyllables, out);
+            }
+        }
+        add_leaked_tld(random, out);
+    }
+
+    // A name that somebody's network should have kept, or an address taken for a name.
+    void make_leaked(std::uint64_t labels, Random& random, Name& out) {
+        if (labels == 4 && random.chance(kQuad)) {
+            for (int i = 0; i < 4; ++i) {
+                add_random(random, 2, 3, kDigits, known_, out);
+            }
+            return;
+        }
+        if (labels > 2 && random.chance(0.4)) {
+            out.add_label("www");
+        } else {
+            add_machine(random, out);
+        }
+        for (std::uint64_t i = 2; i < labels; ++i) {
+            add_syllables(random, 1, 4, kRootSyllables, out);
+        }
+        add_leaked_tld(random, out);
+    }
+
+    void make_junk(std::uint16_t type, Random& random, Name& out) {
+        if (type == kTypeSrv || type == kTypePtr) {
+            make_service(type, random, out);
+            return;
+        }
+        const std::uint64_t labels = junk_labels_.draw(random) + 1;
+        if (labels > 1) {
+            make_leaked(labels, random, out);
+        } else if (random.chance(kProbe)) {
+            add_random(random, 7, 15, kLetters, known_, out);
+        } else {
+            add_random(random, 2, 24, kCapitals, known_, out);
         }
     }
-    return out.empty() ? std::vector<WeightedName>{{"test", 1}} : out;
-}
 
-std::vector<std::string_view> names_of(const std::vector<WeightedName>& table) {
-    std::vector<std::string_view> names;
-    std::ranges::transform(table, std::back_inserter(names), &WeightedName::name);
-    return names;
-}
+    void make_existing(std::uint16_t type, Random& random, Name& out) {
+        if (type == kTypePtr) {
+            add_reverse(random, out);
+        } else if (random.chance(shares_of(type).top)) {
+            return; // the root itself
+        } else if (shares_of(type).zones) {
+            if (random.chance(0.12)) {
+                add_tld(random, out);
+            } else {
+                add_zone(random, out);
+            }
+        } else {
+            add_host(random, out);
+        }
+    }
 
-WeightedChoice choice_of(const std::vector<WeightedName>& table) {
-    std::vector<double> weights;
-    std::ranges::transform(table, std::back_inserter(weights), &WeightedName::weight);
-    return WeightedChoice(weights);
+    void add_zone(Random& random, Name& out) {
+        add_syllables(random, 2, 6, kRootSyllables, out);
+        add_tld(random, out);
+    }
+
+    void add_host(Random& random, Name& out) {
+        const std::uint64_t middle = host_labels_.draw(random);
+        const double draw = random.unit();
+        if (draw < kNsHost) {
+            out.add_label(pick(kNs, random));
+        } else if (draw < kNsHost + kProbeHost) {
+            add_random(random, 13, 13, kAlphanumeric, known_, out);
+        } else if (draw < 0.67) {
+            out.add_label(pick(kShort, random));
+        } else if (draw < 0.77) {
+            add_random(random, 1, 2, kLetters, known_, out);
+        } else {
+            add_syllables(random, 2, 5, kRootSyllables, out);
+        }
+        for (std::uint64_t i = 0; i < middle; ++i) {
+            add_syllables(random, 1, 3, kRootSyllables, out);
+        }
+        add_zone(random, out);
+    }
+
+    /// A computer inside somebody's network.
+    void add_machine(Random& random, Name& out) {
+        const double draw = random.unit();
+        if (draw < 0.45) {
+            add_random(random, 7, 15, kLetters, known_, out);
+        } else if (draw < 0.7) {
+            add_random(random, 2, 13, kCapitals, known_, out);
+        } else if (draw < 0.8) {
+            add_random(random, 13, 13, kAlphanumeric, known_, out);
+        } else {
+            add_syllables(random, 1, 5, kRootSyllables, out);
+        }
+    }
+
+    void add_leaked_tld(Random& random, Name& out) {
+        if (random.chance(kGarbageTld)) {
+            add_random(random, 2, 10, kAlphanumeric, known_, out);
+        } else {
+            out.add_label(leaked_.draw(random));
+        }
+    }
+
+    void add_tld(Random& random, Name& out) {
+        if (random.chance(kTailShare)) {
+            out.add_label(tlds_[tail_choice_.draw(random)]);
+        } else {
+            const std::string_view tld = popular_.draw(random);
+            out.add_label(known_.contains(std::string(tld)) ? tld
+                                                            : std::string_view(tlds_.front()));
+        }
+    }
+
+    std::vector<std::string> tlds_;
+    KnownNames known_;
+    Choice popular_;
+    Choice leaked_;
+    WeightedChoice tail_choice_; ///< all that exist, by rank
+    WeightedChoice junk_labels_;
+    WeightedChoice host_labels_;
+    double odds_ = 1; ///< factor of each type's odds of junk
+};
+
+template <typename Maker> MakeName made_by(Maker names) {
+    return [names = std::move(names)](std::uint32_t /*client*/, std::uint16_t type, Random& random,
+                                      Name& out) mutable { return names.make(type, random, out); };
 }
 
 } // namespace
 
-RootNames::RootNames(std::vector<std::string> tlds, const Mix& types, double junk_share)
-    : tlds_(std::move(tlds)), known_(tlds_.begin(), tlds_.end()),
-      popular_(names_of(entries(kPopularTlds, known_, true))),
-      leaked_(names_of(entries(kLeakedTlds, known_, false))),
-      popular_choice_(choice_of(entries(kPopularTlds, known_, true))),
-      leaked_choice_(choice_of(entries(kLeakedTlds, known_, false))),
-      tail_choice_(zipf_weights(tlds_.size(), 0.5)), junk_labels_(kJunkLabels),
-      host_labels_(kHostLabels), odds_(odds_for(types, junk_share)) {}
-
-bool RootNames::make(std::uint16_t type, Random& random, Name& out) {
-    out.clear();
-    const bool junk = random.chance(with_odds(junk_of(type), odds_));
-    if (junk) {
-        make_junk(type, random, out);
-    } else {
-        make_existing(type, random, out);
-    }
-    return junk;
+MakeName simple_names(std::vector<std::string> tlds, double junk_share) {
+    return made_by(NameMaker(std::move(tlds), junk_share));
 }
 
-bool RootNames::exists(std::string_view tld) const { return known_.contains(lower_case(tld)); }
-
-void RootNames::add_random(Random& random, std::uint64_t low, std::uint64_t high,
-                           std::string_view from, Name& out) {
-    do {
-        scratch_.resize(random.between(low, high));
-        for (char& c : scratch_) {
-            c = from[random.below(from.size())];
-        }
-    } while (exists(scratch_));
-    out.add_label(scratch_);
-}
-
-void RootNames::add_syllables(Random& random, std::uint64_t low, std::uint64_t high, Name& out) {
-    scratch_.clear();
-    for (std::uint64_t i = random.between(low, high); i > 0; --i) {
-        scratch_ += pick(kRootSyllables, random);
-    }
-    out.add_label(scratch_);
-}
-
-void RootNames::add_leaked_tld(Random& random, Name& out) {
-    if (random.chance(kGarbageTld)) {
-        add_random(random, 2, 10, kAlphanumeric, out);
-    } else {
-        out.add_label(leaked_[leaked_choice_.draw(random)]);
-    }
-}
-
-void RootNames::add_tld(Random& random, Name& out) {
-    if (random.chance(kTailShare)) {
-        out.add_label(tlds_[tail_choice_.draw(random)]);
-    } else {
-        const std::string_view tld = popular_[popular_choice_.draw(random)];
-        out.add_label(exists(tld) ? tld : std::string_view(tlds_.front()));
-    }
-}
-
-/// A computer inside somebody's network.
-void RootNames::add_machine(Random& random, Name& out) {
-    const double draw = random.unit();
-    if (draw < 0.45) {
-        add_random(random, 7, 15, kLetters, out);
-    } else if (draw < 0.7) {
-        add_random(random, 2, 13, kCapitals, out);
-    } else if (draw < 0.8) {
-        add_random(random, 13, 13, kAlphanumeric, out);
-    } else {
-        add_syllables(random, 1, 5, out);
-    }
-}
-
-// What Windows domains and multicast DNS let out.
-void RootNames::make_service(std::uint16_t type, Random& random, Name& out) {
-    if (type == kTypePtr) {
-        out.add_label(random.chance(0.7) ? "lb" : "dr");
-        out.add_label("_dns-sd");
-        out.add_label("_udp");
-    } else {
-        out.add_label("_ldap");
-        out.add_label("_tcp");
-        for (std::uint64_t i = random.between(1, 4); i > 0; --i) {
-            add_syllables(random, 3, 6, out);
-        }
-    }
-    add_leaked_tld(random, out);
-}
-
-// A name that somebody's network should have kept, or an address taken for a name.
-void RootNames::make_leaked(std::uint64_t labels, Random& random, Name& out) {
-    if (labels == 4 && random.chance(kQuad)) {
-        for (int i = 0; i < 4; ++i) {
-            add_random(random, 2, 3, kDigits, out);
-        }
-        return;
-    }
-    if (labels > 2 && random.chance(0.4)) {
-        out.add_label("www");
-    } else {
-        add_machine(random, out);
-    }
-    for (std::uint64_t i = 2; i < labels; ++i) {
-        add_syllables(random, 1, 4, out);
-    }
-    add_leaked_tld(random, out);
-}
-
-void RootNames::make_junk(std::uint16_t type, Random& random, Name& out) {
-    if (type == kTypeSrv || type == kTypePtr) {
-        make_service(type, random, out);
-        return;
-    }
-    const std::uint64_t labels = junk_labels_.draw(random) + 1;
-    if (labels > 1) {
-        make_leaked(labels, random, out);
-    } else if (random.chance(kProbe)) {
-        add_random(random, 7, 15, kLetters, out);
-    } else {
-        add_random(random, 2, 24, kCapitals, out);
-    }
-}
-
-void RootNames::add_zone(Random& random, Name& out) {
-    add_syllables(random, 2, 6, out);
-    add_tld(random, out);
-}
-
-void RootNames::add_host(Random& random, Name& out) {
-    const std::uint64_t middle = host_labels_.draw(random);
-    const double draw = random.unit();
-    if (draw < kNsHost) {
-        out.add_label(pick(kNs, random));
-    } else if (draw < kNsHost + kProbeHost) {
-        add_random(random, 13, 13, kAlphanumeric, out);
-    } else if (draw < 0.67) {
-        out.add_label(pick(kShort, random));
-    } else if (draw < 0.77) {
-        add_random(random, 1, 2, kLetters, out);
-    } else {
-        add_syllables(random, 2, 5, out);
-    }
-    for (std::uint64_t i = 0; i < middle; ++i) {
-        add_syllables(random, 1, 3, out);
-    }
-    add_zone(random, out);
-}
-
-void RootNames::make_existing(std::uint16_t type, Random& random, Name& out) {
-    if (type == kTypePtr) {
-        add_reverse(random, out);
-    } else if (random.chance(top_share(type))) {
-        return; // the root itself
-    } else if (asks_zones(type)) {
-        if (random.chance(0.12)) {
-            add_tld(random, out);
-        } else {
-            add_zone(random, out);
-        }
-    } else {
-        add_host(random, out);
-    }
+MakeName root_names(std::vector<std::string> tlds, const Mix& types, double junk_share) {
+    return made_by(RootNames(std::move(tlds), types, junk_share));
 }
 
 } // namespace reprise::mutator

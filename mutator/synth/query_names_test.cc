@@ -21,40 +21,40 @@ std::string last_label(const std::string& name) {
     return name.substr(dot == std::string::npos ? 0 : dot + 1);
 }
 
-TEST(NameMaker, NamesLieBelowKnownDomains) {
-    NameMaker maker({"com", "arpa", "xn--p1ai"});
+TEST(SimpleNames, NamesLieBelowKnownDomains) {
+    const MakeName make = simple_names({"com", "arpa", "xn--p1ai"}, 0);
     Random random(1);
     Name name;
     std::set<std::string> tops;
     for (int i = 0; i < 2000; ++i) {
-        maker.make(i % 2 == 0 ? kTypeA : kTypeSrv, random, name);
+        make(0, i % 2 == 0 ? kTypeA : kTypeSrv, random, name);
         tops.insert(last_label(text_of(name)));
     }
     EXPECT_EQ(tops, (std::set<std::string>{"com.", "arpa.", "xn--p1ai."}));
 }
 
-TEST(NameMaker, TypesAskWhereTheyWould) {
-    NameMaker maker({"com"});
+TEST(SimpleNames, TypesAskWhereTheyWould) {
+    const MakeName make = simple_names({"com"}, 0);
     Random random(1);
     Name name;
-    maker.make(kTypeDs, random, name);
+    make(0, kTypeDs, random, name);
     EXPECT_EQ(text_of(name), "com.");
-    maker.make(kTypePtr, random, name);
+    make(0, kTypePtr, random, name);
     EXPECT_TRUE(text_of(name).ends_with(".in-addr.arpa."));
     std::set<std::string> names;
     for (int i = 0; i < 100; ++i) {
-        maker.make(kTypeNs, random, name);
+        make(0, kTypeNs, random, name);
         names.insert(text_of(name));
     }
     EXPECT_EQ(names, (std::set<std::string>{".", "com."}));
 }
 
-TEST(NameMaker, JunkIsNeverDelegated) {
-    NameMaker maker({"com", "home", "corp"});
+TEST(SimpleNames, JunkIsNeverDelegated) {
+    const MakeName make = simple_names({"com", "home", "corp"}, 1);
     Random random(1);
     Name name;
     for (int i = 0; i < 5000; ++i) {
-        maker.make_junk(i % 3 == 0 ? kTypePtr : kTypeA, random, name);
+        make(0, i % 3 == 0 ? kTypePtr : kTypeA, random, name);
         const std::string top = last_label(text_of(name));
         ASSERT_NE(top, "com.");
         ASSERT_NE(top, "home.");

@@ -30,12 +30,12 @@ TEST(RootNames, JunkIsWhatDoesNotExist) {
     const Mix types{{kTypeA, 60},  {28, 20},     {kTypeNs, 5}, {kTypePtr, 4},
                     {kTypeSrv, 3}, {kTypeDs, 3}, {255, 2}};
     const std::unordered_set<std::string> known(kTlds.begin(), kTlds.end());
-    RootNames names(kTlds, types, 0.5);
+    const MakeName make = root_names(kTlds, types, 0.5);
     Random random(1);
     Name name;
     for (const auto& item : types) {
         for (int i = 0; i < 3000; ++i) {
-            const bool junk = names.make(item.value, random, name);
+            const bool junk = make(0, item.value, random, name);
             const std::string tld = last_label(name.bytes());
             ASSERT_EQ(junk, !tld.empty() && !known.contains(tld)) << tld;
             ASSERT_LE(name.bytes().size(), 254U);
@@ -46,14 +46,14 @@ TEST(RootNames, JunkIsWhatDoesNotExist) {
 TEST(RootNames, TheShareOfJunkIsWhatWasAsked) {
     const Mix types{{kTypeA, 57}, {28, 23}, {kTypeNs, 5}, {kTypeDs, 3}};
     for (const double share : {0.0, 0.1, 0.63, 0.95, 1.0}) {
-        RootNames names(kTlds, types, share);
+        const MakeName make = root_names(kTlds, types, share);
         Random random(2);
         Name name;
         double junk = 0;
         for (const auto& item : types) {
             const int draws = static_cast<int>(item.weight) * 1000;
             for (int i = 0; i < draws; ++i) {
-                junk += names.make(item.value, random, name) ? 1 : 0;
+                junk += make(0, item.value, random, name) ? 1 : 0;
             }
         }
         EXPECT_NEAR(junk / 88'000, share, 0.006);
@@ -61,11 +61,11 @@ TEST(RootNames, TheShareOfJunkIsWhatWasAsked) {
 }
 
 TEST(RootNames, OneTopLevelDomainIsEnough) {
-    RootNames names({"example"}, {{kTypeA, 1}}, 0.5);
+    const MakeName make = root_names({"example"}, {{kTypeA, 1}}, 0.5);
     Random random(3);
     Name name;
     for (int i = 0; i < 1000; ++i) {
-        if (!names.make(kTypeA, random, name)) {
+        if (!make(0, kTypeA, random, name)) {
             ASSERT_EQ(last_label(name.bytes()), "example");
         }
     }

@@ -36,6 +36,7 @@ void want_between(std::string_view option, double value, double low, double high
     }
 }
 
+/// Parses "A:50,AAAA:25" or "4096:60,1232:25"; a weight left out is 1.
 template <typename Parse>
 Mix parse_mix(std::string_view text, std::string_view option, Parse parse_value) {
     Mix mix;
@@ -147,17 +148,6 @@ NameKind name_kind(const SynthOptions& options) {
     return options.root_names ? NameKind::kRoot : NameKind::kSimple;
 }
 
-} // namespace
-
-Mix parse_type_mix(std::string_view text, std::string_view option) {
-    return parse_mix(text, option, [](std::string_view name) { return type_number(name); });
-}
-
-Mix parse_number_mix(std::string_view text, std::string_view option) {
-    return parse_mix(text, option,
-                     [](std::string_view number) { return parse_number<std::uint16_t>(number); });
-}
-
 Prefix parse_prefix(std::string_view text, unsigned family, std::string_view option) {
     const auto prefix = Prefix::parse(text);
     if (!prefix || prefix->address.family != family || text.find('/') == std::string_view::npos) {
@@ -167,6 +157,8 @@ Prefix parse_prefix(std::string_view text, unsigned family, std::string_view opt
     }
     return {.address = masked(prefix->address, prefix->bits), .bits = prefix->bits};
 }
+
+} // namespace
 
 SynthSettings check_options(const SynthOptions& options) {
     check_shares(options);
@@ -179,8 +171,10 @@ SynthSettings check_options(const SynthOptions& options) {
                                : options.duration_s.value_or(options.profile_duration_s) * 1e9;
     settings.names = name_kind(options);
     settings.unique_below = read_domain(options.unique_below);
-    settings.edns_sizes = parse_number_mix(options.edns_sizes, "--edns-sizes");
-    settings.types = parse_type_mix(options.types, "--types");
+    settings.edns_sizes =
+        parse_mix(options.edns_sizes, "--edns-sizes",
+                  [](std::string_view number) { return parse_number<std::uint16_t>(number); });
+    settings.types = parse_mix(options.types, "--types", type_number);
     settings.server4 = parse_server(options.server, 4, "--server");
     settings.server6 = parse_server(options.server6, 6, "--server6");
     settings.clients4 = parse_prefix(options.client_prefix, 4, "--client-prefix");
@@ -274,10 +268,9 @@ const std::vector<Profile>& profiles() {
 }
 
 const SynthOptions& profile_options(std::string_view name) {
-    for (const Profile& profile : profiles()) {
-        if (profile.name == name) {
-            return profile.options;
-        }
+    const auto found = std::ranges::find(profiles(), name, &Profile::name);
+    if (found != profiles().end()) {
+        return found->options;
     }
     throw UsageError(fmt::format("--profile {} is not known; see --help", name));
 }

@@ -89,14 +89,6 @@ struct SynthSettings {
 /// Throws UsageError naming the option and the hint.
 SynthSettings check_options(const SynthOptions& options);
 
-/// Parses "A:50,AAAA:25" (types by name) or "4096:60,1232:25" (numbers); a weight left out is 1.
-/// `option` is for errors.
-Mix parse_type_mix(std::string_view text, std::string_view option);
-Mix parse_number_mix(std::string_view text, std::string_view option);
-
-/// Parses "198.18.0.0/15" of the given family (4 or 6).
-Prefix parse_prefix(std::string_view text, unsigned family, std::string_view option);
-
 /// A set of options with a name.
 struct Profile {
     std::string name;

@@ -74,17 +74,23 @@ TEST(SynthOptions, AddressesAreOfTheirFamily) {
     EXPECT_THAT(complaint([](auto& o) { o.server6 = "host"; }), HasSubstr("not an IPv6 address"));
     EXPECT_THAT(complaint([](auto& o) { o.client_prefix = "10.0.0.0"; }), HasSubstr("prefix"));
     EXPECT_THAT(complaint([](auto& o) { o.client_prefix6 = "::/129"; }), HasSubstr("prefix"));
-    EXPECT_EQ(parse_prefix("198.51.100.77/24", 4, "x").address.text(), "198.51.100.0");
+    SynthOptions options;
+    options.client_prefix = "198.51.100.77/16";
+    EXPECT_EQ(check_options(options).clients4.address.text(), "198.51.0.0");
 }
 
 TEST(SynthOptions, Mixes) {
-    EXPECT_EQ(parse_type_mix("A:1.5,aaaa,TYPE65280:2", "x"), (Mix{{1, 1.5}, {28, 1}, {65'280, 2}}));
-    EXPECT_EQ(parse_number_mix("4096:60,512:0", "x"), (Mix{{4096, 60}, {512, 0}}));
+    SynthOptions options;
+    options.edns_sizes = "4096:60,512:0";
+    options.types = "A:1.5,aaaa,TYPE65280:2";
+    const SynthSettings settings = check_options(options);
+    EXPECT_EQ(settings.types, (Mix{{1, 1.5}, {28, 1}, {65'280, 2}}));
+    EXPECT_EQ(settings.edns_sizes, (Mix{{4096, 60}, {512, 0}}));
     for (const char* bad :
          {"", "A:", "A:-1", "A:x", "A:1,,B:1", "WHAT:1", "A:0", "A:1e10", "A:nan"}) {
-        EXPECT_THROW(parse_type_mix(bad, "--types"), UsageError) << bad;
+        EXPECT_THAT(complaint([&](auto& o) { o.types = bad; }), HasSubstr("--types")) << bad;
     }
-    EXPECT_THROW(parse_number_mix("65536:1", "--edns-sizes"), UsageError);
+    EXPECT_THAT(complaint([](auto& o) { o.edns_sizes = "65536:1"; }), HasSubstr("--edns-sizes"));
 }
 
 } // namespace
