@@ -1,5 +1,3 @@
-#include "mutator/mutate.hh"
-
 #include "core/base/capabilities.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
@@ -11,13 +9,13 @@
 #include "core/rules/engine/rule.hh"
 #include "core/trace/extent.hh"
 #include "core/trace/feed.hh"
+#include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/trace/losses.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 #include "mutator/commands.hh"
 #include "mutator/output/output_file.hh"
-#include "mutator/pipeline/inputs.hh"
 #include "mutator/pipeline/pipeline.hh"
 
 #include <fmt/format.h>
@@ -28,6 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <linux/capability.h>
 #include <malloc.h>
 #include <memory>
@@ -48,6 +47,130 @@ void keep_freed_memory() {
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
 }
+
+/// Shows the rules every query and changes nothing.
+class SurveyStage final : public Stage {
+public:
+    explicit SurveyStage(std::vector<rules::Rule*> rules) : rules_(std::move(rules)) {}
+
+    void run(BatchJob& job) override {
+        for (const Query& query : job.batch.queries) {
+            for (rules::Rule* rule : rules_) {
+                rule->survey(query);
+            }
+        }
+    }
+
+private:
+    std::vector<rules::Rule*> rules_;
+};
+
+/// Applies one rule.
+class RuleStage final : public Stage {
+public:
+    explicit RuleStage(rules::Rule& rule) : rule_(&rule) {}
+
+    void run(BatchJob& job) override {
+        if (!job.batch.queries.empty()) {
+            rule_->apply(job.batch);
+        }
+        last_ = job.last;
+        flush_ = job.flush;
+        end_piece(job);
+    }
+
+    [[nodiscard]] bool has_more() const override { return rule_->has_more(); }
+
+    void run_more(BatchJob& job) override {
+        rule_->apply_more(job.batch);
+        job.flush = flush_;
+        end_piece(job);
+    }
+
+private:
+    /// The last piece of the last job is the last one behind this stage.
+    void end_piece(BatchJob& job) {
+        job.last = last_ && !has_more();
+        if (job.last) {
+            rule_->finish(job.batch);
+        }
+    }
+
+    rules::Rule* rule_;
+    bool last_ = false;  ///< the job at work was
+    bool flush_ = false; ///< the same
+};
+
+struct OutputCounts {
+    std::uint64_t queries = 0;
+    std::uint64_t closes = 0;       ///< of the trace, as far as they are written
+    std::uint64_t out_of_order = 0; ///< queries with an earlier time than the one before them
+    trace::EncoderLosses losses;
+};
+
+/// Makes the output's bytes. Throws Error for a connection's number or a time that no reader would
+/// take back.
+class EncodeStage final : public Stage {
+public:
+    EncodeStage(std::unique_ptr<trace::QueryEncoder> encoder, OutputCounts& counts)
+        : encoder_(std::move(encoder)), counts_(&counts) {}
+
+    void run(BatchJob& job) override {
+        if (!std::exchange(begun_, true)) {
+            encoder_->begin(job.bytes);
+        }
+        for (Query& query : job.batch.queries) {
+            query.sequence = counts_->queries;
+            encoder_->encode(query, job.bytes);
+            count(query);
+        }
+        counts_->losses = encoder_->losses();
+        counts_->closes = closes_ - counts_->losses.closes_left_out;
+        if (job.flush) {
+            encoder_->flush(job.bytes);
+        }
+        if (job.last) {
+            encoder_->finish(job.bytes);
+        }
+    }
+
+private:
+    void count(const Query& query) {
+        if (query.connection > trace::kMaxConnection) {
+            throw Error(fmt::format("connection {} is beyond {}, the greatest number that a trace "
+                                    "can have; number the inputs' connections from 1",
+                                    query.connection, trace::kMaxConnection));
+        }
+        if (!is_trace_time(query.time)) {
+            throw Error(fmt::format("a query at {} ns lies outside the years 1900 to 2149, which a "
+                                    "trace can have; give fewer laps (--loop) or change the times",
+                                    query.time));
+        }
+        if (query.is_close()) {
+            ++closes_;
+            return;
+        }
+        ++counts_->queries;
+        counts_->out_of_order += query.time < last_ ? 1U : 0U;
+        last_ = query.time;
+    }
+
+    std::unique_ptr<trace::QueryEncoder> encoder_;
+    OutputCounts* counts_;
+    std::uint64_t closes_ = 0;                                   ///< that the encoder was given
+    Nanoseconds last_ = std::numeric_limits<Nanoseconds>::min(); ///< time of the query before
+    bool begun_ = false;
+};
+
+class WriteStage final : public Stage {
+public:
+    explicit WriteStage(OutputFile& output) : output_(&output) {}
+
+    void run(BatchJob& job) override { output_->write(job.bytes); }
+
+private:
+    OutputFile* output_;
+};
 
 /// The first pass, for the rules that must see everything before they begin.
 void survey(const MutateOptions& options, const Rules& rules) {

@@ -5,7 +5,7 @@
 #include "core/rules/engine/arguments.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/trace/testing/packets.hh"
-#include "mutator/mutate.hh"
+#include "mutator/commands.hh"
 #include "mutator/output/output_file.hh"
 #include "mutator/testing/mutate.hh"
 #include "mutator/testing/support.hh"
@@ -34,12 +34,12 @@ using trace::test::udp;
 
 /// Parses as main does; rules in order.
 MutateOptions parse(std::vector<std::string> arguments) {
-    MutateLine line;
+    CommandLine line;
     Command app;
-    add_mutate(app, line);
+    add_commands(app, line);
     arguments.insert(arguments.begin(), "mutate");
     app.parse(arguments);
-    return mutate_options(app, line);
+    return mutate_options(app, line.mutate);
 }
 
 class MutateTest : public ::testing::Test {

@@ -1,7 +1,6 @@
 #include "core/trace/chunk_reader.hh"
 
 #include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/dns/message.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/line_reader.hh"
@@ -66,7 +65,7 @@ constexpr std::uint64_t kPacketsPerChunk = 16'384;
 
 // Of pipes.
 constexpr size_t kAhead = 4; ///< full chunks that may wait
-constexpr auto kPatienceMs = std::chrono::milliseconds(LiveReader::kPatience / kMillisecond);
+constexpr auto kPatience = std::chrono::milliseconds(20);
 constexpr auto kIdle = std::chrono::milliseconds(100);
 
 } // namespace
@@ -92,22 +91,18 @@ std::string ChunkReader::open() {
     return opened_.source().description();
 }
 
-void ChunkReader::try_open() {
-    tried_ = true;
-    try {
-        open();
-    } catch (const std::exception& error) { // also in a thread that nobody watches
-        refused_ = error.what();
-    }
-}
-
 Counters ChunkReader::counters() const {
     return opened_.messages ? opened_.messages->counters() : Counters{};
 }
 
 bool ChunkReader::fetch() {
     if (!tried_) {
-        try_open();
+        try {
+            open();
+        } catch (const std::exception& error) { // also in a thread that nobody watches
+            tried_ = true;
+            refused_ = error.what();
+        }
     }
     return opened_.packets ? opened_.packets->next(packet_)
                            : opened_.messages && opened_.messages->next(query_);
@@ -220,9 +215,11 @@ void ChunkReader::finish(Chunk& chunk) {
     opened_ = {};
 }
 
+namespace {
+
 /// Shared with the thread, which may outlive the reader.
-struct LiveReader::State {
-    State(const std::string& path, const ReaderOptions& options, ChunkOptions chunks)
+struct LiveState {
+    LiveState(const std::string& path, const ReaderOptions& options, ChunkOptions chunks)
         : reader(path, options, std::move(chunks)) {}
 
     ChunkReader reader; ///< the thread's own
@@ -271,7 +268,7 @@ struct LiveReader::State {
         const auto full = [this] { return !ready.empty(); };
         const auto some = [&] { return full() || !open->entries.empty(); };
         if (changed.wait_for(lock, kIdle, some) && !full()) {
-            changed.wait_for(lock, kPatienceMs, full);
+            changed.wait_for(lock, kPatience, full);
         }
         if (!full()) {
             hand_on();
@@ -283,17 +280,33 @@ struct LiveReader::State {
     }
 };
 
-LiveReader::LiveReader(const std::string& path, const ReaderOptions& options, ChunkOptions chunks)
-    : state_(std::make_shared<State>(path, options, std::move(chunks))) {
-    std::thread([state = state_] { state->run(); }).detach();
-}
+class LiveReader final : public ChunkSource {
+public:
+    explicit LiveReader(std::shared_ptr<LiveState> state) : state_(std::move(state)) {
+        std::thread([state = state_] { state->run(); }).detach();
+    }
 
-LiveReader::~LiveReader() {
-    const std::scoped_lock lock(state_->mutex);
-    state_->abandoned = true;
-    state_->changed.notify_all();
-}
+    ~LiveReader() override {
+        const std::scoped_lock lock(state_->mutex);
+        state_->abandoned = true;
+        state_->changed.notify_all();
+    }
 
-std::shared_ptr<Chunk> LiveReader::read() { return state_->give(); }
+    LiveReader(const LiveReader&) = delete;
+    LiveReader& operator=(const LiveReader&) = delete;
+
+    std::shared_ptr<Chunk> read() override { return state_->give(); }
+
+private:
+    std::shared_ptr<LiveState> state_;
+};
+
+} // namespace
+
+std::unique_ptr<ChunkSource> read_live(const std::string& path, const ReaderOptions& options,
+                                       ChunkOptions chunks) {
+    return std::make_unique<LiveReader>(
+        std::make_shared<LiveState>(path, options, std::move(chunks)));
+}
 
 } // namespace reprise::trace

@@ -77,7 +77,6 @@ public:
     void finish(Chunk& chunk);
 
 private:
-    void try_open();
     std::shared_ptr<Chunk> empty_chunk();
     void keep(Chunk& chunk, Chunk::Entry& entry);
     void put_packet(Chunk& chunk);
@@ -101,24 +100,10 @@ private:
 
 /// A pipe that may stand still for a while: what has come is handed on all the same. Reads in a
 /// thread of its own, because a source says only by waiting that it has no more for now. A chunk is
-/// handed on when it is full, or when its first message is kPatience old. Whoever is destroyed
-/// before the end leaves a thread behind that ends with its pipe's next message.
-class LiveReader final : public ChunkSource {
-public:
-    static constexpr Nanoseconds kPatience = 20 * kMillisecond;
-
-    LiveReader(const std::string& path, const ReaderOptions& options, ChunkOptions chunks);
-    ~LiveReader() override;
-    LiveReader(const LiveReader&) = delete;
-    LiveReader& operator=(const LiveReader&) = delete;
-
-    /// Empty where nothing has come for a tenth of a second.
-    std::shared_ptr<Chunk> read() override;
-
-private:
-    struct State;
-
-    std::shared_ptr<State> state_;
-};
+/// handed on when it is full, or when its first message is 20 ms old; an empty one where nothing
+/// has come for a tenth of a second. Whoever is destroyed before the end leaves a thread behind
+/// that ends with its pipe's next message.
+std::unique_ptr<ChunkSource> read_live(const std::string& path, const ReaderOptions& options,
+                                       ChunkOptions chunks);
 
 } // namespace reprise::trace

@@ -1,21 +1,27 @@
 #include "core/trace/feed.hh"
 
 #include "core/base/clock.hh"
+#include "core/dns/message.hh"
 #include "core/trace/batch.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/chunk_reader.hh"
-#include "core/trace/merge.hh"
+#include "core/trace/reassembly/assembler.hh"
 #include "core/trace/reassembly/options.hh"
+#include "core/trace/reassembly/tally.hh"
+#include "core/wire/query.hh"
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <queue>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -37,7 +43,6 @@ public:
         bool live = false;
         bool busy = false;   ///< being read
         bool in_use = false; ///< by the merge
-        bool ended = false;
         std::deque<std::shared_ptr<Chunk>> ready;
     };
 
@@ -69,7 +74,6 @@ public:
         file.busy = false;
         waiting_bytes_ += chunk->memory();
         if (chunk->last) {
-            file.ended = true;
             file.source = nullptr;
         }
         file.ready.push_back(std::move(chunk));
@@ -107,7 +111,7 @@ public:
 
 private:
     /// Whether nobody reads it and there is more.
-    static bool readable(const File& file) { return !file.busy && !file.ended; }
+    static bool readable(const File& file) { return !file.busy && file.source; }
 
     /// `ahead`: files not in use that were begun before it.
     [[nodiscard]] bool may_run_ahead(const File& file, size_t ahead) const {
@@ -119,7 +123,7 @@ private:
     }
 
     std::optional<size_t> pick_ahead() {
-        while (first_ < order_.size() && files_[order_[first_]].ended) {
+        while (first_ < order_.size() && !files_[order_[first_]].source) {
             ++first_;
         }
         size_t ahead = 0;
@@ -128,7 +132,7 @@ private:
             if (readable(file) && may_run_ahead(file, ahead)) {
                 return order_[i];
             }
-            ahead += file.in_use || file.ended ? 0 : 1;
+            ahead += file.in_use || !file.source ? 0 : 1;
         }
         return std::nullopt;
     }
@@ -139,6 +143,159 @@ private:
     unsigned threads_;
     size_t waiting_bytes_ = 0;
     mutable std::mutex mutex_;
+};
+
+/// The files of a lap as one trace.
+class Feed::Merge {
+public:
+    Merge(const std::vector<Place>& places, size_t spaces, const FeedOptions& options)
+        : spaces_(spaces), assembler_(options.reader), responses_(options.responses) {
+        for (const Place& place : places) {
+            heads_.emplace(place.first, files_.size());
+            files_.push_back({.space = place.space, .chunk = nullptr, .at = 0});
+        }
+    }
+
+    /// Adds what comes next. kStarved: the next chunk of wanted() is needed.
+    Step next(Batch& batch) {
+        while (!batch.full()) {
+            if (pop_assembled(batch)) {
+                continue;
+            }
+            if (current_ != kNone) {
+                advance(batch);
+            } else if (!choose()) {
+                if (!heads_.empty()) {
+                    return Step::kStarved;
+                }
+                if (std::exchange(finished_, true)) {
+                    return Step::kEnd;
+                }
+                assembler_.finish();
+            }
+        }
+        return Step::kFull;
+    }
+
+    [[nodiscard]] size_t wanted() const { return heads_.top().second; }
+
+    /// The next chunk of wanted().
+    void give(std::shared_ptr<const Chunk> chunk) {
+        const size_t file = wanted();
+        heads_.pop();
+        tally_.add(chunk->tally);
+        trace::add(counters_, chunk->counters);
+        if (!chunk->entries.empty()) {
+            heads_.emplace(chunk->entries.front().key, file);
+            files_[file].chunk = std::move(chunk);
+            files_[file].at = 0;
+        } else if (!chunk->last) {
+            heads_.emplace(chunk->key, file);
+        }
+    }
+
+    /// What was not yielded or was special, so far.
+    [[nodiscard]] Counters counters() const {
+        Tally tally = tally_;
+        tally.add(assembler_.tally());
+        Counters all = tally.named();
+        trace::add(all, counters_);
+        return all;
+    }
+
+    /// Over TCP, left out.
+    [[nodiscard]] std::uint64_t responses() const { return left_out_; }
+
+private:
+    static constexpr size_t kNone = SIZE_MAX;
+
+    /// Latest time shown and number of a file.
+    using Head = std::pair<Nanoseconds, size_t>;
+
+    struct State {
+        size_t space = 0;
+        std::shared_ptr<const Chunk> chunk; ///< null: none at hand
+        size_t at = 0;                      ///< its next entry
+    };
+
+    /// Numbers of different spaces stay apart; those of a single space stay as they are.
+    [[nodiscard]] std::uint64_t number(std::uint64_t connection, size_t space) const {
+        return connection == 0 ? 0 : (connection - 1) * spaces_ + space + 1;
+    }
+
+    /// The file with the earliest head becomes the current one; false where its chunk is missing,
+    /// or no file is left.
+    bool choose() {
+        if (heads_.empty() || !files_[wanted()].chunk) {
+            return false;
+        }
+        current_ = wanted();
+        heads_.pop();
+        return true;
+    }
+
+    /// Adds queries of the current file, until the batch is full, another file comes first, the
+    /// assembler has a packet to work on, or the chunk is used up.
+    void advance(Batch& batch) {
+        State& file = files_[current_];
+        const std::vector<Chunk::Entry>& entries = file.chunk->entries;
+        for (; file.at < entries.size(); ++file.at) {
+            const Chunk::Entry& entry = entries[file.at];
+            if (!heads_.empty() && heads_.top() < Head{entry.key, current_}) {
+                heads_.emplace(entry.key, current_);
+                current_ = kNone;
+                return;
+            }
+            if (entry.packet) {
+                ++file.at;
+                assembler_.feed({.link = entry.link,
+                                 .time = entry.query.time,
+                                 .bytes = entry.query.message,
+                                 .wire_length = entry.wire_length});
+                return;
+            }
+            if (batch.full()) {
+                return;
+            }
+            batch.add(entry.query, file.chunk);
+            std::uint64_t& connection = batch.queries.back().connection;
+            connection = number(connection, file.space);
+        }
+        // Its next chunk is needed once the merge comes to its time.
+        const auto chunk = std::exchange(file.chunk, nullptr);
+        if (!chunk->last) {
+            heads_.emplace(chunk->key, current_);
+        }
+        current_ = kNone;
+    }
+
+    /// False where no message is assembled. Its bytes are copied, as the assembler uses them again.
+    bool pop_assembled(Batch& batch) {
+        Query query;
+        if (!assembler_.pop(query)) {
+            return false;
+        }
+        if (query.is_response() && responses_ == Responses::kNone) {
+            ++left_out_;
+            return true;
+        }
+        const bool header = query.is_response() && responses_ == Responses::kHeaders;
+        query.message = batch.copy(header ? query.message.first(kDnsHeaderSize) : query.message);
+        query.connection = number(query.connection, 0);
+        batch.add(query);
+        return true;
+    }
+
+    size_t spaces_;
+    std::vector<State> files_;
+    std::priority_queue<Head, std::vector<Head>, std::greater<>> heads_; ///< all but `current_`
+    size_t current_ = kNone;
+    Assembler assembler_;
+    Responses responses_;
+    std::uint64_t left_out_ = 0;
+    bool finished_ = false;
+    Tally tally_;
+    Counters counters_;
 };
 
 Feed::Feed(FeedOptions options) : options_(std::move(options)) {
@@ -160,16 +317,16 @@ bool Feed::is_live(const std::string& path) {
 
 void Feed::add(const std::string& path) {
     const bool live = is_live(path);
-    Merge::File file{.first = kAtOnce, .space = 0};
+    Place place{.first = kAtOnce, .space = 0};
     if (options_.paths.size() > 1) {
         ChunkReader head(path, options_.reader, {.entries = 1, .responses = options_.responses});
-        file.first = live ? kAtOnce : head.read()->key;
+        place.first = live ? kAtOnce : head.read()->key;
         if (live || head.has_messages()) {
-            file.space = files_.size() + 1;
+            place.space = files_.size() + 1;
             spaces_ = options_.paths.size() + 1;
         }
     }
-    heads_.push_back(file);
+    places_.push_back(place);
     files_.push_back({.path = path, .live = live, .end = {}});
 }
 
@@ -189,7 +346,7 @@ void Feed::begin_lap() {
         mine.live = file.live;
         const ChunkOptions chunks = chunk_options(file.live);
         if (file.live && options_.threads > 0) {
-            mine.source = std::make_unique<LiveReader>(file.path, options_.reader, chunks);
+            mine.source = read_live(file.path, options_.reader, chunks);
         } else {
             mine.source = std::make_unique<ChunkReader>(file.path, options_.reader, chunks);
         }
@@ -197,13 +354,13 @@ void Feed::begin_lap() {
     std::vector<size_t> order(files_.size());
     std::iota(order.begin(), order.end(), 0);
     std::ranges::sort(order, {},
-                      [this](size_t file) { return std::pair(heads_[file].first, file); });
+                      [this](size_t file) { return std::pair(places_[file].first, file); });
     auto lap = std::make_shared<Lap>(std::move(files), std::move(order), options_.threads);
     {
         const std::scoped_lock lock(lap_mutex_);
         lap_.swap(lap);
     }
-    merge_ = std::make_unique<Merge>(heads_, spaces_, options_.reader, options_.responses);
+    merge_ = std::make_shared<Merge>(places_, spaces_, options_);
     ended_ = 0;
 }
 
@@ -222,18 +379,18 @@ void Feed::restart() {
 
 bool Feed::read(Batch& batch) {
     batch.clear(); // lets go of the chunk, which may be used again
-    Merge::Step step = merge_->next(batch);
-    while (batch.queries.empty() && step == Merge::Step::kStarved) {
+    Step step = merge_->next(batch);
+    while (batch.queries.empty() && step == Step::kStarved) {
         give(lap_->read_now(merge_->wanted()));
         step = merge_->next(batch);
     }
     return !batch.queries.empty();
 }
 
-Merge::Step Feed::next(Batch& batch) {
+Feed::Step Feed::next(Batch& batch) {
     while (true) {
-        const Merge::Step step = merge_->next(batch);
-        starved_ = step == Merge::Step::kStarved;
+        const Step step = merge_->next(batch);
+        starved_ = step == Step::kStarved;
         auto chunk = starved_ ? lap_->take(merge_->wanted()) : nullptr;
         if (!chunk) {
             return step;
@@ -253,6 +410,10 @@ void Feed::give(std::shared_ptr<const Chunk> chunk) {
     }
     merge_->give(std::move(chunk));
 }
+
+bool Feed::waits_for_pipe() const { return starved_ && files_[merge_->wanted()].live; }
+
+std::uint64_t Feed::responses() const { return responses_ + merge_->responses(); }
 
 bool Feed::ready() const { return !starved_ || lap_->has(merge_->wanted()); }
 

@@ -1,19 +1,27 @@
 #pragma once
-// Traces as one stream of messages: files and pipes, merged by time (merge.hh), read in chunks by
-// as many threads as there are, and again from the beginning if asked.
+// Traces as one stream of messages: files and pipes, merged by time, read in chunks by as many
+// threads as there are, and again from the beginning if asked.
+//
+// Files are merged by the time at their head, and files with the same time in the order in which
+// they were given; that is the same as by the latest time each has shown so far, which Chunk's
+// entries carry. The packets of all captures meet in one Assembler, so that a TCP stream or a
+// datagram whose parts lie in different files is put together. Because entries come in the order of
+// their keys, whoever read which chunk when makes no difference.
 //
 // A feed has no threads of its own, but for one to wait at each pipe. Either one thread calls
 // read() and waits for what it needs; or several share the work: one at a time calls next(), which
 // never waits, and the others do what pick() and pick_ahead() give them. What comes out does not
 // depend on the number of threads.
 //
-// The files in use are read a few chunks ahead. Of the files that come next, in the order of their
-// first packets, so many are read ahead as there are threads, until kAheadBytes wait.
+// A file is wanted only when the merge has come to its first time, so that of thousands of rotated
+// files few are open. The files in use are read a few chunks ahead. Of the files that come next, in
+// the order of their first packets, so many are read ahead as there are threads, until kAheadBytes
+// wait.
 
 #include "core/base/address.hh"
+#include "core/base/clock.hh"
 #include "core/trace/batch.hh"
 #include "core/trace/chunk.hh"
-#include "core/trace/merge.hh"
 #include "core/trace/reassembly/options.hh"
 
 #include <algorithm>
@@ -52,6 +60,12 @@ public:
         FileEnd end;
     };
 
+    enum class Step : std::uint8_t {
+        kFull,    ///< the batch is
+        kStarved, ///< a chunk is needed that is not read yet
+        kEnd,
+    };
+
     /// Looks at the beginning of every file, where there are several.
     explicit Feed(FeedOptions options);
 
@@ -76,8 +90,8 @@ public:
         return true;
     }
 
-    /// Adds to the batch without waiting (Merge::Step::kStarved). One thread at a time.
-    Merge::Step next(Batch& batch);
+    /// Adds to the batch without waiting. One thread at a time.
+    Step next(Batch& batch);
 
     /// Begins again, also in the middle. Counts go on.
     void restart();
@@ -95,7 +109,7 @@ public:
     Work pick_ahead();
 
     /// Whether it is a pipe that next() waits for.
-    [[nodiscard]] bool waits_for_pipe() const { return starved_ && files_[merge_->wanted()].live; }
+    [[nodiscard]] bool waits_for_pipe() const;
 
     [[nodiscard]] const std::vector<File>& files() const { return files_; }
 
@@ -108,7 +122,7 @@ public:
     [[nodiscard]] std::uint64_t packets() const { return packets_; }
 
     /// That were left out.
-    [[nodiscard]] std::uint64_t responses() const { return responses_ + merge_->responses(); }
+    [[nodiscard]] std::uint64_t responses() const;
 
     /// Of this lap, roughly, 0 to 1; 0 where it is not known.
     [[nodiscard]] double share_read() const;
@@ -118,6 +132,14 @@ public:
 
 private:
     class Lap;
+    class Merge;
+
+    /// Of a file in the merge.
+    struct Place {
+        Nanoseconds first = 0; ///< not later than the key of its first entry
+        /// Files of one space number their connections together: all captures, and each other file.
+        size_t space = 0;
+    };
 
     void add(const std::string& path);
     void begin_lap();
@@ -127,9 +149,9 @@ private:
 
     FeedOptions options_;
     std::vector<File> files_;
-    std::vector<Merge::File> heads_;
-    size_t spaces_ = 1;
-    std::unique_ptr<Merge> merge_;
+    std::vector<Place> places_;
+    size_t spaces_ = 1; ///< number of them
+    std::shared_ptr<Merge> merge_;
     /// A read may still be under way on the lap before: it keeps what it reads from.
     std::shared_ptr<Lap> lap_;
     std::mutex lap_mutex_; ///< restart() puts another one there while pick_ahead() looks

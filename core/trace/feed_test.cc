@@ -7,8 +7,7 @@
 #include "core/trace/batch.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"
-#include "core/trace/forms/stream/stream_form.hh"
-#include "core/trace/forms/text/text_form.hh"
+#include "core/trace/forms/query_encoder.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/testing/files.hh"
 #include "core/trace/testing/forms.hh"
@@ -220,14 +219,14 @@ TEST_F(FeedPipeTest, HoldsBackNoRow) {
 
 TEST_F(FeedPipeTest, HoldsBackNoRecord) {
     std::string bytes;
-    StreamEncoder encoder;
-    encoder.begin(bytes);
+    const auto encoder = make_stream_encoder();
+    encoder->begin(bytes);
     std::optional<Feed> feed;
     for (const int records : {1, 1, 3, 40, 1}) {
         for (int i = 0; i < records; ++i) {
-            encoder.encode(query_.view(), bytes);
+            encoder->encode(query_.view(), bytes);
         }
-        encoder.flush(bytes);
+        encoder->flush(bytes);
         write(bytes);
         bytes.clear();
         if (!feed) {

@@ -2,8 +2,7 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/base/signals.hh"
-#include "core/trace/forms/stream/stream_form.hh"
-#include "core/trace/forms/text/text_form.hh"
+#include "core/trace/forms/query_encoder.hh"
 #include "core/trace/testing/cbor.hh"
 #include "core/trace/testing/forms.hh"
 #include "core/trace/testing/packets.hh"
@@ -104,23 +103,23 @@ TEST(LivePipe, TextComesRowByRow) {
 TEST(LivePipe, StreamComesFrameByFrame) {
     const auto in = queries(5);
     PipedInput input;
-    StreamEncoder encoder;
+    const auto encoder = make_stream_encoder();
     std::string bytes;
-    encoder.begin(bytes);
-    encoder.encode(in[0].view(), bytes);
-    encoder.flush(bytes);
+    encoder->begin(bytes);
+    encoder->encode(in[0].view(), bytes);
+    encoder->flush(bytes);
     input.write(bytes);
     Reader reader("-");
     expect_next(reader, in[0]);
     for (size_t i = 1; i < in.size(); ++i) {
         bytes.clear();
-        encoder.encode(in[i].view(), bytes);
-        encoder.flush(bytes);
+        encoder->encode(in[i].view(), bytes);
+        encoder->flush(bytes);
         input.write(bytes);
         expect_next(reader, in[i]);
     }
     bytes.clear();
-    encoder.finish(bytes);
+    encoder->finish(bytes);
     input.write(bytes);
     input.close();
     Query query;

@@ -48,7 +48,7 @@ struct Unread {
 std::vector<Unread> find(const Counters& counters, std::uint64_t messages) {
     std::vector<Unread> found;
     const auto look_for = [&](const CountKind& kind) {
-        const auto counter = counters.find(std::string(kind.name));
+        const auto counter = counters.find(kind.name);
         if (!kind.what.empty() && counter != counters.end() && counter->second > 0) {
             const std::uint64_t count = counter->second;
             found.insert(
@@ -63,6 +63,17 @@ std::vector<Unread> find(const Counters& counters, std::uint64_t messages) {
     return found;
 }
 
+/// `all`: also of what is no loss, or too little to be told.
+std::vector<std::string> lines(const Counters& counters, std::uint64_t messages, bool all) {
+    std::vector<std::string> out;
+    for (const Unread& unread : find(counters, messages)) {
+        if (all || (!unread.kind->hint.empty() && unread.share > kTold)) {
+            out.push_back(unread.line());
+        }
+    }
+    return out;
+}
+
 std::string suffix(const std::vector<std::string>& lines) {
     return lines.empty() ? "" : fmt::format("; {}", fmt::join(lines, "; "));
 }
@@ -70,25 +81,15 @@ std::string suffix(const std::vector<std::string>& lines) {
 } // namespace
 
 std::vector<std::string> losses(const Counters& counters, std::uint64_t messages) {
-    std::vector<std::string> out;
-    for (const Unread& unread : find(counters, messages)) {
-        if (!unread.kind->hint.empty() && unread.share > kTold) {
-            out.push_back(unread.line());
-        }
-    }
-    return out;
+    return lines(counters, messages, false);
 }
 
 std::string losses_suffix(const Counters& counters, std::uint64_t messages) {
-    return suffix(losses(counters, messages));
+    return suffix(lines(counters, messages, false));
 }
 
 std::string unread_suffix(const Counters& counters, std::uint64_t messages) {
-    std::vector<std::string> lines;
-    for (const Unread& unread : find(counters, messages)) {
-        lines.push_back(unread.line());
-    }
-    return suffix(lines);
+    return suffix(lines(counters, messages, true));
 }
 
 std::string left_out(const Counters& counters) {

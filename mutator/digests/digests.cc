@@ -200,66 +200,37 @@ constexpr size_t kRecordHead = 32;
 constexpr size_t kSizesAt = 20; ///< in a record's head
 constexpr size_t kRowsAtOnce = 4096;
 
-/// The records of an answers file, one after the other.
-class AnswersFile {
-public:
-    explicit AnswersFile(const std::string& path) : path_(path), file_(path, std::ios::binary) {
-        std::array<std::uint8_t, kFixedHeader> header{};
-        if (!fill(header)) {
-            refuse();
-        }
-        Cursor in(header);
-        const Bytes magic = in.take(kMagic.size());
-        in.seek(kSizeAt);
-        const auto size = in.little<std::uint32_t>();
-        if (!std::ranges::equal(magic, kMagic, {}, {},
-                                [](char c) { return static_cast<std::uint8_t>(c); })) {
-            refuse();
-        }
-        file_.seekg(size);
+/// Calls take(query, reply) for the records of an answers file, up to what is no whole one.
+void each_answer(const std::string& path, auto&& take) {
+    std::ifstream file(path, std::ios::binary);
+    const auto fill = [&file](std::span<std::uint8_t> out) {
+        file.read(reinterpret_cast<char*>(out.data()), static_cast<std::streamsize>(out.size()));
+        return static_cast<bool>(file);
+    };
+    std::array<std::uint8_t, kFixedHeader> header{};
+    Cursor in(header);
+    if (!fill(header) || !std::ranges::equal(in.take(kMagic.size()), bytes_of(kMagic))) {
+        throw Error(fmt::format("{} is no answers file; give one that ends in .ra", path));
     }
-
-    /// False at the end, and at what is no whole record.
-    bool next() {
-        std::array<std::uint8_t, kRecordHead> head{};
-        if (!fill(head)) {
-            return false;
+    in.seek(kSizeAt);
+    file.seekg(in.little<std::uint32_t>());
+    std::array<std::uint8_t, kRecordHead> head{};
+    std::vector<std::uint8_t> body;
+    while (fill(head)) {
+        Cursor sizes(head);
+        sizes.seek(kSizesAt);
+        const auto query = sizes.little<std::uint32_t>();
+        const auto reply = sizes.little<std::uint32_t>();
+        if (sizes.little<std::uint32_t>() != 0 || query > kMaxMessage || reply > kMaxMessage) {
+            return;
         }
-        Cursor in(head);
-        in.seek(kSizesAt);
-        query_ = in.little<std::uint32_t>();
-        const auto reply = in.little<std::uint32_t>();
-        if (in.little<std::uint32_t>() != 0 || query_ > kMaxMessage || reply > kMaxMessage) {
-            return false;
+        body.resize((size_t{query} + reply + 7) / 8 * 8);
+        if (!fill(body)) {
+            return;
         }
-        const size_t size = size_t{query_} + reply;
-        body_.resize((size + 7) / 8 * 8);
-        if (!fill(body_)) {
-            return false;
-        }
-        body_.resize(size);
-        return true;
+        take(Bytes(body).first(query), Bytes(body).subspan(query, reply));
     }
-
-    [[nodiscard]] Bytes query() const { return Bytes(body_).first(query_); }
-
-    [[nodiscard]] Bytes reply() const { return Bytes(body_).subspan(query_); }
-
-private:
-    bool fill(std::span<std::uint8_t> out) {
-        file_.read(reinterpret_cast<char*>(out.data()), static_cast<std::streamsize>(out.size()));
-        return static_cast<bool>(file_);
-    }
-
-    [[noreturn]] void refuse() const {
-        throw Error(fmt::format("{} is no answers file; give one that ends in .ra", path_));
-    }
-
-    std::string path_;
-    std::ifstream file_;
-    std::uint32_t query_ = 0;
-    std::vector<std::uint8_t> body_;
-};
+}
 
 Digest digest_of(Bytes query, Bytes reply, Contents& contents, std::uint64_t seed) {
     Digest row{.query = message_hash(query, seed),
@@ -296,7 +267,6 @@ Name origin_of(const std::string& text) {
 int run_digests(const DigestsOptions& options) {
     Contents contents({.origin = origin_of(options.origin), .labels = options.labels},
                       options.seed);
-    AnswersFile answers(options.answers);
     OutputFile output(options.output);
     const DigestsHeader header{.seed = options.seed};
     output.write({reinterpret_cast<const char*>(&header), sizeof header});
@@ -306,12 +276,12 @@ int run_digests(const DigestsOptions& options) {
         rows.clear();
         check_interrupt();
     };
-    while (answers.next()) {
-        rows.push_back(digest_of(answers.query(), answers.reply(), contents, options.seed));
+    each_answer(options.answers, [&](Bytes query, Bytes reply) {
+        rows.push_back(digest_of(query, reply, contents, options.seed));
         if (rows.size() == kRowsAtOnce) {
             write();
         }
-    }
+    });
     write();
     output.finish();
     return 0;

@@ -47,10 +47,10 @@ TEST(InfoData, TheRootMinuteIsAsTsharkSeesIt) {
     EXPECT_DOUBLE_EQ(f.bins.width_s(), 0.125);
     EXPECT_EQ(std::accumulate(f.bins.queries().begin(), f.bins.queries().end(), std::uint64_t{0}),
               10'432U);
-    EXPECT_EQ(f.handshakes.count(), 106U);
-    EXPECT_EQ(f.handshakes.rtt().min(), 1'563'000);
-    EXPECT_EQ(f.handshakes.rtt().max(), 248'655'000);
-    EXPECT_NEAR(static_cast<double>(f.handshakes.rtt().quantile(0.5)), 40'417'000, 41'000);
+    EXPECT_EQ(f.handshakes.rtt.count(), 106U);
+    EXPECT_EQ(f.handshakes.rtt.min(), 1'563'000);
+    EXPECT_EQ(f.handshakes.rtt.max(), 248'655'000);
+    EXPECT_NEAR(static_cast<double>(f.handshakes.rtt.quantile(0.5)), 40'417'000, 41'000);
     EXPECT_EQ(f.handshakes.capture_point(), "server");
 }
 

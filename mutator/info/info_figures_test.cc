@@ -1,7 +1,7 @@
 // Rate over time, handshakes.
 #include "core/base/clock.hh"
 #include "core/trace/reassembly/connections.hh"
-#include "mutator/info/info_figures.hh"
+#include "mutator/info/trace_info.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -58,9 +58,9 @@ TEST(Handshakes, TellWhereTheCaptureWasMade) {
     EXPECT_EQ(figures.capture_point(), "");
     figures.add(handshake(10));
     EXPECT_EQ(figures.capture_point(), "server");
-    EXPECT_EQ(figures.rtt().min(), 1'000);
-    EXPECT_EQ(figures.to_server().min(), 10);
-    EXPECT_EQ(figures.to_client().min(), 990);
+    EXPECT_EQ(figures.rtt.min(), 1'000);
+    EXPECT_EQ(figures.to_server.min(), 10);
+    EXPECT_EQ(figures.to_client.min(), 990);
     HandshakeFigures client;
     client.add(handshake(990));
     EXPECT_EQ(client.capture_point(), "client");

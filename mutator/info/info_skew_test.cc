@@ -1,4 +1,4 @@
-#include "mutator/info/info_figures.hh"
+#include "mutator/info/trace_info.hh"
 
 #include <gtest/gtest.h>
 

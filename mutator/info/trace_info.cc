@@ -4,18 +4,269 @@
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
 #include "core/trace/pairs.hh"
+#include "core/trace/reassembly/connections.hh"
 #include "core/wire/query.hh"
-#include "mutator/info/info_figures.hh"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <xxhash.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
+#include <functional>
 #include <numeric>
 #include <ranges>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace reprise::mutator {
+
+void DistinctSketch::add(std::uint64_t hash) {
+    const std::uint64_t rest = hash << kBits | 1U << (kBits - 1); // ends the count of zeros
+    auto& longest = registers_.at(hash >> (64 - kBits));
+    longest = std::max(longest, static_cast<std::uint8_t>(std::countl_zero(rest) + 1));
+}
+
+std::uint64_t DistinctSketch::estimate() const {
+    const auto size = static_cast<double>(registers_.size());
+    double sum = 0;
+    for (const std::uint8_t longest : registers_) {
+        sum += std::ldexp(1.0, -longest);
+    }
+    const double raw = 0.7213 / (1 + 1.079 / size) * size * size / sum;
+    const auto empty = static_cast<double>(std::ranges::count(registers_, 0));
+    const bool few = raw <= 2.5 * size && empty > 0;
+    return static_cast<std::uint64_t>(std::llround(few ? size * std::log(size / empty) : raw));
+}
+
+std::uint64_t TopKeys::distinct() const {
+    return error_ == 0 ? size_ : std::max<std::uint64_t>(most_, sketch_.estimate());
+}
+
+void TopKeys::add(std::string_view key) {
+    const std::uint64_t hash = XXH3_64bits(key.data(), key.size());
+    Slot& slot = slot_of(key, hash);
+    if (slot.count++ > 0) {
+        return;
+    }
+    slot.hash = hash;
+    slot.begin = static_cast<std::uint32_t>(text_.size());
+    slot.length = static_cast<std::uint32_t>(key.size());
+    text_ += key;
+    sketch_.add(hash);
+    most_ = std::max(most_, ++size_);
+    if (size_ > 2 * kept_) {
+        purge();
+    }
+}
+
+TopKeys::Slot& TopKeys::slot_of(std::string_view key, std::uint64_t hash) {
+    const auto unused = static_cast<unsigned>(std::countl_zero(slots_.size()) + 1);
+    size_t at = (hash * spread_) >> unused;
+    while (slots_[at].count > 0 && (slots_[at].hash != hash || key_of(slots_[at]) != key)) {
+        at = (at + 1) & (slots_.size() - 1);
+    }
+    return slots_[at];
+}
+
+void TopKeys::purge() {
+    std::vector<std::uint64_t> all;
+    all.reserve(size_);
+    for (const Slot& slot : slots_) {
+        if (slot.count > 0) {
+            all.push_back(slot.count);
+        }
+    }
+    const auto last_kept = all.begin() + static_cast<std::ptrdiff_t>(kept_ - 1);
+    std::ranges::nth_element(all, last_kept, std::greater{});
+    const std::uint64_t less = *last_kept;
+    const std::string text = std::exchange(text_, {});
+    const std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(slots_.size()));
+    size_ = 0;
+    for (const Slot& slot : old) {
+        if (slot.count > less) {
+            const auto key = std::string_view(text).substr(slot.begin, slot.length);
+            slot_of(key, slot.hash) = {.hash = slot.hash,
+                                       .count = slot.count - less,
+                                       .begin = static_cast<std::uint32_t>(text_.size()),
+                                       .length = slot.length};
+            text_ += key;
+            ++size_;
+        }
+    }
+    error_ += less;
+}
+
+std::vector<TopKeys::Entry> TopKeys::top(size_t most) const {
+    std::vector<Entry> all;
+    all.reserve(size_);
+    for (const Slot& slot : slots_) {
+        if (slot.count > 0) {
+            all.push_back({.key = std::string(key_of(slot)), .count = slot.count});
+        }
+    }
+    const size_t shown = std::min(most, all.size());
+    std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(shown),
+                              [](const Entry& a, const Entry& b) {
+                                  return a.count != b.count ? a.count > b.count : a.key < b.key;
+                              });
+    all.resize(shown);
+    return all;
+}
+
+namespace {
+
+constexpr size_t kCurvePoints = 100;
+constexpr double kMostExponent = 5;
+
+/// Sources of neighboring ranks, taken together; so millions of sources cost as much as thousands.
+struct RankGroup {
+    double log_rank = 0;
+    double sources = 0;
+    double queries = 0;
+};
+
+/// The first 4,096 ranks stand alone, then groups are 1/64 of their rank.
+std::vector<RankGroup> group_ranks(const std::vector<std::uint64_t>& sorted) {
+    constexpr size_t kAlone = 4'096;
+    constexpr size_t kParts = 64;
+    std::vector<RankGroup> out;
+    for (size_t begin = 0; begin < sorted.size();) {
+        const size_t size = std::min(begin < kAlone ? 1 : begin / kParts, sorted.size() - begin);
+        RankGroup group{.sources = static_cast<double>(size)};
+        const double middle = static_cast<double>(begin + 1) + static_cast<double>(size - 1) / 2;
+        group.log_rank = std::log(middle);
+        for (size_t i = begin; i < begin + size; ++i) {
+            group.queries += static_cast<double>(sorted[i]);
+        }
+        out.push_back(group);
+        begin += size;
+    }
+    return out;
+}
+
+/// Mean logarithm of the rank where rank n has the weight n^-exponent.
+double expected_log_rank(const std::vector<RankGroup>& groups, double exponent) {
+    double weights = 0;
+    double sum = 0;
+    for (const RankGroup& group : groups) {
+        const double weight = group.sources * std::exp(-exponent * group.log_rank);
+        weights += weight;
+        sum += weight * group.log_rank;
+    }
+    return sum / weights;
+}
+
+/// The likelihood is greatest where the expected mean logarithm of the rank is the observed one;
+/// the former falls with the exponent.
+double fit_zipf(const std::vector<RankGroup>& groups) {
+    double queries = 0;
+    double observed = 0;
+    for (const RankGroup& group : groups) {
+        queries += group.queries;
+        observed += group.queries * group.log_rank;
+    }
+    observed /= queries;
+    double low = 0;
+    double high = kMostExponent;
+    if (groups.size() < 2 || expected_log_rank(groups, low) <= observed) {
+        return 0;
+    }
+    for (int i = 0; i < 40; ++i) {
+        const double middle = (low + high) / 2;
+        (expected_log_rank(groups, middle) > observed ? low : high) = middle;
+    }
+    return (low + high) / 2;
+}
+
+} // namespace
+
+Skew measure_skew(std::vector<std::uint64_t> queries) {
+    Skew out;
+    std::ranges::sort(queries, std::greater{});
+    if (queries.empty() || queries.front() == 0) {
+        return out;
+    }
+    out.zipf = fit_zipf(group_ranks(queries));
+    for (size_t i = 1; i < queries.size(); ++i) {
+        queries[i] += queries[i - 1];
+    }
+    const size_t all = queries.size();
+    const auto share_of = [&](size_t sources) {
+        return static_cast<double>(queries[std::max<size_t>(sources, 1) - 1]) /
+               static_cast<double>(queries.back());
+    };
+    out.busiest_1_percent = share_of((all + 99) / 100);
+    out.busiest_10_percent = share_of((all + 9) / 10);
+    for (size_t i = 0; i < kCurvePoints; ++i) {
+        const double at = static_cast<double>(i) / (kCurvePoints - 1);
+        const auto rank = static_cast<size_t>(std::llround(std::pow(static_cast<double>(all), at)));
+        if (out.curve.empty() || out.curve.back().sources < rank) {
+            out.curve.push_back({.sources = rank, .share = share_of(std::min(rank, all))});
+        }
+    }
+    return out;
+}
+
+void RateBins::add(Nanoseconds time) {
+    if (queries_.empty()) {
+        start_ = time;
+    }
+    // Unsigned, so that no pair of times overflows.
+    const std::uint64_t since =
+        time > start_ ? static_cast<std::uint64_t>(time) - static_cast<std::uint64_t>(start_) : 0;
+    while (since / width_ >= kMost) {
+        merge();
+    }
+    const size_t bin = since / width_;
+    queries_.resize(std::max(queries_.size(), bin + 1));
+    ++queries_[bin];
+}
+
+void RateBins::merge() {
+    width_ *= 2;
+    const size_t bins = (queries_.size() + 1) / 2;
+    for (size_t i = 0; i < bins; ++i) {
+        const std::uint64_t second = 2 * i + 1 < queries_.size() ? queries_[2 * i + 1] : 0;
+        queries_[i] = queries_[2 * i] + second;
+    }
+    queries_.resize(bins);
+}
+
+void HandshakeFigures::add(const trace::TcpHandshake& times) {
+    rtt.add(times.ack - times.syn);
+    to_server.add(times.syn_ack - times.syn);
+    to_client.add(times.ack - times.syn_ack);
+}
+
+std::string_view HandshakeFigures::capture_point() const {
+    if (rtt.count() == 0) {
+        return {};
+    }
+    const std::int64_t server = to_server.quantile(0.5);
+    const std::int64_t client = to_client.quantile(0.5);
+    if (10 * std::min(server, client) >= rtt.quantile(0.5)) {
+        return "between";
+    }
+    return server <= client ? "server" : "client";
+}
+
+double share(std::uint64_t part, std::uint64_t whole) {
+    return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string utc(Nanoseconds time) {
+    const Nanoseconds rest = (time % kSecond + kSecond) % kSecond;
+    const auto seconds = static_cast<std::time_t>((time - rest) / kSecond);
+    return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:09}Z", fmt::gmtime(seconds), rest);
+}
+
 namespace {
 
 constexpr size_t kMostConnections = 262'144;

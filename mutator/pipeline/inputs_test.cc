@@ -4,7 +4,6 @@
 #include "core/base/random.hh"
 #include "core/trace/testing/packets.hh"
 #include "mutator/commands.hh"
-#include "mutator/pipeline/inputs.hh"
 #include "mutator/pipeline/pipeline.hh"
 #include "mutator/testing/mutate.hh"
 #include "mutator/testing/support.hh"

@@ -7,10 +7,13 @@
 // bounded, so memory is as well. A stage that makes much of a batch emits it in several.
 
 #include "core/base/clock.hh"
-#include "core/rules/engine/rule.hh"
-#include "core/trace/forms/query_encoder.hh"
-#include "mutator/output/output_file.hh"
-#include "mutator/pipeline/inputs.hh"
+#include "core/base/progress.hh"
+#include "core/trace/batch.hh"
+#include "core/trace/chunk.hh"
+#include "core/trace/feed.hh"
+#include "core/trace/lap_clock.hh"
+#include "core/trace/reassembly/options.hh"
+#include "core/wire/query.hh"
 
 #include <condition_variable>
 #include <cstddef>
@@ -18,12 +21,79 @@
 #include <deque>
 #include <exception>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 namespace reprise::mutator {
+
+/// A batch on its way from the inputs to the output, with what belongs to it.
+struct BatchJob {
+    Batch batch;
+    std::string bytes;  ///< of the output, once encoded
+    bool flush = false; ///< a reader may be waiting for it: keep nothing back
+    bool last = false;
+};
+
+struct InputOptions {
+    std::vector<std::string> paths; ///< "-" is standard input
+    std::vector<std::uint16_t> ports{53};
+    std::uint64_t laps = 1; ///< how often all of them are read
+};
+
+struct InputCounts {
+    std::uint64_t queries = 0;
+    std::uint64_t closes = 0;
+    std::uint64_t responses = 0; ///< left out
+    std::uint64_t packets = 0;   ///< or rows, or records
+    trace::Counters counters;    ///< as the reader's
+};
+
+/// The traces that are mutated: merged by time, read several times if asked.
+class Inputs {
+public:
+    /// Looks at the beginning of every file. `threads` that read(). Throws UsageError where a pipe
+    /// is to be read more than once.
+    Inputs(const InputOptions& options, unsigned threads);
+
+    /// Whether fill() has something to work on. Not while fill() runs.
+    [[nodiscard]] bool can_fill() const { return !ended_ && feed_.ready(); }
+
+    /// Adds queries to the job; true when it is to be handed on: it is full, or the last, or a
+    /// pipe is to be waited for. One thread at a time. Throws Error at an interrupt.
+    bool fill(BatchJob& job);
+
+    /// For the reads that fill() waits for.
+    [[nodiscard]] trace::Feed& feed() { return feed_; }
+
+    /// Whether one of them is a pipe.
+    [[nodiscard]] bool live() const { return flush_; }
+
+    /// Whole once all is read.
+    [[nodiscard]] const InputCounts& counts() const { return counts_; }
+
+    [[nodiscard]] const std::vector<trace::Feed::File>& files() const { return feed_.files(); }
+
+private:
+    bool next_lap(Batch& batch);
+    void take(Batch& batch, size_t begin);
+    void hold_closes(Batch& batch, size_t begin);
+    [[nodiscard]] double share_read() const;
+
+    std::uint64_t laps_;
+    trace::Feed feed_;
+    bool flush_ = false; ///< some input is a pipe
+    bool ended_ = false;
+    std::uint64_t lap_ = 0;
+    std::uint64_t queries_before_ = 0; ///< of the laps before this one
+    trace::LapClock clock_;
+    std::uint64_t connections_ = 0;     ///< numbers used by the laps before
+    std::uint64_t last_connection_ = 0; ///< greatest number of this lap
+    std::vector<Query> closes_;         ///< behind the latest query, in a run of several laps
+    Progress progress_;
+    InputCounts counts_;
+};
 
 class Stage {
 public:
@@ -85,71 +155,6 @@ private:
     bool fill_busy_ = false;
     bool done_ = false;
     std::exception_ptr error_;
-};
-
-// The stages of a mutation behind the inputs.
-
-struct OutputCounts {
-    std::uint64_t queries = 0;
-    std::uint64_t closes = 0;       ///< of the trace, as far as they are written
-    std::uint64_t out_of_order = 0; ///< queries with an earlier time than the one before them
-    trace::EncoderLosses losses;
-};
-
-/// Shows the rules every query and changes nothing.
-class SurveyStage final : public Stage {
-public:
-    explicit SurveyStage(std::vector<rules::Rule*> rules);
-    void run(BatchJob& job) override;
-
-private:
-    std::vector<rules::Rule*> rules_;
-};
-
-/// Applies one rule.
-class RuleStage final : public Stage {
-public:
-    explicit RuleStage(rules::Rule& rule) : rule_(&rule) {}
-
-    void run(BatchJob& job) override;
-
-    [[nodiscard]] bool has_more() const override { return rule_->has_more(); }
-
-    void run_more(BatchJob& job) override;
-
-private:
-    void end_piece(BatchJob& job);
-
-    rules::Rule* rule_;
-    bool last_ = false;  ///< the job at work was
-    bool flush_ = false; ///< the same
-};
-
-/// Makes the output's bytes. Throws Error for a connection's number or a time that no reader would
-/// take back.
-class EncodeStage final : public Stage {
-public:
-    EncodeStage(std::unique_ptr<trace::QueryEncoder> encoder, OutputCounts& counts);
-    void run(BatchJob& job) override;
-
-private:
-    void count(const Query& query);
-
-    std::unique_ptr<trace::QueryEncoder> encoder_;
-    OutputCounts* counts_;
-    std::uint64_t closes_ = 0;                                   ///< that the encoder was given
-    Nanoseconds last_ = std::numeric_limits<Nanoseconds>::min(); ///< time of the query before
-    bool begun_ = false;
-};
-
-class WriteStage final : public Stage {
-public:
-    explicit WriteStage(OutputFile& output) : output_(&output) {}
-
-    void run(BatchJob& job) override { output_->write(job.bytes); }
-
-private:
-    OutputFile* output_;
 };
 
 } // namespace reprise::mutator

@@ -18,7 +18,6 @@
 #include <fstream>
 #include <idn2.h>
 #include <istream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,16 +31,11 @@ namespace {
 
 constexpr size_t kMostText = 1UL << 30U;
 
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+constexpr std::string_view kBlanks = " \t\r";
 
 std::string_view trimmed(std::string_view text) {
-    while (!text.empty() && is_space(text.front())) {
-        text.remove_prefix(1);
-    }
-    while (!text.empty() && is_space(text.back())) {
-        text.remove_suffix(1);
-    }
-    return text;
+    text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+    return text.substr(0, text.find_last_not_of(kBlanks) + 1);
 }
 
 bool is_name_byte(char c) { return c > ' ' && c < 0x7f && c != ',' && c != '"'; }
@@ -84,7 +78,8 @@ NameList load_names(const std::string& path) {
     std::uint64_t bad = 0;
     size_t size = 0;
     try {
-        trace::LineReader lines(std::make_unique<trace::ByteStream>(path));
+        trace::ByteStream stream(path);
+        trace::LineReader lines(stream);
         for (std::string_view line; lines.next(line);) {
             size += line.size() + 1;
             if (size > kMostText) {
@@ -121,15 +116,6 @@ constexpr std::array<std::string_view, 48> kPopular{
 
 bool is_comment(std::string_view line) { return line.starts_with("//") || line.starts_with('#'); }
 
-std::string_view first_word(std::string_view line) {
-    const size_t begin = line.find_first_not_of(" \t\r");
-    if (begin == std::string_view::npos) {
-        return {};
-    }
-    line.remove_prefix(begin);
-    return line.substr(0, line.find_first_of(" \t\r"));
-}
-
 bool is_host_label(std::string_view label) {
     return !label.empty() && std::ranges::all_of(label, [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
@@ -144,20 +130,6 @@ std::optional<std::string> top_label(std::string_view rule) {
     rule.remove_prefix(rule.rfind('.') + 1);
     auto label = to_a_label(std::string(rule));
     return label && is_host_label(*label) ? label : std::nullopt;
-}
-
-/// The popular ones that are present in their order, then the rest in the order they came.
-std::vector<std::string> by_popularity(const std::vector<std::string>& tlds) {
-    std::vector<std::string> out;
-    for (const std::string_view popular : kPopular) {
-        if (std::ranges::find(tlds, popular) != tlds.end()) {
-            out.emplace_back(popular);
-        }
-    }
-    std::ranges::copy_if(tlds, std::back_inserter(out), [](const std::string& tld) {
-        return std::ranges::find(kPopular, tld) == kPopular.end();
-    });
-    return out;
 }
 
 } // namespace
@@ -181,11 +153,16 @@ std::vector<std::string> read_tlds(std::istream& in) {
             }
             continue;
         }
-        if (const auto label = top_label(first_word(line)); label && seen.insert(*label).second) {
+        const std::string_view text = trimmed(line);
+        const auto label = top_label(text.substr(0, text.find_first_of(kBlanks)));
+        if (label && seen.insert(*label).second) {
             tlds.push_back(*label);
         }
     }
-    return by_popularity(tlds);
+    std::ranges::stable_sort(tlds, {}, [](const std::string& tld) {
+        return std::ranges::find(kPopular, tld) - kPopular.begin();
+    });
+    return tlds;
 }
 
 std::vector<std::string> load_tlds(const std::string& path) {

@@ -6,7 +6,6 @@
 #include "core/trace/testing/packets.hh"
 #include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
-#include "mutator/pipeline/inputs.hh"
 #include "mutator/pipeline/pipeline.hh"
 
 #include <fmt/format.h>

@@ -6,7 +6,7 @@
 #include "core/trace/capture/source.hh"
 #include "core/trace/chunk_reader.hh"
 #include "core/trace/forms/message_source.hh"
-#include "core/trace/forms/text/text_form.hh"
+#include "core/trace/forms/query_encoder.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/testing/forms.hh"
 #include "core/wire/frame.hh"

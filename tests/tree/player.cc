@@ -7,7 +7,7 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "core/trace/forms/text/text_form.hh"
+#include "core/trace/forms/query_encoder.hh"
 #include "core/tree/distributor.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/query.hh"

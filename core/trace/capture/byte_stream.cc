@@ -25,6 +25,7 @@
 #include <system_error>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 #include <zconf.h>
 #include <zlib.h>
 
@@ -34,75 +35,6 @@ namespace {
 
 constexpr size_t kOutput = 256UL << 10U;
 constexpr int kGzipOnly = 15 + 16; // the largest window, and a gzip header before it
-
-} // namespace
-
-struct Gunzip::Inflater {
-    Inflater() {
-        if (inflateInit2(&stream, kGzipOnly) != Z_OK) {
-            throw Error("no memory to decompress gzip; free some");
-        }
-    }
-
-    ~Inflater() { inflateEnd(&stream); }
-
-    Inflater(const Inflater&) = delete;
-    Inflater& operator=(const Inflater&) = delete;
-
-    z_stream stream{};
-};
-
-Gunzip::Gunzip() : inflater_(std::make_unique<Inflater>()), out_(kOutput) {}
-
-Gunzip::~Gunzip() = default;
-
-bool Gunzip::begin_member(Bytes in) {
-    constexpr std::uint8_t kMagic = 0x1f;
-    if (in[0] != kMagic) {
-        error_ = fmt::format("what follows member {} of the gzip data is not gzip", members_);
-        return false;
-    }
-    inflateReset(&inflater_->stream);
-    inside_ = true;
-    return true;
-}
-
-void Gunzip::judge(int result) {
-    if (result == Z_STREAM_END) {
-        inside_ = false;
-        ++members_;
-    } else if (result != Z_OK && result != Z_BUF_ERROR) {
-        const char* const told = inflater_->stream.msg;
-        const char* const why = told != nullptr ? told : zError(result);
-        error_ = fmt::format("member {} of the gzip data is damaged: {}", members_ + 1, why);
-    }
-}
-
-Bytes Gunzip::next(Bytes& in) {
-    z_stream& stream = inflater_->stream;
-    while (!in.empty() && error_.empty() && (inside_ || begin_member(in))) {
-        const size_t size = std::min<size_t>(in.size(), std::numeric_limits<uInt>::max());
-        stream.next_in = const_cast<Bytef*>(in.data()); // only read
-        stream.avail_in = static_cast<uInt>(size);
-        stream.next_out = out_.data();
-        stream.avail_out = static_cast<uInt>(out_.size());
-        judge(inflate(&stream, Z_NO_FLUSH));
-        in = in.subspan(size - stream.avail_in);
-        if (const size_t made = out_.size() - stream.avail_out; made > 0) {
-            return Bytes(out_).first(made);
-        }
-    }
-    return {};
-}
-
-void Gunzip::finish() {
-    if (inside_ && error_.empty()) {
-        error_ = fmt::format("member {} of the gzip data is cut", members_ + 1);
-    }
-}
-
-namespace {
-
 constexpr size_t kBlockSize = 256UL << 10U;
 
 FileDescriptor open_file(const std::string& path) {
@@ -117,22 +49,86 @@ FileDescriptor open_file(const std::string& path) {
     return file;
 }
 
-std::string compression_name(int code) {
-    switch (code) {
-    case ARCHIVE_FILTER_BZIP2:
-        return "bzip2";
-    case ARCHIVE_FILTER_XZ:
-        return "xz";
-    case ARCHIVE_FILTER_ZSTD:
-        return "zstd";
-    case ARCHIVE_FILTER_LZ4:
-        return "lz4";
-    default:
+} // namespace
+
+/// Decompresses gzip (RFC 1952), one member after the other. Our own loop around zlib, because
+/// libarchive gives up the last 64 KiB before a cut and takes what follows a member and is none for
+/// the end.
+class ByteStream::Gunzip {
+public:
+    Gunzip() : out_(kOutput) {
+        if (inflateInit2(&stream_, kGzipOnly) != Z_OK) {
+            throw Error("no memory to decompress gzip; free some");
+        }
+    }
+
+    ~Gunzip() { inflateEnd(&stream_); }
+
+    Gunzip(const Gunzip&) = delete;
+    Gunzip& operator=(const Gunzip&) = delete;
+
+    /// Whether `head` begins a member.
+    static bool fits(Bytes head) {
+        return head.size() >= 3 && head[0] == kMagic && head[1] == 0x8b && head[2] == 8;
+    }
+
+    /// Takes bytes off the front of `in` and yields what they make, good until the next call.
+    /// Empty where all was taken, and on an error.
+    Bytes next(Bytes& in) {
+        while (!in.empty() && error_.empty() && (inside_ || begin_member(in))) {
+            const size_t size = std::min<size_t>(in.size(), std::numeric_limits<uInt>::max());
+            stream_.next_in = const_cast<Bytef*>(in.data()); // only read
+            stream_.avail_in = static_cast<uInt>(size);
+            stream_.next_out = out_.data();
+            stream_.avail_out = static_cast<uInt>(out_.size());
+            judge(inflate(&stream_, Z_NO_FLUSH));
+            in = in.subspan(size - stream_.avail_in);
+            if (const size_t made = out_.size() - stream_.avail_out; made > 0) {
+                return Bytes(out_).first(made);
+            }
+        }
         return {};
     }
-}
 
-} // namespace
+    /// There is no more: an error inside a member.
+    void finish() {
+        if (inside_ && error_.empty()) {
+            error_ = fmt::format("member {} of the gzip data is cut", members_ + 1);
+        }
+    }
+
+    /// Empty while nothing went wrong.
+    [[nodiscard]] const std::string& error() const { return error_; }
+
+private:
+    static constexpr std::uint8_t kMagic = 0x1f;
+
+    bool begin_member(Bytes in) {
+        if (in[0] != kMagic) {
+            error_ = fmt::format("what follows member {} of the gzip data is not gzip", members_);
+            return false;
+        }
+        inflateReset(&stream_);
+        inside_ = true;
+        return true;
+    }
+
+    void judge(int result) {
+        if (result == Z_STREAM_END) {
+            inside_ = false;
+            ++members_;
+        } else if (result != Z_OK && result != Z_BUF_ERROR) {
+            const char* const why = stream_.msg != nullptr ? stream_.msg : zError(result);
+            error_ = fmt::format("member {} of the gzip data is damaged: {}", members_ + 1, why);
+        }
+    }
+
+    z_stream stream_{};
+    std::vector<std::uint8_t> out_;
+    bool inside_ = false;       ///< of a member
+    std::uint64_t members_ = 0; ///< whole ones
+    std::string error_;
+};
 
 void ByteStream::ArchiveCloser::operator()(archive* a) const { archive_read_free(a); }
 
@@ -179,7 +175,9 @@ void ByteStream::open_archive() {
     if (result == ARCHIVE_OK) {
         result = archive_read_next_header(a, &entry);
     }
-    compression_ = compression_name(archive_filter_code(a, 0));
+    if (archive_filter_code(a, 0) > ARCHIVE_FILTER_NONE) {
+        compression_ = archive_filter_name(a, 0);
+    }
     empty_ = result == ARCHIVE_EOF;
     if (result != ARCHIVE_OK && !empty_) {
         note_error();
@@ -246,7 +244,7 @@ Bytes ByteStream::peek(size_t size) {
         ahead_.insert(ahead_.end(), block_.begin(), block_.begin() + static_cast<ssize_t>(count));
         block_ = block_.subspan(count);
     }
-    return ahead_;
+    return at_hand_ = ahead_;
 }
 
 Bytes ByteStream::peek_line(size_t most) {
@@ -260,36 +258,33 @@ Bytes ByteStream::peek_line(size_t most) {
     return ahead_;
 }
 
-Bytes ByteStream::next_block() {
-    if (ahead_used_ < ahead_.size()) {
-        return Bytes(ahead_).subspan(std::exchange(ahead_used_, ahead_.size()));
+Bytes& ByteStream::next_bytes() {
+    if (!at_hand_.empty()) {
+        return at_hand_;
     }
     next_block_of_content();
-    return std::exchange(block_, {});
+    return block_;
+}
+
+Bytes ByteStream::next_block() { return std::exchange(next_bytes(), {}); }
+
+std::int64_t ByteStream::read_some(std::uint8_t* out, size_t size) {
+    Bytes& bytes = next_bytes();
+    const size_t count = std::min(size, bytes.size());
+    if (count > 0) {
+        std::memcpy(out, bytes.data(), count);
+        bytes = bytes.subspan(count);
+    }
+    return count == 0 && size > 0 && !error_.empty() ? -1 : static_cast<std::int64_t>(count);
 }
 
 std::int64_t ByteStream::read(std::uint8_t* out, size_t size) {
     size_t done = 0;
-    if (ahead_used_ < ahead_.size()) {
-        done = std::min(size, ahead_.size() - ahead_used_);
-        std::memcpy(out, ahead_.data() + ahead_used_, done);
-        ahead_used_ += done;
+    std::int64_t got = 0;
+    while (done < size && (got = read_some(out + done, size - done)) > 0) {
+        done += static_cast<size_t>(got);
     }
-    while (done < size && next_block_of_content()) {
-        const size_t count = std::min(size - done, block_.size());
-        std::memcpy(out + done, block_.data(), count);
-        block_ = block_.subspan(count);
-        done += count;
-    }
-    return done == 0 && size > 0 && !error_.empty() ? -1 : static_cast<std::int64_t>(done);
-}
-
-std::int64_t ByteStream::read_some(std::uint8_t* out, size_t size) {
-    if (ahead_used_ < ahead_.size()) {
-        return read(out, std::min(size, ahead_.size() - ahead_used_));
-    }
-    next_block_of_content();
-    return read(out, block_.empty() ? size : std::min(size, block_.size()));
+    return done == 0 ? got : static_cast<std::int64_t>(done);
 }
 
 double ByteStream::share_read() const {

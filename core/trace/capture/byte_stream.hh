@@ -16,44 +16,6 @@ struct archive;
 
 namespace reprise::trace {
 
-/// Decompresses gzip (RFC 1952), one member after the other. Our own loop around zlib, because
-/// libarchive gives up the last 64 KiB before a cut and takes what follows a member and is none for
-/// the end.
-class Gunzip {
-public:
-    Gunzip();
-    ~Gunzip();
-    Gunzip(const Gunzip&) = delete;
-    Gunzip& operator=(const Gunzip&) = delete;
-
-    /// Whether `head` begins a member.
-    static bool fits(Bytes head) {
-        return head.size() >= 3 && head[0] == 0x1f && head[1] == 0x8b && head[2] == 8;
-    }
-
-    /// Takes bytes off the front of `in` and yields what they make, good until the next call.
-    /// Empty where all was taken, and on an error.
-    Bytes next(Bytes& in);
-
-    /// There is no more: an error inside a member.
-    void finish();
-
-    /// Empty while nothing went wrong.
-    [[nodiscard]] const std::string& error() const { return error_; }
-
-private:
-    struct Inflater;
-
-    bool begin_member(Bytes in);
-    void judge(int result);
-
-    std::unique_ptr<Inflater> inflater_;
-    std::vector<std::uint8_t> out_;
-    bool inside_ = false;       ///< of a member
-    std::uint64_t members_ = 0; ///< whole ones
-    std::string error_;
-};
-
 class ByteStream {
 public:
     /// Opens `path`, or standard input for "-". Throws TraceError where there is no such file or it
@@ -64,7 +26,8 @@ public:
     ByteStream(const ByteStream&) = delete;
     ByteStream& operator=(const ByteStream&) = delete;
 
-    /// The next at most `size` decompressed bytes; they stay to be read. Fewer at the end.
+    /// The first at most `size` decompressed bytes, before any are read; they stay to be read.
+    /// Fewer at the end.
     Bytes peek(size_t size);
 
     /// What was peeked so far and then the next line, but no more than `most` bytes; as much again
@@ -100,7 +63,10 @@ private:
     void note_error();
     bool next_raw_block();
     bool next_block_of_content();
+    Bytes& next_bytes();
     void check_end();
+
+    class Gunzip;
 
     struct ArchiveCloser {
         void operator()(archive* a) const;
@@ -114,9 +80,9 @@ private:
     std::unique_ptr<archive, ArchiveCloser> archive_;
     std::string compression_;
     std::string error_;
-    std::vector<std::uint8_t> ahead_; ///< peeked
-    size_t ahead_used_ = 0;           ///< bytes of it that were read
+    std::vector<std::uint8_t> ahead_; ///< peeked, before anything was read
     std::unique_ptr<Gunzip> gunzip_;  ///< where the content is gzip
+    Bytes at_hand_;                   ///< of `ahead_`, as far as it was not read
     Bytes raw_;   ///< the last block of what libarchive yields, as far as it was not taken
     Bytes block_; ///< behind `ahead_`: the last block of content, as far as it was not read
 };

@@ -23,13 +23,9 @@ namespace {
 
 constexpr std::uint64_t kHeaderSize = 16;
 
-struct TraceCloser {
-    void operator()(libtrace_t* trace) const { trace_destroy(trace); }
-};
-
-struct PacketCloser {
-    void operator()(libtrace_packet_t* packet) const { trace_destroy_packet(packet); }
-};
+using OpenTrace = std::unique_ptr<libtrace_t, decltype([](auto* trace) { trace_destroy(trace); })>;
+using OnePacket = std::unique_ptr<libtrace_packet_t,
+                                  decltype([](auto* packet) { trace_destroy_packet(packet); })>;
 
 /// ERF time is seconds in 32.32 fixed point, one unit 0.23 ns: rounding gives back every
 /// nanosecond, cutting would not.
@@ -59,8 +55,9 @@ bool fits(const std::uint8_t* record) {
 
 class ErfSource final : public PacketSource {
 public:
-    ErfSource(std::unique_ptr<libtrace_t, TraceCloser> trace, std::uint64_t size)
-        : trace_(std::move(trace)), packet_(trace_create_packet()), size_(size) {}
+    ErfSource(OpenTrace trace, std::uint64_t size)
+        : PacketSource("erf", nullptr), trace_(std::move(trace)), packet_(trace_create_packet()),
+          size_(size) {}
 
     bool next(Packet& packet) override {
         const int result = trace_read_packet(trace_.get(), packet_.get());
@@ -102,8 +99,8 @@ private:
         trouble_ = fmt::format("the trace is cut or corrupt after {} packets: {}", packets_, what);
     }
 
-    std::unique_ptr<libtrace_t, TraceCloser> trace_;
-    std::unique_ptr<libtrace_packet_t, PacketCloser> packet_; // goes before its trace
+    OpenTrace trace_;
+    OnePacket packet_; // goes before its trace
     std::uint64_t packets_ = 0;
     std::uint64_t bytes_ = 0;
     std::uint64_t size_; ///< of the file
@@ -112,7 +109,7 @@ private:
 } // namespace
 
 std::unique_ptr<PacketSource> open_erf(const std::string& path) {
-    std::unique_ptr<libtrace_t, TraceCloser> trace(trace_create(("erf:" + path).c_str()));
+    OpenTrace trace(trace_create(("erf:" + path).c_str()));
     if (!trace || trace_is_err(trace.get()) || trace_start(trace.get()) != 0) {
         return nullptr;
     }

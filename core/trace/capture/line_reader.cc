@@ -9,10 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace reprise::trace {
 namespace {
@@ -40,8 +38,6 @@ std::string_view without_byte_order_mark(std::string_view text) {
     constexpr std::string_view kMark = "\xef\xbb\xbf";
     return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
 }
-
-LineReader::LineReader(std::unique_ptr<ByteStream> stream) : stream_(std::move(stream)) {}
 
 bool LineReader::next(std::string_view& line) {
     if (!trouble_.empty()) {

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 
@@ -19,7 +18,8 @@ class LineReader {
 public:
     static constexpr size_t kLongest = 1U << 20U; ///< bytes of a line
 
-    explicit LineReader(std::unique_ptr<ByteStream> stream);
+    /// Borrows the stream.
+    explicit LineReader(ByteStream& stream) : stream_(&stream) {}
 
     /// The next line without its end (LF or CRLF), good until the next call. False at the end and
     /// where the stream is broken or a line too long (see trouble()).
@@ -37,14 +37,12 @@ public:
     /// Why reading ended before the end; empty where it did not.
     [[nodiscard]] const std::string& trouble() const { return trouble_; }
 
-    [[nodiscard]] const ByteStream& stream() const { return *stream_; }
-
 private:
     bool take_line(std::string_view& line);
     bool carry_on(std::string_view& line);
     bool fits(size_t size);
 
-    std::unique_ptr<ByteStream> stream_;
+    ByteStream* stream_;
     Bytes block_;       ///< of the stream, as far as it was not read
     std::string carry_; ///< a line that began in the block before
     std::uint64_t number_ = 0;

@@ -25,17 +25,13 @@ namespace {
 constexpr std::uint64_t kFileHeader = 24;
 constexpr std::uint64_t kRecordHeader = 16;
 
-struct PcapCloser {
-    void operator()(pcap_t* pcap) const { pcap_close(pcap); } // closes its FILE as well
-};
-
-struct FileCloser {
-    void operator()(FILE* file) const { std::fclose(file); }
-};
+using OpenFile = std::unique_ptr<FILE, decltype([](auto* file) { std::fclose(file); })>;
+/// Closes its FILE as well.
+using OpenPcap = std::unique_ptr<pcap_t, decltype([](auto* pcap) { pcap_close(pcap); })>;
 
 /// What libpcap reads from.
 struct PcapInput {
-    std::unique_ptr<ByteStream> stream;
+    ByteStream* stream;
     std::uint64_t offset = 0; ///< bytes handed over
 };
 
@@ -70,8 +66,8 @@ bool has_nanoseconds(Bytes head) {
 class PcapSource final : public PacketSource {
 public:
     PcapSource(std::unique_ptr<ByteStream> stream, const std::string& path)
-        : input_{.stream = std::move(stream)},
-          nanoseconds_(has_nanoseconds(input_.stream->peek(sizeof(std::uint32_t)))) {
+        : PacketSource("pcap", std::move(stream)), input_{.stream = stream_.get()},
+          nanoseconds_(has_nanoseconds(stream_->peek(sizeof(std::uint32_t)))) {
         open(path);
         const int number = pcap_datalink(pcap_.get());
         const auto link = link_type(number);
@@ -106,10 +102,8 @@ public:
         return true;
     }
 
-    [[nodiscard]] double share_read() const override { return input_.stream->share_read(); }
-
     [[nodiscard]] std::string description() const override {
-        return describe("pcap", *input_.stream) + ", libpcap";
+        return PacketSource::description() + ", libpcap";
     }
 
 private:
@@ -121,7 +115,7 @@ private:
     }
 
     void open(const std::string& path) {
-        std::unique_ptr<FILE, FileCloser> file(fopencookie(
+        OpenFile file(fopencookie(
             &input_, "r",
             {.read = read_cookie, .write = nullptr, .seek = nullptr, .close = nullptr}));
         // One thread alone reads it, perhaps from a pipe for ever, and exit() of glibc 2.41 waits
@@ -134,7 +128,7 @@ private:
             file.get(), nanoseconds_ ? PCAP_TSTAMP_PRECISION_NANO : PCAP_TSTAMP_PRECISION_MICRO,
             text.data()));
         if (!pcap_) {
-            const std::string& error = input_.stream->error();
+            const std::string& error = stream_->error();
             throw TraceError(
                 fmt::format("trace {} is not a readable pcap file: {}; check how it was made or "
                             "copied",
@@ -145,8 +139,8 @@ private:
     }
 
     void end(int result) {
-        if (!input_.stream->error().empty()) {
-            note(input_.stream->error());
+        if (!stream_->error().empty()) {
+            note(stream_->error());
         } else if (result == PCAP_ERROR) {
             note(pcap_geterr(pcap_.get()));
         }
@@ -160,7 +154,7 @@ private:
 
     PcapInput input_; // outlives pcap_, which reads from it
     bool nanoseconds_;
-    std::unique_ptr<pcap_t, PcapCloser> pcap_;
+    OpenPcap pcap_;
     LinkType link_ = LinkType::kEthernet;
     std::uint64_t packets_ = 0;
     std::uint64_t offset_ = kFileHeader; ///< of the next record, in a pcap file

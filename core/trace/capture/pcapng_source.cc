@@ -39,6 +39,7 @@ constexpr std::uint32_t kByteOrderMagic = 0x1a2b3c4d;
 constexpr std::uint32_t kBlockHeader = 8;
 constexpr std::uint32_t kBlockTrailer = 4;
 constexpr std::uint32_t kMostBlock = 16U << 20U; // of those that are kept, as libpcap has it
+constexpr std::uint32_t kStep = 65'536;          // of those that are not
 constexpr size_t kMostInterfaces = 65'536;
 
 /// Numbers of a block, in the section's byte order.
@@ -80,7 +81,7 @@ private:
 };
 
 struct Interface {
-    int link = 0;
+    LinkType link = LinkType::kUnknown;
     std::uint32_t snap_length = 0;              ///< 0: none
     std::uint64_t ticks_per_second = 1'000'000; ///< if_tsresol
     std::int64_t offset = 0;                    ///< if_tsoffset, seconds
@@ -118,7 +119,7 @@ std::optional<Nanoseconds> time_of(const Interface& from, std::uint64_t ticks) {
 class PcapngSource final : public PacketSource {
 public:
     PcapngSource(std::unique_ptr<ByteStream> stream, const std::string& path)
-        : stream_(std::move(stream)) {
+        : PacketSource("pcapng", std::move(stream)) {
         open(path);
     }
 
@@ -133,32 +134,200 @@ public:
         return true;
     }
 
-    [[nodiscard]] double share_read() const override { return stream_->share_read(); }
-
-    [[nodiscard]] std::string description() const override { return describe("pcapng", *stream_); }
-
 private:
-    void open(const std::string& path);
-    bool read_block();
-    bool read_header(std::uint32_t& type, std::uint32_t& size);
-    bool read_section(std::uint32_t& size);
-    bool read_body(std::uint32_t size);
-    bool skip_body(std::uint32_t size);
-    bool take(std::uint32_t type);
-    bool take_interface(Numbers in);
-    bool take_option(Interface& interface, std::uint16_t code, Bytes value);
-    bool take_enhanced(Numbers in);
-    bool take_old(Numbers in);
-    bool take_simple(Numbers in);
-    bool show(Numbers& in, std::uint32_t interface, std::uint64_t ticks);
-    bool fetch(std::uint8_t* out, size_t size);
-    bool fail(const std::string& what);
+    /// Reads up to the first interface.
+    void open(const std::string& path) {
+        while (interfaces_.empty() && read_block()) {
+        }
+        if (!trouble_.empty()) {
+            throw TraceError(fmt::format(
+                "trace {} is not a readable pcapng file: {}; check how it was made or copied", path,
+                trouble_));
+        }
+    }
+
+    bool read_block() {
+        if (!trouble_.empty()) {
+            return false;
+        }
+        std::uint32_t type = 0;
+        std::uint32_t size = 0;
+        if (!read_header(type, size)) {
+            return false;
+        }
+        const auto done = static_cast<std::uint32_t>(offset_ - begin_);
+        const bool kept = type == kInterface || type == kPacketOfOld || type == kSimplePacket ||
+                          type == kEnhancedPacket;
+        if (size < done + kBlockTrailer || size % 4 != 0 || (kept && size > kMostBlock)) {
+            return fail(fmt::format("a block of {} bytes", size));
+        }
+        const std::uint32_t body = size - done - kBlockTrailer;
+        block_.resize(kept ? body : std::min(body, kStep));
+        std::uint32_t again = 0;
+        return (kept ? fetch(block_.data(), body) : skip_body(body)) &&
+               fetch(reinterpret_cast<std::uint8_t*>(&again), sizeof again) &&
+               (ordered(again) == size || fail("a block's two lengths differ")) &&
+               (!kept || take(type));
+    }
+
+    /// Type and length of the next block, a section's byte order found on the way; false at the
+    /// end.
+    bool read_header(std::uint32_t& type, std::uint32_t& size) {
+        std::array<std::uint8_t, kBlockHeader> bytes{};
+        begin_ = offset_;
+        const std::int64_t got = stream_->read(bytes.data(), 1);
+        if (got <= 0) {
+            return got == 0 && stream_->error().empty() ? false : fail("");
+        }
+        ++offset_;
+        if (!fetch(bytes.data() + 1, bytes.size() - 1)) {
+            return false;
+        }
+        Cursor in(bytes);
+        type = ordered(in.little<std::uint32_t>());
+        size = in.little<std::uint32_t>();
+        if (type == kSectionHeader) { // the same in both byte orders
+            return read_section(size);
+        }
+        size = ordered(size);
+        return true;
+    }
+
+    bool read_section(std::uint32_t& size) {
+        constexpr std::uint16_t kVersion = 1;
+        std::array<std::uint8_t, 8> bytes{};
+        if (!fetch(bytes.data(), bytes.size())) {
+            return false;
+        }
+        swapped_ = Cursor(bytes).little<std::uint32_t>() != kByteOrderMagic;
+        size = ordered(size);
+        interfaces_.clear();
+        Numbers in(bytes, swapped_);
+        if (in.u32() != kByteOrderMagic) {
+            return fail("a section without a byte order");
+        }
+        const std::uint16_t version = in.u16();
+        return version == kVersion || fail(fmt::format("a section of version {}", version));
+    }
+
+    bool skip_body(std::uint32_t size) {
+        for (std::uint32_t left = size; left > 0; left -= std::min(left, kStep)) {
+            if (!fetch(block_.data(), std::min(left, kStep))) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    bool take(std::uint32_t type) {
+        const Numbers in(block_, swapped_);
+        switch (type) {
+        case kInterface:
+            return take_interface(in);
+        case kSimplePacket:
+            return take_simple(in);
+        default:
+            return take_packet(in, type == kPacketOfOld);
+        }
+    }
+
+    bool take_interface(Numbers in) {
+        Interface interface{.link = link_type(in.u16()).value_or(LinkType::kUnknown)};
+        in.u16(); // reserved
+        interface.snap_length = in.u32();
+        while (in.ok() && in.left() >= 4) {
+            const std::uint16_t code = in.u16();
+            const std::uint16_t size = in.u16();
+            if (code == 0) {
+                break;
+            }
+            if (!take_option(interface, code, in.take_padded(size))) {
+                return fail("an interface's time has a unit that cannot be");
+            }
+        }
+        if (!in.ok() || interfaces_.size() == kMostInterfaces) {
+            return fail(in.ok() ? "too many interfaces" : "an interface is cut");
+        }
+        interfaces_.push_back(interface);
+        return true;
+    }
+
+    bool take_option(Interface& interface, std::uint16_t code, Bytes value) {
+        constexpr std::uint16_t kResolution = 9;
+        constexpr std::uint16_t kOffset = 14;
+        if (code == kResolution && value.size() == 1) {
+            const auto ticks = ticks_of(value[0]);
+            interface.ticks_per_second = ticks.value_or(1);
+            return ticks.has_value();
+        }
+        if (code == kOffset && value.size() == 8) {
+            interface.offset = static_cast<std::int64_t>(Numbers(value, swapped_).u64());
+        }
+        return true;
+    }
+
+    /// A packet with its time; `old`: of the obsolete kind.
+    bool take_packet(Numbers in, bool old) {
+        const std::uint32_t interface = old ? in.u16() : in.u32();
+        if (old) {
+            in.u16(); // packets dropped before
+        }
+        const std::uint64_t high = in.u32();
+        const std::uint64_t ticks = high << 32U | in.u32();
+        const std::uint32_t captured = in.u32();
+        const std::uint32_t wire = in.u32();
+        if (!in.ok() || captured > in.left()) {
+            return fail("a packet is longer than its block");
+        }
+        if (interface >= interfaces_.size()) {
+            return fail(fmt::format("a packet of interface {}, which is not described", interface));
+        }
+        const auto time = time_of(interfaces_[interface], ticks);
+        if (!time) {
+            return fail("a packet's time is before 1970 or after 2149");
+        }
+        last_time_ = *time;
+        waiting_ = true;
+        packet_ = {.link = interfaces_[interface].link,
+                   .time = *time,
+                   .bytes = in.take_at_most(captured),
+                   .wire_length = wire};
+        return true;
+    }
+
+    /// Of the first interface, without a time: that of the packet before stands for it.
+    bool take_simple(Numbers in) {
+        const std::uint32_t wire = in.u32();
+        if (!in.ok() || interfaces_.empty()) {
+            return fail("a packet without an interface");
+        }
+        const Interface& interface = interfaces_.front();
+        const std::uint32_t most = interface.snap_length == 0 ? wire : interface.snap_length;
+        waiting_ = true;
+        packet_ = {.link = interface.link,
+                   .time = last_time_,
+                   .bytes = in.take_at_most(std::min(wire, most)),
+                   .wire_length = wire};
+        return true;
+    }
+
+    bool fetch(std::uint8_t* out, size_t size) {
+        const std::int64_t got = stream_->read(out, size);
+        offset_ += static_cast<std::uint64_t>(std::max<std::int64_t>(got, 0));
+        return got == static_cast<std::int64_t>(size) || fail("a block is cut");
+    }
+
+    bool fail(const std::string& what) {
+        trouble_ =
+            fmt::format("the trace is cut or corrupt after {} packets, at byte {}: {}", packets_,
+                        begin_, stream_->error().empty() ? what : stream_->error());
+        return false;
+    }
 
     [[nodiscard]] std::uint32_t ordered(std::uint32_t value) const {
         return swapped_ ? __builtin_bswap32(value) : value;
     }
 
-    std::unique_ptr<ByteStream> stream_;
     bool swapped_ = false;              ///< numbers of this section
     std::vector<Interface> interfaces_; ///< of this section
     std::vector<std::uint8_t> block_;   ///< body of the block read last
@@ -169,213 +338,6 @@ private:
     std::uint64_t offset_ = 0; ///< of the stream
     std::uint64_t begin_ = 0;  ///< of the block
 };
-
-/// Reads up to the first interface.
-void PcapngSource::open(const std::string& path) {
-    while (interfaces_.empty() && read_block()) {
-    }
-    if (!trouble_.empty()) {
-        throw TraceError(fmt::format(
-            "trace {} is not a readable pcapng file: {}; check how it was made or copied", path,
-            trouble_));
-    }
-}
-
-bool PcapngSource::fail(const std::string& what) {
-    trouble_ = fmt::format("the trace is cut or corrupt after {} packets, at byte {}: {}", packets_,
-                           begin_, stream_->error().empty() ? what : stream_->error());
-    return false;
-}
-
-bool PcapngSource::fetch(std::uint8_t* out, size_t size) {
-    const std::int64_t got = stream_->read(out, size);
-    offset_ += static_cast<std::uint64_t>(std::max<std::int64_t>(got, 0));
-    return got == static_cast<std::int64_t>(size) || fail("a block is cut");
-}
-
-/// Type and length of the next block, a section's byte order found on the way; false at the end.
-bool PcapngSource::read_header(std::uint32_t& type, std::uint32_t& size) {
-    std::array<std::uint8_t, kBlockHeader> bytes{};
-    begin_ = offset_;
-    const std::int64_t got = stream_->read(bytes.data(), 1);
-    if (got <= 0) {
-        return got == 0 && stream_->error().empty() ? false : fail("");
-    }
-    ++offset_;
-    if (!fetch(bytes.data() + 1, bytes.size() - 1)) {
-        return false;
-    }
-    Cursor in(bytes);
-    type = ordered(in.little<std::uint32_t>());
-    size = in.little<std::uint32_t>();
-    if (type == kSectionHeader) { // the same in both byte orders
-        return read_section(size);
-    }
-    size = ordered(size);
-    return true;
-}
-
-bool PcapngSource::read_section(std::uint32_t& size) {
-    constexpr std::uint16_t kVersion = 1;
-    std::array<std::uint8_t, 8> bytes{};
-    if (!fetch(bytes.data(), bytes.size())) {
-        return false;
-    }
-    swapped_ = Cursor(bytes).little<std::uint32_t>() != kByteOrderMagic;
-    size = ordered(size);
-    interfaces_.clear();
-    Numbers in(bytes, swapped_);
-    if (in.u32() != kByteOrderMagic) {
-        return fail("a section without a byte order");
-    }
-    const std::uint16_t version = in.u16();
-    return version == kVersion || fail(fmt::format("a section of version {}", version));
-}
-
-bool PcapngSource::read_block() {
-    if (!trouble_.empty()) {
-        return false;
-    }
-    std::uint32_t type = 0;
-    std::uint32_t size = 0;
-    if (!read_header(type, size)) {
-        return false;
-    }
-    const auto done = static_cast<std::uint32_t>(offset_ - begin_);
-    if (size < done + kBlockTrailer || size % 4 != 0) {
-        return fail(fmt::format("a block of {} bytes", size));
-    }
-    const bool kept = type == kInterface || type == kPacketOfOld || type == kSimplePacket ||
-                      type == kEnhancedPacket;
-    if (kept && size > kMostBlock) {
-        return fail(fmt::format("a block of {} bytes", size));
-    }
-    const std::uint32_t body = size - done - kBlockTrailer;
-    if (!(kept ? read_body(body) : skip_body(body))) {
-        return false;
-    }
-    std::uint32_t again = 0;
-    return fetch(reinterpret_cast<std::uint8_t*>(&again), sizeof again) &&
-           (ordered(again) == size || fail("a block's two lengths differ")) &&
-           (!kept || take(type));
-}
-
-bool PcapngSource::read_body(std::uint32_t size) {
-    block_.resize(size);
-    return fetch(block_.data(), size);
-}
-
-bool PcapngSource::skip_body(std::uint32_t size) {
-    constexpr std::uint32_t kStep = 65'536;
-    block_.resize(std::min(size, kStep));
-    for (std::uint32_t left = size; left > 0; left -= std::min(left, kStep)) {
-        if (!fetch(block_.data(), std::min(left, kStep))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-bool PcapngSource::take(std::uint32_t type) {
-    const Numbers in(block_, swapped_);
-    switch (type) {
-    case kInterface:
-        return take_interface(in);
-    case kEnhancedPacket:
-        return take_enhanced(in);
-    case kSimplePacket:
-        return take_simple(in);
-    default:
-        return take_old(in);
-    }
-}
-
-bool PcapngSource::take_interface(Numbers in) {
-    Interface interface{.link = in.u16()};
-    in.u16(); // reserved
-    interface.snap_length = in.u32();
-    while (in.ok() && in.left() >= 4) {
-        const std::uint16_t code = in.u16();
-        const std::uint16_t size = in.u16();
-        if (code == 0) {
-            break;
-        }
-        if (!take_option(interface, code, in.take_padded(size))) {
-            return fail("an interface's time has a unit that cannot be");
-        }
-    }
-    if (!in.ok() || interfaces_.size() == kMostInterfaces) {
-        return fail(in.ok() ? "too many interfaces" : "an interface is cut");
-    }
-    interfaces_.push_back(interface);
-    return true;
-}
-
-bool PcapngSource::take_option(Interface& interface, std::uint16_t code, Bytes value) {
-    constexpr std::uint16_t kResolution = 9;
-    constexpr std::uint16_t kOffset = 14;
-    if (code == kResolution && value.size() == 1) {
-        const auto ticks = ticks_of(value[0]);
-        interface.ticks_per_second = ticks.value_or(1);
-        return ticks.has_value();
-    }
-    if (code == kOffset && value.size() == 8) {
-        interface.offset = static_cast<std::int64_t>(Numbers(value, swapped_).u64());
-    }
-    return true;
-}
-
-bool PcapngSource::take_enhanced(Numbers in) {
-    const std::uint32_t interface = in.u32();
-    const std::uint64_t high = in.u32();
-    return show(in, interface, high << 32U | in.u32());
-}
-
-bool PcapngSource::take_old(Numbers in) {
-    const std::uint32_t interface = in.u16();
-    in.u16(); // packets dropped before
-    const std::uint64_t high = in.u32();
-    return show(in, interface, high << 32U | in.u32());
-}
-
-/// What the two kinds of packets with a time have in common.
-bool PcapngSource::show(Numbers& in, std::uint32_t interface, std::uint64_t ticks) {
-    const std::uint32_t captured = in.u32();
-    const std::uint32_t wire = in.u32();
-    if (!in.ok() || captured > in.left()) {
-        return fail("a packet is longer than its block");
-    }
-    if (interface >= interfaces_.size()) {
-        return fail(fmt::format("a packet of interface {}, which is not described", interface));
-    }
-    const auto time = time_of(interfaces_[interface], ticks);
-    if (!time) {
-        return fail("a packet's time is before 1970 or after 2149");
-    }
-    last_time_ = *time;
-    waiting_ = true;
-    packet_ = {.link = link_type(interfaces_[interface].link).value_or(LinkType::kUnknown),
-               .time = *time,
-               .bytes = in.take_at_most(captured),
-               .wire_length = wire};
-    return true;
-}
-
-/// Of the first interface, without a time: that of the packet before stands for it.
-bool PcapngSource::take_simple(Numbers in) {
-    const std::uint32_t wire = in.u32();
-    if (!in.ok() || interfaces_.empty()) {
-        return fail("a packet without an interface");
-    }
-    const Interface& interface = interfaces_.front();
-    const std::uint32_t most = interface.snap_length == 0 ? wire : interface.snap_length;
-    waiting_ = true;
-    packet_ = {.link = link_type(interface.link).value_or(LinkType::kUnknown),
-               .time = last_time_,
-               .bytes = in.take_at_most(std::min(wire, most)),
-               .wire_length = wire};
-    return true;
-}
 
 } // namespace
 

@@ -17,8 +17,6 @@
 namespace reprise::trace {
 namespace {
 
-enum class Format : std::uint8_t { kUnknown, kPcap, kPcapng, kErf };
-
 constexpr size_t kSniffed = 24;
 
 /// Magic numbers of pcap: microseconds, nanoseconds, and the variant with a longer record header.
@@ -39,17 +37,6 @@ bool looks_like_erf(Bytes head) {
     const size_t wire = in.u16be();
     return in.ok() && type == 2 && seconds > 946'684'800U && record >= 32 && wire >= 14 &&
            record <= wire + 64;
-}
-
-Format recognize(Bytes head) {
-    const std::uint32_t magic = Cursor(head).u32be();
-    if (magic == 0x0a0d0d0aU) {
-        return Format::kPcapng;
-    }
-    if (pcap_magic(magic) || pcap_magic(__builtin_bswap32(magic))) {
-        return Format::kPcap;
-    }
-    return looks_like_erf(head) ? Format::kErf : Format::kUnknown;
 }
 
 /// Text is shown as it is, up to the end of its line.
@@ -89,15 +76,16 @@ std::string beginning(Bytes head) {
 
 std::unique_ptr<PacketSource> open_source(std::unique_ptr<ByteStream> stream,
                                           const std::string& path) {
+    constexpr std::uint32_t kPcapng = 0x0a0d0d0a;
     const Bytes head = stream->peek(kSniffed);
-    switch (recognize(head)) {
-    case Format::kPcap:
-        return open_pcap(std::move(stream), path);
-    case Format::kPcapng:
+    const std::uint32_t magic = Cursor(head).u32be();
+    if (magic == kPcapng) {
         return open_pcapng(std::move(stream), path);
-    case Format::kErf:
-        break;
-    case Format::kUnknown:
+    }
+    if (pcap_magic(magic) || pcap_magic(__builtin_bswap32(magic))) {
+        return open_pcap(std::move(stream), path);
+    }
+    if (!looks_like_erf(head)) {
         refuse(path, *stream, head);
     }
     auto erf = stream->regular() && stream->compression().empty() ? open_erf(path) : nullptr;

@@ -12,6 +12,8 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace reprise::trace {
 
@@ -19,7 +21,6 @@ namespace reprise::trace {
 /// trouble ends the reading and stands in trouble().
 class TraceSource {
 public:
-    TraceSource() = default;
     virtual ~TraceSource() = default;
     TraceSource(const TraceSource&) = delete;
     TraceSource& operator=(const TraceSource&) = delete;
@@ -29,18 +30,25 @@ public:
 
     /// Share of the file's bytes read so far, 0 to 1, as a rough measure of progress; 0 where the
     /// size is unknown (a pipe).
-    [[nodiscard]] virtual double share_read() const = 0;
+    [[nodiscard]] virtual double share_read() const { return stream_->share_read(); }
 
     /// For example "pcapng, gzip, libpcap" or "text".
-    [[nodiscard]] virtual std::string description() const = 0;
+    [[nodiscard]] virtual std::string description() const { return describe(form_, *stream_); }
 
 protected:
+    TraceSource(std::string_view form, std::unique_ptr<ByteStream> stream)
+        : form_(form), stream_(std::move(stream)) {}
+
+    std::string_view form_;
+    std::unique_ptr<ByteStream> stream_; ///< null where a library reads the file
     std::string trouble_;
 };
 
 /// Yields packets in file order.
 class PacketSource : public TraceSource {
 public:
+    using TraceSource::TraceSource;
+
     /// False at the end and at trouble. `packet.bytes` is good until the next call.
     virtual bool next(Packet& packet) = 0;
 };

@@ -1,8 +1,6 @@
 #include "core/base/error.hh"
 #include "core/trace/forms/pcap/pcap_encoder.hh"
 #include "core/trace/forms/query_encoder.hh"
-#include "core/trace/forms/stream/stream_form.hh"
-#include "core/trace/forms/text/text_form.hh"
 
 #include <fmt/format.h>
 
@@ -27,13 +25,13 @@ constexpr std::array<std::pair<std::string_view, OutputForm>, 4> kEndings{{
 std::unique_ptr<QueryEncoder> make_encoder(OutputForm form) {
     switch (form) {
     case OutputForm::kPcap:
-        return std::make_unique<PcapEncoder>();
+        return make_pcap_encoder();
     case OutputForm::kText:
         return make_text_encoder();
     case OutputForm::kStream:
         break;
     }
-    return std::make_unique<StreamEncoder>();
+    return make_stream_encoder();
 }
 
 OutputForm form_named(std::string_view word) {

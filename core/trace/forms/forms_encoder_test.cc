@@ -1,6 +1,5 @@
 // Encoders of the text and the stream form: what they write is read back the same.
 #include "core/trace/forms/query_encoder.hh"
-#include "core/trace/forms/text/text_form.hh"
 #include "core/trace/testing/forms.hh"
 #include "core/trace/testing/packets.hh"
 

@@ -9,6 +9,9 @@
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 
+#include <fmt/format.h>
+
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -29,6 +32,8 @@ inline constexpr std::string_view kBehindEnd =
 /// Yields messages in file order.
 class MessageSource : public TraceSource {
 public:
+    using TraceSource::TraceSource;
+
     /// False at the end and at trouble. `query.message` is good until the next call. A source sets
     /// every member of `query` that a trace has.
     virtual bool next(Query& query) = 0;
@@ -37,51 +42,67 @@ public:
     [[nodiscard]] virtual bool ready() const { return false; }
 
     /// Packets, rows or records read so far.
-    [[nodiscard]] virtual std::uint64_t packets() const = 0;
+    [[nodiscard]] std::uint64_t packets() const { return items_; }
 
-    [[nodiscard]] virtual Counters counters() const = 0;
+    [[nodiscard]] virtual Counters counters() const { return counters_; }
+
+protected:
+    std::uint64_t items_ = 0; ///< packets(); of queries and closes both
+    Counters counters_;
 };
 
 // Addresses where a log of a server (dnstap, C-DNS) has none.
 
 /// 0.0.0.0 or ::, for a source that is not told.
-IpAddress nobody(bool ipv6);
+inline IpAddress nobody(bool ipv6) {
+    IpAddress address;
+    address.family = ipv6 ? 6 : 4;
+    return address;
+}
 
 /// 192.0.2.53 or 2001:db8::53 (RFC 5737, RFC 3849), for a server that is not told.
-IpAddress example_server(bool ipv6);
+inline IpAddress example_server(bool ipv6) {
+    constexpr std::array<std::uint8_t, 4> kFour{192, 0, 2, 53};
+    constexpr std::array<std::uint8_t, 16> kSix{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0,
+                                                0,    0,    0,    0,    0, 0, 0, 0x53};
+    return ipv6 ? IpAddress::v6(kSix.data()) : IpAddress::v4(kFour.data());
+}
 
 /// What the forms that hold queries have in common: which closes are yielded, and the counts.
 class QuerySource : public MessageSource {
 public:
-    explicit QuerySource(const ReaderOptions& options) : closes_(options.closes) {}
+    QuerySource(std::string_view form, std::unique_ptr<ByteStream> stream,
+                const ReaderOptions& options)
+        : MessageSource(form, std::move(stream)), closes_(options.closes) {}
 
-    bool next(Query& query) final;
-
-    /// Rows or records: queries and closes.
-    [[nodiscard]] std::uint64_t packets() const final { return items_; }
-
-    [[nodiscard]] Counters counters() const final { return {}; }
+    bool next(Query& query) final {
+        do {
+            if (!trouble_.empty() || !next_query(query)) {
+                return false;
+            }
+            ++items_;
+        } while (query.is_close() && !closes_);
+        good_ += query.is_close() ? 0U : 1U;
+        return true;
+    }
 
 protected:
     /// The next query or close; false at the end and where fail() was called.
     virtual bool next_query(Query& query) = 0;
 
     /// Ends reading: `what` at `place`, for example "line 3". Always false.
-    bool fail(const std::string& place, const std::string& what);
+    bool fail(const std::string& place, const std::string& what) {
+        trouble_ = fmt::format("{}, {} ({} {} good)", place, what, good_,
+                               good_ == 1 ? "query was" : "queries were");
+        return false;
+    }
 
     /// Whether next() passes over no closes, and so yields whatever next_query() does.
     [[nodiscard]] bool takes_closes() const { return closes_; }
 
-    /// Queries yielded so far.
-    [[nodiscard]] std::uint64_t good() const { return good_; }
-
-    /// Queries and closes read so far.
-    [[nodiscard]] std::uint64_t items() const { return items_; }
-
 private:
     bool closes_;
     std::uint64_t good_ = 0;
-    std::uint64_t items_ = 0;
 };
 
 /// A form of trace and how it is known. What is of none is a packet capture, or refused.

@@ -44,6 +44,22 @@ public:
     [[nodiscard]] virtual EncoderLosses losses() const { return {}; }
 };
 
+// The text form (text_form.cc).
+
+inline constexpr std::string_view kTextMagic = "#reprise-text";
+inline constexpr unsigned kTextVersion = 1;
+
+/// The first two lines.
+void append_text_header(std::string& out);
+
+/// A query or a close, with the line's end. The message must have at least 12 bytes.
+void append_text_row(std::string& out, const Query& query);
+
+/// Queries as rows of the text form.
+std::unique_ptr<QueryEncoder> make_text_encoder();
+
+std::unique_ptr<QueryEncoder> make_stream_encoder();
+
 std::unique_ptr<QueryEncoder> make_encoder(OutputForm form);
 
 /// Of "pcap", "text" or "stream".

@@ -26,9 +26,15 @@ void Assembler::feed(const Packet& packet) {
     ready_.clear();
     popped_ = 0;
     IpPacket ip;
-    if (decode_counted(packet, ip, tally_) && complete(ip, packet.time) &&
-        out_of_tunnel(ip, packet.time)) {
-        feed_ip(ip, packet.time);
+    if (!decode_counted(packet, ip, tally_) || !complete(ip, packet.time) ||
+        !out_of_tunnel(ip, packet.time)) {
+        return;
+    }
+    Query query;
+    if (ip.protocol == kProtocolTcp) {
+        feed_tcp(ip, packet.time);
+    } else if (read_datagram(ip, packet.time, ports_, tally_, query)) {
+        ready_.push_back(query);
     }
 }
 
@@ -50,16 +56,6 @@ bool Assembler::out_of_tunnel(IpPacket& ip, Nanoseconds time) {
     return true;
 }
 
-void Assembler::feed_ip(const IpPacket& ip, Nanoseconds time) {
-    if (ip.protocol == kProtocolUdp) {
-        feed_udp(ip, time);
-    } else if (ip.protocol == kProtocolTcp) {
-        feed_tcp(ip, time);
-    } else {
-        tally_.add(Count::kOtherProtocol);
-    }
-}
-
 /// Whether the packet is whole, or the fragment that made its datagram whole, which `ip` is then.
 bool Assembler::complete(IpPacket& ip, Nanoseconds time) {
     if (!ip.fragment) {
@@ -78,13 +74,6 @@ bool Assembler::complete(IpPacket& ip, Nanoseconds time) {
         return false;
     }
     return true;
-}
-
-void Assembler::feed_udp(const IpPacket& ip, Nanoseconds time) {
-    Query query;
-    if (read_datagram(ip, time, ports_, tally_, query)) {
-        ready_.push_back(query);
-    }
 }
 
 void Assembler::feed_tcp(const IpPacket& ip, Nanoseconds time) {

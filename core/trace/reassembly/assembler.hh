@@ -39,8 +39,6 @@ public:
 private:
     bool complete(IpPacket& ip, Nanoseconds time);
     bool out_of_tunnel(IpPacket& ip, Nanoseconds time);
-    void feed_ip(const IpPacket& ip, Nanoseconds time);
-    void feed_udp(const IpPacket& ip, Nanoseconds time);
     void feed_tcp(const IpPacket& ip, Nanoseconds time);
 
     ReaderOptions options_;

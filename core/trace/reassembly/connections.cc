@@ -11,39 +11,30 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <iterator>
 #include <utility>
 #include <vector>
 
 namespace reprise::trace {
 
-void HandshakeWatch::see_syn(const TcpSegment& segment, size_t direction, Nanoseconds now) {
-    if (state_ != State::kNothing) {
-        state_ = State::kOver;
-        return;
-    }
-    state_ = State::kSyn;
-    client_ = static_cast<std::uint8_t>(direction);
-    sequence_ = segment.sequence;
-    syn_ = now;
-}
-
-void HandshakeWatch::see_syn_ack(const TcpSegment& segment, size_t direction, Nanoseconds now) {
-    const bool answers =
-        state_ == State::kSyn && direction != client_ && segment.acknowledgement == sequence_ + 1;
-    state_ = answers ? State::kSynAck : State::kOver;
-    sequence_ = segment.sequence;
-    syn_ack_ = now;
-}
-
 bool HandshakeWatch::see(const TcpSegment& segment, size_t direction, Nanoseconds now,
                          TcpHandshake& out) {
     if (state_ == State::kOver) {
         return false;
     }
+    if (segment.syn && !segment.ack) {
+        state_ = state_ == State::kNothing ? State::kSyn : State::kOver;
+        client_ = static_cast<std::uint8_t>(direction);
+        sequence_ = segment.sequence;
+        syn_ = now;
+        return false;
+    }
     if (segment.syn) {
-        segment.ack ? see_syn_ack(segment, direction, now) : see_syn(segment, direction, now);
+        const bool answers = state_ == State::kSyn && direction != client_ &&
+                             segment.acknowledgement == sequence_ + 1;
+        state_ = answers ? State::kSynAck : State::kOver;
+        sequence_ = segment.sequence;
+        syn_ack_ = now;
         return false;
     }
     const bool completes = state_ == State::kSynAck && direction == client_ && segment.ack &&
@@ -69,23 +60,17 @@ constexpr Nanoseconds kClosedTimeout = 30 * kSecond;
 
 } // namespace
 
-size_t ConnectionTable::KeyHash::operator()(const Key& key) const noexcept {
-    const std::hash<Endpoint> hash;
-    return hash(key.ends[0]) * 31 + hash(key.ends[1]);
-}
-
-ConnectionTable::Connection& ConnectionTable::open(const Key& key, const TcpSegment& segment,
-                                                   Nanoseconds now) {
+ConnectionTable::Connection& ConnectionTable::open(const Ends& ends, const TcpSegment& segment) {
     if (!segment.syn) {
-        tally_->add(Count::kTcpMidStream);
+        streams_.tally->add(Count::kTcpMidStream);
     }
-    open_.push_back({.key = key,
+    open_.push_back({.ends = ends,
                      .id = ++last_id_,
-                     .last = now,
+                     .last = now_,
                      .directions = {},
                      .close = {},
                      .handshake = {}});
-    index_[key] = std::prev(open_.end());
+    index_[ends] = std::prev(open_.end());
     return open_.back();
 }
 
@@ -93,30 +78,30 @@ ConnectionTable::Connection& ConnectionTable::open(const Key& key, const TcpSegm
 void ConnectionTable::retire(List::iterator it) {
     List& from = it->closed ? closed_ : open_;
     Connection& connection = *it;
-    index_.erase(connection.key);
+    index_.erase(connection.ends);
     retired_.splice(retired_.end(), from, it);
     for (size_t direction = 0; direction < 2; ++direction) {
         Stream& stream = connection.directions[direction].stream;
         memory_ -= stream.memory();
         stream.begin();
-        stream.finish(found_, *tally_);
+        stream.finish(streams_);
         note(connection, direction);
     }
 }
 
 /// Remembers what a stream found, for show().
 void ConnectionTable::note(Connection& connection, size_t direction) {
-    for (const Stream::Found& found : found_) {
+    for (const Stream::Found& found : streams_.found) {
         places_.push_back({.connection = &connection, .direction = direction, .found = found});
     }
-    found_.clear();
+    streams_.found.clear();
 }
 
 /// The connection of a segment: the one known, or a new one where the ports are used again, or none
 /// for what carries nothing.
-ConnectionTable::Connection* ConnectionTable::find(const Key& key, size_t direction,
-                                                   const TcpSegment& segment, Nanoseconds now) {
-    const auto found = index_.find(key);
+ConnectionTable::Connection* ConnectionTable::find(const Ends& ends, size_t direction,
+                                                   const TcpSegment& segment) {
+    const auto found = index_.find(ends);
     if (found != index_.end()) {
         const Direction& known = found->second->directions[direction];
         const bool used = known.stream.started();
@@ -129,15 +114,14 @@ ConnectionTable::Connection* ConnectionTable::find(const Key& key, size_t direct
         retire(found->second);
     }
     const bool opens = segment.syn || (!segment.payload.empty() && !segment.rst);
-    return opens ? &open(key, segment, now) : nullptr;
+    return opens ? &open(ends, segment) : nullptr;
 }
 
 /// Marks the connection as used now and moves it to the end of its list.
-void ConnectionTable::touch(Connection& connection, const TcpSegment& segment, size_t direction,
-                            Nanoseconds now) {
-    connection.last = now;
+void ConnectionTable::touch(Connection& connection, size_t direction, const TcpSegment& segment) {
+    connection.last = now_;
     connection.directions[direction].fin |= segment.fin;
-    const auto it = index_.find(connection.key)->second;
+    const auto it = index_.find(connection.ends)->second;
     List& from = connection.closed ? closed_ : open_;
     connection.closed |=
         segment.rst || (connection.directions[0].fin && connection.directions[1].fin);
@@ -145,28 +129,21 @@ void ConnectionTable::touch(Connection& connection, const TcpSegment& segment, s
     to.splice(to.end(), from, it);
 }
 
-void ConnectionTable::feed(Connection& connection, size_t direction, const TcpSegment& segment,
-                           Nanoseconds now) {
+void ConnectionTable::feed(Connection& connection, size_t direction, const TcpSegment& segment) {
     Stream& stream = connection.directions[direction].stream;
     const std::uint32_t first = segment.sequence + (segment.syn ? 1U : 0U);
     if (segment.syn) {
         stream.start(first);
     }
-    stream.add(first, segment.payload, now, found_, *tally_);
-    const bool stale = stream.waiting() && now - stream.waiting_since() > kHoleTimeout;
+    stream.add(first, segment.payload, now_, streams_);
+    const bool stale = stream.waiting() && now_ - stream.waiting_since() > kHoleTimeout;
     if (stale) {
-        stream.skip_hole(found_, *tally_);
+        stream.skip_hole(streams_);
     }
     note(connection, direction);
-    if (segment.rst) {
-        give_up_holes(connection);
-    }
-}
-
-void ConnectionTable::give_up_holes(Connection& connection) {
-    for (size_t direction = 0; direction < 2; ++direction) {
-        connection.directions[direction].stream.skip_holes(found_, *tally_);
-        note(connection, direction);
+    for (size_t i = 0; segment.rst && i < 2; ++i) {
+        connection.directions[i].stream.skip_holes(streams_);
+        note(connection, i);
     }
 }
 
@@ -176,16 +153,16 @@ void ConnectionTable::acknowledge(Connection& connection, size_t direction,
                                   const TcpSegment& segment) {
     Stream& other = connection.directions[1 - direction].stream;
     while (segment.ack && other.acknowledged_beyond_hole(segment.acknowledgement)) {
-        other.skip_hole(found_, *tally_);
+        other.skip_hole(streams_);
     }
     note(connection, 1 - direction);
 }
 
-void ConnectionTable::expire(Nanoseconds now) {
-    while (!open_.empty() && now - open_.front().last > options_->connection_timeout) {
+void ConnectionTable::expire() {
+    while (!open_.empty() && now_ - open_.front().last > options_->connection_timeout) {
         retire(open_.begin());
     }
-    while (!closed_.empty() && now - closed_.front().last > kClosedTimeout) {
+    while (!closed_.empty() && now_ - closed_.front().last > kClosedTimeout) {
         retire(closed_.begin());
     }
 }
@@ -199,7 +176,7 @@ void ConnectionTable::make_room(const Connection& keep) {
         if (candidate(closed_)) {
             retire(closed_.begin());
         } else if (candidate(open_)) {
-            tally_->add(Count::kTcpEvicted);
+            streams_.tally->add(Count::kTcpEvicted);
             retire(open_.begin());
         } else {
             return;
@@ -214,8 +191,8 @@ void ConnectionTable::show(std::vector<Query>& out) {
         const bool late = now_ - place.found.time > kMostLate;
         direction.latest = late ? now_ : place.found.time;
         out.push_back({.time = direction.latest,
-                       .source = place.connection->key.ends[place.direction],
-                       .destination = place.connection->key.ends[1 - place.direction],
+                       .source = place.connection->ends[place.direction],
+                       .destination = place.connection->ends[1 - place.direction],
                        .connection = place.connection->id,
                        .transport = Transport::kTcp,
                        .message = direction.stream.bytes(place.found)});
@@ -227,7 +204,7 @@ void ConnectionTable::show(std::vector<Query>& out) {
 /// Who closes first is the sender of the first FIN or RST. One from far outside of the stream
 /// closes nothing (RFC 5961 section 3): it is of an earlier use of the ports, or forged.
 void ConnectionTable::note_close(Connection& connection, size_t direction,
-                                 const TcpSegment& segment, Nanoseconds now) {
+                                 const TcpSegment& segment) const {
     if (connection.directions[direction].stream.foreign(segment.sequence)) {
         return;
     }
@@ -237,7 +214,7 @@ void ConnectionTable::note_close(Connection& connection, size_t direction,
         close = {.seen = true,
                  .direction = direction,
                  .end = segment.sequence + (segment.syn ? 1U : 0U) + size,
-                 .time = now};
+                 .time = now_};
     }
     const bool acknowledged = direction != close.direction && segment.ack &&
                               static_cast<std::int32_t>(segment.acknowledgement - close.end) >= 0;
@@ -247,7 +224,7 @@ void ConnectionTable::note_close(Connection& connection, size_t direction,
 /// The client is the end that asked; of two, the one without a DNS port.
 bool ConnectionTable::client_closed(const Connection& connection) const {
     const size_t closer = connection.close.direction;
-    const std::uint16_t port = connection.key.ends.at(closer).port;
+    const std::uint16_t port = connection.ends.at(closer).port;
     return connection.directions.at(closer).asked &&
            (!connection.directions.at(1 - closer).asked ||
             std::ranges::count(options_->ports, port) == 0);
@@ -262,8 +239,8 @@ void ConnectionTable::tell_close(Connection& connection, std::vector<Query>& out
     if (due && client_closed(connection)) {
         close.told = true;
         out.push_back({.time = std::max(close.time, from.latest),
-                       .source = connection.key.ends.at(close.direction),
-                       .destination = connection.key.ends.at(1 - close.direction),
+                       .source = connection.ends.at(close.direction),
+                       .destination = connection.ends.at(1 - close.direction),
                        .connection = connection.id,
                        .transport = Transport::kTcp,
                        .message = {}});
@@ -271,12 +248,12 @@ void ConnectionTable::tell_close(Connection& connection, std::vector<Query>& out
 }
 
 void ConnectionTable::tell_handshake(Connection& connection, size_t direction,
-                                     const TcpSegment& segment, Nanoseconds now) const {
+                                     const TcpSegment& segment) const {
     TcpHandshake times;
-    if (connection.handshake.see(segment, direction, now, times)) {
+    if (connection.handshake.see(segment, direction, now_, times)) {
         const size_t client = connection.handshake.client();
-        times.client = connection.key.ends.at(client);
-        times.server = connection.key.ends.at(1 - client);
+        times.client = connection.ends.at(client);
+        times.server = connection.ends.at(1 - client);
         options_->handshakes(times);
     }
 }
@@ -285,20 +262,20 @@ void ConnectionTable::add(const IpPacket& ip, const TcpSegment& segment, Nanosec
                           std::vector<Query>& out) {
     retired_.clear();
     now_ = now;
-    expire(now);
+    expire();
     const Endpoint from{.address = ip.source, .port = segment.source_port};
     const Endpoint to{.address = ip.destination, .port = segment.destination_port};
     const size_t direction = to < from ? 1 : 0;
-    const Key key{.ends = {direction == 0 ? from : to, direction == 0 ? to : from}};
-    Connection* connection = find(key, direction, segment, now);
+    const Ends ends{direction == 0 ? from : to, direction == 0 ? to : from};
+    Connection* connection = find(ends, direction, segment);
     if (connection != nullptr) {
-        touch(*connection, segment, direction, now);
+        touch(*connection, direction, segment);
         for (Direction& each : connection->directions) {
             memory_ -= each.stream.memory();
             each.stream.begin();
         }
         acknowledge(*connection, direction, segment);
-        feed(*connection, direction, segment, now);
+        feed(*connection, direction, segment);
         for (const Direction& each : connection->directions) {
             memory_ += each.stream.memory();
         }
@@ -306,10 +283,10 @@ void ConnectionTable::add(const IpPacket& ip, const TcpSegment& segment, Nanosec
     }
     show(out);
     if (options_->handshakes && connection != nullptr) {
-        tell_handshake(*connection, direction, segment, now);
+        tell_handshake(*connection, direction, segment);
     }
     if (options_->closes && connection != nullptr) {
-        note_close(*connection, direction, segment, now);
+        note_close(*connection, direction, segment);
         tell_close(*connection, out);
     }
 }

@@ -44,9 +44,6 @@ public:
 private:
     enum class State : std::uint8_t { kNothing, kSyn, kSynAck, kOver };
 
-    void see_syn(const TcpSegment& segment, size_t direction, Nanoseconds now);
-    void see_syn_ack(const TcpSegment& segment, size_t direction, Nanoseconds now);
-
     State state_ = State::kNothing;
     std::uint8_t client_ = 0;
     std::uint32_t sequence_ = 0; ///< of the last packet seen of the handshake
@@ -58,7 +55,7 @@ class ConnectionTable {
 public:
     /// Borrows both; they must outlive the table.
     ConnectionTable(const ReaderOptions& options, Tally& tally)
-        : options_(&options), tally_(&tally) {}
+        : options_(&options), streams_{.found = {}, .tally = &tally} {}
 
     /// Takes a segment; what it completes, in either direction, is appended to `out`. They
     /// borrow from the table until the next call of add() or finish(). What a hole held up for long
@@ -69,22 +66,7 @@ public:
     /// Ends all connections as the end of the trace does.
     void finish(std::vector<Query>& out);
 
-    [[nodiscard]] size_t connections() const { return index_.size(); }
-
-    [[nodiscard]] size_t memory() const { return memory_; }
-
 private:
-    /// Both ends, the smaller first, so that the two directions meet.
-    struct Key {
-        std::array<Endpoint, 2> ends;
-
-        bool operator==(const Key&) const = default;
-    };
-
-    struct KeyHash {
-        size_t operator()(const Key& key) const noexcept;
-    };
-
     struct Direction {
         Stream stream;
         bool asked = false; ///< one of the messages yielded was a query
@@ -103,10 +85,10 @@ private:
     };
 
     struct Connection {
-        Key key;
+        Ends ends;
         std::uint64_t id = 0;
         Nanoseconds last = 0;
-        std::array<Direction, 2> directions; ///< [i] is sent by key.ends[i]
+        std::array<Direction, 2> directions; ///< [i] is sent by ends[i]
         bool closed = false;
         Close close;
         HandshakeWatch handshake;
@@ -121,35 +103,30 @@ private:
         Stream::Found found;
     };
 
-    Connection* find(const Key& key, size_t direction, const TcpSegment& segment, Nanoseconds now);
-    Connection& open(const Key& key, const TcpSegment& segment, Nanoseconds now);
-    void touch(Connection& connection, const TcpSegment& segment, size_t direction,
-               Nanoseconds now);
-    void feed(Connection& connection, size_t direction, const TcpSegment& segment, Nanoseconds now);
+    Connection* find(const Ends& ends, size_t direction, const TcpSegment& segment);
+    Connection& open(const Ends& ends, const TcpSegment& segment);
+    void touch(Connection& connection, size_t direction, const TcpSegment& segment);
+    void feed(Connection& connection, size_t direction, const TcpSegment& segment);
     void acknowledge(Connection& connection, size_t direction, const TcpSegment& segment);
-    void give_up_holes(Connection& connection);
     void retire(List::iterator it);
-    void expire(Nanoseconds now);
+    void expire();
     void make_room(const Connection& keep);
     void note(Connection& connection, size_t direction);
     void show(std::vector<Query>& out);
-    static void note_close(Connection& connection, size_t direction, const TcpSegment& segment,
-                           Nanoseconds now);
+    void note_close(Connection& connection, size_t direction, const TcpSegment& segment) const;
     [[nodiscard]] bool client_closed(const Connection& connection) const;
-    void tell_handshake(Connection& connection, size_t direction, const TcpSegment& segment,
-                        Nanoseconds now) const;
+    void tell_handshake(Connection& connection, size_t direction, const TcpSegment& segment) const;
     void tell_close(Connection& connection, std::vector<Query>& out) const;
 
     const ReaderOptions* options_;
-    Tally* tally_;
     List open_;    ///< least recently used first
     List closed_;  ///< both ends closed or reset; kept a while for late retransmissions
     List retired_; ///< out of the index, alive until their messages were read
-    std::unordered_map<Key, List::iterator, KeyHash> index_;
+    std::unordered_map<Ends, List::iterator, EndsHash> index_;
     size_t memory_ = 0;
     Nanoseconds now_ = 0; ///< of the last segment
     std::uint64_t last_id_ = 0;
-    std::vector<Stream::Found> found_;
+    Stream::Output streams_; ///< of the streams, before note()
     std::vector<Place> places_;
 };
 

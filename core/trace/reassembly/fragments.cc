@@ -56,30 +56,23 @@ void FragmentTable::condemn(Datagram& datagram, Count why) {
     datagram.condemned = true;
 }
 
-void FragmentTable::expire(Nanoseconds now) {
-    while (!list_.empty() && now - list_.front().started > timeout_) {
-        if (!list_.front().condemned) {
-            tally_->add(Count::kFragmentTimeout);
-        }
-        drop(list_.begin());
+void FragmentTable::give_up_first(Count why) {
+    if (!list_.front().condemned) {
+        tally_->add(why);
     }
+    drop(list_.begin());
 }
 
 void FragmentTable::make_room(const Datagram& keep) {
     while (used_ > memory_ && &list_.front() != &keep) {
-        if (!list_.front().condemned) {
-            tally_->add(Count::kFragmentEvicted);
-        }
-        drop(list_.begin());
+        give_up_first(Count::kFragmentEvicted);
     }
 }
 
 void FragmentTable::finish() {
-    const auto waiting = std::ranges::count_if(list_, [](const auto& d) { return !d.condemned; });
-    tally_->add(Count::kFragmentTimeout, static_cast<std::uint64_t>(waiting));
-    list_.clear();
-    index_.clear();
-    used_ = 0;
+    while (!list_.empty()) {
+        give_up_first(Count::kFragmentTimeout);
+    }
 }
 
 /// False where the fragment was not taken: a duplicate, or it condemned the datagram.
@@ -108,15 +101,10 @@ bool FragmentTable::insert(Datagram& datagram, const IpPacket& ip) {
     return true;
 }
 
-void FragmentTable::join(const Datagram& datagram) {
-    joined_.clear();
-    for (const Piece& piece : datagram.pieces) {
-        joined_.insert(joined_.end(), piece.data.begin(), piece.data.end());
-    }
-}
-
 bool FragmentTable::add(IpPacket& ip, Nanoseconds now) {
-    expire(now);
+    while (!list_.empty() && now - list_.front().started > timeout_) {
+        give_up_first(Count::kFragmentTimeout);
+    }
     tally_->add(Count::kFragment);
     if (ip.payload.empty() || (ip.more && ip.payload.size() % 8 != 0)) {
         tally_->add(Count::kBadPacket);
@@ -143,7 +131,10 @@ bool FragmentTable::add(IpPacket& ip, Nanoseconds now) {
         make_room(datagram);
         return false;
     }
-    join(datagram);
+    joined_.clear();
+    for (const Piece& piece : datagram.pieces) {
+        joined_.insert(joined_.end(), piece.data.begin(), piece.data.end());
+    }
     ip.protocol = datagram.protocol;
     ip.fragment = false;
     ip.payload = joined_;
@@ -153,7 +144,14 @@ bool FragmentTable::add(IpPacket& ip, Nanoseconds now) {
 
 namespace {
 
-Sorted sort_segment(const IpPacket& ip, const DnsPorts& ports, Tally& tally) {
+Sorted sort_whole(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, Tally& tally,
+                  Query& query) {
+    if (ip.fragment) {
+        return Sorted::kAssembler;
+    }
+    if (ip.protocol != kProtocolTcp) {
+        return read_datagram(ip, time, ports, tally, query) ? Sorted::kMessage : Sorted::kNothing;
+    }
     const auto tcp = decode_tcp(ip.payload);
     if (tcp && !ports.either(tcp->source_port, tcp->destination_port)) {
         tally.add(Count::kOtherPort);
@@ -162,41 +160,15 @@ Sorted sort_segment(const IpPacket& ip, const DnsPorts& ports, Tally& tally) {
     return Sorted::kAssembler;
 }
 
-Sorted sort_whole(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, Tally& tally,
-                  Query& query) {
-    if (ip.fragment) {
-        return Sorted::kAssembler;
-    }
-    switch (ip.protocol) {
-    case kProtocolUdp:
-        return read_datagram(ip, time, ports, tally, query) ? Sorted::kMessage : Sorted::kNothing;
-    case kProtocolTcp:
-        return sort_segment(ip, ports, tally);
-    default:
-        tally.add(Count::kOtherProtocol);
-        return Sorted::kNothing;
-    }
-}
+} // namespace
 
-Sorted sort_ip(IpPacket& ip, Nanoseconds time, const DnsPorts& ports, Tally& tally, Query& query) {
-    const Tunnel tunnel = leave_tunnel(ip, ports, tally);
-    if (tunnel == Tunnel::kUnreadable) {
-        return Sorted::kNothing;
-    }
-    const Sorted sorted = sort_whole(ip, time, ports, tally, query);
-    if (tunnel == Tunnel::kLeft && sorted != Sorted::kAssembler) {
-        tally.add(Count::kTunnel);
-    }
-    return sorted;
-}
-
-/// Counts what decode_packet() found to be no IP.
-void count_odd(Decoded decoded, const Packet& packet, Tally& tally) {
-    if (decoded == Decoded::kBad) {
+bool decode_counted(const Packet& packet, IpPacket& ip, Tally& tally) {
+    switch (decode_packet(packet, ip)) {
+    case Decoded::kIp:
+        return true;
+    case Decoded::kBad:
         tally.add(packet.wire_length > packet.bytes.size() ? Count::kCutPacket : Count::kBadPacket);
-        return;
-    }
-    switch (decoded) {
+        break;
     case Decoded::kUnknownLink:
         tally.add(Count::kUnknownLink);
         break;
@@ -206,29 +178,22 @@ void count_odd(Decoded decoded, const Packet& packet, Tally& tally) {
     case Decoded::kWlanUnread:
         tally.add(Count::kWlanUnread);
         break;
-    default:
+    case Decoded::kNotIp:
         tally.add(Count::kNotIp);
     }
-}
-
-} // namespace
-
-bool decode_counted(const Packet& packet, IpPacket& ip, Tally& tally) {
-    const Decoded decoded = decode_packet(packet, ip);
-    if (decoded != Decoded::kIp) {
-        count_odd(decoded, packet, tally);
-    }
-    return decoded == Decoded::kIp;
+    return false;
 }
 
 bool read_datagram(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, Tally& tally,
                    Query& query) {
+    if (ip.protocol != kProtocolUdp) {
+        tally.add(Count::kOtherProtocol);
+        return false;
+    }
     const auto udp = decode_udp(ip.payload);
     if (!udp) {
         tally.add(ip.cut ? Count::kCutPacket : Count::kBadPacket);
-        return false;
-    }
-    if (!ports.either(udp->source_port, udp->destination_port)) {
+    } else if (!ports.either(udp->source_port, udp->destination_port)) {
         tally.add(Count::kOtherPort);
     } else if (udp->payload.size() < udp->size) {
         tally.add(ip.cut ? Count::kCutPacket : Count::kBadPacket);
@@ -249,9 +214,15 @@ Sorted sort_packet(const Packet& packet, const DnsPorts& ports, Tally& tally, Qu
     if (!decode_counted(packet, ip, tally)) {
         return Sorted::kNothing;
     }
-    const Sorted sorted = sort_ip(ip, packet.time, ports, tally, query);
+    const Tunnel tunnel = leave_tunnel(ip, ports, tally);
+    if (tunnel == Tunnel::kUnreadable) {
+        return Sorted::kNothing;
+    }
+    const Sorted sorted = sort_whole(ip, packet.time, ports, tally, query);
     if (sorted == Sorted::kAssembler) {
         query.source.address = ip.source;
+    } else if (tunnel == Tunnel::kLeft) {
+        tally.add(Count::kTunnel);
     }
     return sorted;
 }

@@ -69,9 +69,8 @@ private:
     Datagram& find(const Key& key, Nanoseconds now);
     bool insert(Datagram& datagram, const IpPacket& ip);
     void condemn(Datagram& datagram, Count why);
-    void join(const Datagram& datagram);
-    void expire(Nanoseconds now);
     void make_room(const Datagram& keep);
+    void give_up_first(Count why);
     void drop(List::iterator it);
 
     size_t memory_;
@@ -106,8 +105,8 @@ private:
 /// As decode_packet(); false, and counted, where there is no IP.
 bool decode_counted(const Packet& packet, IpPacket& ip, Tally& tally);
 
-/// The DNS message of a whole IP packet of protocol UDP into `message`; false, and counted, where
-/// there is none. `query.message` borrows from the packet.
+/// The DNS message of a whole IP packet over UDP; false, and counted, where there is none, also for
+/// other protocols. `query.message` borrows from the packet.
 bool read_datagram(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, Tally& tally,
                    Query& query);
 

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace reprise::trace {
@@ -41,7 +42,12 @@ struct ReaderOptions {
 
 /// Counters by name (tally.hh says what each means; those at zero are absent), each a packet or
 /// message that was not yielded or was special; printed at the end.
-using Counters = std::map<std::string, std::uint64_t>;
+using Counters = std::map<std::string, std::uint64_t, std::less<>>;
+
+inline void count(Counters& all, std::string_view name) {
+    const auto found = all.find(name);
+    ++(found == all.end() ? all.emplace(name, 0).first : found)->second;
+}
 
 inline void add(Counters& all, const Counters& more) {
     for (const auto& [name, count] : more) {

@@ -3,6 +3,7 @@
 #include "core/base/bytes.hh"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -311,31 +312,31 @@ bool skip_extensions(IpPacket& ip) {
 }
 
 std::optional<LinkType> link_type(int number) {
-    switch (number) {
-    case 1:
-        return LinkType::kEthernet;
-    case 12: // raw IP is 12 or 14 by system, 101 in files; 228 and 229 name the version
-    case 14:
-    case 101:
-    case 228:
-    case 229:
-        return LinkType::kRaw;
-    case 113:
-        return LinkType::kSll;
-    case 276:
-        return LinkType::kSll2;
-    case 0:
-    case 108:
-        return LinkType::kNull;
-    case 105:
-        return LinkType::kWlan;
-    case 127:
-        return LinkType::kRadiotap;
-    case 219:
-        return LinkType::kMpls;
-    default:
-        return std::nullopt;
-    }
+    using enum LinkType;
+
+    struct Number {
+        int number;
+        LinkType link;
+    };
+
+    // Raw IP is 12 or 14 by system, 101 in files; 228 and 229 name the version.
+    constexpr std::array<Number, 13> kNumbers{{
+        {0, kNull},
+        {1, kEthernet},
+        {12, kRaw},
+        {14, kRaw},
+        {101, kRaw},
+        {105, kWlan},
+        {108, kNull},
+        {113, kSll},
+        {127, kRadiotap},
+        {219, kMpls},
+        {228, kRaw},
+        {229, kRaw},
+        {276, kSll2},
+    }};
+    const auto* const found = std::ranges::find(kNumbers, number, &Number::number);
+    return found != kNumbers.end() ? std::optional(found->link) : std::nullopt;
 }
 
 Decoded decode_packet(const Packet& packet, IpPacket& ip) {

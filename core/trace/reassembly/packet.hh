@@ -6,7 +6,10 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 namespace reprise::trace {
@@ -74,6 +77,16 @@ struct UdpDatagram {
 
 /// Nothing where the header is incomplete or its length field is below 8.
 std::optional<UdpDatagram> decode_udp(Bytes ip_payload);
+
+/// Both ends of a connection, the smaller first, so that the two directions meet.
+using Ends = std::array<Endpoint, 2>;
+
+struct EndsHash {
+    size_t operator()(const Ends& ends) const noexcept {
+        const std::hash<Endpoint> hash;
+        return hash(ends[0]) * 31 + hash(ends[1]);
+    }
+};
 
 struct TcpSegment {
     std::uint16_t source_port = 0;

@@ -138,8 +138,7 @@ bool Stream::acknowledged_beyond_hole(std::uint32_t acknowledgement) const {
 
 Nanoseconds Stream::waiting_since() const { return std::ranges::min(held_, {}, &Held::time).time; }
 
-void Stream::add(std::uint32_t sequence, Bytes data, Nanoseconds time, std::vector<Found>& found,
-                 Tally& tally) {
+void Stream::add(std::uint32_t sequence, Bytes data, Nanoseconds time, Output& out) {
     if (data.empty()) {
         return;
     }
@@ -148,59 +147,59 @@ void Stream::add(std::uint32_t sequence, Bytes data, Nanoseconds time, std::vect
         next_ = first_ = sequence;
     }
     if (ahead(sequence) > 0) {
-        hold(sequence, data, time, tally);
+        hold(sequence, data, time, out);
         if (held_bytes_ > kMaxHeldBytes || held_.size() > kMaxHeldSegments) {
-            skip_hole(found, tally);
+            skip_hole(out);
         }
         return;
     }
     const auto seen = static_cast<size_t>(-std::int64_t{ahead(sequence)});
     if (seen >= data.size()) {
-        tally.add(Count::kTcpRetransmission);
+        out.tally->add(Count::kTcpRetransmission);
         return;
     }
-    append(data.subspan(seen), time, found, tally);
-    release(time, found, tally);
+    append(data.subspan(seen), time, out);
+    release(time, out);
 }
 
-void Stream::hold(std::uint32_t sequence, Bytes data, Nanoseconds time, Tally& tally) {
+void Stream::hold(std::uint32_t sequence, Bytes data, Nanoseconds time, Output& out) {
     const auto at = std::ranges::lower_bound(
         held_, ahead(sequence), {}, [this](const Held& held) { return ahead(held.sequence); });
     if (at != held_.end() && at->sequence == sequence && at->data.size() >= data.size()) {
-        tally.add(Count::kTcpRetransmission);
+        out.tally->add(Count::kTcpRetransmission);
         return;
     }
-    tally.add(Count::kTcpOutOfOrder);
+    out.tally->add(Count::kTcpOutOfOrder);
     held_.insert(at, {.sequence = sequence, .time = time, .data = {data.begin(), data.end()}});
     held_bytes_ += data.size() + kHeldCost;
 }
 
 /// Appends held segments that are due. A message they complete was completed at `now`, or when the
 /// segment itself came.
-void Stream::release(Nanoseconds now, std::vector<Found>& found, Tally& tally) {
+void Stream::release(Nanoseconds now, Output& out) {
     size_t done = 0;
     for (; done < held_.size() && ahead(held_[done].sequence) <= 0; ++done) {
         const Held& held = held_[done];
         held_bytes_ -= held.data.size() + kHeldCost;
         const auto seen = static_cast<size_t>(-std::int64_t{ahead(held.sequence)});
         if (seen < held.data.size()) {
-            append(Bytes(held.data).subspan(seen), std::max(now, held.time), found, tally);
+            append(Bytes(held.data).subspan(seen), std::max(now, held.time), out);
         }
     }
     held_.erase(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(done));
 }
 
-void Stream::append(Bytes data, Nanoseconds time, std::vector<Found>& found, Tally& tally) {
+void Stream::append(Bytes data, Nanoseconds time, Output& out) {
     next_ += static_cast<std::uint32_t>(data.size());
     const size_t discarded = std::min(discard_, data.size());
     discard_ -= discarded;
     buffer_.insert(buffer_.end(), data.begin() + static_cast<std::ptrdiff_t>(discarded),
                    data.end());
-    scan(time, found, tally);
+    scan(time, out);
 }
 
-void Stream::scan(Nanoseconds time, std::vector<Found>& found, Tally& tally) {
-    if (!synchronized_ && !search(tally)) {
+void Stream::scan(Nanoseconds time, Output& out) {
+    if (!synchronized_ && !search(out)) {
         return;
     }
     while (pending().size() >= kPrefix) {
@@ -209,9 +208,9 @@ void Stream::scan(Nanoseconds time, std::vector<Found>& found, Tally& tally) {
             return;
         }
         if (size >= kDnsHeaderSize) {
-            found.push_back({.offset = used_ + kPrefix, .size = size, .time = time});
+            out.found.push_back({.offset = used_ + kPrefix, .size = size, .time = time});
         } else {
-            tally.add(size == 0 ? Count::kTcpEmptyMessage : Count::kShortMessage);
+            out.tally->add(size == 0 ? Count::kTcpEmptyMessage : Count::kShortMessage);
         }
         used_ += kPrefix + size;
     }
@@ -219,14 +218,14 @@ void Stream::scan(Nanoseconds time, std::vector<Found>& found, Tally& tally) {
 
 /// Moves used_ to the next place that looks like a message, or to where more bytes are needed to
 /// tell.
-bool Stream::search(Tally& tally) {
+bool Stream::search(Output& out) {
     const size_t from = used_;
     Plausible verdict = Plausible::kNo;
     while (used_ < buffer_.size() && verdict == Plausible::kNo) {
         verdict = begins_message(pending());
         used_ += verdict == Plausible::kNo ? 1 : 0;
     }
-    tally.add(Count::kTcpUnsynchronized, used_ - from);
+    out.tally->add(Count::kTcpUnsynchronized, used_ - from);
     synchronized_ = verdict == Plausible::kYes;
     return synchronized_;
 }
@@ -242,34 +241,34 @@ size_t Stream::missing() const {
     return kPrefix + message_size(pending()) - pending().size();
 }
 
-void Stream::jump_over(std::uint32_t lost, Tally& tally) {
-    tally.add(Count::kTcpGap);
+void Stream::jump_over(std::uint32_t lost, Output& out) {
+    out.tally->add(Count::kTcpGap);
     const size_t need = missing();
     if (synchronized_ && !pending().empty()) {
-        tally.add(Count::kTcpGapMessage);
+        out.tally->add(Count::kTcpGapMessage);
     }
     used_ = buffer_.size();
     synchronized_ = need >= lost;
     discard_ = synchronized_ ? need - lost : 0;
 }
 
-void Stream::skip_hole(std::vector<Found>& found, Tally& tally) {
+void Stream::skip_hole(Output& out) {
     const std::uint32_t sequence = held_.front().sequence;
-    jump_over(sequence - next_, tally);
+    jump_over(sequence - next_, out);
     next_ = sequence;
-    release(std::numeric_limits<Nanoseconds>::min(), found, tally);
+    release(std::numeric_limits<Nanoseconds>::min(), out);
 }
 
-void Stream::skip_holes(std::vector<Found>& found, Tally& tally) {
+void Stream::skip_holes(Output& out) {
     while (waiting()) {
-        skip_hole(found, tally);
+        skip_hole(out);
     }
 }
 
-void Stream::finish(std::vector<Found>& found, Tally& tally) {
-    skip_holes(found, tally);
+void Stream::finish(Output& out) {
+    skip_holes(out);
     if (synchronized_ && !pending().empty()) {
-        tally.add(Count::kTcpGapMessage);
+        out.tally->add(Count::kTcpGapMessage);
     }
     used_ = buffer_.size();
 }

@@ -28,24 +28,28 @@ public:
         Nanoseconds time = 0; ///< of the packet with the last byte missing
     };
 
+    struct Output {
+        std::vector<Found> found; ///< each call appends
+        Tally* tally;
+    };
+
     /// Forgets messages already found. Call before any of the calls below for a new packet.
     void begin();
 
     /// The sequence number of the first byte, from a SYN.
     void start(std::uint32_t sequence);
 
-    /// Takes a segment's payload and appends the messages it completes to `found`.
-    void add(std::uint32_t sequence, Bytes data, Nanoseconds time, std::vector<Found>& found,
-             Tally& tally);
+    /// Takes a segment's payload and finds the messages that it completes.
+    void add(std::uint32_t sequence, Bytes data, Nanoseconds time, Output& out);
 
     /// Gives up the first hole. Needs waiting().
-    void skip_hole(std::vector<Found>& found, Tally& tally);
+    void skip_hole(Output& out);
 
     /// Gives up every hole.
-    void skip_holes(std::vector<Found>& found, Tally& tally);
+    void skip_holes(Output& out);
 
     /// Gives up every hole and drops what is left over, counted; for a connection that ends.
-    void finish(std::vector<Found>& found, Tally& tally);
+    void finish(Output& out);
 
     [[nodiscard]] Bytes bytes(const Found& found) const {
         return Bytes(buffer_).subspan(found.offset, found.size);
@@ -88,12 +92,12 @@ private:
         return static_cast<std::int32_t>(sequence - next_);
     }
 
-    void hold(std::uint32_t sequence, Bytes data, Nanoseconds time, Tally& tally);
-    void release(Nanoseconds now, std::vector<Found>& found, Tally& tally);
-    void append(Bytes data, Nanoseconds time, std::vector<Found>& found, Tally& tally);
-    void scan(Nanoseconds time, std::vector<Found>& found, Tally& tally);
-    bool search(Tally& tally);
-    void jump_over(std::uint32_t lost, Tally& tally);
+    void hold(std::uint32_t sequence, Bytes data, Nanoseconds time, Output& out);
+    void release(Nanoseconds now, Output& out);
+    void append(Bytes data, Nanoseconds time, Output& out);
+    void scan(Nanoseconds time, Output& out);
+    bool search(Output& out);
+    void jump_over(std::uint32_t lost, Output& out);
     [[nodiscard]] size_t missing() const;
 
     [[nodiscard]] Bytes pending() const { return Bytes(buffer_).subspan(used_); }

@@ -3,41 +3,12 @@
 
 #include "core/trace/reassembly/options.hh"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 namespace reprise::trace {
-
-/// How often each of an enumeration's values came, up to its kEnd; shown by their names.
-template <typename What, const auto& kNames> class NamedCounts {
-public:
-    void add(What what, std::uint64_t n = 1) { values_[static_cast<size_t>(what)] += n; }
-
-    void add(const NamedCounts& other) {
-        for (size_t i = 0; i < values_.size(); ++i) {
-            values_[i] += other.values_[i];
-        }
-    }
-
-    [[nodiscard]] std::uint64_t get(What what) const { return values_[static_cast<size_t>(what)]; }
-
-    /// Those above zero.
-    [[nodiscard]] Counters named() const {
-        Counters out;
-        for (size_t i = 0; i < values_.size(); ++i) {
-            if (values_[i] != 0) {
-                out.emplace(kNames[i], values_[i]);
-            }
-        }
-        return out;
-    }
-
-private:
-    std::array<std::uint64_t, static_cast<size_t>(What::kEnd)> values_{};
-};
 
 /// What is counted; kCountKinds says how it is shown. Each is a packet unless its comment says
 /// otherwise.
@@ -115,12 +86,31 @@ inline constexpr std::array<CountKind, static_cast<size_t>(Count::kEnd)> kCountK
     {"tcp_empty_message"},
 }};
 
-inline constexpr auto kCountNames = [] {
-    std::array<std::string_view, kCountKinds.size()> names;
-    std::ranges::transform(kCountKinds, names.begin(), &CountKind::name);
-    return names;
-}();
+class Tally {
+public:
+    void add(Count what, std::uint64_t n = 1) { values_[static_cast<size_t>(what)] += n; }
 
-using Tally = NamedCounts<Count, kCountNames>;
+    void add(const Tally& other) {
+        for (size_t i = 0; i < values_.size(); ++i) {
+            values_[i] += other.values_[i];
+        }
+    }
+
+    [[nodiscard]] std::uint64_t get(Count what) const { return values_[static_cast<size_t>(what)]; }
+
+    /// Those above zero.
+    [[nodiscard]] Counters named() const {
+        Counters out;
+        for (size_t i = 0; i < values_.size(); ++i) {
+            if (values_[i] != 0) {
+                out.emplace(kCountKinds[i].name, values_[i]);
+            }
+        }
+        return out;
+    }
+
+private:
+    std::array<std::uint64_t, kCountKinds.size()> values_{};
+};
 
 } // namespace reprise::trace

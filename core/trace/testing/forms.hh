@@ -3,8 +3,7 @@
 // that is read of one.
 
 #include "core/base/address.hh"
-#include "core/trace/forms/stream/stream_form.hh"
-#include "core/trace/forms/text/text_form.hh"
+#include "core/trace/forms/query_encoder.hh"
 #include "core/trace/testing/packets.hh"
 #include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
@@ -175,12 +174,12 @@ inline std::string as_text(const std::vector<OwnQuery>& queries) {
 
 inline std::string as_stream(const std::vector<OwnQuery>& queries) {
     std::string out;
-    StreamEncoder encoder;
-    encoder.begin(out);
+    const auto encoder = make_stream_encoder();
+    encoder->begin(out);
     for (const OwnQuery& query : queries) {
-        encoder.encode(query.view(), out);
+        encoder->encode(query.view(), out);
     }
-    encoder.finish(out);
+    encoder->finish(out);
     return out;
 }
 

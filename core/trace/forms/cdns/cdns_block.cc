@@ -20,18 +20,22 @@ namespace {
 constexpr std::uint64_t kMostMemory = 128UL << 20U;
 constexpr size_t kMostParameters = 65'536;
 
-template <typename Key> void read_number(CborReader& in, std::int64_t key, CdnsNumbers<Key>& out) {
-    if (key >= 0 && static_cast<size_t>(key) < out.kSize) {
-        out.set(static_cast<size_t>(key), in.signed_number());
-    } else {
-        in.skip();
-    }
+/// `other` is a key whose value is no number: read_other() reads it.
+template <typename Key>
+CdnsNumbers<Key> read_map(CborReader& in, std::int64_t other, const auto& read_other) {
+    CdnsNumbers<Key> out;
+    in.map([&](std::int64_t key) {
+        if (key == other) {
+            read_other();
+        } else if (key >= 0 && static_cast<size_t>(key) < out.kSize) {
+            out.set(static_cast<size_t>(key), in.signed_number());
+        }
+    });
+    return out;
 }
 
 template <typename Key> CdnsNumbers<Key> read_numbers(CborReader& in) {
-    CdnsNumbers<Key> out;
-    in.map([&](std::int64_t key) { read_number(in, key, out); });
-    return out;
+    return read_map<Key>(in, -1, [] {});
 }
 
 CdnsList read_list(CborReader& in) {
@@ -48,26 +52,15 @@ CdnsList read_list(CborReader& in) {
 CdnsMalformedData read_malformed_data(CborReader& in) {
     constexpr std::int64_t kPayload = 3;
     CdnsMalformedData out;
-    in.map([&](std::int64_t key) {
-        if (key == kPayload) {
-            in.string(out.payload);
-        } else {
-            read_number(in, key, out.numbers);
-        }
-    });
+    out.numbers = read_map<CdnsMalformedDataKey>(in, kPayload, [&] { in.string(out.payload); });
     return out;
 }
 
 CdnsItem read_item(CborReader& in) {
     constexpr std::int64_t kQueryExtended = 11;
     CdnsItem out;
-    in.map([&](std::int64_t key) {
-        if (key == kQueryExtended) {
-            out.query_extended = read_numbers<CdnsExtendedKey>(in);
-        } else {
-            read_number(in, key, out.numbers);
-        }
-    });
+    out.numbers = read_map<CdnsItemKey>(
+        in, kQueryExtended, [&] { out.query_extended = read_numbers<CdnsExtendedKey>(in); });
     return out;
 }
 
@@ -119,19 +112,15 @@ private:
     void part(std::int64_t key) {
         switch (key) {
         case 0:
-            preamble();
-            break;
+            return preamble();
         case 2:
-            in_->map([&](std::int64_t inner) { tables(inner); });
-            break;
+            return in_->map([&](std::int64_t inner) { tables(inner); });
         case 3:
-            table(block_.items, read_item);
-            break;
+            return table(block_.items, read_item);
         case 5:
-            table(block_.malformed, read_numbers<CdnsMalformedKey>);
-            break;
+            return table(block_.malformed, read_numbers<CdnsMalformedKey>);
         default: // statistics, events of addresses
-            in_->skip();
+            return;
         }
     }
 
@@ -141,8 +130,6 @@ private:
                 earliest_time();
             } else if (key == 1) {
                 block_.parameters = in_->number();
-            } else {
-                in_->skip();
             }
         });
     }
@@ -160,34 +147,25 @@ private:
     void tables(std::int64_t key) {
         switch (key) {
         case 0:
-            strings(block_.addresses);
-            break;
+            return strings(block_.addresses);
         case 1:
-            table(block_.class_types, read_numbers<CdnsClassTypeKey>);
-            break;
+            return table(block_.class_types, read_numbers<CdnsClassTypeKey>);
         case 2:
-            strings(block_.names);
-            break;
+            return strings(block_.names);
         case 3:
-            table(block_.signatures, read_numbers<CdnsSignatureKey>);
-            break;
+            return table(block_.signatures, read_numbers<CdnsSignatureKey>);
         case 4:
-            table(block_.question_lists, read_list);
-            break;
+            return table(block_.question_lists, read_list);
         case 5:
-            table(block_.questions, read_numbers<CdnsQuestionKey>);
-            break;
+            return table(block_.questions, read_numbers<CdnsQuestionKey>);
         case 6:
-            table(block_.record_lists, read_list);
-            break;
+            return table(block_.record_lists, read_list);
         case 7:
-            table(block_.records, read_numbers<CdnsRecordKey>);
-            break;
+            return table(block_.records, read_numbers<CdnsRecordKey>);
         case 8:
-            table(block_.malformed_data, read_malformed_data);
-            break;
+            return table(block_.malformed_data, read_malformed_data);
         default:
-            in_->skip();
+            return;
         }
     }
 
@@ -201,17 +179,9 @@ std::uint64_t read_parameters(CborReader& in) {
     constexpr std::uint64_t kDefaultTicks = 1'000'000;
     std::uint64_t ticks = kDefaultTicks;
     in.map([&](std::int64_t key) {
-        if (key != 0) {
-            in.skip();
-            return;
+        if (key == 0) {
+            in.map([&](std::int64_t inner) { ticks = inner == 0 ? in.number() : ticks; });
         }
-        in.map([&](std::int64_t inner) {
-            if (inner == 0) {
-                ticks = in.number();
-            } else {
-                in.skip();
-            }
-        });
     });
     if (ticks == 0) {
         in.fail("no tick a second");
@@ -235,8 +205,6 @@ CdnsPreamble read_cdns_preamble(CborReader& in) {
                     in.fail("too many block parameters");
                 }
             });
-        } else {
-            in.skip();
         }
     });
     return out;

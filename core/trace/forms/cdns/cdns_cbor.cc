@@ -22,16 +22,9 @@ constexpr size_t kChunk = 64UL << 10U;
 
 CborItem& item_of(void* context) { return *static_cast<CborItem*>(context); }
 
-void set_number(void* context, CborItem::Kind kind, std::uint64_t value) {
-    item_of(context) = {.kind = kind, .value = value};
-}
-
-template <typename T> void take_unsigned(void* context, T value) {
-    set_number(context, CborItem::Kind::kUnsigned, value);
-}
-
-template <typename T> void take_negative(void* context, T value) {
-    set_number(context, CborItem::Kind::kNegative, value);
+/// A number, or the head of a container with so many items.
+template <CborItem::Kind kKind, typename T> void take_number(void* context, T value) {
+    item_of(context) = {.kind = kKind, .value = value};
 }
 
 template <CborItem::Kind kKind>
@@ -39,51 +32,41 @@ void take_string(void* context, const unsigned char* data, size_t size) {
     item_of(context) = {.kind = kKind, .bytes = {data, size}};
 }
 
-template <CborItem::Kind kKind> void take_container(void* context, size_t size) {
-    set_number(context, kKind, size);
-}
-
 template <CborItem::Kind kKind> void take_indefinite(void* context) {
     item_of(context) = {.kind = kKind, .indefinite = true};
 }
 
-void take_tag(void* context, std::uint64_t value) {
-    set_number(context, CborItem::Kind::kTag, value);
+template <CborItem::Kind kKind, typename... T> void take_bare(void* context, T... /*value*/) {
+    item_of(context) = {.kind = kKind};
 }
-
-void take_break(void* context) { item_of(context) = {.kind = CborItem::Kind::kBreak}; }
-
-void take_other(void* context) { item_of(context) = {.kind = CborItem::Kind::kOther}; }
-
-template <typename T> void take_other_value(void* context, T /*value*/) { take_other(context); }
 
 cbor_callbacks make_callbacks() {
     using Kind = CborItem::Kind;
     return {
-        .uint8 = take_unsigned<std::uint8_t>,
-        .uint16 = take_unsigned<std::uint16_t>,
-        .uint32 = take_unsigned<std::uint32_t>,
-        .uint64 = take_unsigned<std::uint64_t>,
-        .negint64 = take_negative<std::uint64_t>,
-        .negint32 = take_negative<std::uint32_t>,
-        .negint16 = take_negative<std::uint16_t>,
-        .negint8 = take_negative<std::uint8_t>,
+        .uint8 = take_number<Kind::kUnsigned>,
+        .uint16 = take_number<Kind::kUnsigned>,
+        .uint32 = take_number<Kind::kUnsigned>,
+        .uint64 = take_number<Kind::kUnsigned>,
+        .negint64 = take_number<Kind::kNegative>,
+        .negint32 = take_number<Kind::kNegative>,
+        .negint16 = take_number<Kind::kNegative>,
+        .negint8 = take_number<Kind::kNegative>,
         .byte_string_start = take_indefinite<Kind::kBytes>,
         .byte_string = take_string<Kind::kBytes>,
         .string = take_string<Kind::kText>,
         .string_start = take_indefinite<Kind::kText>,
         .indef_array_start = take_indefinite<Kind::kArray>,
-        .array_start = take_container<Kind::kArray>,
+        .array_start = take_number<Kind::kArray>,
         .indef_map_start = take_indefinite<Kind::kMap>,
-        .map_start = take_container<Kind::kMap>,
-        .tag = take_tag,
-        .float2 = take_other_value<float>,
-        .float4 = take_other_value<float>,
-        .float8 = take_other_value<double>,
-        .undefined = take_other,
-        .null = take_other,
-        .boolean = take_other_value<bool>,
-        .indef_break = take_break,
+        .map_start = take_number<Kind::kMap>,
+        .tag = take_number<Kind::kTag>,
+        .float2 = take_bare<Kind::kOther>,
+        .float4 = take_bare<Kind::kOther>,
+        .float8 = take_bare<Kind::kOther>,
+        .undefined = take_bare<Kind::kOther>,
+        .null = take_bare<Kind::kOther>,
+        .boolean = take_bare<Kind::kOther>,
+        .indef_break = take_bare<Kind::kBreak>,
     };
 }
 

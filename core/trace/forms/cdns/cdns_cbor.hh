@@ -79,16 +79,18 @@ public:
         --depth_;
     }
 
-    /// Calls each(key) for every pair of a map; it must read exactly the value. Keys that are not
-    /// whole numbers are passed over with their value.
+    /// Calls each(key) for every pair of a map; it reads exactly the value, or leaves it to be
+    /// passed over. So are the values of keys that are not whole numbers.
     template <typename Each> void map(Each each) {
         const CborItem head = begin(CborItem::Kind::kMap);
         for (std::uint64_t i = 0; more(head, i); ++i) {
             const std::int64_t key = map_key();
-            if (key == kOddKey) {
-                skip();
-            } else {
+            const std::uint64_t at = offset_;
+            if (key != kOddKey) {
                 each(key);
+            }
+            if (offset_ == at) {
+                skip();
             }
         }
         --depth_;

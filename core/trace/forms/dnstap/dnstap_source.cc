@@ -19,7 +19,6 @@
 #include "core/trace/forms/dnstap/dnstap.pb.h"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/reassembly/options.hh"
-#include "core/trace/reassembly/tally.hh"
 #include "core/wire/query.hh"
 #include "core/wire/waiting.hh"
 
@@ -56,31 +55,9 @@ constexpr std::array<std::string_view, 7> kSides{"auth", "resolver", "client", "
                                                  "stub", "tool",     "update"};
 constexpr unsigned kTypes = 1 + 2 * kSides.size();
 
-/// What else is counted.
-enum class Note : std::uint8_t {
-    kBadFrame,       ///< not protobuf, no exchange, or values that cannot be
-    kNoMessage,      ///< frames that hold no DNS message
-    kShortMessage,   ///< messages shorter than a DNS header
-    kLongMessage,    ///< messages longer than DNS has them
-    kNoSource,       ///< messages without the asker's address: 0.0.0.0 or :: stands for it
-    kNoDestination,  ///< messages without the server's address: an example address stands for it
-    kNoTime,         ///< messages without a time: the time of the one before stands for it
-    kOtherTransport, ///< messages over DNSCrypt or what is not known: taken as UDP or TCP
-    kOnlyInResponse, ///< queries that only their response's frame holds
-    kTypeUnknown,    ///< frames of a type beyond kSides
-    kEnd,
-};
-
-constexpr std::array<std::string_view, static_cast<size_t>(Note::kEnd)> kNotes{
-    "dnstap_bad_frame",    "dnstap_no_message",      "short_message",
-    "long_message",        "dnstap_no_source",       "dnstap_no_destination",
-    "dnstap_no_time",      "dnstap_other_transport", "dnstap_query_in_response_only",
-    "dnstap_unknown_type",
-};
-
 /// The stream beneath libfstrm's reader.
 struct Input {
-    std::unique_ptr<ByteStream> stream;
+    ByteStream* stream;
     std::uint64_t offset = 0; ///< bytes handed over
     bool ended = false;       ///< libfstrm asked for bytes behind the last one
 };
@@ -166,7 +143,8 @@ class DnstapSource final : public MessageSource {
 public:
     DnstapSource(std::unique_ptr<ByteStream> stream, const std::string& path,
                  const ReaderOptions& /*options*/)
-        : input_{.stream = std::move(stream)}, reader_(make_reader(input_)) {
+        : MessageSource("dnstap", std::move(stream)), input_{.stream = stream_.get()},
+          reader_(make_reader(input_)) {
         open(path);
     }
 
@@ -183,27 +161,183 @@ public:
         return true;
     }
 
-    [[nodiscard]] std::uint64_t packets() const override { return frames_; }
-
-    [[nodiscard]] Counters counters() const override;
-
-    [[nodiscard]] double share_read() const override { return input_.stream->share_read(); }
-
-    [[nodiscard]] std::string description() const override {
-        return describe("dnstap", *input_.stream);
+    [[nodiscard]] Counters counters() const override {
+        Counters out = counters_;
+        for (size_t i = 1; i < types_.size(); ++i) {
+            if (types_[i] != 0) {
+                out.emplace(fmt::format("dnstap_{}_{}", kSides.at((i - 1) / 2),
+                                        i % 2 != 0 ? "query" : "response"),
+                            types_.at(i));
+            }
+        }
+        return out;
     }
 
 private:
-    void open(const std::string& path);
-    bool read_frame();
-    void note_end(fstrm_res result);
-    void take(const dnstap::Exchange& exchange);
-    [[nodiscard]] bool sane(const dnstap::Exchange& exchange) const;
-    void show_query(const dnstap::Exchange& exchange, const Query& ends);
-    void show_response(const dnstap::Exchange& exchange, const Query& ends);
-    void show(const std::string& bytes, std::optional<Nanoseconds> time, Query query);
-    Query ends_of(const dnstap::Exchange& exchange);
-    Transport transport_of(const dnstap::Exchange& exchange);
+    void open(const std::string& path) {
+        if (fstrm_reader_open(reader_.get()) != fstrm_res_success) {
+            throw TraceError(
+                fmt::format("trace {} is cut or damaged in its first frame{}{}; copy it "
+                            "again, or let the server that writes it finish",
+                            path, stream_->error().empty() ? "" : ": ", stream_->error()));
+        }
+        const std::string type = content_type(reader_.get());
+        if (type != kContentType) {
+            std::string shown;
+            for (const std::uint8_t byte : bytes_of(type)) {
+                shown += byte > 0x20 && byte < 0x7f ? static_cast<char>(byte) : '?';
+            }
+            throw TraceError(
+                fmt::format("trace {} is a frame stream of type \"{}\", not \"{}\"; give "
+                            "a dnstap file",
+                            path, shown, kContentType));
+        }
+    }
+
+    bool read_frame() {
+        const std::uint8_t* data = nullptr;
+        size_t size = 0;
+        if (finished_) {
+            return false;
+        }
+        const fstrm_res result = fstrm_reader_read(reader_.get(), &data, &size);
+        if (result != fstrm_res_success) {
+            finished_ = true;
+            note_end(result);
+            return false;
+        }
+        ++items_;
+        const bool parsed = frame_.ParseFromArray(data, static_cast<int>(size));
+        if (parsed && frame_.type() == 1 && frame_.has_message() && sane(frame_.message())) {
+            take(frame_.message());
+        } else {
+            count(counters_, "dnstap_bad_frame");
+        }
+        return true;
+    }
+
+    /// A whole file ends with a stop frame, and nothing is behind it; a server that was killed did
+    /// not write one.
+    void note_end(fstrm_res result) {
+        const bool stopped = result == fstrm_res_stop;
+        std::uint8_t more = 0;
+        const bool behind = stopped && dnstap_read(&input_, &more, 1) == fstrm_res_success;
+        const std::string place = fmt::format("byte {}, after {} frames", input_.offset, items_);
+        if (const std::string& error = stream_->error(); !error.empty()) {
+            trouble_ = fmt::format("damaged at {}: {}", place, error);
+        } else if (behind) {
+            trouble_ = fmt::format("{}: {}", place, kBehindEnd);
+        } else if (!stopped && input_.ended) {
+            trouble_ = fmt::format("cut at {}: the stop frame is missing", place);
+        } else if (!stopped) {
+            trouble_ = fmt::format("damaged at {}: not a frame of dnstap", place);
+        }
+    }
+
+    void take(const dnstap::Exchange& exchange) {
+        if (exchange.type() == 0 || exchange.type() >= kTypes) {
+            count(counters_, "dnstap_unknown_type");
+        } else {
+            ++types_.at(exchange.type());
+        }
+        if (exchange.query_message().empty() && exchange.response_message().empty()) {
+            count(counters_, "dnstap_no_message");
+            return;
+        }
+        const auto written = written_at(exchange);
+        if (written) {
+            steady_.of_query(*written);
+        }
+        const Query ends = ends_of(exchange);
+        if (!exchange.query_message().empty()) {
+            show_query(exchange, ends);
+        }
+        if (!exchange.response_message().empty()) {
+            Query response = ends;
+            std::swap(response.source, response.destination);
+            show(exchange.response_message(), written, response);
+        }
+    }
+
+    /// Ports and times that can be.
+    [[nodiscard]] bool sane(const dnstap::Exchange& exchange) const {
+        return exchange.query_port() <= 0xffffU && exchange.response_port() <= 0xffffU &&
+               time_of(exchange.query_time_sec(), exchange.query_time_nsec()) &&
+               time_of(exchange.response_time_sec(), exchange.response_time_nsec());
+    }
+
+    /// Even types are of responses.
+    void show_query(const dnstap::Exchange& exchange, const Query& ends) {
+        const std::uint64_t key = key_of(ends, bytes_of(exchange.query_message()));
+        std::uint32_t* const waiting = recent_.find(key);
+        if (exchange.type() % 2 != 0) {
+            const std::uint32_t before = waiting != nullptr ? *waiting : 0;
+            recent_.advance(0);
+            recent_.add(key) = before + 1;
+        } else if (waiting != nullptr && *waiting > 0) {
+            --*waiting;
+            return;
+        } else {
+            count(counters_, "dnstap_query_in_response_only");
+            patience_ = stream_->regular() ? kLongestAnswer : 0;
+        }
+        const auto time = exchange.has_query_time_sec()
+                              ? time_of(exchange.query_time_sec(), exchange.query_time_nsec())
+                              : written_at(exchange);
+        show(exchange.query_message(), time, ends);
+    }
+
+    void show(const std::string& bytes, std::optional<Nanoseconds> time, Query query) {
+        if (bytes.size() < kDnsHeaderSize || bytes.size() > kMaxMessage) {
+            count(counters_, bytes.size() < kDnsHeaderSize ? "short_message" : "long_message");
+            return;
+        }
+        if (!time) {
+            count(counters_, "dnstap_no_time");
+        }
+        last_time_ = time.value_or(last_time_);
+        query.time = last_time_;
+        query.message = bytes_of(bytes);
+        const Nanoseconds at = steady_.of_close(last_time_);
+        latest_ = std::max(latest_, at);
+        waiting_.put(at, query);
+    }
+
+    /// Who asked whom, and how: a message from the asker to the server, without time and bytes.
+    Query ends_of(const dnstap::Exchange& exchange) {
+        const auto source = address_of(exchange.query_address());
+        const auto destination = address_of(exchange.response_address());
+        const bool ipv6 = source        ? source->is_v6()
+                          : destination ? destination->is_v6()
+                                        : exchange.socket_family() == 2;
+        Query ends;
+        ends.transport = transport_of(exchange);
+        ends.source = {.address = source.value_or(nobody(ipv6)),
+                       .port = static_cast<std::uint16_t>(exchange.query_port())};
+        ends.destination = {.address = destination.value_or(example_server(ipv6)),
+                            .port = exchange.has_response_port()
+                                        ? static_cast<std::uint16_t>(exchange.response_port())
+                                        : kDnsPort};
+        if (!source) {
+            count(counters_, "dnstap_no_source");
+        }
+        if (!destination) {
+            count(counters_, "dnstap_no_destination");
+        }
+        return ends;
+    }
+
+    Transport transport_of(const dnstap::Exchange& exchange) {
+        constexpr std::uint32_t kDnscrypt = 5; // over UDP, and the next number over TCP
+        constexpr std::array kKnown{Transport::kUdp, Transport::kUdp,   Transport::kTcp,
+                                    Transport::kTls, Transport::kHttps, Transport::kUdp,
+                                    Transport::kTcp, Transport::kQuic}; // 0: not told
+        const std::uint32_t number = exchange.socket_protocol();
+        if (number == kDnscrypt || number == kDnscrypt + 1 || number >= kKnown.size()) {
+            count(counters_, "dnstap_other_transport");
+        }
+        return number < kKnown.size() ? kKnown.at(number) : Transport::kUdp;
+    }
 
     Input input_;
     FrameReader reader_;
@@ -212,202 +346,11 @@ private:
     SteadyTime steady_{kLongestAnswer}; ///< for the order alone
     Nanoseconds latest_ = 0;            ///< steady time of all read
     Nanoseconds patience_ = 0;
-    std::uint64_t frames_ = 0;
     Nanoseconds last_time_ = 0;
     bool finished_ = false;
     Recent<std::uint32_t> recent_{kForEver, 2 * kRemembered}; ///< not told again, by key_of()
     std::array<std::uint64_t, kTypes> types_{};
-    NamedCounts<Note, kNotes> notes_;
 };
-
-void DnstapSource::open(const std::string& path) {
-    if (fstrm_reader_open(reader_.get()) != fstrm_res_success) {
-        throw TraceError(fmt::format("trace {} is cut or damaged in its first frame{}{}; copy it "
-                                     "again, or let the server that writes it finish",
-                                     path, input_.stream->error().empty() ? "" : ": ",
-                                     input_.stream->error()));
-    }
-    const std::string type = content_type(reader_.get());
-    if (type != kContentType) {
-        std::string shown;
-        for (const std::uint8_t byte : bytes_of(type)) {
-            shown += byte > 0x20 && byte < 0x7f ? static_cast<char>(byte) : '?';
-        }
-        throw TraceError(fmt::format("trace {} is a frame stream of type \"{}\", not \"{}\"; give "
-                                     "a dnstap file",
-                                     path, shown, kContentType));
-    }
-}
-
-bool DnstapSource::read_frame() {
-    const std::uint8_t* data = nullptr;
-    size_t size = 0;
-    if (finished_) {
-        return false;
-    }
-    const fstrm_res result = fstrm_reader_read(reader_.get(), &data, &size);
-    if (result != fstrm_res_success) {
-        finished_ = true;
-        note_end(result);
-        return false;
-    }
-    ++frames_;
-    const bool parsed = frame_.ParseFromArray(data, static_cast<int>(size));
-    if (parsed && frame_.type() == 1 && frame_.has_message() && sane(frame_.message())) {
-        take(frame_.message());
-    } else {
-        notes_.add(Note::kBadFrame);
-    }
-    return true;
-}
-
-/// A whole file ends with a stop frame, and nothing is behind it; a server that was killed did not
-/// write one.
-void DnstapSource::note_end(fstrm_res result) {
-    const bool stopped = result == fstrm_res_stop;
-    std::uint8_t more = 0;
-    const bool behind = stopped && dnstap_read(&input_, &more, 1) == fstrm_res_success;
-    const std::string place = fmt::format("byte {}, after {} frames", input_.offset, frames_);
-    if (const std::string& error = input_.stream->error(); !error.empty()) {
-        trouble_ = fmt::format("damaged at {}: {}", place, error);
-    } else if (behind) {
-        trouble_ = fmt::format("{}: {}", place, kBehindEnd);
-    } else if (!stopped && input_.ended) {
-        trouble_ = fmt::format("cut at {}: the stop frame is missing", place);
-    } else if (!stopped) {
-        trouble_ = fmt::format("damaged at {}: not a frame of dnstap", place);
-    }
-}
-
-/// Ports and times that can be.
-bool DnstapSource::sane(const dnstap::Exchange& exchange) const {
-    return exchange.query_port() <= 0xffffU && exchange.response_port() <= 0xffffU &&
-           time_of(exchange.query_time_sec(), exchange.query_time_nsec()) &&
-           time_of(exchange.response_time_sec(), exchange.response_time_nsec());
-}
-
-void DnstapSource::take(const dnstap::Exchange& exchange) {
-    if (exchange.type() == 0 || exchange.type() >= kTypes) {
-        notes_.add(Note::kTypeUnknown);
-    } else {
-        ++types_.at(exchange.type());
-    }
-    if (exchange.query_message().empty() && exchange.response_message().empty()) {
-        notes_.add(Note::kNoMessage);
-        return;
-    }
-    const auto written = written_at(exchange);
-    if (written) {
-        steady_.of_query(*written);
-    }
-    const Query ends = ends_of(exchange);
-    if (!exchange.query_message().empty()) {
-        show_query(exchange, ends);
-    }
-    if (!exchange.response_message().empty()) {
-        show_response(exchange, ends);
-    }
-}
-
-Transport DnstapSource::transport_of(const dnstap::Exchange& exchange) {
-    switch (exchange.socket_protocol()) {
-    case 0: // not told
-    case 1:
-        return Transport::kUdp;
-    case 2:
-        return Transport::kTcp;
-    case 3:
-        return Transport::kTls;
-    case 4:
-        return Transport::kHttps;
-    case 7:
-        return Transport::kQuic;
-    default:
-        notes_.add(Note::kOtherTransport);
-        return exchange.socket_protocol() == 6 ? Transport::kTcp : Transport::kUdp;
-    }
-}
-
-/// Who asked whom, and how: a message from the asker to the server, without time and bytes.
-Query DnstapSource::ends_of(const dnstap::Exchange& exchange) {
-    const auto source = address_of(exchange.query_address());
-    const auto destination = address_of(exchange.response_address());
-    const bool ipv6 = source        ? source->is_v6()
-                      : destination ? destination->is_v6()
-                                    : exchange.socket_family() == 2;
-    Query ends;
-    ends.transport = transport_of(exchange);
-    ends.source = {.address = source.value_or(nobody(ipv6)),
-                   .port = static_cast<std::uint16_t>(exchange.query_port())};
-    ends.destination = {.address = destination.value_or(example_server(ipv6)),
-                        .port = exchange.has_response_port()
-                                    ? static_cast<std::uint16_t>(exchange.response_port())
-                                    : kDnsPort};
-    if (!source) {
-        notes_.add(Note::kNoSource);
-    }
-    if (!destination) {
-        notes_.add(Note::kNoDestination);
-    }
-    return ends;
-}
-
-/// Even types are of responses.
-void DnstapSource::show_query(const dnstap::Exchange& exchange, const Query& ends) {
-    const std::uint64_t key = key_of(ends, bytes_of(exchange.query_message()));
-    std::uint32_t* const waiting = recent_.find(key);
-    if (exchange.type() % 2 != 0) {
-        const std::uint32_t before = waiting != nullptr ? *waiting : 0;
-        recent_.advance(0);
-        recent_.add(key) = before + 1;
-    } else if (waiting != nullptr && *waiting > 0) {
-        --*waiting;
-        return;
-    } else {
-        notes_.add(Note::kOnlyInResponse);
-        patience_ = input_.stream->regular() ? kLongestAnswer : 0;
-    }
-    const auto time = exchange.has_query_time_sec()
-                          ? time_of(exchange.query_time_sec(), exchange.query_time_nsec())
-                      : exchange.has_response_time_sec()
-                          ? time_of(exchange.response_time_sec(), exchange.response_time_nsec())
-                          : std::nullopt;
-    show(exchange.query_message(), time, ends);
-}
-
-void DnstapSource::show_response(const dnstap::Exchange& exchange, const Query& ends) {
-    Query query = ends;
-    std::swap(query.source, query.destination);
-    show(exchange.response_message(), written_at(exchange), query);
-}
-
-void DnstapSource::show(const std::string& bytes, std::optional<Nanoseconds> time, Query query) {
-    if (bytes.size() < kDnsHeaderSize || bytes.size() > kMaxMessage) {
-        notes_.add(bytes.size() < kDnsHeaderSize ? Note::kShortMessage : Note::kLongMessage);
-        return;
-    }
-    if (!time) {
-        notes_.add(Note::kNoTime);
-    }
-    last_time_ = time.value_or(last_time_);
-    query.time = last_time_;
-    query.message = bytes_of(bytes);
-    const Nanoseconds at = steady_.of_close(last_time_);
-    latest_ = std::max(latest_, at);
-    waiting_.put(at, query);
-}
-
-Counters DnstapSource::counters() const {
-    Counters out = notes_.named();
-    for (size_t i = 1; i < types_.size(); ++i) {
-        if (types_[i] != 0) {
-            out.emplace(fmt::format("dnstap_{}_{}", kSides.at((i - 1) / 2),
-                                    i % 2 != 0 ? "query" : "response"),
-                        types_.at(i));
-        }
-    }
-    return out;
-}
 
 bool is_frame_stream(Bytes head) {
     Cursor in(head);

@@ -6,6 +6,7 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/mix.hh"
+#include "core/trace/forms/query_encoder.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/wire/query.hh"
 
@@ -13,12 +14,16 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <iterator>
+#include <list>
+#include <memory>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace reprise::trace {
@@ -209,156 +214,177 @@ void check_fits(const Query& query) {
     }
 }
 
-} // namespace
+class PcapEncoder final : public QueryEncoder {
+public:
+    explicit PcapEncoder(size_t connections) : most_(connections) {}
 
-size_t PcapEncoder::EndsHash::operator()(const Ends& ends) const noexcept {
-    const std::hash<Endpoint> hash;
-    return hash(ends[0]) * 31 + hash(ends[1]);
-}
+    void begin(std::string& out) override { append_raw(out, PcapFileHeader{}); }
 
-void PcapEncoder::begin(std::string& out) { append_raw(out, PcapFileHeader{}); }
-
-void PcapEncoder::note_classes(const Query& query) {
-    if (!classes_noted_ && (query.rtt_class != 0 || query.idle_class != 0)) {
-        classes_noted_ = true;
-        spdlog::warn("work=mutate note=\"a capture cannot hold RTT and idle classes; they are left "
-                     "out, write .tsv or .rps to keep them\"");
-    }
-}
-
-void PcapEncoder::encode(const Query& query, std::string& out) {
-    check_fits(query);
-    note_classes(query);
-    if (over_connection(query)) {
-        encode_stream(query, out);
-    } else if (query.is_close()) {
-        leave_close_out(query.connection);
-    } else {
-        build_udp(packet_, query.source, query.destination, query.message);
-        append_packet(out, query.time, packet_);
-    }
-}
-
-void PcapEncoder::segment(Connection& connection, size_t from, std::uint8_t flags, Bytes payload,
-                          Nanoseconds time, std::string& out) {
-    build_tcp(packet_, connection.tcp.segment(from, flags, payload));
-    append_packet(out, time, packet_);
-}
-
-void PcapEncoder::encode_stream(const Query& query, std::string& out) {
-    const size_t from = query.destination < query.source ? 1 : 0;
-    const Ends ends =
-        from == 0 ? Ends{query.source, query.destination} : Ends{query.destination, query.source};
-    const auto found = index_.find(ends);
-    const bool known =
-        found != index_.end() && query.connection != 0 && found->second->id == query.connection;
-    if (query.is_close()) {
-        if (known) {
-            close(ends, from, query.time, out);
-        } else {
+    void encode(const Query& query, std::string& out) override {
+        check_fits(query);
+        note_classes(query);
+        if (over_connection(query)) {
+            encode_stream(query, out);
+        } else if (query.is_close()) {
             leave_close_out(query.connection);
+        } else {
+            build_udp(packet_, query.source, query.destination, query.message);
+            append_packet(out, query.time, packet_);
         }
-        return;
     }
-    if (known) {
-        open_.splice(open_.end(), open_, found->second);
-    }
-    send(known ? open_.back() : open(query, ends, from, out), from, query, out);
-    if (query.connection == 0) {
-        ++alone_;
-        close(ends, from, query.time, out);
-    }
-}
 
-PcapEncoder::Connection& PcapEncoder::open(const Query& query, const Ends& ends, size_t client,
-                                           std::string& out) {
-    if (query.connection != 0 && displaced_.erase(query.connection) > 0) {
-        ++losses_.connections_split;
-        cut_ = true;
-    }
-    displace(ends);
-    if (open_.size() == most_) {
-        ++forgotten_;
-        displace(open_.front().tcp.ends);
-    }
-    const std::uint64_t first = mix_bits(opened_++ + kGoldenStep);
-    open_.push_back({.tcp = {.ends = ends,
-                             .next = {static_cast<std::uint32_t>(first),
-                                      static_cast<std::uint32_t>(first >> 32U)}},
-                     .id = query.connection});
-    index_[ends] = std::prev(open_.end());
-    Connection& connection = open_.back();
-    segment(connection, client, kTcpSyn, {}, query.time, out);
-    segment(connection, 1 - client, kTcpSyn | kTcpAck, {}, query.time, out);
-    segment(connection, client, kTcpAck, {}, query.time, out);
-    return connection;
-}
-
-void PcapEncoder::send(Connection& connection, size_t from, const Query& query, std::string& out) {
-    payload_.clear();
-    append16(payload_, query.message.size());
-    payload_.insert(payload_.end(), query.message.begin(), query.message.end());
-    for (Bytes left(payload_); !left.empty();) {
-        const Bytes piece = left.first(std::min(left.size(), kMaxPayload));
-        segment(connection, from, kTcpPush | kTcpAck, piece, query.time, out);
-        left = left.subspan(piece.size());
-    }
-    segment(connection, 1 - from, kTcpAck, {}, query.time, out);
-}
-
-void PcapEncoder::close(const Ends& ends, size_t from, Nanoseconds time, std::string& out) {
-    Connection& connection = *index_.at(ends);
-    segment(connection, from, kTcpFin | kTcpAck, {}, time, out);
-    segment(connection, 1 - from, kTcpFin | kTcpAck, {}, time, out);
-    segment(connection, from, kTcpAck, {}, time, out);
-    forget(ends);
-}
-
-/// Its connection was never open, or another one has its ports.
-void PcapEncoder::leave_close_out(std::uint64_t id) {
-    ++losses_.closes_left_out;
-    cut_ |= displaced_.erase(id) > 0;
-}
-
-/// Gives the place of the connection between these ends, if there is one, to another.
-void PcapEncoder::displace(const Ends& ends) {
-    const auto found = index_.find(ends);
-    if (found != index_.end()) {
-        if (displaced_.size() == most_) {
-            displaced_.clear(); // old ones have ended, most likely
+    void finish(std::string& /*out*/) override {
+        if (alone_ > 0) {
+            spdlog::warn("work=mutate queries_alone={} note=\"a capture cannot hold queries over "
+                         "TCP without a connection: each has one of its own in it, over plain TCP, "
+                         "and in a replay; write .tsv or .rps to keep them\"",
+                         alone_);
         }
-        displaced_.insert(found->second->id);
-        forget(ends);
+        if (forgotten_ > 0) {
+            spdlog::warn("work=mutate connections_forgotten={} note=\"more than {} connections "
+                         "were open at a time\"",
+                         forgotten_, most_);
+        }
+        if (cut_) {
+            spdlog::warn("work=mutate connections_split={} closes_left_out={} note=\"a capture "
+                         "cannot hold connections that share addresses and ports at a time: the "
+                         "later ends the earlier; write .tsv or .rps to keep them whole\"",
+                         losses_.connections_split, losses_.closes_left_out);
+        }
     }
-}
 
-void PcapEncoder::forget(const Ends& ends) {
-    const auto found = index_.find(ends);
-    if (found != index_.end()) {
+    [[nodiscard]] EncoderLosses losses() const override { return losses_; }
+
+private:
+    struct Connection {
+        TcpEnds tcp;
+        std::uint64_t id = 0; ///< the trace's
+    };
+
+    using List = std::list<Connection>; ///< longest unused first
+
+    void segment(Connection& connection, size_t from, std::uint8_t flags, Bytes payload,
+                 Nanoseconds time, std::string& out) {
+        build_tcp(packet_, connection.tcp.segment(from, flags, payload));
+        append_packet(out, time, packet_);
+    }
+
+    void encode_stream(const Query& query, std::string& out) {
+        const size_t from = query.destination < query.source ? 1 : 0;
+        const Ends ends = from == 0 ? Ends{query.source, query.destination}
+                                    : Ends{query.destination, query.source};
+        const auto found = index_.find(ends);
+        const bool known =
+            found != index_.end() && query.connection != 0 && found->second->id == query.connection;
+        if (query.is_close()) {
+            if (known) {
+                close(ends, from, query.time, out);
+            } else {
+                leave_close_out(query.connection);
+            }
+            return;
+        }
+        if (known) {
+            open_.splice(open_.end(), open_, found->second);
+        }
+        send(known ? open_.back() : open(query, ends, from, out), from, query, out);
+        if (query.connection == 0) {
+            ++alone_;
+            close(ends, from, query.time, out);
+        }
+    }
+
+    Connection& open(const Query& query, const Ends& ends, size_t client, std::string& out) {
+        if (query.connection != 0 && displaced_.erase(query.connection) > 0) {
+            ++losses_.connections_split;
+            cut_ = true;
+        }
+        displace(ends);
+        if (open_.size() == most_) {
+            ++forgotten_;
+            displace(open_.front().tcp.ends);
+        }
+        const std::uint64_t first = mix_bits(opened_++ + kGoldenStep);
+        open_.push_back({.tcp = {.ends = ends,
+                                 .next = {static_cast<std::uint32_t>(first),
+                                          static_cast<std::uint32_t>(first >> 32U)}},
+                         .id = query.connection});
+        index_[ends] = std::prev(open_.end());
+        Connection& connection = open_.back();
+        segment(connection, client, kTcpSyn, {}, query.time, out);
+        segment(connection, 1 - client, kTcpSyn | kTcpAck, {}, query.time, out);
+        segment(connection, client, kTcpAck, {}, query.time, out);
+        return connection;
+    }
+
+    void send(Connection& connection, size_t from, const Query& query, std::string& out) {
+        payload_.clear();
+        append16(payload_, query.message.size());
+        payload_.insert(payload_.end(), query.message.begin(), query.message.end());
+        for (Bytes left(payload_); !left.empty();) {
+            const Bytes piece = left.first(std::min(left.size(), kMaxPayload));
+            segment(connection, from, kTcpPush | kTcpAck, piece, query.time, out);
+            left = left.subspan(piece.size());
+        }
+        segment(connection, 1 - from, kTcpAck, {}, query.time, out);
+    }
+
+    void close(const Ends& ends, size_t from, Nanoseconds time, std::string& out) {
+        const auto found = index_.find(ends);
+        Connection& connection = *found->second;
+        segment(connection, from, kTcpFin | kTcpAck, {}, time, out);
+        segment(connection, 1 - from, kTcpFin | kTcpAck, {}, time, out);
+        segment(connection, from, kTcpAck, {}, time, out);
         open_.erase(found->second);
         index_.erase(found);
     }
-}
 
-void PcapEncoder::finish(std::string& /*out*/) {
-    if (alone_ > 0) {
-        spdlog::warn(
-            "work=mutate queries_alone={} note=\"a capture cannot hold queries over TCP without "
-            "a connection: each has one of its own in it, over plain TCP, and in a replay; "
-            "write .tsv or .rps to keep them\"",
-            alone_);
+    /// Its connection was never open, or another one has its ports.
+    void leave_close_out(std::uint64_t id) {
+        ++losses_.closes_left_out;
+        cut_ |= displaced_.erase(id) > 0;
     }
-    if (forgotten_ > 0) {
-        spdlog::warn("work=mutate connections_forgotten={} note=\"more than {} connections were "
-                     "open at a time\"",
-                     forgotten_, most_);
+
+    /// Gives the place of the connection between these ends, if there is one, to another.
+    void displace(const Ends& ends) {
+        const auto found = index_.find(ends);
+        if (found != index_.end()) {
+            if (displaced_.size() == most_) {
+                displaced_.clear(); // old ones have ended, most likely
+            }
+            displaced_.insert(found->second->id);
+            open_.erase(found->second);
+            index_.erase(found);
+        }
     }
-    if (cut_) {
-        spdlog::warn("work=mutate connections_split={} closes_left_out={} note=\"a capture cannot "
-                     "hold connections that share addresses and ports at a time: the later ends "
-                     "the earlier; write .tsv or .rps to keep them whole\"",
-                     losses_.connections_split, losses_.closes_left_out);
+
+    void note_classes(const Query& query) {
+        if (!classes_noted_ && (query.rtt_class != 0 || query.idle_class != 0)) {
+            classes_noted_ = true;
+            spdlog::warn(
+                "work=mutate note=\"a capture cannot hold RTT and idle classes; they are left "
+                "out, write .tsv or .rps to keep them\"");
+        }
     }
+
+    size_t most_;
+    List open_;
+    std::unordered_map<Ends, List::iterator, EndsHash> index_;
+    std::uint64_t opened_ = 0;
+    std::uint64_t forgotten_ = 0;                 ///< connections, for lack of memory
+    std::uint64_t alone_ = 0;                     ///< queries without a connection
+    std::unordered_set<std::uint64_t> displaced_; ///< ids that had no close; at most `most_`
+    EncoderLosses losses_;
+    bool cut_ = false; ///< a connection was split, or its close left out for another one
+    bool classes_noted_ = false;
+    std::vector<std::uint8_t> packet_;
+    std::vector<std::uint8_t> payload_;
+};
+
+} // namespace
+
+std::unique_ptr<QueryEncoder> make_pcap_encoder(size_t connections) {
+    return std::make_unique<PcapEncoder>(connections);
 }
 
 } // namespace reprise::trace

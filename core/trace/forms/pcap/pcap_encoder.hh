@@ -16,15 +16,12 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/trace/forms/query_encoder.hh"
-#include "core/wire/query.hh"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <list>
+#include <memory>
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 namespace reprise::trace {
@@ -69,64 +66,9 @@ struct TcpEnds {
     TcpPacket segment(size_t from, std::uint8_t flags, Bytes payload = {});
 };
 
-class PcapEncoder final : public QueryEncoder {
-public:
-    /// As many as the reader follows (ReaderOptions::connections). Beyond that the longest unused
-    /// one is forgotten: if it is used again, it begins again.
-    static constexpr size_t kConnections = 262'144;
-
-    explicit PcapEncoder(size_t connections = kConnections) : most_(connections) {}
-
-    void begin(std::string& out) override;
-
-    /// Throws Error for transports and times that a capture has no place for.
-    void encode(const Query& query, std::string& out) override;
-
-    void finish(std::string& out) override;
-
-    [[nodiscard]] EncoderLosses losses() const override { return losses_; }
-
-    /// Connections forgotten for lack of memory.
-    [[nodiscard]] std::uint64_t forgotten() const { return forgotten_; }
-
-private:
-    /// Both ends, the smaller first.
-    using Ends = std::array<Endpoint, 2>;
-
-    struct EndsHash {
-        size_t operator()(const Ends& ends) const noexcept;
-    };
-
-    struct Connection {
-        TcpEnds tcp;
-        std::uint64_t id = 0; ///< the trace's
-    };
-
-    using List = std::list<Connection>; ///< longest unused first
-
-    void segment(Connection& connection, size_t from, std::uint8_t flags, Bytes payload,
-                 Nanoseconds time, std::string& out);
-    void encode_stream(const Query& query, std::string& out);
-    Connection& open(const Query& query, const Ends& ends, size_t client, std::string& out);
-    void send(Connection& connection, size_t from, const Query& query, std::string& out);
-    void close(const Ends& ends, size_t from, Nanoseconds time, std::string& out);
-    void leave_close_out(std::uint64_t id);
-    void displace(const Ends& ends);
-    void forget(const Ends& ends);
-    void note_classes(const Query& query);
-
-    size_t most_;
-    List open_;
-    std::unordered_map<Ends, List::iterator, EndsHash> index_;
-    std::uint64_t opened_ = 0;
-    std::uint64_t forgotten_ = 0;
-    std::uint64_t alone_ = 0;                     ///< queries without a connection
-    std::unordered_set<std::uint64_t> displaced_; ///< ids that had no close; at most `most_`
-    EncoderLosses losses_;
-    bool cut_ = false; ///< a connection was split, or its close left out for another one
-    bool classes_noted_ = false;
-    std::vector<std::uint8_t> packet_;
-    std::vector<std::uint8_t> payload_;
-};
+/// `connections`: those that are followed, as many as the reader does (ReaderOptions::connections).
+/// Beyond that the longest unused one is forgotten: if it is used again, it begins again. Encoding
+/// throws Error for transports and times that a capture has no place for.
+std::unique_ptr<QueryEncoder> make_pcap_encoder(size_t connections = 262'144);
 
 } // namespace reprise::trace

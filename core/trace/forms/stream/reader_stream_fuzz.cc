@@ -1,6 +1,6 @@
 // The stream form: the bytes behind a good header as they are, or (first byte even) as the payload
 // of a frame whose size and checksum are right.
-#include "core/trace/forms/stream/stream_form.hh"
+#include "core/trace/forms/query_encoder.hh"
 #include "core/trace/testing/fuzz_forms.hh"
 
 #include <xxhash.h>
@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
     }
     const std::string rest(reinterpret_cast<const char*>(data) + 1, size - 1);
     std::string content;
-    reprise::trace::StreamEncoder().begin(content);
+    reprise::trace::make_stream_encoder()->begin(content);
     content += data[0] % 2 == 0 ? framed(rest) : rest;
     reprise::trace::test::fuzz_form(content);
     return 0;

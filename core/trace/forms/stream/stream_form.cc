@@ -1,9 +1,18 @@
-#include "core/trace/forms/stream/stream_form.hh"
+// The stream form, version 1 (docs/formats.md): the records of the replay tree (record.hh) in
+// frames with checksums, made for programs. Little-endian.
+//
+//   header  8 bytes "RPSTREAM" | u32 version = 1 | u32 0
+//   frame   u32 size | u64 XXH64 of the payload | payload: a serialized wire::Block of 1 to 256
+//   records end     u32 0    | u64 records in all frames
+//
+// A stream without its end was cut. It is read frame by frame, as they come; what is broken is
+// named by its offset in the (decompressed) stream.
 
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/forms/message_source.hh"
+#include "core/trace/forms/query_encoder.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/query.hh"
@@ -20,6 +29,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,47 +37,58 @@ namespace reprise::trace {
 
 namespace {
 
+constexpr std::string_view kStreamMagic = "RPSTREAM";
+constexpr std::uint32_t kStreamVersion = 1;
+constexpr size_t kStreamHeader = 16;
+constexpr size_t kFrameHeader = 12;
+constexpr std::uint32_t kMaxStreamFrame = 32U << 20U;
+
 void append_frame_header(std::string& out, std::uint32_t size, std::uint64_t check) {
     append_raw(out, size);
     append_raw(out, check);
 }
 
-} // namespace
+/// A frame ends at 256 records and where a batch ends. A query's sequence goes into its record as
+/// it is.
+class StreamEncoder final : public QueryEncoder {
+public:
+    void begin(std::string& out) override {
+        out += kStreamMagic;
+        append_raw(out, kStreamVersion);
+        append_raw(out, std::uint32_t{0});
+    }
 
-void StreamEncoder::begin(std::string& out) {
-    out += kStreamMagic;
-    append_raw(out, kStreamVersion);
-    append_raw(out, std::uint32_t{0});
-}
+    void encode(const Query& query, std::string& out) override {
+        append_record(*block_.mutable_records(), query);
+        block_.set_count(block_.count() + 1);
+        if (block_.count() == kBlockRecords) {
+            flush(out);
+        }
+    }
 
-void StreamEncoder::encode(const Query& query, std::string& out) {
-    append_record(*block_.mutable_records(), query);
-    block_.set_count(block_.count() + 1);
-    if (block_.count() == kBlockRecords) {
+    void flush(std::string& out) override {
+        if (block_.count() == 0) {
+            return;
+        }
+        const size_t start = out.size();
+        append_frame_header(out, static_cast<std::uint32_t>(block_.ByteSizeLong()), 0);
+        block_.AppendToString(&out);
+        const char* payload = out.data() + start + kFrameHeader;
+        const std::uint64_t check = XXH64(payload, out.size() - start - kFrameHeader, 0);
+        std::memcpy(out.data() + start + sizeof(std::uint32_t), &check, sizeof check);
+        records_ += block_.count();
+        block_.Clear(); // keeps the records' memory
+    }
+
+    void finish(std::string& out) override {
         flush(out);
+        append_frame_header(out, 0, records_);
     }
-}
 
-void StreamEncoder::flush(std::string& out) {
-    if (block_.count() == 0) {
-        return;
-    }
-    const size_t start = out.size();
-    append_frame_header(out, static_cast<std::uint32_t>(block_.ByteSizeLong()), 0);
-    block_.AppendToString(&out);
-    const char* payload = out.data() + start + kFrameHeader;
-    const std::uint64_t check = XXH64(payload, out.size() - start - kFrameHeader, 0);
-    std::memcpy(out.data() + start + sizeof(std::uint32_t), &check, sizeof check);
-    records_ += block_.count();
-    block_.Clear(); // keeps the records' memory
-}
-
-void StreamEncoder::finish(std::string& out) {
-    flush(out);
-    append_frame_header(out, 0, records_);
-}
-
-namespace {
+private:
+    wire::Block block_;
+    std::uint64_t records_ = 0; ///< in frames that are out
+};
 
 /// What a record can hold beyond what a trace can: no destination, less than a header, or a close
 /// of what was never open.
@@ -81,15 +102,11 @@ class StreamSource final : public QuerySource {
 public:
     StreamSource(std::unique_ptr<ByteStream> stream, const std::string& path,
                  const ReaderOptions& options)
-        : QuerySource(options), stream_(std::move(stream)) {
+        : QuerySource("stream", std::move(stream), options) {
         read_header(path);
     }
 
     [[nodiscard]] bool ready() const override { return left_ > 0 && takes_closes(); }
-
-    [[nodiscard]] double share_read() const override { return stream_->share_read(); }
-
-    [[nodiscard]] std::string description() const override { return describe("stream", *stream_); }
 
 private:
     bool next_query(Query& query) override {
@@ -171,8 +188,8 @@ private:
     /// The frame without a payload; nothing may follow it.
     bool end(std::uint64_t records) {
         ended_ = true;
-        if (records != items()) {
-            return fail_frame(fmt::format("counts {} records, but {} were read", records, items()));
+        if (records != items_) {
+            return fail_frame(fmt::format("counts {} records, but {} were read", records, items_));
         }
         std::uint8_t more = 0;
         if (read(&more, 1)) {
@@ -203,7 +220,6 @@ private:
                                 records_.offset(), what));
     }
 
-    std::unique_ptr<ByteStream> stream_;
     std::uint64_t offset_ = 0;   ///< bytes read
     std::uint64_t frame_at_ = 0; ///< where the current frame begins
     std::vector<std::uint8_t> payload_;
@@ -219,6 +235,8 @@ bool begins_stream(Bytes head) {
 }
 
 } // namespace
+
+std::unique_ptr<QueryEncoder> make_stream_encoder() { return std::make_unique<StreamEncoder>(); }
 
 const Form kStreamForm{.fits = begins_stream, .open = open_as<StreamSource>};
 

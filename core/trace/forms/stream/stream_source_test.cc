@@ -1,6 +1,6 @@
 // The stream form: whole, cut, damaged.
 #include "core/base/address.hh"
-#include "core/trace/forms/stream/stream_form.hh"
+#include "core/trace/forms/query_encoder.hh"
 #include "core/trace/testing/forms.hh"
 #include "core/trace/testing/packets.hh"
 #include "core/wire/query.hh"
@@ -59,7 +59,7 @@ std::string block(std::uint32_t count, const std::string& records) {
 
 std::string begin() {
     std::string out;
-    StreamEncoder().begin(out);
+    make_stream_encoder()->begin(out);
     return out;
 }
 
@@ -130,15 +130,15 @@ TEST(StreamForm, FramesOf256) {
 TEST(StreamForm, FlushEndsAFrame) {
     const auto in = queries(3);
     std::string out;
-    StreamEncoder encoder;
-    encoder.begin(out);
-    encoder.flush(out);
+    const auto encoder = make_stream_encoder();
+    encoder->begin(out);
+    encoder->flush(out);
     for (const OwnQuery& query : in) {
-        encoder.encode(query.view(), out);
-        encoder.flush(out);
-        encoder.flush(out);
+        encoder->encode(query.view(), out);
+        encoder->flush(out);
+        encoder->flush(out);
     }
-    encoder.finish(out);
+    encoder->finish(out);
     EXPECT_TRUE(read_content(out).queries == in);
     EXPECT_EQ(out, begin() + frame(block(1, record(in[0]))) + frame(block(1, record(in[1]))) +
                        frame(block(1, record(in[2]))) + end(3));

@@ -1,6 +1,6 @@
 // Rows of the text form below a good header, or (first byte even) a whole file of any kind that
 // begins as one.
-#include "core/trace/forms/text/text_form.hh"
+#include "core/trace/forms/query_encoder.hh"
 #include "core/trace/testing/fuzz_forms.hh"
 
 #include <cstddef>

@@ -1,4 +1,11 @@
-#include "core/trace/forms/text/text_form.hh"
+// Queries as text (docs/formats.md). The text form, version 1: two lines of header, then a row of
+// tab-separated cells for each query, made for awk and spreadsheets. Exact: the columns stand for
+// the message where they make the same bytes again, else the cell `hex` has the whole message and
+// the others show what they can.
+//
+// LDplayer's fsdb and dnsperf's query files are read as dialects of it. Rows are yielded as they
+// come. A bad row ends the reading: trouble() names its line and column, what was expected, and how
+// many queries were good.
 
 #include "core/base/address.hh"
 #include "core/base/ascii.hh"
@@ -481,17 +488,17 @@ public:
 
     TextSource(std::unique_ptr<ByteStream> stream, const std::string& path,
                const ReaderOptions& options, ReadDialect read)
-        : QuerySource(options), lines_(std::move(stream)), dialect_(read(lines_, path, line_)),
-          kept_(!line_.empty()) {}
+        : QuerySource("", std::move(stream), options), lines_(*stream_),
+          dialect_(read(lines_, path, line_)), kept_(!line_.empty()) {
+        form_ = dialect_.form;
+    }
 
     [[nodiscard]] bool ready() const override {
         return dialect_.exact && lines_.has_content() && takes_closes();
     }
 
-    [[nodiscard]] double share_read() const override { return lines_.stream().share_read(); }
-
     [[nodiscard]] std::string description() const override {
-        return describe(dialect_.form, lines_.stream()) + dialect_.note;
+        return QuerySource::description() + dialect_.note;
     }
 
 private:
@@ -543,9 +550,9 @@ private:
     void make_up() {
         constexpr Nanoseconds kBegin = 1'704'067'200 * kSecond; // 2024-01-01T00:00:00Z
         Row& row = dialect_.row;
-        row.time = kBegin + static_cast<Nanoseconds>(items()) * kMillisecond;
-        row.port = static_cast<std::uint16_t>(10'000 + items() % 50'000);
-        row.id = static_cast<std::uint16_t>(items() % 65'536);
+        row.time = kBegin + static_cast<Nanoseconds>(items_) * kMillisecond;
+        row.port = static_cast<std::uint16_t>(10'000 + items_ % 50'000);
+        row.id = static_cast<std::uint16_t>(items_ % 65'536);
     }
 
     void spell_numbers() {

@@ -2,8 +2,8 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/hex.hh"
+#include "core/trace/forms/query_encoder.hh"
 #include "core/trace/forms/text/columns.hh"
-#include "core/trace/forms/text/text_form.hh"
 #include "core/trace/testing/forms.hh"
 #include "core/trace/testing/packets.hh"
 #include "core/wire/query.hh"
@@ -11,7 +11,6 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>

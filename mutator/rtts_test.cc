@@ -1,6 +1,6 @@
 #include "core/base/error.hh"
 #include "core/rules/engine/catalog.hh"
-#include "mutator/info/rtts.hh"
+#include "mutator/commands.hh"
 #include "mutator/testing/support.hh"
 
 #include <gmock/gmock.h>
