@@ -23,10 +23,7 @@ from cli.errors import (
 )
 from cli.experiment import tables
 from cli.tools import bench, fire, fuzz, inventories, needs, papers, spread, traces
-from cli.zones import build as zones_build
-from cli.zones import options as zones_options
-from cli.zones import signing, world
-from cli.zones import zones as planned
+from cli.zones import options as zones
 from report.errors import Parser, ReportError
 from report.run import Run
 
@@ -101,7 +98,7 @@ def build_parser() -> argparse.ArgumentParser:
         "info|names|synth ...",
     )
     _passed_on(commands, "mutate", "change traces by rules, or into another form", "IN... -o OUT RULES...")
-    _zones_commands(commands)
+    zones.add_command(commands)
     doctor = commands.add_parser("doctor", help="what this machine can do, and how to fix what it cannot")
     run_name.add_parent(doctor, "parent of the results, checked for free space")
     if programs.INSTALLED:
@@ -131,17 +128,6 @@ def _source_commands(commands: argparse._SubParsersAction[argparse.ArgumentParse
     )
     test.add_argument("--changed", action="store_true", help="only linters, and tests of what changed")
     test.add_argument("--list", action="store_true", help="print the names of checks and tests")
-
-
-def _zones_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    zones = commands.add_parser("zones", help="the zones of an emulated hierarchy")
-    steps = zones.add_subparsers(dest="step", required=True, metavar="STEP")
-    world.add_options(steps.add_parser("synth", help="make a synthetic hierarchy from the root down"))
-    zones_build.add_options(steps.add_parser("build", help="rebuild the hierarchy from captured answers"))
-    zones_options.add_check(steps.add_parser("check", help="ask a rebuilt hierarchy the recorded questions"))
-    zones_options.add_harvest(steps.add_parser("harvest", help="ask real name servers what a trace asks"))
-    signing.add_options(steps.add_parser("resign", help="sign all zones of a folder with new keys"))
-    planned.add_options(steps.add_parser("plan", help="plan who serves them, and configure it"))
 
 
 def _experiment_command(

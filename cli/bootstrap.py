@@ -11,11 +11,10 @@ import contextlib
 import io
 import os
 import sys
-from typing import NoReturn
 
 from cli import programs, steps
 from cli.__main__ import build_parser
-from cli.errors import EXIT_FAILED, RepriseError, complain, hold_interrupts, interrupt_in_order
+from cli.errors import RepriseError, hold_interrupts, interrupt_in_order, telling
 from cli.progress import Progress
 from cli.tools import needs, packages
 from cli.tools.building import LOCK, VENV, Environment, Release, alone
@@ -40,20 +39,14 @@ def prepare(arguments: list[str]) -> None:
     folder = programs.ROOT / "build"
     with contextlib.suppress(OSError):
         folder.mkdir(exist_ok=True)
-    if not os.access(folder, os.W_OK):
-        _want_all(wanted)
+    if not os.access(folder, os.W_OK):  # by others only, and everything must be there
+        files = [VENV / "bin/python", *(programs.BUILT / one for one in wanted.targets)]
+        if not all(file.exists() for file in files):
+            what = f"{programs.ROOT} is not writable and not built"
+            raise RepriseError(what, "run this command once as its owner")
         return
     with alone(folder / LOCK):
         _carry_out(wanted)
-
-
-def _want_all(wanted: Needs) -> None:
-    """In a folder that only others may write everything must be there."""
-    files = [VENV / "bin/python", *(programs.BUILT / one for one in wanted.targets)]
-    if not all(file.exists() for file in files):
-        raise RepriseError(
-            f"{programs.ROOT} is not writable and not built", "run this command once as its owner"
-        )
 
 
 def _carry_out(wanted: Needs) -> None:
@@ -86,31 +79,21 @@ def _carry_out(wanted: Needs) -> None:
     environment.finish(fetching.watch(Progress(quiet_s=steps.LINE_EVERY_S)))
 
 
-def become(arguments: list[str]) -> NoReturn:
-    """Hands over to the command; help needs no environment."""
-    python = VENV / "bin/python"
-    program = str(python) if python.exists() else sys.executable
-    os.execv(program, [program, "-P", "-m", "cli", *arguments])
-
-
+@telling
 def main(arguments: list[str]) -> int:
     """Prepares and hands over; only what went wrong comes back."""
     try:
         interrupt_in_order()
         prepare(arguments)
         hold_interrupts()
-    except RepriseError as error:
-        complain(error.line())
-        return error.status
     except OSError as error:
-        complain(
-            f"reprise: error: {error.filename or 'bootstrap'}: {error.strerror}; fix that and run it again"
-        )
-        return EXIT_FAILED
+        what = f"{error.filename or 'bootstrap'}: {error.strerror}"
+        raise RepriseError(what, "fix that and run it again") from None
     except KeyboardInterrupt:
-        complain("reprise: error: interrupted; run it again")
-        return EXIT_FAILED
-    become(arguments)
+        raise RepriseError("interrupted", "run it again") from None
+    python = VENV / "bin/python"  # help needs no environment
+    program = str(python) if python.exists() else sys.executable
+    os.execv(program, [program, "-P", "-m", "cli", *arguments])
 
 
 if __name__ == "__main__":

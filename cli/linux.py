@@ -1,4 +1,4 @@
-"""The few Linux system calls that Python 3.11's `os` lacks: namespaces, mounts, parent-death signal."""
+"""The few Linux system calls that Python 3.11's `os` lacks, for namespaces, mounts, signals and the clock."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from cli.errors import RepriseError
 
@@ -38,6 +39,9 @@ _LOCKED = (
     (os.ST_NOEXEC, MS_NOEXEC, "noexec"),
     (0x2000, MS_NOSYMFOLLOW, "nosymfollow"),  # Python has no name for the bit
 )
+
+STA_UNSYNC = 0x0040
+TIME_ERROR = 5
 
 _PIDFD_GETFD = 438  # of every processor
 PR_SET_PDEATHSIG = 1
@@ -183,6 +187,35 @@ def system() -> tuple[str, bool]:
         return "", False
     tested = said["ID"] == "debian" and said.get("VERSION_ID") in _TESTED_VERSIONS
     return said["PRETTY_NAME"], tested
+
+
+class _Timex(ctypes.Structure):
+    """struct timex of linux/timex.h on 64-bit machines, up to what is read here."""
+
+    _fields_ = (
+        ("modes", ctypes.c_uint),
+        ("offset", ctypes.c_long),
+        ("freq", ctypes.c_long),
+        ("maxerror", ctypes.c_long),
+        ("esterror", ctypes.c_long),
+        ("status", ctypes.c_int),
+        ("rest", ctypes.c_byte * 256),
+    )
+
+
+def clock() -> dict[str, Any]:
+    """The kernel's own view of its clock (adjtimex(2)): `synchronized`, and in microseconds
+    `estimated_error_us` and `maximum_error_us`, as chrony, ntpd, ptp4l or systemd-timesyncd told it. Without
+    any of them the errors mean nothing and are None.
+    """
+    found = _Timex()
+    result = _libc.adjtimex(ctypes.byref(found))
+    good = result >= 0 and result != TIME_ERROR and not found.status & STA_UNSYNC
+    return {
+        "synchronized": good,
+        "estimated_error_us": found.esterror if good else None,
+        "maximum_error_us": found.maxerror if good else None,
+    }
 
 
 def available_memory() -> int:

@@ -13,7 +13,7 @@ import pytest
 from cli import programs
 from cli.errors import UsageError
 from cli.experiment import experiment as experiments
-from cli.hosts import inventory, merge
+from cli.hosts import inventory, testbeds
 from tests import command
 
 MODEL = programs.ROOT / "playbooks/merge/model.py"
@@ -142,4 +142,4 @@ def test_a_host_that_is_an_option_of_ssh_is_refused(tmp_path: Path) -> None:
     (tmp_path / "groups.ini").write_text("[clients]\n-oProxyCommand=x\n", encoding="ascii")
     (tmp_path / "etchosts").write_text("172.16.1.1 -oProxyCommand=x -oProxyCommand\n", encoding="ascii")
     with pytest.raises(UsageError, match=r"'-oProxyCommand(=x)?' is not a host name"):
-        merge.nodes(tmp_path / "groups.ini", tmp_path / "etchosts")
+        testbeds.of_merge(tmp_path / "groups.ini", tmp_path / "etchosts")

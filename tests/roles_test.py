@@ -118,7 +118,7 @@ def test_common_leaves_packages_programs_and_the_source(prepared: Played) -> Non
 
 def test_common_warns_of_the_clock_that_the_host_has(prepared: Played) -> None:
     python = f"PYTHONPATH={programs.ROOT} python3 -P -m cli.call"
-    clock = json.loads(prepared.ask(f"{python} cli.hosts.clock.state"))
+    clock = json.loads(prepared.ask(f"{python} cli.linux.clock"))
     good = clock["synchronized"] and clock["estimated_error_us"] <= 1000
     assert (f"warning: the clock of {NODE}" in prepared.said["common"]) == (not good)
 

@@ -43,8 +43,8 @@ def replaced(hosts: Testbed, host: str, path: str, text: str) -> None:
 
 
 def test_hosts_with_other_versions_are_named(hosts: Testbed, tmp_path: Path) -> None:
-    clock = programs.ROOT / "cli/hosts/clock.py"
-    replaced(hosts, "load2", str(clock), clock.read_text() + "\n")
+    linux = programs.ROOT / "cli/linux.py"
+    replaced(hosts, "load2", str(linux), linux.read_text() + "\n")
     assert refused(hosts, tmp_path, "--no-deploy") == (
         f"reprise: error: load2 has Reprise {VERSION}, but not with the same files as this machine; "
         "run it without --no-deploy"

@@ -29,7 +29,7 @@ from cli.errors import RepriseError, interrupts_held
 from cli.executor import sandbox
 from cli.executor.machine import LocalMachine
 from cli.experiment.schema import Experiment
-from cli.hosts import changes, clock, leftovers, source
+from cli.hosts import changes, leftovers, source
 from cli.plan import facts as machine
 from cli.plan import planned, privileges
 from cli.servers.kinds import KINDS
@@ -95,7 +95,7 @@ def hello() -> dict[str, Any]:
         "interfaces": interfaces(),
         "dns_ports": dns_ports(),
         "servers": {name: kind.version() for name, kind in KINDS.items()},
-        "clock": clock.state(),
+        "clock": linux.clock(),
         "host": machine.host(),
     }
 
@@ -138,7 +138,7 @@ def serve() -> None:
     with contextlib.ExitStack() as held:
         answers: dict[str, Callable[..., Any]] = {
             "hello": hello,
-            "nop": _nothing,
+            "nop": lambda: None,  # whoever asks wants us to know that it is there
             "lock": lambda run: held.enter_context(changes.locked(run)),
             "leftovers": lambda interface: [(one.what, one.hint) for one in leftovers.found(interface)],
             "facts": lambda experiment, run: machine.gather(
@@ -150,10 +150,6 @@ def serve() -> None:
                 _run(channel, planned.read(asked["plan"]))
                 break
             channel.answer(answers[do], **asked)
-
-
-def _nothing() -> None:
-    """Whoever asks wants us to know that it is there."""
 
 
 def _run(channel: Channel, plan: planned.Plan) -> None:
@@ -193,7 +189,7 @@ def _serve_plan(channel: Channel, plan: planned.Plan, life: int) -> int:
     steps = {one.id: one for one in plan.later}
     channel.answer(_want_user, plan=plan)
     answers: dict[str, Callable[..., Any]] = {
-        "nop": _nothing,
+        "nop": lambda: None,
         **{name: getattr(local, name) for name in ("prepare", "begin", "poll", "said")},
         "carry_out": lambda ident: local.carry_out([steps[ident]]),
         "start": lambda ident, turn: local.start(ident, turn).pid,

@@ -134,9 +134,9 @@ def _unit_lives(run: str) -> bool:
 # --- changes of the machine -------------------------------------------------------------------------------
 
 
-def apply() -> dict[str, str]:
-    """Steps from standard input, in their order; how to undo each is written down before it. Returns what
-    went wrong, if anything.
+def apply() -> list[str]:
+    """Carries out steps from standard input, in their order; how to undo each is written down before it.
+    Returns their names.
     """
     asked = json.load(sys.stdin)
     run = str(asked["run"])
@@ -149,13 +149,10 @@ def apply() -> dict[str, str]:
 
     for step in asked["steps"]:
         log = results(run) / "logs" / f"{step['id']}.log"
-        try:
-            with _journaled(run) as journal:
-                _note(journal, [[fill(word) for word in command] for command in step["undo"]])
-                hoststeps.carry_out(step["apply"], None, fill, dict(os.environ), log)
-        except RepriseError as error:
-            return {"error": error.what, "hint": error.hint}
-    return {}
+        with _journaled(run) as journal:
+            _note(journal, [[fill(word) for word in command] for command in step["undo"]])
+            hoststeps.carry_out(step["apply"], None, fill, dict(os.environ), log)
+    return [str(step["id"]) for step in asked["steps"]]
 
 
 @contextlib.contextmanager
@@ -188,8 +185,11 @@ def undo(run: str) -> list[str]:
     """
     failed: list[str] = []
     with contextlib.suppress(RepriseError), _journaled(run) as journal:
-        lines = journal.read().splitlines()
-        left = [line for line in reversed(lines) if not _undone(run, line, failed)]
+        left: list[str] = []
+        for line in reversed(journal.read().splitlines()):
+            if complaints := _undone(run, line):
+                failed += complaints
+                left.append(line)
         if left:
             journal.seek(0)
             journal.truncate()
@@ -204,35 +204,32 @@ def undo(run: str) -> list[str]:
     return failed
 
 
-def _undone(run: str, line: str, failed: list[str]) -> bool:
-    """Carries out a line of the journal; all of its commands, also after one that fails."""
-    before = len(failed)
+def _undone(run: str, line: str) -> list[str]:
+    """Carries out a line of the journal, all of its commands; what went wrong."""
     log = results(run) / "logs" / "undo.log"
     if not log.parent.is_dir():
         log = Path(os.devnull)
-    for command in _commands(line):
+    try:
+        commands = json.loads(line)
+    except ValueError:
+        return []  # cut off when the machine stopped, and so not carried out
+    failed = []
+    for command in commands:
         try:
             hoststeps.carry_out([command], None, str, dict(os.environ), log)
         except (RepriseError, OSError) as error:
-            failed.append(error.what if isinstance(error, RepriseError) else str(error))
-    return len(failed) == before
-
-
-def _commands(line: str) -> list[list[str]]:
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return []  # cut off when the machine stopped, and so not carried out
-    return value if isinstance(value, list) else []
+            failed.append(str(error))
+    return failed
 
 
 def teardown() -> list[str]:
     """Undoes what runs have left that did not end in order; their names."""
     journals = {path.stem for path in (STATE / "undo").glob("*.jsonl")}
     folders = {path.name for path in RUNTIME.glob("*")} - {locks.MACHINE.name}
-    for run in sorted(journals | folders):
+    left = sorted(journals | folders)
+    for run in left:
         undo(run)
-    return sorted(journals | folders)
+    return left
 
 
 def tear_down() -> list[str]:

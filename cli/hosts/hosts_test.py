@@ -17,12 +17,12 @@ from typing import Literal
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from cli import programs
+from cli import linux, programs
 from cli.errors import SIGNALS, RepriseError, UsageError
 from cli.executor import run as local
 from cli.executor.sandbox import STOP
 from cli.experiment.schema import Hierarchy, World
-from cli.hosts import changes, clock, inputs, inventory, leftovers, results, run, share, source
+from cli.hosts import changes, inputs, inventory, leftovers, results, run, share, source
 from cli.hosts.inventory import Placement, Target
 from cli.plan import network
 from cli.plan.guards_test import PLAIN, WORLD, planned
@@ -307,7 +307,7 @@ def test_a_repository_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_clock_says_how_far_it_may_be_off() -> None:
-    said = clock.state()
+    said = linux.clock()
     assert set(said) == {"synchronized", "estimated_error_us", "maximum_error_us"}
     assert (said["estimated_error_us"] is None) == (not said["synchronized"])
 

@@ -28,12 +28,6 @@ _AWAKE_S = 10.0
 _PATIENCE_S = 180.0  # for one answer: ten thousand addresses may be added for it
 
 
-@dataclasses.dataclass
-class _Applied:
-    error: Text | None = None
-    hint: Text = ""
-
-
 class Agent:
     """The agent on a machine: a process of ssh that is written to and read from."""
 
@@ -184,14 +178,9 @@ class RemoteMachine:
             else:
                 batches[-1].append(step)
         for batch in batches:
-            self._apply(batch)
-
-    def _apply(self, steps: list[HostStep]) -> None:
-        listed = [{"id": one.id, "apply": one.apply, "undo": one.undo} for one in steps]
-        asked = json.dumps({"run": self._plan.run, "steps": listed}).encode()
-        answer = self.target.ask(_Applied, "apply", given=asked)
-        if answer.error is not None:
-            raise RepriseError(f"{self.target.name}: {answer.error}", answer.hint)
+            listed = [{"id": one.id, "apply": one.apply, "undo": one.undo} for one in batch]
+            asked = json.dumps({"run": self._plan.run, "steps": listed}).encode()
+            self.target.ask(list[Text], "apply", given=asked)
 
     def start(self, ident: str, turn: int = 0) -> Child:
         what = self._plan.named(ident)

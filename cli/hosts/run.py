@@ -168,8 +168,7 @@ def _plan(
         host: target.interface(hosts[target.name]["interfaces"]) for host, target in placement.targets.items()
     }
     _check_sources(experiment, hosts)
-    _check_ports(placement, hosts)
-    _check_leftovers(placement, agents, interfaces)
+    _check_servers(placement, agents, hosts, interfaces)
     management = Management(_prefixes(placement, hosts), interfaces=interfaces)
     ours = plans.make(experiment, facts, management)
     extent = preflight.check_values(ours)  # which is done here, with our files
@@ -190,25 +189,24 @@ def _check_sources(experiment: Experiment, hosts: Mapping[str, Any]) -> None:
             )
 
 
-def _check_ports(placement: Placement, hosts: Mapping[str, Any]) -> None:
-    """Servers need theirs. Those of packages listen at all addresses, also at new ones."""
+def _check_servers(
+    placement: Placement,
+    agents: Mapping[str, Agent],
+    hosts: Mapping[str, Any],
+    interfaces: Mapping[str, str],
+) -> None:
+    """Servers need their ports, and those of packages listen at all addresses, also at new ones. Nothing on a
+    server's interface answers or drops packets in its place.
+    """
     for host in _servers(placement):
-        target = placement.targets[host]
-        used = hosts[target.name]["dns_ports"]
+        name = placement.targets[host].name
+        used = hosts[name]["dns_ports"]
         services = [one for one in used if one.endswith(".service")]
         want(
             not used,
-            f"{target.name}: port {' or '.join(map(str, PORTS))} is in use by {', '.join(used)}",
+            f"{name}: port {' or '.join(map(str, PORTS))} is in use by {', '.join(used)}",
             "stop it there" + (f": systemctl disable --now {shlex.join(services)}" if services else ""),
         )
-
-
-def _check_leftovers(
-    placement: Placement, agents: Mapping[str, Agent], interfaces: Mapping[str, str]
-) -> None:
-    """Checks that nothing on a server's interface answers or drops packets in its place."""
-    for host in _servers(placement):
-        name = placement.targets[host].name
         left = agents[name].ask("leftovers", list[tuple[Text, Text]], interface=interfaces[host])
         for what, hint in left[:1]:
             raise RepriseError(f"{name}: {what}", hint)
@@ -312,7 +310,9 @@ def _fetch(placement: Placement, plan: Plan, folder: local.Folder, life: int) ->
         copying = [pool.submit(fetch, one) for one in machines]
         while wait(copying, _TICK_S).not_done:
             if select.select([life], [], [], 0)[0]:  # where the wish stays
-                _end_children()
+                for child in [*running.tree(os.getpid())][1:]:  # what copies: nothing else runs any more
+                    with suppress(OSError):  # it has ended, or is root's
+                        os.kill(int(child.name), signal.SIGTERM)
     for one in copying:
         one.result()
     if select.select([life], [], [], 0)[0]:
@@ -324,13 +324,6 @@ def _fetch(placement: Placement, plan: Plan, folder: local.Folder, life: int) ->
             f"reprise: results of {name} were not collected: {what}; playbooks/collect.yml does it later"
         )
     return failed
-
-
-def _end_children() -> None:
-    """Ends what copies results: nothing else runs any more."""
-    for one in [*running.tree(os.getpid())][1:]:
-        with suppress(OSError):  # it has ended, or is root's
-            os.kill(int(one.name), signal.SIGTERM)
 
 
 def _described(

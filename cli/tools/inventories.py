@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from cli.errors import want
-from cli.hosts import cloudlab, inventory_file
-from cli.hosts.inventory_file import GROUPS, Node
+from cli.hosts import testbeds
+from cli.hosts.testbeds import GROUPS, LAN
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -30,9 +30,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     merge.add_argument(
         "--lan",
-        default=inventory_file.LAN,
+        default=LAN,
         metavar="PREFIX",
-        help=f"addresses of the experiment's LAN (default: {inventory_file.LAN})",
+        help=f"addresses of the experiment's LAN (default: {LAN})",
     )
     for one in (lab, merge):
         one.add_argument(
@@ -52,20 +52,13 @@ def command_inventory(options: argparse.Namespace) -> int:
     there = output.absolute().parent.is_dir()
     want(there, f"{output}: its folder is not there", "make it, or give another -o")
     want(not output.is_dir(), f"{output} is a folder", "give the inventory's name with -o")
-    nodes, shared = _cloudlab(options) if options.testbed == "cloudlab" else _merge(options)
-    output.write_text(inventory_file.text(nodes, shared), encoding="utf-8")
+    if options.testbed == "cloudlab":
+        nodes, user = testbeds.of_cloudlab(options.manifest, options.user)
+        shared = testbeds.variables(user, options.management)
+    else:
+        nodes = testbeds.of_merge(options.groups, options.etchosts, options.lan)
+        shared = testbeds.variables(options.user, options.management, options.jump)
+    output.write_text(testbeds.text(nodes, shared), encoding="utf-8")
     counts = [f"{group} {sum(one.group == group for one in nodes)}" for group in GROUPS.values()]
     print(f"{output}: {', '.join(counts)}")
     return 0
-
-
-def _cloudlab(options: argparse.Namespace) -> tuple[list[Node], dict[str, str]]:
-    nodes, user = cloudlab.nodes(options.manifest, options.user)
-    return nodes, inventory_file.variables(user, options.management)
-
-
-def _merge(options: argparse.Namespace) -> tuple[list[Node], dict[str, str]]:
-    from cli.hosts import merge  # noqa: PLC0415 - imports Ansible's reader and the experiment's schema
-
-    nodes = merge.nodes(options.groups, options.etchosts, options.lan)
-    return nodes, inventory_file.variables(options.user, options.management, options.jump)

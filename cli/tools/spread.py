@@ -23,6 +23,7 @@ from cli import VERSION, programs
 from cli.errors import RepriseError, UsageError, want
 from cli.experiment import tables
 from cli.tools import package
+from report.errors import Parser
 
 _MARK = "mark"
 _OPTIONS = ("--inventory", "--ssh-config", "--spread-dir")
@@ -30,15 +31,15 @@ _OPTIONS = ("--inventory", "--ssh-config", "--spread-dir")
 
 @dataclass(frozen=True)
 class Wish:
-    """The command line, taken apart: our own options, the inputs, and what mutate is given besides."""
+    """The command line, taken apart: the inputs, what mutate is given besides, and our own options."""
 
-    inventory: Path
     inputs: tuple[Path, ...]
     rest: tuple[str, ...]
     output: str
-    ports: tuple[str, ...] = ()
-    ssh_config: Path | None = None
-    folder: Path | None = None
+    ports: tuple[str, ...]
+    inventory: Path
+    ssh_config: Path | None
+    folder: Path | None
 
 
 def wanted(arguments: Sequence[str]) -> bool:
@@ -46,47 +47,24 @@ def wanted(arguments: Sequence[str]) -> bool:
 
 
 def parse(arguments: Sequence[str]) -> Wish:
-    """Inputs stand before the first option of mutate, because only the mutator knows which takes a value."""
-    own, rest = _own_options(arguments)
+    """Inputs stand before the other options of mutate, because only the mutator knows which takes a value."""
+    parser = Parser(prog="reprise mutate", add_help=False, allow_abbrev=False)
+    for name in _OPTIONS:
+        parser.add_argument(name, nargs="?", const="")
+    parser.add_argument("-o", "--output", action="append", default=[])
+    parser.add_argument("--port", action="append", default=[])
+    own, rest = parser.parse_known_args(list(arguments))
+    texts = [getattr(own, name.removeprefix("--").replace("-", "_")) for name in _OPTIONS]
+    for name, text in zip(_OPTIONS, texts, strict=True):
+        want(text != "", f"{name} has no value", f"write {name} VALUE")
     count = next((at for at, one in enumerate(rest) if one.startswith("-")), len(rest))
-    inputs, others = tuple(Path(one) for one in rest[:count]), tuple(rest[count:])
+    inputs = tuple(map(Path, rest[:count]))
     want(bool(inputs), "no capture to spread", "name the captures before the other options")
     for path in inputs:
         want(path.is_file(), f"{path} is not a file", "only files can be carried to other hosts")
-    output = _values(others, ("-o", "--output"))
-    want(len(output) == 1 and output[0] != "-", "no output file", "give -o FILE")
-    config = own.get("--ssh-config")
-    folder = own.get("--spread-dir")
-    return Wish(
-        Path(own["--inventory"]),
-        inputs,
-        others,
-        output[0],
-        _values(others, ("--port",)),
-        Path(config) if config else None,
-        Path(folder) if folder else None,
-    )
-
-
-def _own_options(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    own: dict[str, str] = {}
-    rest: list[str] = []
-    words = iter(arguments)
-    for word in words:
-        name, equals, value = word.partition("=")
-        if name in _OPTIONS:
-            own[name] = value if equals else next(words, "")
-            want(bool(own[name]), f"{name} has no value", f"write {name} VALUE")
-        else:
-            rest.append(word)
-    return own, rest
-
-
-def _values(words: Sequence[str], names: tuple[str, ...]) -> tuple[str, ...]:
-    """Values of an option, as `--name VALUE` or `--name=VALUE`."""
-    after = [words[at + 1] for at, word in enumerate(words[:-1]) if word in names]
-    joined = [word.split("=", 1)[1] for word in words if word.split("=")[0] in names and "=" in word]
-    return (*after, *joined)
+    want(len(own.output) == 1 and own.output[0] != "-", "no output file", "give -o FILE")
+    paths = (text and Path(text) for text in texts)
+    return Wish(inputs, tuple(rest[count:]), own.output[0], tuple(own.port), *paths)
 
 
 def logins(text: str, name: str) -> list[str]:
@@ -190,14 +168,9 @@ def _file(folder: Path, number: int, ending: str) -> Path:
 def _is_done(wish: Wish, folder: Path, number: int) -> bool:
     """Whether the part is there, and of the capture as it is now."""
     stamp = _file(folder, number, "capture")
-    return all(
-        _is_file(path) for path in (_file(folder, number, "pcap"), _file(folder, number, "status"), stamp)
-    ) and stamp.read_text(encoding="utf-8") == json.dumps(_facts(wish.inputs[number]))
-
-
-def _is_file(path: Path) -> bool:
-    """A host may have sent a link instead of the file."""
-    return path.is_file() and not path.is_symlink()
+    files = (_file(folder, number, "pcap"), _file(folder, number, "status"), stamp)
+    whole = all(path.is_file() and not path.is_symlink() for path in files)  # a host may have sent a link
+    return whole and stamp.read_text(encoding="utf-8") == json.dumps(_facts(wish.inputs[number]))
 
 
 def _reduce(wish: Wish, hosts: list[str], folder: Path) -> list[Path]:
@@ -229,7 +202,7 @@ def _run_parallel(wish: Wish, hosts: list[str], folder: Path, left: list[int]) -
     from which on its path is kept on the host.
     """
     inner = package.folder_name()
-    ports = " ".join(f"--port {shlex.quote(port)}" for port in wish.ports)
+    ports = shlex.join(programs.flags(port=wish.ports))
     job = (
         "set -e; trap 'rm -rf run-{2}' EXIT; rm -rf run-{2}; mkdir run-{2}; "
         "tar -xzf mutator.tar.gz -C run-{2}; s=0; "
@@ -255,7 +228,8 @@ def _run_parallel(wish: Wish, hosts: list[str], folder: Path, left: list[int]) -
 
 def _merge(wish: Wish, folder: Path, cut: list[Path]) -> int:
     parts = [str(_file(folder, at, "pcap")) for at in range(len(wish.inputs))]
-    done = subprocess.run([programs.own(package.PROGRAM), "mutate", *parts, *wish.rest], check=False)
+    words = ("-o", wish.output, *programs.flags(port=wish.ports), *wish.rest)
+    done = subprocess.run([programs.own(package.PROGRAM), "mutate", *parts, *words], check=False)
     for path in cut:
         sys.stderr.write(
             f"reprise: {path} is cut or damaged (see {folder}/log); what was good is in the output\n"

@@ -10,61 +10,19 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cli import linux, programs
 from cli.errors import RepriseError, UsageError, want
-from cli.zones import signing, zone_folder
+from cli.zones import resign, zone_check, zone_folder
+from cli.zones.options import policy_of
+from cli.zones.zone_check import Refused
 from cli.zones.zone_folder import ZoneFolder
-
-if TYPE_CHECKING:
-    from cli.zones.zone_check import Refused
 
 _SHOWN = 5
 
-_DESCRIPTION = """\
-Writes a file for each zone, zones.json (which addresses serve which) and build.json (what was chosen, dropped
-and made up, and why). `reprise zones plan` reads the folder. Exit status: 0 done; 1 a capture is cut or
-cannot be read, or a zone does not load; 2 usage."""
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = _DESCRIPTION
-    parser.add_argument(
-        "captures",
-        nargs="+",
-        metavar="CAPTURE",
-        help="captures of the traffic between resolvers and name servers, of any form that Reprise reads",
-    )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write")
-    parser.add_argument(
-        "--add",
-        action="store_true",
-        help="rebuild DIR from its earlier captures plus these; other options count for all of them",
-    )
-    parser.add_argument(
-        "--at",
-        metavar="TIME",
-        help="where answers changed, use those seen at TIME (RFC 3339, or seconds) instead of the first",
-    )
-    parser.add_argument(
-        "--dnssec",
-        choices=("keep", "strip", "resign"),
-        default="keep",
-        help="keep: DNSSEC records as they were seen; strip: none; resign: sign all with new keys (keep)",
-    )
-    parser.add_argument(
-        "--skip-bad", action="store_true", help="leave out zones that BIND does not load instead of failing"
-    )
-    parser.add_argument("--warnings", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--port", action="append", default=[], metavar="N", help="port of name servers; may be repeated (53)"
-    )
-    signing.add_policy_options(parser.add_argument_group("with --dnssec resign"))
-
 
 def command_build(options: argparse.Namespace) -> int:
-    policy = signing.policy_of(options)
+    policy = policy_of(options)
     if options.add:
         known = _former(options.output)
         want(
@@ -79,8 +37,6 @@ def command_build(options: argparse.Namespace) -> int:
     folder, bad = _checked(options.output, options.skip_bad)
     _tell_refused(options, bad)
     if options.dnssec == "resign":
-        from cli.zones import resign  # noqa: PLC0415 - loads the cryptography
-
         made = resign.resign(folder.path, folder.path, policy)
         sys.stdout.write(resign.summary(made, folder.path))
         status = max(status, resign.tell_problems(resign.verify(folder.path, made)))
@@ -91,8 +47,6 @@ def _checked(path: Path, skip_bad: bool) -> tuple[ZoneFolder, list[Refused]]:
     """Removes records that keep zones from loading. Returns the folder, and the zones that still do not load,
     which `skip_bad` removes from zones.json; build.json lists both.
     """
-    from cli.zones import zone_check  # noqa: PLC0415 - loads dnspython
-
     folder = zone_folder.read(path)
     removed, bad = zone_check.mend(folder)
     report = path / "build.json"

@@ -1,18 +1,169 @@
-"""Options of commands whose own modules take long to load."""
+"""Steps and options of `reprise zones`, apart from what carries them out, which takes long to load."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass, fields
 from pathlib import Path
 
+from cli.errors import want
+from cli.experiment.addresses import META4, META6
+from cli.zones import zone_plan
+from cli.zones.world_model import SHAPES, Settings
 
-def add_check(parser: argparse.ArgumentParser) -> None:
+ALGORITHMS = ("ed25519", "ecdsap256sha256", "ecdsap384sha384", "rsasha256", "rsasha512")
+_FEWEST_BITS, _MOST_BITS = 1_024, 4_096
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How zones are signed."""
+
+    algorithm: str = "ed25519"
+    ksk_bits: int = 2_048
+    zsk_bits: int = 2_048
+    nsec3: bool = False
+    signed_only: bool = False
+    seed: int = 1
+
+    @property
+    def denial(self) -> tuple[str, ...]:
+        """Options of dnssec-signzone; no salt and no iterations (RFC 9276)."""
+        return ("-3", "-", "-H", "0") if self.nsec3 else ()
+
+
+def policy_of(options: argparse.Namespace) -> Policy:
+    """Raises UsageError where a size is out of range."""
+    for name, bits in (("ksk", options.ksk_bits), ("zsk", options.zsk_bits)):
+        want(
+            _FEWEST_BITS <= bits <= _MOST_BITS,
+            f"--{name}-bits {bits}: out of range",
+            f"give {_FEWEST_BITS} to {_MOST_BITS}",
+        )
+    return Policy(**{one.name: getattr(options, one.name) for one in fields(Policy)})
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    zones = commands.add_parser("zones", help="the zones of an emulated hierarchy")
+    steps = zones.add_subparsers(dest="step", required=True, metavar="STEP")
+    _add_synth(steps.add_parser("synth", help="make a synthetic hierarchy from the root down"))
+    _add_build(steps.add_parser("build", help="rebuild the hierarchy from captured answers"))
+    _add_check(steps.add_parser("check", help="ask a rebuilt hierarchy the recorded questions"))
+    _add_harvest(steps.add_parser("harvest", help="ask real name servers what a trace asks"))
+    resign = steps.add_parser("resign", help="sign all zones of a folder with new keys")
+    resign.add_argument("zones", type=Path, metavar="DIR", help="folder of zone files, and zones.json")
+    _add_output(resign, "OUT")
+    _add_policy(resign)
+    _add_plan(steps.add_parser("plan", help="plan who serves them, and configure it"))
+
+
+def _add_output(parser: argparse.ArgumentParser, metavar: str = "DIR") -> None:
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar=metavar, help="folder to write")
+
+
+def _add_ports(parser: argparse.ArgumentParser, of: str = "port of name servers") -> None:
+    parser.add_argument(
+        "--port", action="append", default=[], metavar="N", help=f"{of}; may be repeated (53)"
+    )
+
+
+def _add_synth(parser: argparse.ArgumentParser) -> None:
+    default = Settings()
+    _add_output(parser)
+    parser.add_argument(
+        "--zones", type=int, default=default.zones, metavar="N", help=f"zones in all ({default.zones})"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=default.seed,
+        metavar="S",
+        help=f"each seed makes another hierarchy ({default.seed})",
+    )
+    parser.add_argument(
+        "--signed",
+        action="store_true",
+        help="with DNSSEC: chains of trust from the root, some insecure zones",
+    )
+    parser.add_argument(
+        "--shape",
+        choices=SHAPES,
+        default=default.shape,
+        help="tree: like the real hierarchy; random: full of hard cases, for tests (tree)",
+    )
+
+
+def _add_build(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Writes a file for each zone, zones.json (which addresses serve which) and build.json (what was "
+        "chosen, dropped and made up, and why). `reprise zones plan` reads the folder. Exit status: 0 done; "
+        "1 a capture is cut or cannot be read, or a zone does not load; 2 usage."
+    )
+    parser.add_argument(
+        "captures",
+        nargs="+",
+        metavar="CAPTURE",
+        help="captures of the traffic between resolvers and name servers, of any form that Reprise reads",
+    )
+    _add_output(parser)
+    parser.add_argument(
+        "--add",
+        action="store_true",
+        help="rebuild DIR from its earlier captures plus these; other options count for all of them",
+    )
+    parser.add_argument(
+        "--at",
+        metavar="TIME",
+        help="where answers changed, use those seen at TIME (RFC 3339, or seconds) instead of the first",
+    )
+    parser.add_argument(
+        "--dnssec",
+        choices=("keep", "strip", "resign"),
+        default="keep",
+        help="keep: DNSSEC records as they were seen; strip: none; resign: sign all with new keys (keep)",
+    )
+    parser.add_argument(
+        "--skip-bad", action="store_true", help="leave out zones that BIND does not load instead of failing"
+    )
+    parser.add_argument("--warnings", type=Path, help=argparse.SUPPRESS)
+    _add_ports(parser)
+    _add_policy(parser.add_argument_group("with --dnssec resign"))
+
+
+def _add_policy(parser: argparse._ActionsContainer) -> None:
+    default = Policy()
+    parser.add_argument(
+        "--algorithm",
+        choices=ALGORITHMS,
+        default=default.algorithm,
+        help=f"key algorithm ({default.algorithm})",
+    )
+    for role, bits in (("ksk", default.ksk_bits), ("zsk", default.zsk_bits)):
+        parser.add_argument(
+            f"--{role}-bits",
+            type=int,
+            default=bits,
+            metavar="N",
+            help=f"size of RSA {role.upper()}s, {_FEWEST_BITS} to {_MOST_BITS} ({bits})",
+        )
+    parser.add_argument(
+        "--nsec3", action="store_true", help="use NSEC3 (no salt, no extra iterations) instead of NSEC"
+    )
+    parser.add_argument(
+        "--signed-only",
+        action="store_true",
+        help="leave unsigned zones unsigned, and add DS records only where the parent had one",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=default.seed, metavar="S", help=f"seed for Ed25519 keys ({default.seed})"
+    )
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("zones", type=Path, metavar="DIR", help="folder that `reprise zones build` wrote")
     parser.add_argument("captures", nargs="+", metavar="CAPTURE", help="captures whose questions are asked")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures and differences to FILE")
-    parser.add_argument(
-        "--port", action="append", default=[], metavar="N", help="port of name servers; may be repeated (53)"
-    )
+    _add_ports(parser)
     parser.add_argument(
         "--least",
         type=float,
@@ -21,14 +172,14 @@ def add_check(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_harvest(parser: argparse.ArgumentParser) -> None:
+def _add_harvest(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Resolves each name and type of a trace once by a BIND with an empty cache, plus the records a "
         "hierarchy needs, and saves the name servers' responses for `reprise zones build`. This queries name "
         "servers of the Internet. If interrupted, run it again to resume."
     )
     parser.add_argument("traces", nargs="+", metavar="TRACE", help="traces of any form that Reprise reads")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write")
+    _add_output(parser)
     parser.add_argument("--rate", type=float, default=10.0, metavar="N", help="questions a second (10)")
     parser.add_argument(
         "--limit", type=int, default=100_000, metavar="N", help="maximum number of questions (100000)"
@@ -51,6 +202,47 @@ def add_harvest(parser: argparse.ArgumentParser) -> None:
         help="query name servers in this prefix even if it is for special purposes; may be repeated",
     )
     parser.add_argument("--yes", action="store_true", help="do not ask for consent")
+    _add_ports(parser, "DNS port in captures")
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    """Most of these options are the planner's."""
+    parser.add_argument("zones", type=Path, metavar="DIR", help="folder of zone files, and zones.json")
+    _add_output(parser, "OUT")
+    parser.add_argument("--engine", choices=("bind", "nsd"), default="bind", help="meta-DNS-server (bind)")
     parser.add_argument(
-        "--port", action="append", default=[], metavar="N", help="DNS port in captures; may be repeated (53)"
+        "--form",
+        choices=("colored", "paper", "separate"),
+        default="colored",
+        help="who shares a view: what does not conflict, as in LDplayer's paper, or none (colored)",
     )
+    parser.add_argument("--instances", type=int, default=1, metavar="N", help="meta-DNS-servers (1)")
+    parser.add_argument(
+        "--resolver", action="append", default=[], metavar="ADDR4[,ADDR6]", help="who will ask, each"
+    )
+    parser.add_argument(
+        "--reserved", action="append", default=[], metavar="PREFIX", help="no server is there"
+    )
+    for name, prefix in (("4", META4), ("6", META6)):
+        parser.add_argument(
+            f"--meta{name}",
+            default=prefix,
+            metavar="PREFIX",
+            help=f"IPv{name} addresses of meta-DNS-servers ({prefix})",
+        )
+    parser.add_argument(
+        "--zones-path", type=Path, metavar="PATH", help="where the servers find the zone files (DIR)"
+    )
+    parser.add_argument(
+        "--no-historic-roots", action="store_true", help="only the root zone's own addresses lead to it"
+    )
+    parser.add_argument("--skip-bad", action="store_true", help="leave out zones that do not load")
+    parser.add_argument(
+        "--edns-size", type=int, default=4096, metavar="N", help="largest answer by UDP (4096)"
+    )
+    parser.add_argument("--full-responses", action="store_true", help="with what was not asked for too")
+    parser.add_argument("--need-root", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--refuse-signatures", choices=zone_plan.UNSOUND, action="append", default=[], help=argparse.SUPPRESS
+    )
+    parser.add_argument("--warnings", type=Path, help=argparse.SUPPRESS)

@@ -23,7 +23,8 @@ import dns.name
 
 from cli.errors import EXIT_FAILED, UsageError, want
 from cli.progress import Progress
-from cli.zones import signer, signing, world_model, zone_check, zone_folder
+from cli.zones import signer, world_model, zone_check, zone_folder
+from cli.zones.options import Policy, policy_of
 from cli.zones.signer import Key
 from cli.zones.world_model import ROOT, Record, lineage, parent_of
 from cli.zones.zone_folder import Entry, ZoneFolder
@@ -57,7 +58,7 @@ class Resigned:
     anchors: tuple[str, ...]  # zones whose keys must be trusted: no signed zone here is above them
 
 
-def resign(source: Path, target: Path, policy: signing.Policy) -> Resigned:
+def resign(source: Path, target: Path, policy: Policy) -> Resigned:
     """Signs the zones of a folder into another, which may be the same one."""
     folder = zone_folder.read(source)
     progress = Progress()
@@ -127,7 +128,7 @@ def _absolute(name: str) -> str:
         raise UsageError(f"{name!r} is not a domain name", "correct zones.json") from None
 
 
-def _keys(names: Iterable[str], policy: signing.Policy) -> dict[str, tuple[Key, Key]]:
+def _keys(names: Iterable[str], policy: Policy) -> dict[str, tuple[Key, Key]]:
     """KSK and ZSK of each zone."""
     if policy.algorithm == "ed25519":
         return {
@@ -141,7 +142,7 @@ def _keys(names: Iterable[str], policy: signing.Policy) -> dict[str, tuple[Key, 
     return dict.fromkeys(names, (ksk, zsk))
 
 
-def _chain(zones: Iterable[_Zone], signed: Container[str], policy: signing.Policy) -> dict[str, str]:
+def _chain(zones: Iterable[_Zone], signed: Container[str], policy: Policy) -> dict[str, str]:
     """Zones that get a DS record, and the zone above that gets it. With signed_only a zone that had none
     there gets none now.
     """
@@ -194,7 +195,7 @@ def _write(
 
 
 def command_resign(options: argparse.Namespace) -> int:
-    made = resign(options.zones, options.output, signing.policy_of(options))
+    made = resign(options.zones, options.output, policy_of(options))
     sys.stdout.write(summary(made, options.output))
     return tell_problems(verify(options.output, made))
 

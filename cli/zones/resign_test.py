@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import dns.name
@@ -11,7 +12,7 @@ import pytest
 
 from cli.errors import UsageError
 from cli.zones import resign, world, zone_folder
-from cli.zones.signing import Policy
+from cli.zones.options import Policy, policy_of
 from cli.zones.world_model import Settings
 
 
@@ -126,7 +127,7 @@ def test_another_folder_is_not_overwritten(tmp_path: Path, unsigned: Path) -> No
 @pytest.mark.parametrize("bits", [512, 8_192])
 def test_sizes_of_keys_are_bounded(bits: int) -> None:
     with pytest.raises(UsageError, match=f"--zsk-bits {bits}: out of range"):
-        Policy(zsk_bits=bits).check()
+        policy_of(argparse.Namespace(**vars(Policy(zsk_bits=bits))))
 
 
 def test_what_does_not_verify_is_told(tmp_path: Path, unsigned: Path) -> None:

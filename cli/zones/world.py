@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cli.errors import RepriseError, want
-from cli.zones import world_random, world_records, world_tree, zone_folder
-from cli.zones.world_model import ROOT, SHAPES, Draft, Record, Settings, Zone, enclosing, parent_of, text_of
+from cli.zones import signer, world_random, world_records, world_tree, zone_folder
+from cli.zones.world_model import ROOT, Draft, Record, Settings, Zone, enclosing, parent_of, text_of
 from cli.zones.zone_folder import Entry, ZoneFolder
 
 _KEY_TTL, _DS_TTL = 3_600, 86_400
@@ -69,8 +69,6 @@ def _secure(draft: Draft) -> None:
 
 def _signed(draft: Draft, contents: list[tuple[str, list[Record]]], seed: int) -> list[str]:
     """The zones' texts with DS records and signatures, made by as many processes as there are processors."""
-    from cli.zones import signer  # noqa: PLC0415 - loads the cryptography
-
     zones = draft.zones
     names = [zone.name for zone in zones.values() if zone.security]
     keys = {name: [signer.seeded_key(seed, name, role) for role in ("ksk", "zsk")] for name in names}
@@ -143,32 +141,6 @@ def write(world: World, folder: Path) -> None:
     for one in world.files:
         (folder / one.file).write_text(one.text, encoding="ascii")
     (folder / "names.txt").write_text("".join(f"{name}\n" for name in world.names), encoding="ascii")
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    default = Settings()
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write")
-    parser.add_argument(
-        "--zones", type=int, default=default.zones, metavar="N", help=f"zones in all ({default.zones})"
-    )
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=default.seed,
-        metavar="S",
-        help=f"each seed makes another hierarchy ({default.seed})",
-    )
-    parser.add_argument(
-        "--signed",
-        action="store_true",
-        help="with DNSSEC: chains of trust from the root, some insecure zones",
-    )
-    parser.add_argument(
-        "--shape",
-        choices=SHAPES,
-        default=default.shape,
-        help="tree: like the real hierarchy; random: full of hard cases, for tests (tree)",
-    )
 
 
 def command_synth(options: argparse.Namespace) -> int:

@@ -25,12 +25,11 @@ from typing import Any
 
 from cli import linux, programs
 from cli.errors import EXIT_FAILED, RepriseError, want
-from cli.experiment.addresses import META4, META6
 from cli.servers import meta_servers, nftables
 from cli.servers.kinds import KINDS
 from cli.servers.meta_servers import MetaSite
 from cli.servers.nftables import Pair
-from cli.zones import bind_tools, zone_folder, zone_plan
+from cli.zones import bind_tools, zone_check, zone_folder, zone_plan
 from cli.zones.zone_folder import Entry
 from cli.zones.zone_plan import AddressMap
 
@@ -38,48 +37,6 @@ _FOLDER = "/var/tmp"  # where servers run that nobody starts yet
 
 
 NextHop = tuple[int, int, tuple[str, ...]]  # resolver, instance, and the latter's end of the link
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """The command's options; most are the planner's."""
-    parser.add_argument("zones", type=Path, metavar="DIR", help="folder of zone files, and zones.json")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="folder to write")
-    parser.add_argument("--engine", choices=("bind", "nsd"), default="bind", help="meta-DNS-server (bind)")
-    parser.add_argument(
-        "--form",
-        choices=("colored", "paper", "separate"),
-        default="colored",
-        help="who shares a view: what does not conflict, as in LDplayer's paper, or none (colored)",
-    )
-    parser.add_argument("--instances", type=int, default=1, metavar="N", help="meta-DNS-servers (1)")
-    parser.add_argument(
-        "--resolver", action="append", default=[], metavar="ADDR4[,ADDR6]", help="who will ask, each"
-    )
-    parser.add_argument(
-        "--reserved", action="append", default=[], metavar="PREFIX", help="no server is there"
-    )
-    parser.add_argument(
-        "--meta4", default=META4, metavar="PREFIX", help=f"IPv4 addresses of meta-DNS-servers ({META4})"
-    )
-    parser.add_argument(
-        "--meta6", default=META6, metavar="PREFIX", help=f"IPv6 addresses of meta-DNS-servers ({META6})"
-    )
-    parser.add_argument(
-        "--zones-path", type=Path, metavar="PATH", help="where the servers find the zone files (DIR)"
-    )
-    parser.add_argument(
-        "--no-historic-roots", action="store_true", help="only the root zone's own addresses lead to it"
-    )
-    parser.add_argument("--skip-bad", action="store_true", help="leave out zones that do not load")
-    parser.add_argument(
-        "--edns-size", type=int, default=4096, metavar="N", help="largest answer by UDP (4096)"
-    )
-    parser.add_argument("--full-responses", action="store_true", help="with what was not asked for too")
-    parser.add_argument("--need-root", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--refuse-signatures", choices=zone_plan.UNSOUND, action="append", default=[], help=argparse.SUPPRESS
-    )
-    parser.add_argument("--warnings", type=Path, help=argparse.SUPPRESS)
 
 
 def command_plan(options: argparse.Namespace) -> int:
@@ -166,8 +123,6 @@ def _plan(options: argparse.Namespace) -> int:
     """The planner's own work. It gets a list of zones that it can read but BIND does not load: it refuses
     these like those that it cannot read, or leaves them out.
     """
-    from cli.zones import zone_check  # noqa: PLC0415 - the bootstrap has no dnspython
-
     status, said = _planner(options)
     # NSD is not asked: it reports such zones when it starts.
     if status == 0 and options.engine == "bind" and programs.find("named-checkconf") is not None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cli.errors import UsageError
-from cli.hosts import cloudlab, inventory_file
-from cli.hosts.inventory_file import Node
+from cli.hosts import testbeds
+from cli.hosts.testbeds import Node
 
 SPACE = 'xmlns="http://www.geni.net/resources/rspec/3"'
 LOGIN = '<login authentication="ssh-keys" hostname="{host}" port="{port}" username="{user}"/>'
@@ -46,7 +46,7 @@ def good(**changed: str) -> str:
 def read(folder: Path, text: str | bytes, user: str = "") -> tuple[list[Node], str]:
     path = folder / "m.xml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return cloudlab.nodes(path, user)
+    return testbeds.of_cloudlab(path, user)
 
 
 def test_the_only_user_need_not_be_given(tmp_path: Path) -> None:
@@ -135,8 +135,8 @@ def test_a_user_without_login_is_refused(tmp_path: Path) -> None:
 def test_there_must_be_a_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in (tmp_path, tmp_path / "none"):
         with pytest.raises(UsageError, match="no manifest"):
-            cloudlab.nodes(path, "")
-    monkeypatch.setattr(cloudlab, "_MOST_BYTES", 100)
+            testbeds.of_cloudlab(path, "")
+    monkeypatch.setattr(testbeds, "_MOST_BYTES", 100)
     with pytest.raises(UsageError, match="too large"):
         read(tmp_path, good())
 
@@ -146,7 +146,7 @@ def test_there_must_be_a_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_nodes_are_in_the_order_of_their_numbers() -> None:
     nodes = [Node(f"client{index}", "clients", "h", f"172.16.1.{index}") for index in (10, 2, 0)]
-    text = inventory_file.text(nodes, inventory_file.variables("root"))
+    text = testbeds.text(nodes, testbeds.variables("root"))
     names = [line.split()[0] for line in text.splitlines() if line.startswith("client")]
     assert names == ["client0", "client2", "client10"]
     assert text.endswith("[all:vars]\nansible_user=root\nreprise_root=/opt/reprise\n")
@@ -164,4 +164,4 @@ def test_nodes_are_in_the_order_of_their_numbers() -> None:
 )
 def test_bad_options_are_refused(arguments: tuple[Any, ...], what: str) -> None:
     with pytest.raises(UsageError, match=what):
-        inventory_file.variables(*arguments)
+        testbeds.variables(*arguments)
