@@ -20,8 +20,8 @@ from cli.errors import RepriseError
 from cli.servers import meta_servers
 from cli.servers.kinds import KINDS
 from cli.servers.meta_servers import MetaSite
+from cli.zones import harvest_resolver
 from cli.zones import world as cli_world
-from cli.zones.harvest_resolver import Resolver
 from cli.zones.world_model import Settings
 from tests import command, worlds
 from tests.hierarchy_bed import SOA, ZONES, Ask, play, write_trace, write_world
@@ -127,8 +127,10 @@ def test_strangers_do_not_say_where_it_ends(tmp_path: Path, ground: worlds.Groun
 
 def test_the_resolver_ends_with_a_harvest_that_is_killed(tmp_path: Path) -> None:
     code = (
-        "import sys, time, pathlib; from cli.zones.harvest_resolver import Resolver\n"
-        "with Resolver(pathlib.Path(sys.argv[1])) as one: print(one.pid, flush=True); time.sleep(600)"
+        "import sys, time, pathlib; from cli.zones import harvest_resolver\n"
+        "with harvest_resolver.started(pathlib.Path(sys.argv[1])) as one:\n"
+        "    print(one.process.pid, flush=True)\n"
+        "    time.sleep(600)"
     )
     argv = [sys.executable, "-c", code, str(tmp_path)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=programs.ROOT) as harvest:
@@ -147,8 +149,8 @@ def test_the_resolver_ends_with_a_harvest_that_is_killed(tmp_path: Path) -> None
 def test_the_resolver_is_not_root(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    with Resolver(closed) as resolver:
-        status = Path(f"/proc/{resolver.pid}/status").read_text()
+    with harvest_resolver.started(closed) as resolver:
+        status = Path(f"/proc/{resolver.process.pid}/status").read_text()
         assert resolver.stop()
         (capture,) = closed.glob("upstream-*.dnstap")
         assert capture.stat().st_size > 0  # it could write
@@ -162,7 +164,7 @@ def test_a_resolver_that_does_not_start_leaves_no_capture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programs, "copied", lambda _name, _folder: "/bin/false")
-    with pytest.raises(RepriseError, match="named ended: "), Resolver(tmp_path):
+    with pytest.raises(RepriseError, match="named ended: "), harvest_resolver.started(tmp_path):
         pass
     assert not list(tmp_path.glob("upstream-*"))
 

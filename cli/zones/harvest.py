@@ -30,7 +30,7 @@ from cli import programs
 from cli.errors import RepriseError, UsageError, want
 from cli.progress import Progress
 from cli.servers import ask
-from cli.zones import trace_text
+from cli.zones import harvest_resolver, trace_text
 from cli.zones.harvest_resolver import CAPTURE, Resolver, prefixes_of
 
 ASKED = "asked.tsv"
@@ -92,12 +92,8 @@ def _next(zone: dns.name.Name, servers: tuple[dns.name.Name, ...]) -> list[Quest
 
 def lineage(name: dns.name.Name) -> list[Question]:
     """NS and SOA of the name and of all above it."""
-    found = []
-    while True:
-        found += [(name, "NS"), (name, "SOA")]
-        if name == dns.name.root:
-            return found
-        name = name.parent()
+    names = [dns.name.Name(name.labels[at:]) for at in range(len(name))]
+    return [(one, kind) for one in names for kind in ("NS", "SOA")]
 
 
 def questions_of(trace: list[str], ports: list[str]) -> Iterator[Question]:
@@ -181,7 +177,7 @@ class Asker:
         asked: set[asyncio.Task[None]] = set()
         bound = ""
         while self._work.queue or asked:
-            if self._resolver.ended():
+            if self._resolver.process.has_ended():
                 raise RepriseError("the resolver is gone", "see named.log")
             late = time.monotonic() >= end
             if late or self._resolver.size() > _MOST_BYTES:
@@ -254,7 +250,7 @@ def command_harvest(options: argparse.Namespace) -> int:
         return 0
     _want_consent(options, len(work.queue))
     options.output.mkdir(parents=True, exist_ok=True)
-    with Resolver(options.output, prefixes) as resolver:
+    with harvest_resolver.started(options.output, prefixes) as resolver:
         asker = Asker(resolver, options.rate, work, notes)
         try:
             bound = asyncio.run(asker.run(Progress(), options.duration_s))

@@ -11,13 +11,12 @@ import ipaddress
 import os
 import pwd
 import re
-import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from cli import linux, programs
 from cli.errors import RepriseError, UsageError
@@ -32,95 +31,73 @@ _END_S = 30.0
 _CACHE_BYTES = 512 << 20
 
 
+@dataclass(frozen=True)
 class Resolver:
-    """Runs while the `with` block does, with a folder of its own. `port`: where it answers on 127.0.0.1."""
+    """A resolver that runs: its process, its capture, and where it answers on 127.0.0.1."""
 
-    def __init__(self, output: Path, servers: Sequence[tuple[str, bool]] = ()) -> None:
-        """`servers`: prefixes, and whether name servers there are queried; the longest match counts."""
-        self._output = output.absolute()
-        self._servers = servers
-        numbers = [int(found[1]) for one in output.iterdir() if (found := _NUMBER.fullmatch(one.name))]
-        self._capture = self._output / CAPTURE.format(max(numbers, default=0) + 1)
-        self._made = Path(tempfile.mkdtemp(prefix="reprise-harvest-", dir="/var/tmp"))
-        self._user = _user()
-        self._file = -1
-        self._process: Process | None = None
-        self.port = _free_port()
-
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def _start(self) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._file = os.open(self._capture, flags, 0o644)
-        named = programs.copied("named", self._made)
-        config = self._made / "named.conf"
-        config.write_text(self._config(), encoding="utf-8")
-        bound = linux.bound(programs.packaged("setpriv"))
-        rights: tuple[str, ...] = ()
-        if self._user is not None:
-            for path in (self._made, config):
-                os.chown(path, self._user.pw_uid, self._user.pw_gid)
-            os.fchown(self._file, self._user.pw_uid, self._user.pw_gid)
-            rights = _rights(self._user)
-        log = self._output / "named.log"
-        log.unlink(missing_ok=True)
-        argv = [*rights, *bound, named, "-g", "-c", str(config)]
-        self._process = Process.started(argv, log, name="named", held=(self._file,))
-        self._process.until(" running\n", _READY_S, kinds.REASON)
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            self.stop()
-            if self._file >= 0:
-                self._take_back()
-        finally:
-            shutil.rmtree(self._made, ignore_errors=True)
-
-    def _take_back(self) -> None:
-        """The capture is ours again; one of a resolver that did not start is removed."""
-        if self._user is not None:
-            os.fchown(self._file, os.geteuid(), os.getegid())
-        if os.fstat(self._file).st_size == 0:
-            self._capture.unlink(missing_ok=True)
-        os.close(self._file)
-        self._file = -1
-
-    @property
-    def pid(self) -> int:
-        """Its process, while it runs."""
-        assert self._process is not None
-        return self._process.pid
-
-    def ended(self) -> bool:
-        """Whether it has ended by itself."""
-        return self._process is not None and self._process.has_ended()
+    process: Process
+    file: int
+    port: int
 
     def size(self) -> int:
         """Size of the capture so far, in bytes."""
-        return os.fstat(self._file).st_size
+        return os.fstat(self.file).st_size
 
     def stop(self) -> bool:
         """Ends it in order; whether its capture is whole."""
         with contextlib.suppress(RepriseError):  # it was killed
-            return self._process is not None and self._process.stop(limit_s=_END_S) == 0
+            return self.process.stop(limit_s=_END_S) == 0
         return False
 
-    def _config(self) -> str:
-        """Queries carry DO, as BIND's always do. Without QNAME minimization (RFC 9156), because the names in
-        between are asked for by themselves.
-        """
-        servers = "".join(
-            f"server {prefix} {{ bogus {'no' if asked else 'yes'}; }};\n" for prefix, asked in self._servers
-        )
-        own_folder = named_lines.own_folder(str(self._made), kinds.KINDS["bind"].version())
-        return f"""options {{
-{own_folder}    listen-on port {self.port} {{ 127.0.0.1; }};
+
+@contextlib.contextmanager
+def started(output: Path, servers: Sequence[tuple[str, bool]] = ()) -> Iterator[Resolver]:
+    """A resolver that runs while the `with` block does. `servers`: prefixes, and whether name servers there
+    are queried; the longest match counts. The capture is in `output`, unless it is empty.
+    """
+    output, user, port = output.absolute(), _user(), _free_port()
+    numbers = [int(found[1]) for one in output.iterdir() if (found := _NUMBER.fullmatch(one.name))]
+    capture = output / CAPTURE.format(max(numbers, default=0) + 1)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    file = os.open(capture, flags, 0o644)
+    try:
+        with tempfile.TemporaryDirectory(
+            prefix="reprise-harvest-", dir="/var/tmp", ignore_cleanup_errors=True
+        ) as made:
+            named = programs.copied("named", Path(made))
+            config = Path(made, "named.conf")
+            config.write_text(_config(made, port, file, servers), encoding="utf-8")
+            if user is not None:
+                for one in (made, config, file):
+                    os.chown(one, user.pw_uid, user.pw_gid)
+            log = output / "named.log"
+            log.unlink(missing_ok=True)
+            bound = linux.bound(programs.packaged("setpriv"))
+            argv = [*(_rights(user) if user else ()), *bound, named, "-g", "-c", str(config)]
+            found = Resolver(Process.started(argv, log, name="named", held=(file,)), file, port)
+            try:
+                found.process.until(" running\n", _READY_S, kinds.REASON)
+                yield found
+            finally:
+                found.stop()
+    finally:
+        if user is not None:  # the capture is ours again
+            os.fchown(file, os.geteuid(), os.getegid())
+        if os.fstat(file).st_size == 0:
+            capture.unlink(missing_ok=True)
+        os.close(file)
+
+
+def _config(folder: str, port: int, file: int, servers: Sequence[tuple[str, bool]]) -> str:
+    """Queries carry DO, as BIND's always do. Without QNAME minimization (RFC 9156), because the names in
+    between are asked for by themselves.
+    """
+    listed = "".join(
+        f"server {prefix} {{ bogus {'no' if asked else 'yes'}; }};\n" for prefix, asked in servers
+    )
+    own_folder = named_lines.own_folder(folder, kinds.KINDS["bind"].version())
+    return f"""options {{
+{own_folder}    listen-on port {port} {{ 127.0.0.1; }};
     listen-on-v6 {{ none; }};
     recursion yes;
     allow-query {{ 127.0.0.1; }};
@@ -131,10 +108,10 @@ class Resolver:
     minimal-responses no;
     max-cache-size {_CACHE_BYTES};
     dnstap {{ resolver; }};
-    dnstap-output file "/proc/self/fd/{self._file}";
+    dnstap-output file "/proc/self/fd/{file}";
 }};
 controls {{ }};
-{servers}"""
+{listed}"""
 
 
 def _user() -> pwd.struct_passwd | None:

@@ -1,6 +1,7 @@
 """A signed root-like zone from the top-level names in Debian's publicsuffix package.
 
-Deterministic by seed up to the keys and signatures, which are made anew (dnssec-keygen, dnssec-signzone).
+Deterministic by seed up to the keys (RSASHA256) and signatures, which are made anew (dnssec-keygen,
+dnssec-signzone, which checks what it signed).
 Shape of the real root: 13 name servers with glue, for each TLD 2 to 6 name servers, in-bailiwick with glue or
 of a shared registry, and DS records for most. Addresses are of documentation and benchmark ranges and lead
 nowhere.
@@ -8,46 +9,23 @@ nowhere.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import os
 import random
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from cli.errors import RepriseError
-from cli.zones import signer, world_model
+from cli.zones import signer
+from cli.zones import world_model as model
 from cli.zones.world_model import LETTERS, ROOT, ROOT_SERVERS, SERIAL, Record, address_records
 
 SUFFIX_LIST = Path("/usr/share/publicsuffix/public_suffix_list.dat")
 _REGISTRY_SHARE = 0.55  # of the TLDs served by a registry's shared servers
 _ROOT_TTL, _TLD_TTL, _KEY_TTL, _DS_TTL = 518_400, 172_800, 86_400, 86_400
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the zone depends on."""
-
-    seed: int = 1
-    ds_share: float = 0.9
-    ksk_bits: int = 2048
-    zsk_bits: int = 2048
-
-    def key(self) -> str:
-        """Names a cached zone: the settings, these programs and the list of names."""
-        files = (__file__, signer.__file__, world_model.__file__)
-        programs = "".join(Path(one).read_text(encoding="utf-8") for one in files)
-        text = f"{self}|{programs}|{_read_list(SUFFIX_LIST)}"
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _read_list(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
-        raise RepriseError(f"no {path}", "apt-get install publicsuffix") from None
 
 
 def tlds(suffix_list: str) -> list[str]:
@@ -66,8 +44,8 @@ def _ascii(label: str) -> str:
     return label.encode("idna").decode("ascii").lower() if not label.isascii() else label.lower()
 
 
-def records(names: list[str], settings: Settings) -> list[Record]:
-    source = random.Random(settings.seed)
+def records(names: list[str], seed: int = 1, ds_share: float = 0.9) -> list[Record]:
+    source = random.Random(seed)
     letters = [f"{letter}.{ROOT_SERVERS}" for letter in LETTERS]
     made = [Record(ROOT, 86_400, "SOA", f"{letters[0]} nstld.example. {SERIAL} 1800 900 604800 86400")]
     for number, letter in enumerate(letters, 1):
@@ -76,7 +54,7 @@ def records(names: list[str], settings: Settings) -> list[Record]:
     for host in itertools.chain(*registries):
         made += _glue(host, source.randrange(1 << 16))
     for name in names:
-        made += _delegation(f"{name}.", source, registries, settings.ds_share)
+        made += _delegation(f"{name}.", source, registries, ds_share)
     return made
 
 
@@ -110,38 +88,28 @@ def _glue(host: str, number: int, ttl: int = _TLD_TTL) -> list[Record]:
     return address_records(host, (four, f"2001:db8:{number:x}::53"), ttl)
 
 
-def signed(made: list[Record], settings: Settings) -> str:
-    """The zone signed with new keys (RSASHA256, NSEC), which dnssec-signzone has checked."""
-    sizes = {"ksk": settings.ksk_bits, "zsk": settings.zsk_bits}
-    keys = [signer.new_key(ROOT, role, "RSASHA256", bits) for role, bits in sizes.items()]
-    return signer.signed(ROOT, made, _KEY_TTL, keys, "-e", "now+31536000")
-
-
-def make(settings: Settings, target: Path, cache: Path | None) -> None:
-    """Writes the signed zone, from the cache when the same settings were signed before."""
-    names = tlds(_read_list(SUFFIX_LIST))
-    kept = cache / f"root-{settings.key()}.zone" if cache else None
-    if kept is not None and kept.is_file():
-        shutil.copyfile(kept, target)
-        return
-    target.write_text(signed(records(names, settings), settings), encoding="ascii")
-    if kept is not None:
-        _keep(target, kept)
-
-
-def _keep(source: Path, kept: Path) -> None:
-    """Puts the zone in the cache whole or not at all; a cache that cannot be written is no error."""
-    try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        half = kept.with_suffix(f".{os.getpid()}")
-        shutil.copyfile(source, half)
-        half.replace(kept)
-    except OSError:
-        return
-
-
 def write(
     target: Path, seed: int, ds_share: float, ksk_bits: int, zsk_bits: int, cache: Path | None = None
 ) -> None:
-    """The same as a step of a plan."""
-    make(Settings(seed, ds_share, ksk_bits, zsk_bits), target, cache)
+    """A step of a plan: writes the signed zone, from the cache when the same was made before."""
+    try:
+        listed = SUFFIX_LIST.read_text(encoding="utf-8")
+    except OSError:
+        raise RepriseError(f"no {SUFFIX_LIST}", "apt-get install publicsuffix") from None
+    programs = [Path(one).read_text(encoding="utf-8") for one in (__file__, signer.__file__, model.__file__)]
+    settings = f"{seed} {ds_share} {ksk_bits} {zsk_bits}"
+    key = hashlib.sha256("|".join((settings, *programs, listed)).encode()).hexdigest()[:16]
+    kept = cache / f"root-{key}.zone" if cache else None
+    if kept is not None and kept.is_file():
+        shutil.copyfile(kept, target)
+        return
+    sizes = {"ksk": ksk_bits, "zsk": zsk_bits}
+    keys = [signer.new_key(ROOT, role, "RSASHA256", bits) for role, bits in sizes.items()]
+    made = records(tlds(listed), seed, ds_share)
+    target.write_text(signer.signed(ROOT, made, _KEY_TTL, keys, "-e", "now+31536000"), encoding="ascii")
+    if kept is not None:
+        with contextlib.suppress(OSError):  # a cache that cannot be written is no error
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            half = kept.with_suffix(f".{os.getpid()}")
+            shutil.copyfile(target, half)
+            half.replace(kept)
