@@ -173,7 +173,10 @@ def run_command(options: argparse.Namespace) -> int:
     if options.command in ("trace", "mutate"):
         return run_mutator(options.command, options.arguments)
     if options.command == "run":
-        return _run(options)
+        from cli.executor import run  # noqa: PLC0415
+        from cli.tools import deploy, search  # noqa: PLC0415
+
+        return search.command(options, deploy.command_run if options.inventory else run.command_run)
     return function_of(options)(options)
 
 
@@ -188,13 +191,6 @@ def _play_again(run: Run, trace: Path) -> Path:
     from cli.tools import again  # noqa: PLC0415
 
     return again.play(run, trace)
-
-
-def _run(options: argparse.Namespace) -> int:
-    from cli.executor import run  # noqa: PLC0415
-    from cli.tools import deploy, search  # noqa: PLC0415
-
-    return search.command(options, deploy.command_run if options.inventory else run.command_run)
 
 
 def run_mutator(command: str, arguments: list[str]) -> int:

@@ -37,17 +37,12 @@ def commands(parser: argparse.ArgumentParser, line: str, text: str) -> Iterator[
         steps = _TRACE if line == "reprise trace" else ()
         below = parser.add_subparsers() if steps else None
         for name in steps or ("",):
-            options = _options_of(f"{line} {name}")
+            argv = [sys.executable, "-P", "-m", "cli", *f"{line} {name}".split()[1:], "--help"]
+            said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
             taker = below.add_parser(name, help="", add_help=False) if below else parser
             taker.add_argument("file", nargs="*").complete = shtab.FILE  # type: ignore[attr-defined]
-            for option in options:
+            for option in dict.fromkeys(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", said)):
                 taker.add_argument(option, nargs="?")
-
-
-def _options_of(line: str) -> list[str]:
-    argv = [sys.executable, "-P", "-m", "cli", *line.split()[1:], "--help"]
-    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    return list(dict.fromkeys(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", said)))
 
 
 def script(shell: str) -> str:

@@ -58,7 +58,7 @@ class Running:
     def __init__(self, job: Job) -> None:
         if self._stopped.is_set():
             raise KeyboardInterrupt
-        self._job, self._last, self._begin_s = job, "", time.monotonic()
+        self._job, self._begin_s = job, time.monotonic()
         self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         argv = (*(("env", "-C", str(job.cwd)) if job.cwd else ()), *job.argv)
         log, env = Path(f"/proc/self/fd/{self._said.fileno()}"), {**os.environ, **job.env}
@@ -73,10 +73,13 @@ class Running:
 
     def watch(self, progress: Progress | None = None) -> Done:
         """Shows how far it is until it ends; an interruption ends it first and then goes on."""
+        last = ""
         try:
             while not self._process.has_ended(_TICK_S):
                 if progress:
-                    self._show(progress)
+                    lines = reversed(self._said.read().splitlines())  # clang counts warnings it does not show
+                    last = next((one for one in lines if one and not one.endswith(" generated.")), last)
+                    progress.show(f"{self._job.title}: {last}" if last else self._job.title)
         except BaseException:
             if progress:
                 progress.finish()
@@ -92,11 +95,6 @@ class Running:
         with self._said:
             self._said.seek(0)
             return Done(self._job.argv, status, self._said.read().removesuffix("\n"))
-
-    def _show(self, progress: Progress) -> None:
-        lines = reversed(self._said.read().splitlines())  # clang counts the warnings it does not show
-        self._last = next((one for one in lines if one and not one.endswith(" generated.")), self._last)
-        progress.show(f"{self._job.title}: {self._last}" if self._last else self._job.title)
 
     def stop(self) -> None:
         """Asks it to end as ctrl-C does, and waits: an installation that is cut off would need repair. A

@@ -235,6 +235,9 @@ def place(experiment: Experiment, groups: Mapping[str, list[Target]]) -> Placeme
     return Placement(targets)
 
 
+_adapter = functools.cache(TypeAdapter)
+
+
 def checked(name: str, value: Any, form: Any) -> Any:
     """What a host answered, if it has the type `form`; another one is an error."""
     try:
@@ -243,11 +246,6 @@ def checked(name: str, value: Any, form: Any) -> Any:
         what = error.errors()[0]
         where = ".".join(map(str, what["loc"])) or "answer"
         raise RepriseError(f"{name} reports a wrong {where}: {what['msg']}", "look at that host") from None
-
-
-@functools.cache
-def _adapter(form: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(form)
 
 
 def passed_on(source: list[str], to: list[str], given: bytes = b"", head: bytes = b"") -> str | None:

@@ -88,7 +88,16 @@ def command_run(options: argparse.Namespace) -> int:
     own = hosts[placement.home.name]["host"]
     found = {
         **local.manifest(plan, own, outcome),
-        "hosts": _described(placement, hosts, machines),
+        "hosts": [
+            {
+                **hosts[name]["host"],
+                "machine": name,
+                "hosts": list(placement.hosts_of(target)),
+                "clock": hosts[name]["clock"],
+                "steal_s": machines[name].steal_s,
+            }
+            for name, target in placement.machines().items()
+        ],
         "uncollected": uncollected,
     }
     whole_file.write(folder.partial / "manifest.json", local.as_text(found))
@@ -324,19 +333,3 @@ def _fetch(placement: Placement, plan: Plan, folder: local.Folder, life: int) ->
             f"reprise: results of {name} were not collected: {what}; playbooks/collect.yml does it later"
         )
     return failed
-
-
-def _described(
-    placement: Placement, hosts: Mapping[str, Any], machines: Mapping[str, RemoteMachine]
-) -> list[dict[str, Any]]:
-    """The machines and what they are in the plan, for the manifest."""
-    return [
-        {
-            **hosts[name]["host"],
-            "machine": name,
-            "hosts": list(placement.hosts_of(target)),
-            "clock": hosts[name]["clock"],
-            "steal_s": machines[name].steal_s,
-        }
-        for name, target in placement.machines().items()
-    ]

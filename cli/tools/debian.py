@@ -128,15 +128,12 @@ def _copy(tree: Path, build: Build) -> None:
 
 def _job(title: str, argv: tuple[str, ...], tree: Path) -> steps.Job:
     """A tool that works in the tree."""
+    asked = ["ccache", "--get-config", "cache_dir"]
+    cache = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
     env = {
         **steps.NINJA_ENVIRONMENT,
-        "CCACHE_DIR": _ccache(),  # debhelper gives the build a home of its own
+        "CCACHE_DIR": cache,  # debhelper gives the build a home of its own
         "DEB_BUILD_OPTIONS": "noautodbgsym",
         "LC_ALL": "C.UTF-8",
     }
     return steps.Job(title, argv, env, tree, _PATIENCE_S)
-
-
-def _ccache() -> str:
-    argv = ["ccache", "--get-config", "cache_dir"]
-    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
@@ -17,29 +16,22 @@ _DOCS = Path("/usr/share/doc")
 _COMMON = Path("/usr/share/common-licenses")
 _COMMON_NAME = re.compile(rf"{_COMMON}/([A-Za-z0-9.+-]*[A-Za-z0-9])")
 _IS_LICENSE = re.compile(r"\.dist-info/(licenses/|[^/]*(LICEN[CS]E|COPYING|NOTICE)[^/]*$)", re.IGNORECASE)
-_FORMAT = "${binary:Package}\t${Version}\t${source:Package}\t${source:Version}\n"
-
-
-@dataclass(frozen=True)
-class Package:
-    """An installed Debian package and the source package that it was built from."""
-
-    name: str
-    version: str
-    source: str
-    source_version: str
+_FORMAT = "${binary:Package}\t${source:Package} ${source:Version}\n"
 
 
 def texts(libraries: Iterable[Path]) -> dict[str, bytes]:
     """Files of the archive by name: licenses and SOURCES, for us and for the packages of these libraries. The
     packages whose headers the program was compiled with count too. Errors: a library of no Debian package.
     """
-    found = _described({*_owners(libraries), *_headers()})
-    copyrights = {f"licenses/{one.name}": _copyright(one.name) for one in found}
+    names = sorted({*_owners(libraries), *_headers()})
+    lines = _query("dpkg-query", "--show", f"--showformat={_FORMAT}", *names).splitlines()
+    built_from = {name.split(":")[0]: source for name, source in (line.split("\t") for line in lines)}
+    sources = "".join(f"    {one}\n" for one in sorted(set(built_from.values())))
+    copyrights = {f"licenses/{name}": _copyright(name) for name in built_from}
     common = {name for text in copyrights.values() for name in _COMMON_NAME.findall(text.decode())}
     files = {f"licenses/common/{name}": (_COMMON / name).read_bytes() for name in sorted(common)}
     own = (programs.ROOT / "LICENSE").read_bytes()
-    return {"LICENSE": own, "SOURCES": _sources(found).encode(), **copyrights, **files}
+    return {"LICENSE": own, "SOURCES": (_SOURCES + sources).encode(), **copyrights, **files}
 
 
 def _owners(libraries: Iterable[Path]) -> Iterator[str]:
@@ -62,12 +54,6 @@ def _headers() -> list[str]:
     return [name for name in names if name not in gone]
 
 
-def _described(names: Iterable[str]) -> list[Package]:
-    lines = _query("dpkg-query", "--show", f"--showformat={_FORMAT}", *sorted(names)).splitlines()
-    fields = [line.split("\t") for line in lines]
-    return [Package(name.split(":")[0], version, *source) for name, version, *source in fields]
-
-
 def _copyright(package: str) -> bytes:
     try:
         return (_DOCS / package / "copyright").read_bytes()
@@ -76,12 +62,7 @@ def _copyright(package: str) -> bytes:
         raise RepriseError(f"no license text of {package}: {error.strerror}", hint) from None
 
 
-def _sources(found: Iterable[Package]) -> str:
-    """What the licenses ask for beside their texts: where the sources are."""
-    rows = sorted({f"{one.source} {one.source_version}" for one in found})
-    return _SOURCES + "".join(f"    {row}\n" for row in rows)
-
-
+# What the licenses ask for beside their texts: where the sources are.
 _SOURCES = """Sources
 
 reprise-mutator is free software under the GNU General Public License, version 3 or later; see LICENSE.

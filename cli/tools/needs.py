@@ -20,7 +20,7 @@ from cli.experiment import tables
 from cli.programs import HIERARCHY, REPLAY
 from cli.servers.kinds import KINDS, front, own_programs, packaged_programs, source_mode
 from cli.tools import packages
-from cli.tools.bench import BENCHES, Bench
+from cli.tools.bench import BENCHES
 from report.nested import leaves
 
 RUN_PYTHON = "requirements.txt"
@@ -84,7 +84,9 @@ def of(options: argparse.Namespace) -> Needs:
         "plan": lambda: _experiment(options),
         "papers": lambda: _papers(options) if options.step == "run" else _needs((), "reprise-mutator"),
         "fire": lambda: Needs(("base",), (RUN_PYTHON,), REPLAY),
-        "bench": lambda: _bench(BENCHES[options.bench]),
+        "bench": lambda: _needs(
+            ("run", "capture", *BENCHES[options.bench].sections, "bench"), *BENCHES[options.bench].targets
+        ),
         "test": lambda: Needs(  # which builds what it checks
             tuple(
                 one for one in packages.listed() if one != "coverage" and (options.slow or one != "debian")
@@ -100,10 +102,6 @@ def of(options: argparse.Namespace) -> Needs:
 
 def _needs(sections: Sequence[str], *targets: str) -> Needs:
     return Needs(("base", *sections), (RUN_PYTHON,), targets)
-
-
-def _bench(one: Bench) -> Needs:
-    return _needs(("run", "capture", *one.sections, "bench"), *one.targets)
 
 
 def _experiment(options: argparse.Namespace) -> Needs:

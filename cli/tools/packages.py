@@ -107,7 +107,10 @@ def install(names: Sequence[str], title: str) -> None:
             known = [one for one in names if one not in unknown]
             done = steps.run(_job(lock, title, *words, *known), progress)
         if done.returncode != 0:
-            raise RepriseError(f"apt-get failed: {_reason(done.stdout)}", "fix that and run it again")
+            lines = [line for line in done.stdout.splitlines() if line.strip()]
+            errors = [line.removeprefix("E: ") for line in lines if line.startswith("E: ")]
+            why = (errors or lines[-1:] or ["it says nothing"])[0]
+            raise RepriseError(f"apt-get failed: {why}", "fix that and run it again")
 
 
 def _job(lock: int, title: str, *words: str) -> steps.Job:
@@ -129,12 +132,6 @@ def unknown() -> list[str]:
 def unknown_in(output: str) -> list[str]:
     """The packages that apt-get says it does not know."""
     return list(dict.fromkeys(_UNKNOWN.findall(output)))
-
-
-def _reason(output: str) -> str:
-    lines = [line for line in output.splitlines() if line.strip()]
-    errors = [line.removeprefix("E: ") for line in lines if line.startswith("E: ")]
-    return (errors or lines[-1:] or ["it says nothing"])[0]
 
 
 @contextmanager
@@ -166,15 +163,11 @@ def _no_daemons(names: Sequence[str]) -> Iterator[None]:
             _POLICY.chmod(0o755)
         yield
     finally:
+        lives = Path("/run/systemd/system").is_dir()
+        by_systemd = ["systemctl", "disable", "--now"] if lives else ["deb-systemd-helper", "disable"]
         for unit in (unit for package in names for unit in _SERVICES.get(package, ())):
-            _disable(unit)
+            for argv in (["update-rc.d", unit, "disable"], [*by_systemd, f"{unit}.service"]):
+                if programs.find(argv[0]):
+                    subprocess.run(argv, capture_output=True, check=False)
         if ours:
             _POLICY.unlink(missing_ok=True)
-
-
-def _disable(unit: str) -> None:
-    lives = Path("/run/systemd/system").is_dir()
-    by_systemd = ["systemctl", "disable", "--now"] if lives else ["deb-systemd-helper", "disable"]
-    for argv in (["update-rc.d", unit, "disable"], [*by_systemd, f"{unit}.service"]):
-        if programs.find(argv[0]):
-            subprocess.run(argv, capture_output=True, check=False)

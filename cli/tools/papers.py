@@ -73,6 +73,7 @@ def listed(studies: Sequence[Study], traces: Path | None) -> str:
     rows = [["figure", "", "study", "minutes", "trace", "runs here"]]
     for study in studies:
         lacking = ", ".join(missing(study))
+        here = ", ".join(name for name in named(study) if trace_of(name, traces))
         for figure in study.figures:
             rows.append(
                 [
@@ -80,7 +81,7 @@ def listed(studies: Sequence[Study], traces: Path | None) -> str:
                     figure.title,
                     study.name,
                     f"{figure.minutes:g}",
-                    _played(study, traces),
+                    here or "synthetic",
                     f"no: {lacking}" if lacking else "yes",
                 ]
             )
@@ -110,12 +111,6 @@ def named(study: Study) -> list[str]:
     """The published traces that stand for themselves where they are there."""
     own = [study.told["trace"]] if "trace" in study.told else []
     return own or [name for name in study.traces if not name.startswith("syn-")]
-
-
-def _played(study: Study, traces: Path | None) -> str:
-    names = named(study)
-    here = [name for name in names if trace_of(name, traces)]
-    return ", ".join(here) or "synthetic"
 
 
 def trace_of(name: str, traces: Path | None) -> Path | None:

@@ -128,13 +128,6 @@ class Searching:
         return f"at {nearest.value:.10g} {nearest.failed}; {limiting(nearest.summaries[-1])}"
 
 
-def _is_whole(key: str) -> bool:
-    """Whether the key takes whole numbers only."""
-    known = dict(experiments.leaves()).get(key)
-    kinds = {kind for kind, _ in experiments.choices(known.annotation)} if known else set()
-    return int in kinds and float not in kinds
-
-
 def limiting(summary: dict[str, Any]) -> str:
     """What was used up. What is ours is never called the server's."""
     if summary["busy"]:
@@ -224,8 +217,11 @@ class Found:
 
 
 def highest(wish: Search, tries: Searching) -> Found:
+    known = dict(experiments.leaves()).get(wish.key)
+    kinds = {kind for kind, _ in experiments.choices(known.annotation)} if known else set()
+    whole = int in kinds and float not in kinds
     seconds = wish.key == "server.tcp_idle_timeout_s"  # which servers take in whole ones
-    whole = seconds or _is_whole(wish.key) or min(wish.least, wish.most) >= 100
+    whole = whole or seconds or min(wish.least, wish.most) >= 100
     good, bad = 0.0, 0.0
     value = wish.least
     while tries.holds(value):

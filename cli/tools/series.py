@@ -61,7 +61,10 @@ def variants(experiment: Experiment) -> list[Settings]:
     want(mode in _MODES, f"sweep.mode = {mode!r} is unknown", f"use {' or '.join(_MODES)}")
     files = {name for name, field in experiments.leaves() if experiments.is_path(field)}
     files |= {f"synth.{name}" for name in experiments.SYNTH_FILES}
-    axes = dict(_axes(swept))
+    axes = dict(leaves(swept))
+    for key, values in axes.items():
+        good = isinstance(values, list) and bool(values)
+        want(good, f"sweep.{key} is no list of values", "give one, such as [1000, 2000]")
     lengths = {len(values) for values in axes.values()}
     rows: Iterator[tuple[Any, ...]] = itertools.product(*axes.values())
     if mode == "list":
@@ -83,13 +86,6 @@ def variants(experiment: Experiment) -> list[Settings]:
 def earlier(value: Any) -> re.Match[str] | None:
     """Number and name where a value is a file of the first run of an earlier variant."""
     return experiments.EARLIER.fullmatch(str(value))
-
-
-def _axes(table: Settings) -> Iterator[tuple[str, list[Any]]]:
-    for key, values in leaves(table):
-        if not isinstance(values, list) or not values:
-            raise UsageError(f"sweep.{key} is no list of values", "give one, such as [1000, 2000]")
-        yield key, values
 
 
 def order(count: int, rounds: int) -> list[One]:

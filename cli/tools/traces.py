@@ -7,7 +7,6 @@ FILE`: the names that a trace asks for, the most frequent first, as `--names` of
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 from collections import Counter
@@ -59,25 +58,22 @@ def command_plots(arguments: Sequence[str]) -> int:
     return done.returncode
 
 
-def _names_parser() -> argparse.ArgumentParser:
-    made = Parser(
+def command_names(arguments: Sequence[str]) -> int:
+    """Exit status: the mutator's, which is 1 for a trace that is cut; what was good is listed then too."""
+    parser = Parser(
         prog="reprise trace names",
         description="Prints the names that a trace's queries ask for, the most frequent first, one a line: "
         "a list for `reprise trace synth --names` and for synth.names of an experiment.",
     )
-    made.add_argument("trace", metavar="FILE", help="a trace of any form, - for standard input")
-    made.add_argument("--top", type=int, default=0, metavar="N", help="only the first N")
-    made.add_argument("--port", action="append", default=[], metavar="N", help="DNS port in captures (53)")
-    made.add_argument("-o", "--output", type=Path, metavar="FILE", help="file to write (standard output)")
-    return made
-
-
-def command_names(arguments: Sequence[str]) -> int:
-    """Exit status: the mutator's, which is 1 for a trace that is cut; what was good is listed then too."""
-    options = _names_parser().parse_args(list(arguments))
+    parser.add_argument("trace", metavar="FILE", help="a trace of any form, - for standard input")
+    parser.add_argument("--top", type=int, default=0, metavar="N", help="only the first N")
+    parser.add_argument("--port", action="append", default=[], metavar="N", help="DNS port in captures (53)")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="file to write (standard output)")
+    options = parser.parse_args(list(arguments))
     ports = programs.flags(port=options.port)
     asked = Questions(programs.own("reprise-mutator"), (options.trace, *ports), "name")
-    counts = Counter(_for_list(name.lower()) for (name,) in asked)
+    # What lists give another meaning is written by its number.
+    counts = Counter(name.lower().replace(",", "\\044").replace('\\"', "\\034") for (name,) in asked)
     if asked.status and not counts:
         sys.stderr.write(asked.said.replace("reprise-mutator: error", "reprise: error"))
         return asked.status
@@ -93,8 +89,3 @@ def command_names(arguments: Sequence[str]) -> int:
     else:
         whole_file.write_named(options.output, text)
     return asked.status
-
-
-def _for_list(name: str) -> str:
-    """The name with what lists give another meaning written by its number."""
-    return name.replace(",", "\\044").replace('\\"', "\\034")

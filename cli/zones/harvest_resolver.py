@@ -163,9 +163,9 @@ def prefixes_of(allowed: Sequence[str]) -> list[tuple[str, bool]]:
             given.append(ipaddress.ip_network(text))
         except ValueError as error:
             raise UsageError(f"--allow {text}: {error}", "give a prefix like 10.0.0.0/8") from None
-    kept = [one for one in SPECIAL if not any(_within(one, other) for other in given)]
+    kept = [
+        one
+        for one in SPECIAL
+        if not any(one.version == other.version and one.subnet_of(other) for other in given)  # type: ignore[arg-type]
+    ]
     return [*((str(one), False) for one in kept), *((str(one), True) for one in given)]
-
-
-def _within(one: _Prefix, other: _Prefix) -> bool:
-    return one.version == other.version and one.subnet_of(other)  # type: ignore[arg-type]

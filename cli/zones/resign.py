@@ -62,7 +62,8 @@ def resign(source: Path, target: Path, policy: Policy) -> Resigned:
     """Signs the zones of a folder into another, which may be the same one."""
     folder = zone_folder.read(source)
     progress = Progress()
-    zones = _read(folder, progress)
+    read = _each(lambda one: _zone(one, zone_folder.text_of(folder, one)), folder.entries, "read", progress)
+    zones = list(read)
     signed = {one.entry.name: None for one in zones if one.was_signed or not policy.signed_only}
     keys = _keys(signed, policy)
     chain = _chain(zones, signed, policy)
@@ -99,13 +100,6 @@ def _each(work: Callable[[_T], _U], items: Sequence[_T], what: str, progress: Pr
             yield made
     if items:
         progress.end(f"{len(items)} of {len(items)} zones {what}")
-
-
-def _read(folder: ZoneFolder, progress: Progress) -> list[_Zone]:
-    def one(entry: Entry) -> _Zone:
-        return _zone(entry, zone_folder.text_of(folder, entry))
-
-    return list(_each(one, folder.entries, "read", progress))
 
 
 def _zone(entry: Entry, text: str) -> _Zone:

@@ -36,12 +36,9 @@ def tlds(suffix_list: str) -> list[str]:
         if rule == "// ===END ICANN DOMAINS===":
             break
         if rule and not rule.startswith("//"):
-            found.add(_ascii(rule.split()[0].lstrip("!*.").rsplit(".", 1)[-1]))
+            label = rule.split()[0].lstrip("!*.").rsplit(".", 1)[-1]
+            found.add(label.encode("idna").decode("ascii").lower())
     return sorted(name for name in found if name)
-
-
-def _ascii(label: str) -> str:
-    return label.encode("idna").decode("ascii").lower() if not label.isascii() else label.lower()
 
 
 def records(names: list[str], seed: int = 1, ds_share: float = 0.9) -> list[Record]:

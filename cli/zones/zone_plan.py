@@ -197,12 +197,9 @@ def unsound(report: dict[str, Any], state: str, now: float) -> list[str]:
         if not key:
             found += [zone["zone"]] if "until" not in zone else []
         elif key in zone and (zone[key] - now) * (1 if key == "from" else -1) > 0:
-            found.append(f"{zone['zone']} ({key} {_date(zone[key])})")
+            date = datetime.datetime.fromtimestamp(zone[key], datetime.UTC)
+            found.append(f"{zone['zone']} ({key} {date:%Y-%m-%d %H:%M UTC})")
     return found
-
-
-def _date(seconds: int) -> str:
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def check_signatures(report: dict[str, Any], refused: Sequence[str], now: float) -> None:

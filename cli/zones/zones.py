@@ -43,7 +43,10 @@ def command_plan(options: argparse.Namespace) -> int:
     rebuilt = (options.zones / "build.json").is_file()  # from captures, which have gaps: warn only
     options.zones = zone_folder.plain(options.zones, options.output / "zones", options.skip_bad)
     zones_path = str(options.zones_path or options.zones.absolute())
-    _check_path(zones_path, options.engine)
+    nsd = options.engine == "nsd"  # which takes % for a pattern
+    bad = any(one in '"\\' or one < " " or (nsd and one == "%") for one in zones_path)
+    what = f"--zones-path has a quote, a backslash{', a %' if nsd else ''} or a control character"
+    want(not bad, what, "use a folder without")
     status = _plan(options)
     if status != 0:
         return status
@@ -109,14 +112,6 @@ def _write_texts(
         texts |= {"root.key": key, "map.tsv": found.text()}
     for name, text in texts.items():
         (out / name).write_text(text, encoding="utf-8")
-
-
-def _check_path(zones_path: str, engine: str) -> None:
-    """It stands in quotes, and NSD takes % for a pattern."""
-    nsd = engine == "nsd"
-    bad = any(one in '"\\' or one < " " or (nsd and one == "%") for one in zones_path)
-    what = f"--zones-path has a quote, a backslash{', a %' if nsd else ''} or a control character"
-    want(not bad, what, "use a folder without")
 
 
 def _plan(options: argparse.Namespace) -> int:
