@@ -20,7 +20,7 @@ from cli.experiment.schema import Experiment
 from cli.hosts import changes
 from cli.hosts.inventory import Placement, Target, passed_on
 from cli.plan import network
-from cli.zones import directives
+from cli.zones import zonefile
 
 _READER = TypeAdapter(Experiment)
 _ON_ALL = ("server", "hierarchy", "rtt", "tls")  # tables whose files servers and proxies may read
@@ -46,7 +46,7 @@ def carry(experiment: Experiment, placement: Placement) -> Experiment:
         sums[path] = sums.get(path) or changes.named_sum(Path(path))
         if mark:  # a rule's key
             asked.append(path)
-        if key == _ZONE and directives.has_include(Path(path)):
+        if key == _ZONE and zonefile.has_include(Path(path)):
             what = f"{path} has $INCLUDE lines, and hosts get the zone file alone"
             raise UsageError(what, "write it out with named-compilezone, and set server.zone to that file")
         if key[0] in _ON_ALL and key not in _AT_HOME:

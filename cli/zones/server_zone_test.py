@@ -10,7 +10,7 @@ import pytest
 
 from cli import call, programs
 from cli.errors import RepriseError, UsageError
-from cli.zones import bind_tools, directives, server_zone
+from cli.zones import bind_tools, server_zone, zonefile
 from cli.zones.zone_folder import Entry, ZoneFolder, write_list
 from tests.small_disk import small_disk
 
@@ -76,14 +76,14 @@ def test_the_included_file_is_the_one_that_was_checked(
 ) -> None:
     zone, part = _zone(tmp_path / "zones", f"$INCLUDE {tmp_path}/zones/part\n"), tmp_path / "zones/part"
     part.write_text("x A 192.0.2.9\n", encoding="ascii")
-    check = directives.Checker.check
+    check = zonefile.Checker.check
 
-    def check_and_change(checker: directives.Checker, text: bytes, depth: int = 0) -> bytes:
+    def check_and_change(checker: zonefile.Checker, text: bytes, depth: int = 0) -> bytes:
         checked = check(checker, text, depth)
         part.write_text("y A 192.0.2.9\n", encoding="ascii")
         return checked
 
-    monkeypatch.setattr(directives.Checker, "check", check_and_change)
+    monkeypatch.setattr(zonefile.Checker, "check", check_and_change)
     monkeypatch.setattr(bind_tools, "can", lambda _: False)  # the tool sees everything
     monkeypatch.setattr(bind_tools, "_told", [])
     server_zone.bring(zone, tmp_path / "copy", "a.")

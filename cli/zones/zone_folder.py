@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.errors import RepriseError, UsageError, want
-from cli.zones import bind_tools, directives, zonefile
+from cli.zones import bind_tools, zonefile
 from report import compressed
 
 LIST = "zones.json"
@@ -95,7 +95,7 @@ def is_plain(path: Path) -> bool:
             text = file.readall()
     except OSError:
         return True
-    return compressed.compression_of(text) is None and directives.is_plain(text)
+    return compressed.compression_of(text) is None and zonefile.is_plain(text)
 
 
 def plain(source: Path, target: Path, skip_bad: bool = False) -> Path:
@@ -159,7 +159,7 @@ def written_out(name: str, text: bytes, folder: Path, source: Path) -> str:
     """The records of a zone's text, as of `text_of`, which includes files below a folder; `source` is the
     file that errors name. Throws RepriseError and, where included files cannot be copied, OSError.
     """
-    checker = directives.Checker(folder)
+    checker = zonefile.Checker(folder)
     text = checker.check(text)
     # The tool may not be able to enter the user's folder; it gets the files that were checked.
     with tempfile.TemporaryDirectory(prefix="reprise-zone-", dir=bind_tools.PLACE) as copies:
