@@ -102,6 +102,11 @@ def is_path(field: FieldInfo) -> bool:
     return any(isinstance(note, keys.File) for note in (*notes, *field.metadata))
 
 
+def file_keys() -> list[str]:
+    """The whole names of those keys, with the ones of [synth]."""
+    return [*(name for name, field in leaves() if is_path(field)), *(f"synth.{one}" for one in SYNTH_FILES)]
+
+
 def leaves(kind: Any = Experiment, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """The whole names of all keys that hold values, or lists of tables; those of [replay] come last."""
     known = fields(kind)

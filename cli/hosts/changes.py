@@ -342,20 +342,13 @@ def place_of(checksum: str) -> Path:
     return STATE / "inputs" / checksum[:32]
 
 
-def tree_sum(path: Path) -> str:
-    """SHA-256 of a file, or of the names and contents of all files in a folder."""
-    if not path.is_dir():
-        return checksum(path)
-    total = hashlib.sha256()
-    for one in sorted(path.rglob("*")):
+def named_sum(path: Path) -> str:
+    """SHA-256 of the name and content of a file, or of a folder and the names and contents of its files."""
+    total = hashlib.sha256(os.fsencode(path.name) + b"\0")
+    for one in sorted(path.rglob("*")) if path.is_dir() else (path,):
         if one.is_file():
             total.update(os.fsencode(one.relative_to(path)) + b"\0" + checksum(one).encode())
     return total.hexdigest()
-
-
-def named_sum(path: Path) -> str:
-    """The same, of its name, too."""
-    return hashlib.sha256(os.fsencode(path.name) + b"\0" + tree_sum(path).encode()).hexdigest()
 
 
 def inputs() -> list[str]:

@@ -98,7 +98,7 @@ def test_a_name_that_is_not_the_hosts_own_is_refused(host: Host, here: Path, nam
     own = share.results(planned(PLAIN, OFFICE), ["client1"])
     stream = tar((name.replace("\0", "") or "x", tarfile.REGTYPE, "", b"evil")) + b"4\nevil"
     with pytest.raises(RepriseError, match="which it may not write"):
-        results.Results(host({name: SUM}, stream), RUN, here, own).fetch()
+        results.fetch(host({name: SUM}, stream), RUN, here, own)
     assert untouched(here)
 
 
@@ -109,11 +109,11 @@ def test_without_a_plan_a_host_replaces_nothing(host: Host, here: Path) -> None:
     good, mine = (hashlib.sha256(text).hexdigest() for text in (b"good", b"mine"))
     names = {"server.csv": good, "queries-client2-0.rq": mine, "logs/undo.log": good}
     for _ in range(2):  # it can be repeated
-        results.Results(host(names, b"4\ngood4\ngood"), RUN, here, results._own(here, "load")).fetch()
+        results.fetch(host(names, b"4\ngood4\ngood"), RUN, here, results._own(here, "load"))
     assert (here / "server.csv").read_text() == (here / "logs/undo.log").read_text() == "good"
     for name in ("queries-client2-0.rq", "logs"):
         with pytest.raises(RepriseError, match="which it may not write"):
-            results.Results(host({name: good}, b"4\nevil"), RUN, here, results._own(here, "load")).fetch()
+            results.fetch(host({name: good}, b"4\nevil"), RUN, here, results._own(here, "load"))
     assert (here / "queries-client2-0.rq").read_text() == "mine"
 
 
@@ -158,7 +158,7 @@ STREAMS = {
 @pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS.keys())
 def test_a_stream_carries_nothing_but_contents(host: Host, here: Path, stream: bytes) -> None:
     with pytest.raises(RepriseError, match="load"):
-        results.Results(host({"server.csv": SUM}, stream), RUN, here).fetch()
+        results.fetch(host({"server.csv": SUM}, stream), RUN, here)
     assert untouched(here)
 
 
@@ -374,7 +374,7 @@ def test_agents_answers_of_a_wrong_form_are_errors(host: Host, here: Path) -> No
 def test_answers_of_commands_of_a_wrong_form_are_errors(host: Host, here: Path, wrong: object) -> None:
     plan, target = planned(PLAIN, OFFICE), host(wrong, json.dumps(wrong).encode())
     asks: list[Callable[[], object]] = [
-        lambda: results.Results(target, RUN, here).fetch(),
+        lambda: results.fetch(target, RUN, here),
         lambda: share.send(plan, target, target, ["client1"]),
         lambda: inputs._listed(target),
         lambda: inventory.checked("load", wrong, hosts_run.Greeting),
@@ -386,7 +386,7 @@ def test_answers_of_commands_of_a_wrong_form_are_errors(host: Host, here: Path, 
 
 def test_a_name_of_any_bytes_is_no_wrong_answer(host: Host, here: Path) -> None:
     name = os.fsdecode(b"logs/\xff.log")
-    results.Results(host({name: hashlib.sha256(b"good").hexdigest()}, b"4\ngood"), RUN, here).fetch()
+    results.fetch(host({name: hashlib.sha256(b"good").hexdigest()}, b"4\ngood"), RUN, here)
     assert (here / name).read_bytes() == b"good"
 
 

@@ -84,15 +84,14 @@ def test_a_copy_that_was_damaged_is_made_again(
 ) -> None:
     tries: list[list[str]] = []
 
-    def copy(_: results.Results, names: list[str]) -> None:
+    def copy(_target: Target, _run: str, _to: Path, names: list[str]) -> None:
         tries.append(names)
         (tmp_path / names[0]).write_text("good" if len(tries) == good else "bad")
 
-    monkeypatch.setattr(results.Results, "_copy", copy)
+    monkeypatch.setattr(results, "_copy", copy)
     monkeypatch.setattr(Target, "ask", lambda *_, **__: {"a": hashlib.sha256(b"good").hexdigest()})
-    fetched = results.Results(Target("n", {}), "r", tmp_path)
     with pytest.raises(RepriseError, match="1 result files") if good > 3 else contextlib.nullcontext():
-        fetched.fetch()
+        results.fetch(Target("n", {}), "r", tmp_path)
     assert len(tries) == min(good, 3)
 
 
@@ -100,14 +99,14 @@ def test_a_copy_that_was_damaged_is_made_again(
 def test_a_signal_ends_the_copying_of_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], interrupted: bool
 ) -> None:
-    def fetch(_: results.Results) -> None:
+    def fetch(*_: object) -> None:
         if interrupted:
             threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
         done = subprocess.run(["sleep", "60" if interrupted else "0"], check=False)
         if done.returncode != 0:
             raise RepriseError("n cannot be reached: ssh failed", "")
 
-    monkeypatch.setattr(results.Results, "fetch", fetch)
+    monkeypatch.setattr(results, "fetch", fetch)
     monkeypatch.setattr(Target, "python", lambda *_: ["true"])
     placement = Placement({network.CONTROLLER: Target("n", {})})
     folder = local.Folder(tmp_path / "run.partial", tmp_path / "run")
@@ -270,7 +269,7 @@ def test_a_collected_run_is_whole_only_with_its_report(
     partial = tmp_path / f"{run}.partial"
     partial.mkdir()
     (partial / "manifest.json").write_text(f'{{"uncollected": {left}}}')
-    monkeypatch.setattr(results.Results, "fetch", lambda _: None)
+    monkeypatch.setattr(results, "fetch", lambda *_: None)
     monkeypatch.setattr(Target, "python", lambda *_: ["true"])
     monkeypatch.setattr(inventory, "read", lambda *_: {"clients": [Target("load", {})]})
     monkeypatch.setattr(local, "report", lambda _: (status, "no records" if status else ""))

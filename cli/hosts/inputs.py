@@ -67,19 +67,14 @@ def _paths(table: dict[str, Any]) -> Iterator[tuple[list[Any], str, str]]:
     """Keys, marks and values of what names a file or folder that is here: rules name the files of their keys
     with the mark @.
     """
-    for name, field in experiments.leaves():
-        key: list[Any] = name.split(".")
+    keys: list[list[Any]] = [name.split(".") for name in experiments.file_keys()]
+    rules = (table.get("mutate") or {}).get("rule") or ()
+    keys += [["mutate", "rule", number, "key"] for number in range(len(rules))]
+    for key in keys:
+        mark = "@" if "rule" in key else ""
         value = (_holder(table, key) or {}).get(key[-1])
-        if experiments.is_path(field) and isinstance(value, str) and Path(value).exists():
-            yield key, "", value
-    for name in experiments.SYNTH_FILES:
-        value = (table.get("synth") or {}).get(name)
-        if isinstance(value, str) and Path(value).exists():
-            yield ["synth", name], "", value
-    for number, rule in enumerate((table.get("mutate") or {}).get("rule") or ()):
-        value = str(rule.get("key", ""))
-        if value.startswith("@") and Path(value[1:]).exists():
-            yield ["mutate", "rule", number, "key"], "@", value[1:]
+        if isinstance(value, str) and value.startswith(mark) and Path(value.removeprefix(mark)).exists():
+            yield key, mark, value.removeprefix(mark)
 
 
 def _holder(table: Any, key: list[Any]) -> Any:

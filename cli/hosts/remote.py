@@ -18,9 +18,8 @@ from typing import Any
 from cli.errors import RepriseError, complain, last_line, one_line
 from cli.executor.machine import Said, State, Text
 from cli.executor.processes import Child
-from cli.hosts import changes, share
+from cli.hosts import changes, results, share
 from cli.hosts.inventory import MOST_SAID, Target, UnreachableError, checked, unreachable
-from cli.hosts.results import Results
 from cli.plan import plan as plans
 from cli.plan.planned import RESULTS, RUN, HostStep, Plan
 
@@ -221,7 +220,7 @@ class RemoteMachine:
             files = sorted({one.files for one in self._plan.figures})
             own = share.results(self._plan, self._hosts)
             with contextlib.suppress(UnreachableError):
-                Results(self.target, self._plan.run, self._results, own).fetch(files)
+                results.fetch(self.target, self._plan.run, self._results, own, files)
         return {}
 
     def fill(self, text: str) -> str:

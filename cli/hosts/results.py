@@ -34,89 +34,74 @@ _OPERATORS = (
 _CUT_OFF = 255  # ssh's status when it lost its connection
 
 
-class Results:
-    """The results of one run on one machine, and the folder that they are copied to.
+def fetch(
+    target: Target,
+    run: str,
+    to: Path,
+    own: Callable[[str], bool] | None = None,
+    only: list[str] | None = None,
+) -> None:
+    """Copies the results of a run on a machine that differ from what is here; `only`: see `changes.sums`.
 
     `own`: whether a name is one that this machine's results may have, see share.py; None where this is not
     known, and nothing that is here already is replaced. What the operator's own machine writes comes from no
     other one.
     """
+    sums: dict[str, str] = target.ask(dict[Text, Text], "sums", run=run, only=only)
 
-    def __init__(self, target: Target, run: str, to: Path, own: Callable[[str], bool] | None = None) -> None:
-        self._target, self._run, self._to = target, run, to
-        self._own = own
+    def differing(names: Iterable[str]) -> list[str]:
+        here = ((to / name, name) for name in names)
+        return [name for path, name in here if not path.is_file() or changes.checksum(path) != sums[name]]
 
-    def fetch(self, only: list[str] | None = None) -> None:
-        """Copies those that differ from what is here; `only`: see `changes.sums`."""
-        sums = self._sums(only)
-        left = self._differing(sums, sums)
-        for _ in range(_TRIES):
-            if left:
-                self._copy(left)
-                left = self._differing(left, sums)
-        if left:
-            what = f"{len(left)} result files were damaged in transit, for example {left[0]}"
-            raise RepriseError(f"{self._target.name}: {what}", "check its disk and network")
-
-    def _sums(self, only: list[str] | None) -> dict[str, str]:
-        """Checksums by name; a name that the machine may not use is an error."""
-        sums: dict[str, str] = self._target.ask(dict[Text, Text], "sums", run=self._run, only=only)
-        for name, value in sums.items():
-            if not self._is_own(name, value):
-                raise RepriseError(
-                    f"{self._target.name} has {name!r} among its results, which it may not write",
-                    f"see whether that host is sound: {changes.results(self._run)}",
-                )
-        return sums
-
-    def _is_own(self, name: str, value: str) -> bool:
+    def is_own(name: str) -> bool:
         if not files.is_below(name) or share.matches(name, _OPERATORS):
             return False
-        if self._own is not None:
-            return self._own(name)
-        path = self._to / name
-        return name in share.OF_ALL or not os.path.lexists(path) or not self._differing([name], {name: value})
+        if own is not None:
+            return own(name)
+        return name in share.OF_ALL or not os.path.lexists(to / name) or not differing([name])
 
-    def _differing(self, names: Iterable[str], sums: dict[str, str]) -> list[str]:
-        return [
-            name
-            for name in names
-            if not (self._to / name).is_file() or changes.checksum(self._to / name) != sums[name]
-        ]
-
-    def _copy(self, names: list[str]) -> None:
-        """Their names go in by standard input: there may be many."""
-        with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as errors:
-            asked.write(b"".join(os.fsencode(f"{RESULTS}/{name}") + b"\0" for name in names))
-            asked.seek(0)
-            complaint = ""
-            with subprocess.Popen(
-                self._target.call("send", run=self._run),
-                stdin=asked,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-            ) as there:
-                assert there.stdout is not None
-                try:
-                    files.receive(there.stdout, self._to, names)
-                except EOFError as error:
-                    complaint = str(error)
-                except OSError as error:
-                    raise RepriseError(
-                        f"cannot copy results of {self._target.name}: {error.strerror}", "make room for them"
-                    ) from None
-                finally:
-                    there.stdout.close()
-                    if sys.exc_info()[0] is not None:
-                        there.kill()
-            errors.seek(0)
-            said = last_line(errors.read())
-        if there.returncode == _CUT_OFF:
-            raise unreachable(self._target, said)
-        if there.returncode != 0 or complaint:
+    for name in sums:
+        if not is_own(name):
             raise RepriseError(
-                f"{self._target.name}: cannot read results: {said or complaint}", "check its disk"
+                f"{target.name} has {name!r} among its results, which it may not write",
+                f"see whether that host is sound: {changes.results(run)}",
             )
+    left = differing(sums)
+    for _ in range(_TRIES):
+        if left:
+            _copy(target, run, to, left)
+            left = differing(left)
+    if left:
+        what = f"{len(left)} result files were damaged in transit, for example {left[0]}"
+        raise RepriseError(f"{target.name}: {what}", "check its disk and network")
+
+
+def _copy(target: Target, run: str, to: Path, names: list[str]) -> None:
+    """Their names go in by standard input: there may be many."""
+    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as errors:
+        asked.write(b"".join(os.fsencode(f"{RESULTS}/{name}") + b"\0" for name in names))
+        asked.seek(0)
+        complaint = ""
+        argv = target.call("send", run=run)
+        with subprocess.Popen(argv, stdin=asked, stdout=subprocess.PIPE, stderr=errors) as there:
+            assert there.stdout is not None
+            try:
+                files.receive(there.stdout, to, names)
+            except EOFError as error:
+                complaint = str(error)
+            except OSError as error:
+                what = f"cannot copy results of {target.name}: {error.strerror}"
+                raise RepriseError(what, "make room for them") from None
+            finally:
+                there.stdout.close()
+                if sys.exc_info()[0] is not None:
+                    there.kill()
+        errors.seek(0)
+        said = last_line(errors.read())
+    if there.returncode == _CUT_OFF:
+        raise unreachable(target, said)
+    if there.returncode != 0 or complaint:
+        raise RepriseError(f"{target.name}: cannot read results: {said or complaint}", "check its disk")
 
 
 def collect(host: str, run: str, output: Path, inventories: list[str]) -> None:
@@ -132,7 +117,7 @@ def collect(host: str, run: str, output: Path, inventories: list[str]) -> None:
         folder = local.Folder(output / (run + local.PARTIAL), output / run)
         to = folder.final if folder.final.is_dir() else folder.partial
         to.mkdir(exist_ok=True)
-        Results(target, run, to, _own(to, target.name)).fetch()
+        fetch(target, run, to, _own(to, target.name))
         is_last = _is_last(target.name, to / "manifest.json")
         done = subprocess.run(target.call("forget", run=run), check=False, capture_output=True)
         want(done.returncode == 0, f"{target.name}: {last_line(done.stderr)}", "run it again")

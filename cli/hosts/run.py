@@ -28,10 +28,9 @@ from cli.executor.outcome import Outcome
 from cli.executor.sandbox import STOP
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
-from cli.hosts import changes, inputs, inventory, share, source
+from cli.hosts import changes, inputs, inventory, results, share, source
 from cli.hosts.inventory import Placement, Target
 from cli.hosts.remote import Agent, RemoteMachine
-from cli.hosts.results import Results
 from cli.plan import estimate, guards, network
 from cli.plan import facts as machine
 from cli.plan import plan as plans
@@ -255,16 +254,16 @@ def _single(machine: str, address: str) -> str:
 
 
 def _prepared(
-    plan: Plan, placement: Placement, agents: Mapping[str, Agent], results: Path
+    plan: Plan, placement: Placement, agents: Mapping[str, Agent], folder: Path
 ) -> dict[str, RemoteMachine]:
     """The machines by their names, each with its part of the plan."""
-    (results / "logs").mkdir()
+    (folder / "logs").mkdir()
     mode = 0o600 if plan.private else 0o644
-    whole_file.write(results / "plan.json", local.as_text(plans.as_json(plan)), mode=mode)
+    whole_file.write(folder / "plan.json", local.as_text(plans.as_json(plan)), mode=mode)
     machines = {}
     for name, target in placement.machines().items():
         own = plan if target == placement.home else share.part(plan, placement.hosts_of(target))
-        machines[name] = RemoteMachine(agents[name], own, results, placement.hosts_of(target))
+        machines[name] = RemoteMachine(agents[name], own, folder, placement.hosts_of(target))
     return machines
 
 
@@ -285,7 +284,7 @@ def _wishes() -> Iterator[int]:
 
 
 def _carried_out(
-    plan: Plan, placement: Placement, machines: Mapping[str, RemoteMachine], results: Path, life: int
+    plan: Plan, placement: Placement, machines: Mapping[str, RemoteMachine], folder: Path, life: int
 ) -> Outcome:
     home = placement.home
 
@@ -294,8 +293,8 @@ def _carried_out(
         _at_once(lambda one: share.send(plan, home, one, placement.hosts_of(one)), others)
 
     others = {host: machines[target.name] for host, target in placement.targets.items()}
-    executor = Executor(plan, machines[home.name], results, life, others, send)
-    return local.carried_out(executor, results)
+    executor = Executor(plan, machines[home.name], folder, life, others, send)
+    return local.carried_out(executor, folder)
 
 
 def _fetch(placement: Placement, plan: Plan, folder: local.Folder, life: int) -> dict[str, str]:
@@ -308,7 +307,7 @@ def _fetch(placement: Placement, plan: Plan, folder: local.Folder, life: int) ->
     def fetch(target: Target) -> None:
         own = share.results(plan, placement.hosts_of(target))
         try:
-            Results(target, plan.run, folder.partial, own).fetch()
+            results.fetch(target, plan.run, folder.partial, own)
         except (RepriseError, OSError) as error:
             failed[target.name] = error.what if isinstance(error, RepriseError) else str(error)
 

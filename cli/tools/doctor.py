@@ -301,13 +301,11 @@ def judge_connections(values: dict[str, str]) -> Finding:
     if not low:
         return Finding(OK, "connections", "100,000 TCP connections with both ends on this machine")
     detail = ", ".join(f"{key.replace('/', '.')} is below {least}" for key, least in low)
-    wanted = " ".join(f'{key.replace("/", ".")}="{_three(key, least)}"' for key, least in low)
+    # tcp_mem has three numbers: below the first nothing is done, above the second buffers shrink.
+    values = {key: str(least) for key, least in low}
+    values |= {key: f"{n // 2} {n * 3 // 4} {n}" for key, n in low if key.endswith("tcp_mem")}
+    wanted = " ".join(f'{key.replace("/", ".")}="{value}"' for key, value in values.items())
     return Finding(LIMITED, "connections", f"{detail}: not enough for 100,000", f"sysctl -w {wanted}")
-
-
-def _three(key: str, least: int) -> str:
-    """tcp_mem has three numbers: below the first nothing is done, above the second buffers shrink."""
-    return f"{least // 2} {least * 3 // 4} {least}" if key.endswith("tcp_mem") else str(least)
 
 
 def clocksource() -> Finding:
@@ -324,23 +322,18 @@ def clocksource() -> Finding:
 
 def wakeups() -> Finding:
     """How late this machine wakes a sleeper: the floor of a replay's timing error."""
-    late = sorted(measure_wakeups(_WAKEUPS, _WAKEUP_GAP_NS))
+    linux.set_timer_slack(1)
+    late = []
+    for _ in range(_WAKEUPS):
+        due = time.monotonic_ns() + _WAKEUP_GAP_NS
+        time.sleep(max(0, due - time.monotonic_ns()) / 1e9)
+        late.append(time.monotonic_ns() - due)
+    late.sort()
     median, high = late[len(late) // 2] / 1000, late[int(len(late) * 0.99)] / 1000
     detail = f"sleepers wake {median:.0f} us late at the median, {high:.0f} us at p99"
     return judged(
         high <= _LATE_US, "timers", detail, "stop other work on this machine, or give it whole cores"
     )
-
-
-def measure_wakeups(count: int, gap_ns: int) -> list[int]:
-    """Nanoseconds by which `count` sleeps of `gap_ns` ended late, timer slack at its least."""
-    linux.set_timer_slack(1)
-    late = []
-    for _ in range(count):
-        due = time.monotonic_ns() + gap_ns
-        time.sleep(max(0, due - time.monotonic_ns()) / 1e9)
-        late.append(time.monotonic_ns() - due)
-    return late
 
 
 def buffers() -> Finding:

@@ -79,15 +79,10 @@ NAME=VERSION fetches one.
 # --- the Debian package -----------------------------------------------------------------------------------
 
 
-def python_packages(site: Path, installed: Path) -> str:
-    """A paragraph for each Python package: name, version, license, and where its texts will be installed.
-    Errors: a package that says nothing of its license.
-    """
-    found = sorted(distributions(path=[str(site)]), key=lambda one: one.name.lower())
-    return "".join(_paragraph(one, site, installed) for one in found)
-
-
 def _paragraph(one: Distribution, site: Path, installed: Path) -> str:
+    """Name, version and license of a Python package, and where its texts will be installed. Errors: a package
+    that says nothing of its license.
+    """
     texts = [file for file in one.files or () if _IS_LICENSE.search(str(file))]
     paths = sorted(Path(str(one.locate_file(file))) for file in texts)
     meta = one.metadata
@@ -112,8 +107,9 @@ def add(site: Path, docs: Path) -> None:
     and puts the license texts of the libraries' headers beside it.
     """
     installed = Path("/usr/lib/reprise", *site.parts[-4:])
+    found = sorted(distributions(path=[str(site)]), key=lambda one: one.name.lower())
     with (docs / "copyright").open("a", encoding="utf-8") as file:
-        file.write(python_packages(site, installed))
+        file.writelines(_paragraph(one, site, installed) for one in found)
     (docs / "licenses").mkdir()
     for name in _headers():
         (docs / "licenses" / name).write_bytes(_copyright(name))

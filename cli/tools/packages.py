@@ -27,7 +27,7 @@ _LOCK = "packages"
 _POLICY_MARK = "made by reprise while it installs packages"
 # Servers are started by experiments only: services of packages that we installed are not left enabled.
 _SERVICES = {one.packages[0]: one.services for one in KINDS.values()}
-_UNKNOWN = re.compile(
+_UNKNOWN = re.compile(  # packages that apt-get says it does not know
     r"^E: (?:Unable to locate package|Package) '?([^'\s]+)(?:$|' has no installation)", re.M
 )
 # Sections for building, checking and measuring: what the Debian package of Reprise was built with.
@@ -100,7 +100,8 @@ def install(names: Sequence[str], title: str) -> None:
         if done.returncode != 0:
             done = steps.run(_job(lock, f"{title}: lists", "update"), progress)
             done = steps.run(wanted, progress) if done.returncode == 0 else done
-        if done.returncode != 0 and (unknown := unknown_in(done.stdout)):
+        unknown = list(dict.fromkeys(_UNKNOWN.findall(done.stdout))) if done.returncode != 0 else []
+        if unknown:
             _UNKNOWN_NOTED.parent.mkdir(parents=True, exist_ok=True)
             _UNKNOWN_NOTED.write_text("\n".join(unknown), encoding="ascii")
             complain(f"reprise: warning: no package {', '.join(unknown)} on this system; going on without")
@@ -127,11 +128,6 @@ def unknown() -> list[str]:
         return [] if is_old else _UNKNOWN_NOTED.read_text(encoding="ascii").split()
     except OSError:
         return []
-
-
-def unknown_in(output: str) -> list[str]:
-    """The packages that apt-get says it does not know."""
-    return list(dict.fromkeys(_UNKNOWN.findall(output)))
 
 
 @contextmanager

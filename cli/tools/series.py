@@ -59,8 +59,7 @@ def variants(experiment: Experiment) -> list[Settings]:
     swept = dict(experiment.sweep or {})
     mode = swept.pop("mode", "grid")
     want(mode in _MODES, f"sweep.mode = {mode!r} is unknown", f"use {' or '.join(_MODES)}")
-    files = {name for name, field in experiments.leaves() if experiments.is_path(field)}
-    files |= {f"synth.{name}" for name in experiments.SYNTH_FILES}
+    files = experiments.file_keys()
     axes = dict(leaves(swept))
     for key, values in axes.items():
         good = isinstance(values, list) and bool(values)

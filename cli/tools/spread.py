@@ -17,7 +17,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cli import VERSION, programs
 from cli.errors import RepriseError, UsageError, want
@@ -129,10 +128,7 @@ def _mark(wish: Wish) -> str:
     """Other inputs, ports or another version are other work: what lies in the folder must not be taken for
     theirs. Rules are not part of it: they are applied at the end.
     """
-    return _digest([_facts(path) for path in wish.inputs], wish)
-
-
-def _digest(inputs: list[Any], wish: Wish) -> str:
+    inputs = [str(path.resolve()) for path in wish.inputs]
     return hashlib.sha256(json.dumps([inputs, wish.ports, VERSION]).encode()).hexdigest()[:12]
 
 
@@ -143,7 +139,7 @@ def _facts(capture: Path) -> tuple[str, int, int]:
 
 def _claim(wish: Wish, folder: Path) -> None:
     """The folder is this work's: new, empty, or left by it."""
-    mark = _digest([str(path.resolve()) for path in wish.inputs], wish)
+    mark = _mark(wish)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         known = (folder / _MARK).read_text(encoding="utf-8") if (folder / _MARK).exists() else None

@@ -1,5 +1,5 @@
-"""Zone files as they come: plain or compressed (gz, bz2, xz, zst, lz4); their origin; unpacking; which files they
-include, and how large that makes them.
+"""Zone files as they come: plain or compressed (gz, bz2, xz, zst, lz4); their origin; unpacking; which files
+they include, and how large that makes them.
 """
 
 from __future__ import annotations
@@ -169,7 +169,12 @@ class Checker:
             start, end = include.span(include.lastindex or 0)
             return line[:start] + str(list(self.included).index(name)).encode() + line[end:]
         if generate := _GENERATE.match(line):
-            self._generated(line, *(int(number or 1) for number in generate.groups()))
+            first, last, step = (int(number or 1) for number in generate.groups())
+            count = max(0, last - first) // max(step, 1) + 1
+            self._records -= count
+            what = f"$GENERATE makes over {_MOST_RECORDS} records in a zone"
+            want(self._records >= 0, what, "generate fewer")
+            self._spend(count * (len(line) + sum(map(int, _WIDTH.findall(line)))))
         else:
             want(bool(_HARMLESS.match(line)), *_refusal(line))
         return line
@@ -194,12 +199,6 @@ class Checker:
             raise UsageError(f"$INCLUDE {name} is outside the zone folder", hint)
         with file:
             return self._read.setdefault(name, file.read(self._bytes + 1))
-
-    def _generated(self, line: bytes, first: int, last: int, step: int) -> None:
-        count = max(0, last - first) // max(step, 1) + 1
-        self._records -= count
-        want(self._records >= 0, f"$GENERATE makes over {_MOST_RECORDS} records in a zone", "generate fewer")
-        self._spend(count * (len(line) + sum(map(int, _WIDTH.findall(line)))))
 
 
 def _refusal(line: bytes) -> tuple[str, str]:
