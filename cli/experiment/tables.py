@@ -4,6 +4,7 @@ command needs is read off the tables before anything is installed.
 
 import datetime
 import errno
+import itertools
 import json
 import os
 import stat
@@ -14,6 +15,7 @@ from typing import Any
 
 from cli import programs
 from cli.errors import UsageError, want
+from report.nested import leaves
 
 _OURS = programs.ROOT / "experiments"
 _MOST_BYTES = 1_000_000
@@ -41,6 +43,16 @@ def read(path: Path) -> dict[str, Any]:
     except RecursionError:
         raise UsageError(f"{path} {_TOO_DEEP}", "use fewer levels") from None
     return found
+
+
+def combinations(sweep: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every combination of the values of [sweep] by their keys; with mode = "list" the first values of all,
+    the second ones and so on. What is no list of values is left out.
+    """
+    axes = {key: values for key, values in leaves(sweep) if isinstance(values, list) and values}
+    alike = sweep.get("mode") == "list" and len({len(values) for values in axes.values()}) == 1
+    rows = zip(*axes.values(), strict=True) if alike else itertools.product(*axes.values())
+    return (dict(zip(axes, row, strict=True)) for row in rows)
 
 
 def read_small(path: Path) -> bytes:

@@ -21,7 +21,6 @@ from cli.programs import HIERARCHY, REPLAY
 from cli.servers.kinds import KINDS, front, own_programs, packaged_programs, source_mode
 from cli.tools import packages
 from cli.tools.bench import BENCHES
-from report.nested import leaves
 
 RUN_PYTHON = "requirements.txt"
 HOSTS_PYTHON = "requirements-hosts.txt"
@@ -145,13 +144,9 @@ def _replay(experiments: Iterable[dict[str, Any]]) -> Needs:
 
 def variants(experiment: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The experiment with each combination of the values of [sweep], up to a thousand."""
-    table = experiment.get("sweep") or {}
-    axes = {key: values for key, values in leaves(table) if isinstance(values, list) and values}
-    alike = table.get("mode") == "list" and len({len(values) for values in axes.values()}) == 1
-    rows = zip(*axes.values(), strict=True) if alike else itertools.product(*axes.values())
-    for row in itertools.islice(rows, 1_000):
+    for settings in itertools.islice(tables.combinations(experiment.get("sweep") or {}), 1_000):
         made = json.loads(json.dumps(experiment))
-        for key, value in zip(axes, row, strict=True):
+        for key, value in settings.items():
             tables.lay_over(made, f"{key}={tables.text_of(value)}")
         yield made
 

@@ -98,13 +98,6 @@ def test_a_list_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert any("pdns_server (apt-get install pdns-server)" in line for line in lines.values())  # swept
 
 
-def test_figures_that_take_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert papers.command_list(argparse.Namespace(traces=None)) == 0
-    monkeypatch.setattr(papers, "MOST_MINUTES", 1)
-    with pytest.raises(RepriseError, match=r"the quick profile takes [\d.]+ minutes, over 1"):
-        papers.command_list(argparse.Namespace(traces=None))
-
-
 def test_what_is_no_figure_and_no_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="no figure ldplayer-5") as caught:
         papers_run.command_run(options_of(["ldplayer-5"], tmp_path))

@@ -10,11 +10,10 @@ import argparse
 import contextlib
 import functools
 import io
-import itertools
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -60,17 +59,13 @@ def variants(experiment: Experiment) -> list[Settings]:
     mode = swept.pop("mode", "grid")
     want(mode in _MODES, f"sweep.mode = {mode!r} is unknown", f"use {' or '.join(_MODES)}")
     files = experiments.file_keys()
-    axes = dict(leaves(swept))
-    for key, values in axes.items():
+    for key, values in leaves(swept):
         good = isinstance(values, list) and bool(values)
         want(good, f"sweep.{key} is no list of values", "give one, such as [1000, 2000]")
-    lengths = {len(values) for values in axes.values()}
-    rows: Iterator[tuple[Any, ...]] = itertools.product(*axes.values())
-    if mode == "list":
-        want(len(lengths) <= 1, "the lists of [sweep] have different lengths", 'use mode = "grid"')
-        rows = zip(*axes.values(), strict=True) if axes else iter([()])
-    wholes = (zip(axes, row, strict=True) for row in rows)
-    made = [{key: value for key, value in whole if value or key not in files} for whole in wholes]
+    fits = mode == "grid" or len({len(values) for _, values in leaves(swept)}) <= 1
+    want(fits, "the lists of [sweep] have different lengths", 'use mode = "grid"')
+    wholes = tables.combinations(experiment.sweep or {})
+    made = [{key: value for key, value in one.items() if value or key not in files} for one in wholes]
     for at, settings in enumerate(made):
         for key, value in settings.items():
             early = earlier(value)

@@ -20,6 +20,7 @@ from cli.zones import signer, world_random, world_records, world_tree, zone_fold
 from cli.zones.world_model import ROOT, Draft, Record, Settings, Zone, enclosing, parent_of, text_of
 from cli.zones.zone_folder import Entry, ZoneFolder
 
+_FEWEST_ZONES, _MOST_ZONES = 8, 200_000
 _KEY_TTL, _DS_TTL = 3_600, 86_400
 _NSEC3_SHARE = 0.35  # of the signed zones
 _UNSIGNED, _NO_DS = 0.2, 0.08  # shares of zones, below the top-level domains
@@ -42,16 +43,14 @@ class World:
 
 def make(settings: Settings) -> World:
     """The hierarchy of these settings; the same settings make the same one."""
-    settings.check()
+    fits = _FEWEST_ZONES <= settings.zones <= _MOST_ZONES
+    want(fits, f"--zones {settings.zones}: out of range", f"give {_FEWEST_ZONES} to {_MOST_ZONES}")
     draft = world_random.layout(settings) if settings.shape == "random" else world_tree.layout(settings)
     if settings.signed:
         _secure(draft)
     made = world_records.contents(draft, settings)
     contents = [(name, records) for one in (made.records, made.second) for name, records in one.items()]
-    if settings.signed:
-        texts = _signed(draft, contents, settings.seed)
-    else:
-        texts = [text_of(records) for _, records in contents]
+    texts = _texts(draft, contents, settings.seed)
     first = dict(zip(made.records, texts, strict=False))
     second = dict(zip(made.second, texts[len(first) :], strict=True))
     return _files(draft, first, second, made.names)
@@ -67,8 +66,8 @@ def _secure(draft: Draft) -> None:
             draft.add(replace(zone, security=kind, ds=top or chance >= _UNSIGNED + _NO_DS))
 
 
-def _signed(draft: Draft, contents: list[tuple[str, list[Record]]], seed: int) -> list[str]:
-    """The zones' texts with DS records and signatures, made by as many processes as there are processors."""
+def _texts(draft: Draft, contents: list[tuple[str, list[Record]]], seed: int) -> list[str]:
+    """The zones' texts, with DS records and signatures where they have keys, made on all processors."""
     zones = draft.zones
     names = [zone.name for zone in zones.values() if zone.security]
     keys = {name: [signer.seeded_key(seed, name, role) for role in ("ksk", "zsk")] for name in names}

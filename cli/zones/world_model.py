@@ -11,8 +11,6 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cli.errors import want
-
 ROOT = "."
 ROOT_SERVERS = "root-servers.net."
 LETTERS = {  # of the root servers, as in the hints that resolvers come with
@@ -31,8 +29,6 @@ LETTERS = {  # of the root servers, as in the hints that resolvers come with
     "m": ("202.12.27.33", "2001:dc3::35"),
 }
 SERIAL = 2026010100
-MOST_ZONES = 200_000
-FEWEST_ZONES = 8
 
 _SYLLABLES = tuple(f"{consonant}{vowel}" for consonant in "bdfgklmnprstvz" for vowel in "aeio")
 # First bytes of IPv4 without a special range (RFC 6890), the benchmark range or most root servers.
@@ -48,16 +44,6 @@ class Settings:
     seed: int = 1
     signed: bool = False
     shape: str = "tree"
-
-    def check(self) -> Settings:
-        """Itself. Raises UsageError where one is out of range."""
-        want(
-            FEWEST_ZONES <= self.zones <= MOST_ZONES,
-            f"--zones {self.zones}: out of range",
-            f"give {FEWEST_ZONES} to {MOST_ZONES}",
-        )
-        want(self.shape in SHAPES, f"--shape {self.shape}: no such shape", f"give {' or '.join(SHAPES)}")
-        return self
 
 
 SHAPES = ("tree", "random")

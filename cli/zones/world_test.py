@@ -121,9 +121,6 @@ def test_the_command_writes_again_but_not_over_other_files(
     assert "holds other files than zones; give -o an empty or new folder" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"), [(Settings(zones=7), "--zones 7"), (Settings(shape="x"), "--shape x")]
-)
-def test_bad_settings_are_usage_errors(settings: Settings, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        world.make(settings)
+def test_too_few_zones_are_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="--zones 7"):
+        world.make(Settings(zones=7))
