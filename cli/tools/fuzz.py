@@ -10,10 +10,11 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from cli import programs, progress
 from cli.errors import EXIT_FAILED, RepriseError, want, want_choice
@@ -59,9 +60,34 @@ def command_fuzz(options: argparse.Namespace) -> int:
     _build(preset, [one.name for one in targets])
     if options.seeds:
         _convert(options.seeds)
+    work: Callable[[Target], Result] = partial(fuzz, seconds=options.seconds)
     if options.coverage:
-        return _covered(targets, options.jobs)
-    return _fuzzed(targets, options.seconds, options.jobs)
+        work = cover
+        sys.stdout.write(_HEAD)
+    else:
+        _FINDINGS.mkdir(parents=True, exist_ok=True)
+        least = progress.seconds_in_words(-(-len(targets) // options.jobs) * options.seconds)
+        sys.stdout.write(f"{len(targets)} targets, {options.seconds} s each: {least}\n")
+    results = together([partial(work, target) for target in targets], options.jobs)
+    failed = 0
+    for target, one in zip(targets, results, strict=True):
+        failed += 1 if one.output else 0
+        show(one.output)
+        sys.stdout.write(one.line + "\n")
+        sys.stdout.flush()
+        if not options.coverage:
+            add_run(target, one.executed, options.seconds)
+    if not options.coverage:
+        sys.stdout.write(f"{len(targets) - failed} passed, {failed} failed\n")
+    return EXIT_FAILED if failed else 0
+
+
+class Result(NamedTuple):
+    """A line on what a target came to, what its program printed if it failed, and how many inputs it tried."""
+
+    line: str
+    output: str = ""
+    executed: int = 0
 
 
 # --- targets ----------------------------------------------------------------------------------------------
@@ -84,10 +110,6 @@ class Target:
         """Folders of inputs; new ones are written to the first."""
         self.corpus.mkdir(parents=True, exist_ok=True)
         return (str(self.corpus), str(_SEEDS / self.name))
-
-    @property
-    def kept(self) -> int:
-        return sum(1 for _ in self.corpus.iterdir())
 
     def program(self, preset: str) -> str:
         return str(programs.ROOT / "build" / preset / "bin" / self.name)
@@ -131,41 +153,8 @@ def _convert(folders: Iterable[Path]) -> None:
 # --- fuzzing ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Fuzzed:
-    """What a run of a target came to. `output` is empty where nothing was found."""
-
-    target: Target
-    executed: int
-    output: str = ""
-
-    def line(self) -> str:
-        text = f"{self.target.name}: {self.executed} inputs tried, {self.target.kept} kept"
-        if not self.output:
-            return text
-        written = _WRITTEN.search(self.output)
-        if written is None:
-            return f"{text}; FAILED without an input, see above"
-        return f"{text}; FAILED; replay it: {self.target.program('fuzz')} {written[1]}"
-
-
-def _fuzzed(targets: Sequence[Target], seconds: int, jobs: int) -> int:
-    _FINDINGS.mkdir(parents=True, exist_ok=True)
-    least = -(-len(targets) // jobs) * seconds
-    sys.stdout.write(f"{len(targets)} targets, {seconds} s each: {progress.seconds_in_words(least)}\n")
-    failed = 0
-    for one in together([partial(_fuzz, target, seconds) for target in targets], jobs):
-        if one.output:
-            failed += 1
-            show(one.output)
-        sys.stdout.write(one.line() + "\n")
-        sys.stdout.flush()
-        _add_run(one, seconds)
-    sys.stdout.write(f"{len(targets) - failed} passed, {failed} failed\n")
-    return EXIT_FAILED if failed else 0
-
-
-def _fuzz(target: Target, seconds: int) -> Fuzzed:
+def fuzz(target: Target, seconds: int) -> Result:
+    """Looks for inputs that break the parser."""
     words = _SEEDS / f"{target.name}.dict"
     options = (
         f"-max_total_time={seconds}",
@@ -177,16 +166,22 @@ def _fuzz(target: Target, seconds: int) -> Fuzzed:
         *([f"-dict={words}"] if words.is_file() else []),
     )
     done = run(target.program("fuzz"), *options, *target.inputs)
-    executed = _EXECUTED.search(done.stdout)
-    output = (done.stdout or "it printed nothing") if done.returncode != 0 else ""
-    return Fuzzed(target, int(executed[1]) if executed else 0, output)
+    found = _EXECUTED.search(done.stdout)
+    executed, kept = int(found[1]) if found else 0, sum(1 for _ in target.corpus.iterdir())
+    line = f"{target.name}: {executed} inputs tried, {kept} kept"
+    if done.returncode == 0:
+        return Result(line, executed=executed)
+    written = _WRITTEN.search(done.stdout)
+    replay = f"{target.program('fuzz')} {written[1]}" if written else ""
+    what = f"; replay it: {replay}" if written else " without an input, see above"
+    return Result(f"{line}; FAILED{what}", done.stdout or "it printed nothing", executed)
 
 
-def _add_run(fuzzed: Fuzzed, seconds: int) -> None:
+def add_run(target: Target, executed: int, seconds: int) -> None:
     """Adds to the sums of all runs, which stand beside the coverage."""
     sums = _runs()
-    executed, before = sums.get(fuzzed.target.name, (0, 0))
-    sums[fuzzed.target.name] = (executed + fuzzed.executed, before + seconds)
+    before, passed = sums.get(target.name, (0, 0))
+    sums[target.name] = (before + executed, passed + seconds)
     (_corpora() / "runs.json").write_text(json.dumps(sums), encoding="utf-8")
 
 
@@ -201,52 +196,33 @@ def _runs() -> dict[str, tuple[int, int]]:
 
 # --- coverage ---------------------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True)
-class Coverage:
-    """Lines of a target's parser. `output` is empty where all inputs were taken."""
-
-    target: Target
-    lines: int = 0
-    covered: int = 0
-    output: str = ""
-
-    def row(self, executed: int, seconds: int) -> str:
-        share = 100 * self.covered / self.lines if self.lines else 0
-        files = " ".join(os.path.relpath(one, programs.ROOT) for one in self.target.parsers)
-        figures = f"{self.lines:6} {self.covered:8} {share:6.1f} {executed:12} {seconds:8}"
-        return f"{self.target.name:20} {figures}  {files}"
+_HEAD = f"{'target':20} {'lines':>6} {'covered':>8} {'%':>6} {'inputs tried':>12} {'seconds':>8}  files\n"
 
 
-def _covered(targets: Sequence[Target], jobs: int) -> int:
-    head = f"{'target':20} {'lines':>6} {'covered':>8} {'%':>6} {'inputs tried':>12} {'seconds':>8}  files"
-    sys.stdout.write(head + "\n")
-    failed = 0
-    for one in together([partial(_cover, target) for target in targets], jobs):
-        failed += 1 if one.output else 0
-        show(one.output)
-        sys.stdout.write(one.row(*_runs().get(one.target.name, (0, 0))) + "\n")
-        sys.stdout.flush()
-    return EXIT_FAILED if failed else 0
-
-
-def _cover(target: Target) -> Coverage:
+def cover(target: Target) -> Result:
     """Replays all inputs once and asks clang's tools which lines ran."""
     program = target.program("coverage")
     raw, merged = f"{program}.profraw", f"{program}.profdata"
     for argv in (
         ("env", f"LLVM_PROFILE_FILE={raw}", program, "-runs=0", *target.inputs),
         ("llvm-profdata-19", "merge", "-sparse", raw, "-o", merged),
+        ("llvm-cov-19", "export", "-summary-only", f"-instr-profile={merged}", program),
     ):
         done = run(*argv)
         if done.returncode != 0:
-            return Coverage(target, output=done.stdout or f"{argv[0]} failed")
-    done = run("llvm-cov-19", "export", "-summary-only", f"-instr-profile={merged}", program)
-    return sum_lines(target, done.stdout) if done.returncode == 0 else Coverage(target, output=done.stdout)
+            return Result(row(target, 0, 0), done.stdout or f"{argv[0]} failed")
+    return Result(row(target, *sum_lines(target, done.stdout)))
 
 
-def sum_lines(target: Target, exported: str) -> Coverage:
-    """Of the parser's files alone, by the JSON of `llvm-cov export`."""
+def row(target: Target, lines: int, covered: int) -> str:
+    share = 100 * covered / lines if lines else 0
+    executed, seconds = _runs().get(target.name, (0, 0))
+    files = " ".join(os.path.relpath(one, programs.ROOT) for one in target.parsers)
+    return f"{target.name:20} {lines:6} {covered:8} {share:6.1f} {executed:12} {seconds:8}  {files}"
+
+
+def sum_lines(target: Target, exported: str) -> tuple[int, int]:
+    """Lines of the parser's files alone, and of these the ones that ran, by the JSON of `llvm-cov export`."""
     files = json.loads(exported)["data"][0]["files"]
     ours = [one["summary"]["lines"] for one in files if Path(one["filename"]).resolve() in target.parsers]
-    return Coverage(target, sum(one["count"] for one in ours), sum(one["covered"] for one in ours))
+    return sum(one["count"] for one in ours), sum(one["covered"] for one in ours)

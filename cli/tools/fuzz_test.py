@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from cli import programs
+from cli import programs, steps
 from cli.__main__ import build_parser
 from cli.errors import UsageError
 from cli.tools import fuzz
-from cli.tools.fuzz import Fuzzed, Target, read_targets, sum_lines
+from cli.tools.fuzz import Target, read_targets, sum_lines
 from cli.tools.needs_test import needs_of
 
 
@@ -49,30 +49,41 @@ def test_every_target_has_seeds_and_a_parser() -> None:
     assert found >= 25
 
 
-def test_new_inputs_are_written_to_the_users_cache_and_kept(cache: Path) -> None:
+def said(monkeypatch: pytest.MonkeyPatch, status: int, text: str) -> None:
+    """Has libFuzzer end with a status after a text."""
+    monkeypatch.setattr(fuzz, "run", lambda *argv: steps.Done(argv, status, text))
+
+
+def test_new_inputs_are_written_to_the_users_cache_and_kept(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = Target("reader_dns", ())
     found, seeds = target.inputs
     assert found == str(cache / "reader_dns")
     assert seeds == str(programs.ROOT / "tests/fuzz/reader_dns")
     (cache / "reader_dns/one").write_bytes(b"1")
-    assert Fuzzed(target, 1000).line() == "reader_dns: 1000 inputs tried, 1 kept"
+    said(monkeypatch, 0, "stat::number_of_executed_units: 1000\n")
+    assert fuzz.fuzz(target, 1) == ("reader_dns: 1000 inputs tried, 1 kept", "", 1000)
 
 
-def test_a_finding_says_how_to_replay_it() -> None:
+def test_a_finding_says_how_to_replay_it(monkeypatch: pytest.MonkeyPatch) -> None:
     target = Target("reader_dns", ())
-    assert target.inputs
     output = "==1== ERROR: libFuzzer: deadly signal\nTest unit written to /x/reader_dns-crash-5\n"
-    line = Fuzzed(target, 7, output).line()
+    said(monkeypatch, 1, output)
+    found = fuzz.fuzz(target, 1)
     program = programs.ROOT / "build/fuzz/bin/reader_dns"
-    assert line.endswith(f"FAILED; replay it: {program} /x/reader_dns-crash-5")
-    assert Fuzzed(target, 0, "killed").line().endswith("FAILED without an input, see above")
+    assert found.line.endswith(f"; FAILED; replay it: {program} /x/reader_dns-crash-5")
+    assert found.output == output
+    said(monkeypatch, -9, "")
+    found = fuzz.fuzz(target, 1)
+    assert found.line.endswith("; FAILED without an input, see above") and found.output
 
 
 def test_runs_are_added_up() -> None:
     target = Target("reader_dns", ())
     assert target.inputs
-    fuzz._add_run(Fuzzed(target, 100), 20)
-    fuzz._add_run(Fuzzed(target, 50), 10)
+    fuzz.add_run(target, 100, 20)
+    fuzz.add_run(target, 50, 10)
     assert fuzz._runs() == {"reader_dns": (150, 30)}
 
 
@@ -82,17 +93,10 @@ def test_lines_are_those_of_the_parser_alone() -> None:
     lines = {"summary": {"lines": {"count": 10, "covered": 9}}}
     names = (f"{root}/core/../core/dns/message.cc", f"{root}/core/base/address.cc")
     exported = {"data": [{"files": [{"filename": name, **lines} for name in names]}]}
-    found = sum_lines(target, json.dumps(exported))
-    assert (found.lines, found.covered) == (10, 9)
-    assert found.row(1500, 20).split() == [
-        "reader_dns",
-        "10",
-        "9",
-        "90.0",
-        "1500",
-        "20",
-        "core/dns/message.cc",
-    ]
+    assert target.inputs
+    fuzz.add_run(target, 1500, 20)
+    words = fuzz.row(target, *sum_lines(target, json.dumps(exported))).split()
+    assert words == ["reader_dns", "10", "9", "90.0", "1500", "20", "core/dns/message.cc"]
 
 
 @pytest.mark.parametrize(
