@@ -83,7 +83,7 @@ def command_fuzz(options: argparse.Namespace) -> int:
 
 
 class Result(NamedTuple):
-    """A line on what a target came to, what its program printed if it failed, and how many inputs it tried."""
+    """A line on what a target came to, what its program printed if it failed, and inputs that were tried."""
 
     line: str
     output: str = ""
