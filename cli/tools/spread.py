@@ -232,8 +232,12 @@ def _merge(wish: Wish, folder: Path, cut: list[Path]) -> int:
         )
     for path, lost in _losses(wish, folder):
         sys.stderr.write(f"reprise: {path}: {lost}\n")
-    if done.returncode == 0:
-        _remove(folder)
+    if done.returncode == 0:  # only what was made here goes
+        made = [path for ending in ("pcap", "status", "capture") for path in folder.glob(f"[0-9]*.{ending}")]
+        for path in (*made, *(folder / name for name in ("mutator.tar.gz", "joblog", "log", _MARK))):
+            path.unlink(missing_ok=True)
+        if not any(folder.iterdir()):
+            folder.rmdir()
     return done.returncode or (1 if cut else 0)
 
 
@@ -250,14 +254,3 @@ def _losses(wish: Wish, folder: Path) -> list[tuple[Path, str]]:
         elif told:
             found.setdefault(int(told[1]), []).append(told[3])
     return [(wish.inputs[at], lost) for at in sorted(found) for lost in found[at]]
-
-
-def _remove(folder: Path) -> None:
-    """Only what was made here."""
-    for ending in ("pcap", "status", "capture"):
-        for path in folder.glob(f"[0-9]*.{ending}"):
-            path.unlink()
-    for name in ("mutator.tar.gz", "joblog", "log", _MARK):
-        (folder / name).unlink(missing_ok=True)
-    if not any(folder.iterdir()):
-        folder.rmdir()

@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +14,6 @@ from cli import linux, programs
 from cli.errors import RepriseError, UsageError, want
 from cli.zones import resign, zone_check, zone_folder
 from cli.zones.options import policy_of
-from cli.zones.zone_check import Refused
-from cli.zones.zone_folder import ZoneFolder
 
 _SHOWN = 5
 
@@ -34,43 +31,36 @@ def command_build(options: argparse.Namespace) -> int:
     status = _build(options)
     if _stamp(report) in (None, former):
         return status  # nothing was built
-    folder, bad = _checked(options.output, options.skip_bad)
-    _tell_refused(options, bad)
+    _check(options)
     if options.dnssec == "resign":
-        made = resign.resign(folder.path, folder.path, policy)
-        sys.stdout.write(resign.summary(made, folder.path))
-        status = max(status, resign.tell_problems(resign.verify(folder.path, made)))
+        status = max(status, resign.carry_out(options.output, options.output, policy))
     return status
 
 
-def _checked(path: Path, skip_bad: bool) -> tuple[ZoneFolder, list[Refused]]:
-    """Removes records that keep zones from loading. Returns the folder, and the zones that still do not load,
-    which `skip_bad` removes from zones.json; build.json lists both.
+def _check(options: argparse.Namespace) -> None:
+    """Removes records that keep zones from loading. Zones that still do not load are an error, or leave
+    zones.json with a warning; build.json lists both.
     """
-    folder = zone_folder.read(path)
+    folder = zone_folder.read(options.output)
     removed, bad = zone_check.mend(folder)
-    report = path / "build.json"
+    report = options.output / "build.json"
     text = report.read_text(encoding="utf-8").removesuffix("\n}\n")
     for key, ones in (("removed", removed), ("refused", [one.as_json() for one in bad])):
         text += f',\n"{key}":[' + ",".join("\n " + json.dumps(one) for one in ones) + "]"
     report.write_text(f"{text}\n}}\n", encoding="utf-8")
     for why, count in Counter(one["why"] for one in removed).items():
         sys.stdout.write(f"  {count:>7} records removed because BIND does not load their zone: {why}\n")
-    if bad and skip_bad:
-        left = {one.entry for one in bad}
-        folder = replace(folder, entries=tuple(one for one in folder.entries if one not in left))
-        want(bool(folder.entries), f"BIND loads no zone: {bad[0]}", "see build.json")
-        zone_folder.write_list(folder, path)
-    return folder, bad
-
-
-def _tell_refused(options: argparse.Namespace, bad: Sequence[Refused]) -> None:
-    """An error, or a warning where the zones are left out."""
     shown = "; ".join(map(str, bad[:_SHOWN])) + ("; ..." if len(bad) > _SHOWN else "")
     if bad and not options.skip_bad:
         what = f"BIND does not load {len(bad)} of the zones: {shown}"
         raise RepriseError(what, "--skip-bad leaves them out; build.json lists them under refused")
-    line = f"{len(bad)} zones built from the capture are left out: {shown}\n" if bad else ""
+    line = ""
+    if bad:
+        left = {one.entry for one in bad}
+        folder = replace(folder, entries=tuple(one for one in folder.entries if one not in left))
+        want(bool(folder.entries), f"BIND loads no zone: {bad[0]}", "see build.json")
+        zone_folder.write_list(folder, options.output)
+        line = f"{len(bad)} zones built from the capture are left out: {shown}\n"
     if options.warnings is not None:
         options.warnings.write_text(line, encoding="utf-8")
     elif line:

@@ -189,17 +189,20 @@ def _write(
 
 
 def command_resign(options: argparse.Namespace) -> int:
-    made = resign(options.zones, options.output, policy_of(options))
-    sys.stdout.write(summary(made, options.output))
-    return tell_problems(verify(options.output, made))
+    return carry_out(options.zones, options.output, policy_of(options))
 
 
-def summary(made: Resigned, target: Path) -> str:
+def carry_out(source: Path, target: Path, policy: Policy) -> int:
+    """Signs a folder's zones into another one and tells how that went; the exit status."""
+    made = resign(source, target, policy)
     trusted = ", ".join(made.anchors[:_SHOWN]) + (", ..." if len(made.anchors) > _SHOWN else "")
-    return (
+    sys.stdout.write(
         f"{target}: {len(made.signed)} zone files signed, {len(made.unsigned)} not; "
         f"{ANCHOR} has the keys to trust: {trusted or 'none'}\n"
     )
+    problems = verify(target, made)
+    sys.stderr.writelines(f"reprise: {line}\n" for line in problems)
+    return EXIT_FAILED if problems else 0
 
 
 def verify(target: Path, made: Resigned) -> list[str]:
@@ -209,10 +212,3 @@ def verify(target: Path, made: Resigned) -> list[str]:
         lambda one: signer.problem(target / one.file, one.name), made.signed, "verified", Progress()
     )
     return [*map(str, refused), *(line for line in verified if line)]
-
-
-def tell_problems(problems: Sequence[str]) -> int:
-    """Prints the problems; returns the exit status, 0 where there are none."""
-    for line in problems:
-        sys.stderr.write(f"reprise: {line}\n")
-    return EXIT_FAILED if problems else 0

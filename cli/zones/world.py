@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cli.errors import RepriseError, want
 from cli.zones import signer, world_random, world_records, world_tree, zone_folder
-from cli.zones.world_model import ROOT, Draft, Record, Settings, Zone, enclosing, parent_of, text_of
+from cli.zones.world_model import ROOT, Draft, Record, Settings, enclosing, parent_of, text_of
 from cli.zones.zone_folder import Entry, ZoneFolder
 
 _FEWEST_ZONES, _MOST_ZONES = 8, 200_000
@@ -95,19 +95,14 @@ def _files(draft: Draft, texts: dict[str, str], second: dict[str, str], names: l
     files: list[ZoneFile] = []
     taken: set[str] = set()
     for zone in draft.zones.values():
-        first, others = _addresses(draft, zone)
-        files.append(ZoneFile(zone.name, _file_name(zone.name, taken), first, texts[zone.name]))
-        if others:
-            file = _file_name(zone.name + "second", taken)
-            files.append(ZoneFile(zone.name, file, others, second[zone.name]))
+        # Where it is served, and where with its second content; never both at one address.
+        first = [one for host in zone.holders if host not in zone.second for one in draft.hosts[host]]
+        others = [one for host in zone.second for one in draft.hosts[host] if one not in first]
+        for addresses, suffix, made in ((first, "", texts), (others, "second", second)):
+            if addresses or not suffix:
+                file = _file_name(zone.name + suffix, taken)
+                files.append(ZoneFile(zone.name, file, tuple(dict.fromkeys(addresses)), made[zone.name]))
     return World(tuple(files), tuple(names))
-
-
-def _addresses(draft: Draft, zone: Zone) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Where the zone is served, and where with its second content; never both at one address."""
-    first = [one for host in zone.holders if host not in zone.second for one in draft.hosts[host]]
-    second = [one for host in zone.second for one in draft.hosts[host] if one not in first]
-    return tuple(dict.fromkeys(first)), tuple(dict.fromkeys(second))
 
 
 def _file_name(zone: str, taken: set[str]) -> str:
