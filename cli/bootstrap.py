@@ -54,8 +54,8 @@ def _carry_out(wanted: Needs) -> None:
     listed = packages.listed()
     every = {name for names in listed.values() for name in names}
     absent = set(packages.missing(every)).difference(packages.unknown())
-    missing = [name for section in wanted.sections for name in listed[section] if name in absent]
-    missing = list(dict.fromkeys(missing))
+    named = (name for section in wanted.sections for name in listed[section] if name in absent)
+    missing = list(dict.fromkeys(named))
     environment = Environment(wanted.python)
     release = Release(wanted.targets, sorted(every - absent.difference(missing)))
     to_install, to_build = bool(missing), (bool(missing) and bool(wanted.targets)) or not release.is_built()
@@ -64,19 +64,17 @@ def _carry_out(wanted: Needs) -> None:
     title = (f"step {number} of {count}" for number in range(1, count + 1))
     if to_install:
         packages.install(missing, f"{next(title)}: Debian packages")
-    if not to_fetch:
-        if to_build:
-            release.build(f"{next(title)}: programs")
-        return
     built = f"{next(title)}: programs" if to_build else ""
-    fetching = steps.Running(environment.job(f"{next(title)}: Python packages"))
+    fetching = steps.Running(environment.job(f"{next(title)}: Python packages")) if to_fetch else None
     try:
         if to_build:
             release.build(built)
     except BaseException:
-        fetching.stop()
+        if fetching:
+            fetching.stop()
         raise
-    environment.finish(fetching.watch(Progress(quiet_s=steps.LINE_EVERY_S)))
+    if fetching:
+        environment.finish(fetching.watch(Progress(quiet_s=steps.LINE_EVERY_S)))
 
 
 @telling

@@ -7,6 +7,7 @@ import os
 import platform
 import pwd
 import signal
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -189,32 +190,20 @@ def system() -> tuple[str, bool]:
     return said["PRETTY_NAME"], tested
 
 
-class _Timex(ctypes.Structure):
-    """struct timex of linux/timex.h on 64-bit machines, up to what is read here."""
-
-    _fields_ = (
-        ("modes", ctypes.c_uint),
-        ("offset", ctypes.c_long),
-        ("freq", ctypes.c_long),
-        ("maxerror", ctypes.c_long),
-        ("esterror", ctypes.c_long),
-        ("status", ctypes.c_int),
-        ("rest", ctypes.c_byte * 256),
-    )
-
-
 def clock() -> dict[str, Any]:
     """The kernel's own view of its clock (adjtimex(2)): `synchronized`, and in microseconds
     `estimated_error_us` and `maximum_error_us`, as chrony, ntpd, ptp4l or systemd-timesyncd told it. Without
     any of them the errors mean nothing and are None.
     """
-    found = _Timex()
-    result = _libc.adjtimex(ctypes.byref(found))
-    good = result >= 0 and result != TIME_ERROR and not found.status & STA_UNSYNC
+    found = ctypes.create_string_buffer(512)
+    result = _libc.adjtimex(found)
+    # struct timex of linux/timex.h up to the status: modes, offset, frequency, errors
+    _, _, _, most, likely, status = struct.unpack_from("@I4li", found)
+    good = result >= 0 and result != TIME_ERROR and not status & STA_UNSYNC
     return {
         "synchronized": good,
-        "estimated_error_us": found.esterror if good else None,
-        "maximum_error_us": found.maxerror if good else None,
+        "estimated_error_us": likely if good else None,
+        "maximum_error_us": most if good else None,
     }
 
 

@@ -79,7 +79,7 @@ def small_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def write(path: Path) -> None:
         with tarfile.open(path, "w:gz") as archive:
-            entry = tarfile.TarInfo(f"{package.folder_name()}/{package.PROGRAM}")
+            entry = tarfile.TarInfo(f"{package.FOLDER}/{package.PROGRAM}")
             entry.size, entry.mode = len(script), 0o755
             archive.addfile(entry, io.BytesIO(script))
 
@@ -234,10 +234,8 @@ def test_bad_command_lines(words: list[str], what: str) -> None:
 
 def test_the_package_holds_the_licenses_of_all_that_is_in_it(packed: Path) -> None:
     with tarfile.open(packed) as archive:
-        names = {name.removeprefix(f"{package.folder_name()}/") for name in archive.getnames()}
-        terms = {
-            name: archive.extractfile(f"{package.folder_name()}/{name}") for name in ("SOURCES", "LICENSE")
-        }
+        names = {name.removeprefix(f"{package.FOLDER}/") for name in archive.getnames()}
+        terms = {name: archive.extractfile(f"{package.FOLDER}/{name}") for name in ("SOURCES", "LICENSE")}
         texts = {name: file.read().decode() for name, file in terms.items() if file is not None}
     assert "GNU GENERAL PUBLIC LICENSE" in texts["LICENSE"]
     assert "licenses/common/" in " ".join(names), "texts that the others only name"
@@ -263,7 +261,7 @@ def test_the_package_runs_unprivileged_without_anything_else(packed: Path, tmp_p
     tmp_path.chmod(0o755)
     for parent in (*tmp_path.relative_to("/tmp").parents,):  # the test's folders are its user's alone
         (Path("/tmp") / parent).chmod(0o755) if str(parent) != "." else None
-    program = tmp_path / "elsewhere" / package.folder_name() / package.PROGRAM
+    program = tmp_path / "elsewhere" / package.FOLDER / package.PROGRAM
     trace = _captures(tmp_path)[0]
     shell = 'cd / && exec "$0" mutate "$1" -o - --to text'
     done = subprocess.run(

@@ -25,19 +25,11 @@ _FILES = ("CHANGELOG.md", "CITATION.cff", "CMakeLists.txt", "CMakePresets.json",
 
 def files() -> Iterator[Path]:
     """All files that are deployed, in their order. What else lies in the folder is the user's own."""
-    for name in _FOLDERS:
-        yield from _below(ROOT / name)
-    yield from (ROOT / name for name in _FILES if (ROOT / name).is_file())
-
-
-def _below(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if path.name.startswith(".") or path.name == "__pycache__":
-            continue
-        if path.is_dir() and not path.is_symlink():
-            yield from _below(path)
-        elif path.is_file():
+    for path in (path for name in _FOLDERS for path in sorted((ROOT / name).rglob("*"))):
+        parts = path.relative_to(ROOT).parts
+        if path.is_file() and not any(one.startswith(".") or one == "__pycache__" for one in parts):
             yield path
+    yield from (ROOT / name for name in _FILES if (ROOT / name).is_file())
 
 
 def checksum() -> str:

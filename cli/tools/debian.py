@@ -62,7 +62,7 @@ class Build:
         leaves an installed package alone that has the same one. The release that it was built on, and is for,
         comes last.
         """
-        files, system = source.checksum()[:8], _system()
+        files, system = source.checksum()[:8], platform.freedesktop_os_release()
         suffix = f"+{system['ID'][:3]}{system.get('VERSION_ID', '')}"
         if state is None:
             return Build(f"{VERSION}+{files}{suffix}", int(time.time()))
@@ -74,14 +74,10 @@ class Build:
         """The file debian/changelog, of which the tools take version and time."""
         return _CHANGELOG.format(
             version=self.version,
-            release=_system().get("VERSION_CODENAME", "unstable"),
+            release=platform.freedesktop_os_release().get("VERSION_CODENAME", "unstable"),
             maintainer=maintainer,
             date=formatdate(self.time_s),
         )
-
-
-def _system() -> dict[str, str]:
-    return platform.freedesktop_os_release()
 
 
 def command_deb(output: Path | None) -> int:

@@ -278,9 +278,7 @@ def descriptors() -> Finding:
 
 def local_ports() -> Finding:
     """Set inside each namespace; only servers at an address use the machine's own range."""
-    low, high = (
-        int(word) for word in Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split()
-    )
+    low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split())
     detail = f"{high - low + 1} local ports outside of namespaces ({low}-{high})"
     return judged(
         high - low >= 20_000, "ports", detail, 'sysctl -w net.ipv4.ip_local_port_range="1024 65535"'

@@ -24,6 +24,7 @@ from cli.errors import RepriseError, want
 from cli.tools import licenses
 
 PROGRAM = "reprise-mutator"
+FOLDER = f"{PROGRAM}-{VERSION}-{platform.machine()}"  # within the archive
 _LIBRARY = re.compile(r"^\s*(?:(\S+) => )?(/\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
 _LAUNCHER = """#!/bin/sh
 here=$(dirname "$(readlink -f "$0")") || exit 1
@@ -37,21 +38,16 @@ they may be handed on and where their sources are.
 """
 
 
-def folder_name() -> str:
-    """The folder within the archive."""
-    return f"{PROGRAM}-{VERSION}-{platform.machine()}"
-
-
 def command_package(options: argparse.Namespace) -> int:
     if options.deb:
         from cli.tools import debian  # noqa: PLC0415
 
         return debian.command_deb(options.output)
-    path = options.output or Path(f"{folder_name()}.tar.gz")
+    path = options.output or Path(f"{FOLDER}.tar.gz")
     want(path.absolute().parent.is_dir(), f"{path}: its folder is not there", "make it, or give another -o")
     want(not path.is_dir(), f"{path} is a folder", "give the archive's name with -o")
     write(path)
-    print(f"{path}  {path.stat().st_size / 1e6:.1f} MB; unpack it and run {folder_name()}/{PROGRAM} --help")
+    print(f"{path}  {path.stat().st_size / 1e6:.1f} MB; unpack it and run {FOLDER}/{PROGRAM} --help")
     return 0
 
 
@@ -107,6 +103,6 @@ def _stripped(program: Path) -> bytes:
 
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
-    entry = tarfile.TarInfo(f"{folder_name()}/{name}")
+    entry = tarfile.TarInfo(f"{FOLDER}/{name}")
     entry.size, entry.mode = len(content), mode
     archive.addfile(entry, io.BytesIO(content))

@@ -44,10 +44,6 @@ class Session:
         self.began_s = now
         whole_file.write(self.folder / found.FILE, json.dumps(self.told, indent=2) + "\n")
 
-    def warn(self, words: str) -> None:
-        """Adds a warning to those of the page."""
-        self.told["warnings"] = list(dict.fromkeys((*self.told["warnings"], words)))
-
 
 def command_run(options: argparse.Namespace) -> int:
     """Runs the figures that are named; 0 when all is clean."""
@@ -188,7 +184,8 @@ def _traces(session: Session, options: argparse.Namespace) -> int:
         if name not in real:
             _make(session, name, part)
         elif not _counted(real[name], part):
-            session.warn(f"{real[name]} was not read whole")
+            what = f"{real[name]} was not read whole"
+            session.told["warnings"] = list(dict.fromkeys((*session.told["warnings"], what)))
             failed = EXIT_FAILED
         if part.is_file():
             part.rename(target)
@@ -206,10 +203,8 @@ def _counted(trace: str | Path, target: Path, given: IO[bytes] | None = None) ->
 
 def _make(session: Session, name: str, target: Path) -> None:
     """Makes a trace and counts it on its way, so that no length of it needs room on the disk."""
-    mutator, table = (
-        programs.own("reprise-mutator"),
-        session.study.trace_options(name, session.told["profile"]),
-    )
+    mutator = programs.own("reprise-mutator")
+    table = session.study.trace_options(name, session.told["profile"])
     if table["profile"] == "recursive":
         names = session.folder / "names.txt"
         names.write_text("".join(f"name{number}.example.com\n" for number in range(10_000)), encoding="ascii")

@@ -197,7 +197,7 @@ def _run_parallel(wish: Wish, hosts: list[str], folder: Path, left: list[int]) -
     """GNU parallel: {1} the capture, {2} the number that names what comes back, {3} the capture with the mark
     from which on its path is kept on the host.
     """
-    inner = package.folder_name()
+    inner = package.FOLDER
     ports = shlex.join(programs.flags(port=wish.ports))
     job = (
         "set -e; trap 'rm -rf run-{2}' EXIT; rm -rf run-{2}; mkdir run-{2}; "

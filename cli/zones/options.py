@@ -9,7 +9,8 @@ from pathlib import Path
 from cli.errors import want
 from cli.experiment.addresses import META4, META6
 from cli.zones import zone_plan
-from cli.zones.world_model import SHAPES, Settings
+from cli.zones.world_layout import SHAPES
+from cli.zones.world_model import Settings
 
 ALGORITHMS = ("ed25519", "ecdsap256sha256", "ecdsap384sha384", "rsasha256", "rsasha512")
 _FEWEST_BITS, _MOST_BITS = 1_024, 4_096
@@ -87,7 +88,7 @@ def _add_synth(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--shape",
-        choices=SHAPES,
+        choices=tuple(SHAPES),
         default=default.shape,
         help="tree: like the real hierarchy; random: full of hard cases, for tests (tree)",
     )

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cli.errors import RepriseError, want
-from cli.zones import signer, world_random, world_records, world_tree, zone_folder
+from cli.zones import signer, world_layout, world_records, zone_folder
 from cli.zones.world_model import ROOT, Draft, Record, Settings, enclosing, parent_of, text_of
 from cli.zones.zone_folder import Entry, ZoneFolder
 
@@ -45,7 +45,7 @@ def make(settings: Settings) -> World:
     """The hierarchy of these settings; the same settings make the same one."""
     fits = _FEWEST_ZONES <= settings.zones <= _MOST_ZONES
     want(fits, f"--zones {settings.zones}: out of range", f"give {_FEWEST_ZONES} to {_MOST_ZONES}")
-    draft = world_random.layout(settings) if settings.shape == "random" else world_tree.layout(settings)
+    draft = world_layout.SHAPES[settings.shape](settings)
     if settings.signed:
         _secure(draft)
     made = world_records.contents(draft, settings)

@@ -46,9 +46,6 @@ class Settings:
     shape: str = "tree"
 
 
-SHAPES = ("tree", "random")
-
-
 class Record(NamedTuple):
     """A line of a zone file."""
 
