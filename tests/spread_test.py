@@ -17,7 +17,7 @@ import pytest
 
 from cli import VERSION, programs
 from cli.errors import RepriseError, UsageError
-from cli.tools import licenses, package, spread
+from cli.tools import package, spread
 from cli.tools.spread import logins, parse
 from tests import command, packets
 from tests.bed import wait_for
@@ -249,7 +249,7 @@ def test_a_library_of_unknown_license_is_not_handed_on(tmp_path: Path) -> None:
     library = tmp_path / "libown.so.1"
     library.touch()
     with pytest.raises(RepriseError, match="belongs to no Debian package"):
-        licenses.texts([library])
+        package.license_texts([library])
 
 
 def test_the_package_runs_unprivileged_without_anything_else(packed: Path, tmp_path: Path) -> None:

@@ -84,15 +84,15 @@ def command_run(options: argparse.Namespace) -> int:
             outcome = _carried_out(plan, placement, machines, folder.partial, life)
             local.named(outcome, changes.results(plan.run), folder.partial)
         uncollected = _fetch(placement, plan, folder, life)
-    own = hosts[placement.home.name]["host"]
+    own = hosts[placement.home.name].host
     found = {
         **local.manifest(plan, own, outcome),
         "hosts": [
             {
-                **hosts[name]["host"],
+                **hosts[name].host,
                 "machine": name,
                 "hosts": list(placement.hosts_of(target)),
-                "clock": hosts[name]["clock"],
+                "clock": hosts[name].clock,
                 "steal_s": machines[name].steal_s,
             }
             for name, target in placement.machines().items()
@@ -128,21 +128,20 @@ def _at_once(work: Callable[[Target], None], targets: Iterable[Target]) -> None:
             done.result()
 
 
-def _greet(agents: Mapping[str, Agent], run: str) -> dict[str, Any]:
+def _greet(agents: Mapping[str, Agent], run: str) -> dict[str, Greeting]:
     """What the machines say of themselves; none of them is another run's, and all have one version."""
     for agent in agents.values():
         agent.send("hello")
-    said = {name: inventory.checked(name, agent.receive(), Greeting) for name, agent in agents.items()}
-    hosts = {name: dataclasses.asdict(one) for name, one in said.items()}
+    hosts = {name: inventory.checked(name, agent.receive(), Greeting) for name, agent in agents.items()}
     own = source.checksum()
     for name, one in hosts.items():
         want(
-            one["version"] == VERSION,
+            one.version == VERSION,
             f"{name} has Reprise {one['version']}, and this machine has {VERSION}",
             "install the same version on all, see docs/testbeds.md",
         )
         want(
-            one["source"] == own,
+            one.source == own,
             f"{name} has Reprise {VERSION}, but not with the same files as this machine",
             "run it without --no-deploy",
         )
@@ -159,7 +158,7 @@ def _plan(
     there: Experiment,
     placement: Placement,
     agents: Mapping[str, Agent],
-    hosts: Mapping[str, Any],
+    hosts: Mapping[str, Greeting],
     run: str,
 ) -> tuple[Plan, Estimate]:
     """The plan of the experiment `there`, whose files are where the hosts have them, and what it comes to."""
@@ -167,13 +166,13 @@ def _plan(
     said: Facts = home.ask("facts", Facts, experiment=experiments.as_dict(there), run=run)
     facts = machine.checked(said, experiment, run, placement.home.root)
     for host, target in placement.targets.items():
-        facts.cores_of[host] = int(hosts[target.name]["cores"])
+        facts.cores_of[host] = hosts[target.name].cores
     for host in _servers(placement):
-        said_there = hosts[placement.targets[host].name]["servers"]
+        said_there = hosts[placement.targets[host].name].servers
         versions = {kind: release_in(said_there.get(kind, "")) for kind in machine.kinds(experiment)}
         facts.versions_of[host] = versions
     interfaces = {
-        host: target.interface(hosts[target.name]["interfaces"]) for host, target in placement.targets.items()
+        host: target.interface(hosts[target.name].interfaces) for host, target in placement.targets.items()
     }
     _check_sources(experiment, hosts)
     _check_servers(placement, agents, hosts, interfaces)
@@ -184,11 +183,11 @@ def _plan(
     return plan, estimate.of(ours, extent, alone=False)
 
 
-def _check_sources(experiment: Experiment, hosts: Mapping[str, Any]) -> None:
+def _check_sources(experiment: Experiment, hosts: Mapping[str, Greeting]) -> None:
     """Addresses of sources are routed to clients: those of the hosts cannot lie among them."""
     prefixes = [ipaddress.ip_network(text) for text in guards.sources(experiment)]
     for name, one in hosts.items():
-        for address in one["interfaces"]:
+        for address in one.interfaces:
             inside = next((each for each in prefixes if ipaddress.ip_address(address) in each), None)
             want(
                 inside is None,
@@ -200,7 +199,7 @@ def _check_sources(experiment: Experiment, hosts: Mapping[str, Any]) -> None:
 def _check_servers(
     placement: Placement,
     agents: Mapping[str, Agent],
-    hosts: Mapping[str, Any],
+    hosts: Mapping[str, Greeting],
     interfaces: Mapping[str, str],
 ) -> None:
     """Servers need their ports, and those of packages listen at all addresses, also at new ones. Nothing on a
@@ -208,7 +207,7 @@ def _check_servers(
     """
     for host in _servers(placement):
         name = placement.targets[host].name
-        used = hosts[name]["dns_ports"]
+        used = hosts[name].dns_ports
         services = [one for one in used if one.endswith(".service")]
         want(
             not used,
@@ -225,7 +224,7 @@ def _servers(placement: Placement) -> list[str]:
     return [host for host in placement.targets if host != network.CONTROLLER and host not in clients]
 
 
-def _prefixes(placement: Placement, hosts: Mapping[str, Any]) -> tuple[str, ...]:
+def _prefixes(placement: Placement, hosts: Mapping[str, Greeting]) -> tuple[str, ...]:
     """The networks that guards let the machines' operator in from: those of the inventory, and the addresses
     from which the agents were started.
     """
@@ -234,7 +233,7 @@ def _prefixes(placement: Placement, hosts: Mapping[str, Any]) -> tuple[str, ...]
         given = target.variables.get("reprise_management", [])
         for text in [given] if isinstance(given, str) else given:
             found[str(text)] = None
-        if address := hosts[name]["operator"]:
+        if address := hosts[name].operator:
             found[_single(name, address.partition("%")[0])] = None
         want(
             target.local or bool(address or given),
