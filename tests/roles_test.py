@@ -69,8 +69,7 @@ def needed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
     try:
         example = str(programs.ROOT / "experiments/quickstart.toml")
-        found: dict[str, Any] = json.loads(deploy.wanted(example, []))
-        return found
+        return deploy.wanted(example, [])
     finally:
         del os.environ["XDG_CACHE_HOME"]
         os.environ.update({} if before is None else {"XDG_CACHE_HOME": before})

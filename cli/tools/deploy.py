@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -79,9 +78,9 @@ def _deploy(options: argparse.Namespace) -> None:
         raise RepriseError(f"the hosts could not be prepared: {what}", "fix that and run it again")
 
 
-def wanted(experiment: str, settings: list[str]) -> str:
-    """Packages, servers, the version of the source and, where there is one, an archive of it, as JSON, for
-    deploy.yml. Every host gets all packages, so that what one prepares can be carried out on the others.
+def wanted(experiment: str, settings: list[str]) -> dict[str, Any]:
+    """Packages, servers, the version of the source and, where there is one, an archive of it, for deploy.yml.
+    Every host gets all packages, so that what one prepares can be carried out on the others.
     """
     asked = argparse.Namespace(command="run", experiment=tables.find(experiment), set=settings)
     loaded = experiments.load(asked.experiment, settings)
@@ -93,17 +92,15 @@ def wanted(experiment: str, settings: list[str]) -> str:
     )
     found = source.checksum()
     by_proxy = loaded.emulated is not None and loaded.emulated.data_path == "tun"
-    return json.dumps(
-        {
-            "packages": others,
-            "building": building,
-            "programs": sorted(kinds.packaged_programs(experiments.as_dict(loaded))),
-            "hierarchy": loaded.emulated is not None,
-            "tun": by_proxy or loaded.rtt is not None or loaded.server.front == "reference",
-            "source": found,
-            "archive": "" if programs.INSTALLED else str(_archive(found)),
-        }
-    )
+    return {
+        "packages": others,
+        "building": building,
+        "programs": sorted(kinds.packaged_programs(experiments.as_dict(loaded))),
+        "hierarchy": loaded.emulated is not None,
+        "tun": by_proxy or loaded.rtt is not None or loaded.server.front == "reference",
+        "source": found,
+        "archive": "" if programs.INSTALLED else str(_archive(found)),
+    }
 
 
 def _archive(checksum: str) -> Path:
