@@ -96,7 +96,15 @@ def build(output: Path) -> Path:
     with building.alone(_SCRATCH.with_name(".debian-lock")):
         shutil.rmtree(_SCRATCH, ignore_errors=True)
         tree = _SCRATCH / "reprise"
-        _copy(tree, Build.of(checked_out()))
+        for path in source.files():
+            target = tree / path.relative_to(source.ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+        shutil.copytree(RULES, tree / "debian")
+        control = (RULES / "control").read_text(encoding="utf-8").splitlines()
+        maintainer = next(line.split(": ", 1)[1] for line in control if line.startswith("Maintainer:"))
+        changelog = Build.of(checked_out()).changelog(maintainer)
+        (tree / "debian/changelog").write_text(changelog, encoding="utf-8")
         hint = "see above; the network is needed for the Python packages"
         argv: tuple[str, ...] = ("dpkg-buildpackage", "--build=binary", "--no-sign")
         steps.carry_out(_job("building the package", argv, tree), "the Debian package cannot be built", hint)
@@ -107,19 +115,6 @@ def build(output: Path) -> Path:
         path = Path(shutil.copy2(made, output / made.name))
         shutil.rmtree(_SCRATCH)
         return path
-
-
-def _copy(tree: Path, build: Build) -> None:
-    for path in source.files():
-        target = tree / path.relative_to(source.ROOT)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(path, target)
-    shutil.copytree(RULES, tree / "debian")
-    control = (RULES / "control").read_text(encoding="utf-8")
-    maintainer = next(
-        line.split(": ", 1)[1] for line in control.splitlines() if line.startswith("Maintainer:")
-    )
-    (tree / "debian/changelog").write_text(build.changelog(maintainer), encoding="utf-8")
 
 
 def _job(title: str, argv: tuple[str, ...], tree: Path) -> steps.Job:

@@ -21,7 +21,12 @@ _SHOWN = 5
 def command_build(options: argparse.Namespace) -> int:
     policy = policy_of(options)
     if options.add:
-        known = _former(options.output)
+        try:
+            built = json.loads((options.output / "build.json").read_text(encoding="utf-8"))
+            known = [one["path"] for one in built["captures"]]
+        except (OSError, ValueError, KeyError, TypeError):
+            what = f"{options.output} has no build.json to add to"
+            raise UsageError(what, "build it first, without --add") from None
         want(
             "-" not in known, f"{options.output} was built of standard input", "build it of files, then --add"
         )
@@ -78,15 +83,6 @@ def _stamp(file: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns
-
-
-def _former(folder: Path) -> list[str]:
-    """The captures that a folder was built of."""
-    try:
-        report = json.loads((folder / "build.json").read_text(encoding="utf-8"))
-        return [one["path"] for one in report["captures"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise UsageError(f"{folder} has no build.json to add to", "build it first, without --add") from None
 
 
 def _build(options: argparse.Namespace) -> int:

@@ -47,21 +47,16 @@ def records(names: list[str], seed: int = 1, ds_share: float = 0.9) -> list[Reco
     made = [Record(ROOT, 86_400, "SOA", f"{letters[0]} nstld.example. {SERIAL} 1800 900 604800 86400")]
     for number, letter in enumerate(letters, 1):
         made += [Record(ROOT, _ROOT_TTL, "NS", letter), *_glue(letter, number, _ROOT_TTL)]
-    registries = _registries(source, names)
+    # Registries' shared servers, each below a TLD of the list so that their glue is the root's to give.
+    homes = [source.choice(names) for _ in range(max(4, len(names) // 40))]
+    registries = [
+        [f"ns{letter}.registry{index}.{home}." for letter in "abcdef"] for index, home in enumerate(homes)
+    ]
     for host in itertools.chain(*registries):
         made += _glue(host, source.randrange(1 << 16))
     for name in names:
         made += _delegation(f"{name}.", source, registries, ds_share)
     return made
-
-
-def _registries(source: random.Random, names: list[str]) -> list[list[str]]:
-    """Registries' shared servers, each below a TLD of the list so that their glue is the root's to give."""
-    count = max(4, len(names) // 40)
-    homes = [source.choice(names) for _ in range(count)]
-    return [
-        [f"ns{letter}.registry{index}.{home}." for letter in "abcdef"] for index, home in enumerate(homes)
-    ]
 
 
 def _delegation(

@@ -87,7 +87,10 @@ def _providers(plan: _Plan, count: int) -> None:
 def _small_zone(plan: _Plan) -> None:
     source = plan.draft.source
     if plan.homes and len(plan.draft.zones) > _LEAST_ZONES and source.random() < _THIRD_LEVEL:
-        _third_level(plan)
+        parent = plan.draft.zones[source.choice(plan.homes)]
+        name = plan.draft.fresh_name(parent.name, 1, 2)
+        servers = parent.servers if source.random() < _AT_PARENTS else _servers(plan, name)
+        plan.draft.add(Zone(name, servers))
         return
     tld = source.choice(plan.tlds[: max(3, len(plan.tlds) // 4)] if source.random() < 0.7 else plan.tlds)
     name = plan.draft.fresh_name(tld)
@@ -113,15 +116,6 @@ def _provider(plan: _Plan) -> tuple[str, ...]:
 
 def _own_servers(draft: Draft, zone: str, count: int) -> tuple[str, ...]:
     return tuple(draft.host(below(f"ns{i}", zone)) for i in range(1, count + 1))
-
-
-def _third_level(plan: _Plan) -> None:
-    """A zone below a small one: on its parent's servers, or elsewhere."""
-    source = plan.draft.source
-    parent = plan.draft.zones[source.choice(plan.homes)]
-    name = plan.draft.fresh_name(parent.name, 1, 2)
-    servers = parent.servers if source.random() < _AT_PARENTS else _servers(plan, name)
-    plan.draft.add(Zone(name, servers))
 
 
 # --- random -----------------------------------------------------------------------------------------------

@@ -48,7 +48,10 @@ def contents(draft: Draft, settings: Settings) -> Contents:
     made = Contents()
     for zone in draft.zones.values():
         made.records[zone.name] = _apex(zone)
-    _addresses(draft, made)
+    for host, addresses in draft.hosts.items():
+        made.records[enclosing(host, draft.zones)] += address_records(host, addresses, _SITE_TTL)
+    for host, target in draft.aliases.items():
+        made.records[enclosing(host, draft.zones)].append(Record(host, _SITE_TTL, "CNAME", target))
     for zone in draft.zones.values():
         if zone.name != ROOT:
             _cut(draft, zone, made.records[enclosing(parent_of(zone.name), draft.zones)])
@@ -74,14 +77,6 @@ def _apex(zone: Zone) -> list[Record]:
         Record(zone.name, 86_400 if zone.name == ROOT else _SITE_TTL, "SOA", soa),
         *(Record(zone.name, ttl, "NS", server) for server in zone.servers),
     ]
-
-
-def _addresses(draft: Draft, made: Contents) -> None:
-    """The servers' addresses, or aliases, as data of the zones that their names are in."""
-    for host, addresses in draft.hosts.items():
-        made.records[enclosing(host, draft.zones)] += address_records(host, addresses, _SITE_TTL)
-    for host, target in draft.aliases.items():
-        made.records[enclosing(host, draft.zones)].append(Record(host, _SITE_TTL, "CNAME", target))
 
 
 def _cut(draft: Draft, zone: Zone, parent: list[Record]) -> None:
@@ -127,11 +122,12 @@ def _site(source: random.Random, zone: str, services: float) -> list[Record]:
         Record(below("host.deep", zone), _SITE_TTL, "A", public4(source)),
         Record(below("*.wild", zone), _SITE_TTL, "A", public4(source)),
     ]
+    quotable = zone.replace("\\", "/")
     return [
         *_web(source, zone),
         *_web(source, below("www", zone)),
         Record(zone, _SITE_TTL, "MX", f"10 {below('mail', zone)}"),
-        Record(zone, _SITE_TTL, "TXT", f'"v=spf1 mx -all" "zone={_quotable(zone)}"'),
+        Record(zone, _SITE_TTL, "TXT", f'"v=spf1 mx -all" "zone={quotable}"'),
         Record(below("mail", zone), _SITE_TTL, "A", public4(source)),
         *(one for one in optional if source.random() < services),
     ]
@@ -157,10 +153,6 @@ def _asked(source: random.Random, zone: str, owners: set[str]) -> list[str]:
     wild = f"{source.randrange(1 << 20):x}."
     names = {name.replace("*.", wild) for name in owners if not name.startswith("old.")}
     return [*sorted(names), below(f"nx{source.randrange(1000)}", zone)]
-
-
-def _quotable(name: str) -> str:
-    return name.replace("\\", "/")
 
 
 def _hard_sites(draft: Draft, zones: list[Zone], made: Contents) -> None:
