@@ -43,9 +43,15 @@ def run(
     program, *rest = argv
     seen = [("ro", one.absolute()) for one in folders]
     seen += [("rw", writable.absolute())] if writable is not None else []
-    command, place = (programs.packaged(program), *rest), seen[0][1]
-    before = _enter(seen) if can(seen) else _warn()
-    return subprocess.run([*before, *command], input=text, cwd=place, capture_output=True, check=False)
+    command, place = [programs.packaged(program), *rest], seen[0][1]
+    if can(seen):
+        command = [*_enter(seen), *command]
+    else:
+        with _making:
+            if not _told:
+                _told.append("BIND's tools run unconfined, this user may not create namespaces here")
+                complain(f"reprise: warning: {_told[0]}; see docs/privileges.md")
+    return subprocess.run(command, input=text, cwd=place, capture_output=True, check=False)
 
 
 _making = threading.Lock()
@@ -63,16 +69,7 @@ def can(seen: Sequence[tuple[str, Path]]) -> bool:
     return kind in _possible
 
 
-_told: list[str] = []
-
-
-def _warn() -> tuple[str, ...]:
-    """No words before a tool; said once."""
-    with _making:
-        if not _told:
-            _told.append("BIND's tools run unconfined, this user may not create namespaces here")
-            complain(f"reprise: warning: {_told[0]}; see docs/privileges.md")
-    return ()
+_told: list[str] = []  # once
 
 
 def warnings() -> tuple[str, ...]:

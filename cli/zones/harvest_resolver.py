@@ -55,7 +55,10 @@ def started(output: Path, servers: Sequence[tuple[str, bool]] = ()) -> Iterator[
     """A resolver that runs while the `with` block does. `servers`: prefixes, and whether name servers there
     are queried; the longest match counts. The capture is in `output`, unless it is empty.
     """
-    output, user, port = output.absolute(), _user(), _free_port()
+    output, user = output.absolute(), _user()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
+        channel.bind(("127.0.0.1", 0))
+        port = int(channel.getsockname()[1])
     numbers = [int(found[1]) for one in output.iterdir() if (found := _NUMBER.fullmatch(one.name))]
     capture = output / CAPTURE.format(max(numbers, default=0) + 1)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -129,12 +132,6 @@ def _user() -> pwd.struct_passwd | None:
 
 def _rights(user: pwd.struct_passwd) -> tuple[str, ...]:
     return linux.setpriv(programs.packaged("setpriv"), _USER, str(user.pw_gid), ())
-
-
-def _free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
-        channel.bind(("127.0.0.1", 0))
-        return int(channel.getsockname()[1])
 
 
 # --- name servers that are not queried --------------------------------------------------------------------
