@@ -76,13 +76,18 @@ def make_runtime(run: str) -> None:
 
 
 @contextlib.contextmanager
-def locked(run: str) -> Iterator[list[str]]:
-    """This machine is one run's at a time; what an earlier one left is undone, and named."""
+def locked(run: str, patience_s: float = 0.0) -> Iterator[list[str]]:
+    """This machine is one run's at a time; what an earlier one left is undone, and named. With patience it
+    waits for an agent to end whose operator is gone.
+    """
     make_state()
+    end = time.monotonic() + patience_s
     with _lock() as lock:
-        if not locks.taken(lock):
-            other = lock.read().strip() or "?"
-            raise RepriseError(f"in use by run {other}", "wait for it to finish")
+        while not locks.taken(lock):
+            if time.monotonic() >= end:
+                other = lock.read().strip() or "?"
+                raise RepriseError(f"in use by run {other}", "wait for it to finish")
+            time.sleep(0.2)
         left = teardown()
         lock.seek(0)
         lock.truncate()
@@ -96,16 +101,6 @@ def locked(run: str) -> Iterator[list[str]]:
 
 def _lock() -> IO[str]:
     return locks.of_machine("run", RUNTIME / locks.MACHINE.name)
-
-
-@contextlib.contextmanager
-def _locked_later(name: str) -> Iterator[list[str]]:
-    """The same, and waits for an agent to end whose operator is gone."""
-    end = time.monotonic() + _SETTLED_S
-    while _is_held() and time.monotonic() < end:
-        time.sleep(0.2)
-    with locked(name) as left:
-        yield left
 
 
 # --- the agent's unit, see unit.py -------------------------------------------------------------------------
@@ -234,7 +229,7 @@ def teardown() -> list[str]:
 
 def tear_down() -> list[str]:
     """The same when no agent lives, and removes what experiments named. What fronts left is an error."""
-    with _locked_later("teardown") as left:
+    with locked("teardown", _SETTLED_S) as left:
         shutil.rmtree(STATE / "inputs", ignore_errors=True)
         for one in leftovers.ours():
             raise RepriseError(one.what, one.hint)
@@ -302,7 +297,7 @@ def _is_held() -> bool:
 
 def runs() -> list[str]:
     """Those whose results are here, when no agent lives."""
-    with _locked_later("collect"):
+    with locked("collect", _SETTLED_S):
         return sorted(path.name for path in (STATE / "runs").glob("*"))
 
 

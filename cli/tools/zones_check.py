@@ -308,8 +308,8 @@ class _Reasons:
                 (one["server"], normalized(one["name"])): one for one in report.get("failures", [])
             }
             self._other = {(normalized(one["owner"]), one["type"]) for one in report.get("versions", [])}
-            self._conflicts = {normalized(one["owner"]) for one in report.get("conflicts", [])}
-            self._denied = {normalized(one["owner"]) for one in report.get("contradictions", [])}
+            contradictory = (*report.get("conflicts", []), *report.get("contradictions", []))
+            self._contradictory = {normalized(one["owner"]) for one in contradictory}
             self._removed = {(normalized(one["owner"]), one["type"]) for one in report.get("removed", [])}
             self._made_up = {(normalized(one["owner"]), one["type"]) for one in report.get("made_up", [])}
             self._zones = {normalized(one["name"]): set(one["addresses"]) for one in report.get("zones", [])}
@@ -332,7 +332,7 @@ class _Reasons:
             return f"server_failed_{rcode.lower()}" if rcode else f"server_{failed['why']}"
         if known := self._of_records({(name, kind), (name, "CNAME")}):
             return known
-        if name in self._conflicts or name in self._denied:
+        if name in self._contradictory:
             return "contradictory"
         wanted, given = records(one.recorded.answer), records(got.answer)
         if given < wanted:
