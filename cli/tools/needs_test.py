@@ -162,7 +162,7 @@ def test_every_package_has_a_reason_and_one_section() -> None:
     names = [name for section in packages.listed().values() for name in section]
     assert len(names) == len(set(names))
     for section in packages.read(text):
-        assert f"\n#   {section} " in text
+        assert re.search(rf"^\[{section}\] +# ", text, re.MULTILINE)
 
 
 def test_every_program_that_is_called_comes_with_a_listed_package() -> None:
