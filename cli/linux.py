@@ -207,6 +207,15 @@ def clock() -> dict[str, Any]:
     }
 
 
+def units(process: str) -> list[str]:
+    """The units of systemd that a process is in, and its other control groups; none where it has ended."""
+    try:
+        groups = Path("/proc", process, "cgroup").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return []
+    return [line.rpartition("/")[2] for line in groups]
+
+
 def available_memory() -> int:
     """Bytes that processes may still take without swapping."""
     text = Path("/proc/meminfo").read_text(encoding="ascii")

@@ -19,7 +19,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -119,18 +118,8 @@ def dns_ports() -> list[str]:
         address = line.split()[4].rpartition(":")[0].partition("%")[0].strip("[]")
         for program, pid in re.findall(r'"([^"]*)",pid=(\d+)', line):
             if address in ("*", "") or not ipaddress.ip_address(address).is_loopback:
-                found.add(_service(int(pid)) or program)
+                found.add(next((one for one in linux.units(pid) if one.endswith(".service")), program))
     return sorted(found)
-
-
-def _service(pid: int) -> str:
-    """The service that a process belongs to; "" where it has none."""
-    try:
-        groups = Path(f"/proc/{pid}/cgroup").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return ""
-    names = [line.rpartition("/")[2] for line in groups]
-    return next((name for name in names if name.endswith(".service")), "")
 
 
 def serve() -> None:

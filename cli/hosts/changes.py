@@ -112,8 +112,7 @@ def unit(run: str) -> str:
 
 def _outside() -> tuple[str, ...]:
     """What a command begins with so that its mounts are seen outside of the unit, too."""
-    groups = Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines()
-    inside = any(fnmatch.fnmatchcase(line.rpartition("/")[2], unit("*")) for line in groups)
+    inside = any(fnmatch.fnmatchcase(one, unit("*")) for one in linux.units("self"))
     return ("nsenter", "--target", "1", "--mount", "--") if inside else ()
 
 
