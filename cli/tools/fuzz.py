@@ -19,6 +19,7 @@ from typing import NamedTuple
 from cli import programs, progress
 from cli.errors import EXIT_FAILED, RepriseError, want, want_choice
 from cli.tools.checking import built, configured, run, show, together
+from report.run import as_json
 
 _SEEDS = programs.ROOT / "tests/fuzz"
 _FINDINGS = programs.ROOT / "build/fuzz/findings"
@@ -187,11 +188,8 @@ def add_run(target: Target, executed: int, seconds: int) -> None:
 
 def _runs() -> dict[str, tuple[int, int]]:
     """Inputs tried and seconds of every target."""
-    try:
-        sums = json.loads((_corpora() / "runs.json").read_text(encoding="utf-8"))
-        return {name: (int(executed), int(seconds)) for name, (executed, seconds) in sums.items()}
-    except (OSError, ValueError):
-        return {}
+    sums = as_json(_corpora() / "runs.json")
+    return {name: (int(executed), int(seconds)) for name, (executed, seconds) in sums.items()}
 
 
 # --- coverage ---------------------------------------------------------------------------------------------

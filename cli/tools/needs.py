@@ -7,7 +7,6 @@ experiment cannot be read, the command itself will say so.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +20,7 @@ from cli.programs import HIERARCHY, REPLAY
 from cli.servers.kinds import KINDS, front, own_programs, packaged_programs, source_mode
 from cli.tools import packages
 from cli.tools.bench import BENCHES
+from report.run import as_json
 
 RUN_PYTHON = "requirements.txt"
 HOSTS_PYTHON = "requirements-hosts.txt"
@@ -127,10 +127,8 @@ def _papers(options: argparse.Namespace) -> Needs:
 
 def _of_runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The experiments of those runs among the arguments that tell theirs."""
-    for one in arguments:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            found = json.loads((Path(one) / "manifest.json").read_text(encoding="utf-8"))["experiment"]
-            yield dict(found)
+    found = (as_json(Path(one) / "manifest.json").get("experiment") for one in arguments)
+    return (one for one in found if isinstance(one, dict))
 
 
 def _replay(experiments: Iterable[dict[str, Any]]) -> Needs:

@@ -24,6 +24,7 @@ from cli.tools import papers, series
 from report import whole_file
 from report.papers import arrivals, book, found, page
 from report.papers.book import FULL, QUICK, Study
+from report.run import as_json
 
 _PARENT = "papers"  # folder of all studies, below that of results
 
@@ -129,22 +130,17 @@ def _asked(study: Study, options: argparse.Namespace) -> dict[str, Any]:
 def _latest(study: Study, parent: Path, asked: dict[str, Any]) -> Path | None:
     """The folder to resume, which was begun with the same options."""
     folder = found.newest(study, parent)
-    told = _told(folder) if folder else asked
+    told = as_json(folder / found.FILE) if folder else asked
     if any(told.get(key, asked[key]) != asked[key] for key in ("profile", "settings", "traces")):
         hint = f"go on with: {told['command']} --resume; or leave --resume out"
         raise UsageError(f"{folder} was begun with other options", hint)
     return folder
 
 
-def _told(folder: Path) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads((folder / found.FILE).read_text(encoding="utf-8"))
-    return told
-
-
 def _begun(study: Study, parent: Path, asked: dict[str, Any], folder: Path | None) -> Session:
     """A study's new folder, or the one to resume."""
     if folder is not None:
-        return Session(study, folder, _told(folder))
+        return Session(study, folder, as_json(folder / found.FILE))
     made = Session(study, parent / run_name.new(study.name), asked)
     made.folder.mkdir()
     if not study.traces:

@@ -11,9 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from cli import linux, programs
-from cli.errors import RepriseError, UsageError, want
+from cli.errors import RepriseError, want
 from cli.zones import resign, zone_check, zone_folder
 from cli.zones.options import policy_of
+from report.run import as_json
 
 _SHOWN = 5
 
@@ -21,12 +22,10 @@ _SHOWN = 5
 def command_build(options: argparse.Namespace) -> int:
     policy = policy_of(options)
     if options.add:
-        try:
-            built = json.loads((options.output / "build.json").read_text(encoding="utf-8"))
-            known = [one["path"] for one in built["captures"]]
-        except (OSError, ValueError, KeyError, TypeError):
-            what = f"{options.output} has no build.json to add to"
-            raise UsageError(what, "build it first, without --add") from None
+        built = as_json(options.output / "build.json").get("captures", ())
+        what = f"{options.output} has no build.json to add to"
+        want(bool(built), what, "build it first, without --add")
+        known = [one["path"] for one in built]
         want(
             "-" not in known, f"{options.output} was built of standard input", "build it of files, then --add"
         )
