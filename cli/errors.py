@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import ParamSpec
 
+from report.errors import ReportError
 from report.printable import printable
 
 EXIT_FAILED = 1
@@ -51,14 +52,14 @@ def tell(error: RepriseError) -> None:
 
 
 def telling(main: Callable[_P, int]) -> Callable[_P, int]:
-    """A program's main function: a RepriseError is told and becomes its exit status."""
+    """A program's main function: an error is told and becomes its exit status."""
 
     @functools.wraps(main)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> int:
         try:
             return main(*args, **kwargs)
-        except RepriseError as error:
-            tell(error)
+        except (RepriseError, ReportError) as error:
+            tell(RepriseError(error.what, error.hint))
             return error.status
 
     return run

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+
+from report.errors import ReportError
 
 
 class Questions:
@@ -35,3 +38,19 @@ class Questions:
             self.status = mutator.wait()
             said.seek(0)
             self.said = said.read()
+
+
+def distinct(mutator: str, arguments: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Name, class and type of every question of traces of any form, each once, in order. Raises ReportError
+    at the end of a trace that cannot be read; one that is cut counts as far as it goes.
+    """
+    found = Questions(mutator, arguments, "opcode", "name", "class", "type")
+    seen: set[tuple[str, str, str]] = set()
+    for opcode, name, kind_class, kind in found:
+        question = (name.lower(), kind_class, kind)
+        if opcode == "QUERY" and question not in seen:
+            seen.add(question)
+            yield question
+    sys.stderr.write(found.said)
+    if found.status not in (0, 1):
+        raise ReportError("the trace cannot be read", "see the message above")

@@ -17,7 +17,7 @@ import dns.message
 from cli.errors import RepriseError
 from cli.programs import flags
 from cli.servers import ask
-from cli.zones import trace_text
+from report.questions import distinct
 
 _AT_ONCE = 200
 _PATIENCE_S = 6.0
@@ -50,7 +50,7 @@ def warm(mutator: str, trace: str, server: str, ports: list[int], rules: list[st
     """`rules`: the mutator's options. Succeeds also where single questions were not answered: that is the
     replay's business.
     """
-    found = trace_text.questions(mutator, (trace, *flags(port=ports), *rules))
+    found = distinct(mutator, (trace, *flags(port=ports), *rules))
     asked, answered, hopeless = asyncio.run(_ask_all(found, server))
     sys.stderr.write(f"level=info event=warm asked={asked} answered={answered}\n")
     if hopeless:

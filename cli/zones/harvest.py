@@ -30,8 +30,9 @@ from cli import programs
 from cli.errors import RepriseError, UsageError, want
 from cli.progress import Progress
 from cli.servers import ask
-from cli.zones import harvest_resolver, trace_text
+from cli.zones import harvest_resolver
 from cli.zones.harvest_resolver import CAPTURE, Resolver, prefixes_of
+from report.questions import distinct
 
 ASKED = "asked.tsv"
 _HEADER = "#reprise-harvest 1"
@@ -99,7 +100,7 @@ def lineage(name: dns.name.Name) -> list[Question]:
 def questions_of(trace: list[str], ports: list[str]) -> Iterator[Question]:
     """Names and types of a trace's queries, each once, in the order of the trace."""
     arguments = (*trace, *programs.flags(port=ports))
-    for name, kind_class, kind in trace_text.questions(programs.own("reprise-mutator"), arguments):
+    for name, kind_class, kind in distinct(programs.own("reprise-mutator"), arguments):
         if kind_class == "IN" and kind not in _NO_QUESTIONS:
             with contextlib.suppress(dns.exception.DNSException):
                 yield dns.name.from_text(name), dns.rdatatype.to_text(dns.rdatatype.from_text(kind))

@@ -9,10 +9,11 @@ import dns.name
 import pytest
 
 from cli import programs
-from cli.errors import RepriseError, UsageError
+from cli.errors import UsageError
 from cli.zones import harvest_resolver
 from cli.zones.harvest import Worklist
-from cli.zones.trace_text import questions
+from report.errors import ReportError
+from report.questions import distinct
 
 
 def _name(text: str) -> dns.name.Name:
@@ -27,10 +28,10 @@ def test_questions_come_once_and_as_rules_change_them(tmp_path: Path) -> None:
     rules.write_text('[[rule]]\nkind = "drop"\nwhere.type = "NS"\n', encoding="ascii")
     mutator = programs.own("reprise-mutator")
     asked = [("a.example.", "IN", "A"), ("b.example.", "IN", "A"), ("b.example.", "IN", "NS")]
-    assert list(questions(mutator, [str(trace)])) == asked
-    assert list(questions(mutator, [str(trace), "--rules", str(rules)])) == asked[:2]
-    with pytest.raises(RepriseError, match="the trace cannot be read"):
-        list(questions(mutator, ["none"]))
+    assert list(distinct(mutator, [str(trace)])) == asked
+    assert list(distinct(mutator, [str(trace), "--rules", str(rules)])) == asked[:2]
+    with pytest.raises(ReportError, match="the trace cannot be read"):
+        list(distinct(mutator, ["none"]))
 
 
 def test_a_chain_of_name_servers_ends_at_the_depth() -> None:
