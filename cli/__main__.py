@@ -196,7 +196,7 @@ def _play_again(run: Run, trace: Path) -> Path:
 def run_mutator(command: str, arguments: list[str]) -> int:
     """`mutate`, `trace info` and `trace synth` are the mutator's: we become it."""
     if command == "mutate":
-        if spread.wanted(arguments):
+        if programs.given("--inventory", arguments):
             return spread.command_spread(arguments)
         arguments = ["mutate", *arguments]
     elif arguments[:1] == ["names"]:
@@ -211,7 +211,7 @@ def run_mutator(command: str, arguments: list[str]) -> int:
             return 0
         sys.stderr.write("reprise: error: trace needs info, names or synth; see reprise trace --help\n")
         return 2
-    elif arguments[0] == "info" and traces.wants_plots(arguments):
+    elif arguments[0] == "info" and programs.given("--plots", arguments):
         return traces.command_plots(arguments[1:])
     program = programs.own("reprise-mutator")
     sys.stdout.flush()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,11 @@ def package_of(name: str) -> str:
 def find(name: str) -> str | None:
     """Like `packaged`, None where it is missing."""
     return shutil.which(name, path=SEARCH_PATH)
+
+
+def given(option: str, arguments: Iterable[str]) -> bool:
+    """Whether an option is among arguments; its value may come after `=`."""
+    return any(one.partition("=")[0] == option for one in arguments)
 
 
 def flags(**values: Any) -> tuple[str, ...]:

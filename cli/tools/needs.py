@@ -61,22 +61,22 @@ class Needs(NamedTuple):
 def of(options: argparse.Namespace) -> Needs:
     """The needs of a command line, as the command's own parser reads it."""
     command = options.command
-    words = {one.split("=")[0] for one in getattr(options, "arguments", ())}  # of another program's options
+    words = getattr(options, "arguments", ())  # of another program
     sections: tuple[str, ...] = ()
     hosts = (RUN_PYTHON, HOSTS_PYTHON)
     if programs.INSTALLED and command in SOURCE_COMMANDS:
         return Needs()
     if command == "package" and options.deb:
         return Needs(("base", "packet", "man", "debian"))
-    if command == "compare" and "--again" in words:
+    if command == "compare" and programs.given("--again", words):
         return _replay(_of_runs(options.arguments))
     if command == "zones":
         sections = ("run",) if getattr(options, "signed", False) else _ZONES.get(options.step, ())
-    if command == "mutate" and "--inventory" in words:
+    if command == "mutate" and programs.given("--inventory", words):
         sections = ("spread", "hosts")
     if command in _TARGETS:
         found = _needs(sections, *_TARGETS[command])
-        export = command == "export" and "--parquet" in words
+        export = command == "export" and programs.given("--parquet", words)
         return found._replace(python=(*found.python, EXPORT_PYTHON)) if export else found
     return {
         "run": lambda: _experiment(options),

@@ -41,10 +41,6 @@ class Wish:
     folder: Path | None
 
 
-def wanted(arguments: Sequence[str]) -> bool:
-    return any(one.split("=")[0] == "--inventory" for one in arguments)
-
-
 def parse(arguments: Sequence[str]) -> Wish:
     """Inputs stand before the other options of mutate, because only the mutator knows which takes a value."""
     parser = Parser(prog="reprise mutate", add_help=False, allow_abbrev=False)

@@ -20,10 +20,6 @@ from report.errors import Parser
 from report.questions import Questions
 
 
-def wants_plots(arguments: Sequence[str]) -> bool:
-    return any(one.partition("=")[0] == "--plots" for one in arguments)
-
-
 def plot_arguments(arguments: Sequence[str]) -> tuple[Path, bool, list[str]]:
     """The folder for the plots, whether they are wanted as PDF, too, and the mutator's arguments."""
     parser = Parser(prog="reprise trace info", add_help=False, allow_abbrev=False)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cli import programs
 from cli.errors import UsageError
 from cli.tools import traces
 from tests import command
@@ -56,9 +57,9 @@ def test_what_is_no_trace_is_one_line(tmp_path: Path) -> None:
 
 
 def test_plots_are_told_from_what_the_mutator_takes() -> None:
-    assert traces.wants_plots(["info", "a.pcap", "--plots", "out"])
-    assert traces.wants_plots(["info", "a.pcap", "--plots=out"])
-    assert not traces.wants_plots(["info", "a.pcap", "--json"])
+    assert programs.given("--plots", ["info", "a.pcap", "--plots", "out"])
+    assert programs.given("--plots", ["info", "a.pcap", "--plots=out"])
+    assert not programs.given("--plots", ["info", "a.pcap", "--json"])
     found = traces.plot_arguments(["a.pcap", "--plots", "out", "--port", "5353", "--json", "-"])
     assert found == (Path("out"), False, ["a.pcap", "--port", "5353", "--json", "-"])
     assert traces.plot_arguments(["--plots=x", "--pdf", "a"]) == (Path("x"), True, ["a"])
