@@ -156,7 +156,11 @@ def of_cloudlab(path: Path, user: str) -> tuple[list[Node], str]:
         name: {one.get("username", ""): one for one in node.findall(f"{_RSPEC}services/{_RSPEC}login")}
         for name, node in found.items()
     }
-    user = user or _only_user(path, logins)
+    users = sorted({one for of_node in logins.values() for one in of_node})  # often all of the project
+    shown = f"{', '.join(users[:5])}{', ...' if len(users) > 5 else ''}"
+    clear = bool(user) or len(users) <= 1
+    want(clear, f"{path}: logins of {len(users)} users ({shown})", "give yours with --user")
+    user = user or "".join(users)
     made = []
     for name, group in groups.items():
         host, port = _way(f"{path}: node {name}", logins[name], user)
@@ -206,17 +210,6 @@ def _address(where: str, face: Element) -> str:
         hint = "instantiate profile.py, which gives every node one"
         raise UsageError(f"{where} has no address in the LAN", hint)
     return _ip(ip.get("address", ""), where)
-
-
-def _only_user(path: Path, logins: Mapping[str, Mapping[str, Element]]) -> str:
-    """CloudLab lists every member of the project at every node."""
-    users = sorted({user for of_node in logins.values() for user in of_node})
-    want(
-        len(users) <= 1,
-        f"{path}: logins of {len(users)} users ({', '.join(users[:5])}{', ...' if len(users) > 5 else ''})",
-        "give yours with --user",
-    )
-    return users[0] if users else ""
 
 
 def _way(where: str, logins: Mapping[str, Element], user: str) -> tuple[str, int]:
