@@ -10,7 +10,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,14 +68,19 @@ def refused(folder: Path, entries: Iterable[Entry]) -> list[Refused]:
         for number, one in enumerate(ordered):
             _show(folder, one.file, Path(made) / str(number))
         done = bind_tools.run(("named-checkconf", "-z", str(config)), folder, Path(made))
-    said = list(_blocks(done.stdout.decode("utf-8", "replace").splitlines()))
-    if len(said) != len(ordered):
+    found: list[Refused] = []
+    said: list[str] = []  # about a zone, in the order of the configuration
+    ends = 0
+    for line in done.stdout.decode("utf-8", "replace").splitlines():
+        said.append(line)
+        if end := _END.match(line):
+            if end["bad"] and ends < len(ordered):
+                found.append(_why(ordered[ends], ends, said))
+            ends, said = ends + 1, []
+    if ends != len(ordered):
         last = last_line(done.stderr or done.stdout)
         raise RepriseError(f"named-checkconf cannot check the zones: {last}", "see `reprise doctor`")
-    found = (
-        _judged(one, number, lines) for number, (one, lines) in enumerate(zip(ordered, said, strict=True))
-    )
-    return [one for one in found if one is not None]
+    return found
 
 
 def _show(folder: Path, file: str, place: Path) -> None:
@@ -109,20 +114,7 @@ def _quotable(name: str) -> str:
         raise RepriseError(f"{name!r} is not a domain name", "correct zones.json") from None
 
 
-def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """The lines about each zone, in the order of the configuration."""
-    block: list[str] = []
-    for line in lines:
-        block.append(line)
-        if _END.match(line):
-            yield block
-            block = []
-
-
-def _judged(entry: Entry, number: int, lines: list[str]) -> Refused | None:
-    end = _END.match(lines[-1])
-    if end is None or not end["bad"]:
-        return None
+def _why(entry: Entry, number: int, lines: list[str]) -> Refused:
     found = [match for match in map(_SAID.match, lines[:-1]) if match]
     why = (found[-1]["read"] or found[-1]["other"]) if found else "BIND gives no reason"
     place = re.compile(rf"(?:\S+: )?{number}:(\d+): (.*)")
