@@ -61,9 +61,7 @@ class Resigned:
 def resign(source: Path, target: Path, policy: Policy) -> Resigned:
     """Signs the zones of a folder into another, which may be the same one."""
     folder = zone_folder.read(source)
-    progress = Progress()
-    read = _each(lambda one: _zone(one, zone_folder.text_of(folder, one)), folder.entries, "read", progress)
-    zones = list(read)
+    zones = list(_each(lambda one: _zone(one, zone_folder.text_of(folder, one)), folder.entries, "read"))
     signed = {one.entry.name: None for one in zones if one.was_signed or not policy.signed_only}
     keys = _keys(signed, policy)
     chain = _chain(zones, signed, policy)
@@ -84,7 +82,7 @@ def resign(source: Path, target: Path, policy: Policy) -> Resigned:
     by_name = {one.entry.name for one in zones}
     islands = tuple(name for name in signed if name not in chain)
     anchors = "".join(f"{name} {_KEY_TTL} IN DNSKEY {keys[name][0].data}\n" for name in islands)
-    entries = _write(folder, zones, _each(text, zones, "signed", progress), target, anchors)
+    entries = _write(folder, zones, _each(text, zones, "signed"), target, anchors)
     return Resigned(
         tuple(one for one in entries if one.name in keys),
         tuple(one for one in entries if one.name not in keys),
@@ -92,8 +90,9 @@ def resign(source: Path, target: Path, policy: Policy) -> Resigned:
     )
 
 
-def _each(work: Callable[[_T], _U], items: Sequence[_T], what: str, progress: Progress) -> Iterator[_U]:
+def _each(work: Callable[[_T], _U], items: Sequence[_T], what: str) -> Iterator[_U]:
     """The results in order, worked out on all processors."""
+    progress = Progress()
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for number, made in enumerate(pool.map(work, items), 1):
             progress.show(f"{number} of {len(items)} zones {what}")
@@ -103,7 +102,12 @@ def _each(work: Callable[[_T], _U], items: Sequence[_T], what: str, progress: Pr
 
 
 def _zone(entry: Entry, text: str) -> _Zone:
-    entry = Entry(_absolute(entry.name), entry.file, entry.addresses)
+    """Its name is as BIND's tools write it. Raises UsageError for what is no name."""
+    try:
+        name = dns.name.from_text(entry.name).canonicalize().to_text()
+    except dns.exception.DNSException:
+        raise UsageError(f"{entry.name!r} is not a domain name", "correct zones.json") from None
+    entry = Entry(name, entry.file, entry.addresses)
     every = list(world_model.records_of(text))
     return _Zone(
         entry,
@@ -112,14 +116,6 @@ def _zone(entry: Entry, text: str) -> _Zone:
         frozenset(one.owner for one in every if one.kind == "DS"),
         frozenset(one.owner for one in every if one.kind == "NS" and one.owner != entry.name),
     )
-
-
-def _absolute(name: str) -> str:
-    """The name as BIND's tools write it. Raises UsageError for what is no name."""
-    try:
-        return dns.name.from_text(name).canonicalize().to_text()
-    except dns.exception.DNSException:
-        raise UsageError(f"{name!r} is not a domain name", "correct zones.json") from None
 
 
 def _keys(names: Iterable[str], policy: Policy) -> dict[str, tuple[Key, Key]]:
@@ -208,7 +204,5 @@ def carry_out(source: Path, target: Path, policy: Policy) -> int:
 def verify(target: Path, made: Resigned) -> list[str]:
     """Why BIND does not load zones, and what dnssec-verify reports about the signed ones."""
     refused = zone_check.refused(target, (*made.signed, *made.unsigned))
-    verified = _each(
-        lambda one: signer.problem(target / one.file, one.name), made.signed, "verified", Progress()
-    )
+    verified = _each(lambda one: signer.problem(target / one.file, one.name), made.signed, "verified")
     return [*map(str, refused), *(line for line in verified if line)]
