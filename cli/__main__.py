@@ -22,7 +22,8 @@ from cli.errors import (
     tell,
 )
 from cli.experiment import tables
-from cli.tools import bench, fire, fuzz, inventories, needs, papers, spread, traces
+from cli.hosts import testbeds
+from cli.tools import bench, fire, fuzz, needs, papers, spread, traces
 from cli.zones import options as zones
 from report.errors import Parser, ReportError
 from report.run import Run
@@ -33,7 +34,7 @@ _FUNCTIONS = {
     "doctor": "cli.tools.doctor.command_doctor",
     "fire": "cli.tools.fire.command_fire",
     "fuzz": "cli.tools.fuzz.command_fuzz",
-    "inventory": "cli.tools.inventories.command_inventory",
+    "inventory": "cli.hosts.testbeds.command_inventory",
     "package": "cli.tools.package.command_package",
     "papers list": "cli.tools.papers.command_list",
     "papers run": "cli.tools.papers_run.command_run",
@@ -85,7 +86,7 @@ def build_parser() -> argparse.ArgumentParser:
         "guards let it through, and drop themselves unless a new connection confirms them within 60 s",
     )
     fire.add_command(commands)
-    inventories.add_command(commands)
+    testbeds.add_command(commands)
     papers.add_command(commands)
     _passed_on(commands, "report", "report on finished runs; several are compared", "RUN...")
     _passed_on(commands, "compare", "compare answers: a run and its trace, runs, or traces", "A [B...]")
