@@ -105,8 +105,7 @@ def _asked(study: Study, options: argparse.Namespace) -> dict[str, Any]:
         experiment = experiments.load(study.path, settings)
         if found.tells_arrivals(study, study.labels(profile, bool(real))):
             arrivals.check(experiments.as_dict(experiment)["replay"])
-    words = [word for one in options.set for word in ("--set", one)] + (["--full"] if options.full else [])
-    words += ["--traces", str(options.traces)] if options.traces else []
+    words = [*programs.flags(set=options.set, full=options.full, traces=options.traces)]
     words += ["-o", str(options.output)] if options.output != Path("results") else []
     figures = ", ".join(one.name for one in study.figures)
     return {

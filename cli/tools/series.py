@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cli import run_name
+from cli import programs, run_name
 from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
 from cli.executor import preflight
 from cli.experiment import experiment as experiments
@@ -151,10 +151,8 @@ def check(options: argparse.Namespace, settings: Settings) -> None:
 
 def resume_hint(options: argparse.Namespace, folder: Path) -> str:
     """The command that goes on with a series or a search."""
-    hosts = [word for one in options.inventory for word in ("--inventory", str(one))]
-    given = [word for one in options.set for word in ("--set", one)]
-    words = ["reprise", "run", str(options.experiment), "--resume", str(folder), *hosts, *given]
-    return f"go on with: {shlex.join(words)}"
+    given = programs.flags(resume=folder, inventory=options.inventory, set=options.set)
+    return f"go on with: {shlex.join(['reprise', 'run', str(options.experiment), *given])}"
 
 
 def _found(settings: Settings, runs: Sequence[One], folder: Path) -> Settings:
