@@ -77,12 +77,12 @@ def started(output: Path, servers: Sequence[tuple[str, bool]] = ()) -> Iterator[
             log.unlink(missing_ok=True)
             bound = linux.bound(programs.packaged("setpriv"))
             argv = [*(_rights(user) if user else ()), *bound, named, "-g", "-c", str(config)]
-            found = Resolver(Process.started(argv, log, name="named", held=(file,)), file, port)
+            resolver = Resolver(Process.started(argv, log, name="named", held=(file,)), file, port)
             try:
-                found.process.until(" running\n", _READY_S, kinds.REASON)
-                yield found
+                resolver.process.until(" running\n", _READY_S, kinds.REASON)
+                yield resolver
             finally:
-                found.stop()
+                resolver.stop()
     finally:
         if user is not None:  # the capture is ours again
             os.fchown(file, os.geteuid(), os.getegid())
