@@ -132,12 +132,14 @@ def _greet(agents: Mapping[str, Agent], run: str) -> dict[str, Greeting]:
     """What the machines say of themselves; none of them is another run's, and all have one version."""
     for agent in agents.values():
         agent.send("hello")
-    hosts = {name: inventory.checked(name, agent.receive(), Greeting) for name, agent in agents.items()}
+    hosts: dict[str, Greeting] = {
+        name: inventory.checked(name, agent.receive(), Greeting) for name, agent in agents.items()
+    }
     own = source.checksum()
     for name, one in hosts.items():
         want(
             one.version == VERSION,
-            f"{name} has Reprise {one['version']}, and this machine has {VERSION}",
+            f"{name} has Reprise {one.version}, and this machine has {VERSION}",
             "install the same version on all, see docs/testbeds.md",
         )
         want(
