@@ -69,7 +69,8 @@ def of(options: argparse.Namespace) -> Needs:
     if command == "package" and options.deb:
         return Needs(("base", "packet", "man", "debian"))
     if command == "compare" and programs.given("--again", words):
-        return _replay(_of_runs(options.arguments))
+        told = (as_json(Path(one) / "manifest.json").get("experiment") for one in words)  # of runs
+        return _replay(one for one in told if isinstance(one, dict))
     if command == "zones":
         sections = ("run",) if getattr(options, "signed", False) else _ZONES.get(options.step, ())
     if command == "mutate" and programs.given("--inventory", words):
@@ -123,12 +124,6 @@ def _papers(options: argparse.Namespace) -> Needs:
         for variant in variants(table)
     ]
     return _replay(found) if all(found) else Needs()
-
-
-def _of_runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The experiments of those runs among the arguments that tell theirs."""
-    found = (as_json(Path(one) / "manifest.json").get("experiment") for one in arguments)
-    return (one for one in found if isinstance(one, dict))
 
 
 def _replay(experiments: Iterable[dict[str, Any]]) -> Needs:

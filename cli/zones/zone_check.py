@@ -100,18 +100,14 @@ def _config(directory: str, views: Sequence[Sequence[Entry]]) -> str:
     for index, view in enumerate(views):
         text += f'view "v{index}" {{\n'
         for one in view:
-            text += f'    zone "{_quotable(one.name)}" {{ type primary; file "{number}"; }};\n'
+            try:
+                name = dns.name.from_text(one.name).to_text()  # with escapes for what would end the quotes
+            except dns.exception.DNSException:
+                raise RepriseError(f"{one.name!r} is not a domain name", "correct zones.json") from None
+            text += f'    zone "{name}" {{ type primary; file "{number}"; }};\n'
             number += 1
         text += "};\n"
     return text
-
-
-def _quotable(name: str) -> str:
-    """The name as dnspython writes it: it escapes what would end the quotes."""
-    try:
-        return dns.name.from_text(name).to_text()
-    except dns.exception.DNSException:
-        raise RepriseError(f"{name!r} is not a domain name", "correct zones.json") from None
 
 
 def _why(entry: Entry, number: int, lines: list[str]) -> Refused:

@@ -79,16 +79,12 @@ def origin_of(text: str) -> str | None:
         if not line[0].isspace():
             owner = words.pop(0)
         if "SOA" in (word.upper() for word in words[:3]):
-            return _absolute(owner, origin)
+            if owner is None or owner == "@":
+                return origin
+            if owner.endswith("."):
+                return owner.lower()
+            return None if origin is None else f"{owner}.{origin}".replace("..", ".").lower()
     return None
-
-
-def _absolute(owner: str | None, origin: str | None) -> str | None:
-    if owner is None or owner == "@":
-        return origin
-    if owner.endswith("."):
-        return owner.lower()
-    return None if origin is None else f"{owner}.{origin}".replace("..", ".").lower()
 
 
 def unpack(source: Path, target: Path) -> None:
