@@ -65,18 +65,10 @@ def listed(studies: Sequence[Study], traces: Path | None) -> str:
     rows = [["figure", "", "study", "minutes", "trace", "runs here"]]
     for study in studies:
         lacking = ", ".join(missing(study))
-        here = ", ".join(name for name in named(study) if trace_of(name, traces))
-        for figure in study.figures:
-            rows.append(
-                [
-                    figure.name,
-                    figure.title,
-                    study.name,
-                    f"{figure.minutes:g}",
-                    here or "synthetic",
-                    f"no: {lacking}" if lacking else "yes",
-                ]
-            )
+        here = ", ".join(name for name in named(study) if trace_of(name, traces)) or "synthetic"
+        works = f"no: {lacking}" if lacking else "yes"
+        for one in study.figures:
+            rows.append([one.name, one.title, study.name, f"{one.minutes:g}", here, works])
     minutes = sum(figure.minutes for study in studies for figure in study.figures)
     told = f"{minutes:g} minutes in all, at most {MOST_MINUTES}"
     return f"{table(rows, frozenset({3}))}\n{told}; figures of one study are run together"
