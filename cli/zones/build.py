@@ -32,7 +32,15 @@ def command_build(options: argparse.Namespace) -> int:
         options.captures = list(dict.fromkeys((*known, *map(_absolute, options.captures))))
     report = options.output / "build.json"
     former = _stamp(report)
-    status = _build(options)
+    sys.stdout.flush()
+    keep = options.dnssec == "keep" or (options.dnssec == "resign" and options.signed_only)
+    words = programs.flags(dnssec="keep" if keep else "strip", at=options.at, port=options.port)
+    captures = map(_absolute, options.captures)
+    argv = [programs.own("reprise-zonebuilder"), "build", *captures, "-o", str(options.output), *words]
+    status = subprocess.run(argv, check=False).returncode
+    if status < 0:
+        how = linux.describe_exit(status)
+        raise RepriseError(f"the zone builder was ended by {how}", "free some memory")
     if _stamp(report) in (None, former):
         return status  # nothing was built
     _check(options)
@@ -82,17 +90,3 @@ def _stamp(file: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns
-
-
-def _build(options: argparse.Namespace) -> int:
-    sys.stdout.flush()
-    keep = options.dnssec == "keep" or (options.dnssec == "resign" and options.signed_only)
-    words = programs.flags(dnssec="keep" if keep else "strip", at=options.at, port=options.port)
-    captures = map(_absolute, options.captures)
-    argv = [programs.own("reprise-zonebuilder"), "build", *captures, "-o", str(options.output), *words]
-    done = subprocess.run(argv, check=False)
-    if done.returncode < 0:
-        raise RepriseError(
-            f"the zone builder was ended by {linux.describe_exit(done.returncode)}", "free some memory"
-        )
-    return done.returncode
