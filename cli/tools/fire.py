@@ -77,9 +77,8 @@ def command_fire(options: argparse.Namespace) -> int:
     made = [f"{key}={value}" for key, value in _settings(options)]
     try:
         given = {"experiment": EXPERIMENT, "set": [*made, *options.set], "output": options.output}
-        return search.command(
-            argparse.Namespace(**given, resume=None, no_deploy=False, inventory=[]), run.command_run
-        )
+        asked = argparse.Namespace(**given, resume=None, no_deploy=False, inventory=[])
+        return search.command(asked, run.command_run)
     except UsageError as error:
         for key, option in _OPTIONS.items():
             error.hint = error.hint.replace(key, option)

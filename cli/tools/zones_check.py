@@ -167,9 +167,10 @@ def _plan(zones: Path, folder: Path) -> AddressMap:
     from what another user has planned.
     """
     world, made, plan, own = (folder / name for name in ("world", "made", "plan", "server"))
-    for one, user in ((world, privileges.user()), (made, privileges.user()), (plan, ""), (own, _user())):
+    reader, server = privileges.user(), "bind" if privileges.serving("bind") else ""
+    for one, user in ((world, reader), (made, reader), (plan, ""), (own, server)):
         one.mkdir()
-        machine.make_folders([Folder(str(one), "0750", user, _user())], str)
+        machine.make_folders([Folder(str(one), "0750", user, server)], str)
     planner = [sys.executable, "-m", "cli", "zones", "plan", str(world), "-o", str(made), "--skip-bad"]
     _called("cli.zones.zone_folder.copy", source=zones, target=world)
     _carry_out([*privileges.reading(), *planner])
@@ -186,10 +187,6 @@ def _read(path: Path) -> bytes:
             with file:
                 return file.read()
     return b""
-
-
-def _user() -> str:
-    return "bind" if privileges.serving("bind") else ""
 
 
 def _called(function: str, **values: Any) -> str:
