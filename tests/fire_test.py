@@ -46,7 +46,7 @@ def test_a_server_that_runs_is_sent_a_trace(bed: Bed, tmp_path: Path) -> None:
 
 def test_it_is_repeated_as_any_experiment(bed: Bed, tmp_path: Path) -> None:
     ended = fire(bed, tmp_path, "--server", SERVICE_V4, "--rate", "1000", "--set", "repeat.n=2")
-    assert re.search(r"^runs +2$", ended.output, re.MULTILINE), ended.errors
+    assert re.search(r"^runs +2\b", ended.output, re.MULTILINE), ended.errors
     assert len(list(tmp_path.glob("results/fire-*/fire-*/summary.json"))) == 2
 
 
