@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench import traces
 from bench.bed import CLIENT, Bed
 from bench.session import Options, Session, Step, chosen, run_all
-from bench.tools import NAME, TLS_PORT, Identity, Reprise, TcpSink, Tool, Tree, dnsperf, floor
+from bench.tools import NAME, TLS_PORT, Identity, Program, Reprise, TcpSink, Tool, Tree, dnsperf, floor
 from cli.plan import network
 from report.hosts import snmp
 
@@ -23,9 +23,14 @@ _IN_FLIGHT = 100
 _TLS_IN_FLIGHT = 50
 _SINGLE = ("--queries-per-connection", "1")
 _STAYING = ("--idle-timeout-s", "600")
+_PATIENCE = ("--max-lateness-s", "20", "--late-ms", "0")
 _RESUMING_SOURCES = 100  # each begins with a full handshake, so they are few
 _PERIOD_S = 1.0
 _MEMORY = ("machine", "meminfo", Path("/proc/meminfo"))  # sockets live in the kernel's slabs
+_PROOF = "proof.pcap"
+_PROOF_SOURCES = 2
+_PROOF_GAP_US = 5000  # so each source asks every 10 ms
+_PROOF_DELAY_MS = 120  # so it has a dozen queries on their way
 
 
 @dataclass(frozen=True)
@@ -67,70 +72,6 @@ def size(options: Options) -> Size:
 
 def closed_loop(transport: str, in_flight: int, *more: str) -> tuple[str, ...]:
     return ("--transport", transport, "--fast", "--in-flight", str(in_flight), *more)
-
-
-# --- tcp --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Tcp:
-    session: Session
-    how: Size
-    plain: TcpSink = field(default_factory=TcpSink)
-
-    def steps(self) -> list[Step]:
-        return [*self.one_query(), *self.persistent(), self.hold(), *self.proofs()]
-
-    def prepare(self) -> None:
-        """Data files for dnsperf and captures with the same questions."""
-        folder, how = self.session.traces, self.how
-        traces.write_dnsperf(folder / "names.txt", how.names)
-        traces.write_dnsperf(folder / "few-names.txt", how.dnsperf_single)
-        traces.write_pcap(folder / "single.pcap", how.single, how.sources, how.names)
-        traces.write_pcap(folder / "many.pcap", how.persistent, how.sources, how.names)
-        traces.write_pcap(folder / "clients.pcap", how.persistent, how.clients, how.names)
-        traces.write_hold(folder / "hold.pcap", how.sources, how.opens, how.hold_s + 6)
-        write_proof(self.session)
-
-    def one_query(self) -> list[Step]:
-        how, folder = self.how, self.session.traces
-        ours = Reprise(folder / "single.pcap", closed_loop("tcp", _IN_FLIGHT, *_SINGLE))
-        bare = floor(how.single, _IN_FLIGHT, how.sources)
-        theirs = dnsperf(_IN_FLIGHT, _IN_FLIGHT, folder / "few-names.txt", 1, "tcp", a_connection=1)
-        row = "one-query"
-        return [
-            self.step(row, "floor", bare),
-            self.step(row, "reprise", ours),
-            self.step(row, "dnsperf", theirs),
-        ]
-
-    def persistent(self) -> list[Step]:
-        """Connections that stay: as many as dnsperf's, and one for each of many addresses."""
-        how, folder = self.how, self.session.traces
-        options = closed_loop("tcp", _IN_FLIGHT, *_STAYING)
-        loops = how.persistent // how.names
-        theirs = dnsperf(how.clients, _IN_FLIGHT, folder / "names.txt", loops, "tcp")
-        shared = closed_loop("tcp", _IN_FLIGHT // how.queriers, *_STAYING)
-        many = Reprise(folder / "many.pcap", shared, queriers=how.queriers)
-        row = "persistent"
-        return [
-            self.step(row, "dnsperf", theirs),
-            self.step(row, "reprise", Reprise(folder / "clients.pcap", options)),
-            self.step(row, "reprise-many", many),
-        ]
-
-    def hold(self) -> Step:
-        """All connections at once; the client does not close them."""
-        words = ("--transport", "tcp", "--closer", "server", "--max-lateness-s", "20", "--late-ms", "0")
-        ours = Reprise(self.session.traces / "hold.pcap", words, queriers=self.how.queriers)
-        return Step("hold", "reprise", Hold(ours), "addresses", sink=self.plain, once=True, plain=True)
-
-    def proofs(self) -> list[Step]:
-        return proof_steps(self.session, "tcp", (), None)
-
-    def step(self, row: str, name: str, tool: Tool) -> Step:
-        """All of ours use the addresses of the trace."""
-        return Step(row, name, tool, "addresses", sink=self.plain)
 
 
 # --- connections held --------------------------------------------------------------------------------------
@@ -175,116 +116,81 @@ def read_queriers(bed: Bed, tree: Tree) -> None:
         bed.log.add("during", f"querier-{child}", "process", descriptors=descriptors, smaps=text)
 
 
-# --- tls --------------------------------------------------------------------------------------------------
+# --- the runs ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Tls:
-    """Rows of `bench tls`; TLS 1.3 with the server's certificate verified."""
-
-    session: Session
-    how: Size
-    identity: Identity
-
-    def steps(self) -> list[Step]:
-        return [*self.full(), *self.resumed(), *self.early(), *self.persistent(), *self.proofs()]
-
-    def prepare(self) -> None:
-        """Data file for dnsperf and captures with the same questions."""
-        folder, how = self.session.traces, self.how
-        traces.write_dnsperf(folder / "names.txt", how.names)
-        traces.write_dnsperf(folder / "few-names.txt", how.full)
-        traces.write_pcap(folder / "full.pcap", how.full, min(how.sources, how.full), how.names)
-        traces.write_pcap(folder / "resumed.pcap", how.resumed, _RESUMING_SOURCES, how.names)
-        traces.write_pcap(folder / "clients.pcap", _tls_persistent(how), _IN_FLIGHT, how.names)
-        write_proof(self.session)
-
-    def full(self) -> list[Step]:
-        how, folder = self.how, self.session.traces
-        theirs = dnsperf(_TLS_IN_FLIGHT, _TLS_IN_FLIGHT, folder / "few-names.txt", 1, "dot", a_connection=1)
-        return [
-            self.floor("full", how.full, min(how.sources, how.full)),
-            self.step("full", "reprise", Reprise(folder / "full.pcap", self.single())),
-            self.step("full", "dnsperf", theirs),
-        ]
-
-    def resumed(self) -> list[Step]:
-        """A resumed handshake for each query but the first of a source."""
-        ours = Reprise(self.session.traces / "resumed.pcap", self.single("--tls-resume"))
-        return [
-            self.floor("resumed", self.how.resumed, _RESUMING_SOURCES, "--resume"),
-            self.step("resumed", "reprise", ours),
-        ]
-
-    def early(self) -> list[Step]:
-        """The same with the query sent along with the handshake."""
-        words = self.single("--tls-resume", "--tls-early-data")
-        ours = Reprise(self.session.traces / "resumed.pcap", words)
-        return [
-            self.floor("early-data", self.how.resumed, _RESUMING_SOURCES, "--resume", "--early-data"),
-            self.step("early-data", "reprise", ours),
-        ]
-
-    def persistent(self) -> list[Step]:
-        """As many connections as dnsperf's, which stay."""
-        folder, loops = self.session.traces, _tls_persistent(self.how) // self.how.names
-        options = closed_loop("tls", _IN_FLIGHT, *_STAYING, *self.trust())
-        theirs = dnsperf(_IN_FLIGHT, _IN_FLIGHT, folder / "names.txt", loops, "dot")
-        return [
-            self.step("persistent", "dnsperf", theirs),
-            self.step("persistent", "reprise", Reprise(folder / "clients.pcap", options)),
-        ]
-
-    def proofs(self) -> list[Step]:
-        return proof_steps(self.session, "tls", self.trust(), self.identity)
-
-    def floor(self, row: str, connections: int, sources: int, *more: str) -> Step:
-        words = ("--port", str(TLS_PORT), "--ca", str(self.identity.authority), "--name", NAME, *more)
-        return self.step(row, "openssl", floor(connections, _TLS_IN_FLIGHT, sources, words, name="openssl"))
-
-    def single(self, *more: str) -> tuple[str, ...]:
-        """The controller's options for a connection for each query."""
-        return closed_loop("tls", _TLS_IN_FLIGHT, *_SINGLE, *self.trust(), *more)
-
-    def trust(self) -> tuple[str, ...]:
-        return ("--tls-version", "1.3", "--tls-ca", str(self.identity.authority), "--tls-name", NAME)
-
-    def step(self, row: str, name: str, tool: Tool) -> Step:
-        """Only where early data is measured does the sink take it: its tickets then say so."""
-        sink = TcpSink(self.identity, early_data=row == "early-data")
-        return Step(row, name, tool, "addresses", sink=sink)
+def tcp(session: Session, how: Size) -> list[Step]:
+    """All of ours use the addresses of the trace."""
+    folder = session.traces
+    single = closed_loop("tcp", _IN_FLIGHT, *_SINGLE)
+    staying = closed_loop("tcp", _IN_FLIGHT, *_STAYING)
+    shared = closed_loop("tcp", _IN_FLIGHT // how.queriers, *_STAYING)
+    theirs = dnsperf(how.clients, _IN_FLIGHT, folder / "names.txt", how.persistent // how.names, "tcp")
+    few = dnsperf(_IN_FLIGHT, _IN_FLIGHT, folder / "few-names.txt", 1, "tcp", a_connection=1)
+    found: list[tuple[str, str, Tool]] = [
+        ("one-query", "floor", floor(how.single, _IN_FLIGHT, how.sources)),
+        ("one-query", "reprise", Reprise(folder / "single.pcap", single)),
+        ("one-query", "dnsperf", few),
+        # As many connections as dnsperf's, and one for each of many addresses.
+        ("persistent", "dnsperf", theirs),
+        ("persistent", "reprise", Reprise(folder / "clients.pcap", staying)),
+        ("persistent", "reprise-many", Reprise(folder / "many.pcap", shared, queriers=how.queriers)),
+    ]
+    # All connections at once; the client does not close them.
+    words = ("--transport", "tcp", "--closer", "server", *_PATIENCE)
+    hold = Hold(Reprise(folder / "hold.pcap", words, queriers=how.queriers))
+    return [
+        *(Step(*one, "addresses", sink=TcpSink()) for one in found),
+        Step("hold", "reprise", hold, "addresses", sink=TcpSink(), once=True, plain=True),
+        *proofs(session, "tcp", (), None),
+    ]
 
 
-def _tls_persistent(how: Size) -> int:
-    """A query costs twice that of plain TCP."""
-    return how.persistent // 2
+def tls(session: Session, how: Size, identity: Identity) -> list[Step]:
+    """TLS 1.3 with the server's certificate verified."""
+    folder = session.traces
+    trust = ("--tls-version", "1.3", "--tls-ca", str(identity.authority), "--tls-name", NAME)
+    single = closed_loop("tls", _TLS_IN_FLIGHT, *_SINGLE, *trust)
+    staying = closed_loop("tls", _IN_FLIGHT, *_STAYING, *trust)
+    loops = _tls_persistent(how) // how.names
+    few = dnsperf(_TLS_IN_FLIGHT, _TLS_IN_FLIGHT, folder / "few-names.txt", 1, "dot", a_connection=1)
+
+    def openssl(connections: int, sources: int, *more: str) -> Program:
+        words = ("--port", str(TLS_PORT), "--ca", str(identity.authority), "--name", NAME, *more)
+        return floor(connections, _TLS_IN_FLIGHT, sources, words, name="openssl")
+
+    def resuming(*more: str) -> Reprise:
+        return Reprise(folder / "resumed.pcap", (*single, "--tls-resume", *more))
+
+    found: list[tuple[str, str, Tool]] = [
+        ("full", "openssl", openssl(how.full, min(how.sources, how.full))),
+        ("full", "reprise", Reprise(folder / "full.pcap", single)),
+        ("full", "dnsperf", few),
+        # A resumed handshake for each query but the first of a source.
+        ("resumed", "openssl", openssl(how.resumed, _RESUMING_SOURCES, "--resume")),
+        ("resumed", "reprise", resuming()),
+        # The same with the query sent along with the handshake.
+        ("early-data", "openssl", openssl(how.resumed, _RESUMING_SOURCES, "--resume", "--early-data")),
+        ("early-data", "reprise", resuming("--tls-early-data")),
+        ("persistent", "dnsperf", dnsperf(_IN_FLIGHT, _IN_FLIGHT, folder / "names.txt", loops, "dot")),
+        ("persistent", "reprise", Reprise(folder / "clients.pcap", staying)),
+    ]
+    # Only where early data is measured does the sink take it: its tickets then say so.
+    early, plain = TcpSink(identity, early_data=True), TcpSink(identity)
+    return [
+        *(Step(*one, "addresses", sink=early if one[0] == "early-data" else plain) for one in found),
+        *proofs(session, "tls", trust, identity),
+    ]
 
 
-# --- proofs -----------------------------------------------------------------------------------------------
-
-_PROOF = "proof.pcap"
-_PROOF_SOURCES = 2
-_PROOF_GAP_US = 5000  # so each source asks every 10 ms
-_PROOF_DELAY_MS = 120  # so it has a dozen queries on their way
-
-
-def write_proof(session: Session) -> None:
-    """A trace at whose pace a connection always has queries on their way."""
-    queries = 200 if session.options.quick else 2000
-    traces.write_pcap(session.traces / _PROOF, queries, _PROOF_SOURCES, queries, _PROOF_GAP_US)
-
-
-def proof_steps(
-    session: Session, transport: str, more: tuple[str, ...], identity: Identity | None
-) -> list[Step]:
+def proofs(session: Session, transport: str, more: tuple[str, ...], identity: Identity | None) -> list[Step]:
     """A connection for each query, and connections that stay; the answers come late.
 
     With Nagle's algorithm a query would wait for the acknowledgement of the one before, which the server
     delays by 40 ms while it has no answer to carry it, and share its segment with those that come meanwhile.
     """
     sink = TcpSink(identity, delay_ms=_PROOF_DELAY_MS)
-    # How late they are is judged by the captures.
-    words = ("--transport", transport, "--max-lateness-s", "20", "--late-ms", "0", *more)
+    words = ("--transport", transport, *_PATIENCE, *more)  # how late they are is judged by the captures
     trace = session.traces / _PROOF
     return [
         Step("segments", name, Reprise(trace, options), "addresses", capture=True, sink=sink, once=True)
@@ -292,12 +198,42 @@ def proof_steps(
     ]
 
 
+def prepare(session: Session, how: Size) -> None:
+    """Data files for dnsperf and captures with the same questions."""
+    folder, over_tls = session.traces, session.options.bench == "tls"
+    traces.write_dnsperf(folder / "names.txt", how.names)
+    traces.write_dnsperf(folder / "few-names.txt", how.full if over_tls else how.dnsperf_single)
+    captures = {
+        "single": (how.single, how.sources),
+        "many": (how.persistent, how.sources),
+        "clients": (how.persistent, how.clients),
+    }
+    if over_tls:
+        captures = {
+            "full": (how.full, min(how.sources, how.full)),
+            "resumed": (how.resumed, _RESUMING_SOURCES),
+            "clients": (_tls_persistent(how), _IN_FLIGHT),
+        }
+    else:
+        traces.write_hold(folder / "hold.pcap", how.sources, how.opens, how.hold_s + 6)
+    for name, (queries, sources) in captures.items():
+        traces.write_pcap(folder / f"{name}.pcap", queries, sources, how.names)
+    # At the pace of the proof a connection always has queries on their way.
+    queries = 200 if session.options.quick else 2000
+    traces.write_pcap(folder / _PROOF, queries, _PROOF_SOURCES, queries, _PROOF_GAP_US)
+
+
+def _tls_persistent(how: Size) -> int:
+    """A query costs twice that of plain TCP."""
+    return how.persistent // 2
+
+
 def measure(session: Session) -> None:
     how, identity = size(session.options), Identity(session.folder / "identity")
     over_tls = session.options.bench == "tls"
-    bench = Tls(session, how, identity) if over_tls else Tcp(session, how)
-    todo = chosen(bench.steps(), session.options.only)
-    bench.prepare()
+    steps = tls(session, how, identity) if over_tls else tcp(session, how)
+    todo = chosen(steps, session.options.only)
+    prepare(session, how)
     if over_tls:
         identity.make(session.options.key)
     run_all(session, todo)
