@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import struct
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import reader
+from bench import reader, recompute_raw
 from bench.bed import CLIENT_CORE, SERVER_CORE
 from bench.session import Session, alone, make, pack, root_trace, want_rows
 from cli import programs
@@ -15,7 +16,6 @@ from cli.errors import RepriseError
 
 QUERIES = 2_000_000
 _QUICK_QUERIES = 20_000
-_COUNT = Path(__file__).with_name("recompute_count.py")
 
 # One of each sort: a message rewritten, its flags, its name made longer, the transport of a share, the times.
 FIVE = (
@@ -85,14 +85,9 @@ def _run(session: Session, change: Change, repeat: int) -> None:
     if change.jobs > 1:
         argv = [programs.packaged("taskset"), "-c", f"{CLIENT_CORE},{SERVER_CORE}", *argv]
     folder = alone(session, change.row, change.name, argv, repeat, form=change.form)
-    _count(output, folder)
+    try:
+        count = recompute_raw.written(output)
+    except (struct.error, subprocess.CalledProcessError, ValueError) as error:
+        raise RepriseError(f"{output.name} cannot be counted: {error}", f"see {folder}") from None
+    (folder / "count.json").write_text(json.dumps(count), encoding="utf-8")
     output.unlink()  # some hundred megabytes; its digest and counts stay
-
-
-def _count(output: Path, folder: Path) -> None:
-    """Evidence of what was written, by a script that shares no code with the programs."""
-    argv = [sys.executable, "-I", str(_COUNT), str(output)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RepriseError(f"{output.name} cannot be counted: {done.stderr.strip()}", f"see {folder}")
-    (folder / "count.json").write_text(done.stdout, encoding="utf-8")

@@ -6,11 +6,13 @@ import bisect
 import collections
 import decimal
 import functools
+import hashlib
 import itertools
 import json
 import pathlib
 import re
 import statistics
+import struct
 import subprocess
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -49,6 +51,51 @@ def dropped(folder: pathlib.Path) -> int:
     """Packets, as tcpdump says at its end; 1 where it says nothing."""
     found = re.findall(r"(\d+) packets? dropped by kernel", (folder / "tcpdump.err").read_text())
     return int(found[-1]) if found else 1
+
+
+# --- written traces ---------------------------------------------------------------------------------------
+
+# Protobuf field 1, a number, and the head of field 2, which is last.
+_HEAD = re.compile(rb"(?:\x08[\x80-\xff]*[\x00-\x7f])?\x12[\x80-\xff]*[\x00-\x7f]", re.DOTALL)
+
+
+def written(path: pathlib.Path) -> dict[str, Any]:
+    """The queries of a trace (of a capture: packets), counted by reading all of it, and the file's digest."""
+    data = path.read_bytes()
+    if path.suffix == ".pcap":
+        count = packets(path)
+    else:
+        count = data.count(b"\n") - 2 if path.suffix == ".tsv" else stream_queries(data)
+    return {"queries": count, "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def stream_queries(data: bytes) -> int:
+    """Records that are queries, frame by frame as docs/formats.md lays a stream out; it must be whole."""
+    if data[:8] != b"RPSTREAM" or struct.unpack_from("<I", data, 8) != (1,):
+        raise ValueError("no stream of version 1")
+    at, sizes = 16, []
+    while True:
+        size, digest = struct.unpack_from("<IQ", data, at)
+        at += 12
+        if size == 0:
+            break
+        sizes += _messages(data[at : at + size])
+        at += size
+    if digest != len(sizes) or at != len(data):
+        raise ValueError(f"the stream ends with {digest} records at byte {at}: {len(sizes)} of {len(data)}")
+    return sum(size > 0 for size in sizes)
+
+
+def _messages(block: bytes) -> list[int]:
+    """Sizes of the messages of a block's records."""
+    head = _HEAD.match(block)
+    sizes, at = [], head.end() if head else 0
+    while at < len(block):
+        (size,) = struct.unpack_from("<I", block, at)
+        addresses = sum(4 if family == 4 else 16 for family in block[at + 6 : at + 8])
+        sizes.append(struct.unpack_from("<H", block, at + 48 + addresses)[0])
+        at += 4 + size
+    return sizes
 
 
 # --- times ------------------------------------------------------------------------------------------------
