@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -26,6 +27,7 @@ from cli.experiment.schema import Server
 from cli.plan import network
 from cli.process import Process
 from cli.servers import bind, nsd
+from cli.servers.kind import Site
 from tests.bed import below
 
 EDNS_SIZE = 4096  # of the queries, and the most that the servers send over UDP
@@ -34,14 +36,17 @@ STATISTICS = "front.json"
 _MOST_IN_STRING = 255  # of TXT data
 _BESIDE_RDATA = 12 + 4 + 12 + 11  # header, type and class of the question, record, OPT
 Kind = Literal["bind", "nsd"]
-_READY = {"bind": " running\n", "nsd": "nsd started"}
+# How its configuration is made, its program and options, what it says when it is ready.
+_SERVERS: dict[Kind, tuple[Callable[[Server, Site], str], str, tuple[str, ...], str]] = {
+    "bind": (bind.config, "named", ("-g", "-n", "1"), " running\n"),
+    "nsd": (nsd.config, "nsd", ("-d",), "nsd started"),
+}
 _APEX = """$ORIGIN .
 . 300 IN SOA ns. hostmaster. 1 3600 600 86400 300
 . 300 IN NS ns.
 ns. 300 IN A 192.0.2.1
 """
 PARTS = ("rates", "sizes", "flood")
-SERVERS: tuple[Kind, ...] = ("bind", "nsd")
 SMALL = 100  # bytes of a reply
 _TXT = 16
 _SOURCES = 100
@@ -118,13 +123,13 @@ def cases(how: Size) -> list[Case]:
     """The runs of one repeat with queries, all ways of a row in turn."""
     found = [
         Case("rates", f"rates-{server}-{rate}", server, way, rate, SMALL, how.seconds)
-        for server in SERVERS
+        for server in _SERVERS
         for rate in how.rates
         for way in _RATE_WAYS
     ]
     found += [
         Case("sizes", f"sizes-{server}-{reply}", server, way, how.sizes_rate, reply, how.seconds)
-        for server in SERVERS
+        for server in _SERVERS
         for reply in how.sizes
         for way in _SIZE_WAYS
     ]
@@ -146,7 +151,8 @@ def measure(session: Session) -> None:
     todo = wanted(cases(how), session.options.only)
     zone_file = session.traces / "zone"
     zone_file.write_text(zone(tuple(sorted({SMALL, *how.sizes}))), encoding="ascii")
-    before = pin_bench()
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, before - {SERVER_CORE} or before)  # the bench keeps off the server's core
     try:
         for repeat in range(session.options.repeats):
             for case in todo:
@@ -170,7 +176,8 @@ def _run(session: Session, case: Case, repeat: int, zone_file: Path) -> None:
     complain(f"bench: {folder.name} (repeat {repeat + 1} of {session.options.repeats})")
     tool = Reprise(_trace(session, case), (*_PATIENCE, *case.way.transport), controller_core=CLIENT_CORE)
     mode = "ports" if case.flood else "addresses"
-    with served(folder, case.server, zone_file, case.way, mode) as bed:
+    with ServedBed(folder, mode) as bed:
+        bed.serve(case.server, zone_file, case.way)
         flood = _start_flood(bed, case.flood) if case.flood else None
         bed.read("before")
         argvs = tool.run(bed)
@@ -213,24 +220,21 @@ def names(size: int) -> list[str]:
 
 def zone(sizes: tuple[int, ...]) -> str:
     """A root zone with the names of all sizes."""
-    lines = (f"{name}. 300 IN TXT {strings}\n" for size in sizes for name, strings in _texts(size))
+    lines = (f"{name}. 300 IN TXT {_strings(size)}\n" for size in sizes for name in names(size))
     return _APEX + "".join(lines)
 
 
-def _texts(size: int) -> list[tuple[str, str]]:
-    """Names with the strings of their record: as many bytes as the reply has left for it."""
-    found = []
-    for name in names(size):
-        left = size - _BESIDE_RDATA - (len(name) + 2)
-        strings = []
-        while left > 0:
-            length = min(left - 1, _MOST_IN_STRING)
-            if left - 1 - length == 1:  # a string of its own needs two
-                length -= 1
-            strings.append('"' + "x" * length + '"')
-            left -= 1 + length
-        found.append((name, " ".join(strings)))
-    return found
+def _strings(size: int) -> str:
+    """Of a record: as many bytes as the reply has left for it."""
+    left = size - _BESIDE_RDATA - (len(names(size)[0]) + 2)
+    strings = []
+    while left > 0:
+        length = min(left - 1, _MOST_IN_STRING)
+        if left - 1 - length == 1:  # a string of its own needs two
+            length -= 1
+        strings.append('"' + "x" * length + '"')
+        left -= 1 + length
+    return " ".join(strings)
 
 
 # --- the hosts --------------------------------------------------------------------------------------------
@@ -245,35 +249,29 @@ class ServedBed(Bed):
         # As on a wire, and without segmentation, which needs the offload; the receiver verifies them.
         veth.set_offloads(self.hosts.of(CLIENT), CLIENT_IF, {veth.SEND_CHECKSUMS: False})
 
-    def set_cookies(self, value: str) -> None:
-        """When the server's kernel answers SYNs with SYN cookies."""
+    def serve(self, kind: Kind, zone_file: Path, way: Way) -> None:
+        """Starts BIND or NSD with one thread or process on the server's core, and the front where the way has
+        one; both are ready.
+        """
         with self.inside(network.SERVER):
-            Path("/proc/sys/net/ipv4/tcp_syncookies").write_text(value, encoding="ascii")
-
-    def serve(self, kind: Kind, zone_file: Path) -> list[str]:
-        """Starts BIND or NSD with one thread or process on the server's core; its command line."""
-        site = self.site(zone=zone_file)
+            Path("/proc/sys/net/ipv4/tcp_syncookies").write_text(way.cookies, encoding="ascii")
         settings = Server(
             kind=kind, zone=str(zone_file), edns_size=EDNS_SIZE, minimal_responses=True, tcp_idle_timeout_s=60
         )
+        make, program, options, ready = _SERVERS[kind]
         config = self.folder / f"{kind}.conf"
-        make = bind.config if kind == "bind" else nsd.config
-        config.write_text(make(settings, site), encoding="ascii")
-        program = "named" if kind == "bind" else "nsd"
-        copy = Path(programs.copied(program, self.folder))  # AppArmor keeps Debian's out of our folders
-        options = ["-g", "-n", "1"] if kind == "bind" else ["-d"]
-        argv = [str(copy), *options, "-c", str(config)]
+        config.write_text(make(settings, self.site(zone=zone_file)), encoding="ascii")
+        copy = programs.copied(program, self.folder)
+        argv = [copy, *options, "-c", str(config)]
         server = self.start(network.SERVER, argv, "server", SERVER_CORE)
-        self.measured["server"] = server.until(_READY[kind])
-        copy.unlink()
-        return argv
-
-    def start_front(self, words: tuple[str, ...]) -> list[str]:
-        argv = [programs.own("reprise-proxy"), "stateless", "--interface", SERVER_IF]
-        argv += ["--stats", str(self.folder / STATISTICS), *words]
-        front = self.start(network.SERVER, argv, "front", SERVER_CORE)
-        self.measured["front"] = front.until("event=ready")
-        return argv
+        self.measured["server"] = server.until(ready)
+        Path(copy).unlink()
+        if way.front:
+            argv = [programs.own("reprise-proxy"), "stateless", "--interface", SERVER_IF]
+            argv += ["--stats", str(self.folder / STATISTICS), *way.front]
+            front = self.start(network.SERVER, argv, "front", SERVER_CORE)
+            self.measured["front"] = front.until("event=ready")
+        self.receive_in_threads()  # last: a front may change the interface's settings
 
     def stop_measured(self) -> None:
         """Ends the front, which writes its statistics, and the server."""
@@ -285,40 +283,12 @@ class ServedBed(Bed):
         """Readings of the server, the front, the core and both hosts' counters of TCP as well."""
         for who, program in self.measured.items():
             self.log.processes([program.pid, *below(program.pid)], when, who)
-        self.log.thread(when, "ksoftirqd", _ksoftirqd())
+        name = f"ksoftirqd/{SERVER_CORE}"  # does softirq work which that core has put off
+        for pid in veth.processes_named(name):
+            self.log.thread(when, "ksoftirqd", pid)
         self.log.file(when, "machine", "cpu", Path("/proc/stat"))
         for who, host in (("client", CLIENT), ("server", network.SERVER)):
             with self.inside(host):
                 for kind in ("snmp", "netstat"):
                     self.log.file(when, who, kind, Path("/proc/thread-self/net") / kind)
         super().read(when)
-
-
-def served(folder: Path, server: Kind, zone_file: Path, way: Way, source_mode: str) -> ServedBed:
-    """A bed with the server, and the front where the way has one, both ready; to be closed."""
-    bed = ServedBed(folder, source_mode)
-    try:
-        bed.set_cookies(way.cookies)
-        bed.serve(server, zone_file)
-        if way.front:
-            bed.start_front(way.front)
-        bed.receive_in_threads()  # last: a front may change the interface's settings
-    except BaseException:
-        bed.close()
-        raise
-    return bed
-
-
-def _ksoftirqd() -> int:
-    """The kernel thread that does softirq work which the server's core has put off."""
-    name = f"ksoftirqd/{SERVER_CORE}"
-    for pid in veth.processes_named(name):
-        return pid
-    raise RepriseError(f"no kernel thread {name}", "run in the machine's own PID namespace")
-
-
-def pin_bench() -> set[int]:
-    """Keeps the bench off the server's core; the cores that it had."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core for core in before if core != SERVER_CORE} or before)
-    return before
