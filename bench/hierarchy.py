@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from cli import programs
 from cli.errors import RepriseError, complain
 from cli.executor import hoststeps, machine
 from cli.experiment import experiment as experiments
-from cli.plan import facts, planned, privileges
+from cli.plan import facts, privileges
 from cli.plan import plan as plans
 from cli.plan.network import Host, Network, Route
 from cli.plan.planned import RESULTS, RUN, Plan
@@ -73,29 +73,22 @@ SIZES = (
 _QUICK_SIZES = (Size(40, "paper"), Size(40, "colored"))
 
 
-@dataclass(frozen=True)
-class Target:
-    """A zone of a view, the address that leads there and the address to ask from."""
-
-    zone: str
-    destination: str
-    source: str
-
-
 def measure(session: Session) -> None:
     """All repeats: sizes in turn, then the paths."""
-    only = session.options.only
-    want_rows(only, _ROWS)
+    want_rows(session.options.only, _ROWS)
+    only = session.options.only or _ROWS
     sizes = _QUICK_SIZES if session.options.quick else SIZES
     for repeat in range(session.options.repeats):
-        if not only or {"plan", "server"} & set(only):
-            for size in sizes[:-1]:
-                _measure_size(session, size, repeat)
-            _measure_reference(session, "plan-reference", repeat)  # of the largest, and so beside it
-            _measure_size(session, sizes[-1], repeat)
-        if not only or "path" in only:
+        for size in sizes if {"plan", "server"} & set(only) else ():
+            if size == sizes[-1]:
+                _measure_reference(session, "plan-reference", repeat)  # of the largest, and so beside it
+            _measure_size(session, size, repeat, "server" in only)
+        if "path" in only:
             _measure_reference(session, "path-reference", repeat)
-        _measure_paths(session, repeat, lambda: world_of(session, sizes[0].zones))
+            for data_path in ("nft", "tun"):
+                _measure_path(session, repeat, data_path)
+        if "delay" in only:
+            _measure_delay(session, repeat)
     shutil.rmtree(session.traces, ignore_errors=True)
 
 
@@ -107,7 +100,7 @@ def _measure_reference(session: Session, row: str, repeat: int) -> None:
     run(session, Step(row, "dnsperf", tool), repeat)
 
 
-def _measure_size(session: Session, size: Size, repeat: int) -> None:
+def _measure_size(session: Session, size: Size, repeat: int, served: bool) -> None:
     complain(f"bench: {size.tool} (repeat {repeat + 1} of {session.options.repeats})")
     world = world_of(session, size.zones)
     folder = session.next_folder("plan", size.tool)
@@ -118,8 +111,7 @@ def _measure_size(session: Session, size: Size, repeat: int) -> None:
     if program.wait(_LIMIT_S) != 0:
         raise RepriseError(f"planning failed: {program.last_line()}", f"see {folder}")
     session.note(folder, row="plan", tool=size.tool, repeat=repeat, argv=[argv], zones=size.zones)
-    only = session.options.only
-    if not only or "server" in only:
+    if served:
         _measure_server(session, size, repeat, out)
     for file in out.glob("*.conf"):
         file.unlink()  # megabytes that the world's seed gives again
@@ -148,17 +140,26 @@ def _measure_server(session: Session, size: Size, repeat: int, plan: Path) -> No
         status = Path(f"/proc/{named.pid}/status").read_text(encoding="ascii")
         (folder / "status.txt").write_text(status, encoding="ascii")
         runs = _QUICK_QUERIES if session.options.quick else _QUERIES
-        for place, target in zip(("first", "last"), _ends(plan, size.form), strict=True):
-            (folder / f"{place}.txt").write_text(f"{target.zone} SOA\n", encoding="utf-8")
+        for place, (zone, destination, source) in zip(("first", "last"), _ends(plan, size.form), strict=True):
             bed.log.processes([named.pid], f"before-{place}", named.name)
-            argv = [programs.packaged("dnsperf"), "-s", target.destination, "-a", target.source]
-            argv += ["-d", str(folder / f"{place}.txt"), "-c", "1", "-T", "1", "-q", "20", "-n", str(runs)]
-            client = bed.start(_HOST, argv, f"dnsperf-{place}", CLIENT_CORE)
-            if client.wait(_LIMIT_S) != 0:
-                raise RepriseError(f"dnsperf failed: {client.last_line()}", f"see {folder}")
+            words = ["-q", "20", "-n", str(runs)]
+            _ask(bed, _HOST, f"dnsperf-{place}", [f"{zone} SOA"], [destination, "-a", source], words)
             bed.log.processes([named.pid], f"after-{place}", named.name)
         named.stop()
     session.note(folder, row="server", tool=size.tool, repeat=repeat, zones=size.zones)
+
+
+def _ask(
+    bed: MeasuredBed, host: str, name: str, questions: list[str], to: list[str], words: list[str]
+) -> list[str]:
+    """Runs dnsperf with one client on a host; its command line."""
+    data = bed.folder / f"{name}.txt"
+    data.write_text("".join(f"{one}\n" for one in questions), encoding="utf-8")
+    argv = [programs.packaged("dnsperf"), "-s", *to, "-d", str(data), "-c", "1", "-T", "1", *words]
+    client = bed.start(host, argv, name, CLIENT_CORE)
+    if client.wait(_LIMIT_S) != 0:
+        raise RepriseError(f"dnsperf failed: {client.last_line()}", f"see {bed.folder}")
+    return argv
 
 
 def start_named(bed: MeasuredBed, plan: Path) -> Process:
@@ -172,25 +173,18 @@ def start_named(bed: MeasuredBed, plan: Path) -> Process:
     return named
 
 
-def _ends(plan: Path, form: str) -> tuple[Target, Target]:
-    """A zone in the first view and one in the last."""
+def _ends(plan: Path, form: str) -> Iterator[tuple[str, str, str]]:
+    """A zone in the first view and one in the last, the address that leads there and the one to ask from."""
     text = (plan / "views-1.conf").read_text(encoding="utf-8")
     starts = [match.start() for match in _VIEW.finditer(text)]
-    first, last = text[starts[0] :], text[starts[-1] :]
     meta = zone_plan.read_map(plan / "map.tsv").metas[0].address.v4
-    return _target(first, form, meta), _target(last, form, meta)
-
-
-def _target(block: str, form: str, meta: str) -> Target:
-    """What to ask and from where, out of a view's text."""
-    zone = re.search(r'zone "([^"]+)"', block)
-    addresses = re.search(r"match-(?:clients|destinations) \{([^}]*)\}", block)
-    if zone is None or addresses is None:
-        raise RepriseError("a view without zones or addresses", "see views-1.conf of the plan")
-    four = next(one for one in re.findall(r"[0-9.]+(?=[;/\s])", addresses[1]) if one.count(".") == 3)
-    if form == "paper":
-        return Target(zone[1], meta, four)
-    return Target(zone[1], four, "203.0.113.1")
+    for block in (text[starts[0] :], text[starts[-1] :]):
+        zone = re.search(r'zone "([^"]+)"', block)
+        addresses = re.search(r"match-(?:clients|destinations) \{([^}]*)\}", block)
+        if zone is None or addresses is None:
+            raise RepriseError("a view without zones or addresses", "see views-1.conf of the plan")
+        four = next(one for one in re.findall(r"[0-9.]+(?=[;/\s])", addresses[1]) if one.count(".") == 3)
+        yield (zone[1], meta, four) if form == "paper" else (zone[1], four, "203.0.113.1")
 
 
 # --- the data paths ---------------------------------------------------------------------------------------
@@ -210,15 +204,10 @@ class Site(MeasuredBed):
             text = text.replace(mark, value)
         return text
 
-    def ask(self, words: list[str]) -> list[str]:
-        """Runs dnsperf on the resolver's host; its command line."""
-        data = self.folder / "names.txt"
-        data.write_text("".join(f"n{i}.nothing. A\n" for i in range(_NAMES)), encoding="ascii")
-        argv = [programs.packaged("dnsperf"), "-s", ROOT, "-d", str(data), "-c", "1", "-T", "1", *words]
-        client = self.start(_RESOLVER, argv, "dnsperf", CLIENT_CORE)
-        if client.wait(_LIMIT_S) != 0:
-            raise RepriseError(f"dnsperf failed: {client.last_line()}", f"see {self.folder}")
-        return argv
+    def ask(self, *words: str) -> list[str]:
+        """Asks the emulated root server from the resolver's host; dnsperf's command line."""
+        questions = [f"n{i}.nothing. A" for i in range(_NAMES)]
+        return _ask(self, _RESOLVER, "dnsperf", questions, [ROOT], list(words))
 
     def read_link(self, when: str) -> None:
         """The link's counters, as `ip` prints them."""
@@ -226,36 +215,27 @@ class Site(MeasuredBed):
         self.log.add(when, "link", "ip", text=self.output(_RESOLVER, *argv, check=True))
 
 
-def _measure_paths(session: Session, repeat: int, world: Callable[[], Path]) -> None:
-    only = session.options.only
-    if not only or "path" in only:
-        for data_path in ("nft", "tun"):
-            _measure_path(session, repeat, world(), data_path)
-    if not only or "delay" in only:
-        _measure_delay(session, repeat, world())
-
-
-def _measure_path(session: Session, repeat: int, world: Path, data_path: str) -> None:
+def _measure_path(session: Session, repeat: int, data_path: str) -> None:
     complain(f"bench: path {data_path} (repeat {repeat + 1} of {session.options.repeats})")
     queries = _QUICK_PATH_QUERIES if session.options.quick else _QUERIES
-    with _site(session, "path", data_path, _experiment(world, data_path, "")) as site:
+    with _site(session, "path", data_path) as site:
         far = list(site.started)
         for program in far:
             site.log.processes([program.pid], "before", program.name)
         site.read_link("before")
-        argv = site.ask(["-n", str(queries // _NAMES), "-q", "100"])
+        argv = site.ask("-n", str(queries // _NAMES), "-q", "100")
         site.read_link("after")
         for program in far:
             site.log.processes([program.pid], "after", program.name)
     session.note(site.folder, row="path", tool=data_path, repeat=repeat, argv=[argv])
 
 
-def _measure_delay(session: Session, repeat: int, world: Path) -> None:
+def _measure_delay(session: Session, repeat: int) -> None:
     complain(f"bench: delay (repeat {repeat + 1} of {session.options.repeats})")
     seconds = 1 if session.options.quick else session.options.seconds or _SECONDS
     rate = 1_000 if session.options.quick else RATE
     rtt = f"[hierarchy.rtt]\nrtt_ms = {RTT_MS}\nrealtime = true\n"
-    with _site(session, "delay", "tun", _experiment(world, "tun", rtt)) as site:
+    with _site(session, "delay", "tun", rtt) as site:
         captures = [
             Capture(
                 site, _RESOLVER, interface, name, "-Q", "out", "udp dst port 53", snap=64, live=False,
@@ -263,7 +243,7 @@ def _measure_delay(session: Session, repeat: int, world: Path) -> None:
             )
             for interface, name in (("reprise0", "before"), (_LINK, "after"))
         ]  # fmt: skip
-        argv = site.ask(["-l", str(seconds), "-Q", str(rate), "-q", "2000"])
+        argv = site.ask("-l", str(seconds), "-Q", str(rate), "-q", "2000")
         for capture in captures:
             capture.stop()
     for capture in captures:
@@ -275,8 +255,13 @@ def _measure_delay(session: Session, repeat: int, world: Path) -> None:
 # --- the hosts --------------------------------------------------------------------------------------------
 
 
-def _experiment(world: Path, data_path: str, rtt: str) -> str:
-    return f"""schema = 1
+@contextmanager
+def _site(session: Session, row: str, data_path: str, rtt: str = "") -> Iterator[Site]:
+    world = world_of(session, (_QUICK_SIZES if session.options.quick else SIZES)[0].zones)
+    folder = session.next_folder(row, data_path)
+    (folder / "run").mkdir(parents=True)
+    written = folder / "experiment.toml"
+    table = f"""schema = 1
 name = "bench"
 [generate]
 name = "example."
@@ -289,13 +274,6 @@ kind = "hierarchy"
 zones = "{world}"
 data_path = "{data_path}"
 {rtt}"""
-
-
-@contextmanager
-def _site(session: Session, row: str, name: str, table: str) -> Iterator[Site]:
-    folder = session.next_folder(row, name)
-    (folder / "run").mkdir(parents=True)
-    written = folder / "experiment.toml"
     written.write_text(table, encoding="utf-8")
     experiment = experiments.load(written, [])
     made = plans.make(experiment, facts.gather(experiment, "bench"))
@@ -306,7 +284,9 @@ def _site(session: Session, row: str, name: str, table: str) -> Iterator[Site]:
             site.receive_apart(_META, "resolver1", SERVER_CORE)
         for process in made.processes:
             if process.role in ("meta", "proxy"):
-                _start(site, process)
+                argv = [site.fill(word) for word in process.argv]
+                started = site.start(process.host, argv, process.id, _CORES[process.id])
+                started.until(process.ready.text)
         yield site
         for program in reversed(site.started):
             program.stop()
@@ -329,8 +309,3 @@ def _prepare(site: Site) -> None:
             hoststeps.carry_out((step.argv,), None, site.fill, {**env, **own}, log)
     for part in site.plan.setup:
         hoststeps.carry_out(part.apply, site.hosts.of(part.host), site.fill, env, log)
-
-
-def _start(site: Site, process: planned.Process) -> None:
-    argv = [site.fill(word) for word in process.argv]
-    site.start(process.host, argv, process.id, _CORES[process.id]).until(process.ready.text)
