@@ -111,7 +111,6 @@ struct ReplayParts {
     PendingQueries& queries;
     Matcher& matcher;
     const StampClock& stamps;
-    const Resources& resources;
     Statistics& statistics;
     Results& results;
     Outbox& outbox;

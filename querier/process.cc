@@ -147,7 +147,7 @@ int Process::run() {
 void Process::loop_once() {
     const Nanoseconds now = clock_.now();
     if (replayer_) {
-        replayer_->sender().send_due();
+        replayer_->send_due();
         replayer_->carriers().poll();
         replayer_->expire(now);
     }
@@ -172,12 +172,12 @@ void Process::wait_and_handle(Nanoseconds now, Nanoseconds wake) {
         // twice.
         network_.sleep_until(wake);
         const Nanoseconds awake = clock_.now();
-        replayer_->sender().waiter().woke(now, wake, awake);
-        replayer_->sender().send_due();
+        replayer_->waiter().woke(now, wake, awake);
+        replayer_->send_due();
         if (awake - looked_ > kLongestUnseen) {
             look_and_handle(awake, awake);
         }
-    } else if (replayer_ && wake > now && replayer_->sender().take_pause()) {
+    } else if (replayer_ && wake > now && replayer_->take_pause()) {
         network_.sleep_until(now + kPause);
         const Nanoseconds awake = clock_.now();
         look_and_handle(awake, awake);
@@ -191,11 +191,11 @@ void Process::look_and_handle(Nanoseconds now, Nanoseconds wake) {
     looked_ = clock_.now();
     if (replayer_) {
         if (network_.timer_fired()) {
-            replayer_->sender().waiter().woke(now, wake, looked_);
+            replayer_->waiter().woke(now, wake, looked_);
         } else if (wake > now) {
-            replayer_->sender().waiter().no_lesson();
+            replayer_->waiter().no_lesson();
         }
-        replayer_->sender().send_due();
+        replayer_->send_due();
     }
     if (replayer_ && !events.empty()) {
         replayer_->begin_batch(clock_.pair());
@@ -215,7 +215,7 @@ bool Process::handle_events(std::span<const epoll_event> events) {
         } else {
             all = replayer_->carriers().handle(tag, event.events) && all;
             if (!replay_.fast) {
-                replayer_->sender().send_due(); // receiving must never delay sending
+                replayer_->send_due(); // receiving must never delay sending
             }
         }
     }
@@ -406,8 +406,8 @@ void Process::check_end() {
     }
     if (!results_.failure().empty()) {
         stop(results_.failure(), true);
-    } else if (!replayer_->sender().trouble().empty()) {
-        stop(replayer_->sender().trouble(), true);
+    } else if (!replayer_->trouble().empty()) {
+        stop(replayer_->trouble(), true);
     } else if (trace_ended_ && results_.is_open() && replayer_->settled() && !taking_in()) {
         done_ = true;
     }
@@ -429,7 +429,7 @@ void Process::stop(const std::string& because, bool tell_parent) {
         if (!results_.is_open() && results_.failure().empty()) {
             open_results({});
         }
-        replayer_->sender().abort();
+        replayer_->abort();
     }
 }
 

@@ -42,12 +42,56 @@ constexpr Nanoseconds kShortestLinger = 5 * kSecond;
 
 } // namespace
 
-Sender::Sender(const ReplayParts& parts, InFlight& in_flight)
-    : parts_(parts), in_flight_(in_flight), options_(parts.options), queries_(parts.queries),
-      outbox_(parts.outbox), waiter_(parts.options.waiter) {}
+Replayer::Replayer(Network& network, const ReplayOptions& options, Results& results)
+    : options_(options), clock_(network.clock()),
+      queries_(options.credit.records + 2 * options.in_flight + Carrier::kMostStaged),
+      matcher_(queries_, options.in_flight, std::max(options.timeout, kShortestLinger)),
+      resources_(options.descriptors), outbox_(options_, queries_, statistics_),
+      in_flight_({.clock = clock_,
+                  .options = options_,
+                  .queries = queries_,
+                  .matcher = matcher_,
+                  .stamps = stamps_,
+                  .statistics = statistics_,
+                  .results = results,
+                  .outbox = outbox_,
+                  .carriers = carriers_}),
+      carriers_(options_, {.network = network,
+                           .resources = resources_,
+                           .queries = queries_,
+                           .matcher = matcher_,
+                           .stamps = stamps_,
+                           .statistics = statistics_,
+                           .events = in_flight_}),
+      waiter_(options.waiter) {
+    if (options_.hedge_after > 0) {
+        resources_.most_kept /= 2; // copies for peers are kept as well
+    }
+}
 
-void Sender::send_due() {
-    Nanoseconds now = parts_.clock.now();
+void Replayer::begin_batch(const ClockPair& pair) {
+    in_flight_.look(pair.monotonic);
+    stamps_.sample(pair);
+    statistics_.clock_steps = stamps_.steps();
+}
+
+void Replayer::expire(Nanoseconds now) {
+    in_flight_.expire(now);
+    in_flight_.hedge(now);
+    carriers_.tidy(now);
+}
+
+Nanoseconds Replayer::next_wake(Nanoseconds now) {
+    return std::min({next_send(now), in_flight_.next_wake(), carriers_.next_wake(now)});
+}
+
+const Statistics& Replayer::statistics() {
+    statistics_.received = outbox_.backlog().received();
+    return statistics_;
+}
+
+void Replayer::send_due() {
+    Nanoseconds now = clock_.now();
     bool more = !too_early(now);
     for (int n = 0; more && n < kFlushesAtOnce; ++n) {
         taken_ = 0;
@@ -58,10 +102,10 @@ void Sender::send_due() {
             outbox_.flushed(); // what was skipped
             break;
         }
-        const Nanoseconds before = parts_.clock.now();
+        const Nanoseconds before = clock_.now();
         const bool alone = staged_ == 1;
         flush(before);
-        now = parts_.clock.now();
+        now = clock_.now();
         if (alone) {
             waiter_.handed_over(now - before);
         } else {
@@ -71,7 +115,7 @@ void Sender::send_due() {
     in_flight_.look(now);
 }
 
-bool Sender::stage_due(Nanoseconds& now) {
+bool Replayer::stage_due(Nanoseconds& now) {
     while (staged_ < Carrier::kMostStaged && taken_ < kTakenAtOnce && ended_ < kEndedAtOnce) {
         const unsigned before = taken_;
         if ((blocked() && blocked_until_ > now) ||
@@ -79,23 +123,23 @@ bool Sender::stage_due(Nanoseconds& now) {
             return false;
         }
         if (taken_ != before) {
-            now = parts_.clock.now(); // opening a connection takes microseconds
+            now = clock_.now(); // opening a connection takes microseconds
         }
     }
     return true;
 }
 
-void Sender::flush(Nanoseconds now) {
+void Replayer::flush(Nanoseconds now) {
     if (std::exchange(staged_, 0) > 0) {
         waiter_.sent_first(now);
     }
-    parts_.carriers.flush();
+    carriers_.flush();
     if (outbox_.flushed()) {
-        block(SendResult::kBusy, parts_.clock.now());
+        block(SendResult::kBusy, clock_.now());
     }
 }
 
-bool Sender::stage_held(Nanoseconds now) {
+bool Replayer::stage_held(Nanoseconds now) {
     const std::uint32_t index = outbox_.held();
     PendingQuery& pending = queries_[index];
     if (!pending.written && over(now)) {
@@ -119,7 +163,7 @@ bool Sender::stage_held(Nanoseconds now) {
     return true;
 }
 
-bool Sender::stage_front(Nanoseconds& now) {
+bool Replayer::stage_front(Nanoseconds& now) {
     if (outbox_.backlog().empty()) {
         return false;
     }
@@ -136,21 +180,21 @@ bool Sender::stage_front(Nanoseconds& now) {
         return true; // refused by a flush on the way: it comes first
     }
     if (in_flight_.count() >= options_.in_flight ||
-        queries_.kept_bytes() + parts_.resources.owed >= parts_.resources.most_kept) {
+        queries_.kept_bytes() + resources_.owed >= resources_.most_kept) {
         block(SendResult::kNoRoom, now);
         return false;
     }
     return launch_front(now);
 }
 
-bool Sender::launch_front(Nanoseconds now) {
+bool Replayer::launch_front(Nanoseconds now) {
     if (queries_.full()) {
         trouble_ = "the parent sent more queries than it was granted";
         return false;
     }
     const Query query = outbox_.backlog().front();
     if (query.is_close()) {
-        if (Carrier* const carrier = parts_.carriers.of(query.transport); carrier != nullptr) {
+        if (Carrier* const carrier = carriers_.of(query.transport); carrier != nullptr) {
             carrier->prepare(query);
         }
         outbox_.drop();
@@ -168,7 +212,7 @@ bool Sender::launch_front(Nanoseconds now) {
     return true;
 }
 
-bool Sender::hand_over(std::uint32_t index, Nanoseconds now) {
+bool Replayer::hand_over(std::uint32_t index, Nanoseconds now) {
     const SendResult result = in_flight_.submit(index, now);
     switch (result) {
     case SendResult::kBusy:
@@ -190,7 +234,7 @@ bool Sender::hand_over(std::uint32_t index, Nanoseconds now) {
 }
 
 /// The front of the backlog is not sent any more.
-void Sender::skip_front(SkipReason reason) {
+void Replayer::skip_front(SkipReason reason) {
     const Query query = outbox_.backlog().front();
     if (query.is_close()) {
         outbox_.drop();
@@ -199,7 +243,7 @@ void Sender::skip_front(SkipReason reason) {
     }
 }
 
-void Sender::abort() {
+void Replayer::abort() {
     const auto skip_held = [this] { // the end of one may let go the next of its source
         for (auto next = outbox_.take_held(); next != kNone; next = outbox_.take_held()) {
             in_flight_.skip(next, SkipReason::kAborted);
@@ -214,7 +258,7 @@ void Sender::abort() {
 }
 
 /// False: it is too early, and there is time to sleep.
-bool Sender::wait_for(Nanoseconds time, Nanoseconds& now) {
+bool Replayer::wait_for(Nanoseconds time, Nanoseconds& now) {
     switch (waiter_.decide(now, time)) {
     case Waiter::Action::kSleep:
         return false;
@@ -222,7 +266,7 @@ bool Sender::wait_for(Nanoseconds time, Nanoseconds& now) {
         flush(now);
         waiter_.spun();
         do {
-            now = parts_.clock.now();
+            now = clock_.now();
         } while (now < time - waiter_.handover());
         return true;
     case Waiter::Action::kSend:
@@ -232,18 +276,18 @@ bool Sender::wait_for(Nanoseconds time, Nanoseconds& now) {
 }
 
 /// Nothing may be sent yet.
-bool Sender::too_early(Nanoseconds now) const {
+bool Replayer::too_early(Nanoseconds now) const {
     const auto start = outbox_.started();
     return !start || (options_.fast && now < *start);
 }
 
 /// A replay without due times has come to the end of its time.
-bool Sender::over(Nanoseconds now) const {
+bool Replayer::over(Nanoseconds now) const {
     return options_.fast && options_.duration > 0 &&
            now - outbox_.started().value_or(now) >= options_.duration;
 }
 
-bool Sender::too_late(Nanoseconds late) {
+bool Replayer::too_late(Nanoseconds late) {
     if (late <= options_.max_lateness) {
         return false;
     }
@@ -257,20 +301,19 @@ bool Sender::too_late(Nanoseconds late) {
 }
 
 /// Counts lateness; again when a query that could not be sent is tried again.
-void Sender::note_departure(PendingQuery& pending, Nanoseconds now) {
+void Replayer::note_departure(PendingQuery& pending, Nanoseconds now) {
     if (options_.fast || pending.waited) {
         return;
     }
-    Statistics& statistics = parts_.statistics;
     const Nanoseconds late = now - pending.record.due;
     if (late > kBehind && (pending.record.marks & kMarkBehind) == 0) {
         pending.record.marks |= kMarkBehind;
-        ++statistics.behind_schedule;
+        ++statistics_.behind_schedule;
     }
-    statistics.max_lateness = std::max(statistics.max_lateness, late);
+    statistics_.max_lateness = std::max(statistics_.max_lateness, late);
 }
 
-void Sender::block(SendResult result, Nanoseconds now) {
+void Replayer::block(SendResult result, Nanoseconds now) {
     blocked_until_ = now + (result == SendResult::kBusy ? kBusyRetry : kNoRoomRetry);
     landings_ = in_flight_.landings();
     if (result != SendResult::kNoRoom || in_flight_.count() > 0) {
@@ -284,9 +327,9 @@ void Sender::block(SendResult result, Nanoseconds now) {
     }
 }
 
-bool Sender::take_pause() { return std::exchange(burst_, false) && options_.fast && blocked(); }
+bool Replayer::take_pause() { return std::exchange(burst_, false) && options_.fast && blocked(); }
 
-Nanoseconds Sender::next_wake(Nanoseconds now) {
+Nanoseconds Replayer::next_send(Nanoseconds now) {
     constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
     const auto start = outbox_.started();
     if (!start) {
@@ -309,7 +352,7 @@ Nanoseconds Sender::next_wake(Nanoseconds now) {
     prepare_front(now);
     const Nanoseconds due = outbox_.due();
     const Nanoseconds wake = waiter_.wake_time(now, due);
-    if (parts_.statistics.sent > 0 || due - now < 2 * kWarmStep) {
+    if (statistics_.sent > 0 || due - now < 2 * kWarmStep) {
         return wake;
     }
     // Before the first query: several short sleeps at the end of a long one. How late a processor
@@ -319,15 +362,15 @@ Nanoseconds Sender::next_wake(Nanoseconds now) {
 
 /// While there is time, what the next query needs is opened. Before the first query, the way that
 /// queries take is gone through again and again, so that nothing on it is cold.
-void Sender::prepare_front(Nanoseconds now) {
-    const bool first = parts_.statistics.sent == 0;
+void Replayer::prepare_front(Nanoseconds now) {
+    const bool first = statistics_.sent == 0;
     const Nanoseconds due = outbox_.due();
     if (due - now < kPrepareTime || (due == prepared_ && !first)) {
         return;
     }
     prepared_ = due;
     const Query query = outbox_.backlog().front();
-    Carrier* const carrier = parts_.carriers.of(query.transport);
+    Carrier* const carrier = carriers_.of(query.transport);
     if (carrier == nullptr || query.is_close()) {
         return;
     }
@@ -335,63 +378,11 @@ void Sender::prepare_front(Nanoseconds now) {
     if (first && !queries_.full()) {
         const std::uint32_t index = queries_.take(query);
         queries_[index].owner = kPrepareOwner;
-        parts_.matcher.add(index);
-        parts_.matcher.remove(index);
+        matcher_.add(index);
+        matcher_.remove(index);
         carrier->rehearse(index);
         queries_.give_back(index);
     }
-}
-
-Replayer::Replayer(Network& network, const ReplayOptions& options, Results& results)
-    : options_(options),
-      queries_(options.credit.records + 2 * options.in_flight + Carrier::kMostStaged),
-      matcher_(queries_, options.in_flight, std::max(options.timeout, kShortestLinger)),
-      resources_(options.descriptors), outbox_(options_, queries_, statistics_),
-      in_flight_(parts(network, results)), carriers_(options_, {.network = network,
-                                                                .resources = resources_,
-                                                                .queries = queries_,
-                                                                .matcher = matcher_,
-                                                                .stamps = stamps_,
-                                                                .statistics = statistics_,
-                                                                .events = in_flight_}),
-      sender_(parts(network, results), in_flight_) {
-    if (options_.hedge_after > 0) {
-        resources_.most_kept /= 2; // copies for peers are kept as well
-    }
-}
-
-ReplayParts Replayer::parts(Network& network, Results& results) {
-    return {.clock = network.clock(),
-            .options = options_,
-            .queries = queries_,
-            .matcher = matcher_,
-            .stamps = stamps_,
-            .resources = resources_,
-            .statistics = statistics_,
-            .results = results,
-            .outbox = outbox_,
-            .carriers = carriers_};
-}
-
-void Replayer::begin_batch(const ClockPair& pair) {
-    in_flight_.look(pair.monotonic);
-    stamps_.sample(pair);
-    statistics_.clock_steps = stamps_.steps();
-}
-
-void Replayer::expire(Nanoseconds now) {
-    in_flight_.expire(now);
-    in_flight_.hedge(now);
-    carriers_.tidy(now);
-}
-
-Nanoseconds Replayer::next_wake(Nanoseconds now) {
-    return std::min({sender_.next_wake(now), in_flight_.next_wake(), carriers_.next_wake(now)});
-}
-
-const Statistics& Replayer::statistics() {
-    statistics_.received = outbox_.backlog().received();
-    return statistics_;
 }
 
 } // namespace reprise::querier
