@@ -3,7 +3,6 @@
 #include "core/wire/query.hh"
 #include "core/wire/settings.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/carrier/poller.hh"
 #include "querier/carrier/replay_options.hh"
 #include "querier/schedule/pending_queries.hh"
 

@@ -6,7 +6,6 @@
 #include "core/wire/frame.hh"
 #include "core/wire/replay.pb.h"
 #include "querier/carrier/carrier.hh"
-#include "querier/carrier/poller.hh"
 #include "querier/carrier/socket.hh"
 #include "querier/process.hh"
 

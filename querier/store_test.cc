@@ -6,7 +6,6 @@
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/carrier/poller.hh"
 #include "querier/carrier/replay_options.hh"
 #include "querier/kernel_network.hh"
 #include "querier/results/results.hh"

@@ -6,7 +6,6 @@
 #include "core/base/servers.hh" // IWYU pragma: export
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
-#include "querier/carrier/poller.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +27,31 @@ struct OpenedSocket;
 struct PendingQuery;
 struct ReplayOptions;
 struct Statistics;
+
+enum class EventKind : std::uint8_t { kTimer, kControl, kCarrier };
+
+/// Whose event: kind, the carrier's number (0 to 63), the socket's place in its carrier, and which
+/// of those that had the place it is (24 bits), so that an event for a closed socket is not taken
+/// for its successor's.
+struct EventTag {
+    EventKind kind = EventKind::kTimer;
+    std::uint8_t carrier = 0;
+    std::uint32_t place = 0;
+    std::uint32_t generation = 0;
+
+    [[nodiscard]] std::uint64_t pack() const {
+        return (static_cast<std::uint64_t>(kind) << 62U) |
+               (static_cast<std::uint64_t>(carrier & 0x3fU) << 56U) |
+               (static_cast<std::uint64_t>(generation & 0xffffffU) << 32U) | place;
+    }
+
+    static EventTag unpack(std::uint64_t packed) {
+        return {.kind = static_cast<EventKind>(packed >> 62U),
+                .carrier = static_cast<std::uint8_t>((packed >> 56U) & 0x3fU),
+                .place = static_cast<std::uint32_t>(packed),
+                .generation = static_cast<std::uint32_t>(packed >> 32U) & 0xffffffU};
+    }
+};
 
 /// What became of handing a query to a carrier.
 enum class SendResult : std::uint8_t {

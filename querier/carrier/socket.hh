@@ -1,17 +1,20 @@
 #pragma once
-// Calls of the kernel's sockets, and a TCP connection as carriers see it.
+// Calls of the kernel's sockets, what waits for them, and a TCP connection as carriers see it.
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/base/fd.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/carrier/poller.hh"
 
+#include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -32,6 +35,36 @@ struct Ancillary {
 };
 
 Ancillary read_ancillary(const msghdr& message);
+
+/// epoll with one absolute timer. A timerfd and not epoll's own timeout: that one is rounded by a
+/// thousandth of its length, 10 us in 10 ms.
+class Poller {
+public:
+    /// With so many from one wait() there may be more.
+    static constexpr size_t kMostEvents = 256;
+
+    Poller();
+
+    /// Level-triggered. Throws SystemError.
+    void add(int fd, std::uint32_t events, EventTag tag);
+    void change(int fd, std::uint32_t events, EventTag tag);
+
+    /// Sleeps until an event or CLOCK_MONOTONIC `wake`. A `wake` at or before `now` only looks.
+    /// The events, without the timer's own, are good until the next call.
+    std::span<const epoll_event> wait(Nanoseconds now, Nanoseconds wake);
+
+    /// Whether the timer ended the last wait.
+    [[nodiscard]] bool timer_fired() const { return timer_fired_; }
+
+private:
+    void arm(Nanoseconds wake);
+
+    FileDescriptor epoll_;
+    FileDescriptor timer_;
+    Nanoseconds armed_ = 0;
+    bool timer_fired_ = false;
+    std::array<epoll_event, kMostEvents + 1> events_{}; ///< the timer's, too
+};
 
 /// What one read brought.
 struct SocketRead {

@@ -4,7 +4,6 @@
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/carrier/poller.hh"
 #include "querier/carrier/replay_options.hh"
 #include "querier/carrier/socket.hh"
 #include "querier/connection/connection.hh"

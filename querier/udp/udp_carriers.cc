@@ -6,7 +6,6 @@
 #include "core/base/fd.hh"
 #include "core/wire/query.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/carrier/poller.hh"
 #include "querier/carrier/socket.hh"
 #include "querier/schedule/pending_queries.hh"
 

@@ -5,7 +5,6 @@
 #include "core/base/error.hh"
 #include "core/wire/query.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/carrier/poller.hh"
 #include "querier/carrier/socket.hh"
 #include "querier/testing/simulation/server.hh"
 #include "querier/testing/simulation/sockets.hh"

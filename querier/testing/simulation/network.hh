@@ -5,7 +5,7 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/carrier/poller.hh"
+#include "querier/carrier/socket.hh"
 #include "querier/testing/simulation/server.hh"
 #include "querier/testing/simulation/timeline.hh"
 #include "querier/testing/tls_server.hh"

@@ -4,7 +4,6 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/carrier/poller.hh"
 #include "querier/carrier/socket.hh"
 #include "querier/schedule/pending_queries.hh"
 #include "querier/testing/simulation/network.hh"
