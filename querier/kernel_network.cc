@@ -1,7 +1,6 @@
 #include "querier/kernel_network.hh"
 
 #include "core/base/clock.hh"
-#include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/replay.pb.h"
@@ -22,25 +21,10 @@
 namespace reprise::querier {
 namespace {
 
-/// Between two looks for replies in source mode packet, where queries wait for them.
-constexpr Nanoseconds kEagerPoll = 100 * kMicrosecond;
-
 /// One read: small enough (about 10 us) not to delay sending.
 constexpr size_t kFrameRead = 32UL << 10U;
 
 bool try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
-
-std::unique_ptr<Carrier> packet_carrier(const CarrierWish& wish, const CarrierParts& parts) {
-    if (wish.number != 0) {
-        throw Error("source mode packet sends no copies to peers; hedge in another source mode");
-    }
-    const ReplayOptions& options = wish.options;
-    PacketOptions packet{.in_flight = options.in_flight, .whole_replies = options.answers};
-    if (options.fast || options.dependent) {
-        packet.poll_gap = kEagerPoll; // replies let queries go
-    }
-    return std::make_unique<PacketCarrier>(packet, wish.servers, parts);
-}
 
 } // namespace
 
@@ -50,7 +34,7 @@ std::unique_ptr<Carrier> KernelNetwork::udp_carrier(const CarrierWish& wish,
     case SourceMode::kPorts:
         return std::make_unique<PortsCarrier>(poller_, wish, parts);
     case SourceMode::kPacket:
-        return packet_carrier(wish, parts);
+        return std::make_unique<PacketCarrier>(wish, parts);
     default:
         return std::make_unique<AddressesCarrier>(poller_, wish, parts);
     }

@@ -8,6 +8,7 @@
 #include "core/base/log.hh"
 #include "core/base/name_lock.hh"
 #include "querier/carrier/carrier.hh"
+#include "querier/carrier/replay_options.hh"
 #include "querier/carrier/socket.hh"
 #include "querier/packet/frame_ring.hh"
 #include "querier/packet/frame_sender.hh"
@@ -38,13 +39,18 @@ namespace {
 /// Records and frames taken in one poll: some 30 us of work, as it must not delay sending.
 constexpr size_t kMostRecords = 128;
 constexpr size_t kMostFrames = 64;
-/// Between two polls while nothing is in flight: late and duplicate answers are still counted.
+/// Between two polls while queries are in flight, and where others wait for replies.
+constexpr Nanoseconds kPollGap = kMillisecond;
+constexpr Nanoseconds kEagerGap = 100 * kMicrosecond;
+/// While nothing is in flight: late and duplicate answers are still counted.
 constexpr Nanoseconds kIdleGap = 100 * kMillisecond;
 constexpr Nanoseconds kDropsGap = 100 * kMillisecond;
 /// Frames in the ring that takes everything, and in the one that takes what XDP leaves.
 constexpr size_t kMostRingFrames = 16384;
 constexpr size_t kOddFrames = 2048;
 constexpr Nanoseconds kCarrierPatience = 10 * kSecond;
+/// Longest wait for a next hop's hardware address.
+constexpr Nanoseconds kHopPatience = 3 * kSecond;
 
 /// One querier sends packets through an interface.
 FileDescriptor claim(const PacketRoute& route) {
@@ -58,18 +64,40 @@ FileDescriptor claim(const PacketRoute& route) {
     return lock;
 }
 
+void refuse_foreign_program(const PacketRoute& route) {
+    const XdpProgram found = find_xdp_program(route);
+    if (found.id != 0) {
+        throw Error(fmt::format("interface {0} has a foreign XDP program, {1} (id {2}), "
+                                "which may take or delay replies; ip link set dev {0} {3} off",
+                                route.name, log_value(found.name), found.id,
+                                found.generic ? "xdpgeneric" : "xdp"));
+    }
+}
+
 } // namespace
 
 // Set-up
 
-PacketCarrier::PacketCarrier(const PacketOptions& options, const Servers& servers,
-                             const CarrierParts& parts)
-    : options_(options), servers_(servers), queries_(parts.queries), statistics_(parts.statistics),
-      events_(parts.events), clock_(parts.network.clock()), unusual_(servers) {
-    open_lane(v4_, servers.v4);
-    open_lane(v6_, servers.v6);
-    const std::string why = load_xdp();
-    open_rings();
+PacketCarrier::PacketCarrier(const CarrierWish& wish, const CarrierParts& parts)
+    : servers_(wish.servers),
+      poll_gap_(wish.options.fast || wish.options.dependent ? kEagerGap : kPollGap),
+      queries_(parts.queries), statistics_(parts.statistics), events_(parts.events),
+      clock_(parts.network.clock()), unusual_(wish.servers) {
+    if (wish.number != 0) {
+        throw Error("source mode packet sends no copies to peers; hedge in another source mode");
+    }
+    open_lane(v4_, servers_.v4);
+    open_lane(v6_, servers_.v6);
+    for (const auto& interface : interfaces_) {
+        refuse_foreign_program(interface->route);
+    }
+    // The XDP program hands over only the beginnings of replies.
+    const std::string why =
+        wish.options.answers ? "whole replies are kept" : load_xdp(wish.options.in_flight);
+    const size_t frames = xdp_ ? kOddFrames : std::min(wish.options.in_flight, kMostRingFrames);
+    for (const auto& interface : interfaces_) {
+        rings_.emplace_back(interface->route, servers_, frames);
+    }
     for (const auto& interface : interfaces_) {
         await_carrier(interface->route, kCarrierPatience);
     }
@@ -82,7 +110,7 @@ void PacketCarrier::open_lane(std::unique_ptr<Lane>& lane, const std::optional<E
     if (!server) {
         return;
     }
-    PacketRoute route = find_packet_route(server->address, options_.patience);
+    PacketRoute route = find_packet_route(server->address, kHopPatience);
     const FrameTemplate frames(route.macs, *server);
     lane = std::make_unique<Lane>(Lane{.frames = frames, .out = &open_interface(std::move(route))});
 }
@@ -105,25 +133,9 @@ PacketCarrier::Interface& PacketCarrier::open_interface(PacketRoute route) {
     return *interfaces_.back();
 }
 
-void PacketCarrier::refuse_foreign_program(const PacketRoute& route) const {
-    const XdpProgram found = find_xdp_program(route);
-    if (found.id != 0) {
-        throw Error(fmt::format("interface {0} has a foreign XDP program, {1} (id {2}), "
-                                "which may take or delay replies; ip link set dev {0} {3} off",
-                                route.name, log_value(found.name), found.id,
-                                found.generic ? "xdpgeneric" : "xdp"));
-    }
-}
-
-std::string PacketCarrier::load_xdp() {
-    for (const auto& interface : interfaces_) {
-        refuse_foreign_program(interface->route);
-    }
-    if (options_.whole_replies) {
-        return "whole replies are kept";
-    }
+std::string PacketCarrier::load_xdp(size_t replies) {
     try {
-        auto xdp = std::make_unique<XdpReceiver>(servers_, options_.in_flight);
+        auto xdp = std::make_unique<XdpReceiver>(servers_, replies);
         for (const auto& interface : interfaces_) {
             const std::string mode = xdp->attach(interface->route);
             spdlog::info("event=packet_receive kind=xdp mode={} interface={}", mode,
@@ -133,13 +145,6 @@ std::string PacketCarrier::load_xdp() {
         return "";
     } catch (const std::system_error& error) {
         return error.what();
-    }
-}
-
-void PacketCarrier::open_rings() {
-    const size_t frames = xdp_ ? kOddFrames : std::min(options_.in_flight, kMostRingFrames);
-    for (const auto& interface : interfaces_) {
-        rings_.emplace_back(interface->route, servers_, frames);
     }
 }
 
@@ -218,7 +223,7 @@ Nanoseconds PacketCarrier::next_wake(Nanoseconds now) const {
     if (!used_) {
         return std::numeric_limits<Nanoseconds>::max();
     }
-    return more_ ? now : polled_ + (in_flight_ > 0 ? options_.poll_gap : kIdleGap);
+    return more_ ? now : polled_ + (in_flight_ > 0 ? poll_gap_ : kIdleGap);
 }
 
 bool PacketCarrier::poll() {

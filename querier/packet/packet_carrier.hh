@@ -33,21 +33,10 @@
 
 namespace reprise::querier {
 
-struct PacketOptions {
-    size_t in_flight = 262144; ///< replies that there is room for between two polls
-    /// Replies are wanted whole: the XDP program hands over only their beginnings, so the ring is
-    /// used.
-    bool whole_replies = false;
-    /// Longest time between two polls while queries are in flight.
-    Nanoseconds poll_gap = kMillisecond;
-    /// Longest wait for a next hop's hardware address.
-    Nanoseconds patience = 3 * kSecond;
-};
-
 class PacketCarrier final : public Carrier {
 public:
     /// Throws Error or SystemError where this host, user or network cannot.
-    PacketCarrier(const PacketOptions& options, const Servers& servers, const CarrierParts& parts);
+    PacketCarrier(const CarrierWish& wish, const CarrierParts& parts);
 
     SendResult submit(std::uint32_t pending) override;
     void flush() override;
@@ -82,10 +71,8 @@ private:
 
     void open_lane(std::unique_ptr<Lane>& lane, const std::optional<Endpoint>& server);
     Interface& open_interface(PacketRoute route);
-    /// Why not, or empty.
-    std::string load_xdp();
-    void refuse_foreign_program(const PacketRoute& route) const;
-    void open_rings();
+    /// With room for so many replies between two polls. Why not, or empty.
+    std::string load_xdp(size_t replies);
 
     void flush(Interface& interface);
     /// How many of the staged frames from `first` on are settled, at least one.
@@ -97,8 +84,8 @@ private:
     size_t drain(FrameRing& ring);
     void take_odd(const FrameRing::Frame& frame);
 
-    PacketOptions options_;
     Servers servers_;
+    Nanoseconds poll_gap_; ///< longest time between two polls while queries are in flight
     PendingQueries& queries_;
     Statistics& statistics_;
     CarrierEvents& events_;

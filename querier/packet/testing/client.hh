@@ -8,6 +8,7 @@
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
 #include "querier/carrier/carrier.hh"
+#include "querier/carrier/replay_options.hh"
 #include "querier/kernel_network.hh"
 #include "querier/packet/packet_carrier.hh"
 #include "querier/packet/testing/bed.hh"
@@ -30,9 +31,16 @@
 namespace reprise::querier::testing {
 
 inline constexpr Nanoseconds kPatience = 10 * kSecond;
-inline const PacketOptions kQuick{.in_flight = 4096, .patience = 5 * kSecond};
-inline const PacketOptions kWhole{
-    .in_flight = 4096, .whole_replies = true, .patience = 5 * kSecond};
+
+inline ReplayOptions packet_options(size_t in_flight, bool answers) {
+    ReplayOptions options;
+    options.in_flight = in_flight;
+    options.answers = answers;
+    return options;
+}
+
+inline const ReplayOptions kQuick = packet_options(4096, false);
+inline const ReplayOptions kWhole = packet_options(4096, true);
 
 /// Number `n` of a family, its port too.
 inline Endpoint source_number(std::uint32_t n, std::uint8_t family) {
@@ -80,15 +88,14 @@ public:
 /// A carrier and what it needs.
 class Client {
 public:
-    explicit Client(const PacketOptions& options, const Servers& servers = PacketBed::servers())
-        : carrier(options, servers,
-                  {.network = network_,
-                   .resources = resources_,
-                   .queries = queries_,
-                   .matcher = matcher_,
-                   .stamps = stamps_,
-                   .statistics = statistics,
-                   .events = heard}) {}
+    explicit Client(const ReplayOptions& options, const Servers& servers = PacketBed::servers())
+        : carrier({.options = options, .servers = servers, .source = {}}, {.network = network_,
+                                                                           .resources = resources_,
+                                                                           .queries = queries_,
+                                                                           .matcher = matcher_,
+                                                                           .stamps = stamps_,
+                                                                           .statistics = statistics,
+                                                                           .events = heard}) {}
 
     SendResult stage(const Endpoint& source, const std::vector<std::uint8_t>& message) {
         Query query = make_query(0, 0, message);
