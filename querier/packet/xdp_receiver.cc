@@ -23,7 +23,6 @@
 #include <cstring>
 #include <linux/bpf.h>
 #include <linux/if_link.h>
-#include <memory>
 #include <optional>
 #include <string>
 #include <sys/mman.h>
@@ -47,30 +46,16 @@ void set_server(const std::optional<Endpoint>& server, __u8* address, __u16& por
     }
 }
 
-PacketServers wanted(const Servers& servers) {
-    PacketServers out{};
-    set_server(servers.v4, out.v4, out.port4);
-    set_server(servers.v6, out.v6, out.port6);
-    return out;
-}
-
 constexpr auto* kMap = "map the ring of replies";
-
-size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
 } // namespace
 
-RecordRing::RecordRing(int fd, size_t size)
-    : ours_(page_size(), fd, 0, kMap),
-      theirs_(page_size() + 2 * size, fd, page_size(), kMap, PROT_READ),
-      consumed_(reinterpret_cast<std::uint64_t*>(ours_.at(0))),
-      produced_(reinterpret_cast<std::uint64_t*>(theirs_.at(0))), data_(theirs_.at(page_size())),
-      mask_(size - 1) {}
-
 XdpReceiver::XdpReceiver(const Servers& servers, size_t replies)
-    : object_(open_bpf(bpf::packet_receive_bpf(), "receive")) {
-    const size_t size = ring_size(replies);
-    const PacketServers from = wanted(servers);
+    : object_(open_bpf(bpf::packet_receive_bpf(), "receive")), mask_(ring_size(replies) - 1) {
+    const size_t size = mask_ + 1;
+    PacketServers from{};
+    set_server(servers.v4, from.v4, from.port4);
+    set_server(servers.v6, from.v6, from.port6);
     check(
         bpf_map__set_max_entries(bpf_map_of(object_, "replies"), static_cast<std::uint32_t>(size)),
         "size the ring of replies");
@@ -80,8 +65,14 @@ XdpReceiver::XdpReceiver(const Servers& servers, size_t replies)
     if (error != 0) {
         throw SystemError("load the XDP program", -error);
     }
-    ring_ = std::make_unique<RecordRing>(bpf_map__fd(bpf_map_of(object_, "replies")), size);
-    written_ = Mapping(page_size(), bpf_map__fd(bpf_map_of(object_, ".bss")), 0, kMap, PROT_READ);
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const int ring = bpf_map__fd(bpf_map_of(object_, "replies"));
+    ours_ = Mapping(page, ring, 0, kMap);
+    theirs_ = Mapping(page + 2 * size, ring, page, kMap, PROT_READ);
+    consumed_ = reinterpret_cast<std::uint64_t*>(ours_.at(0));
+    produced_ = reinterpret_cast<std::uint64_t*>(theirs_.at(0));
+    data_ = theirs_.at(page);
+    written_ = Mapping(page, bpf_map__fd(bpf_map_of(object_, ".bss")), 0, kMap, PROT_READ);
     program_ = bpf_program__fd(bpf_object__find_program_by_name(object_.get(), "reprise_receive"));
 }
 

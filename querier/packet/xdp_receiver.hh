@@ -14,18 +14,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <linux/bpf.h>
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace reprise::querier {
 
-/// Consumer of a BPF ring buffer: reads the producer's position and publishes its own once a drain,
-/// where libbpf's does both for each record.
-class RecordRing {
+/// The program, and the consumer of its ring buffer: reads the producer's position and publishes
+/// its own once a drain, where libbpf's does both for each record.
+class XdpReceiver {
 public:
-    /// `fd`: the ring's map; `size`: its data bytes, a power of two. Throws SystemError.
-    RecordRing(int fd, size_t size);
+    /// Loads the program with room for `replies` between two drains. Throws SystemError where this
+    /// kernel or user cannot.
+    XdpReceiver(const Servers& servers, size_t replies);
+
+    /// Attaches it to an interface; "native" or "generic". Throws SystemError.
+    std::string attach(const PacketRoute& route);
 
     /// Takes up to `most` records, oldest first. `take` gets each as a const PacketRecord&, lent
     /// for the call. Returns how many there were.
@@ -46,10 +49,20 @@ public:
                 take(*reinterpret_cast<const PacketRecord*>(place + BPF_RINGBUF_HDR_SZ));
                 ++count;
             }
-            position += record_size(head);
+            const std::uint32_t size = head & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
+            position += (size + BPF_RINGBUF_HDR_SZ + 7U) & ~std::uint64_t{7};
         }
-        publish(position);
+        if (position != position_) {
+            position_ = position;
+            std::atomic_ref(*consumed_).store(position, std::memory_order_release);
+        }
         return count;
+    }
+
+    /// Replies dropped since the start because the ring was full.
+    [[nodiscard]] std::uint64_t overflows() const {
+        auto* const count = reinterpret_cast<std::uint64_t*>(written_.at(0));
+        return std::atomic_ref(*count).load(std::memory_order_relaxed);
     }
 
 private:
@@ -60,51 +73,16 @@ private:
         __builtin_prefetch(data_ + (position & mask_) + 64);
     }
 
-    static std::uint64_t record_size(std::uint32_t head) {
-        const std::uint32_t size = head & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
-        return (size + BPF_RINGBUF_HDR_SZ + 7U) & ~std::uint64_t{7};
-    }
-
-    void publish(std::uint64_t position) {
-        if (position != position_) {
-            position_ = position;
-            std::atomic_ref(*consumed_).store(position, std::memory_order_release);
-        }
-    }
-
-    Mapping ours_;   ///< a page
-    Mapping theirs_; ///< a page the kernel writes, and the data, twice in a row
-    std::uint64_t* consumed_;
-    std::uint64_t* produced_;
-    std::uint8_t* data_;
-    std::uint64_t mask_;
-    std::uint64_t position_ = 0;
-};
-
-class XdpReceiver {
-public:
-    /// Loads the program with room for `replies` between two drains. Throws SystemError where this
-    /// kernel or user cannot.
-    XdpReceiver(const Servers& servers, size_t replies);
-
-    /// Attaches it to an interface; "native" or "generic". Throws SystemError.
-    std::string attach(const PacketRoute& route);
-
-    template <typename Take> size_t drain(size_t most, Take take) {
-        return ring_->drain(most, take);
-    }
-
-    /// Replies dropped since the start because the ring was full.
-    [[nodiscard]] std::uint64_t overflows() const {
-        auto* const count = reinterpret_cast<std::uint64_t*>(written_.at(0));
-        return std::atomic_ref(*count).load(std::memory_order_relaxed);
-    }
-
-private:
     BpfObject object_;
     Mapping written_;  ///< by the program: a page with the count of overflows
     int program_ = -1; ///< in the object
-    std::unique_ptr<RecordRing> ring_;
+    Mapping ours_;     ///< of the ring: a page
+    Mapping theirs_;   ///< a page the kernel writes, and the data, twice in a row
+    std::uint64_t* consumed_ = nullptr;
+    std::uint64_t* produced_ = nullptr;
+    std::uint8_t* data_ = nullptr;
+    std::uint64_t mask_; ///< the data has a power of two of bytes
+    std::uint64_t position_ = 0;
     std::vector<FileDescriptor> links_;
 };
 
