@@ -28,41 +28,26 @@
 
 namespace reprise::querier {
 
-void TlsSessions::drop_oldest(std::uint64_t source) {
-    const auto found = by_source_.find(source);
-    auto& [entries, count] = found->second;
-    entries_.erase(entries.front());
-    std::shift_left(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(count), 1);
-    if (--count == 0) {
-        by_source_.erase(found);
-    }
+TlsSession TlsSessions::remove(BySource::iterator one) {
+    TlsSession session = std::move(one->second->session);
+    entries_.erase(one->second);
+    by_source_.erase(one);
+    return session;
 }
 
 void TlsSessions::store(std::uint64_t source, TlsSession session) {
-    const auto known = by_source_.find(source);
-    if (known != by_source_.end() && known->second.count == kMostOfASource) {
-        drop_oldest(source);
-    } else if (entries_.size() >= limit_) {
-        drop_oldest(entries_.front().source); // the oldest of all is the oldest of its source
+    if (by_source_.count(source) == kMostOfASource) {
+        remove(by_source_.lower_bound(source));
+    } else if (entries_.size() >= limit_) { // the oldest of all is the oldest of its source
+        remove(by_source_.lower_bound(entries_.front().source));
     }
     entries_.push_back({.source = source, .session = std::move(session)});
-    auto& [entries, count] = by_source_[source];
-    entries.at(count++) = std::prev(entries_.end());
+    by_source_.emplace(source, std::prev(entries_.end()));
 }
 
 TlsSession TlsSessions::take(std::uint64_t source) {
-    const auto found = by_source_.find(source);
-    if (found == by_source_.end()) {
-        return {};
-    }
-    auto& [entries, count] = found->second;
-    const auto newest = entries.at(--count);
-    TlsSession session = std::move(newest->session);
-    entries_.erase(newest);
-    if (count == 0) {
-        by_source_.erase(found);
-    }
-    return session;
+    const auto [first, last] = by_source_.equal_range(source);
+    return first == last ? TlsSession{} : remove(std::prev(last));
 }
 
 namespace {

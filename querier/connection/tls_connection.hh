@@ -11,14 +11,13 @@
 #include <openssl/ssl.h>
 #include <openssl/types.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace reprise::querier {
@@ -56,16 +55,13 @@ private:
         TlsSession session;
     };
 
-    struct OfASource {
-        std::array<std::list<Entry>::iterator, kMostOfASource> entries; ///< oldest first
-        size_t count = 0;
-    };
+    using BySource = std::multimap<std::uint64_t, std::list<Entry>::iterator>;
 
-    void drop_oldest(std::uint64_t source);
+    TlsSession remove(BySource::iterator one);
 
     size_t limit_;
     std::list<Entry> entries_; ///< oldest first
-    std::unordered_map<std::uint64_t, OfASource> by_source_;
+    BySource by_source_;       ///< of each source, too
 };
 
 class TlsConnection;

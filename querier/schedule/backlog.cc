@@ -29,7 +29,6 @@ void Schedule::push(Nanoseconds time, std::uint64_t what) {
     const Item item{.time = time, .arrival = arrivals_++, .what = what};
     if (!sorted_.empty() && time < sorted_.back().time) {
         heap_.push(item);
-        ++stragglers_;
     } else {
         sorted_.push_back(item);
     }

@@ -52,14 +52,9 @@ public:
 
     [[nodiscard]] bool empty() const { return sorted_.empty() && heap_.empty(); }
 
-    [[nodiscard]] size_t size() const { return sorted_.size() + heap_.size(); }
-
     /// The earliest item. Must not be empty.
     [[nodiscard]] const Item& front() const;
     void pop();
-
-    /// Items that came out of order so far.
-    [[nodiscard]] std::uint64_t stragglers() const { return stragglers_; }
 
 private:
     struct Later {
@@ -73,7 +68,6 @@ private:
     std::deque<Item> sorted_;
     std::priority_queue<Item, std::vector<Item>, Later> heap_;
     std::uint64_t arrivals_ = 0;
-    std::uint64_t stragglers_ = 0;
 };
 
 class Backlog {

@@ -20,15 +20,13 @@ std::vector<std::uint64_t> drain(Schedule& schedule) {
     return order;
 }
 
-TEST(Schedule, KeepsASortedTraceWithoutTheHeap) {
+TEST(Schedule, KeepsASortedTraceInItsOrder) {
     Schedule schedule;
     std::vector<std::uint64_t> expected;
     for (std::uint32_t i = 0; i < 5000; ++i) {
         schedule.push(Nanoseconds{i} * 10, i);
         expected.push_back(i);
     }
-    EXPECT_EQ(schedule.size(), 5000U);
-    EXPECT_EQ(schedule.stragglers(), 0U);
     EXPECT_EQ(drain(schedule), expected);
 }
 
@@ -40,7 +38,6 @@ TEST(Schedule, PutsStragglersInTheirPlace) {
     schedule.push(5, 3);
     schedule.push(30, 4);
     EXPECT_EQ(drain(schedule), (std::vector<std::uint64_t>{3, 0, 2, 1, 4}));
-    EXPECT_EQ(schedule.stragglers(), 2U);
 }
 
 TEST(Schedule, EqualTimesLeaveInTheOrderOfArrival) {
