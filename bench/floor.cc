@@ -10,6 +10,7 @@
 #include "core/base/fd.hh"
 #include "core/base/json.hh"
 #include "core/base/log.hh"
+#include "core/base/openssl.hh"
 
 #include <fmt/format.h>
 #include <openssl/prov_ssl.h>
@@ -37,6 +38,8 @@ namespace {
 
 using reprise::check;
 using reprise::FileDescriptor;
+using reprise::TlsContext;
+using reprise::TlsSession;
 using namespace reprise::bench;
 
 struct Options {

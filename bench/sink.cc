@@ -14,6 +14,7 @@
 #include "core/base/fd.hh"
 #include "core/base/json.hh"
 #include "core/base/log.hh"
+#include "core/base/openssl.hh"
 #include "core/base/signals.hh"
 
 #include <fmt/format.h>
@@ -170,7 +171,7 @@ private:
 
 Json serve_tcp(const TcpOptions& options, const Signals& ending) {
     check(std::signal(SIGPIPE, SIG_IGN) == SIG_ERR ? -1 : 0, "signal");
-    const TlsContext tls = make_server_context(options);
+    const reprise::TlsContext tls = make_server_context(options);
     TcpCounters& counters = make_shared_counters();
     {
         Workers workers;

@@ -7,6 +7,7 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/base/json.hh"
+#include "core/base/openssl.hh"
 
 #include <fmt/format.h>
 #include <openssl/ssl.h>

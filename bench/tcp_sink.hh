@@ -8,6 +8,7 @@
 #include "bench/tls_socket.hh"
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
+#include "core/base/openssl.hh"
 
 #include <openssl/types.h>
 

@@ -2,29 +2,17 @@
 // A TCP socket of the sink's or the floor's, with TLS or without.
 
 #include "core/base/fd.hh"
+#include "core/base/openssl.hh"
 
 #include <openssl/ssl.h>
 #include <openssl/types.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 
 namespace reprise::bench {
-
-struct FreeTls {
-    void operator()(SSL* tls) const { SSL_free(tls); }
-
-    void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
-
-    void operator()(SSL_SESSION* session) const { SSL_SESSION_free(session); }
-};
-
-using Tls = std::unique_ptr<SSL, FreeTls>;
-using TlsContext = std::unique_ptr<SSL_CTX, FreeTls>;
-using TlsSession = std::unique_ptr<SSL_SESSION, FreeTls>;
 
 /// Why OpenSSL or the system failed just now, in its own words.
 std::string failure();
@@ -69,7 +57,7 @@ private:
     [[nodiscard]] Result result_of(int returned) const;
 
     FileDescriptor fd_;
-    Tls tls_;
+    TlsOwner<SSL> tls_;
     bool early_ = false;   ///< early data may still come or go
     bool counted_ = false; ///< the handshake was taken
 };

@@ -8,13 +8,13 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "core/base/openssl.hh"
 #include "core/base/trace_time.hh"
 #include "core/rules/engine/chain.hh"
 #include "core/trace/extent.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/losses.hh"
 #include "core/tree/fanout.hh"
-#include "core/tree/kernel_host.hh"
 #include "core/wire/query.hh"
 #include "core/wire/settings.hh"
 
@@ -33,7 +33,6 @@
 #include <filesystem>
 #include <fstream>
 #include <ios>
-#include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -143,7 +142,7 @@ void validate_targets(const Options& options) {
 
 /// Whether OpenSSL knows the groups. Queriers have the same OpenSSL, or say so themselves.
 void validate_groups(const std::string& groups) {
-    const std::unique_ptr<SSL_CTX, tree::TlsDeleter> context(SSL_CTX_new(TLS_client_method()));
+    const TlsContext context(SSL_CTX_new(TLS_client_method()));
     demand(groups.empty() || SSL_CTX_set1_groups_list(context.get(), groups.c_str()) == 1,
            fmt::format("tls.groups {}: OpenSSL does not know them all; give e.g. X25519:P-256",
                        groups));
@@ -164,16 +163,8 @@ void validate_source_mode(const Options& options) {
 /// largest frame of the tree.
 constexpr size_t kLargest = 2UL << 20U;
 
-struct BioDeleter {
-    void operator()(BIO* bio) const { BIO_free(bio); }
-};
-
-struct CertificateDeleter {
-    void operator()(X509* certificate) const { X509_free(certificate); }
-};
-
-using Bio = std::unique_ptr<BIO, BioDeleter>;
-using Certificate = std::unique_ptr<X509, CertificateDeleter>;
+using Bio = TlsOwner<BIO>;
+using Certificate = TlsOwner<X509>;
 
 std::string read_file(const std::string& path) {
     std::ifstream file(path, std::ios::binary);

@@ -6,9 +6,8 @@
 
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
+#include "core/base/openssl.hh"
 #include "core/tree/host.hh"
-
-#include <openssl/ssl.h>
 
 #include <functional>
 #include <memory>
@@ -24,10 +23,6 @@ struct TlsFiles {
     std::string certificate; ///< PEM
     std::string key;         ///< PEM
     std::string authority;   ///< PEM; the only one trusted
-};
-
-struct TlsDeleter {
-    void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
 };
 
 struct EventDeleter {
@@ -63,7 +58,7 @@ public:
 
 private:
     std::unique_ptr<event_base, EventDeleter> base_;
-    std::unique_ptr<SSL_CTX, TlsDeleter> tls_;
+    TlsContext tls_;
     std::vector<std::unique_ptr<Timer>> signals_;
 };
 

@@ -3,6 +3,7 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
+#include "core/base/openssl.hh"
 #include "querier/carrier/replay_options.hh"
 
 #include <fmt/format.h>
@@ -21,7 +22,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -76,21 +76,11 @@ void demand(bool good, const char* what) {
     }
 }
 
-struct FreeBio {
-    void operator()(BIO* bio) const { BIO_free(bio); }
-};
-
-struct FreeCertificate {
-    void operator()(X509* certificate) const { X509_free(certificate); }
-};
-
 void trust(SSL_CTX* context, const std::string& pem) {
-    const std::unique_ptr<BIO, FreeBio> bio(
-        BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+    const TlsOwner<BIO> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
     unsigned count = 0;
     while (true) {
-        const std::unique_ptr<X509, FreeCertificate> one(
-            PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+        const TlsOwner<X509> one(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
         if (!one) {
             break;
         }

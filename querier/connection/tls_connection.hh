@@ -6,6 +6,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
+#include "core/base/openssl.hh"
 #include "querier/carrier/replay_options.hh"
 
 #include <openssl/ssl.h>
@@ -15,7 +16,6 @@
 #include <cstdint>
 #include <list>
 #include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,12 +25,6 @@ namespace reprise::querier {
 // The TLS sessions of the sources, for resumption. Each source has its own, as real clients do:
 // sharing them would make servers see replays of single-use tickets (RFC 8446, section 8.1). A
 // source has sessions of its own with each server.
-
-struct FreeSession {
-    void operator()(SSL_SESSION* session) const { SSL_SESSION_free(session); }
-};
-
-using TlsSession = std::unique_ptr<SSL_SESSION, FreeSession>;
 
 class TlsSessions {
 public:
@@ -83,18 +77,12 @@ public:
 private:
     friend class TlsConnection;
 
-    struct Free {
-        void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
-
-        void operator()(BIO_METHOD* method) const { BIO_meth_free(method); }
-    };
-
     void set_up();
     static int take_session(SSL* ssl, SSL_SESSION* session);
 
     TlsOptions options_;
-    std::unique_ptr<SSL_CTX, Free> context_;
-    std::unique_ptr<BIO_METHOD, Free> method_;
+    TlsContext context_;
+    TlsOwner<BIO_METHOD> method_;
     TlsSessions sessions_;
     std::vector<std::uint8_t> out_;
     std::vector<std::uint8_t> plain_;
@@ -155,10 +143,6 @@ private:
         std::vector<std::uint8_t>* out = nullptr;
     };
 
-    struct Free {
-        void operator()(SSL* ssl) const { SSL_free(ssl); }
-    };
-
     static BIO_METHOD* make_method();
     Result judge(int result);
     void explain();
@@ -166,7 +150,7 @@ private:
 
     TlsClient& client_;
     std::uint64_t source_;
-    std::unique_ptr<SSL, Free> ssl_;
+    TlsOwner<SSL> ssl_;
     Wires wires_;
     size_t early_room_ = 0;
     bool early_sent_ = false;
