@@ -11,7 +11,6 @@
 
 #include <fmt/format.h>
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,41 +20,33 @@ using reprise::Command;
 using reprise::querier::QueryOptions;
 using reprise::tree::DistributorOptions;
 
-/// What both subcommands take; the distributor hands it on to its queriers.
-struct Common {
-    std::string run;
-    std::string name;
-    std::string results = ".";
+struct Commands {
+    Command app{"Sends a trace's queries at their time and records how each one ends",
+                "reprise-querier"};
+    QueryOptions query;
+    DistributorOptions distributor;
+    reprise::tree::TlsFiles tls;
     std::vector<std::string> prefixes;
+    std::string listen;
+    std::vector<std::string> feeds;
+    std::string cpus;
+    bool check = false;
 
-    void add_to(Command& command) {
-        command.add_option("--run-id", run, "Run to take part in").required();
-        command.add_option("--name", name, "Name of this host").required();
-        command.add_option("--results", results, "Folder for the results").required();
+    /// What both subcommands take; the distributor hands it on to its queriers.
+    void add_common(Command& command, auto& options) {
+        command.add_option("--run-id", options.run, "Run to take part in").required();
+        command.add_option("--name", options.name, "Name of this host").required();
+        command.add_option("--results", options.results, "Folder for the results").required();
         command
             .add_option("--source-prefix", prefixes,
                         "ADDRESS/BITS whose addresses stand for the sources (source mode mapped); "
                         "twice for IPv4 and IPv6")
             .allow_extra_args(false);
     }
-};
-
-struct Commands {
-    Command app{"Sends a trace's queries at their time and records how each one ends",
-                "reprise-querier"};
-    Common common;
-    QueryOptions query;
-    DistributorOptions distributor;
-    reprise::tree::TlsFiles tls;
-    std::string listen;
-    std::vector<std::string> feeds;
-    std::string cpus;
-    bool check = false;
-    std::optional<unsigned> cpu;
 
     void add_distribute() {
         Command command = app.add_subcommand("distribute", "Runs the queriers of this host");
-        common.add_to(command);
+        add_common(command, distributor);
         command.add_option("--listen", listen, "ADDR:PORT for the controller").required();
         command.add_option("--cert", tls.certificate, "This host's certificate, PEM").required();
         command.add_option("--key", tls.key, "Its key, PEM").required();
@@ -73,21 +64,17 @@ struct Commands {
 
     void add_query() {
         Command command = app.add_subcommand("query", "One querier; started by distribute only");
-        common.add_to(command);
+        add_common(command, query);
         command.add_option("--control-fd", query.control_fd, "Socket pair to the distributor")
             .required();
         command.add_option("--index", query.index, "Number of this querier on its host").required();
-        command.add_option("--cpu", cpu, "Processor to run on");
+        command.add_option("--cpu", query.cpu, "Processor to run on");
     }
 
     int run_query() {
-        query.name = common.name;
-        query.run = common.run;
-        query.results = common.results;
-        for (const std::string& prefix : common.prefixes) {
+        for (const std::string& prefix : prefixes) {
             query.prefixes.push_back(reprise::querier::parse_prefix(prefix));
         }
-        query.cpu = cpu;
         return reprise::querier::run_query(query);
     }
 
@@ -97,12 +84,9 @@ struct Commands {
             throw reprise::UsageError(
                 fmt::format("--listen {}: not ADDR:PORT; give e.g. 127.0.0.1:4480", listen));
         }
-        distributor.run = common.run;
-        distributor.name = common.name;
-        distributor.results = common.results;
         distributor.listen = *endpoint;
         distributor.feeds = reprise::tree::parse_peers("--feed", feeds);
-        for (const std::string& prefix : common.prefixes) {
+        for (const std::string& prefix : prefixes) {
             reprise::querier::parse_prefix(prefix);
             distributor.querier_arguments.emplace_back("--source-prefix");
             distributor.querier_arguments.push_back(prefix);
