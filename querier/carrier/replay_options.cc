@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <ranges>
 #include <sched.h>
 #include <string>
 #include <string_view>
@@ -29,9 +30,7 @@ Nanoseconds seconds(double value) { return std::llround(value * 1e9); }
 
 std::optional<Endpoint> endpoint(const std::string& text) {
     const auto parsed = Endpoint::parse(text);
-    if (!text.empty() && !parsed) {
-        throw UsageError(fmt::format("server address {} is not ADDR:PORT", text));
-    }
+    demand(text.empty() || parsed, fmt::format("server address {} is not ADDR:PORT", text));
     return parsed;
 }
 
@@ -107,20 +106,15 @@ std::vector<unsigned> parse_cpus(const std::string& text) {
     cpu_set_t allowed;
     CPU_ZERO(&allowed);
     sched_getaffinity(0, sizeof allowed, &allowed);
-    for (size_t at = 0; at <= text.size();) {
-        const size_t comma = std::min(text.find(',', at), text.size());
-        if (!add_range(std::string_view(text).substr(at, comma - at), cpus)) {
-            throw UsageError(
-                fmt::format("--cpus {}: not a list of processors; give e.g. 0,2-3", text));
-        }
-        at = comma + 1;
+    for (const auto part : std::views::split(text, ',')) {
+        demand(add_range({part.begin(), part.end()}, cpus),
+               fmt::format("--cpus {}: not a list of processors; give e.g. 0,2-3", text));
     }
     for (const unsigned cpu : cpus) {
-        if (!CPU_ISSET(cpu, &allowed)) {
-            throw UsageError(fmt::format(
-                "--cpus {}: processor {} is not there or not ours; see `nproc` and `taskset -p $$`",
-                text, cpu));
-        }
+        demand(CPU_ISSET(cpu, &allowed),
+               fmt::format("--cpus {}: processor {} is not there or not ours; see `nproc` and "
+                           "`taskset -p $$`",
+                           text, cpu));
     }
     return cpus;
 }
@@ -128,10 +122,9 @@ std::vector<unsigned> parse_cpus(const std::string& text) {
 Prefix parse_prefix(const std::string& text) {
     const auto prefix = Prefix::parse_network(text);
     if (!prefix || text.find('/') == std::string::npos) {
-        throw UsageError(
-            fmt::format("--source-prefix {}: not ADDRESS/BITS with the host bits zero; "
-                        "give e.g. 10.1.0.0/16 or fd00:1::/64",
-                        text));
+        throw UsageError(fmt::format("--source-prefix {}: not ADDRESS/BITS with the host bits "
+                                     "zero; give e.g. 10.1.0.0/16 or fd00:1::/64",
+                                     text));
     }
     return *prefix;
 }
