@@ -75,19 +75,18 @@ void run_on(unsigned cpu) {
     }
 }
 
-HostState settle_in(const QueryOptions& options) {
-    HostState host;
+/// Readies this process on its host.
+void settle_in(QueryOptions& options) {
     try {
         set_signals();
         check(prctl(PR_SET_TIMERSLACK, 1), "prctl PR_SET_TIMERSLACK");
         if (options.cpu) {
             run_on(*options.cpu);
         }
-        host.descriptors = raise_descriptor_limit();
+        options.descriptors = raise_descriptor_limit();
     } catch (const std::exception& error) {
-        host.failure = error.what();
+        options.failure = error.what();
     }
-    return host;
 }
 
 wire::Frame hello(const QueryOptions& options, const Credit& credit) {
@@ -122,14 +121,13 @@ std::string reason_at_end(const Statistics& statistics, std::uint64_t handed) {
 
 } // namespace
 
-Process::Process(QueryOptions options, HostState host, ControlLink& link, Network& network)
-    : options_(std::move(options)), host_(std::move(host)), link_(link), network_(network),
-      clock_(network.clock()) {}
+Process::Process(QueryOptions options, ControlLink& link, Network& network)
+    : options_(std::move(options)), link_(link), network_(network), clock_(network.clock()) {}
 
 int Process::run() {
     try {
-        if (!host_.failure.empty()) {
-            throw Error(host_.failure);
+        if (!options_.failure.empty()) {
+            throw Error(options_.failure);
         }
         link_.send(hello(options_, replay_.credit));
         while (!done_) {
@@ -309,7 +307,7 @@ void Process::on_setup(const wire::Setup& setup) {
     } catch (const UsageError& wrong) {
         error = error.empty() ? wrong.what() : error;
     }
-    replay_.descriptors = host_.descriptors;
+    replay_.descriptors = options_.descriptors;
     replay_.prefixes = options_.prefixes;
     if (replay_.source_mode == SourceMode::kMapped && replay_.prefixes.empty()) {
         error = "source mode mapped needs --source-prefix at the distributor";
@@ -466,11 +464,12 @@ void Process::finish_results() {
     }
 }
 
-int run_query(const QueryOptions& options) {
+int run_query(QueryOptions options) {
     SocketLink link(options.control_fd);
     KernelNetwork network;
     network.watch_parent(link.fd());
-    return Process(options, settle_in(options), link, network).run();
+    settle_in(options);
+    return Process(std::move(options), link, network).run();
 }
 
 } // namespace reprise::querier

@@ -29,12 +29,8 @@ struct QueryOptions {
     std::string results;          ///< folder for .rq and .ra files
     std::vector<Prefix> prefixes; ///< of this host, for source mode mapped
     std::optional<unsigned> cpu;  ///< run on this processor only
-};
-
-/// What came of settling in on this host.
-struct HostState {
-    size_t descriptors = 1024; ///< this process may have
-    std::string failure;       ///< why it cannot run; empty where it can
+    size_t descriptors = 1024;    ///< this process may have
+    std::string failure;          ///< why it cannot run on this host; empty where it can
 };
 
 /// The way to the parent, the host's distributor. Never blocks: what cannot be sent at once waits
@@ -66,7 +62,7 @@ public:
 class Process {
 public:
     /// `link` and `network` must outlive it.
-    Process(QueryOptions options, HostState host, ControlLink& link, Network& network);
+    Process(QueryOptions options, ControlLink& link, Network& network);
 
     /// Runs until the trace has ended and everything is settled, or until stopped. Exit status: 0
     /// clean, 1 not.
@@ -95,7 +91,6 @@ private:
     [[nodiscard]] std::uint64_t expected() const;
 
     QueryOptions options_;
-    HostState host_;
     ControlLink& link_;
     Network& network_;
     const Clock& clock_;
@@ -115,6 +110,6 @@ private:
 };
 
 /// `reprise-querier query`.
-int run_query(const QueryOptions& options);
+int run_query(QueryOptions options);
 
 } // namespace reprise::querier

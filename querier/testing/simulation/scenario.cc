@@ -61,7 +61,7 @@ public:
                  set(key, take(words));
              }},
             {"rtt", [this](Words& words) { network_.set_round_trip(duration(take(words))); }},
-            {"descriptors", [this](Words& words) { host_.descriptors = number(take(words)); }},
+            {"descriptors", [this](Words& words) { query_.descriptors = number(take(words)); }},
             {"prefix",
              [this](Words& words) {
                  const std::string prefix = take(words);
@@ -88,7 +88,7 @@ public:
         }
         network_.watch_parent([this] { return parent_.readable(); });
         parent_.play(options_, queries_, ahead_);
-        Process(query_, host_, parent_, network_).run();
+        Process(query_, parent_, network_).run();
         tell_ends();
         return timeline_.transcript();
     }
@@ -213,7 +213,6 @@ private:
     SimulatedParent parent_;
     wire::Options options_;
     QueryOptions query_;
-    HostState host_;
     Nanoseconds ahead_ = 2 * kSecond;
     std::deque<std::vector<std::uint8_t>> messages_;
     std::map<std::string, std::uint32_t> sources_;
