@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <sys/resource.h>
@@ -64,14 +65,12 @@ std::string statistics_json(const Statistics& s, bool clean, const std::string& 
     return json_text(out);
 }
 
-template <typename Action> void Results::guarded(bool& broken, const Action& action) {
-    if (broken) {
-        return;
-    }
+template <typename File, typename Action>
+void Results::guarded(std::optional<File>& file, const Action& action) {
     try {
         action();
     } catch (const std::exception& error) {
-        broken = true;
+        file.reset();
         note(error.what());
     }
 }
@@ -85,39 +84,42 @@ void Results::note(const char* what) {
 void Results::open(const std::string& folder, const RqHeader& header, bool answers) {
     const std::string name = fmt::format("{}-{}", header.host, header.querier);
     hedges_path_ = fmt::format("{}/hedges-{}.csv", folder, name);
-    guarded(records_broken_,
+    guarded(records_,
             [&] { records_.emplace(fmt::format("{}/queries-{}.rq", folder, name), header); });
-    if (!answers || records_broken_) {
-        return;
+    if (answers && records_) {
+        guarded(answers_, [&] {
+            answers_.emplace(fmt::format("{}/answers-{}.ra", folder, name),
+                             json_text({{"kind", "replay"},
+                                        {"run", header.run},
+                                        {"host", header.host},
+                                        {"querier", header.querier}}));
+        });
     }
-    guarded(answers_broken_, [&] {
-        answers_.emplace(fmt::format("{}/answers-{}.ra", folder, name),
-                         json_text({{"kind", "replay"},
-                                    {"run", header.run},
-                                    {"host", header.host},
-                                    {"querier", header.querier}}));
-    });
 }
 
 void Results::write(const PendingQuery& pending, Bytes reply, Nanoseconds realtime) {
-    guarded(records_broken_, [&] {
-        records_->append(pending.record);
-        ++unflushed_;
-    });
-    if (!answers_) {
-        return;
+    if (records_) {
+        guarded(records_, [&] {
+            records_->append(pending.record);
+            ++unflushed_;
+        });
     }
-    guarded(answers_broken_, [&] {
-        answers_->append({.sequence = pending.record.sequence,
-                          .time = reply.empty() ? 0 : realtime,
-                          .source = pending.record.source,
-                          .query = pending.bytes(),
-                          .reply = reply});
-    });
+    if (answers_) {
+        guarded(answers_, [&] {
+            answers_->append({.sequence = pending.record.sequence,
+                              .time = reply.empty() ? 0 : realtime,
+                              .source = pending.record.source,
+                              .query = pending.bytes(),
+                              .reply = reply});
+        });
+    }
 }
 
 void Results::write_hedge(const HedgeRow& row) {
-    guarded(hedges_broken_, [&] {
+    if (!hedges_ && !failure_.empty()) {
+        return;
+    }
+    guarded(hedges_, [&] {
         if (!hedges_) {
             hedges_.emplace(hedges_path_, AppendFile::Existing::kReplace);
             hedges_->append(
@@ -129,45 +131,40 @@ void Results::write_hedge(const HedgeRow& row) {
     });
 }
 
-/// Without more room the run must stop; what is held is for the records that follow.
-void Results::reserve(std::uint64_t queries) {
-    try {
-        if (records_ && !records_broken_) {
-            records_->reserve(queries);
-        }
-        if (answers_ && !answers_broken_) {
-            answers_->reserve(queries);
-        }
-    } catch (const std::system_error& error) {
-        note(error.what());
-    }
-}
-
 void Results::flush(std::uint64_t expected) {
     if (failure_.empty()) {
-        reserve(expected);
+        try { // without more room the run must stop; what is held is for the records that follow
+            if (records_) {
+                records_->reserve(expected);
+            }
+            if (answers_) {
+                answers_->reserve(expected);
+            }
+        } catch (const std::system_error& error) {
+            note(error.what());
+        }
     }
     unflushed_ = 0;
-    const auto flush = [this](auto& file, bool& broken) {
+    const auto flush = [this](auto& file) {
         if (file) {
-            guarded(broken, [&] { file->flush(); });
+            guarded(file, [&] { file->flush(); });
         }
     };
-    flush(records_, records_broken_);
-    flush(answers_, answers_broken_);
-    flush(hedges_, hedges_broken_);
+    flush(records_);
+    flush(answers_);
+    flush(hedges_);
 }
 
 void Results::finish(const Statistics& statistics, bool clean, const std::string& because) {
     if (answers_) {
-        guarded(answers_broken_, [&] { answers_->finish(); });
+        guarded(answers_, [&] { answers_->finish(); });
     }
     if (hedges_) {
-        guarded(hedges_broken_, [&] { hedges_->close(); });
+        guarded(hedges_, [&] { hedges_->close(); });
     }
     if (records_) {
         const bool all = clean && failure_.empty();
-        guarded(records_broken_, [&] {
+        guarded(records_, [&] {
             records_->finish(statistics_json(statistics, all, clean ? failure_ : because));
         });
     }

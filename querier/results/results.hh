@@ -68,9 +68,10 @@ public:
     [[nodiscard]] const std::string& failure() const { return failure_; }
 
 private:
-    template <typename Action> void guarded(bool& broken, const Action& action);
+    /// Closes the file where the disk refuses what is done.
+    template <typename File, typename Action>
+    void guarded(std::optional<File>& file, const Action& action);
     void note(const char* what);
-    void reserve(std::uint64_t queries);
 
     std::optional<RqWriter> records_;
     std::optional<RaWriter> answers_;
@@ -78,9 +79,6 @@ private:
     std::optional<AppendFile> hedges_; ///< opened by the first row
     size_t unflushed_ = 0;
     std::string failure_;
-    bool records_broken_ = false; ///< the disk has refused to write
-    bool answers_broken_ = false;
-    bool hedges_broken_ = false;
 };
 
 } // namespace reprise::querier
