@@ -53,14 +53,24 @@ Bytes bytes_of(const IpAddress& address) { return {address.bytes.data(), address
 } // namespace
 
 FrameTemplate::FrameTemplate(const MacAddresses& macs, const Endpoint& server)
-    : v4_(server.address.is_v4()) {
+    : v4_(server.address.is_v4()),
+      headers_(kEthernetHeader + (v4_ ? kIpv4Header : kIpv6Header) + kUdpHeader) {
     std::ranges::copy(macs.next_hop, bytes_.begin());
     std::ranges::copy(macs.source, bytes_.begin() + 6);
     store16(&bytes_[12], v4_ ? kEtherTypeV4 : kEtherTypeV6);
+    std::uint8_t* ip = &bytes_[kEthernetHeader];
     if (v4_) {
-        begin_v4(server);
+        ip[0] = 0x45;
+        ip[6] = kDontFragment;
+        ip[8] = kHops;
+        ip[9] = IPPROTO_UDP;
+        std::memcpy(ip + 16, server.address.bytes.data(), 4);
+        ip_sum_.add(Bytes(ip, kIpv4Header));
     } else {
-        begin_v6(server);
+        ip[0] = 0x60;
+        ip[6] = IPPROTO_UDP;
+        ip[7] = kHops;
+        std::memcpy(ip + 24, server.address.bytes.data(), 16);
     }
     store16(&bytes_[headers_ - kUdpHeader + 2], server.port);
     udp_sum_.add(bytes_of(server.address));
@@ -68,53 +78,25 @@ FrameTemplate::FrameTemplate(const MacAddresses& macs, const Endpoint& server)
     udp_sum_.add(server.port);
 }
 
-void FrameTemplate::begin_v4(const Endpoint& server) {
-    std::uint8_t* ip = &bytes_[kEthernetHeader];
-    ip[0] = 0x45;
-    ip[6] = kDontFragment;
-    ip[8] = kHops;
-    ip[9] = IPPROTO_UDP;
-    std::memcpy(ip + 16, server.address.bytes.data(), 4);
-    ip_sum_.add(Bytes(ip, kIpv4Header));
-    headers_ = kEthernetHeader + kIpv4Header + kUdpHeader;
-}
-
-void FrameTemplate::begin_v6(const Endpoint& server) {
-    std::uint8_t* ip = &bytes_[kEthernetHeader];
-    ip[0] = 0x60;
-    ip[6] = IPPROTO_UDP;
-    ip[7] = kHops;
-    std::memcpy(ip + 24, server.address.bytes.data(), 16);
-    headers_ = kEthernetHeader + kIpv6Header + kUdpHeader;
-}
-
-void FrameTemplate::write_v4(std::uint8_t* ip, const Endpoint& source, std::uint16_t id,
-                             std::uint16_t udp_size) const {
-    const auto size = static_cast<std::uint16_t>(kIpv4Header + udp_size);
-    store16(ip + kV4Size, size);
-    store16(ip + kV4Id, id);
-    std::memcpy(ip + kV4SourceAt, source.address.bytes.data(), 4);
-    Checksum sum = ip_sum_;
-    sum.add(bytes_of(source.address));
-    sum.add(size);
-    sum.add(id);
-    sum.store(ip + kV4Checksum);
-}
-
-void FrameTemplate::write_v6(std::uint8_t* ip, const Endpoint& source, std::uint16_t udp_size) {
-    store16(ip + kV6Size, udp_size);
-    std::memcpy(ip + kV6SourceAt, source.address.bytes.data(), 16);
-}
-
 size_t FrameTemplate::write(std::span<std::uint8_t> out, const Endpoint& source, Bytes query,
                             std::uint16_t id) const {
     std::memcpy(out.data(), bytes_.data(), headers_);
     std::memcpy(out.data() + headers_, query.data(), query.size());
     const auto udp_size = static_cast<std::uint16_t>(kUdpHeader + query.size());
+    std::uint8_t* ip = out.data() + kEthernetHeader;
     if (v4_) {
-        write_v4(out.data() + kEthernetHeader, source, id, udp_size);
+        const auto size = static_cast<std::uint16_t>(kIpv4Header + udp_size);
+        store16(ip + kV4Size, size);
+        store16(ip + kV4Id, id);
+        std::memcpy(ip + kV4SourceAt, source.address.bytes.data(), 4);
+        Checksum sum = ip_sum_;
+        sum.add(bytes_of(source.address));
+        sum.add(size);
+        sum.add(id);
+        sum.store(ip + kV4Checksum);
     } else {
-        write_v6(out.data() + kEthernetHeader, source, udp_size);
+        store16(ip + kV6Size, udp_size);
+        std::memcpy(ip + kV6SourceAt, source.address.bytes.data(), 16);
     }
 
     std::uint8_t* udp = out.data() + headers_ - kUdpHeader;

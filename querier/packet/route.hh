@@ -42,15 +42,9 @@ public:
                  std::uint16_t id) const;
 
 private:
-    void begin_v4(const Endpoint& server);
-    void begin_v6(const Endpoint& server);
-    void write_v4(std::uint8_t* ip, const Endpoint& source, std::uint16_t id,
-                  std::uint16_t udp_size) const;
-    static void write_v6(std::uint8_t* ip, const Endpoint& source, std::uint16_t udp_size);
-
     std::array<std::uint8_t, kMostHeaders> bytes_{};
-    size_t headers_ = 0;
-    bool v4_ = true;
+    bool v4_;
+    size_t headers_;
     Checksum ip_sum_;  ///< IPv4: over the header as it is in bytes_
     Checksum udp_sum_; ///< pseudo header without source and size; server's port
 };
