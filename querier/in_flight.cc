@@ -1,6 +1,5 @@
 #include "querier/in_flight.hh"
 
-#include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
@@ -22,7 +21,6 @@
 #include <limits>
 #include <memory>
 #include <utility>
-#include <vector>
 
 namespace reprise::querier {
 
@@ -150,11 +148,8 @@ InFlight::InFlight(const ReplayParts& parts)
     : parts_(parts), options_(parts.options), queries_(parts.queries),
       statistics_(parts.statistics) {
     if (options_.hedge_after > 0) {
-        std::vector<std::uint8_t> families(options_.peers.size());
-        std::ranges::transform(options_.peers, families.begin(),
-                               [](const Endpoint& peer) { return peer.address.family; });
         hedges_ = std::make_unique<Hedges>(queries_, options_.timeout, options_.hedge_after,
-                                           std::move(families));
+                                           options_.peers);
     }
 }
 
@@ -212,9 +207,8 @@ SendResult InFlight::take_back(std::uint32_t index, SendResult result, Nanosecon
         skip(index, SkipReason::kNoAddress);
     } else if (result == SendResult::kFailed || result == SendResult::kNoConnection) {
         if (!std::exchange(warned_, true)) {
-            spdlog::warn("event=send_failed seq={} transport={} family={} note=\"the "
-                         "first one; "
-                         "later ones are only counted\"",
+            spdlog::warn("event=send_failed seq={} transport={} family={} "
+                         "note=\"the first one; later ones are only counted\"",
                          pending.record.sequence, transport_name(pending.transport),
                          pending.family());
         }

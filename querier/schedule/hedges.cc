@@ -68,9 +68,9 @@ std::uint32_t Hedges::new_pair() {
 }
 
 std::uint8_t Hedges::next_peer(std::uint8_t family) {
-    for (size_t n = 0; n < families_.size(); ++n) {
-        const size_t peer = turn_++ % families_.size();
-        if (families_[peer] == family) {
+    for (size_t n = 0; n < peers_.size(); ++n) {
+        const size_t peer = turn_++ % peers_.size();
+        if (peers_[peer].address.family == family) {
             return static_cast<std::uint8_t>(peer + 1);
         }
     }

@@ -6,6 +6,7 @@
 // peer. The query ends with the first answer, or when both have timed out; the other one stays
 // until its own answer or timeout, so that the loser's time is known.
 
+#include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
@@ -60,10 +61,10 @@ struct HedgeRow {
 class Hedges {
 public:
     /// Queries are hedged `after` they were handed over, `timeout` before their deadlines;
-    /// `families`: of each peer's address, 4 or 6.
+    /// a peer is of the query's address family.
     Hedges(PendingQueries& queries, Nanoseconds timeout, Nanoseconds after,
-           std::vector<std::uint8_t> families)
-        : queries_(queries), timeout_(timeout), after_(after), families_(std::move(families)) {}
+           std::vector<Endpoint> peers)
+        : queries_(queries), timeout_(timeout), after_(after), peers_(std::move(peers)) {}
 
     /// The original is in flight: it is hedged if it lives long enough.
     void watch(std::uint32_t pending);
@@ -114,7 +115,7 @@ private:
     PendingQueries& queries_;
     Nanoseconds timeout_;
     Nanoseconds after_;
-    std::vector<std::uint8_t> families_;
+    std::vector<Endpoint> peers_;
     size_t turn_ = 0;
     IndexList<&PendingQuery::by_hedge> watched_;
     std::vector<Pair> pairs_;

@@ -1,4 +1,5 @@
 // What ties queries together: hedged pairs, and a source's queries that wait for each other.
+#include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
@@ -22,6 +23,14 @@ using testing::make_query;
 
 constexpr Nanoseconds kAfter = 100;
 constexpr Nanoseconds kTimeout = 5000;
+
+std::vector<Endpoint> peers(const std::vector<std::uint8_t>& families) {
+    std::vector<Endpoint> made;
+    for (const std::uint8_t family : families) {
+        made.push_back({.address = {.bytes = {}, .family = family}, .port = 53});
+    }
+    return made;
+}
 
 class HedgesTest : public ::testing::Test {
 protected:
@@ -71,7 +80,7 @@ protected:
 
     std::vector<std::uint8_t> message_ = make_message(7, "a.example.");
     PendingQueries queries_{6};
-    Hedges hedges_{queries_, kTimeout, kAfter, {4, 6, 4}};
+    Hedges hedges_{queries_, kTimeout, kAfter, peers({4, 6, 4})};
     std::uint64_t sequence_ = 0;
     RqRecord ended_; ///< of the query settled last
 };
@@ -189,7 +198,7 @@ TEST_F(HedgesTest, PeersOfTheQuerysFamilyTakeTurns) {
 }
 
 TEST_F(HedgesTest, WithoutAPeerOrAPlaceTheOriginalGoesOnAlone) {
-    Hedges only_v6(queries_, kTimeout, kAfter, {6});
+    Hedges only_v6(queries_, kTimeout, kAfter, peers({6}));
     const std::uint32_t pending = sent(1000);
     hedges_.unwatch(pending);
     only_v6.watch(pending);
