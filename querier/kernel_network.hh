@@ -1,22 +1,16 @@
 #pragma once
-// The network, and the way to the parent, as the kernel gives them.
+// The network as the kernel gives it, and the process that lives on it.
 
+#include "core/base/address.hh"
 #include "core/base/clock.hh"
-#include "core/base/fd.hh"
-#include "core/wire/frame.hh"
-#include "core/wire/replay.pb.h"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/socket.hh"
 #include "querier/process.hh"
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <sys/epoll.h>
-#include <vector>
 
 namespace reprise::querier {
 
@@ -47,27 +41,7 @@ private:
     Poller poller_;
 };
 
-/// The way to the parent over a socket pair.
-class SocketLink final : public ControlLink {
-public:
-    explicit SocketLink(int fd);
-
-    [[nodiscard]] int fd() const { return fd_.get(); }
-
-    void send(const wire::Frame& frame) override;
-    bool flush() override;
-    void flush_finally(int limit_ms) override;
-    Received receive() override;
-
-    FrameReader::Result next(wire::Frame& frame) override { return reader_.next(frame); }
-
-private:
-    FileDescriptor fd_;
-    FrameReader reader_;
-    std::string out_;
-    size_t written_ = 0;
-    std::vector<std::uint8_t> buffer_;
-    bool broken_ = false;
-};
+/// `reprise-querier query`.
+int run_query(QueryOptions options);
 
 } // namespace reprise::querier

@@ -2,7 +2,6 @@
 
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "core/base/fd.hh"
 #include "core/base/host.hh"
 #include "core/base/log.hh"
 #include "core/base/signals.hh"
@@ -13,17 +12,14 @@
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"
 #include "querier/carrier/socket.hh"
-#include "querier/kernel_network.hh"
 #include "querier/replayer.hh"
 #include "querier/results/results.hh"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -31,11 +27,9 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <sched.h>
 #include <span>
 #include <string>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <utility>
 
 namespace reprise::querier {
@@ -57,37 +51,6 @@ constexpr Nanoseconds kLongestNap = 300 * kMicrosecond;
 constexpr Nanoseconds kPause = 50 * kMicrosecond;
 /// The descriptors are looked at this often all the same.
 constexpr Nanoseconds kLongestUnseen = 300 * kMicrosecond;
-
-/// The terminal's signals reach the whole tree; an orderly stop is the controller's job.
-void set_signals() {
-    signal(SIGINT, SIG_IGN);
-    signal(SIGQUIT, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);
-    note_signals({SIGTERM}); // ends epoll_wait
-}
-
-void run_on(unsigned cpu) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    if (sched_setaffinity(0, sizeof set, &set) != 0) {
-        throw SystemError(fmt::format("run on processor {} (--cpus)", cpu));
-    }
-}
-
-/// Readies this process on its host.
-void settle_in(QueryOptions& options) {
-    try {
-        set_signals();
-        check(prctl(PR_SET_TIMERSLACK, 1), "prctl PR_SET_TIMERSLACK");
-        if (options.cpu) {
-            run_on(*options.cpu);
-        }
-        options.descriptors = raise_descriptor_limit();
-    } catch (const std::exception& error) {
-        options.failure = error.what();
-    }
-}
 
 wire::Frame hello(const QueryOptions& options, const Credit& credit) {
     wire::Frame frame;
@@ -462,14 +425,6 @@ void Process::finish_results() {
         link_.send(alive);
         link_.flush();
     }
-}
-
-int run_query(QueryOptions options) {
-    SocketLink link(options.control_fd);
-    KernelNetwork network;
-    network.watch_parent(link.fd());
-    settle_in(options);
-    return Process(std::move(options), link, network).run();
 }
 
 } // namespace reprise::querier

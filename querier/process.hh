@@ -109,7 +109,4 @@ private:
     Nanoseconds flushed_ = 0; ///< the records, last
 };
 
-/// `reprise-querier query`.
-int run_query(QueryOptions options);
-
 } // namespace reprise::querier
