@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace reprise::querier {
@@ -378,7 +379,8 @@ void InFlight::leave(std::uint32_t index, bool answered) {
 void InFlight::finish(std::uint32_t index, Status status, Bytes reply) {
     leave(index, status == Status::kAnswered);
     PendingQuery& pending = queries_[index];
-    if (const auto end = pending.pair == kNone ? status : hedges_->settle(index, status)) {
+    std::optional<HedgeRow> row;
+    if (const auto end = pending.pair == kNone ? status : hedges_->settle(index, status, row)) {
         pending.record.status = *end;
         pending.record.send = pending.written ? pending.record.send : 0;
         statistics_.reply_bytes += pending.record.reply_size;
@@ -387,10 +389,10 @@ void InFlight::finish(std::uint32_t index, Status status, Bytes reply) {
         parts_.outbox.end_of(pending.record.source);
     }
     queries_.give_back(index);
-    for (HedgeRow row; hedges_ && hedges_->take_row(row);) {
-        statistics_.hedges_won += row.won ? 1 : 0;
-        statistics_.sent += row.sent[0] == 0 && row.sent[1] != 0 ? 1U : 0U;
-        parts_.results.write_hedge(row);
+    if (row) {
+        statistics_.hedges_won += row->won ? 1 : 0;
+        statistics_.sent += row->sent[0] == 0 && row->sent[1] != 0 ? 1U : 0U;
+        parts_.results.write_hedge(*row);
     }
 }
 

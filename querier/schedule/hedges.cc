@@ -116,7 +116,8 @@ void Hedges::complete(PendingQuery& pending, const Pair& pair, Status status) {
     }
 }
 
-std::optional<Status> Hedges::settle(std::uint32_t index, Status status) {
+std::optional<Status> Hedges::settle(std::uint32_t index, Status status,
+                                     std::optional<HedgeRow>& row) {
     PendingQuery& pending = queries_[index];
     const std::uint32_t number = pending.pair;
     Pair& pair = pairs_[number];
@@ -134,20 +135,11 @@ std::optional<Status> Hedges::settle(std::uint32_t index, Status status) {
     const Status whole = status == Status::kAnswered ? status : pair.status;
     if (pair.open == 0) {
         if (!pair.canceled) {
-            rows_.push_back(pair.row);
+            row = pair.row;
         }
         free_.push_back(number);
     }
     return ends ? std::optional(whole) : std::nullopt;
-}
-
-bool Hedges::take_row(HedgeRow& row) {
-    if (rows_.empty()) {
-        return false;
-    }
-    row = rows_.back();
-    rows_.pop_back();
-    return true;
 }
 
 } // namespace reprise::querier

@@ -85,10 +85,9 @@ public:
     /// One of a pair has left its peer with this status and its record filled in. If the query ends
     /// with it, its record is now that of the whole query, which has the returned status: where
     /// neither was answered, the original's.
-    std::optional<Status> settle(std::uint32_t pending, Status status);
-
-    /// The row of a pair that both have left since the last call.
-    bool take_row(HedgeRow& row);
+    /// `row`: that of the pair, where both have left now.
+    std::optional<Status> settle(std::uint32_t pending, Status status,
+                                 std::optional<HedgeRow>& row);
 
 private:
     struct Pair {
@@ -120,7 +119,6 @@ private:
     IndexList<&PendingQuery::by_hedge> watched_;
     std::vector<Pair> pairs_;
     std::vector<std::uint32_t> free_;
-    std::vector<HedgeRow> rows_;
 };
 
 } // namespace reprise::querier

@@ -13,6 +13,8 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace reprise::querier {
@@ -57,32 +59,30 @@ protected:
 
     bool answer(std::uint32_t pending, Nanoseconds time) {
         queries_[pending].record.receive = time;
-        const bool whole = hedges_.settle(pending, Status::kAnswered).has_value();
-        ended_ = queries_[pending].record;
-        queries_.give_back(pending);
-        return whole;
+        return settle(pending, Status::kAnswered);
     }
 
-    bool time_out(std::uint32_t pending) {
-        const bool whole = hedges_.settle(pending, Status::kTimedOut).has_value();
-        ended_ = queries_[pending].record;
-        queries_.give_back(pending);
-        return whole;
-    }
+    bool time_out(std::uint32_t pending) { return settle(pending, Status::kTimedOut); }
 
-    std::vector<HedgeRow> rows() {
-        std::vector<HedgeRow> all;
-        for (HedgeRow row; hedges_.take_row(row);) {
-            all.push_back(row);
+    bool settle(std::uint32_t pending, Status status) {
+        std::optional<HedgeRow> row;
+        const bool whole = hedges_.settle(pending, status, row).has_value();
+        if (row) {
+            rows_.push_back(*row);
         }
-        return all;
+        ended_ = queries_[pending].record;
+        queries_.give_back(pending);
+        return whole;
     }
+
+    std::vector<HedgeRow> rows() { return std::exchange(rows_, {}); }
 
     std::vector<std::uint8_t> message_ = make_message(7, "a.example.");
     PendingQueries queries_{6};
     Hedges hedges_{queries_, kTimeout, kAfter, peers({4, 6, 4})};
     std::uint64_t sequence_ = 0;
     RqRecord ended_; ///< of the query settled last
+    std::vector<HedgeRow> rows_;
 };
 
 TEST_F(HedgesTest, KnowTheNextTime) {
