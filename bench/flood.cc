@@ -52,11 +52,6 @@ struct Options {
     std::uint64_t rate = 200'000; ///< SYNs a second
 };
 
-struct Counts {
-    std::uint64_t sent = 0;
-    std::uint64_t refused = 0; ///< by the interface
-};
-
 constexpr std::uint32_t kFirstSource = 0x64400000; // 100.64.0.0/10: routed nowhere (RFC 6598)
 constexpr std::uint32_t kSourceMask = 0x003fffff;
 constexpr std::uint16_t kLowestPort = 1024;
@@ -171,26 +166,27 @@ public:
     std::size_t send(std::uint64_t most) {
         const std::size_t wanted = std::min<std::uint64_t>(most, kBatch);
         for (std::size_t place = 0; place < wanted; ++place) {
-            renew(frames_.at(place), counts_.sent + counts_.refused + place);
+            renew(frames_.at(place), sent_ + refused_ + place);
         }
         const int sent =
             sendmmsg(socket_.get(), messages_.data(), static_cast<unsigned>(wanted), 0);
         if (sent > 0) {
-            counts_.sent += static_cast<std::uint64_t>(sent);
+            sent_ += static_cast<std::uint64_t>(sent);
             return static_cast<std::size_t>(sent);
         }
         if (errno != ENOBUFS && errno != EAGAIN && errno != EINTR) {
             throw reprise::SystemError("send SYNs");
         }
-        counts_.refused += 1; // the first of the batch
+        ++refused_; // the first of the batch
         return 1;
     }
 
-    [[nodiscard]] const Counts& counts() const { return counts_; }
+    [[nodiscard]] reprise::Json counts() const { return {{"sent", sent_}, {"refused", refused_}}; }
 
 private:
     FileDescriptor socket_;
-    Counts counts_;
+    std::uint64_t sent_ = 0;
+    std::uint64_t refused_ = 0; ///< by the interface
     std::array<Frame, kBatch> frames_{};
     std::array<iovec, kBatch> parts_{};
     std::array<mmsghdr, kBatch> messages_{};
@@ -216,9 +212,9 @@ reprise::Json run(const Options& options) {
         next += static_cast<Nanoseconds>(static_cast<double>(flood.send(due)) * gap);
     }
     const auto spent = static_cast<double>(reprise::SteadyClock::now() - start);
-    return {{"sent", flood.counts().sent},
-            {"refused", flood.counts().refused},
-            {"seconds", spent / static_cast<double>(reprise::kSecond)}};
+    reprise::Json counts = flood.counts();
+    counts["seconds"] = spent / static_cast<double>(reprise::kSecond);
+    return counts;
 }
 
 int body(int argc, char** argv) {

@@ -352,12 +352,11 @@ int body(int argc, char** argv) {
         return *status;
     }
     const Counts counts = Floor(options).run();
-    reprise::Json all;
-    all["connections"] = counts.begun;
-    all["answered"] = counts.answered;
-    all["resumed"] = counts.resumed;
-    all["early_data"] = counts.early_data;
-    std::cout << reprise::json_text(all) << '\n';
+    std::cout << reprise::json_text({{"connections", counts.begun},
+                                     {"answered", counts.answered},
+                                     {"resumed", counts.resumed},
+                                     {"early_data", counts.early_data}})
+              << '\n';
     return 0;
 }
 

@@ -28,6 +28,7 @@ from tests.bed import Capture
 SCHEMA = 1
 _LIMIT_S = 300.0  # of a tool that runs alone
 _RECOMPUTE = Path(__file__).with_name("recompute.py")
+_NOTED = ("bench", "quick", "repeats", "sources", "key", "seconds")  # options that recompute.py is to know
 
 
 @dataclass(frozen=True)
@@ -92,12 +93,7 @@ class Session:
         """bench.json: what was run, on what machine."""
         value = {
             "schema": SCHEMA,
-            "bench": self.options.bench,
-            "quick": self.options.quick,
-            "repeats": self.options.repeats,
-            "sources": self.options.sources,
-            "key": self.options.key,
-            "seconds": self.options.seconds,
+            **{name: getattr(self.options, name) for name in _NOTED},
             "commit": facts.commit(),
             "host": facts.host(),
             "runs": self.runs,
