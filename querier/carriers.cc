@@ -1,11 +1,10 @@
-#include "querier/carriers.hh"
-
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/wire/query.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"
 #include "querier/connection/connection.hh"
+#include "querier/in_flight.hh"
 #include "querier/schedule/pending_queries.hh"
 
 #include <algorithm>

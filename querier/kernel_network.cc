@@ -1,5 +1,3 @@
-#include "querier/kernel_network.hh"
-
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"

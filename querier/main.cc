@@ -7,7 +7,6 @@
 #include "core/tree/fanout.hh"
 #include "core/tree/kernel_host.hh"
 #include "querier/carrier/replay_options.hh"
-#include "querier/kernel_network.hh"
 #include "querier/process.hh"
 
 #include <fmt/format.h>

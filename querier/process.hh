@@ -2,12 +2,14 @@
 // The querier process: one thread between its parent (the host's distributor) and the server under
 // test.
 
+#include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/prefix.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/replay.pb.h"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"
+#include "querier/carrier/socket.hh"
 #include "querier/replayer.hh"
 #include "querier/results/results.hh"
 
@@ -17,6 +19,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <sys/epoll.h>
 #include <vector>
 
 namespace reprise::querier {
@@ -108,5 +111,36 @@ private:
     Nanoseconds looked_ = 0;  ///< at the descriptors, last
     Nanoseconds flushed_ = 0; ///< the records, last
 };
+
+/// The network as the kernel gives it.
+class KernelNetwork final : public Network {
+public:
+    /// Readable: reported as an event of the parent (EventKind::kControl).
+    void watch_parent(int fd) { poller_.add(fd, EPOLLIN, {.kind = EventKind::kControl}); }
+
+    [[nodiscard]] const Clock& clock() const override { return system_clock(); }
+
+    std::unique_ptr<Carrier> udp_carrier(const CarrierWish& wish,
+                                         const CarrierParts& parts) override;
+
+    OpenedSocket connect(const Endpoint& server, const std::optional<IpAddress>& source,
+                         bool kernel_stamps) override {
+        return open_tcp(poller_, clock(), server, source, kernel_stamps);
+    }
+
+    std::span<const epoll_event> wait(Nanoseconds now, Nanoseconds wake) override {
+        return poller_.wait(now, wake);
+    }
+
+    [[nodiscard]] bool timer_fired() const override { return poller_.timer_fired(); }
+
+    void sleep_until(Nanoseconds time) override;
+
+private:
+    Poller poller_;
+};
+
+/// `reprise-querier query`.
+int run_query(QueryOptions options);
 
 } // namespace reprise::querier

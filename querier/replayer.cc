@@ -5,7 +5,6 @@
 #include "core/wire/result_file.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"
-#include "querier/carriers.hh"
 #include "querier/in_flight.hh"
 #include "querier/results/results.hh"
 #include "querier/schedule/matcher.hh"

@@ -7,7 +7,7 @@
 #include "core/wire/result_file.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"
-#include "querier/kernel_network.hh"
+#include "querier/process.hh"
 #include "querier/results/results.hh"
 #include "querier/schedule/matcher.hh"
 #include "querier/schedule/pending_queries.hh"

@@ -303,7 +303,7 @@ struct CarrierParts {
 };
 
 /// What a querier sees of the world besides its parent: what time it is, ways to send queries, and
-/// events to wait for. kernel_network.hh has the real one; scenarios have their own, in which time
+/// events to wait for. KernelNetwork is the real one; scenarios have their own, in which time
 /// passes as fast as the querier can follow.
 class Network {
 public:

@@ -98,7 +98,7 @@ struct PendingQuery {
     std::uint16_t idle_class = 0; ///< as Query's
     std::uint16_t wire_id = 0;    ///< id as sent; differs from the message's where rewritten
     Transport transport = Transport::kUdp; ///< what it travels by now
-    std::uint8_t carrier = 0;              ///< its carrier, by number (see carriers.hh)
+    std::uint8_t carrier = 0;              ///< its carrier, by number (see Carriers)
     std::uint8_t peer = 0;                 ///< of a hedged query's copy, from 1; 0 = the server
     bool watched = false;                  ///< it will be hedged
     bool waited = false;                   ///< its lateness is not the schedule's (kMarkWaited)
