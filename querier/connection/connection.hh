@@ -244,43 +244,9 @@ struct ConnectionPlace {
     Nanoseconds idle_since = 0;
     Nanoseconds idle_limit = 0; ///< may stay without a query for so long
     Links idle{};
-};
 
-/// Connections without a query, by how long they may stay so (few different times).
-class IdleConnections {
-public:
-    using Places = std::vector<ConnectionPlace>;
-
-    void add(Places& places, std::uint32_t place, Nanoseconds now);
-
-    /// Where it is one of them.
-    void remove(Places& places, std::uint32_t place);
-
-    /// The one that has stayed longest; kNone where there is none.
-    [[nodiscard]] std::uint32_t longest(const Places& places) const {
-        return first(places, [](const ConnectionPlace& one) { return one.idle_since; });
-    }
-
-    /// The one whose time is up first.
-    [[nodiscard]] std::uint32_t next(const Places& places) const { return first(places, end_of); }
-
-    /// When its time is up.
-    static Nanoseconds end_of(const ConnectionPlace& one) {
-        return one.idle_since + one.idle_limit;
-    }
-
-private:
-    template <typename When> std::uint32_t first(const Places& places, When when) const {
-        std::uint32_t first = kNone;
-        for (const auto& [limit, list] : lists_) {
-            if (first == kNone || when(places[list.front()]) < when(places[first])) {
-                first = list.front();
-            }
-        }
-        return first;
-    }
-
-    std::map<Nanoseconds, IndexList<&ConnectionPlace::idle>> lists_; ///< longest idle first
+    /// When its time without a query is up.
+    [[nodiscard]] Nanoseconds idle_end() const { return idle_since + idle_limit; }
 };
 
 class ConnectionCarrier final : public Carrier {
@@ -302,6 +268,10 @@ private:
     std::uint32_t connection_for(std::uint32_t pending, SendResult& result);
     SendResult refused(int error, const Endpoint& server);
     std::uint32_t adopt(OpenedSocket opened, std::uint32_t pending);
+    void begin_idle(std::uint32_t place);
+    void end_idle(std::uint32_t place);
+    /// The connection that we may close of which `when` is least; kNone where there is none.
+    template <typename When> [[nodiscard]] std::uint32_t first_idle(When when) const;
     void end_soon(std::uint32_t place);
     void end_when_idle(std::uint32_t place);
     void settle();
@@ -323,7 +293,9 @@ private:
     std::vector<ConnectionPlace> places_;
     std::vector<std::uint32_t> free_;
     std::vector<std::uint32_t> over_; ///< to be closed as soon as nobody works on them
-    IdleConnections idle_;
+    /// Those without a query, by how long they may stay so (few different times); longest idle
+    /// first.
+    std::map<Nanoseconds, IndexList<&ConnectionPlace::idle>> idle_;
     std::unordered_map<std::uint64_t, std::uint32_t> by_key_;
     std::uint32_t last_number_ = 0;
     bool warned_ = false;

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -52,24 +53,6 @@ std::uint64_t key_of(std::uint64_t traced, std::uint64_t client, Transport trans
 }
 
 } // namespace
-
-void IdleConnections::add(Places& places, std::uint32_t place, Nanoseconds now) {
-    ConnectionPlace& one = places[place];
-    if (!std::exchange(one.is_idle, true)) {
-        one.idle_since = now;
-        lists_[one.idle_limit].push_back(places, place);
-    }
-}
-
-void IdleConnections::remove(Places& places, std::uint32_t place) {
-    if (std::exchange(places[place].is_idle, false)) {
-        const auto list = lists_.find(places[place].idle_limit);
-        list->second.remove(places, place);
-        if (list->second.empty()) {
-            lists_.erase(list); // a trace may have any number of limits
-        }
-    }
-}
 
 ConnectionCarrier::ConnectionCarrier(const CarrierWish& wish, const CarrierParts& parts)
     : tools_{.parts = parts,
@@ -200,7 +183,7 @@ SendResult ConnectionCarrier::submit(std::uint32_t index) {
         by_key_.erase(place.key);
         place.ending = Ending::kUsedUp;
     }
-    idle_.remove(places_, at);
+    end_idle(at);
     if (place.connection->established()) {
         place.connection->write();
         if (place.connection->loss()) {
@@ -256,6 +239,35 @@ bool ConnectionCarrier::expire(std::uint32_t index, Nanoseconds now) {
 
 // Closing
 
+void ConnectionCarrier::begin_idle(std::uint32_t place) {
+    ConnectionPlace& one = places_[place];
+    if (!std::exchange(one.is_idle, true)) {
+        one.idle_since = clock_.now();
+        idle_[one.idle_limit].push_back(places_, place);
+    }
+}
+
+void ConnectionCarrier::end_idle(std::uint32_t place) {
+    if (std::exchange(places_[place].is_idle, false)) {
+        const auto list = idle_.find(places_[place].idle_limit);
+        list->second.remove(places_, place);
+        if (list->second.empty()) {
+            idle_.erase(list); // a trace may have any number of limits
+        }
+    }
+}
+
+template <typename When> std::uint32_t ConnectionCarrier::first_idle(When when) const {
+    std::uint32_t first = kNone;
+    for (const auto& [limit, list] : idle_) {
+        const std::uint32_t one = list.front();
+        if (first == kNone || std::invoke(when, places_[one]) < std::invoke(when, places_[first])) {
+            first = one;
+        }
+    }
+    return options_.server_closes ? kNone : first;
+}
+
 void ConnectionCarrier::end_soon(std::uint32_t place) {
     if (!std::exchange(places_[place].over, true)) {
         over_.push_back(place);
@@ -268,7 +280,7 @@ void ConnectionCarrier::end_when_idle(std::uint32_t place) {
         return;
     }
     if (places_[place].ending == Ending::kOpen || options_.server_closes) {
-        idle_.add(places_, place, clock_.now());
+        begin_idle(place);
     } else {
         end_soon(place);
     }
@@ -306,7 +318,7 @@ void ConnectionCarrier::prepare(const Query& query) {
     by_key_.erase(found);
     places_[place].ending = Ending::kByTrace;
     if (places_[place].connection->queue().idle()) {
-        idle_.remove(places_, place);
+        end_idle(place);
         end_soon(place);
         settle();
     }
@@ -318,7 +330,7 @@ void ConnectionCarrier::close_in_order(std::uint32_t place) {
 }
 
 void ConnectionCarrier::close(std::uint32_t place) {
-    idle_.remove(places_, place);
+    end_idle(place);
     if (const auto known = by_key_.find(places_[place].key);
         known != by_key_.end() && known->second == place) {
         by_key_.erase(known);
@@ -368,7 +380,7 @@ void ConnectionCarrier::tidy(Nanoseconds now) {
     settle();
     for (unsigned i = 0; i < kMostCloses && next_wake(now) <= now; ++i) {
         ++statistics_.closed_idle;
-        close_in_order(idle_.next(places_));
+        close_in_order(first_idle(&ConnectionPlace::idle_end));
     }
     // Those of a server that reads nothing hold on to what they owe it.
     for (unsigned i = 0; i < kMostCloses && tools_.parts.resources.owes_too_much(); ++i) {
@@ -382,13 +394,12 @@ Nanoseconds ConnectionCarrier::next_wake(Nanoseconds /*now*/) const {
     if (!over_.empty()) {
         return 0;
     }
-    const std::uint32_t next = options_.server_closes ? kNone : idle_.next(places_);
-    return next == kNone ? std::numeric_limits<Nanoseconds>::max()
-                         : IdleConnections::end_of(places_[next]);
+    const std::uint32_t next = first_idle(&ConnectionPlace::idle_end);
+    return next == kNone ? std::numeric_limits<Nanoseconds>::max() : places_[next].idle_end();
 }
 
 bool ConnectionCarrier::evict() {
-    const std::uint32_t longest = options_.server_closes ? kNone : idle_.longest(places_);
+    const std::uint32_t longest = first_idle(&ConnectionPlace::idle_since);
     if (longest == kNone) {
         return false;
     }
