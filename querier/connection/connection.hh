@@ -111,8 +111,6 @@ public:
     BufferedSocket(const BufferedSocket&) = delete;
     BufferedSocket& operator=(const BufferedSocket&) = delete;
 
-    TcpSocket& operator*() { return *socket_; }
-
     TcpSocket* operator->() { return socket_.get(); }
 
     /// Nothing waits.

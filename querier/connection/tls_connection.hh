@@ -65,11 +65,6 @@ class TlsClient {
 public:
     /// Throws Error where OpenSSL refuses the options.
     explicit TlsClient(TlsOptions options);
-    ~TlsClient() = default;
-    TlsClient(const TlsClient&) = delete;
-    TlsClient& operator=(const TlsClient&) = delete;
-
-    [[nodiscard]] const TlsOptions& options() const { return options_; }
 
     /// To be sent on the connection that was worked on last; whoever sends it empties it.
     std::vector<std::uint8_t>& out() { return out_; }

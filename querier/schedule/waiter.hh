@@ -38,8 +38,6 @@ public:
         return count_ == 0 ? initial : median_;
     }
 
-    [[nodiscard]] size_t count() const { return count_; }
-
 private:
     static constexpr size_t kWindow = 33;
 
