@@ -40,9 +40,6 @@ struct QueryOptions {
 /// in a buffer.
 class ControlLink {
 public:
-    ControlLink() = default;
-    ControlLink(const ControlLink&) = delete;
-    ControlLink& operator=(const ControlLink&) = delete;
     virtual ~ControlLink() = default;
 
     virtual void send(const wire::Frame& frame) = 0;

@@ -203,9 +203,6 @@ private:
 /// Called by carriers from within their own calls.
 class CarrierEvents {
 public:
-    CarrierEvents() = default;
-    CarrierEvents(const CarrierEvents&) = delete;
-    CarrierEvents& operator=(const CarrierEvents&) = delete;
     virtual ~CarrierEvents() = default;
 
     virtual void on_reply(Owner owner, const Reply& reply) = 0;
@@ -225,9 +222,6 @@ public:
 /// PendingQueries. A carrier implements what it needs; what it leaves out does nothing.
 class Carrier {
 public:
-    Carrier() = default;
-    Carrier(const Carrier&) = delete;
-    Carrier& operator=(const Carrier&) = delete;
     virtual ~Carrier() = default;
 
     /// Most queries between two flushes.
@@ -307,9 +301,6 @@ struct CarrierParts {
 /// passes as fast as the querier can follow.
 class Network {
 public:
-    Network() = default;
-    Network(const Network&) = delete;
-    Network& operator=(const Network&) = delete;
     virtual ~Network() = default;
 
     [[nodiscard]] virtual const Clock& clock() const = 0;

@@ -78,9 +78,6 @@ enum class More : std::uint8_t { kNo, kYes }; ///< more bytes follow at once
 /// A TCP connection, from the SYN on. Nothing waits. The destructor closes it.
 class TcpSocket {
 public:
-    TcpSocket() = default;
-    TcpSocket(const TcpSocket&) = delete;
-    TcpSocket& operator=(const TcpSocket&) = delete;
     virtual ~TcpSocket() = default;
 
     /// Its events are reported under `tag`, each once (EPOLLET). Called again: those that still

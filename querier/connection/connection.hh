@@ -108,9 +108,6 @@ public:
 
     ~BufferedSocket() { resources_.owed -= tail_.size(); }
 
-    BufferedSocket(const BufferedSocket&) = delete;
-    BufferedSocket& operator=(const BufferedSocket&) = delete;
-
     TcpSocket* operator->() { return socket_.get(); }
 
     /// Nothing waits.
@@ -164,8 +161,6 @@ public:
     Connection(ConnectionTools& tools, std::unique_ptr<TcpSocket> socket,
                const ConnectionOrigin& origin);
     ~Connection();
-    Connection(const Connection&) = delete;
-    Connection& operator=(const Connection&) = delete;
 
     [[nodiscard]] const ConnectionOrigin& origin() const { return origin_; }
 

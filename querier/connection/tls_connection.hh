@@ -96,8 +96,6 @@ public:
     /// `client` must outlive it. `source` owns the session.
     TlsConnection(TlsClient& client, std::uint64_t source, const Endpoint& server);
     ~TlsConnection();
-    TlsConnection(const TlsConnection&) = delete;
-    TlsConnection& operator=(const TlsConnection&) = delete;
 
     /// Bytes from the network for the next calls; they borrow it.
     void offer(Bytes data) { wires_.in = data; }

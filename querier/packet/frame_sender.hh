@@ -24,9 +24,6 @@ public:
     /// Most frames between two calls of clear().
     static constexpr size_t kBatch = 64;
 
-    FrameSender() = default;
-    FrameSender(const FrameSender&) = delete;
-    FrameSender& operator=(const FrameSender&) = delete;
     virtual ~FrameSender() = default;
 
     [[nodiscard]] size_t staged() const { return staged_; }
