@@ -80,8 +80,7 @@ void refuse_foreign_program(const PacketRoute& route) {
 
 PacketCarrier::PacketCarrier(const CarrierWish& wish, const CarrierParts& parts)
     : servers_(wish.servers),
-      poll_gap_(wish.options.fast || wish.options.dependent ? kEagerGap : kPollGap),
-      queries_(parts.queries), statistics_(parts.statistics), events_(parts.events),
+      poll_gap_(wish.options.fast || wish.options.dependent ? kEagerGap : kPollGap), parts_(parts),
       clock_(parts.network.clock()), unusual_(wish.servers) {
     if (wish.number != 0) {
         throw Error("source mode packet sends no copies to peers; hedge in another source mode");
@@ -151,7 +150,7 @@ std::string PacketCarrier::load_xdp(size_t replies) {
 // Sending
 
 SendResult PacketCarrier::submit(std::uint32_t index) {
-    PendingQuery& pending = queries_[index];
+    PendingQuery& pending = parts_.queries[index];
     const Lane* lane = (pending.family() == 4 ? v4_ : v6_).get();
     if (lane == nullptr) {
         return SendResult::kFailed;
@@ -199,7 +198,7 @@ size_t PacketCarrier::send_some(Interface& interface, size_t first, Nanoseconds&
     }
     const auto count = static_cast<size_t>(taken);
     for (size_t i = 0; i < count; ++i) {
-        events_.on_sent(interface.queries[first + i], {.before = before, .after = now});
+        parts_.events.on_sent(interface.queries[first + i], {.before = before, .after = now});
     }
     return count;
 }
@@ -212,7 +211,7 @@ size_t PacketCarrier::refuse(const Interface& interface, size_t first, int error
                               : error == EMSGSIZE ? SendResult::kOversize
                                                   : SendResult::kFailed;
     for (size_t i = first; i < first + count; ++i) {
-        events_.on_refused(interface.queries[i], result);
+        parts_.events.on_refused(interface.queries[i], result);
     }
     return count;
 }
@@ -256,9 +255,9 @@ void PacketCarrier::take_record(const PacketRecord& record) {
         const auto& whole = reinterpret_cast<const LongRecord&>(record);
         std::memcpy(&prefix_[sizeof record.dns], whole.rest, kept - sizeof record.dns);
     }
-    events_.on_reply(owner_of(local), {.bytes = {prefix_.data(), kept},
-                                       .size = record.size,
-                                       .received = static_cast<Nanoseconds>(record.time)});
+    parts_.events.on_reply(owner_of(local), {.bytes = {prefix_.data(), kept},
+                                             .size = record.size,
+                                             .received = static_cast<Nanoseconds>(record.time)});
 }
 
 size_t PacketCarrier::drain(FrameRing& ring) {
@@ -273,7 +272,7 @@ size_t PacketCarrier::drain(FrameRing& ring) {
         ring.release();
         frame = ring.front();
     }
-    statistics_.frames_taken += count;
+    parts_.statistics.frames_taken += count;
     return count;
 }
 
@@ -281,13 +280,13 @@ void PacketCarrier::take_odd(const FrameRing::Frame& frame) {
     const UnusualReplies::Result result = unusual_.read(frame, stamps_.convert(frame.time));
     switch (result.kind) {
     case UnusualReplies::Kind::kMessage:
-        events_.on_reply(owner_of(result.destination), result.reply);
+        parts_.events.on_reply(owner_of(result.destination), result.reply);
         break;
     case UnusualReplies::Kind::kUnreachable:
-        ++statistics_.unreachable; // the query it belongs to times out like any other
+        ++parts_.statistics.unreachable; // the query it belongs to times out like any other
         break;
     case UnusualReplies::Kind::kBad:
-        ++statistics_.unmatched;
+        ++parts_.statistics.unmatched;
         break;
     case UnusualReplies::Kind::kPending:
         break;
@@ -296,11 +295,11 @@ void PacketCarrier::take_odd(const FrameRing::Frame& frame) {
 
 void PacketCarrier::count_drops() {
     for (FrameRing& ring : rings_) {
-        statistics_.receive_overflows += ring.take_drops();
+        parts_.statistics.receive_overflows += ring.take_drops();
     }
     if (xdp_) {
         const std::uint64_t total = xdp_->overflows();
-        statistics_.receive_overflows += total - std::exchange(overflows_, total);
+        parts_.statistics.receive_overflows += total - std::exchange(overflows_, total);
     }
 }
 

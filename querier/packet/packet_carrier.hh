@@ -86,9 +86,7 @@ private:
 
     Servers servers_;
     Nanoseconds poll_gap_; ///< longest time between two polls while queries are in flight
-    PendingQueries& queries_;
-    Statistics& statistics_;
-    CarrierEvents& events_;
+    CarrierParts parts_;
     const Clock& clock_;
 
     std::vector<std::unique_ptr<Interface>> interfaces_;

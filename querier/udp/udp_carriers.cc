@@ -71,8 +71,7 @@ bool tells_of_icmp(msghdr& header) {
 // Mode ports
 
 PortsCarrier::PortsCarrier(Poller& poller, const CarrierWish& wish, const CarrierParts& parts)
-    : poller_(poller), clock_(parts.network.clock()), resources_(parts.resources),
-      queries_(parts.queries), servers_(wish.servers), statistics_(parts.statistics),
+    : poller_(poller), parts_(parts), clock_(parts.network.clock()), servers_(wish.servers),
       number_(wish.number), out_(parts, true), in_(parts, false) {
     staged_.reserve(kMostStaged);
 }
@@ -126,21 +125,21 @@ std::uint32_t PortsCarrier::socket_for(std::uint32_t source, std::uint8_t family
     if (const auto known = by_source_.find(source); known != by_source_.end()) {
         return known->second;
     }
-    if (!resources_.take_descriptor()) {
+    if (!parts_.resources.take_descriptor()) {
         result = SendResult::kNoRoom;
         return kNone;
     }
     FileDescriptor fd;
     result = open(fd, family);
     if (result != SendResult::kStaged) {
-        resources_.give_back_descriptor();
+        parts_.resources.give_back_descriptor();
         return kNone;
     }
     return adopt(std::move(fd), source);
 }
 
 void PortsCarrier::release(std::uint32_t pending) {
-    const std::uint32_t place = queries_[pending].place;
+    const std::uint32_t place = parts_.queries[pending].place;
     if (--sockets_[place].in_flight == 0) {
         idle_.push_back(sockets_, place);
     }
@@ -154,11 +153,11 @@ bool PortsCarrier::evict() {
     Socket& socket = sockets_[place];
     idle_.remove(sockets_, place);
     by_source_.erase(socket.source);
-    statistics_.receive_overflows += socket.drops.last_look(socket.fd.get());
+    parts_.statistics.receive_overflows += socket.drops.last_look(socket.fd.get());
     socket.fd.reset();
-    resources_.give_back_descriptor();
+    parts_.resources.give_back_descriptor();
     free_.push_back(place);
-    ++statistics_.sockets_evicted;
+    ++parts_.statistics.sockets_evicted;
     return true;
 }
 
@@ -168,7 +167,7 @@ void PortsCarrier::prepare(const Query& query) {
 }
 
 void PortsCarrier::rehearse(std::uint32_t index) {
-    const PendingQuery& pending = queries_[index];
+    const PendingQuery& pending = parts_.queries[index];
     SendResult result = SendResult::kStaged;
     const std::uint32_t place = socket_for(pending.record.source, pending.family(), result);
     if (place != kNone && sockets_[place].in_flight == 0) {
@@ -177,7 +176,7 @@ void PortsCarrier::rehearse(std::uint32_t index) {
 }
 
 SendResult PortsCarrier::submit(std::uint32_t index) {
-    PendingQuery& pending = queries_[index];
+    PendingQuery& pending = parts_.queries[index];
     if (pending.record.query_size > kLargestDatagram) {
         return SendResult::kOversize;
     }
@@ -230,7 +229,7 @@ bool PortsCarrier::handle(const EventTag& tag, std::uint32_t /*events*/) {
     };
     int count = take();
     for (; count < 0 && is_icmp(errno); count = take()) {
-        ++statistics_.unreachable; // the query it belongs to times out like any other
+        ++parts_.statistics.unreachable; // the query it belongs to times out like any other
     }
     return count < static_cast<int>(ReceiveBatch::kSize);
 }
@@ -238,7 +237,7 @@ bool PortsCarrier::handle(const EventTag& tag, std::uint32_t /*events*/) {
 void PortsCarrier::count_drops() {
     for (Socket& socket : sockets_) {
         if (socket.fd.valid()) {
-            statistics_.receive_overflows += socket.drops.last_look(socket.fd.get());
+            parts_.statistics.receive_overflows += socket.drops.last_look(socket.fd.get());
         }
     }
 }
@@ -247,8 +246,8 @@ void PortsCarrier::count_drops() {
 
 AddressesCarrier::AddressesCarrier(Poller& poller, const CarrierWish& wish,
                                    const CarrierParts& parts)
-    : poller_(poller), clock_(parts.network.clock()), queries_(parts.queries),
-      statistics_(parts.statistics), source_(wish.source), number_(wish.number), in_(parts, true) {
+    : poller_(poller), parts_(parts), clock_(parts.network.clock()), source_(wish.source),
+      number_(wish.number), in_(parts, true) {
     for (const std::uint8_t family : {std::uint8_t{4}, std::uint8_t{6}}) {
         if (const auto& server = wish.servers.of(family); server) {
             parts.resources.take_descriptor();
@@ -300,7 +299,7 @@ void AddressesCarrier::Family::direct(msghdr& header, Control& control, const Ip
 }
 
 void AddressesCarrier::rehearse(std::uint32_t index) {
-    const PendingQuery& pending = queries_[index];
+    const PendingQuery& pending = parts_.queries[index];
     const auto source = source_(pending);
     Family* const family = families_[place_of(pending)].get();
     if (family != nullptr && source) {
@@ -315,7 +314,7 @@ void AddressesCarrier::rehearse(std::uint32_t index) {
 }
 
 SendResult AddressesCarrier::submit(std::uint32_t index) {
-    PendingQuery& pending = queries_[index];
+    PendingQuery& pending = parts_.queries[index];
     const size_t place = place_of(pending);
     if (!families_[place]) {
         return SendResult::kFailed;
@@ -375,14 +374,14 @@ void AddressesCarrier::drain_errors(const Family& family) {
             return;
         }
         // The query it belongs to times out like any other.
-        statistics_.unreachable += tells_of_icmp(header) ? 1U : 0U;
+        parts_.statistics.unreachable += tells_of_icmp(header) ? 1U : 0U;
     }
 }
 
 void AddressesCarrier::count_drops() {
     for (auto& family : families_) {
         if (family) {
-            statistics_.receive_overflows += family->drops.last_look(family->fd.get());
+            parts_.statistics.receive_overflows += family->drops.last_look(family->fd.get());
         }
     }
 }

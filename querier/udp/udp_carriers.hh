@@ -90,10 +90,8 @@ private:
     size_t send_some(int fd, size_t first, Nanoseconds& now, int& error);
     void refuse(size_t first, size_t count, int error);
 
+    CarrierParts parts_;
     const Clock& clock_;
-    PendingQueries& queries_;
-    Statistics& statistics_;
-    CarrierEvents& events_;
     bool connected_;
     size_t count_ = 0;
     std::array<std::uint32_t, Carrier::kMostStaged> pending_{};
@@ -118,12 +116,13 @@ public:
         for (size_t i = 0; static_cast<int>(i) < count; ++i) {
             const Ancillary with = read_ancillary(messages_[i].msg_hdr);
             if (with.has_overflows) {
-                statistics_.receive_overflows += drops.advance(with.overflows);
+                parts_.statistics.receive_overflows += drops.advance(with.overflows);
             }
             const std::span bytes(&buffers_[i * kStride], messages_[i].msg_len);
-            events_.on_reply(
-                owner_of(with, peers_[i]),
-                {.bytes = bytes, .size = bytes.size(), .received = stamps_.convert(with.stamp)});
+            parts_.events.on_reply(owner_of(with, peers_[i]),
+                                   {.bytes = bytes,
+                                    .size = bytes.size(),
+                                    .received = parts_.stamps.convert(with.stamp)});
         }
         return count;
     }
@@ -140,9 +139,7 @@ private:
     /// recvmmsg without waiting; the count, or -1 with errno.
     int receive(int fd);
 
-    const StampClock& stamps_;
-    Statistics& statistics_;
-    CarrierEvents& events_;
+    CarrierParts parts_;
     bool with_peers_;
     std::vector<std::uint8_t> buffers_;
     std::vector<Control> controls_;
@@ -194,11 +191,9 @@ private:
     std::uint32_t adopt(FileDescriptor fd, std::uint32_t source);
 
     Poller& poller_;
+    CarrierParts parts_;
     const Clock& clock_;
-    Resources& resources_;
-    PendingQueries& queries_;
     Servers servers_;
-    Statistics& statistics_;
     std::uint8_t number_;
     std::vector<Socket> sockets_;
     std::vector<std::uint32_t> free_;
@@ -254,9 +249,8 @@ private:
     }
 
     Poller& poller_;
+    CarrierParts parts_;
     const Clock& clock_;
-    PendingQueries& queries_;
-    Statistics& statistics_;
     SourceOf source_;
     std::uint8_t number_;
     std::array<std::unique_ptr<Family>, 2> families_; ///< IPv4, IPv6

@@ -84,8 +84,7 @@ std::uint32_t SocketDrops::last_look(int fd) {
 // Sending
 
 SendBatch::SendBatch(const CarrierParts& parts, bool connected)
-    : clock_(parts.network.clock()), queries_(parts.queries), statistics_(parts.statistics),
-      events_(parts.events), connected_(connected) {
+    : parts_(parts), clock_(parts.network.clock()), connected_(connected) {
     for (size_t i = 0; i < messages_.size(); ++i) {
         messages_[i].msg_hdr.msg_iov = &vectors_[i];
         messages_[i].msg_hdr.msg_iovlen = 1;
@@ -93,7 +92,7 @@ SendBatch::SendBatch(const CarrierParts& parts, bool connected)
 }
 
 msghdr& SendBatch::add(std::uint32_t pending) {
-    const PendingQuery& query = queries_[pending];
+    const PendingQuery& query = parts_.queries[pending];
     pending_[count_] = pending;
     vectors_[count_] = {.iov_base = const_cast<std::uint8_t*>(query.message),
                         .iov_len = query.record.query_size};
@@ -135,24 +134,23 @@ size_t SendBatch::send_some(int fd, size_t first, Nanoseconds& now, int& error) 
         refuse(first, count, error);
         return count;
     }
-    statistics_.unreachable += connected_ ? tries : 0U;
+    parts_.statistics.unreachable += connected_ ? tries : 0U;
     for (size_t i = first; i < first + static_cast<size_t>(sent); ++i) {
-        events_.on_sent(pending_[i], call);
+        parts_.events.on_sent(pending_[i], call);
     }
     return static_cast<size_t>(sent);
 }
 
 void SendBatch::refuse(size_t first, size_t count, int error) {
     for (size_t i = first; i < first + count; ++i) {
-        events_.on_refused(pending_[i], refusal(error));
+        parts_.events.on_refused(pending_[i], refusal(error));
     }
 }
 
 // Receiving
 
 ReceiveBatch::ReceiveBatch(const CarrierParts& parts, bool peers)
-    : stamps_(parts.stamps), statistics_(parts.statistics), events_(parts.events),
-      with_peers_(peers), buffers_(kSize * kStride), controls_(kSize), peers_(kSize),
+    : parts_(parts), with_peers_(peers), buffers_(kSize * kStride), controls_(kSize), peers_(kSize),
       vectors_(kSize), messages_(kSize) {
     for (size_t i = 0; i < kSize; ++i) {
         vectors_[i] = {.iov_base = &buffers_[i * kStride], .iov_len = kBufferSize};
