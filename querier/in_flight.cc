@@ -35,15 +35,12 @@ Outbox::Outbox(const ReplayOptions& options, PendingQueries& queries, Statistics
 
 void Outbox::refuse(std::uint32_t pending) {
     queries_.keep(pending);
-    refused_.push_back(pending);
+    held_.insert(held_.begin() + refused_++, pending);
 }
 
 bool Outbox::flushed() {
-    const bool refused = !refused_.empty();
-    held_.insert(held_.begin(), refused_.begin(), refused_.end());
-    refused_.clear();
     backlog_.sweep();
-    return refused;
+    return std::exchange(refused_, 0) > 0;
 }
 
 void Outbox::end_of(std::uint32_t source) {

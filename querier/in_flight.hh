@@ -48,7 +48,7 @@ public:
     /// The query, whose message is kept, goes before anything else in the backlog.
     void hold(std::uint32_t pending) { held_.push_back(pending); }
 
-    /// The kernel had no room for the query: after the flush it goes before what is younger.
+    /// The kernel had no room for the query: it goes before what is younger.
     void refuse(std::uint32_t pending);
 
     /// All of a flush is known. Frees the blocks that are used up. True: some were refused.
@@ -99,7 +99,7 @@ private:
     Backlog backlog_;
     std::unique_ptr<Dependents> dependents_; ///< where asked for
     std::deque<std::uint32_t> held_;
-    std::vector<std::uint32_t> refused_;
+    std::ptrdiff_t refused_ = 0; ///< the first so many of `held_`, by the flush under way
     std::optional<Nanoseconds> start_;
     std::uint64_t departed_ = 0;
     bool keep_messages_; ///< somebody wants them after they are sent
