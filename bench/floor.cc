@@ -182,13 +182,124 @@ private:
         }
     }
 
-    void begin_next(std::uint32_t place);
-    [[nodiscard]] FileDescriptor connect() const;
-    void bind_source(int fd) const;
-    void start_tls(Connection& connection);
-    void take_turn();
-    void end(std::uint32_t place, Result result);
-    Result advance(Connection& connection) const;
+    void begin_next(std::uint32_t place) {
+        if (counts_.begun == limit_) {
+            return;
+        }
+        Connection& connection = connections_[place];
+        connection = {.socket = TlsSocket(connect(), context_.get()),
+                      .query = make_query(counts_.begun)};
+        if (context_) {
+            start_tls(connection);
+        }
+        epoll_event event{};
+        event.events = EPOLLIN | EPOLLOUT | EPOLLET;
+        event.data.u32 = place;
+        check(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.socket.fd(), &event), "epoll_ctl");
+        ++counts_.begun;
+        ++open_;
+    }
+
+    [[nodiscard]] FileDescriptor connect() const {
+        FileDescriptor fd(
+            check(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket"));
+        if (options_.sources > 0) {
+            bind_source(fd.get());
+        }
+        if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&server_), sizeof server_) != 0 &&
+            errno != EINPROGRESS) {
+            throw reprise::SystemError(fmt::format("connect to {}", options_.server));
+        }
+        return fd;
+    }
+
+    /// The port is chosen by connect, with the peer in mind.
+    void bind_source(int fd) const {
+        sockaddr_in source{};
+        source.sin_family = AF_INET;
+        source.sin_addr.s_addr =
+            htonl(kFirstSource + static_cast<std::uint32_t>(counts_.begun % options_.sources));
+        set_on(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT);
+        check(::bind(fd, reinterpret_cast<const sockaddr*>(&source), sizeof source),
+              "bind to a source address");
+    }
+
+    void start_tls(Connection& connection) {
+        // The query follows the handshake's last part.
+        set_on(connection.socket.fd(), IPPROTO_TCP, TCP_NODELAY);
+        SSL* const tls = connection.socket.tls();
+        if (!options_.name.empty()) {
+            SSL_ctrl(tls, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+                     options_.name.data()); // its macro has an old-style cast
+            SSL_set1_host(tls, options_.name.c_str());
+        }
+        if (!tickets_.empty()) {
+            SSL_set_session(tls, tickets_.take().get());
+            if (options_.early_data) {
+                connection.socket.use_early_data();
+                connection.early = true;
+            }
+        }
+    }
+
+    void take_turn() {
+        std::array<epoll_event, kEventsATurn> events{};
+        const int count = epoll_wait(epoll_.get(), events.data(), kEventsATurn, kPatienceMs);
+        if (count == 0) {
+            throw reprise::Error("no answer for 10 s; is the server running?");
+        }
+        for (int i = 0; i < count; ++i) {
+            const std::uint32_t place = events.at(static_cast<std::size_t>(i)).data.u32;
+            const Result result = advance(connections_[place]);
+            if (result != Result::kLater) {
+                end(place, result);
+                begin_next(place);
+            }
+        }
+    }
+
+    void end(std::uint32_t place, Result result) {
+        Connection& connection = connections_[place];
+        if (result != Result::kDone && counts_.failed++ == 0) {
+            reason_ = result == Result::kEnded ? "closed by the server" : failure();
+        }
+        if (result == Result::kDone) {
+            ++counts_.answered;
+            connection.socket.take_handshake(connection.handshake);
+            counts_.resumed += connection.handshake.resumed ? 1U : 0U;
+            counts_.early_data += connection.handshake.early_data ? 1U : 0U;
+            if (context_) {
+                SSL_shutdown(connection.socket.tls());
+            }
+        }
+        connection = {};
+        --open_;
+    }
+
+    /// Sends the query and reads its answer; kDone is the answer's.
+    Result advance(Connection& connection) const {
+        std::size_t size = 0;
+        if (!connection.sent) {
+            const Result result = connection.socket.write(connection.query, size);
+            if (result != Result::kDone) {
+                return result;
+            }
+            connection.sent = true;
+            if (!context_) {
+                return Result::kLater; // the answer is another event
+            }
+        }
+        std::array<std::uint8_t, kReadSize> answer{};
+        const Result result = connection.socket.read(answer, size);
+        if (connection.early && connection.socket.take_handshake(connection.handshake)) {
+            connection.early = false;
+            if (result == Result::kLater && !connection.handshake.early_data) {
+                connection.sent = false; // the server wants it again
+                return advance(connection);
+            }
+        }
+        return result;
+    }
 
     Options options_;
     sockaddr_in server_{};
@@ -201,125 +312,6 @@ private:
     Counts counts_;
     std::string reason_; ///< of the first failure
 };
-
-void Floor::begin_next(std::uint32_t place) {
-    if (counts_.begun == limit_) {
-        return;
-    }
-    Connection& connection = connections_[place];
-    connection = {.socket = TlsSocket(connect(), context_.get()),
-                  .query = make_query(counts_.begun)};
-    if (context_) {
-        start_tls(connection);
-    }
-    epoll_event event{};
-    event.events = EPOLLIN | EPOLLOUT | EPOLLET;
-    event.data.u32 = place;
-    check(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.socket.fd(), &event), "epoll_ctl");
-    ++counts_.begun;
-    ++open_;
-}
-
-FileDescriptor Floor::connect() const {
-    FileDescriptor fd(
-        check(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket"));
-    if (options_.sources > 0) {
-        bind_source(fd.get());
-    }
-    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&server_), sizeof server_) != 0 &&
-        errno != EINPROGRESS) {
-        throw reprise::SystemError(fmt::format("connect to {}", options_.server));
-    }
-    return fd;
-}
-
-/// The port is chosen by connect, with the peer in mind.
-void Floor::bind_source(int fd) const {
-    sockaddr_in source{};
-    source.sin_family = AF_INET;
-    source.sin_addr.s_addr =
-        htonl(kFirstSource + static_cast<std::uint32_t>(counts_.begun % options_.sources));
-    set_on(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT);
-    check(::bind(fd, reinterpret_cast<const sockaddr*>(&source), sizeof source),
-          "bind to a source address");
-}
-
-void Floor::start_tls(Connection& connection) {
-    // The query follows the handshake's last part.
-    set_on(connection.socket.fd(), IPPROTO_TCP, TCP_NODELAY);
-    SSL* const tls = connection.socket.tls();
-    if (!options_.name.empty()) {
-        SSL_ctrl(tls, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
-                 options_.name.data()); // its macro has an old-style cast
-        SSL_set1_host(tls, options_.name.c_str());
-    }
-    if (!tickets_.empty()) {
-        SSL_set_session(tls, tickets_.take().get());
-        if (options_.early_data) {
-            connection.socket.use_early_data();
-            connection.early = true;
-        }
-    }
-}
-
-void Floor::take_turn() {
-    std::array<epoll_event, kEventsATurn> events{};
-    const int count = epoll_wait(epoll_.get(), events.data(), kEventsATurn, kPatienceMs);
-    if (count == 0) {
-        throw reprise::Error("no answer for 10 s; is the server running?");
-    }
-    for (int i = 0; i < count; ++i) {
-        const std::uint32_t place = events.at(static_cast<std::size_t>(i)).data.u32;
-        const Result result = advance(connections_[place]);
-        if (result != Result::kLater) {
-            end(place, result);
-            begin_next(place);
-        }
-    }
-}
-
-void Floor::end(std::uint32_t place, Result result) {
-    Connection& connection = connections_[place];
-    if (result != Result::kDone && counts_.failed++ == 0) {
-        reason_ = result == Result::kEnded ? "closed by the server" : failure();
-    }
-    if (result == Result::kDone) {
-        ++counts_.answered;
-        connection.socket.take_handshake(connection.handshake);
-        counts_.resumed += connection.handshake.resumed ? 1U : 0U;
-        counts_.early_data += connection.handshake.early_data ? 1U : 0U;
-        if (context_) {
-            SSL_shutdown(connection.socket.tls());
-        }
-    }
-    connection = {};
-    --open_;
-}
-
-/// Sends the query and reads its answer; kDone is the answer's.
-Floor::Result Floor::advance(Connection& connection) const {
-    std::size_t size = 0;
-    if (!connection.sent) {
-        const Result result = connection.socket.write(connection.query, size);
-        if (result != Result::kDone) {
-            return result;
-        }
-        connection.sent = true;
-        if (!context_) {
-            return Result::kLater; // the answer is another event
-        }
-    }
-    std::array<std::uint8_t, kReadSize> answer{};
-    const Result result = connection.socket.read(answer, size);
-    if (connection.early && connection.socket.take_handshake(connection.handshake)) {
-        connection.early = false;
-        if (result == Result::kLater && !connection.handshake.early_data) {
-            connection.sent = false; // the server wants it again
-            return advance(connection);
-        }
-    }
-    return result;
-}
 
 void add_options(reprise::Command& app, Options& options) {
     app.add_option("SERVER", options.server, "its IPv4 address").required();
