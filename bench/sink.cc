@@ -6,7 +6,6 @@
 // exit.
 #include "bench/evidence.h"
 #include "bench/tcp_sink.hh"
-#include "bench/tls_socket.hh"
 #include "bench_sink_bpf.hh"
 #include "core/base/bpf.hh"
 #include "core/base/command_line.hh"
@@ -14,7 +13,6 @@
 #include "core/base/fd.hh"
 #include "core/base/json.hh"
 #include "core/base/log.hh"
-#include "core/base/openssl.hh"
 #include "core/base/signals.hh"
 
 #include <fmt/format.h>
@@ -31,12 +29,7 @@
 #include <net/if.h>
 #include <span>
 #include <string>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <utility>
-#include <vector>
 
 namespace {
 
@@ -45,8 +38,6 @@ using reprise::FileDescriptor;
 using reprise::Json;
 using reprise::Signals;
 using namespace reprise::bench;
-
-// udp
 
 /// BPF_TCX_INGRESS of linux/bpf.h; Debian's headers are older than the kernels that have it.
 constexpr int kTcxIngress = 46;
@@ -124,70 +115,6 @@ Json serve_udp(const std::string& interface, bool after_taps, const Signals& end
     return sink.evidence();
 }
 
-// tcp
-
-TcpCounters& make_shared_counters() {
-    void* const memory = mmap(nullptr, sizeof(TcpCounters), PROT_READ | PROT_WRITE,
-                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
-        throw reprise::SystemError("mmap");
-    }
-    return *new (memory) TcpCounters;
-}
-
-/// The sink's processes; they end with this object, or with their parent.
-class Workers {
-public:
-    Workers() = default;
-    Workers(const Workers&) = delete;
-    Workers& operator=(const Workers&) = delete;
-
-    ~Workers() {
-        for (const int pid : pids_) {
-            kill(pid, SIGKILL);
-            waitpid(pid, nullptr, 0);
-        }
-    }
-
-    /// `body` runs in a process of its own and does not return; it may throw.
-    template <typename Body> void start(Body body) {
-        const int parent = getpid();
-        const int pid = check(fork(), "fork");
-        if (pid != 0) {
-            pids_.push_back(pid);
-            return;
-        }
-        pids_.clear(); // they are the parent's
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent) {
-            _exit(1);
-        }
-        body();
-    }
-
-private:
-    std::vector<int> pids_;
-};
-
-Json serve_tcp(const TcpOptions& options, const Signals& ending) {
-    check(std::signal(SIGPIPE, SIG_IGN) == SIG_ERR ? -1 : 0, "signal");
-    const reprise::TlsContext tls = make_server_context(options);
-    TcpCounters& counters = make_shared_counters();
-    {
-        Workers workers;
-        for (std::size_t i = 0; i < options.processes; ++i) {
-            // Made here, so that whoever reads "listening" below can connect.
-            auto server = std::make_unique<TcpServer>(options, tls.get(), counters);
-            workers.start([&server] { server->run(); });
-        }
-        std::cerr << "event=listening port=" << options.port << '\n';
-        if (ending.wait() == SIGCHLD) {
-            throw reprise::Error("a process of the sink ended; its message is above");
-        }
-    }
-    return counters.evidence();
-}
-
 // The command line
 
 struct Options {
@@ -202,11 +129,8 @@ struct Options {
         udp.add_option("INTERFACE", interface, "where the queries arrive").required();
         udp.add_flag("--tc", after_taps,
                      "answer behind the taps, so that tcpdump sees the queries");
-        add_tcp(app.add_subcommand("tcp", "Answers over TCP or TLS, on all addresses"));
-    }
-
-private:
-    void add_tcp(reprise::Command command) {
+        reprise::Command command =
+            app.add_subcommand("tcp", "Answers over TCP or TLS, on all addresses");
         command.add_option("--port", tcp.port, "where to listen").show_default();
         command.add_option("--processes", tcp.processes, "so many share the port")
             .in_range(std::size_t{1}, kMostProcesses)
