@@ -54,7 +54,7 @@ Carriers::Carriers(const ReplayOptions& options, const CarrierParts& parts)
     }
     wish.servers = options.servers;
     wish.number = static_cast<std::uint8_t>(carriers_.size());
-    carriers_.push_back(std::make_unique<ConnectionCarrier>(wish, parts));
+    carriers_.push_back(connection_carrier(wish, parts));
 }
 
 SendResult Carriers::submit(std::uint32_t index) {

@@ -31,13 +31,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <sys/types.h>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -220,79 +218,7 @@ private:
     std::uint16_t next_id_ = 0; ///< to be tried for a query whose own id is in flight
 };
 
-// The table of connections.
-
-/// Why a connection ends when nothing waits on it any more.
-enum class Ending : std::uint8_t { kOpen, kUsedUp, kByTrace };
-
-/// A place in the table of connections.
-struct ConnectionPlace {
-    std::unique_ptr<Connection> connection; ///< null where the place is free
-    std::uint64_t key = 0;
-    std::uint32_t used = 0; ///< queries that took it
-    std::uint32_t most = 0; ///< that it may carry; 0 = any number
-    Ending ending = Ending::kOpen;
-    bool over = false; ///< on the list of connections to be closed
-    bool is_idle = false;
-    Nanoseconds idle_since = 0;
-    Nanoseconds idle_limit = 0; ///< may stay without a query for so long
-    Links idle{};
-
-    /// When its time without a query is up.
-    [[nodiscard]] Nanoseconds idle_end() const { return idle_since + idle_limit; }
-};
-
-class ConnectionCarrier final : public Carrier {
-public:
-    /// Throws Error where OpenSSL refuses the options of TLS.
-    ConnectionCarrier(const CarrierWish& wish, const CarrierParts& parts);
-
-    void prepare(const Query& query) override;
-    SendResult submit(std::uint32_t pending) override;
-    bool handle(const EventTag& tag, std::uint32_t events) override;
-    void release(std::uint32_t pending) override;
-    bool expire(std::uint32_t pending, Nanoseconds now) override;
-    void tidy(Nanoseconds now) override;
-    bool evict() override;
-    [[nodiscard]] Nanoseconds next_wake(Nanoseconds now) const override;
-
-private:
-    [[nodiscard]] std::optional<Endpoint> server_of(const PendingQuery& pending) const;
-    std::uint32_t connection_for(std::uint32_t pending, SendResult& result);
-    SendResult refused(int error, const Endpoint& server);
-    std::uint32_t adopt(OpenedSocket opened, std::uint32_t pending);
-    void begin_idle(std::uint32_t place);
-    void end_idle(std::uint32_t place);
-    /// The connection that we may close of which `when` is least; kNone where there is none.
-    template <typename When> [[nodiscard]] std::uint32_t first_idle(When when) const;
-    void end_soon(std::uint32_t place);
-    void end_when_idle(std::uint32_t place);
-    void settle();
-    void close_in_order(std::uint32_t place);
-    void close(std::uint32_t place);
-    void lose(std::uint32_t place);
-
-    ConnectionTools tools_;
-    PendingQueries& queries_;
-    Statistics& statistics_;
-    const Clock& clock_;
-    std::vector<Servers> servers_; ///< by PendingQuery's `peer`: first the server under test
-    ConnectionOptions options_;
-    SourceOf source_;
-    std::uint8_t number_;
-    Nanoseconds timeout_; ///< of a query
-    bool kernel_stamps_;  ///< answers carry the time their segment arrived
-
-    std::vector<ConnectionPlace> places_;
-    std::vector<std::uint32_t> free_;
-    std::vector<std::uint32_t> over_; ///< to be closed as soon as nobody works on them
-    /// Those without a query, by how long they may stay so (few different times); longest idle
-    /// first.
-    std::map<Nanoseconds, IndexList<&ConnectionPlace::idle>> idle_;
-    std::unordered_map<std::uint64_t, std::uint32_t> by_key_;
-    std::uint32_t last_number_ = 0;
-    bool warned_ = false;
-    bool warned_ports_ = false;
-};
+/// The carrier of all connections. Throws Error where OpenSSL refuses the options of TLS.
+std::unique_ptr<Carrier> connection_carrier(const CarrierWish& wish, const CarrierParts& parts);
 
 } // namespace reprise::querier
