@@ -34,11 +34,11 @@ std::unique_ptr<Carrier> KernelNetwork::udp_carrier(const CarrierWish& wish,
                                                     const CarrierParts& parts) {
     switch (wish.options.source_mode) {
     case SourceMode::kPorts:
-        return std::make_unique<PortsCarrier>(poller_, wish, parts);
+        return ports_carrier(poller_, wish, parts);
     case SourceMode::kPacket:
         return std::make_unique<PacketCarrier>(wish, parts);
     default:
-        return std::make_unique<AddressesCarrier>(poller_, wish, parts);
+        return addresses_carrier(poller_, wish, parts);
     }
 }
 

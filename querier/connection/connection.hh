@@ -23,7 +23,6 @@
 #include "core/base/clock.hh"
 #include "core/wire/query.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/carrier/replay_options.hh"
 #include "querier/carrier/socket.hh"
 #include "querier/connection/reply_reader.hh"
 #include "querier/connection/tls_connection.hh"

@@ -7,6 +7,7 @@
 #include "core/wire/query.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/socket.hh"
+#include "querier/results/results.hh"
 #include "querier/schedule/pending_queries.hh"
 
 #include <algorithm>
@@ -21,7 +22,9 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace reprise::querier {
 namespace {
@@ -66,324 +69,408 @@ bool tells_of_icmp(msghdr& header) {
     return false;
 }
 
-} // namespace
-
-// Mode ports
-
-PortsCarrier::PortsCarrier(Poller& poller, const CarrierWish& wish, const CarrierParts& parts)
-    : poller_(poller), parts_(parts), clock_(parts.network.clock()), servers_(wish.servers),
-      number_(wish.number), out_(parts, true), in_(parts, false) {
-    staged_.reserve(kMostStaged);
-}
-
-SendResult PortsCarrier::open(FileDescriptor& fd, std::uint8_t family) {
-    const auto& server = servers_.of(family);
-    if (!server) {
-        return SendResult::kFailed;
+/// Mode "ports": one connected socket a source, so that the kernel keeps the sources apart by port
+/// and hands us ICMP errors and only the server's packets.
+class PortsCarrier final : public Carrier {
+public:
+    PortsCarrier(Poller& poller, const CarrierWish& wish, const CarrierParts& parts)
+        : poller_(poller), parts_(parts), clock_(parts.network.clock()), servers_(wish.servers),
+          number_(wish.number), out_(parts, true), in_(parts, false) {
+        staged_.reserve(kMostStaged);
     }
-    sockaddr_storage address{};
-    const socklen_t size = server->to_sockaddr(address);
-    int error = 0;
-    fd = udp_socket(address.ss_family, kPortReceiveBuffer, error);
-    if (fd.valid() && ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) < 0) {
-        error = errno;
+
+    void prepare(const Query& query) override {
+        SendResult result = SendResult::kStaged;
+        socket_for(query.source_id, query.source.address.family, result);
     }
-    if (error == 0) {
+
+    void rehearse(std::uint32_t index) override {
+        const PendingQuery& pending = parts_.queries[index];
+        SendResult result = SendResult::kStaged;
+        const std::uint32_t place = socket_for(pending.record.source, pending.family(), result);
+        if (place != kNone && sockets_[place].in_flight == 0) {
+            ::send(sockets_[place].fd.get(), nullptr, 0, kSendNothing);
+        }
+    }
+
+    SendResult submit(std::uint32_t index) override {
+        PendingQuery& pending = parts_.queries[index];
+        if (pending.record.query_size > kLargestDatagram) {
+            return SendResult::kOversize;
+        }
+        SendResult result = SendResult::kStaged;
+        const std::uint32_t place = socket_for(pending.record.source, pending.family(), result);
+        if (place == kNone) {
+            return result;
+        }
+        Socket& socket = sockets_[place];
+        pending.owner = socket.owner;
+        pending.place = place;
+        if (socket.in_flight++ == 0) {
+            idle_.remove(sockets_, place);
+        }
+        staged_.push_back({.place = place,
+                           .pending = index,
+                           .order = static_cast<std::uint32_t>(staged_.size())});
         return SendResult::kStaged;
     }
-    return out_of_room(error) ? SendResult::kNoRoom : SendResult::kFailed;
-}
 
-std::uint32_t PortsCarrier::adopt(FileDescriptor fd, std::uint32_t source) {
-    if (free_.empty()) {
-        free_.push_back(static_cast<std::uint32_t>(sockets_.size()));
-        sockets_.emplace_back();
+    void flush() override {
+        if (staged_.size() > 1) {
+            // One system call for what one socket has to send; a source's order stays.
+            std::ranges::sort(staged_, {},
+                              [](const Staged& one) { return std::pair(one.place, one.order); });
+        }
+        bool memory = true;
+        Nanoseconds now = clock_.now();
+        for (auto one = staged_.begin(); one != staged_.end();) {
+            const std::uint32_t place = one->place;
+            for (; one != staged_.end() && one->place == place; ++one) {
+                out_.add(one->pending);
+            }
+            if (memory) {
+                memory = out_.send(sockets_[place].fd.get(), now);
+            } else {
+                out_.refuse(ENOBUFS);
+            }
+        }
+        staged_.clear();
     }
-    const std::uint32_t place = free_.back();
-    free_.pop_back();
-    Socket& socket = sockets_[place];
-    const std::uint32_t generation = socket.generation + 1;
-    poller_.add(fd.get(), EPOLLIN,
-                {.kind = EventKind::kCarrier,
-                 .carrier = number_,
-                 .place = place,
-                 .generation = generation});
-    socket = {.fd = std::move(fd),
-              .source = source,
-              .generation = generation,
-              .owner = owner_of((++last_owner_ << 8U) | number_, kOwnerSocket),
-              .in_flight = 0,
-              .drops = {},
-              .idle = {}};
-    idle_.push_back(sockets_, place);
-    by_source_[source] = place;
-    return place;
-}
 
-std::uint32_t PortsCarrier::socket_for(std::uint32_t source, std::uint8_t family,
-                                       SendResult& result) {
-    if (const auto known = by_source_.find(source); known != by_source_.end()) {
-        return known->second;
+    bool handle(const EventTag& tag, std::uint32_t /*events*/) override {
+        Socket& socket = sockets_[tag.place];
+        if ((socket.generation & 0xffffffU) != tag.generation || !socket.fd.valid()) {
+            return true;
+        }
+        const auto take = [&] {
+            return in_.take(socket.fd.get(), socket.drops,
+                            [&](const auto&, const auto&) { return socket.owner; });
+        };
+        int count = take();
+        for (; count < 0 && is_icmp(errno); count = take()) {
+            ++parts_.statistics.unreachable; // the query it belongs to times out like any other
+        }
+        return count < static_cast<int>(ReceiveBatch::kSize);
     }
-    if (!parts_.resources.take_descriptor()) {
-        result = SendResult::kNoRoom;
-        return kNone;
-    }
-    FileDescriptor fd;
-    result = open(fd, family);
-    if (result != SendResult::kStaged) {
-        parts_.resources.give_back_descriptor();
-        return kNone;
-    }
-    return adopt(std::move(fd), source);
-}
 
-void PortsCarrier::release(std::uint32_t pending) {
-    const std::uint32_t place = parts_.queries[pending].place;
-    if (--sockets_[place].in_flight == 0) {
-        idle_.push_back(sockets_, place);
+    void release(std::uint32_t pending) override {
+        const std::uint32_t place = parts_.queries[pending].place;
+        if (--sockets_[place].in_flight == 0) {
+            idle_.push_back(sockets_, place);
+        }
     }
-}
 
-bool PortsCarrier::evict() {
-    const std::uint32_t place = idle_.front();
-    if (place == kNone) {
-        return false;
-    }
-    Socket& socket = sockets_[place];
-    idle_.remove(sockets_, place);
-    by_source_.erase(socket.source);
-    parts_.statistics.receive_overflows += socket.drops.last_look(socket.fd.get());
-    socket.fd.reset();
-    parts_.resources.give_back_descriptor();
-    free_.push_back(place);
-    ++parts_.statistics.sockets_evicted;
-    return true;
-}
-
-void PortsCarrier::prepare(const Query& query) {
-    SendResult result = SendResult::kStaged;
-    socket_for(query.source_id, query.source.address.family, result);
-}
-
-void PortsCarrier::rehearse(std::uint32_t index) {
-    const PendingQuery& pending = parts_.queries[index];
-    SendResult result = SendResult::kStaged;
-    const std::uint32_t place = socket_for(pending.record.source, pending.family(), result);
-    if (place != kNone && sockets_[place].in_flight == 0) {
-        ::send(sockets_[place].fd.get(), nullptr, 0, kSendNothing);
-    }
-}
-
-SendResult PortsCarrier::submit(std::uint32_t index) {
-    PendingQuery& pending = parts_.queries[index];
-    if (pending.record.query_size > kLargestDatagram) {
-        return SendResult::kOversize;
-    }
-    SendResult result = SendResult::kStaged;
-    const std::uint32_t place = socket_for(pending.record.source, pending.family(), result);
-    if (place == kNone) {
-        return result;
-    }
-    Socket& socket = sockets_[place];
-    pending.owner = socket.owner;
-    pending.place = place;
-    if (socket.in_flight++ == 0) {
+    bool evict() override {
+        const std::uint32_t place = idle_.front();
+        if (place == kNone) {
+            return false;
+        }
+        Socket& socket = sockets_[place];
         idle_.remove(sockets_, place);
-    }
-    staged_.push_back(
-        {.place = place, .pending = index, .order = static_cast<std::uint32_t>(staged_.size())});
-    return SendResult::kStaged;
-}
-
-void PortsCarrier::flush() {
-    if (staged_.size() > 1) {
-        // One system call for what one socket has to send; a source's order stays.
-        std::ranges::sort(staged_, {},
-                          [](const Staged& one) { return std::pair(one.place, one.order); });
-    }
-    bool memory = true;
-    Nanoseconds now = clock_.now();
-    for (auto one = staged_.begin(); one != staged_.end();) {
-        const std::uint32_t place = one->place;
-        for (; one != staged_.end() && one->place == place; ++one) {
-            out_.add(one->pending);
-        }
-        if (memory) {
-            memory = out_.send(sockets_[place].fd.get(), now);
-        } else {
-            out_.refuse(ENOBUFS);
-        }
-    }
-    staged_.clear();
-}
-
-bool PortsCarrier::handle(const EventTag& tag, std::uint32_t /*events*/) {
-    Socket& socket = sockets_[tag.place];
-    if ((socket.generation & 0xffffffU) != tag.generation || !socket.fd.valid()) {
+        by_source_.erase(socket.source);
+        parts_.statistics.receive_overflows += socket.drops.last_look(socket.fd.get());
+        socket.fd.reset();
+        parts_.resources.give_back_descriptor();
+        free_.push_back(place);
+        ++parts_.statistics.sockets_evicted;
         return true;
     }
-    const auto take = [&] {
-        return in_.take(socket.fd.get(), socket.drops,
-                        [&](const auto&, const auto&) { return socket.owner; });
+
+    void count_drops() override {
+        for (Socket& socket : sockets_) {
+            if (socket.fd.valid()) {
+                parts_.statistics.receive_overflows += socket.drops.last_look(socket.fd.get());
+            }
+        }
+    }
+
+private:
+    struct Socket {
+        FileDescriptor fd;
+        std::uint32_t source = 0;
+        std::uint32_t generation = 0; ///< of this place in sockets_
+        Owner owner = 0;
+        std::uint32_t in_flight = 0; ///< queries staged or sent
+        SocketDrops drops;
+        Links idle;
     };
-    int count = take();
-    for (; count < 0 && is_icmp(errno); count = take()) {
-        ++parts_.statistics.unreachable; // the query it belongs to times out like any other
-    }
-    return count < static_cast<int>(ReceiveBatch::kSize);
-}
 
-void PortsCarrier::count_drops() {
-    for (Socket& socket : sockets_) {
-        if (socket.fd.valid()) {
-            parts_.statistics.receive_overflows += socket.drops.last_look(socket.fd.get());
-        }
-    }
-}
-
-// Modes addresses and mapped
-
-AddressesCarrier::AddressesCarrier(Poller& poller, const CarrierWish& wish,
-                                   const CarrierParts& parts)
-    : poller_(poller), parts_(parts), clock_(parts.network.clock()), source_(wish.source),
-      number_(wish.number), in_(parts, true) {
-    for (const std::uint8_t family : {std::uint8_t{4}, std::uint8_t{6}}) {
-        if (const auto& server = wish.servers.of(family); server) {
-            parts.resources.take_descriptor();
-            auto& one = families_[family == 6 ? 1 : 0] = std::make_unique<Family>(parts);
-            open(*one, *server);
-        }
-    }
-}
-
-void AddressesCarrier::open(Family& family, const Endpoint& server) {
-    family.server_size = server.to_sockaddr(family.server);
-    int error = 0;
-    family.fd = udp_socket(family.server.ss_family, kSharedReceiveBuffer, error);
-    check(family.fd.valid() ? 0 : -1, "socket for source addresses");
-    const int fd = family.fd.get();
-    const bool v6 = server.address.is_v6();
-    const int level = v6 ? IPPROTO_IPV6 : IPPROTO_IP;
-    set_option(fd, level, v6 ? IPV6_RECVPKTINFO : IP_PKTINFO, 1);
-    set_option(fd, level, v6 ? IPV6_RECVERR : IP_RECVERR, 1);
-    // For hosts without a local route of the sources; needs CAP_NET_ADMIN.
-    set_option(fd, level, v6 ? IPV6_TRANSPARENT : IP_TRANSPARENT, 1);
-    if (v6) {
-        set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-    } else {
-        may_fragment(fd, false);
-    }
-    sockaddr_storage any{};
-    any.ss_family = family.server.ss_family;
-    check(::bind(fd, reinterpret_cast<const sockaddr*>(&any), family.server_size), "bind");
-    socklen_t size = sizeof any;
-    check(::getsockname(fd, reinterpret_cast<sockaddr*>(&any), &size), "getsockname");
-    family.port = Endpoint::from_sockaddr(any).port;
-    poller_.add(fd, EPOLLIN,
-                {.kind = EventKind::kCarrier, .carrier = number_, .place = v6 ? 1U : 0U});
-}
-
-void AddressesCarrier::Family::direct(msghdr& header, Control& control, const IpAddress& source) {
-    header.msg_name = &server;
-    header.msg_namelen = server_size;
-    if (source.is_v4()) {
-        in_pktinfo info{};
-        std::memcpy(&info.ipi_spec_dst, source.bytes.data(), sizeof info.ipi_spec_dst);
-        put_info(header, &control, IPPROTO_IP, IP_PKTINFO, info);
-    } else {
-        in6_pktinfo info{};
-        std::memcpy(&info.ipi6_addr, source.bytes.data(), sizeof info.ipi6_addr);
-        put_info(header, &control, IPPROTO_IPV6, IPV6_PKTINFO, info);
-    }
-}
-
-void AddressesCarrier::rehearse(std::uint32_t index) {
-    const PendingQuery& pending = parts_.queries[index];
-    const auto source = source_(pending);
-    Family* const family = families_[place_of(pending)].get();
-    if (family != nullptr && source) {
-        msghdr header{};
-        iovec nothing{};
-        header.msg_iov = &nothing;
-        header.msg_iovlen = 1;
-        Control control{};
-        family->direct(header, control, *source);
-        ::sendmsg(family->fd.get(), &header, kSendNothing);
-    }
-}
-
-SendResult AddressesCarrier::submit(std::uint32_t index) {
-    PendingQuery& pending = parts_.queries[index];
-    const size_t place = place_of(pending);
-    if (!families_[place]) {
-        return SendResult::kFailed;
-    }
-    if (pending.record.query_size > kLargestDatagram) {
-        return SendResult::kOversize;
-    }
-    Family& family = *families_[place];
-    const auto source = source_(pending);
-    if (!source) {
-        return SendResult::kNoAddress;
-    }
-    pending.owner = owner_of({.address = *source, .port = family.port});
-    Control& control = family.controls[family.out.size()];
-    family.direct(family.out.add(index), control, *source);
-    return SendResult::kStaged;
-}
-
-void AddressesCarrier::flush() {
-    for (auto& family : families_) {
-        if (family && family->out.size() > 0) {
-            Nanoseconds now = clock_.now();
-            family->out.send(family->fd.get(), now);
-        }
-    }
-}
-
-bool AddressesCarrier::handle(const EventTag& tag, std::uint32_t /*events*/) {
-    Family& family = *families_[tag.place & 1U];
-    const Endpoint server = Endpoint::from_sockaddr(family.server);
-    // Anybody may send to these addresses; only the server's words count.
-    const auto owner = [&](const Ancillary& with, const sockaddr_storage& sender) {
-        return Endpoint::from_sockaddr(sender) == server
-                   ? owner_of({.address = with.local, .port = family.port})
-                   : Owner{0};
+    struct Staged {
+        std::uint32_t place = 0;
+        std::uint32_t pending = 0;
+        std::uint32_t order = 0;
     };
-    int count = in_.take(family.fd.get(), family.drops, owner);
-    if (count < 0) {
-        drain_errors(family);
-        count = in_.take(family.fd.get(), family.drops, owner);
+
+    /// Place of the source's socket, which is opened where needed; or kNone with the reason in
+    /// `result`.
+    std::uint32_t socket_for(std::uint32_t source, std::uint8_t family, SendResult& result) {
+        if (const auto known = by_source_.find(source); known != by_source_.end()) {
+            return known->second;
+        }
+        if (!parts_.resources.take_descriptor()) {
+            result = SendResult::kNoRoom;
+            return kNone;
+        }
+        FileDescriptor fd;
+        result = open(fd, family);
+        if (result != SendResult::kStaged) {
+            parts_.resources.give_back_descriptor();
+            return kNone;
+        }
+        return adopt(std::move(fd), source);
     }
-    return count < 0 ? would_block(errno) : count < static_cast<int>(ReceiveBatch::kSize);
+
+    /// kStaged where it is open.
+    SendResult open(FileDescriptor& fd, std::uint8_t family) {
+        const auto& server = servers_.of(family);
+        if (!server) {
+            return SendResult::kFailed;
+        }
+        sockaddr_storage address{};
+        const socklen_t size = server->to_sockaddr(address);
+        int error = 0;
+        fd = udp_socket(address.ss_family, kPortReceiveBuffer, error);
+        if (fd.valid() &&
+            ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) < 0) {
+            error = errno;
+        }
+        if (error == 0) {
+            return SendResult::kStaged;
+        }
+        return out_of_room(error) ? SendResult::kNoRoom : SendResult::kFailed;
+    }
+
+    std::uint32_t adopt(FileDescriptor fd, std::uint32_t source) {
+        if (free_.empty()) {
+            free_.push_back(static_cast<std::uint32_t>(sockets_.size()));
+            sockets_.emplace_back();
+        }
+        const std::uint32_t place = free_.back();
+        free_.pop_back();
+        Socket& socket = sockets_[place];
+        const std::uint32_t generation = socket.generation + 1;
+        poller_.add(fd.get(), EPOLLIN,
+                    {.kind = EventKind::kCarrier,
+                     .carrier = number_,
+                     .place = place,
+                     .generation = generation});
+        socket = {.fd = std::move(fd),
+                  .source = source,
+                  .generation = generation,
+                  .owner = owner_of((++last_owner_ << 8U) | number_, kOwnerSocket),
+                  .in_flight = 0,
+                  .drops = {},
+                  .idle = {}};
+        idle_.push_back(sockets_, place);
+        by_source_[source] = place;
+        return place;
+    }
+
+    Poller& poller_;
+    CarrierParts parts_;
+    const Clock& clock_;
+    Servers servers_;
+    std::uint8_t number_;
+    std::vector<Socket> sockets_;
+    std::vector<std::uint32_t> free_;
+    IndexList<&Socket::idle> idle_; ///< least recently used first
+    std::unordered_map<std::uint32_t, std::uint32_t> by_source_;
+    std::uint64_t last_owner_ = 0;
+    std::vector<Staged> staged_;
+    SendBatch out_; ///< of one socket
+    ReceiveBatch in_;
+};
+
+/// Modes "addresses" and "mapped": one socket a family for all sources; each query names its source
+/// address (IP_PKTINFO). The addresses are local ones by a route of type local (AnyIP), or
+/// IP_TRANSPARENT lets us use them; answers come back to the same socket and say which address they
+/// are for. 100,000 sources need no more memory or descriptors here than ten.
+class AddressesCarrier final : public Carrier {
+public:
+    /// Throws SystemError where the sockets cannot be opened.
+    AddressesCarrier(Poller& poller, const CarrierWish& wish, const CarrierParts& parts)
+        : poller_(poller), parts_(parts), clock_(parts.network.clock()), source_(wish.source),
+          number_(wish.number), in_(parts, true) {
+        for (const std::uint8_t family : {std::uint8_t{4}, std::uint8_t{6}}) {
+            if (const auto& server = wish.servers.of(family); server) {
+                parts.resources.take_descriptor();
+                auto& one = families_[family == 6 ? 1 : 0] = std::make_unique<Family>(parts);
+                open(*one, *server);
+            }
+        }
+    }
+
+    void rehearse(std::uint32_t index) override {
+        const PendingQuery& pending = parts_.queries[index];
+        const auto source = source_(pending);
+        Family* const family = families_[place_of(pending)].get();
+        if (family != nullptr && source) {
+            msghdr header{};
+            iovec nothing{};
+            header.msg_iov = &nothing;
+            header.msg_iovlen = 1;
+            Control control{};
+            family->direct(header, control, *source);
+            ::sendmsg(family->fd.get(), &header, kSendNothing);
+        }
+    }
+
+    SendResult submit(std::uint32_t index) override {
+        PendingQuery& pending = parts_.queries[index];
+        const size_t place = place_of(pending);
+        if (!families_[place]) {
+            return SendResult::kFailed;
+        }
+        if (pending.record.query_size > kLargestDatagram) {
+            return SendResult::kOversize;
+        }
+        Family& family = *families_[place];
+        const auto source = source_(pending);
+        if (!source) {
+            return SendResult::kNoAddress;
+        }
+        pending.owner = owner_of({.address = *source, .port = family.port});
+        Control& control = family.controls[family.out.size()];
+        family.direct(family.out.add(index), control, *source);
+        return SendResult::kStaged;
+    }
+
+    void flush() override {
+        for (auto& family : families_) {
+            if (family && family->out.size() > 0) {
+                Nanoseconds now = clock_.now();
+                family->out.send(family->fd.get(), now);
+            }
+        }
+    }
+
+    bool handle(const EventTag& tag, std::uint32_t /*events*/) override {
+        Family& family = *families_[tag.place & 1U];
+        const Endpoint server = Endpoint::from_sockaddr(family.server);
+        // Anybody may send to these addresses; only the server's words count.
+        const auto owner = [&](const Ancillary& with, const sockaddr_storage& sender) {
+            return Endpoint::from_sockaddr(sender) == server
+                       ? owner_of({.address = with.local, .port = family.port})
+                       : Owner{0};
+        };
+        int count = in_.take(family.fd.get(), family.drops, owner);
+        if (count < 0) {
+            drain_errors(family);
+            count = in_.take(family.fd.get(), family.drops, owner);
+        }
+        return count < 0 ? would_block(errno) : count < static_cast<int>(ReceiveBatch::kSize);
+    }
+
+    void count_drops() override {
+        for (auto& family : families_) {
+            if (family) {
+                parts_.statistics.receive_overflows += family->drops.last_look(family->fd.get());
+            }
+        }
+    }
+
+private:
+    struct alignas(cmsghdr) Control {
+        std::uint8_t bytes[CMSG_SPACE(sizeof(in6_pktinfo))];
+    };
+
+    /// Everything of one address family.
+    struct Family {
+        explicit Family(const CarrierParts& parts) : out(parts, false) {}
+
+        /// Where a message goes, and from which address.
+        void direct(msghdr& header, Control& control, const IpAddress& source) {
+            header.msg_name = &server;
+            header.msg_namelen = server_size;
+            if (source.is_v4()) {
+                in_pktinfo info{};
+                std::memcpy(&info.ipi_spec_dst, source.bytes.data(), sizeof info.ipi_spec_dst);
+                put_info(header, &control, IPPROTO_IP, IP_PKTINFO, info);
+            } else {
+                in6_pktinfo info{};
+                std::memcpy(&info.ipi6_addr, source.bytes.data(), sizeof info.ipi6_addr);
+                put_info(header, &control, IPPROTO_IPV6, IPV6_PKTINFO, info);
+            }
+        }
+
+        FileDescriptor fd;
+        std::uint16_t port = 0; ///< ours
+        SocketDrops drops;
+        sockaddr_storage server{};
+        socklen_t server_size = 0;
+        SendBatch out;
+        std::array<Control, kMostStaged> controls{}; ///< of the messages in `out`
+    };
+
+    void open(Family& family, const Endpoint& server) {
+        family.server_size = server.to_sockaddr(family.server);
+        int error = 0;
+        family.fd = udp_socket(family.server.ss_family, kSharedReceiveBuffer, error);
+        check(family.fd.valid() ? 0 : -1, "socket for source addresses");
+        const int fd = family.fd.get();
+        const bool v6 = server.address.is_v6();
+        const int level = v6 ? IPPROTO_IPV6 : IPPROTO_IP;
+        set_option(fd, level, v6 ? IPV6_RECVPKTINFO : IP_PKTINFO, 1);
+        set_option(fd, level, v6 ? IPV6_RECVERR : IP_RECVERR, 1);
+        // For hosts without a local route of the sources; needs CAP_NET_ADMIN.
+        set_option(fd, level, v6 ? IPV6_TRANSPARENT : IP_TRANSPARENT, 1);
+        if (v6) {
+            set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+        } else {
+            may_fragment(fd, false);
+        }
+        sockaddr_storage any{};
+        any.ss_family = family.server.ss_family;
+        check(::bind(fd, reinterpret_cast<const sockaddr*>(&any), family.server_size), "bind");
+        socklen_t size = sizeof any;
+        check(::getsockname(fd, reinterpret_cast<sockaddr*>(&any), &size), "getsockname");
+        family.port = Endpoint::from_sockaddr(any).port;
+        poller_.add(fd, EPOLLIN,
+                    {.kind = EventKind::kCarrier, .carrier = number_, .place = v6 ? 1U : 0U});
+    }
+
+    /// ICMP errors wait in a queue of their own and keep the socket ready until they are taken.
+    void drain_errors(const Family& family) {
+        for (unsigned n = 0; n < kMostErrors; ++n) {
+            std::uint8_t byte = 0;
+            iovec vector{.iov_base = &byte, .iov_len = 1};
+            msghdr header{};
+            header.msg_iov = &vector;
+            header.msg_iovlen = 1;
+            alignas(cmsghdr) std::array<std::uint8_t, 512> control{};
+            header.msg_control = control.data();
+            header.msg_controllen = control.size();
+            if (::recvmsg(family.fd.get(), &header, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
+                return;
+            }
+            // The query it belongs to times out like any other.
+            parts_.statistics.unreachable += tells_of_icmp(header) ? 1U : 0U;
+        }
+    }
+
+    [[nodiscard]] static size_t place_of(const PendingQuery& pending) {
+        return pending.family() == 6 ? 1 : 0;
+    }
+
+    Poller& poller_;
+    CarrierParts parts_;
+    const Clock& clock_;
+    SourceOf source_;
+    std::uint8_t number_;
+    std::array<std::unique_ptr<Family>, 2> families_; ///< IPv4, IPv6
+    ReceiveBatch in_;
+};
+
+} // namespace
+
+std::unique_ptr<Carrier> ports_carrier(Poller& poller, const CarrierWish& wish,
+                                       const CarrierParts& parts) {
+    return std::make_unique<PortsCarrier>(poller, wish, parts);
 }
 
-/// ICMP errors wait in a queue of their own and keep the socket ready until they are taken.
-void AddressesCarrier::drain_errors(const Family& family) {
-    for (unsigned n = 0; n < kMostErrors; ++n) {
-        std::uint8_t byte = 0;
-        iovec vector{.iov_base = &byte, .iov_len = 1};
-        msghdr header{};
-        header.msg_iov = &vector;
-        header.msg_iovlen = 1;
-        alignas(cmsghdr) std::array<std::uint8_t, 512> control{};
-        header.msg_control = control.data();
-        header.msg_controllen = control.size();
-        if (::recvmsg(family.fd.get(), &header, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
-            return;
-        }
-        // The query it belongs to times out like any other.
-        parts_.statistics.unreachable += tells_of_icmp(header) ? 1U : 0U;
-    }
-}
-
-void AddressesCarrier::count_drops() {
-    for (auto& family : families_) {
-        if (family) {
-            parts_.statistics.receive_overflows += family->drops.last_look(family->fd.get());
-        }
-    }
+std::unique_ptr<Carrier> addresses_carrier(Poller& poller, const CarrierWish& wish,
+                                           const CarrierParts& parts) {
+    return std::make_unique<AddressesCarrier>(poller, wish, parts);
 }
 
 } // namespace reprise::querier
