@@ -48,7 +48,7 @@ std::string verdict() {
         return fmt::format("none {}", reprise::SystemError("make a network namespace").what());
     }
     const std::string sockets = why_not([] {
-        const PacketSender sender(loopback());
+        open_packet_sender(loopback());
         const FrameRing ring(loopback(), some_server(), 512);
     });
     if (!sockets.empty()) {
