@@ -21,7 +21,7 @@ constexpr Nanoseconds kLongestUnread = kSecond;
 
 /// Nothing where the host's own address is meant.
 SourceOf source_of(const ReplayOptions& options) {
-    switch (options.source_mode) {
+    switch (options.sources) {
     case SourceMode::kAddresses:
     case SourceMode::kPacket: // for TCP and TLS, which need the host's stack
         return [](const PendingQuery& pending) { return std::optional(pending.source.address); };
@@ -45,7 +45,7 @@ Carriers::Carriers(const ReplayOptions& options, const CarrierParts& parts)
     CarrierWish wish{.options = options, .servers = options.servers, .source = source_of(options)};
     carriers_.push_back(parts.network.udp_carrier(wish, parts));
     if (options.hedge_after > 0) {
-        for (const Endpoint& peer : options.peers) {
+        for (const Endpoint& peer : options.hedge_peers) {
             wish.servers = {};
             (peer.address.is_v4() ? wish.servers.v4 : wish.servers.v6) = peer;
             wish.number = static_cast<std::uint8_t>(carriers_.size());

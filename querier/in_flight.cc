@@ -146,7 +146,7 @@ InFlight::InFlight(const ReplayParts& parts)
       statistics_(parts.statistics) {
     if (options_.hedge_after > 0) {
         hedges_ = std::make_unique<Hedges>(queries_, options_.timeout, options_.hedge_after,
-                                           options_.peers);
+                                           options_.hedge_peers);
     }
 }
 

@@ -32,7 +32,7 @@ namespace reprise::querier {
 
 std::unique_ptr<Carrier> KernelNetwork::udp_carrier(const CarrierWish& wish,
                                                     const CarrierParts& parts) {
-    switch (wish.options.source_mode) {
+    switch (wish.options.sources) {
     case SourceMode::kPorts:
         return ports_carrier(poller_, wish, parts);
     case SourceMode::kPacket:

@@ -272,7 +272,7 @@ void Process::on_setup(const wire::Setup& setup) {
     }
     replay_.descriptors = options_.descriptors;
     replay_.prefixes = options_.prefixes;
-    if (replay_.source_mode == SourceMode::kMapped && replay_.prefixes.empty()) {
+    if (replay_.sources == SourceMode::kMapped && replay_.prefixes.empty()) {
         error = "source mode mapped needs --source-prefix at the distributor";
     }
     if (!error.empty() || replayer_) {

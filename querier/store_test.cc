@@ -224,15 +224,15 @@ TEST(Options, ReplayOptionsAsAsked) {
         (*asked.mutable_settings())[key] = text;
     }
     const ReplayOptions options = replay_options(asked);
-    EXPECT_TRUE(options.connection.server_closes);
-    EXPECT_EQ(options.connection.idle_timeout, kSecond / 2);
-    EXPECT_EQ(options.connection.queries_per_connection, 7U);
+    EXPECT_TRUE(options.server_closes);
+    EXPECT_EQ(options.idle_timeout, kSecond / 2);
+    EXPECT_EQ(options.queries_per_connection, 7U);
     EXPECT_EQ(options.waiter.early, 30 * kMicrosecond);
     EXPECT_EQ(options.waiter.spin, 20 * kMicrosecond);
     EXPECT_EQ(options.hedge_after, 2500 * kMicrosecond);
-    EXPECT_EQ(options.peers.at(0).text(), "192.0.2.2:5300");
-    EXPECT_EQ(options.connection.tls.version, "1.3");
-    EXPECT_FALSE(options.connection.tls.verify);
+    EXPECT_EQ(options.hedge_peers.at(0).text(), "192.0.2.2:5300");
+    EXPECT_EQ(options.tls.version, "1.3");
+    EXPECT_FALSE(options.tls.verify);
 }
 
 TEST(Statistics, SumsAndJson) {

@@ -70,34 +70,24 @@ std::optional<IpAddress> source_address(const Prefix& prefix, std::uint64_t inde
 }
 
 ReplayOptions replay_options(const wire::Options& options) {
-    Settings settings;
-    for (const auto& [key, text] : options.settings()) {
-        set(settings, key, text);
-    }
-    check(settings);
     ReplayOptions out;
+    for (const auto& [key, text] : options.settings()) {
+        set(out, key, text);
+    }
+    check(out);
     out.servers = {.v4 = endpoint(options.server_v4()), .v6 = endpoint(options.server_v6())};
-    out.timeout = seconds(settings.timeout_s);
-    out.connection.idle_timeout = seconds(settings.idle_timeout_s);
-    out.connection.queries_per_connection = settings.queries_per_connection;
-    out.connection.server_closes = settings.closer == "server";
-    out.connection.acknowledge_now = settings.socket.quickack;
-    out.connection.tls = {settings.tls, options.authorities_pem()};
-    out.tcp_fallback = settings.tcp_fallback;
-    out.tcp_after_timeout = settings.tcp_after_timeout;
-    out.in_flight = settings.in_flight;
-    out.max_lateness = seconds(settings.max_lateness_s);
-    out.late = seconds(settings.late_ms / 1e3);
-    out.duration = seconds(settings.duration_s);
-    out.answers = settings.answers;
-    out.source_mode = source_mode(settings.source_mode);
-    out.fast = settings.fast;
-    out.dependent = settings.dependent;
-    out.hedge_after = seconds(settings.hedge_ms / 1e3);
+    out.authorities = options.authorities_pem();
+    out.sources = source_mode(out.source_mode);
+    out.timeout = seconds(out.timeout_s);
+    out.idle_timeout = seconds(out.idle_timeout_s);
+    out.server_closes = out.closer == "server";
+    out.max_lateness = seconds(out.max_lateness_s);
+    out.late = seconds(out.late_ms / 1e3);
+    out.duration = seconds(out.duration_s);
+    out.hedge_after = seconds(out.hedge_ms / 1e3);
     const auto& server = out.servers.v4 ? out.servers.v4 : out.servers.v6;
-    out.peers = peers_of(settings, server ? server->port : kDnsPort);
-    out.waiter = waiter_options(settings);
-    out.realtime = settings.realtime;
+    out.hedge_peers = peers_of(out, server ? server->port : kDnsPort);
+    out.waiter = waiter_options(out);
     return out;
 }
 

@@ -25,15 +25,6 @@ struct TlsOptions : TlsSettings {
     std::string authorities; ///< PEM, trusted for the server's certificate; empty = the system's
 };
 
-/// How queries travel by TCP and TLS.
-struct ConnectionOptions {
-    Nanoseconds idle_timeout = 20 * kSecond;
-    std::uint32_t queries_per_connection = 0; ///< 0 = no limit
-    bool server_closes = false;               ///< we never close first
-    bool acknowledge_now = true;              ///< an answer, while others are awaited
-    TlsOptions tls{};
-};
-
 /// Where a query's source address comes from (design: source modes).
 enum class SourceMode : std::uint8_t {
     kPorts,     ///< the host's own address, one port a source
@@ -52,26 +43,21 @@ struct WaiterOptions {
     Nanoseconds spin = 0;             ///< longest busy wait
 };
 
-/// What a replay is asked to do, from wire::Options, checked.
-struct ReplayOptions {
+/// What a replay is asked to do: the settings, checked, and what is made of them.
+struct ReplayOptions : Settings {
     Servers servers;
+    std::string authorities; ///< PEM, trusted for the server's certificate; empty = the system's
+    SourceMode sources = SourceMode::kPorts;
+    std::vector<Prefix> prefixes; ///< of this host, for kMapped
     Nanoseconds timeout = 5 * kSecond;
-    ConnectionOptions connection;
-    bool tcp_fallback = false;      ///< after a truncated answer over UDP
-    bool tcp_after_timeout = false; ///< after none over UDP
-    size_t in_flight = 262144;
+    Nanoseconds idle_timeout = 20 * kSecond;
+    bool server_closes = false;         ///< we never close a connection first
     Nanoseconds max_lateness = kSecond; ///< then it is given up
     Nanoseconds late = 0;               ///< sent so long after its time: counted; 0 = never
     Nanoseconds duration = 0;           ///< of a `fast` replay; 0 = no end
-    bool answers = false;
-    SourceMode source_mode = SourceMode::kPorts;
-    std::vector<Prefix> prefixes; ///< of this host, for kMapped
-    bool fast = false;            ///< no due times
-    bool dependent = false;
-    Nanoseconds hedge_after = 0; ///< 0 = never
-    std::vector<Endpoint> peers; ///< for hedged queries
+    Nanoseconds hedge_after = 0;        ///< 0 = never
+    std::vector<Endpoint> hedge_peers;
     WaiterOptions waiter;
-    bool realtime = false;          ///< run before ordinary processes, where the kernel allows it
     Credit credit = kQuerierCredit; ///< what the parent may have out
     size_t descriptors = 1024;
 };

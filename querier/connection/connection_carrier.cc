@@ -78,13 +78,13 @@ class ConnectionCarrier final : public Carrier {
 public:
     ConnectionCarrier(const CarrierWish& wish, const CarrierParts& parts)
         : tools_{.parts = parts,
-                 .tls = TlsClient(wish.options.connection.tls),
-                 .acknowledge_now = wish.options.connection.acknowledge_now,
+                 .tls = TlsClient({wish.options.tls, wish.options.authorities}),
+                 .acknowledge_now = wish.options.socket.quickack,
                  .buffer = std::vector<std::uint8_t>(kMostRead)},
           queries_(parts.queries), statistics_(parts.statistics), clock_(parts.network.clock()),
-          servers_{wish.servers}, options_(wish.options.connection), source_(wish.source),
-          number_(wish.number), timeout_(wish.options.timeout), kernel_stamps_(!wish.options.fast) {
-        for (const Endpoint& peer : wish.options.peers) {
+          servers_{wish.servers}, options_(wish.options), source_(wish.source),
+          number_(wish.number) {
+        for (const Endpoint& peer : wish.options.hedge_peers) {
             servers_.push_back(peer.address.is_v4() ? Servers{.v4 = peer, .v6 = {}}
                                                     : Servers{.v4 = {}, .v6 = peer});
         }
@@ -168,7 +168,7 @@ public:
             return false;
         }
         Connection& connection = *places_[place].connection;
-        connection.expire(queries_[index], now, timeout_);
+        connection.expire(queries_[index], now, options_.timeout);
         if (connection.loss() && !connection.established()) {
             lose(place);
             return true;
@@ -239,7 +239,7 @@ private:
             result = SendResult::kNoRoom;
             return kNone;
         }
-        OpenedSocket opened = tools_.parts.network.connect(*server, source, kernel_stamps_);
+        OpenedSocket opened = tools_.parts.network.connect(*server, source, !options_.fast);
         if (opened.error != 0) {
             tools_.parts.resources.give_back_descriptor();
             result = opened.not_ours ? SendResult::kNoAddress : refused(opened.error, *server);
@@ -437,12 +437,9 @@ private:
     Statistics& statistics_;
     const Clock& clock_;
     std::vector<Servers> servers_; ///< by PendingQuery's `peer`: first the server under test
-    ConnectionOptions options_;
+    const ReplayOptions& options_;
     SourceOf source_;
     std::uint8_t number_;
-    Nanoseconds timeout_; ///< of a query
-    bool kernel_stamps_;  ///< answers carry the time their segment arrived
-
     std::vector<ConnectionPlace> places_;
     std::vector<std::uint32_t> free_;
     std::vector<std::uint32_t> over_; ///< to be closed as soon as nobody works on them
