@@ -29,7 +29,6 @@
 #include <net/if.h>
 #include <span>
 #include <string>
-#include <utility>
 
 namespace {
 
@@ -42,77 +41,55 @@ using namespace reprise::bench;
 /// BPF_TCX_INGRESS of linux/bpf.h; Debian's headers are older than the kernels that have it.
 constexpr int kTcxIngress = 46;
 
-/// The programs, loaded and attached.
-class UdpSink {
-public:
-    UdpSink(std::string interface, bool after_taps) : interface_(std::move(interface)) {
-        load();
-        attach(after_taps);
+/// Hangs the program on the interface for as long as the descriptor is open.
+FileDescriptor attach(const reprise::BpfObject& object, const std::string& interface,
+                      bool after_taps) {
+    const auto* name = after_taps ? "sink_tc" : "sink_xdp";
+    const int program = bpf_program__fd(bpf_object__find_program_by_name(object.get(), name));
+    const unsigned index = if_nametoindex(interface.c_str());
+    if (index == 0) {
+        throw reprise::UsageError(
+            fmt::format("interface {} does not exist; see ip link", interface));
     }
-
-    [[nodiscard]] Json evidence() const {
-        const auto seen = std::make_unique<SinkSeen>();
-        const std::uint32_t first = 0;
-        check(bpf_map_lookup_elem(map("seen"), &first, seen.get()), "read the sink's evidence");
-        const auto count = [this](auto which) {
-            return reprise::bpf_count(map("counters"), which);
-        };
-        return {{"queries4", count(kQueries4)},
-                {"queries6", count(kQueries6)},
-                {"passed", count(kPassed)},
-                {"sources", bits(seen->sources)},
-                {"ports", bits(seen->ports)}};
+    const auto kind = static_cast<bpf_attach_type>(after_taps ? kTcxIngress : BPF_XDP);
+    const int link = bpf_link_create(program, static_cast<int>(index), kind, nullptr);
+    if (link == -EBUSY || link == -EEXIST) {
+        throw reprise::Error(fmt::format("{0} has another XDP program; remove it with: ip link "
+                                         "set dev {0} xdp off",
+                                         interface));
     }
+    return FileDescriptor(check(link, "attach the sink's program"));
+}
 
-private:
-    void load() {
-        object_ = reprise::open_bpf(reprise::bpf::bench_sink_bpf(), "sink");
-        if (bpf_object__load(object_.get()) != 0) {
-            throw reprise::Error("the kernel refuses the sink's BPF programs; run as root on Linux "
-                                 "6.6 or newer");
-        }
+std::uint64_t bits(std::span<const __u64> words) {
+    std::uint64_t count = 0;
+    for (const __u64 word : words) {
+        count += static_cast<std::uint64_t>(std::popcount(word));
     }
-
-    void attach(bool after_taps) {
-        const auto* name = after_taps ? "sink_tc" : "sink_xdp";
-        const int program = bpf_program__fd(bpf_object__find_program_by_name(object_.get(), name));
-        const unsigned index = if_nametoindex(interface_.c_str());
-        if (index == 0) {
-            throw reprise::UsageError(
-                fmt::format("interface {} does not exist; see ip link", interface_));
-        }
-        const auto kind = static_cast<bpf_attach_type>(after_taps ? kTcxIngress : BPF_XDP);
-        const int link = bpf_link_create(program, static_cast<int>(index), kind, nullptr);
-        if (link == -EBUSY || link == -EEXIST) {
-            throw reprise::Error(fmt::format("{} has another XDP program; remove it with: ip link "
-                                             "set dev {} xdp off",
-                                             interface_, interface_));
-        }
-        link_ = FileDescriptor(check(link, "attach the sink's program"));
-    }
-
-    [[nodiscard]] int map(const char* name) const {
-        return bpf_map__fd(reprise::bpf_map_of(object_, name));
-    }
-
-    static std::uint64_t bits(std::span<const __u64> words) {
-        std::uint64_t count = 0;
-        for (const __u64 word : words) {
-            count += static_cast<std::uint64_t>(std::popcount(word));
-        }
-        return count;
-    }
-
-    std::string interface_;
-    reprise::BpfObject object_;
-    FileDescriptor link_;
-};
+    return count;
+}
 
 Json serve_udp(const std::string& interface, bool after_taps, const Signals& ending) {
-    const UdpSink sink(interface, after_taps);
+    const reprise::BpfObject object = reprise::open_bpf(reprise::bpf::bench_sink_bpf(), "sink");
+    if (bpf_object__load(object.get()) != 0) {
+        throw reprise::Error("the kernel refuses the sink's BPF programs; run as root on Linux "
+                             "6.6 or newer");
+    }
+    const FileDescriptor link = attach(object, interface, after_taps);
     std::cerr << "event=attached interface=" << interface << '\n';
     ending.wait();
-    return sink.evidence();
+    const auto map = [&](const char* name) {
+        return bpf_map__fd(reprise::bpf_map_of(object, name));
+    };
+    const auto seen = std::make_unique<SinkSeen>();
+    const std::uint32_t first = 0;
+    check(bpf_map_lookup_elem(map("seen"), &first, seen.get()), "read the sink's evidence");
+    const int counters = map("counters");
+    return {{"queries4", reprise::bpf_count(counters, kQueries4)},
+            {"queries6", reprise::bpf_count(counters, kQueries6)},
+            {"passed", reprise::bpf_count(counters, kPassed)},
+            {"sources", bits(seen->sources)},
+            {"ports", bits(seen->ports)}};
 }
 
 // The command line

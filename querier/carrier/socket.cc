@@ -141,7 +141,22 @@ public:
                       MSG_NOSIGNAL | (more == More::kYes ? MSG_MORE : 0));
     }
 
-    SocketRead read(std::span<std::uint8_t> buffer) override;
+    SocketRead read(std::span<std::uint8_t> buffer) override {
+        iovec vector{.iov_base = buffer.data(), .iov_len = buffer.size()};
+        alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(timespec))> control{};
+        msghdr message{};
+        message.msg_iov = &vector;
+        message.msg_iovlen = 1;
+        message.msg_control = control.data();
+        message.msg_controllen = control.size();
+        const ssize_t got = ::recvmsg(fd_.get(), &message, 0);
+        if (got < 0) {
+            return {.bytes = {}, .stamp = 0, .error = errno};
+        }
+        return {.bytes = buffer.first(static_cast<std::size_t>(got)),
+                .stamp = read_ancillary(message).stamp,
+                .error = 0};
+    }
 
     int take_error() override {
         int error = 0;
@@ -166,23 +181,6 @@ private:
     FileDescriptor fd_;
     bool watched_ = false;
 };
-
-SocketRead KernelTcp::read(std::span<std::uint8_t> buffer) {
-    iovec vector{.iov_base = buffer.data(), .iov_len = buffer.size()};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(timespec))> control{};
-    msghdr message{};
-    message.msg_iov = &vector;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    const ssize_t got = ::recvmsg(fd_.get(), &message, 0);
-    if (got < 0) {
-        return {.bytes = {}, .stamp = 0, .error = errno};
-    }
-    return {.bytes = buffer.first(static_cast<std::size_t>(got)),
-            .stamp = read_ancillary(message).stamp,
-            .error = 0};
-}
 
 } // namespace
 

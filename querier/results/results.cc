@@ -66,11 +66,22 @@ std::string statistics_json(const Statistics& s, bool clean, const std::string& 
 }
 
 template <typename File, typename Action>
-void Results::guarded(std::optional<File>& file, const Action& action) {
+void Results::use(std::optional<File>& file, const Action& action) {
     try {
-        action();
+        if (file) {
+            action(*file);
+        }
     } catch (const std::exception& error) {
         file.reset();
+        note(error.what());
+    }
+}
+
+template <typename File, typename... Values>
+void Results::open_file(std::optional<File>& file, const Values&... values) {
+    try {
+        file.emplace(values...);
+    } catch (const std::exception& error) {
         note(error.what());
     }
 }
@@ -84,50 +95,40 @@ void Results::note(const char* what) {
 void Results::open(const std::string& folder, const RqHeader& header, bool answers) {
     const std::string name = fmt::format("{}-{}", header.host, header.querier);
     hedges_path_ = fmt::format("{}/hedges-{}.csv", folder, name);
-    guarded(records_,
-            [&] { records_.emplace(fmt::format("{}/queries-{}.rq", folder, name), header); });
+    open_file(records_, fmt::format("{}/queries-{}.rq", folder, name), header);
     if (answers && records_) {
-        guarded(answers_, [&] {
-            answers_.emplace(fmt::format("{}/answers-{}.ra", folder, name),
-                             json_text({{"kind", "replay"},
-                                        {"run", header.run},
-                                        {"host", header.host},
-                                        {"querier", header.querier}}));
-        });
+        open_file(answers_, fmt::format("{}/answers-{}.ra", folder, name),
+                  json_text({{"kind", "replay"},
+                             {"run", header.run},
+                             {"host", header.host},
+                             {"querier", header.querier}}));
     }
 }
 
 void Results::write(const PendingQuery& pending, Bytes reply, Nanoseconds realtime) {
-    if (records_) {
-        guarded(records_, [&] {
-            records_->append(pending.record);
-            ++unflushed_;
-        });
-    }
-    if (answers_) {
-        guarded(answers_, [&] {
-            answers_->append({.sequence = pending.record.sequence,
-                              .time = reply.empty() ? 0 : realtime,
-                              .source = pending.record.source,
-                              .query = pending.bytes(),
-                              .reply = reply});
-        });
-    }
+    use(records_, [&](RqWriter& file) {
+        file.append(pending.record);
+        ++unflushed_;
+    });
+    use(answers_, [&](RaWriter& file) {
+        file.append({.sequence = pending.record.sequence,
+                     .time = reply.empty() ? 0 : realtime,
+                     .source = pending.record.source,
+                     .query = pending.bytes(),
+                     .reply = reply});
+    });
 }
 
 void Results::write_hedge(const HedgeRow& row) {
-    if (!hedges_ && !failure_.empty()) {
-        return;
+    if (!hedges_ && failure_.empty()) {
+        open_file(hedges_, hedges_path_, AppendFile::Existing::kReplace);
+        use(hedges_, [](AppendFile& file) {
+            file.append("seq,peer,sent_ns,peer_sent_ns,received_ns,peer_received_ns,peer_won\n");
+        });
     }
-    guarded(hedges_, [&] {
-        if (!hedges_) {
-            hedges_.emplace(hedges_path_, AppendFile::Existing::kReplace);
-            hedges_->append(
-                "seq,peer,sent_ns,peer_sent_ns,received_ns,peer_received_ns,peer_won\n");
-        }
-        hedges_->append(fmt::format("{},{},{},{},{},{},{}\n", row.sequence, row.peer, row.sent[0],
-                                    row.sent[1], row.received[0], row.received[1],
-                                    row.won ? 1 : 0));
+    use(hedges_, [&](AppendFile& file) {
+        file.append(fmt::format("{},{},{},{},{},{},{}\n", row.sequence, row.peer, row.sent[0],
+                                row.sent[1], row.received[0], row.received[1], row.won ? 1 : 0));
     });
 }
 
@@ -145,29 +146,19 @@ void Results::flush(std::uint64_t expected) {
         }
     }
     unflushed_ = 0;
-    const auto flush = [this](auto& file) {
-        if (file) {
-            guarded(file, [&] { file->flush(); });
-        }
-    };
-    flush(records_);
-    flush(answers_);
-    flush(hedges_);
+    const auto flush = [](auto& file) { file.flush(); };
+    use(records_, flush);
+    use(answers_, flush);
+    use(hedges_, flush);
 }
 
 void Results::finish(const Statistics& statistics, bool clean, const std::string& because) {
-    if (answers_) {
-        guarded(answers_, [&] { answers_->finish(); });
-    }
-    if (hedges_) {
-        guarded(hedges_, [&] { hedges_->close(); });
-    }
-    if (records_) {
-        const bool all = clean && failure_.empty();
-        guarded(records_, [&] {
-            records_->finish(statistics_json(statistics, all, clean ? failure_ : because));
-        });
-    }
+    use(answers_, [](RaWriter& file) { file.finish(); });
+    use(hedges_, [](AppendFile& file) { file.close(); });
+    const bool all = clean && failure_.empty();
+    use(records_, [&](RqWriter& file) {
+        file.finish(statistics_json(statistics, all, clean ? failure_ : because));
+    });
 }
 
 } // namespace reprise::querier

@@ -68,9 +68,12 @@ public:
     [[nodiscard]] const std::string& failure() const { return failure_; }
 
 private:
-    /// Closes the file where the disk refuses what is done.
+    /// Does something with the file, where there is one; closes it where the disk refuses that.
     template <typename File, typename Action>
-    void guarded(std::optional<File>& file, const Action& action);
+    void use(std::optional<File>& file, const Action& action);
+    /// Opens the file, or notes why not.
+    template <typename File, typename... Values>
+    void open_file(std::optional<File>& file, const Values&... values);
     void note(const char* what);
 
     std::optional<RqWriter> records_;
