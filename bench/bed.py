@@ -8,6 +8,7 @@ they mean is for recompute.py to say.
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import time
@@ -135,7 +136,7 @@ class MeasuredBed(BareBed):
     def receive_apart(self, host: str, interface: str, core: int) -> int:
         """From now on the interface receives in a kernel thread on the core; its process number."""
         thread = veth.use_threaded_napi(self.hosts.of(host), self.sysfs(host), interface)
-        veth.pin(thread, core)
+        os.sched_setaffinity(thread, {core})
         return thread
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.session import Options, Session, Step, chosen, make, pack, run_all
-from bench.tools import Reprise, Tool, drool
+from bench.tools import Reprise, drool
 from cli import programs
 
 
@@ -37,21 +37,17 @@ def shapes(options: Options) -> tuple[Shape, ...]:
     return tuple(replace(shape, seconds=options.seconds or shape.seconds) for shape in found)
 
 
-def tools(trace: Path, coarse: Path) -> dict[str, Tool]:
-    """Those that replay a trace with its timing; ours with and without spinning before each send."""
-    return {
-        "reprise": Reprise(trace, ("--realtime",)),
-        "reprise-spin": Reprise(trace, ("--realtime", "--spin-us", "30")),
-        "drool": drool(coarse),
-    }
-
-
 def steps(session: Session) -> list[Step]:
+    """Ours with and without spinning before each send, and drool, which replay a trace with its timing."""
     found = []
     for shape in shapes(session.options):
-        for name, tool in tools(*_traces(session, shape)).items():
-            mode = "ports" if name == "drool" else "addresses"
-            found.append(Step(shape.row, name, tool, mode, capture=True))
+        trace, coarse = _traces(session, shape)
+        spinning = Reprise(trace, ("--realtime", "--spin-us", "30"))
+        found += [
+            Step(shape.row, "reprise", Reprise(trace, ("--realtime",)), "addresses", capture=True),
+            Step(shape.row, "reprise-spin", spinning, "addresses", capture=True),
+            Step(shape.row, "drool", drool(coarse), capture=True),
+        ]
     return found
 
 

@@ -12,7 +12,6 @@ import array
 import contextlib
 import fcntl
 import fnmatch
-import os
 import socket
 import struct
 import time
@@ -62,11 +61,6 @@ def use_threaded_napi(netns: int | None, sysfs: Path, interface: str) -> int:
             )
         time.sleep(0.01)
     return fresh.pop()
-
-
-def pin(pid: int, core: int) -> None:
-    """Keeps a process or kernel thread on one core."""
-    os.sched_setaffinity(pid, {core})
 
 
 def processes_named(pattern: str) -> set[int]:

@@ -62,7 +62,7 @@ _ROOT = bytes((198, 41, 0, 4))
 _GAP_US = 500  # 2,000 queries a second
 _OPT_QUERY = struct.pack("!BHHIH", 0, 41, 1232, 0x8000, 0)
 _A, _NS, _SOA = 1, 2, 6
-_AA, _REFERRAL, _NXDOMAIN = 0x8400, 0x8000, 0x8403
+_QUERY, _AA, _REFERRAL, _NXDOMAIN = 0x0010, 0x8400, 0x8000, 0x8403
 
 
 def _record(owner: int, kind: int, ttl: int, data: bytes) -> bytes:
@@ -90,10 +90,13 @@ class Maker:
         names = (host, f"domain{domain}", f"t{tld}")
         choice = self._random.random()
         if choice < 0.02:
-            return self._referral(_ROOT, names, 2, tld)
-        if choice < 0.22:
-            return self._referral(_server(tld), names, 1, _TLDS + domain)
-        return self._answer(_server(_TLDS + domain), names, choice < 0.3)
+            server, (question, response) = _ROOT, self._referral(names, 2, tld)
+        elif choice < 0.22:
+            server, (question, response) = _server(tld), self._referral(names, 1, _TLDS + domain)
+        else:
+            server = _server(_TLDS + domain)
+            question, response = self._answer(server, names, choice < 0.3)
+        return server, self._message(question, _QUERY, (0, 0, 0), b""), response
 
     @staticmethod
     def _question(names: tuple[str, ...]) -> tuple[bytes, list[int]]:
@@ -108,9 +111,6 @@ class Maker:
         header = struct.pack("!HHHHH", flags, 1, counts[0], counts[1], counts[2] + 1)
         return header + question + body + _OPT_QUERY
 
-    def _query(self, question: bytes) -> bytes:
-        return struct.pack("!HHHHH", 0x0010, 1, 0, 0, 1) + question + _OPT_QUERY
-
     def _servers(self, zone: int, count: int, at: int, first: int) -> tuple[bytes, bytes]:
         """NS records of a zone at a place, and their addresses; `at` is where they begin."""
         records, glue = b"", b""
@@ -121,14 +121,12 @@ class Maker:
             glue += _record(place, _A, 172_800, _server(first))
         return records, glue
 
-    def _referral(
-        self, server: bytes, names: tuple[str, ...], label: int, first: int
-    ) -> tuple[bytes, bytes, bytes]:
+    def _referral(self, names: tuple[str, ...], label: int, first: int) -> tuple[bytes, bytes]:
         question, places = self._question(names)
         records, glue = self._servers(places[label], 2, 12 + len(question), first)
-        return server, self._query(question), self._message(question, _REFERRAL, (0, 2, 2), records + glue)
+        return question, self._message(question, _REFERRAL, (0, 2, 2), records + glue)
 
-    def _answer(self, server: bytes, names: tuple[str, ...], denied: bool) -> tuple[bytes, bytes, bytes]:
+    def _answer(self, server: bytes, names: tuple[str, ...], denied: bool) -> tuple[bytes, bytes]:
         if denied:
             names = (f"x{names[0]}", *names[1:])
         question, places = self._question(names)
@@ -137,12 +135,11 @@ class Maker:
             at = struct.pack("!H", 0xC000 | zone)
             data = b"\x03ns0" + at + b"\x0ahostmaster" + at + struct.pack("!5I", 1, 3600, 900, 604_800, 300)
             soa = _record(zone, _SOA, 300, data)
-            return server, self._query(question), self._message(question, _NXDOMAIN, (0, 1, 0), soa)
+            return question, self._message(question, _NXDOMAIN, (0, 1, 0), soa)
         first = int.from_bytes(server[:3]) - (20 << 16)
         answer = _record(places[0], _A, 300, bytes((192, 0, 2, len(names[0]) + ord(names[0][-1]) % 100)))
         records, glue = self._servers(zone, 2, 12 + len(question) + len(answer), first)
-        body = answer + records + glue
-        return server, self._query(question), self._message(question, _AA, (1, 2, 2), body)
+        return question, self._message(question, _AA, (1, 2, 2), answer + records + glue)
 
 
 def _packets(responses: int) -> Iterator[bytes]:

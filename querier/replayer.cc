@@ -320,8 +320,7 @@ void Replayer::block(SendResult result, Nanoseconds now) {
     } else if (stuck_since_ == 0) {
         stuck_since_ = now;
     } else if (now - stuck_since_ > std::max(kHopeless, options_.timeout) && trouble_.empty()) {
-        trouble_ = "every descriptor is an idle connection that only the server "
-                   "may close; add "
+        trouble_ = "every descriptor is an idle connection that only the server may close; add "
                    "queriers, or let the client close (replay.closer = client)";
     }
 }
