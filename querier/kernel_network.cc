@@ -25,7 +25,6 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <time.h> // NOLINT(modernize-deprecated-headers): clock_nanosleep is POSIX
-#include <utility>
 #include <vector>
 
 namespace reprise::querier {
@@ -143,7 +142,7 @@ int run_query(QueryOptions options) {
     KernelNetwork network;
     network.watch_parent(options.control_fd);
     settle_in(options);
-    return Process(std::move(options), link, network).run();
+    return run_querier(options, link, network);
 }
 
 } // namespace reprise::querier

@@ -8,10 +8,7 @@
 #include "core/wire/frame.hh"
 #include "core/wire/replay.pb.h"
 #include "querier/carrier/carrier.hh"
-#include "querier/carrier/replay_options.hh"
 #include "querier/carrier/socket.hh"
-#include "querier/replayer.hh"
-#include "querier/results/results.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -59,55 +56,9 @@ public:
     virtual FrameReader::Result next(wire::Frame& frame) = 0;
 };
 
-class Process {
-public:
-    /// `link` and `network` must outlive it.
-    Process(QueryOptions options, ControlLink& link, Network& network);
-
-    /// Runs until the trace has ended and everything is settled, or until stopped. Exit status: 0
-    /// clean, 1 not.
-    int run();
-
-private:
-    void loop_once();
-    void wait_and_handle(Nanoseconds now, Nanoseconds wake);
-    void look_and_handle(Nanoseconds now, Nanoseconds wake);
-    /// False: there may be more to read.
-    bool handle_events(std::span<const epoll_event> events);
-    void take_in();
-    void handle_frame(wire::Frame& frame);
-    void on_setup(const wire::Setup& setup);
-    void on_start(const wire::Start& start);
-    void receive();
-    void check_parent(Nanoseconds now);
-    void report(Nanoseconds now);
-    void check_end();
-    void stop(const std::string& because, bool tell_parent);
-    void open_results(const wire::Start& start);
-    void finish_results();
-    void finish();
-    /// A block is not used up yet.
-    [[nodiscard]] bool taking_in() const;
-    [[nodiscard]] std::uint64_t expected() const;
-
-    QueryOptions options_;
-    ControlLink& link_;
-    Network& network_;
-    const Clock& clock_;
-    Results results_;
-    ReplayOptions replay_;
-    std::unique_ptr<Replayer> replayer_; ///< from Setup on
-    bool more_frames_ = false;           ///< the link may hold another whole frame
-    bool done_ = false;
-    std::string because_;      ///< why the run is not clean
-    bool trace_ended_ = false; ///< EndOfTrace came
-    std::uint64_t handed_ = 0; ///< what it said
-    Credit credit_;            ///< not yet returned
-    Nanoseconds last_heard_ = 0;
-    Nanoseconds next_report_ = 0;
-    Nanoseconds looked_ = 0;  ///< at the descriptors, last
-    Nanoseconds flushed_ = 0; ///< the records, last
-};
+/// A querier: runs until the trace has ended and everything is settled, or until stopped. Exit
+/// status: 0 clean, 1 not.
+int run_querier(const QueryOptions& options, ControlLink& link, Network& network);
 
 /// The network as the kernel gives it.
 class KernelNetwork final : public Network {

@@ -88,7 +88,7 @@ public:
         }
         network_.watch_parent([this] { return parent_.readable(); });
         parent_.play(options_, queries_, ahead_);
-        Process(query_, parent_, network_).run();
+        run_querier(query_, parent_, network_);
         tell_ends();
         return timeline_.transcript();
     }
