@@ -83,16 +83,8 @@ class Log:
 
     def reaped(self, who: str, pid: int, exit: int, usage: resource.struct_rusage) -> None:
         """What wait4 says: the process with all its threads and all children that it waited for."""
-        self.add(
-            "end",
-            who,
-            "rusage",
-            pid=pid,
-            exit=exit,
-            user_s=usage.ru_utime,
-            system_s=usage.ru_stime,
-            peak_kb=usage.ru_maxrss,
-        )
+        spent = {"user_s": usage.ru_utime, "system_s": usage.ru_stime, "peak_kb": usage.ru_maxrss}
+        self.add("end", who, "rusage", pid=pid, exit=exit, **spent)
 
 
 class Measured(Process):

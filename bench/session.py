@@ -55,9 +55,7 @@ class Step:
     sink: Sink = UDP
     once: bool = False  # in the first repeat only
     reference_of: tuple[str, ...] = ()  # other rows that are compared with it, so it runs beside them
-    plain: bool = (
-        False  # plain veth: no processor time is read, and no packet is lost to a full ring of NAPI's
-    )
+    plain: bool = False  # plain veth: no processor time is read, no packet lost to a full ring of NAPI's
 
 
 @dataclass

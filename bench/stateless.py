@@ -60,9 +60,7 @@ class Way:
     name: str
     transport: tuple[str, ...]  # the controller's options
     front: tuple[str, ...] = ()  # options of `reprise-proxy stateless`
-    cookies: str = (
-        "1"  # net.ipv4.tcp_syncookies: 1 where the queue of half-open connections is full, 2 always
-    )
+    cookies: str = "1"  # net.ipv4.tcp_syncookies: 1 where the queue of half-open ones is full, 2 always
 
 
 _SINGLE = ("--transport", "stateless-tcp")
@@ -187,17 +185,8 @@ def _run(session: Session, case: Case, repeat: int, zone_file: Path) -> None:
             argvs.append([*flood.argv])
         argvs += [[*program.argv] for program in bed.measured.values()]
         bed.stop_measured()
-    session.note(
-        folder,
-        row=case.row,
-        tool=case.way.name,
-        repeat=repeat,
-        argv=argvs,
-        server=case.server,
-        rate=case.rate,
-        size=case.size,
-        flood=case.flood,
-    )
+    more = {"server": case.server, "rate": case.rate, "size": case.size, "flood": case.flood}
+    session.note(folder, row=case.row, tool=case.way.name, repeat=repeat, argv=argvs, **more)
 
 
 def _start_flood(bed: ServedBed, rate: int) -> Process:
