@@ -133,10 +133,6 @@ TlsClient::TlsClient(TlsOptions options)
     : options_(std::move(options)), context_(SSL_CTX_new(TLS_client_method())),
       method_(TlsConnection::make_method()), sessions_(kMostSessions), plain_(kLargestRecord) {
     demand(context_ != nullptr, "SSL_CTX_new");
-    set_up();
-}
-
-void TlsClient::set_up() {
     SSL_CTX* context = context_.get();
     const int lowest = options_.version == "1.3" ? TLS1_3_VERSION : TLS1_2_VERSION;
     const int highest = options_.version == "any" ? 0 : lowest;
@@ -201,24 +197,15 @@ TlsConnection::TlsConnection(TlsClient& client, std::uint64_t source, const Endp
     } else if (client.options_.verify) {
         X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), server.address.text().c_str());
     }
-    if (client.options_.resume) {
-        resume();
+    const TlsSession session = client.options_.resume ? client.sessions_.take(source) : nullptr;
+    if (session && SSL_set_session(ssl, session.get()) == 1 && client.options_.early_data) {
+        early_room_ = SSL_SESSION_get_max_early_data(session.get());
     }
 }
 
 TlsConnection::~TlsConnection() {
     // Without this OpenSSL takes the session for a broken one, and forgets that it may be resumed.
     SSL_set_shutdown(ssl_.get(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
-}
-
-void TlsConnection::resume() {
-    const TlsSession session = client_.sessions_.take(source_);
-    if (!session || SSL_set_session(ssl_.get(), session.get()) != 1) {
-        return;
-    }
-    if (client_.options_.early_data) {
-        early_room_ = SSL_SESSION_get_max_early_data(session.get());
-    }
 }
 
 TlsConnection::Result TlsConnection::judge(int result) {

@@ -72,7 +72,6 @@ public:
 private:
     friend class TlsConnection;
 
-    void set_up();
     static int take_session(SSL* ssl, SSL_SESSION* session);
 
     TlsOptions options_;
@@ -139,7 +138,6 @@ private:
     static BIO_METHOD* make_method();
     Result judge(int result);
     void explain();
-    void resume();
 
     TlsClient& client_;
     std::uint64_t source_;

@@ -34,23 +34,6 @@ void set(int socket, int option, const Value& value, const char* attempt) {
     check(setsockopt(socket, SOL_PACKET, option, &value, sizeof value), attempt);
 }
 
-/// Before the socket is bound, so that no other frame ever comes in.
-void attach(int socket, std::vector<sock_filter> filter) {
-    const sock_fprog program{.len = static_cast<unsigned short>(filter.size()),
-                             .filter = filter.data()};
-    check(setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program),
-          "attach the filter of replies");
-}
-
-void bind_to(int socket, const PacketRoute& route) {
-    sockaddr_ll address{};
-    address.sll_family = AF_PACKET;
-    address.sll_protocol = htons(ETH_P_ALL);
-    address.sll_ifindex = static_cast<int>(route.interface);
-    check(::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address),
-          "bind the ring of replies");
-}
-
 } // namespace
 
 FrameRing::FrameRing(const PacketRoute& route, const Servers& servers, size_t frames)
@@ -60,14 +43,24 @@ FrameRing::FrameRing(const PacketRoute& route, const Servers& servers, size_t fr
     count_ = blocks * (kBlock / frame_size_);
     set(socket_.get(), PACKET_VERSION, int{TPACKET_V2}, "choose the ring's version");
     set(socket_.get(), PACKET_IGNORE_OUTGOING, 1, "leave out what this host sends");
-    attach(socket_.get(), reply_filter(servers));
+    // Before the socket is bound, so that no other frame ever comes in.
+    std::vector<sock_filter> filter = reply_filter(servers);
+    const sock_fprog program{.len = static_cast<unsigned short>(filter.size()),
+                             .filter = filter.data()};
+    check(setsockopt(socket_.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program),
+          "attach the filter of replies");
     const tpacket_req request{.tp_block_size = static_cast<unsigned>(kBlock),
                               .tp_block_nr = static_cast<unsigned>(blocks),
                               .tp_frame_size = static_cast<unsigned>(frame_size_),
                               .tp_frame_nr = static_cast<unsigned>(count_)};
     set(socket_.get(), PACKET_RX_RING, request, "make the ring of replies");
     memory_ = Mapping(blocks * kBlock, socket_.get(), 0, "map the ring of replies");
-    bind_to(socket_.get(), route);
+    sockaddr_ll address{};
+    address.sll_family = AF_PACKET;
+    address.sll_protocol = htons(ETH_P_ALL);
+    address.sll_ifindex = static_cast<int>(route.interface);
+    check(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+          "bind the ring of replies");
 }
 
 FrameRing::Frame FrameRing::front() {

@@ -173,21 +173,17 @@ SendResult PacketCarrier::submit(std::uint32_t index) {
 
 void PacketCarrier::flush() {
     for (const auto& interface : interfaces_) {
-        flush(*interface);
+        const size_t count = interface->sender->staged();
+        if (count == 0) {
+            continue;
+        }
+        used_ = true;
+        Nanoseconds now = clock_.now();
+        for (size_t first = 0; first < count;) {
+            first += send_some(*interface, first, now);
+        }
+        interface->sender->clear();
     }
-}
-
-void PacketCarrier::flush(Interface& interface) {
-    const size_t count = interface.sender->staged();
-    if (count == 0) {
-        return;
-    }
-    used_ = true;
-    Nanoseconds now = clock_.now();
-    for (size_t first = 0; first < count;) {
-        first += send_some(interface, first, now);
-    }
-    interface.sender->clear();
 }
 
 size_t PacketCarrier::send_some(Interface& interface, size_t first, Nanoseconds& now) {
@@ -227,7 +223,8 @@ Nanoseconds PacketCarrier::next_wake(Nanoseconds now) const {
 
 bool PacketCarrier::poll() {
     polled_ = clock_.now();
-    more_ = drain_xdp() == kMostRecords;
+    const auto take = [this](const PacketRecord& record) { take_record(record); };
+    more_ = xdp_ && xdp_->drain(kMostRecords, take) == kMostRecords;
     for (FrameRing& ring : rings_) {
         more_ = drain(ring) == kMostFrames || more_;
     }
@@ -236,13 +233,6 @@ bool PacketCarrier::poll() {
         count_drops();
     }
     return !more_;
-}
-
-size_t PacketCarrier::drain_xdp() {
-    if (!xdp_) {
-        return 0;
-    }
-    return xdp_->drain(kMostRecords, [this](const PacketRecord& record) { take_record(record); });
 }
 
 void PacketCarrier::take_record(const PacketRecord& record) {

@@ -74,12 +74,10 @@ private:
     /// With room for so many replies between two polls. Why not, or empty.
     std::string load_xdp(size_t replies);
 
-    void flush(Interface& interface);
     /// How many of the staged frames from `first` on are settled, at least one.
     size_t send_some(Interface& interface, size_t first, Nanoseconds& now);
     size_t refuse(const Interface& interface, size_t first, int error);
 
-    size_t drain_xdp();
     void take_record(const PacketRecord& record);
     size_t drain(FrameRing& ring);
     void take_odd(const FrameRing::Frame& frame);
