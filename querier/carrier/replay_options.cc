@@ -39,12 +39,6 @@ SourceMode source_mode(std::string_view name) {
     return static_cast<SourceMode>(std::ranges::find(kNames, name) - kNames.begin());
 }
 
-WaiterOptions waiter_options(const Settings& settings) {
-    const auto early = parse_number<int>(settings.early_us);
-    return {.early = early ? std::optional(*early * kMicrosecond) : std::nullopt,
-            .spin = settings.spin_us * kMicrosecond};
-}
-
 /// "2" or "2-5" into `out`; false where it is neither.
 bool add_range(std::string_view text, std::vector<unsigned>& out) {
     const size_t dash = text.find('-');
@@ -87,7 +81,9 @@ ReplayOptions replay_options(const wire::Options& options) {
     out.hedge_after = seconds(out.hedge_ms / 1e3);
     const auto& server = out.servers.v4 ? out.servers.v4 : out.servers.v6;
     out.hedge_peers = peers_of(out, server ? server->port : kDnsPort);
-    out.waiter = waiter_options(out);
+    const auto early = parse_number<int>(out.early_us);
+    out.waiter = {.early = early ? std::optional(*early * kMicrosecond) : std::nullopt,
+                  .spin = out.spin_us * kMicrosecond};
     return out;
 }
 

@@ -21,11 +21,6 @@ constexpr Nanoseconds kFragmentTimeout = 30 * kSecond;
 UnusualReplies::UnusualReplies(const Servers& servers, size_t fragment_memory)
     : servers_(servers), fragments_(fragment_memory, kFragmentTimeout, tally_) {}
 
-bool UnusualReplies::is_server(const Endpoint& endpoint) const {
-    const auto& server = servers_.of(endpoint.address.family);
-    return server && *server == endpoint;
-}
-
 UnusualReplies::Result UnusualReplies::read(const FrameRing::Frame& frame, Nanoseconds time) {
     trace::IpPacket ip;
     const trace::Packet packet{.link = trace::LinkType::kEthernet,
@@ -46,8 +41,9 @@ UnusualReplies::Result UnusualReplies::read(const FrameRing::Frame& frame, Nanos
 
 UnusualReplies::Result UnusualReplies::read_udp(const trace::IpPacket& ip, Nanoseconds time) {
     const auto udp = trace::decode_udp(ip.payload);
+    const auto& server = servers_.of(ip.source.family);
     if (!udp || udp->payload.size() != udp->size ||
-        !is_server({.address = ip.source, .port = udp->source_port})) {
+        server != Endpoint{.address = ip.source, .port = udp->source_port}) {
         return {};
     }
     message_.assign(udp->payload.begin(), udp->payload.end());

@@ -44,7 +44,6 @@ public:
 private:
     static constexpr size_t kFragmentMemory = 16 << 20; ///< some thousand large replies
 
-    [[nodiscard]] bool is_server(const Endpoint& endpoint) const;
     Result read_udp(const trace::IpPacket& ip, Nanoseconds time);
 
     Servers servers_;
