@@ -386,7 +386,7 @@ void InFlight::finish(std::uint32_t index, Status status, Bytes reply) {
     }
     queries_.give_back(index);
     if (row) {
-        statistics_.hedges_won += row->won ? 1 : 0;
+        statistics_.hedges_won += row->won ? 1U : 0U;
         statistics_.sent += row->sent[0] == 0 && row->sent[1] != 0 ? 1U : 0U;
         parts_.results.write_hedge(*row);
     }
