@@ -30,7 +30,6 @@
 #include <memory>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>

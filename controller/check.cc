@@ -26,7 +26,6 @@
 #include <openssl/pemerr.h>
 #include <openssl/ssl.h>
 #include <openssl/types.h>
-#include <openssl/x509.h>
 
 #include <cerrno>
 #include <cstddef>

@@ -26,7 +26,6 @@
 #include <future>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <sys/epoll.h>

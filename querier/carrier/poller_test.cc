@@ -1,6 +1,7 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "querier/carrier/carrier.hh"
 #include "querier/carrier/socket.hh"
 
 #include <gtest/gtest.h>
