@@ -390,10 +390,8 @@ TEST_F(PacketCarrierTest, NamesAnXdpProgramOfSomebodyElse) {
 TEST_F(PacketCarrierTest, ExplainsRoutesItCannotUse) {
     PacketBed bed(echo);
     const auto error = [](const char* server) {
-        return error_of([&] {
-            const Client client({.patience = 100 * kMillisecond},
-                                {.v4 = Endpoint::parse(server), .v6 = {}});
-        });
+        return error_of(
+            [&] { const Client client(kQuick, {.v4 = Endpoint::parse(server), .v6 = {}}); });
     };
     EXPECT_THAT(error("127.0.0.1:53"), HasSubstr("address of this host"));
     EXPECT_THAT(error("198.19.1.1:53"), HasSubstr("address of this host"));
