@@ -12,8 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import ParamSpec
 
-from report.errors import ReportError
-from report.printable import printable
+from report.errors import ReportError, printable
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TextIO
 
 from cli.errors import discard
-from report.printable import printable
+from report.errors import printable
 
 _QUIET_S = 10.0  # seconds between lines where standard error is no terminal
 

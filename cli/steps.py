@@ -21,7 +21,7 @@ from typing import ClassVar
 from cli.errors import RepriseError, interrupts_held
 from cli.process import Process
 from cli.progress import Progress, seconds_in_words
-from report.printable import printable
+from report.errors import printable
 
 LINE_EVERY_S = 15.0  # where standard error is no terminal
 _TICK_S = 0.2

@@ -30,12 +30,11 @@ from report import (
 )
 from report.classify import Evidence, Finding
 from report.compare import compare
-from report.digests import Digested, digested
-from report.errors import Parser, ReportError
-from report.printable import printable
+from report.errors import Parser, ReportError, printable
+from report.rafile import AnswerSet
 from report.rows import runs_table
-from report.run import Json, as_dict, open_run
-from report.sources import Source, find_program, open_source, reading_arguments, trace_of, zone_of
+from report.run import Json, Run, as_dict
+from report.sources import digested, find_program, open_source, reading_arguments, trace_of, zone_of
 from report.summary import Measured, measure, summarize, write_summary
 from report.tables import comparison_text, fitted, table
 from report.verdicts import Pair, Seen
@@ -227,7 +226,7 @@ def _report(arguments: argparse.Namespace) -> int:
     if [(one / series.FILE).is_file() for one in arguments.runs] == [True]:
         return 0 if series.write(arguments.runs[0], arguments.pdf) else 1
     folders = [one for one in arguments.runs if not _is_page(one)] or arguments.runs
-    measured = [measure(open_run(folder), _progress(folder.name)) for folder in folders]
+    measured = [measure(Run(folder), _progress(folder.name)) for folder in folders]
     summaries = [_write_report(one, arguments.pdf) for one in measured]
     for folder, summary in zip(folders, summaries, strict=True):
         print(folder / "report.html")
@@ -274,31 +273,24 @@ def _compare(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="reprise-compare-", dir=container.scratch()) as scratch:
         first, *others = _sides(arguments, Path(scratch))
         zone, same = _zone(arguments, first, *others)
-        page = differences.Page([one.answers.name for one in (first, *others)])
-        evidence = Evidence(same_zone=same)
-        seed = secrets.randbits(64)
-
-        def digests(side: Source) -> Digested:
-            program = functools.partial(find_program, arguments.programs)
-            told = _progress(side.answers.name)
-            return digested(side.answers, zone, program, Path(scratch), seed, told)
-
-        base, *rest = sides = [digests(one) for one in (first, *others)]
+        evidence, asked, seed = Evidence(same_zone=same), again.Again(), secrets.randbits(64)
+        program = functools.partial(find_program, arguments.programs)
+        first, *others = sides = [
+            digested(one, zone, program, Path(scratch), seed, _progress(one.name)) for one in (first, *others)
+        ]
+        page = differences.Page([one.name for one in sides])
         results = []
-        asked = again.Again()
-        for other, side in zip(others, rest, strict=True):
-            names = (first.answers.name, other.answers.name)
+        for other in others:
+            names = (first.name, other.name)
             seen = [page.collector(*names)] if arguments.html else []
             seen += [_lister(listed, names)] if listed else []
             seen += [asked.seen] if arguments.again else []
-            told = _progress("compare")
-            every = differences.chained(*seen) if seen else None
-            results.append(compare(base, side, zone, every, evidence, told))
+            results.append(compare(first, other, zone, seen, evidence, _progress("compare")))
         told = _progress("compare all sides")
         alone = differences.alone(sides, zone, evidence, told) if len(sides) > 2 else None
         alike = alone.as_json(page.names) if alone else None
         if asked.differing:
-            runs = [one.run for one in (first, *others) if one.run]
+            runs = [one.run for one in sides if one.run]
             asked.ask(runs, arguments.ask, Path(scratch), zone, evidence)
     run = others[0].run if first.recorded and len(others) == 1 else None
     whole: Json = results[0] if alike is None else {"schema": 1, "against_first": results, "alike": alike}
@@ -312,7 +304,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         if target is not None:
             write(target, json.dumps(whole, indent=2) + "\n")
     if run and not locked and (run.folder / "summary.json").exists():
-        _write_report(measure(open_run(run.folder)))
+        _write_report(measure(Run(run.folder)))
     if arguments.html:
         whole_file.write_named(arguments.html, page.text(results, alone, asked))
     if not listed:
@@ -347,9 +339,9 @@ def _lister(kind: str, names: tuple[str, str]) -> Seen:
     return seen
 
 
-def _sides(arguments: argparse.Namespace, scratch: Path) -> list[Source]:
+def _sides(arguments: argparse.Namespace, scratch: Path) -> list[AnswerSet]:
     """What was recorded comes first, however the sides are named."""
-    run = next((open_run(path) for path in arguments.sides if path.is_dir()), None)
+    run = next((Run(path) for path in arguments.sides if path.is_dir()), None)
     opened = functools.partial(
         open_source, scratch=scratch, arguments=reading_arguments(run), programs=arguments.programs
     )
@@ -366,7 +358,7 @@ def _sides(arguments: argparse.Namespace, scratch: Path) -> list[Source]:
     return sorted(sides, key=lambda one: not one.recorded)
 
 
-def _zone(arguments: argparse.Namespace, first: Source, *others: Source) -> tuple[Zone | None, bool]:
+def _zone(arguments: argparse.Namespace, first: AnswerSet, *others: AnswerSet) -> tuple[Zone | None, bool]:
     """The given zone, else that of the first run that has one, the first side last; and whether the first
     side served the same.
     """
@@ -381,12 +373,12 @@ def _zone(arguments: argparse.Namespace, first: Source, *others: Source) -> tupl
     return read_zone(path, origin) if path else None, same
 
 
-def _unchanged(side: Source) -> Path | None:
+def _unchanged(side: AnswerSet) -> Path | None:
     """The zone of a run's server, if it is the run's own copy or has not been written since."""
     path = zone_of(side.run) if side.run else None
-    if path is None or path.parent == side.path:
+    if side.run is None or path is None or path.parent == side.run.folder:
         return path
-    return path if path.stat().st_mtime <= side.answers.files[0].path.stat().st_mtime else None
+    return path if path.stat().st_mtime <= side.files[0].path.stat().st_mtime else None
 
 
 if __name__ == "__main__":

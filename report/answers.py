@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from report import faults
+from report import events
 from report.run import Run, as_dict, as_int
 from report.tables import percent
 from report.transports import UNPLAYED
@@ -36,7 +36,7 @@ def server_faults(run: Run, queries: dict[str, int], rcodes: dict[str, int], spo
     unanswered = max(0, queries["timed_out"] + queries["connection_failed"] - spoiled)
     share = unanswered / max(1, unanswered + queries["answered"])
     silent = [f"it did not answer {percent(share, 1)} of the queries"] if share >= _UNANSWERED else []
-    fine = ("NOERROR", "NXDOMAIN", *(("SERVFAIL",) if faults.at_ways(run, "upstream") else ()))
+    fine = ("NOERROR", "NXDOMAIN", *(("SERVFAIL",) if events.lost_on_ways(run, "upstream") else ()))
     errors = [name for name in rcodes if name not in fine]
     return [
         *silent,

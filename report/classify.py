@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import dns.name
 
-from report.wire import COMPARABLE, FLAGS, Delegation, Key, Message, Section, last_labels, rcode_name
+from report.wire import COMPARABLE, FLAGS, Key, Message, Section, last_labels, rcode_name
 from report.zone import Zone, within
 
 NO_RECORDED = "no answer recorded"
@@ -70,9 +70,9 @@ def foremost(found: Sequence[Finding]) -> Finding:
 
 @dataclass
 class Evidence:
-    """What the recorded replies say taken together; `complete` before anything is classified. `sought` are
-    names of which it is known whether the replies deny them. `same_zone`: they are of a server of the zone
-    that the replay's served.
+    """What the recorded replies say taken together; `complete` before anything is classified. `ns_sets`: of
+    whole referrals, by their owners. `sought` are names of which it is known whether the replies deny them.
+    `same_zone`: they are of a server of the zone that the replay's served.
     """
 
     ns_sets: defaultdict[str, Counter[frozenset[str]]] = field(default_factory=lambda: defaultdict(Counter))
@@ -80,11 +80,6 @@ class Evidence:
     denied: set[str] = field(default_factory=set)
     complete: bool = False
     same_zone: bool = False
-
-    def learn(self, delegation: Delegation, count: int) -> None:
-        """Notes the zone cut of so many referrals."""
-        owner, names = delegation
-        self.ns_sets[owner][names] += count
 
     def seek(self, names: set[str], replies: Iterable[bytes], zone: Zone) -> None:
         """Which of these names are denied by authoritative NXDOMAINs, each for the name itself or, in the

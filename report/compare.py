@@ -13,58 +13,56 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from report.classify import (
-    CLASSES,
-    NXDOMAIN,
-    QCLASS_IN,
-    Evidence,
-    referral_owner,
-)
-from report.digests import Digested
+from report.classify import CLASSES, NXDOMAIN, QCLASS_IN, Evidence
 from report.errors import ReportError
 from report.rafile import AnswerSet, Places, windows
-from report.referrals import Referral, drifting
+from report.referrals import drifting, referral
 from report.verdicts import Pair, Seen, Tally, Verdicts, Window
-from report.wire import FLAGS, HEADER_BYTES, Delegation, parse, question, rcode_name
+from report.wire import FLAGS, HEADER_BYTES, Message, parse, question, rcode_name
 from report.zone import Zone
 
 SCHEMA = 1
 Chosen = NDArray[np.bool_]
 _DAMAGED = -1  # in place of an rcode
+_MOST_KNOWN = 1 << 15  # kinds of replies
 
 
 def compare(
-    before: Digested,
-    after: Digested,
+    before: AnswerSet,
+    after: AnswerSet,
     zone: Zone | None,
-    seen: Seen | None = None,
+    seen: Sequence[Seen] = (),
     evidence: Evidence | None = None,
     told: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> dict[str, Any]:
-    """compare.json, schema 1. Raises ReportError where the two are not of one trace or nothing can be
-    compared. `seen` is told each pair that differs, and how; `told` how many records there have been, of how
-    many. `evidence` of `before` is completed.
+    """compare.json, schema 1, of two sets with digests. Raises ReportError where they are not of one trace or
+    nothing can be compared. `seen` are told each pair that differs, and how; `told` how many records there
+    have been, of how many. `evidence` of `before` is completed.
     """
     tally, evidence = Tally(), evidence or Evidence()
-    of, done = 2 * (len(before.answers) + len(after.answers)), 0
+    of, done = 2 * (len(before) + len(after)), 0
 
-    def read(*sides: Digested) -> Iterator[tuple[Places, ...]]:
+    def read(*sides: AnswerSet) -> Iterator[tuple[Places, ...]]:
         nonlocal done
-        for places in windows([one.answers for one in sides]):
+        for places in windows(sides):
             yield places
             done += sum(map(len, places))
             told(done, of)
 
     with _without_collector():
-        equal, gone = _equal(read(before, after), before, after, zone, evidence, tally)
-        if zone is not None and gone:
-            of += len(before.answers)
+        first = _First(before, after, zone, evidence, tally)
+        equal = [first.equal(*both) for both in read(before, after)]
+        tally.compared = tally.parsed = tally.equal_bytes
+        evidence.complete = True
+        if zone is not None and (gone := first.gone - evidence.sought):
+            of += len(before)
             evidence.seek(gone, _denials(read(before), before), zone)
         verdicts = Verdicts(zone, evidence, tally)
         for (was, now), bits in zip(read(before, after), equal, strict=True):
@@ -73,8 +71,8 @@ def compare(
             sides = was[left[others]], now[right[others]]
             verdicts.judge(Window(*sides, before.rows(sides[0]), after.rows(sides[1])), seen)
         verdicts.count()
-    _check(before.answers, after.answers, tally)
-    return _as_json(before.answers, after.answers, zone, evidence, tally)
+    _check(before, after, tally)
+    return _as_json(before, after, zone, evidence, tally)
 
 
 @contextlib.contextmanager
@@ -107,98 +105,84 @@ def _common(was: Places, now: Places) -> tuple[NDArray[np.intp], NDArray[np.intp
 # --- equal pairs ------------------------------------------------------------------------------------------
 
 
-def _equal(
-    both: Iterator[tuple[Places, ...]],
-    before: Digested,
-    after: Digested,
-    zone: Zone | None,
-    evidence: Evidence,
-    tally: Tally,
-) -> tuple[list[NDArray[np.uint8]], set[str]]:
-    """Counts the pairs with equal queries and replies, and learns what the referrals of `before` say. Returns
-    a bit for each pair of each window, set where it is equal, and names that are yet to be sought.
+@dataclass
+class _First:
+    """The first reading of both sides: counts the pairs with equal queries and replies, and learns what the
+    referrals of `before` say. `gone`: names of which is yet to be sought whether they are denied.
     """
-    bits, gone = [], set[str]()
-    for was, now in both:
+
+    before: AnswerSet
+    after: AnswerSet
+    zone: Zone | None
+    evidence: Evidence
+    tally: Tally
+    gone: set[str] = field(default_factory=set)
+    _known: dict[int, Message | None] = field(default_factory=dict)  # by the number of what they say
+
+    def equal(self, was: Places, now: Places) -> NDArray[np.uint8]:
+        """A bit for each pair of a window, set where it is equal."""
         left, right = _common(was, now)
-        rows = before.rows(was)
-        one, other = rows[left], after.rows(now[right])
+        rows = self.before.rows(was)
+        one, other = rows[left], self.after.rows(now[right])
         same = (one["size"] > 0) & (one["size"] == other["size"])
         same &= (one["query"] == other["query"]) & (one["reply"] == other["reply"])
-        bits.append(np.packbits(same))
+        tally = self.tally
         tally.queries = [tally.queries[0] + len(was), tally.queries[1] + len(now)]
         tally.recorded += int(np.count_nonzero(rows["size"]))
         tally.pairs += len(left)
         equal = np.zeros(len(was), np.bool_)
         equal[left] = same
-        _glance(tally, was, rows, equal, zone, evidence)
-        if zone is not None:
-            gone |= _names(was, rows, left[~same & _has(one, 0) & _has(other, NXDOMAIN)], zone)
-    tally.compared = tally.parsed = tally.equal_bytes
-    evidence.complete = True
-    return bits, gone - evidence.sought
+        self._glance(was, rows, equal)
+        if self.zone is not None:
+            denied = left[~same & _has(one, 0) & _has(other, NXDOMAIN)]
+            self.gone |= _names(was, rows, denied, self.zone)
+        return np.packbits(same)
+
+    def _glance(self, was: Places, rows: NDArray[np.void], equal: Chosen) -> None:
+        """Counts rcodes and referrals of equal replies, of which only what these need is looked into; notes
+        what referrals say.
+        """
+        tally, evidence = self.tally, self.evidence
+        whole, bare = rows["size"] >= HEADER_BYTES, (rows["answers"] == 0) & (rows["authority"] == 0)
+        rcodes = np.where(whole, rows["flags"] & 15, _DAMAGED).astype(np.int64)
+        refers = _has(rows, 0) & (rows["flags"] & FLAGS["AA"] == 0) & (rows["answers"] == 0) & ~bare
+        looked = np.flatnonzero((equal & whole & bare) | (refers & (equal | (not evidence.complete))))
+        replies, kind = self._kinds(was, rows, looked)
+        found = [_DAMAGED if message is None else message.rcode for message in replies]
+        rcodes[looked] = np.array(found, np.int64)[kind]
+        counts = (np.bincount(kind, one, len(replies)) for one in (None, equal[looked]))
+        for message, (count, of_equal) in zip(replies, zip(*counts, strict=True), strict=True):
+            told = message and referral(message, message)
+            if not told:
+                continue
+            if not evidence.complete and not told.cut:
+                evidence.ns_sets[told.owner][told.recorded] += int(count)
+            if of_equal:
+                tally.referrals.add(told, self.zone, int(of_equal))
+        tally.equal_bytes += int(np.count_nonzero(equal))
+        values, first, sums = np.unique(rcodes[equal], return_index=True, return_counts=True)
+        for at in np.argsort(first).tolist():
+            if (rcode := int(values[at])) != _DAMAGED:
+                tally.rcodes[rcode, rcode] += int(sums[at])
+
+    def _kinds(
+        self, places: Places, rows: NDArray[np.void], chosen: NDArray[np.intp]
+    ) -> tuple[list[Message | None], NDArray[np.intp]]:
+        """Of some replies one of each kind, and for each of them which kind it is of."""
+        contents, first, kind = np.unique(rows["content"][chosen], return_index=True, return_inverse=True)
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        numbers = contents.tolist()
+        fresh = [at for at, one in enumerate(numbers) if one not in self._known]
+        for at, answer in zip(fresh, places[chosen[first[fresh]]], strict=True):
+            self._known[numbers[at]] = parse(answer.reply)
+        return [self._known[one] for one in numbers], kind
 
 
 def _has(rows: NDArray[np.void], rcode: int) -> Chosen:
     """Of the header; OPT may have more of it."""
     found: Chosen = (rows["size"] >= HEADER_BYTES) & (rows["flags"] & 15 == rcode)
     return found
-
-
-def _kinds(
-    places: Places, rows: NDArray[np.void], chosen: NDArray[np.intp]
-) -> tuple[Iterator[bytes], NDArray[np.intp]]:
-    """Of some replies one of each kind, in their order, and for each of them which that is."""
-    _, first, kind = np.unique(rows["content"][chosen], return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    return (one.reply for one in places[chosen[first[order]]]), np.argsort(order)[kind]
-
-
-def _glance(
-    tally: Tally,
-    was: Places,
-    rows: NDArray[np.void],
-    equal: Chosen,
-    zone: Zone | None,
-    evidence: Evidence,
-) -> None:
-    """Counts rcodes and referrals of equal replies, of which only what these need is looked into; notes what
-    referrals say.
-    """
-    whole, bare = rows["size"] >= HEADER_BYTES, (rows["answers"] == 0) & (rows["authority"] == 0)
-    rcodes = np.where(whole, rows["flags"] & 15, _DAMAGED).astype(np.int64)
-    replies, kind = _kinds(was, rows, looked := np.flatnonzero(equal & whole & bare))
-    found = [_DAMAGED if message is None else message.rcode for message in map(parse, replies)]
-    rcodes[looked] = np.array(found, np.int64)[kind]
-    refers = _has(rows, 0) & (rows["flags"] & FLAGS["AA"] == 0) & (rows["answers"] == 0) & ~bare
-    looked = np.flatnonzero(refers & (equal | (not evidence.complete)))
-    replies, kind = _kinds(was, rows, looked)
-    told = [_delegation(reply) for reply in replies]
-    rcodes[looked[np.array([one is None for one in told], np.bool_)[kind]]] = _DAMAGED
-    counts = (np.bincount(kind, one, len(told)) for one in (None, equal[looked]))
-    for one, (count, of_equal) in zip(told, zip(*counts, strict=True), strict=True):
-        told_of, truncated = one or (None, False)
-        if told_of is None:
-            continue
-        if not evidence.complete and not truncated:
-            evidence.learn(told_of, int(count))
-        if of_equal:
-            owner, held = told_of
-            tally.referrals.add(Referral(owner, held, held, truncated), zone, int(of_equal))
-    tally.equal_bytes += int(np.count_nonzero(equal))
-    values, first, sums = np.unique(rcodes[equal], return_index=True, return_counts=True)
-    for at in np.argsort(first).tolist():
-        if (rcode := int(values[at])) != _DAMAGED:
-            tally.rcodes[rcode, rcode] += int(sums[at])
-
-
-def _delegation(reply: bytes) -> tuple[Delegation | None, bool] | None:
-    """What a reply refers to, and whether it is truncated; None where it is damaged."""
-    if (message := parse(reply)) is None:
-        return None
-    owner = referral_owner(message)
-    told = None if owner is None else (owner, message.authority.sets[owner, "NS"])
-    return told, message.flag("TC")
 
 
 def _of_each_place(places: Places, rows: NDArray[np.void], chosen: NDArray[np.intp]) -> Iterator[bytes]:
@@ -221,7 +205,7 @@ def _names(places: Places, rows: NDArray[np.void], chosen: NDArray[np.intp], zon
     return names - zone.names
 
 
-def _denials(read: Iterator[tuple[Places, ...]], before: Digested) -> Iterator[bytes]:
+def _denials(read: Iterator[tuple[Places, ...]], before: AnswerSet) -> Iterator[bytes]:
     """Authoritative NXDOMAINs with records, of each kind one."""
     for (was,) in read:
         rows = before.rows(was)

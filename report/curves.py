@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -23,7 +23,7 @@ from report.figures import (
     plain_axis,
     whole_axis,
 )
-from report.server import Series
+from report.server import Floats, Series
 from report.tally import Rate, Tally
 
 BINS_S = (0.1, 1, 10, 60, 600, 3600)
@@ -34,7 +34,6 @@ SLOWEST_POINTS = 600
 MOST_PARTS = 600
 LEVEL, RATE = "steps-post", "steps-pre"  # a sample holds until the next one, or for the time since the last
 _STEPS: dict[str, Literal["pre", "post"]] = {LEVEL: "post", RATE: "pre"}
-Floats = NDArray[np.floating[Any]]
 T = TypeVar("T")
 Group = tuple[str, Sequence[tuple[str, Percentiles]]]  # boxes by the names of their places, under a name
 
@@ -94,7 +93,7 @@ def per_second(rate: Rate, size: float, span_ns: int) -> Series:
     """
     size_ns = int(size * 1e9)
     counts = rate.per(size_ns, max(1, span_ns // size_ns))
-    return Series("", tuple(((at + 0.5) * size, count / size) for at, count in enumerate(counts)))
+    return Series("", (np.arange(len(counts)) + 0.5) * size, counts / size)
 
 
 def telling(values: Floats) -> NDArray[np.intp]:
@@ -110,9 +109,8 @@ def telling(values: Floats) -> NDArray[np.intp]:
 
 
 def line(axes: Axes, series: Series, label: str, **style: object) -> None:
-    x, y = np.array(series.points, np.float64).reshape(-1, 2).T
-    at = telling(y)
-    axes.plot(*begun([x[at], y[at]], style.get("drawstyle")), label=label, **style)  # type: ignore[arg-type]
+    at = telling(series.values)
+    axes.plot(*begun([series.times[at], series.values[at]], style.get("drawstyle")), label=label, **style)  # type: ignore[arg-type]
 
 
 def begun(columns: Sequence[Floats], style: object) -> list[Floats]:
@@ -121,10 +119,6 @@ def begun(columns: Sequence[Floats], style: object) -> list[Floats]:
     if style != RATE or len(times) < 2:
         return list(columns)
     return [np.insert(times, 0, 2 * times[0] - times[1]), *(np.insert(one, 0, one[0]) for one in columns[1:])]
-
-
-def scaled(series: Series, factor: float) -> Series:
-    return Series(series.name, tuple((time, value * factor) for time, value in series.points))
 
 
 def time_axis(axes: Axes, label: str, counts: bool = False) -> None:

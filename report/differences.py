@@ -15,9 +15,8 @@ import numpy as np
 from report import html
 from report.again import Again
 from report.classify import CLASSES, ENCODING, UNEXPLAINED, Evidence, Finding, foremost
-from report.digests import Digested
 from report.errors import ReportError
-from report.rafile import Answer, Places, windows
+from report.rafile import Answer, AnswerSet, Places, windows
 from report.run import Json
 from report.tables import (
     WIDTH,
@@ -149,7 +148,7 @@ class _Row:
 
 
 def alone(
-    sides: Sequence[Digested],
+    sides: Sequence[AnswerSet],
     zone: Zone | None,
     evidence: Evidence,
     told: Callable[[int, int], None] = lambda _done, _of: None,
@@ -159,9 +158,9 @@ def alone(
     Answers of the same kinds are looked at once. `told`: how many records there have been, of how many.
     """
     found = Alone(0, [Side() for _ in sides])
-    done, of = 0, sum(len(one.answers) for one in sides)
+    done, of = 0, sum(map(len, sides))
     known: dict[tuple[int, ...], _Row] = {}
-    for held in windows([one.answers for one in sides]):
+    for held in windows(sides):
         common = functools.reduce(np.intersect1d, [one.seqs for one in held])
         places = [one[np.searchsorted(one.seqs, common)] for one in held]
         rows = [side.rows(one) for side, one in zip(sides, places, strict=True)]
@@ -210,7 +209,9 @@ def _content(reply: bytes) -> object:
     message = parse(reply)
     if message is None:
         return reply[2:]
-    return message.rcode, *(message.flag(name) for name in FLAGS), message.records.content
+    held = (one for section in message.sections.values() for one in (section.sets, section.signatures))
+    flags = (message.flag(name) for name in FLAGS)
+    return message.rcode, *flags, *(frozenset(one.items()) for one in held)
 
 
 # --- the terminal -----------------------------------------------------------------------------------------
@@ -452,11 +453,3 @@ def _row_of(kind: str, pair: Pair, names: Sequence[str]) -> Json:
         "asked": _asked(pair[0].query),
         "sides": [(name, answer_text(one.reply)) for name, one in zip(names, pair, strict=True)],
     }
-
-
-def chained(*all_of: Seen) -> Seen:
-    def seen(pair: Pair, found: list[Finding]) -> None:
-        for one in all_of:
-            one(pair, found)
-
-    return seen

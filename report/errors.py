@@ -1,4 +1,4 @@
-"""How errors are told: in one line, never as a traceback."""
+"""How errors are told: in one line, never as a traceback, and safe for a terminal."""
 
 from __future__ import annotations
 
@@ -39,3 +39,10 @@ class Parser(argparse.ArgumentParser):
 
 def _line(what: str, command: str) -> str:
     return f"reprise: error: {' '.join(what.split())}; see {command} --help\n"
+
+
+def printable(text: str) -> str:
+    """Text from elsewhere, with escapes such as \\x1b for what a terminal would obey or not show."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from report.errors import ReportError
 from report.rafile import AnswerSet
-from report.records import NEVER, Window, windows
 from report.rqfile import (
     FLAG_TC,
     MARK_FALLBACK,
@@ -31,14 +30,17 @@ from report.rqfile import (
     MARK_HEDGED,
     MARK_OPENED,
     MARK_REUSED,
+    NEVER,
     NO_RCODE,
     SKIP_REASONS,
     RqFile,
     Status,
+    Window,
     read_rq,
     transport_name,
+    windows,
 )
-from report.run import Run, as_dict, open_run
+from report.run import Run, as_dict
 from report.sources import open_source, reading_arguments
 from report.wire import HEADER_BYTES, end_of_question, rcode_name
 
@@ -136,7 +138,7 @@ def _addresses(path: Path) -> Column:
 def names_of(run: Run, scratch: Path) -> Names:
     """From the kept queries, the played trace, or the generator."""
     if run.answer_paths:
-        return Names(_lookup(open_source(run.folder, scratch).answers))
+        return Names(_lookup(open_source(run.folder, scratch)))
     if run.source == "generate" and run.mutation is None:
         made = as_dict(run.experiment.get("generate"))
         name = dns.name.from_text(str(made.get("name"))).to_text()
@@ -148,7 +150,7 @@ def names_of(run: Run, scratch: Path) -> Names:
     if why := _differs(run):
         return Names(_nothing, why)
     try:
-        answers = open_source(trace, scratch, reading_arguments(run)).answers
+        answers = open_source(trace, scratch, reading_arguments(run))
     except ReportError as error:
         return Names(_nothing, error.what)
     return Names(_lookup(answers))
@@ -274,7 +276,7 @@ def command(runs: Sequence[Path], target: Path | None, parquet: bool) -> None:
     """
     if target is not None and target.exists() and not target.is_file():
         raise ReportError(f"{target} is no file", "name another, or none: CSV then goes to standard output")
-    opened = [open_run(folder) for folder in runs]
+    opened = [Run(folder) for folder in runs]
     if not any(len(read_rq(path).records) for run in opened for path in run.record_paths):
         raise ReportError("there are no records to export", "name a run that sent queries")
     if target is None:

@@ -8,14 +8,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from report import curves, faults, round_trips, server, stalls
-from report.curves import LEVEL, MEGA, RATE, TIME_LABEL, Answers, bin_size, line, scaled, time_axis
+from report import curves, events, server
+from report.curves import LEVEL, MEGA, RATE, TIME_LABEL, Answers, bin_size, line, time_axis
 from report.distribution import Slices
 from report.figures import NORMAL, WIDE, Drawn, Size, Words, bars, draw, legend_above, plain_axis
 from report.run import Json, Run
 from report.server import Series
 from report.summary import Measured
-from report.tally import Tally
+from report.tally import FEWEST_ANSWERS, Tally, by_round_trip
 
 _DASHED = {"linestyle": (0, (2, 2)), "linewidth": 1.2}
 _RCODES = Words("rcodes", "Response codes", "Answers by response code.", "no answer was received")
@@ -122,7 +122,7 @@ def _response_over_time(measured: Measured, summary: Json) -> list[Drawn]:
             axes.plot(np.insert(x, gaps, np.nan), np.insert(y, gaps, np.nan), label=label, linewidth=1.2)
         for one in summary["stalls"]["spans"]:
             axes.axvspan(one["at_s"], one["at_s"] + one["seconds"], color="#888888", alpha=0.25, linewidth=0)
-        for event in stalls.events(measured.run):
+        for event in events.of_servers(measured.run):
             _mark(axes, event.at_s)
         _mark_faults(axes, measured.run)
         axes.set_yscale("log")
@@ -143,14 +143,14 @@ def _by_round_trip(measured: Measured) -> list[Drawn]:
     """Only where clients have a distance ([rtt]), and not the same one."""
     if not measured.run.experiment.get("rtt"):
         return []
-    found, left_out = round_trips.latencies(measured.files)
+    found, left_out = by_round_trip(measured.files)
     if len(found) < 2:
         return []
     held = [(place, one.spread()) for place, one in found]
     left = f" {left_out:,} answers of clients with fewer are left out." if left_out else ""
     caption = (
         "Latency by the client's round trip, the least time in which it had an answer, its handshake not "
-        f"counted, of at least {round_trips.FEWEST} answers: boxes are quartiles with the median, whiskers "
+        f"counted, of at least {FEWEST_ANSWERS} answers: boxes are quartiles with the median, whiskers "
         f"the percentiles 5 and 95.{left}"
     )
     words = Words("latency-rtt", "Latency by round trip", caption, "")
@@ -175,12 +175,12 @@ def _unanswered(measured: Measured) -> Drawn:
 
 
 def _mark_faults(axes: Axes, run: Run) -> None:
-    for one in faults.of_run(run):
+    for one in events.of_faults(run):
         axes.axvspan(one.at_s, one.at_s + one.seconds, color="C3", alpha=0.15, linewidth=1)
 
 
 def _of_faults(run: Run) -> str:
-    return " Red: a fault that the experiment asked for." if faults.of_run(run) else ""
+    return " Red: a fault that the experiment asked for." if events.of_faults(run) else ""
 
 
 def _mark(axes: Axes, at_s: float) -> None:
@@ -189,10 +189,9 @@ def _mark(axes: Axes, at_s: float) -> None:
 
 def _server_cpu(measured: Measured) -> Drawn:
     series = server.process_series(measured.run, "cpu_s")
-    held = {one.name: scaled(server.rate_of(one), 100) for one in series}
+    held = {one.name: server.rate_of(one).scaled(100) for one in series}
     if held:
-        host = server.rate_of(server.host_series(measured.run, "host_cpu_s"))
-        held["whole host"] = scaled(host, 100)
+        held["whole host"] = server.rate_of(server.host_series(measured.run, "host_cpu_s")).scaled(100)
     caption = "CPU time a second of each process tree of the server, and of the host it runs on."
     words = Words("server-cpu", "CPU of the server", caption, "the server was not sampled")
     styles = {"whole host": {**_DASHED, "color": "#888888"}}
@@ -200,7 +199,7 @@ def _server_cpu(measured: Measured) -> Drawn:
 
 
 def _server_memory(measured: Measured) -> Drawn:
-    held = {one.name: scaled(one, 1 / MEGA) for one in server.memory_series(measured.run)}
+    held = {one.name: one.scaled(1 / MEGA) for one in server.memory_series(measured.run)}
     caption = "Memory of each process tree of the server (shared pages counted once)."
     words = Words("server-memory", "Memory of the server", caption, "the server was not sampled")
     return _sampled(words, "memory [MB]", held, LEVEL)
@@ -209,7 +208,7 @@ def _server_memory(measured: Measured) -> Drawn:
 def _kernel_memory(measured: Measured) -> list[Drawn]:
     """No plot where the host's memory was not sampled."""
     names = {"tcp_mem_bytes": "buffers, TCP", "udp_mem_bytes": "buffers, UDP", "slab_bytes": "kernel objects"}
-    held = {title: scaled(server.host_series(measured.run, name), 1 / MEGA) for name, title in names.items()}
+    held = {title: server.host_series(measured.run, name).scaled(1 / MEGA) for name, title in names.items()}
     caption = "Socket buffers and kernel objects of the server's whole machine."
     words = Words("kernel-memory", "Memory of the kernel", caption, "")
     return [_sampled(words, "memory [MB]", shown, LEVEL)] if (shown := _not_zero(held)) else []
@@ -280,7 +279,7 @@ def _resolvers(run: Run) -> list[Drawn]:
 
 
 def _not_zero(held: Mapping[str, Series]) -> dict[str, Series]:
-    return {name: one for name, one in held.items() if any(value for _, value in one.points)}
+    return {name: one for name, one in held.items() if one.values.any()}
 
 
 def _sampled(
@@ -301,6 +300,6 @@ def _sampled(
             _mark(axes, end_s)
         time_axis(axes, label, counts=end_s is not None)
         legend_above(axes, 2 if end_s is None else 1)
-        return any(one.points for one in held.values())
+        return any(len(one.times) for one in held.values())
 
     return draw(words, paint, size)

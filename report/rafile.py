@@ -1,6 +1,7 @@
 """Reads `.ra` files: queries and their replies by sequence number, see docs/formats.md.
 
-Files are mapped and read in windows of sequence numbers. The records' sizes, two bytes each, lie on the disk.
+Files are mapped and read in windows of sequence numbers. The records' sizes, two bytes each, lie on the disk,
+and so do the numbers by which answers are known to be equal or of one kind (`reprise-mutator digests`).
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import struct
 import tempfile
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from mmap import mmap
 from pathlib import Path
@@ -18,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from report.container import Frame, mapped, open_frame, release, scratch
-from report.records import ends as ends_of
+from report.rqfile import ends as ends_of
+from report.run import Run
 
 HEADER_MAGIC = b"RPRAHDR1"
 FOOTER_MAGIC = b"RPRAEND1"
@@ -30,6 +32,13 @@ _PIECE = 1 << 14  # records: a window may need a piece of every file
 _SAMPLE = 1 << 8  # one of so many sequence numbers is looked at to find the windows' ends
 _WINDOW = 1 << 18  # records of all sets, about
 _PLACE = np.dtype([("seq", np.uint64), ("file", np.int64), ("number", np.int64), ("offset", np.int64)])
+DIGESTS_HEADER = struct.Struct("<8sQ24x")  # magic and seed
+DIGEST = np.dtype(
+    [
+        *((name, np.uint64) for name in ("query", "reply", "content", "place")),
+        *((name, np.uint16) for name in ("flags", "answers", "authority", "size")),
+    ]
+)
 Chosen = NDArray[np.intp] | NDArray[np.bool_] | slice
 
 
@@ -57,16 +66,11 @@ class _Piece(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RaFile:
+class RaFile(Frame):
     """A mapped file; `pieces` are its whole records, and `steps` their sizes, mapped too."""
 
-    path: Path
-    kind: str
     pieces: tuple[_Piece, ...]
     steps: memoryview
-    cut_off: bool
-    problem: str | None
-    frame: Frame
 
     def __len__(self) -> int:
         return sum(piece.records for piece in self.pieces)
@@ -74,7 +78,7 @@ class RaFile:
     @property
     def mapped(self) -> mmap | bytes:
         """The whole file; its slices are bytes."""
-        held = self.frame.data.obj
+        held = self.data.obj
         assert isinstance(held, mmap | bytes)
         return held
 
@@ -87,11 +91,11 @@ class RaFile:
                 held = np.zeros(piece.records, _PLACE)
                 held["number"] = np.arange(piece.first, piece.first + piece.records)
                 held["offset"] = offsets = _offsets(piece.start, steps[held["number"]])
-                held["seq"] = seq = _seqs(self.frame, offsets)
+                held["seq"] = seq = _seqs(self, offsets)
                 if piece.low < low or high <= piece.high:
                     held = held[(seq >= np.uint64(low)) & (seq <= np.uint64(high - 1))]
                 found.append(held)
-                release(self.frame.data, piece.start, int(offsets[-1]))
+                release(self.data, piece.start, int(offsets[-1]))
         release(self.steps)
         return np.concatenate(found)
 
@@ -113,14 +117,6 @@ class Places:
     def seqs(self) -> NDArray[np.uint64]:
         return self.held["seq"]
 
-    def rows(self, tables: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
-        """A row for each record, from tables with the rows of a file."""
-        found = np.zeros(len(self), tables[0].dtype)
-        for number, rows in enumerate(tables):
-            inside = self.held["file"] == number
-            found[inside] = rows[self.held["number"][inside]]
-        return found
-
     def __iter__(self) -> Iterator[Answer]:
         mapped = [file.mapped for file in self.files]
         for file, at in self.held[["file", "offset"]].tolist():
@@ -139,17 +135,24 @@ class Places:
 @dataclass(frozen=True)
 class AnswerSet:
     """Several files (one a querier) as one sequence, in order of seq. A seq seen twice keeps its first
-    record. `trouble`: why what they were made of could not be read whole.
+    record. `run`: whose they are, None of a trace or a file. `trouble`: why what they were made of could not
+    be read whole. `digests`: of each file those of its records, on the disk; empty before they are made.
     """
 
     name: str
     kind: str
     files: tuple[RaFile, ...]
+    run: Run | None = None
     trouble: str = ""
+    digests: tuple[memoryview, ...] = ()
 
     def __len__(self) -> int:
         """How many records there are."""
         return sum(map(len, self.files))
+
+    @property
+    def recorded(self) -> bool:
+        return self.kind == "trace"
 
     @property
     def problems(self) -> list[str]:
@@ -164,6 +167,20 @@ class AnswerSet:
         whole = np.concatenate(held)
         return Places(self.files, whole[np.unique(whole["seq"], return_index=True)[1]])
 
+    def rows(self, places: Places) -> NDArray[np.void]:
+        """The digest of each: `query` and `reply` are numbers of the bytes without the id, and `content` is
+        one of what the reply says, 0 without a reply: replies with the same number differ at most in the
+        order and case of their records and in what was asked. Names of the same `place` have the same cut()
+        and top() in the zone.
+        """
+        found = np.zeros(len(places), DIGEST)
+        for number, digests in enumerate(self.digests):
+            inside = places.held["file"] == number
+            rows = np.frombuffer(digests[DIGESTS_HEADER.size :], DIGEST)
+            found[inside] = rows[places.held["number"][inside]]
+            release(digests)
+        return found
+
 
 def windows(sets: Sequence[AnswerSet]) -> Iterator[tuple[Places, ...]]:
     """All records of some sets, in windows of the same sequence numbers, ascending. The windows before need
@@ -177,7 +194,7 @@ def windows(sets: Sequence[AnswerSet]) -> Iterator[tuple[Places, ...]]:
         yield tuple(one.between(low, high) for one in sets)
         for one in sets:
             for file in one.files:
-                release(file.frame.data)
+                release(file.data)
 
 
 def read_ra(path: Path) -> RaFile:
@@ -193,13 +210,14 @@ def read_ra(path: Path) -> RaFile:
         problem = "a record in it is damaged; what follows is left out"
     if problem is None and frame.count is not None and frame.count != held:
         problem = f"its footer counts {frame.count} records and it holds {held}"
-    return RaFile(path, str(frame.header.get("kind", "replay")), pieces, steps, frame.cut_off, problem, frame)
+    return RaFile(**{**vars(frame), "problem": problem}, pieces=pieces, steps=steps)
 
 
-def join(name: str, paths: list[Path]) -> AnswerSet:
+def join(name: str, paths: Iterable[Path], run: Run | None = None) -> AnswerSet:
     """Reads several files as one set; they must be of one kind, the first file's is taken."""
     files = tuple(read_ra(path) for path in sorted(paths))
-    return AnswerSet(name, files[0].kind if files else "replay", files)
+    kinds = [str(file.header.get("kind", "replay")) for file in files]
+    return AnswerSet(name, kinds[0] if kinds else "replay", files, run)
 
 
 def _walk(frame: Frame, index: IO[bytes]) -> tuple[tuple[_Piece, ...], bool]:

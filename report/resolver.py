@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from report import answers, faults
+from report import answers, events
 from report.run import Json, Run, as_dict, as_int
 
 _MOST_NAMED = 100  # addresses that no zone is served at
@@ -124,7 +124,7 @@ def reasons(run: Run, resolver: Json) -> Iterator[str]:
         ),
     ):
         limit = _limit(run, name)
-        if key == "servfail_share" and faults.at_ways(run, "upstream"):
+        if key == "servfail_share" and events.lost_on_ways(run, "upstream"):
             continue  # it is what that does
         if _over(resolver.get(key), limit):
             why = answers.validation(run) if key == "servfail_share" else ""

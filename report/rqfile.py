@@ -1,12 +1,16 @@
 """Reads `.rq` files: one fixed-size record a query, see docs/formats.md. Records stay mapped, never Python
-objects.
+objects. Those of several queriers and hosts come in the trace's order.
+
+Every querier writes its own CLOCK_MONOTONIC, so times are kept relative to the start announced to that
+querier: 0 is the start of the schedule on every host. Records are read in windows of about a million, so that
+memory does not grow with the number of queries.
 """
 
 from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from report import transports
-from report.container import Frame, open_frame
+from report.container import Frame, open_frame, release
 from report.errors import ReportError
 from report.run import as_dict, as_int
 
@@ -39,6 +43,10 @@ NEEDED = (
     *("seq", "trace_ns", "due_ns", "send_ns", "recv_ns", "latency_ns", "connect_ns", "source", "connection"),
     *("reply_size", "rcode", "flags", "marks", "status", "transport", "reason", "retries"),
 )
+NEVER = np.iinfo(np.int64).min  # the time of what did not happen
+_WINDOW = 1 << 20  # records, about
+_SAMPLE = 1 << 10  # one of so many sequence numbers is looked at to find the windows' ends
+_TIMES = ("due_ns", "send_ns", "recv_ns")
 
 
 def transport_name(number: int) -> str:
@@ -54,46 +62,42 @@ class Status(enum.IntEnum):
 
 
 @dataclass(frozen=True)
-class RqFile:
-    """One querier's records. `statistics` is empty where the writer was cut off."""
+class RqFile(Frame):
+    """One querier's records."""
 
-    path: Path
-    host: str
-    querier: int
-    start_mono_ns: int
     records: Records
-    statistics: dict[str, Any]
-    cut_off: bool
-    problem: str | None
-    data: memoryview  # the whole file
+
+    @property
+    def host(self) -> str:
+        return str(self.header.get("host", "unknown"))
+
+    @property
+    def querier(self) -> int:
+        return int(self.header.get("querier", 0))
+
+    @property
+    def start_mono_ns(self) -> int:
+        return int(self.header.get("start_mono_ns", 0))
+
+    def parts(self) -> Iterator[Records]:
+        """The records, some at a time; those before need no memory."""
+        for at in range(0, len(self.records), CHUNK):
+            yield self.records[at : at + CHUNK]
+            release(self.data)
 
 
 def read_rq(path: Path) -> RqFile:
     """Maps one file. Raises ReportError for what is not an `.rq` file of a known schema."""
     frame = open_frame(path, HEADER_MAGIC, FOOTER_MAGIC)
     if not frame.header:
-        return _build(frame, np.zeros(0, [(name, "<i8") for name in NEEDED]), frame.problem)
+        return RqFile(**vars(frame), records=np.zeros(0, [(name, "<i8") for name in NEEDED]))
     dtype = _dtype(frame)
     held, rest = divmod(frame.end - frame.start, frame.record_size)
     records: Records = np.frombuffer(frame.data, dtype=dtype, count=held, offset=frame.start)
     if frame.cut_off:
         records = records[: _plausible_prefix(records)]
-    return _build(frame, records, frame.problem or _count_problem(frame, held, rest))
-
-
-def _build(frame: Frame, records: Records, problem: str | None) -> RqFile:
-    header = frame.header
-    return RqFile(
-        path=frame.path,
-        host=str(header.get("host", "unknown")),
-        querier=int(header.get("querier", 0)),
-        start_mono_ns=int(header.get("start_mono_ns", 0)),
-        records=records,
-        statistics=frame.statistics,
-        cut_off=frame.cut_off,
-        problem=problem,
-        data=frame.data,
-    )
+    problem = frame.problem or _count_problem(frame, held, rest)
+    return RqFile(**{**vars(frame), "problem": problem}, records=records)
 
 
 def _dtype(frame: Frame) -> np.dtype[np.void]:
@@ -147,3 +151,122 @@ def sums_of(files: Iterable[RqFile], group: str) -> dict[str, int]:
         for name in COUNTERS[group]
         if not name.startswith("max_")
     }
+
+
+# --- records of several queriers and hosts --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Window:
+    """Records whose sequence numbers lie between two, ascending. `file` is the number of the one that each is
+    from. Times in ns since the announced start, or NEVER.
+    """
+
+    file: NDArray[np.intp]
+    seq: NDArray[np.uint64]
+    due: NDArray[np.int64]
+    sent: NDArray[np.int64]
+    received: NDArray[np.int64]
+    latency: NDArray[np.int64]
+    connect: NDArray[np.int64]
+    source: NDArray[np.uint32]
+    reply_size: NDArray[np.uint32]
+    rcode: NDArray[np.uint16]
+    flags: NDArray[np.uint16]
+    marks: NDArray[np.uint16]
+    status: NDArray[np.uint8]
+    transport: NDArray[np.uint8]
+    reason: NDArray[np.uint8]
+    retries: NDArray[np.uint8]
+    extra: Mapping[str, NDArray[Any]]  # further fields as they are in the records
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Records that stand together in a file; their least and largest sequence number, and some of those in
+    between.
+    """
+
+    file: int
+    start_ns: int
+    records: Records
+    low: int
+    high: int
+    sample: NDArray[np.uint64]
+
+
+def windows(
+    files: Sequence[RqFile], seen: Callable[[int], None] = lambda _: None, extra: Sequence[str] = ()
+) -> Iterator[Window]:
+    """All records, each once. Records of one sequence number are in one window. `seen` is told how many
+    records there have been so far; `extra` names fields of records that are wanted beside the usual ones.
+    """
+    pieces = [_piece(at, file, part) for at, file in enumerate(files) for part in file.parts()]
+    if not pieces:
+        return
+    bounds = ends([piece.sample for piece in pieces], _WINDOW // _SAMPLE)
+    count = 0
+    for low, high in zip([0, *bounds], [*bounds, max(piece.high for piece in pieces) + 1], strict=True):
+        near = [piece for piece in pieces if low <= piece.high and piece.low < high]
+        held = [(piece, part) for piece in near if len(part := _between(piece, low, high))]
+        if held:
+            window = _window(held, extra)
+            count += len(window)
+            yield window
+            seen(count)
+        for file in files:
+            release(file.data)
+
+
+def _piece(at: int, file: RqFile, part: Records) -> _Piece:
+    seq = part["seq"]
+    return _Piece(at, file.start_mono_ns, part, int(seq.min()), int(seq.max()), seq[::_SAMPLE].copy())
+
+
+def ends(samples: list[NDArray[np.uint64]], size: int) -> list[int]:
+    """Sequence numbers that divide records into windows of so many of the samples."""
+    return [int(one) for one in np.unique(np.sort(np.concatenate(samples))[size::size])]
+
+
+def _between(piece: _Piece, low: int, high: int) -> Records:
+    if low <= piece.low and piece.high < high:
+        return piece.records
+    seq = piece.records["seq"]
+    return piece.records[(seq >= np.uint64(low)) & (seq <= np.uint64(high - 1))]
+
+
+def _window(held: list[tuple[_Piece, Records]], extra: Sequence[str]) -> Window:
+    seq = np.concatenate([part["seq"] for _, part in held])
+    order: slice | NDArray[np.intp] = slice(None)
+    if np.any(seq[1:] < seq[:-1]):
+        order = np.argsort(seq, kind="stable")
+
+    def column(name: str) -> NDArray[np.int64]:
+        if name in _TIMES:
+            return np.concatenate([_since(part[name], piece.start_ns) for piece, part in held])[order]
+        return np.concatenate([part[name] for _, part in held])[order]
+
+    latency = column("latency_ns")
+    return Window(
+        file=np.concatenate([np.full(len(part), piece.file) for piece, part in held])[order],
+        due=column("due_ns"),
+        sent=column("send_ns"),
+        received=column("recv_ns"),
+        latency=np.where(latency >= 0, latency, NEVER),
+        connect=column("connect_ns"),
+        extra={name: column(name) for name in extra},
+        **{
+            name: column(name)
+            for name in (
+                *("seq", "source", "reply_size", "rcode", "flags", "marks"),
+                *("status", "transport", "reason", "retries"),
+            )
+        },  # type: ignore[arg-type]
+    )
+
+
+def _since(times: NDArray[np.int64], start: int) -> NDArray[np.int64]:
+    return np.where(times == 0, NEVER, times - start)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from report import hosts
 from report.errors import ReportError
-from report.hosts import Host
 
 SCHEMA = 1
 TRACE_KEYS = ("trace", "generate", "synth")
 Json = dict[str, Any]
-Samples = tuple["ServerSample", ...]
+Samples = list["ServerSample"]
 
 
 @dataclass(frozen=True)
@@ -29,32 +28,101 @@ class ServerSample:
     values: dict[str, float]
 
 
-@dataclass(frozen=True)
 class Run:
     """What a folder holds. `controller` and `manifest` are empty where the file is missing (a run cut off
-    early).
+    early); `problems` says what else is missing or damaged.
     """
 
-    folder: Path
-    manifest: Json
-    controller: Json
-    samples: tuple[ServerSample, ...]
-    client_samples: dict[str, tuple[ServerSample, ...]]
-    record_paths: tuple[Path, ...]
-    answer_paths: tuple[Path, ...]
-    comparison: Json | None = None
-    resolvers: tuple[tuple[Json, Json], ...] = ()  # counters of each, before and after the replay
-    hierarchy: Json | None = None  # the planner's report
-    built: Json | None = None  # build.json: what the zones were built of
-    mutation: Json | None = None  # what became of the trace before it was played
-    other_samples: Mapping[str, Samples] = field(default_factory=dict)  # of further hosts with servers
-    conditions: Mapping[str, Json] = field(default_factory=dict)  # what each server ran with
-    resolver_samples: Mapping[str, Samples] = field(default_factory=dict)  # resolvers' counters
-    server_counts: tuple[ServerSample, ...] = ()  # of an authoritative server, each second
-    hosts: tuple[Host, ...] = ()  # what their kernels counted
-    proxies: Mapping[str, Json] = field(default_factory=dict)  # statistics by the file's name
-    fronts: tuple[Json, ...] = ()  # statistics of each front of statelessTCP
-    problems: tuple[str, ...] = field(default=())
+    def __init__(self, folder: Path) -> None:
+        """Raises ReportError where the folder is none, holds nothing of a run, or is of an unknown schema."""
+        if not folder.is_dir():
+            raise ReportError(f"{folder} is not a results folder", "name a folder below results/", 2)
+        self.folder = folder
+        self.problems: list[str] = []
+        manifest, controller = self._json("manifest.json"), self._json("controller.json")
+        self.record_paths = sorted(folder.glob("queries-*.rq"))
+        if manifest is None and (folder / "series.json").is_file():
+            raise ReportError(f"{folder} is a series", "name runs of it, which are the folders in it", 2)
+        if manifest is None and controller is None and not self.record_paths:
+            raise ReportError(f"{folder} holds no run", "name a folder that `reprise run` wrote", 2)
+        self.manifest, self.controller = manifest or {}, controller or {}
+        self.answer_paths = sorted(folder.glob("answers-*.ra"))
+        self.samples = self._samples(folder / "server.csv")
+        self.client_samples = self._all_samples("client[0-9]*.csv")
+        self.comparison = self._json("compare.json")
+        self.resolvers = list(self._resolvers())  # counters of each, before and after the replay
+        self.hierarchy = self._json("zones/plan.json")  # the planner's report
+        self.built = self._json("zones/build.json")  # what the zones were built of
+        self.mutation = self._json("mutate.json")  # what became of the trace before it was played
+        further = ("server[0-9]*.csv", "meta[0-9]*.csv")
+        self.other_samples = self._all_samples(*further)  # of further hosts with servers
+        self.conditions = {  # what each server ran with
+            name.removeprefix("conditions-"): {k: v for k, v in found.items() if k != "schema"}
+            for name, found in self._jsons("conditions-*.json").items()
+        }
+        self.resolver_samples = {  # resolvers' counters
+            name.removeprefix("resolver-"): one
+            for name, one in self._all_samples("resolver-server*.csv").items()
+        }
+        self.server_counts = self._samples(folder / "counts-server.csv")  # of an authoritative server itself
+        self.hosts = hosts.read(folder, self.problems)  # what their kernels counted
+        self.proxies = self._jsons("delay-*.json", "proxy-*.json")  # statistics by the file's name
+        self.fronts = list(self._jsons("front*.json").values())  # statistics of each front of statelessTCP
+
+    def _json(self, name: str) -> Json | None:
+        """None where the file is absent; a damaged one is a problem of the run, an unknown schema ends the
+        report.
+        """
+        path = self.folder / name
+        if not path.exists():
+            return None
+        try:
+            value = json.loads(path.read_text("utf-8", errors="replace"))
+        except ValueError:
+            value = None
+        except OSError as error:
+            raise ReportError(f"cannot read {path}: {error.strerror}", "check its permissions") from error
+        if not isinstance(value, dict):
+            self.problems.append(f"{path.name} is damaged")
+            return None
+        if value.get("schema") != SCHEMA:
+            raise ReportError(
+                f"{path} has schema {value.get('schema')}, known is {SCHEMA}", "use the version that wrote it"
+            )
+        return value
+
+    def _jsons(self, *patterns: str) -> dict[str, Json]:
+        paths = [path for pattern in patterns for path in sorted(self.folder.glob(pattern))]
+        return {path.stem: found for path in paths if (found := self._json(path.name)) is not None}
+
+    def _resolvers(self) -> Iterator[tuple[Json, Json]]:
+        """Without the counters before the replay, which is a problem, all counts are the replay's."""
+        read = self._jsons("resolver-server*.json")
+        for name, after in read.items():
+            if not name.endswith("-before"):
+                earlier = f"{name}-before"
+                missing = not (self.folder / f"{earlier}.json").exists()
+                self.problems += [f"{earlier}.json is missing"] if missing else []
+                yield read.get(earlier, {}), after
+
+    def _all_samples(self, *patterns: str) -> dict[str, Samples]:
+        """Of each file of the patterns, by its name."""
+        paths = [path for pattern in patterns for path in sorted(self.folder.glob(pattern))]
+        return {path.stem: self._samples(path) for path in paths}
+
+    def _samples(self, path: Path) -> Samples:
+        if not path.exists():
+            return []
+        try:
+            with path.open(newline="", encoding="utf-8", errors="replace") as file:
+                rows = list(csv.DictReader(line for line in file if "\0" not in line))
+        except csv.Error:
+            self.problems.append(f"{path.name} is damaged")
+            return []
+        samples = [sample for row in rows if (sample := _sample(row)) is not None]
+        if len(samples) + 1 < len(rows):  # a last line cut in the middle is what an ended sampler leaves
+            self.problems.append(f"{len(rows) - len(samples)} lines of {path.name} are damaged")
+        return samples
 
     @property
     def name(self) -> str:
@@ -162,110 +230,6 @@ def as_json(path: Path) -> Json:
         return as_dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError):
         return {}
-
-
-def open_run(folder: Path) -> Run:
-    """Raises ReportError where the folder is none, holds nothing of a run, or is of an unknown schema."""
-    if not folder.is_dir():
-        raise ReportError(f"{folder} is not a results folder", "name a folder below results/", 2)
-    problems: list[str] = []
-    manifest = _read_json(folder / "manifest.json", problems)
-    controller = _read_json(folder / "controller.json", problems)
-    records = tuple(sorted(folder.glob("queries-*.rq")))
-
-    def samples(pattern: str, prefix: str = "") -> dict[str, tuple[ServerSample, ...]]:
-        """Of each file of this pattern, by the rest of its name."""
-        return {
-            path.stem.removeprefix(prefix): tuple(_read_samples(path, problems))
-            for path in sorted(folder.glob(pattern))
-        }
-
-    def jsons(*patterns: str) -> dict[str, Json]:
-        paths = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
-        return {path.stem: found for path in paths if (found := _read_json(path, problems)) is not None}
-
-    if manifest is None and (folder / "series.json").is_file():
-        raise ReportError(f"{folder} is a series", "name runs of it, which are the folders in it", 2)
-    if manifest is None and controller is None and not records:
-        raise ReportError(f"{folder} holds no run", "name a folder that `reprise run` wrote", 2)
-    return Run(
-        folder=folder,
-        manifest=manifest or {},
-        controller=controller or {},
-        samples=tuple(_read_samples(folder / "server.csv", problems)),
-        client_samples=samples("client[0-9]*.csv"),
-        record_paths=records,
-        answer_paths=tuple(sorted(folder.glob("answers-*.ra"))),
-        comparison=_read_json(folder / "compare.json", problems),
-        resolvers=tuple(_read_resolvers(folder, problems)),
-        hierarchy=_read_json(folder / "zones" / "plan.json", problems),
-        built=_read_json(folder / "zones" / "build.json", problems),
-        mutation=_read_json(folder / "mutate.json", problems),
-        other_samples=samples("server[0-9]*.csv") | samples("meta[0-9]*.csv"),
-        conditions={
-            name.removeprefix("conditions-"): {k: v for k, v in found.items() if k != "schema"}
-            for name, found in jsons("conditions-*.json").items()
-        },
-        resolver_samples=samples("resolver-server*.csv", "resolver-"),
-        server_counts=tuple(_read_samples(folder / "counts-server.csv", problems)),
-        hosts=hosts.read(folder, problems),
-        proxies=jsons("delay-*.json", "proxy-*.json"),
-        fronts=tuple(jsons("front*.json").values()),
-        problems=tuple(problems),
-    )
-
-
-def _read_resolvers(folder: Path, problems: list[str]) -> Iterable[tuple[Json, Json]]:
-    """Counters of each resolver under test; without those before the replay, which is a problem, all counts
-    are the replay's.
-    """
-    for path in sorted(folder.glob("resolver-server*.json")):
-        if path.stem.endswith("-before"):
-            continue
-        after = _read_json(path, problems)
-        if after is not None:
-            earlier = path.with_stem(f"{path.stem}-before")
-            before = _read_json(earlier, problems)
-            problems += [] if earlier.exists() else [f"{earlier.name} is missing"]
-            yield before or {}, after
-
-
-def _read_json(path: Path, problems: list[str]) -> Json | None:
-    """None where the file is absent; a damaged one is a problem of the run, an unknown schema ends the
-    report.
-    """
-    if not path.exists():
-        return None
-    try:
-        value = json.loads(path.read_text("utf-8", errors="replace"))
-    except ValueError:
-        problems.append(f"{path.name} is damaged")
-        return None
-    except OSError as error:
-        raise ReportError(f"cannot read {path}: {error.strerror}", "check its permissions") from error
-    if not isinstance(value, dict):
-        problems.append(f"{path.name} is damaged")
-        return None
-    if value.get("schema") != SCHEMA:
-        raise ReportError(
-            f"{path} has schema {value.get('schema')}, known is {SCHEMA}", "use the version that wrote it"
-        )
-    return value
-
-
-def _read_samples(path: Path, problems: list[str]) -> list[ServerSample]:
-    if not path.exists():
-        return []
-    try:
-        with path.open(newline="", encoding="utf-8", errors="replace") as file:
-            rows = list(csv.DictReader(line for line in file if "\0" not in line))
-    except csv.Error:
-        problems.append(f"{path.name} is damaged")
-        return []
-    samples = [sample for row in rows if (sample := _sample(row)) is not None]
-    if len(samples) + 1 < len(rows):  # a last line cut in the middle is what an ended sampler leaves
-        problems.append(f"{len(rows) - len(samples)} lines of {path.name} are damaged")
-    return samples
 
 
 def _sample(row: dict[str, str | None]) -> ServerSample | None:

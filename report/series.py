@@ -19,7 +19,7 @@ from report import html, several_plots, statistics, whole_file
 from report.errors import ReportError
 from report.figures import Drawn
 from report.rows import Figure, figures
-from report.run import Json, Run, as_dict, as_list, as_number, open_run
+from report.run import Json, Run, as_dict, as_list, as_number
 from report.several_plots import Seen, Swept
 from report.statistics import Difference
 from report.summary import measure
@@ -160,7 +160,7 @@ def sides_of(folder: Path) -> list[Variant]:
     none of both, or has no report.
     """
     if not (folder / FILE).is_file():
-        return [Variant(open_run(folder).name, {}, (summary_of(folder),))]
+        return [Variant(Run(folder).name, {}, (summary_of(folder),))]
     found = read(folder)
     return found if len(found) > 1 else [replace(found[0], label=folder.resolve().name)]
 
@@ -176,9 +176,9 @@ def side_of(folder: Path) -> Variant:
 def expected(folder: Path, side: Variant) -> Json:
     """The table [expect] of a run, or of the first one of a variant of a series."""
     if (folder / FILE).is_file():
-        told = open_run(folder / side.runs[0]["run"]).experiment if side.runs else {}
+        told = Run(folder / side.runs[0]["run"]).experiment if side.runs else {}
     else:
-        told = open_run(folder).experiment
+        told = Run(folder).experiment
     return as_dict(told.get("expect"))
 
 
@@ -292,7 +292,7 @@ def plots(folder: Path, names: Sequence[str]) -> list[Drawn]:
 
 def _drawn(folder: Path, variants: Sequence[Variant], main: Sequence[Line]) -> list[Drawn]:
     seen = [
-        (one.label, [Seen.of(measure(open_run(folder / summary["run"]))) for summary in one.clean])
+        (one.label, [Seen.of(measure(Run(folder / summary["run"]))) for summary in one.clean])
         for one in variants
     ]
     axis = _axis(variants)
@@ -314,7 +314,7 @@ def _conditions(folder: Path, variants: Sequence[Variant]) -> list[list[str]]:
     """A row for each variant, a heading first: what its first clean run's servers ran with, where it differs.
     Empty where nothing does.
     """
-    clean = [(one.label, open_run(folder / one.clean[0]["run"])) for one in variants if one.clean]
+    clean = [(one.label, Run(folder / one.clean[0]["run"])) for one in variants if one.clean]
     differing = conditions_that_differ([run for _, run in clean]) if clean else [{}]
     if not differing[0]:
         return []

@@ -4,12 +4,14 @@ schedule.
 
 from __future__ import annotations
 
-import bisect
 import itertools
-import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from report.run import Json, Run, ServerSample, as_dict, as_list
 
@@ -20,12 +22,23 @@ _OF_MACHINE = ("host_cpu_s", "host_steal_s", "tcp_mem_bytes", "udp_mem_bytes", "
 TCP_STATES = ("established", "syn_recv", "time_wait", "fin_wait", "close_wait", "other")
 
 
+Floats = NDArray[np.floating[Any]]
+
+
 @dataclass(frozen=True)
 class Series:
-    """Points (seconds since the start, value) under a name."""
+    """Values under a name, with the seconds since the start at which they were seen."""
 
     name: str
-    points: tuple[tuple[float, float], ...]
+    times: Floats
+    values: Floats
+
+    def scaled(self, factor: float) -> Series:
+        return replace(self, values=self.values * factor)
+
+    def between(self, begin_s: float, end_s: float) -> Floats:
+        """The values after the begin, up to the end."""
+        return self.values[(self.times > begin_s) & (self.times <= end_s)]
 
 
 def clock_of(run: Run) -> Callable[[ServerSample], int] | None:
@@ -104,8 +117,8 @@ def _one_each(samples: Iterable[ServerSample]) -> list[ServerSample]:
 def _series(run: Run, name: str, samples: Iterable[ServerSample], column: str) -> Series:
     """A column over the time of the replay; no points where the run has no start."""
     clock = clock_of(run)
-    points = ((clock(one) / 1e9, one.values.get(column, 0.0)) for one in samples) if clock else ()
-    return Series(name, tuple(points))
+    points = [(clock(one) / 1e9, one.values.get(column, 0.0)) for one in samples] if clock else []
+    return Series(name, *np.array(points, np.float64).reshape(-1, 2).T)
 
 
 def host_series(run: Run, column: str) -> Series:
@@ -134,7 +147,7 @@ def memory_series(run: Run) -> list[Series]:
     given).
     """
     pss, rss = (process_series(run, name) for name in ("pss_bytes", "rss_bytes"))
-    return pss if any(value for part in pss for _, value in part.points) else rss
+    return pss if any(part.values.any() for part in pss) else rss
 
 
 def resolver_series(run: Run, column: str) -> list[Series]:
@@ -160,32 +173,29 @@ def counts(run: Run, end_ns: int) -> Json:
     faults = map(as_dict, as_list(run.experiment.get("fault")))
     anew = any(one.get("restart") or (one.get("reload") and kind == "nsd") for one in faults)
     for column in COUNTED:
-        points = counts_series(run, column).points
-        before = [value for time, value in points if time <= 0]
-        known = before and points[-1][0] * 1e9 >= end_ns and column in run.server_counts[-1].values
-        grows = all(one[1] <= other[1] for one, other in itertools.pairwise(points))
-        found[column] = int(points[-1][1] - before[-1]) if known and grows and not anew else None
+        series = counts_series(run, column)
+        before = series.values[series.times <= 0]
+        known = len(before) and series.times[-1] * 1e9 >= end_ns and column in run.server_counts[-1].values
+        grows = bool(np.all(np.diff(series.values) >= 0))
+        found[column] = int(series.values[-1] - before[-1]) if known and grows and not anew else None
     return found
 
 
 def summed(several: list[Series]) -> Series:
     """The sum of series at the times of the first one's points, each as it was last sampled by then."""
-    held = [sorted(one.points) for one in several if one.points]
-
-    def at(points: list[tuple[float, float]], time: float) -> float:
-        return points[max(0, bisect.bisect(points, (time, math.inf)) - 1)][1]
-
-    return Series("", tuple((time, sum(at(one, time) for one in held)) for time, _ in (held or [[]])[0]))
+    held = [one for one in several if len(one.times)]
+    times = held[0].times if held else np.zeros(0)
+    places = [np.maximum(np.searchsorted(one.times, times, side="right") - 1, 0) for one in held]
+    parts = [one.values[at] for one, at in zip(held, places, strict=True)]
+    return Series("", times, np.sum(parts, axis=0) if parts else times)
 
 
 def rate_of(series: Series) -> Series:
     """Growth a second of a cumulative counter; a counter that restarts contributes nothing for that step."""
-    points = [
-        (after[0], max(0.0, after[1] - before[1]) / (after[0] - before[0]))
-        for before, after in itertools.pairwise(series.points)
-        if after[0] > before[0]
-    ]
-    return Series(series.name, tuple(points))
+    steps = np.diff(series.times)
+    kept = steps > 0
+    grown = np.maximum(np.diff(series.values)[kept], 0)
+    return Series(series.name, series.times[1:][kept], grown / steps[kept])
 
 
 def growth(samples: Iterable[ServerSample], column: str) -> float | None:
@@ -301,16 +311,16 @@ def memory_in_use(run: Run, end_ns: int) -> dict[str, int | None]:
 
 def _settled(series: Series, end_ns: int) -> float | None:
     """The median of the second half of the replay."""
-    held = [value for time, value in series.points if end_ns / 2 <= time * 1e9 <= end_ns]
-    return statistics.median(held) if held else None
+    held = series.values[(end_ns / 2 <= series.times * 1e9) & (series.times * 1e9 <= end_ns)]
+    return float(np.median(held)) if len(held) else None
 
 
 def _growth_settled(run: Run, columns: Sequence[str], end_ns: int) -> float | None:
     """The same of what columns of the host together have grown by since the last sample before the replay."""
     series = summed([host_series(run, name) for name in columns])
     settled = _settled(series, end_ns)
-    before = [value for time, value in series.points if time <= 0]
-    return max(0.0, settled - before[-1]) if settled is not None and before else None
+    before = series.values[series.times <= 0]
+    return max(0.0, settled - float(before[-1])) if settled is not None and len(before) else None
 
 
 def _samples_of(run: Run, role: str) -> list[list[ServerSample]]:
@@ -321,3 +331,29 @@ def _samples_of(run: Run, role: str) -> list[list[ServerSample]]:
         [one for one in samples if one.process in ids]
         for samples in (run.samples, *run.other_samples.values())
     ]
+
+
+def sockets(run: Run, end_ns: int) -> Json:
+    """Peaks of TCP sockets at both ends; null where nobody sampled. Those of several hosts are added. After
+    `end_ns`, when the last query has been sent, the replay closes its connections: what then waits in
+    TIME-WAIT is no trait of the trace.
+    """
+    servers = _peaks(run, of_servers(run), end_ns)
+    drops = total_growth(run, "listen_drops")
+    return {
+        "server": servers and {**servers, "listen_drops": None if drops is None else int(drops)},
+        "clients": _peaks(run, run.client_samples.values(), end_ns),
+    }
+
+
+def _peaks(run: Run, hosts: Iterable[Sequence[ServerSample]], end_ns: int) -> Json | None:
+    clock = clock_of(run)
+    held = [samples for samples in hosts if samples]
+    during = [[one for one in samples if clock is None or clock(one) <= end_ns] for samples in held]
+
+    def peak(several: Sequence[Sequence[ServerSample]], column: str) -> int:
+        values = ([one.values.get(column, 0.0) for one in samples] for samples in several)
+        return sum(int(max(one, default=0)) for one in values)
+
+    established, waiting = peak(held, "tcp_established"), peak(during, "tcp_time_wait")
+    return {"peak_established": established, "peak_time_wait": waiting} if held else None

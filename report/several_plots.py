@@ -39,8 +39,8 @@ class Seen:
         return cls(
             tally=measured.tally,
             cold_s=run.cold_s,
-            cpu=curves.scaled(server.rate_of(used), 100),
-            memory=curves.scaled(server.summed(server.memory_series(run)), 1 / MEGA),
+            cpu=server.rate_of(used).scaled(100),
+            memory=server.summed(server.memory_series(run)).scaled(1 / MEGA),
             established=server.host_series(run, "tcp_established"),
             time_wait=server.host_series(run, "tcp_time_wait"),
         )
@@ -94,8 +94,7 @@ def _cold(variants: Variants) -> list[Drawn]:
 
 def _connections(name: str, title: str, samples: Mapping[str, Sequence[Series]]) -> list[Drawn]:
     """Where any run had one."""
-    values = (value for repeats in samples.values() for one in repeats for _, value in one.points)
-    if not any(values):
+    if not any(one.values.any() for repeats in samples.values() for one in repeats):
         return []
     return [_sampled(name, f"{title} at the server", "connections", samples, LEVEL, counts=True)]
 
@@ -108,7 +107,7 @@ def _sampled(
     style: str,
     counts: bool = False,
 ) -> Drawn:
-    held = {variant: [one for one in repeats if one.points] for variant, repeats in samples.items()}
+    held = {variant: [one for one in repeats if len(one.times)] for variant, repeats in samples.items()}
     bands = {name: _in_step(name, repeats, style) if repeats else None for name, repeats in held.items()}
     caption = f"Sampled at the server's host.{curves.range_of(held.values())}"
     return _painted(Words(name, title, caption, "the servers were not sampled"), label, bands, style, counts)
@@ -116,12 +115,11 @@ def _sampled(
 
 def _in_step(label: str, repeats: Sequence[Series], style: str) -> Band:
     """At the times of the first one's samples, as far as all have some."""
-    first, *_ = sampled = [np.array(one.points, np.float64).T for one in repeats]
-    begin, end = (choose(times[at] for times, _ in sampled) for choose, at in ((max, 0), (min, -1)))
-    grid = first[0][(first[0] >= begin) & (first[0] <= end)]
+    begin, end = (choose(one.times[at] for one in repeats) for choose, at in ((max, 0), (min, -1)))
+    grid = repeats[0].times[(repeats[0].times >= begin) & (repeats[0].times <= end)]
     side, back = ("right", 1) if style == LEVEL else ("left", 0)
-    places = [np.searchsorted(times, grid, side=side) - back for times, _ in sampled]  # type: ignore[call-overload]
-    return Band.of(label, grid, [values[at] for (_, values), at in zip(sampled, places, strict=True)])
+    places = [np.searchsorted(one.times, grid, side=side) - back for one in repeats]  # type: ignore[call-overload]
+    return Band.of(label, grid, [one.values[at] for one, at in zip(repeats, places, strict=True)])
 
 
 def _response(tallies: Mapping[str, Sequence[Tally]]) -> list[Drawn]:

@@ -1,5 +1,5 @@
-"""What `compare` is given: run folders, `.ra` files, traces. A trace is turned into an `.ra` file by
-`reprise-mutator`.
+"""What `compare` is given: run folders, `.ra` files, traces. `reprise-mutator` turns a trace into an `.ra`
+file, and tells answers apart by numbers.
 """
 
 from __future__ import annotations
@@ -7,30 +7,20 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from report import rafile
+from report.container import mapped
 from report.errors import ReportError
-from report.rafile import AnswerSet
-from report.run import Run, as_dict, as_list, open_run
+from report.rafile import DIGEST, DIGESTS_HEADER, AnswerSet
+from report.run import Run, as_dict, as_list
+from report.zone import Zone
 
+_LOOK_S = 0.5
 PROGRAM = "reprise-mutator"
 ROOT = Path(__file__).resolve().parent.parent
-
-
-@dataclass(frozen=True)
-class Source:
-    """One side of a comparison; `run` is None for files."""
-
-    path: Path
-    answers: AnswerSet
-    run: Run | None
-
-    @property
-    def recorded(self) -> bool:
-        return self.answers.kind == "trace"
 
 
 def reading_arguments(run: Run | None) -> tuple[str, ...]:
@@ -65,18 +55,18 @@ def zone_of(run: Run) -> Path | None:
 
 def open_source(
     path: Path, scratch: Path, arguments: Sequence[str] = (), programs: Path | None = None
-) -> Source:
+) -> AnswerSet:
     """Told by content: a folder is a run, a file is an `.ra` by its magic and a trace otherwise, of which
     `arguments` choose the queries of the replay.
     """
     if path.is_dir():
-        run = open_run(path)
+        run = Run(path)
         if not run.answer_paths:
             raise ReportError(f"{path} holds no answers", "replay with replay.answers = true")
-        return Source(path, rafile.join(str(path), list(run.answer_paths)), run)
+        return rafile.join(str(path), run.answer_paths, run)
     if _is_ra(path):
-        return Source(path, rafile.join(str(path), [path]), None)
-    return Source(path, _from_trace(path, scratch, arguments, programs), None)
+        return rafile.join(str(path), [path])
+    return _from_trace(path, scratch, arguments, programs)
 
 
 def _is_ra(path: Path) -> bool:
@@ -98,6 +88,64 @@ def _from_trace(trace: Path, scratch: Path, arguments: Sequence[str], programs: 
     if done.returncode and not len(answers):
         raise ReportError(*_split(error_line(done.stderr), trace))
     return replace(answers, trouble=_said(done.stderr) if done.returncode else "")
+
+
+def digested(
+    answers: AnswerSet,
+    zone: Zone | None,
+    program: Callable[[], Path],
+    scratch: Path,
+    seed: int,
+    told: Callable[[int, int], None] = lambda _done, _of: None,
+) -> AnswerSet:
+    """The set with its digests. `program` is the mutator; raises ReportError where it fails. Names count as
+    far as the zone cuts. `seed`: the same for all that is compared, and known to no server before, so that it
+    cannot write another answer with the numbers of one. `told`: how many records there have been, of how
+    many.
+    """
+    words = ["--origin", zone.origin, "--labels", str(zone.reach)] if zone else []
+    tables: list[memoryview] = []
+    done = 0
+    for file in answers.files:
+        if not len(file):  # it may be cut off in its header
+            tables.append(memoryview(b""))
+            continue
+        target = scratch / f"{len(list(scratch.iterdir()))}.digests"
+        argv = [str(program()), "digests", str(file.path), "-o", str(target), "--seed", str(seed), *words]
+        with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, errors="replace") as child:
+            while (complaint := _complaint(child)) is None:
+                told(done + _rows(target.with_name(f"{target.name}.partial")), len(answers))
+        if child.returncode:
+            what, _, hint = error_line(complaint).partition("; ")
+            if hint == "see --help":
+                raise ReportError(f"{argv[0]} is older than this report", "build it with ./reprise")
+            if not hint or str(target) in what:
+                hint = f"see whether {scratch.parent} has room, or set TMPDIR"
+            raise ReportError(f"cannot read {file.path}: {what}", hint)
+        rows = mapped(target)
+        whole = len(rows) >= DIGESTS_HEADER.size + len(file) * DIGEST.itemsize
+        if not whole or DIGESTS_HEADER.unpack_from(rows)[1] != seed:
+            raise ReportError(f"{file.path} changes while it is read", "compare when its run is done")
+        tables.append(rows)
+        done += len(file)
+        told(done, len(answers))
+    return replace(answers, digests=tuple(tables))
+
+
+def _complaint(child: subprocess.Popen[str]) -> str | None:
+    """What a program that has ended said; None after a moment in which it has not."""
+    try:
+        return child.communicate(timeout=_LOOK_S)[1]
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _rows(path: Path) -> int:
+    """How many a file has so far."""
+    try:
+        return max(0, path.stat().st_size - DIGESTS_HEADER.size) // DIGEST.itemsize
+    except OSError:
+        return 0
 
 
 def _said(stderr: str) -> str:

@@ -17,14 +17,11 @@ from report import (
     answers,
     busy,
     clean,
-    connections,
-    faults,
+    events,
     front,
     per_host,
     resolver,
     server,
-    stalls,
-    steady,
     tally,
     timing,
     whole_file,
@@ -78,7 +75,7 @@ def summarize(measured: Measured) -> Json:
         "clean": not because,
         "unclean_because": because,
         "server_faults": answers.server_faults(
-            run, queries, rcodes, faults.unanswered(run, found.unanswered)
+            run, queries, rcodes, events.unanswered_at_faults(run, found.unanswered)
         ),
         "queries": queries,
         "answered_share": _answered_share(queries, skipped),
@@ -98,12 +95,12 @@ def summarize(measured: Measured) -> Json:
         "response_us": Distribution.of(found.response.values()).spread(),
         "response_us_by_transport": _spreads(found.response),
         "response_us_by_source": found.source_response.all().spread(),
-        "stalls": stalls.summarize(
-            stalls.find(found.sends, found.answers), [*faults.of_run(run), *stalls.events(run)]
+        "stalls": events.summarize_stalls(
+            events.stalls(found.sends, found.answers), [*events.of_faults(run), *events.of_servers(run)]
         ),
-        "faults": faults.summarize(run),
-        "steady": steady.summarize(run, found, measured.warmup_ns),
-        **connections.summarize(run, measured.files, found),
+        "faults": events.summarize_faults(run),
+        "steady": timing.steady(run, found, measured.warmup_ns),
+        **_connections(measured),
         "rcode": rcodes,
         "truncated": found.truncated,
         "truncated_by_transport": {
@@ -136,6 +133,20 @@ def summarize(measured: Measured) -> Json:
         "leaked_packets": run.manifest.get("leaked_packets"),
     }
     return {**summary, **busy.summarize(run, summary)}
+
+
+def _connections(measured: Measured) -> Json:
+    """`peak_open` adds the queriers' peaks, which need not be at one instant: an upper bound."""
+    found = measured.tally
+    counts = sums_of(measured.files, "connections")
+    counts["opened"] = counts["opened"] or found.opened  # a querier that was cut off counted nothing
+    counts["reused_queries"] = counts["reused_queries"] or found.reused_queries
+    return {
+        "connections": {**counts, "failures": clean.failures(measured.files)},
+        "connect_us_by_transport": _spreads(found.connect),
+        "latency_us_by_connection": {"fresh": found.fresh.spread(), "reused": found.reused.spread()},
+        "sockets": server.sockets(measured.run, found.sends.end_ns),
+    }
 
 
 def _trace_notes(run: Run) -> list[str]:

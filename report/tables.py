@@ -6,7 +6,7 @@ import itertools
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from report.printable import printable
+from report.errors import printable
 from report.run import Json
 
 WIDTH = 100  # columns of a terminal

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from report.distribution import Distribution, Slices, Values, counted
-from report.records import NEVER, Window, windows
 from report.rqfile import (
     FLAG_TC,
     MARK_FALLBACK,
@@ -18,14 +17,22 @@ from report.rqfile import (
     MARK_REUSED,
     MARK_SILENT,
     MARK_WAITED,
+    NEVER,
     NO_RCODE,
     TCP,
+    Records,
     RqFile,
     Status,
+    Window,
     transport_name,
+    windows,
 )
 
 MOST_SOURCES = 1 << 28
+FEWEST_ANSWERS = 3  # of a client: the least time of them is taken for its round trip
+# Lower ends of the classes of round trips, ms.
+_STEPS = (1, 1.5, 2, 3, 4, 6, 8)
+_ENDS = np.array([0.0, *(step * decade for decade in (1, 10, 100) for step in _STEPS), 1000.0])
 
 
 class Rate:
@@ -301,3 +308,46 @@ def of_files(files: Sequence[RqFile], warmup_ns: int, seen: Callable[[int], None
     for window in windows(files, seen):
         tally.add(window, hosts, warmup_ns)
     return tally
+
+
+def by_round_trip(files: Sequence[RqFile]) -> tuple[list[tuple[str, Distribution]], int]:
+    """Latencies by a class of the clients' round trips [ms], ascending, only those with values; and how many
+    answers of clients with too few are left out. Reads the records twice, in bounded memory.
+    """
+    ids = np.zeros(0, np.uint32)
+    least = np.full(0, np.inf)
+    count = np.zeros(0, np.int64)
+    for part in _answered(files):
+        known, ids = ids, np.union1d(ids, part["source"])
+        held, least, count_of = least, np.full(len(ids), np.inf), count
+        count = np.zeros(len(ids), np.int64)
+        at = np.searchsorted(ids, known)
+        least[at], count[at] = held, count_of
+        at = np.searchsorted(ids, part["source"])
+        np.minimum.at(least, at, part["latency_ns"] - part["connect_ns"])
+        np.add.at(count, at, 1)
+    places = np.searchsorted(_ENDS, least / 1e6, side="right") - 1
+    places[count < FEWEST_ANSWERS] = -1
+    latency = [Distribution() for _ in _ENDS]
+    left = 0
+    for part in _answered(files):
+        classes = places[np.searchsorted(ids, part["source"])]
+        left += int(np.count_nonzero(classes < 0))
+        for place in np.unique(classes[classes >= 0]):
+            latency[place].add(part["latency_ns"][classes == place])
+    return [(_between_ends(at), one) for at, one in enumerate(latency) if one.count], left
+
+
+def _answered(files: Sequence[RqFile]) -> Iterator[Records]:
+    """Records with an answer, part by part, without sources that only a damaged file can have."""
+    for file in files:
+        for part in file.parts():
+            found = part[(part["latency_ns"] >= 0) & (part["source"] < MOST_SOURCES)]
+            if len(found):
+                yield found
+
+
+def _between_ends(at: int) -> str:
+    if at + 1 == len(_ENDS):
+        return f"over {_ENDS[at]:g}"
+    return f"{_ENDS[at]:g}–{_ENDS[at + 1]:g}"

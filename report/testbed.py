@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from report import faults, hosts, server
+from report import events, hosts, server
 from report.hosts import Findings
 from report.rqfile import RqFile
 from report.run import Run, as_dict, as_int, as_list
@@ -26,7 +26,8 @@ def look_at(run: Run, files: Sequence[RqFile]) -> Findings:
         overflows[file.host] += as_int(file.statistics.get("receive_overflows"))
         taken[file.host] += as_int(file.statistics.get("frames_taken"))
     servers = {str(one.get("host")) for one in run.processes("server")}
-    found = hosts.judge(run.hosts, servers, overflows, _unread(run), taken, faults.at_ways(run))
+    torn = events.lost_on_ways(run)
+    found = hosts.judge(run.hosts, servers, overflows, _unread(run), taken, torn)
     found.losses += _captures(run)
     found.remarks += [*_refused(run, files), *_delays(run), *_drifts(run), *server.gaps(run)]
     return found

@@ -5,7 +5,7 @@ kinds of messages are looked at once, whatever the number of their pairs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -109,12 +109,12 @@ class Verdicts:
     tally: Tally
     _held: dict[tuple[int, ...], _Verdict] = field(default_factory=dict)
 
-    def judge(self, window: Window, seen: Seen | None) -> None:
+    def judge(self, window: Window, seen: Sequence[Seen]) -> None:
         """Counts pairs that are not equal in every byte, and tells `seen` of them."""
         for at in range(0, len(window.was), _KEPT):
             self._judge(window.chosen(slice(at, at + _KEPT)), seen)
 
-    def _judge(self, window: Window, seen: Seen | None) -> None:
+    def _judge(self, window: Window, seen: Sequence[Seen]) -> None:
         if len(self._held) >= _KEPT:
             self.count()
         same = window.before["query"] == window.after["query"]
@@ -137,8 +137,8 @@ class Verdicts:
         which = kind[wanted].tolist()
         for at, pair in zip(which, window.chosen(wanted).pairs(), strict=True):
             self._list(verdicts[at], pair)
-            if seen:
-                seen(pair, verdicts[at].found)
+            for tell in seen:
+                tell(pair, verdicts[at].found)
 
     def _list(self, verdict: _Verdict, pair: Pair) -> None:
         if verdict.unexplained and len(self.tally.unexplained) < MAX_LISTED:

@@ -1,7 +1,7 @@
 """DNS messages as values to compare: RRsets by owner and type, signatures and TTLs apart.
 
 Replies are untrusted bytes. What dnspython cannot read is the value None, never an exception to the caller. A
-trace has millions of replies, most of them like others: what was read last is kept by its bytes.
+trace has millions of replies, most of them like others: what many of them hold is kept by its bytes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import struct
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import dns.exception
 import dns.name
@@ -27,9 +27,7 @@ KEY_TYPES = frozenset({"DS", "DNSKEY", "CDS", "CDNSKEY"})
 COMPARABLE = NAME_TYPES | KEY_TYPES | {"A", "AAAA", "SOA", "NSEC"}
 _RCODES = {one.value: one.name for one in dns.rcode.Rcode}
 KEPT = 1 << 14  # questions and data
-_MOST_KNOWN = 1 << 15
 Key = tuple[str, str]  # owner, type
-Delegation = tuple[str, frozenset[str]]  # owner and data of an NS set
 _T = TypeVar("_T")
 
 
@@ -50,66 +48,29 @@ class Edns:
     version: int
     do: bool
     options: frozenset[tuple[int, str]]
+    upper_rcode: int
 
 
-@dataclass(frozen=True, eq=False)
-class Records:
-    """What stands behind a message's question. Messages that have it in common mostly share one value, which
-    is equal only to itself.
-    """
-
-    answer: Section
-    authority: Section
-    additional: Section
-    edns: Edns | None
-    extended_rcode: int
-
-    @functools.cached_property
-    def sections(self) -> dict[str, Section]:
-        return {"answer": self.answer, "authority": self.authority, "additional": self.additional}
-
-    @functools.cached_property
-    def content(self) -> tuple[object, ...]:
-        """Sets and signatures, to compare."""
-        return tuple(
-            frozenset(held.items())
-            for section in self.sections.values()
-            for held in (section.sets, section.signatures)
-        )
-
-
-class Message(NamedTuple):
+@dataclass(frozen=True)
+class Message:
     """A message but its id. `qname` is '' where there is no question."""
 
     flags: int
     qname: str
     qtype: str
     qclass: int
-    records: Records
+    answer: Section
+    authority: Section
+    additional: Section
+    edns: Edns | None
 
     @property
     def rcode(self) -> int:
-        return self.records.extended_rcode << 4 | self.flags & 15
+        return (self.edns.upper_rcode if self.edns else 0) << 4 | self.flags & 15
 
-    @property
-    def answer(self) -> Section:
-        return self.records.answer
-
-    @property
-    def authority(self) -> Section:
-        return self.records.authority
-
-    @property
-    def additional(self) -> Section:
-        return self.records.additional
-
-    @property
+    @functools.cached_property
     def sections(self) -> dict[str, Section]:
-        return self.records.sections
-
-    @property
-    def edns(self) -> Edns | None:
-        return self.records.edns
+        return {"answer": self.answer, "authority": self.authority, "additional": self.additional}
 
     @property
     def opcode(self) -> int:
@@ -146,7 +107,6 @@ class _Cursor:
 
     def __init__(self, data: bytes, at: int = 0) -> None:
         self.data, self.at, self.end = data, at, len(data)
-        self.lowest = len(data)  # that a name points to
         self._names: dict[int, tuple[str, int]] = {}  # text and bytes, by where they begin
 
     def unpack(self, form: struct.Struct) -> tuple[int, ...]:
@@ -192,7 +152,6 @@ class _Cursor:
             target = (size & 63) << 8 | data[at + 1]
             if target >= begin:
                 raise ValueError("no name")
-            self.lowest = min(self.lowest, target)
             tail = self._names.get(target) or self._name_at(target, len(data), depth + 1)[0]
             at += 2
             break
@@ -246,42 +205,11 @@ def question(data: bytes) -> tuple[tuple[str, str, int], int]:
 
 def _read(data: bytes) -> Message:
     asked, begin = question(data)
-    flags = data[2] << 8 | data[3]
-    body = data[4:12] + data[begin:]
-    if (told := _records.get(data, begin, body)) is not None:
-        return Message(flags, *asked, told)
+    _, flags, _, *counts = _HEADER.unpack_from(data)
     cursor = _Cursor(data, begin)
-    edns: list[tuple[Edns, int]] = []
-    answer, authority, additional = (_section(cursor, count, edns) for count in _HEADER.unpack_from(data)[3:])
-    held = Records(answer, authority, additional, *(edns[0] if edns else (None, 0)))
-    _records.keep(cursor, begin, body, held)
-    return Message(flags, *asked, held)
-
-
-class _Known:
-    """What was read behind the questions of messages, which is the same in many: beside its bytes it takes
-    those from the first byte of the question that a name points to (RFC 1035 section 4.1.4).
-    """
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[int, bytes, bytes], Records] = {}
-        self._lowest: dict[bytes, int] = {}
-
-    def get(self, data: bytes, begin: int, body: bytes) -> Records | None:
-        low = min(self._lowest.get(body, begin), begin)
-        return self._found.get((begin, data[low:begin], body))
-
-    def keep(self, cursor: _Cursor, begin: int, body: bytes, value: Records) -> None:
-        if cursor.lowest < HEADER_BYTES:
-            return
-        if len(self._found) > _MOST_KNOWN:
-            self._found.clear()
-            self._lowest.clear()
-        low = self._lowest[body] = min(self._lowest.get(body, begin), cursor.lowest)
-        self._found[begin, cursor.data[low:begin], body] = value
-
-
-_records = _Known()
+    edns: list[Edns] = []
+    answer, authority, additional = (_section(cursor, count, edns) for count in counts)
+    return Message(flags, *asked, answer, authority, additional, edns[0] if edns else None)
 
 
 @functools.lru_cache(KEPT)
@@ -296,7 +224,7 @@ def _asked(cursor: _Cursor) -> tuple[str, str, int]:
     return name, _type(kind), qclass
 
 
-def _section(cursor: _Cursor, count: int, edns: list[tuple[Edns, int]]) -> Section:
+def _section(cursor: _Cursor, count: int, edns: list[Edns]) -> Section:
     sets: dict[Key, frozenset[str]] = {}
     ttls: dict[Key, int] = {}
     signatures: dict[Key, frozenset[bytes]] = {}
@@ -345,13 +273,13 @@ def _type(number: int) -> str:
     return dns.rdatatype.to_text(dns.rdatatype.RdataType.make(number))
 
 
-def _edns(payload: int, ttl: int, cursor: _Cursor) -> tuple[Edns, int]:
+def _edns(payload: int, ttl: int, cursor: _Cursor) -> Edns:
     """RFC 6891: class is the payload size, the TTL holds the rcode's upper bits, version and DO."""
     options = set()
     while cursor.at < cursor.end:
         code, size = cursor.unpack(_PAIR)
         options.add((code, cursor.take(size).hex()))
-    return Edns(payload, ttl >> 16 & 255, bool(ttl & 0x8000), frozenset(options)), ttl >> 24
+    return Edns(payload, ttl >> 16 & 255, bool(ttl & 0x8000), frozenset(options), ttl >> 24)
 
 
 def _signature(cursor: _Cursor) -> tuple[str, bytes]:

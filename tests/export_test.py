@@ -14,7 +14,7 @@ import pytest
 
 from cli import programs
 from report.__main__ import main
-from report.run import open_run
+from report.run import Run
 from report.tests.record import EXPERIMENTS
 from report.tests.runs_test import folder_of
 from report.tests.writers import Query, summarized, write_run
@@ -82,7 +82,7 @@ def test_names_are_those_that_were_asked_and_recipes_work(
     queries = ended.summary()["queries"]
     asked = "SELECT qname, qtype, latency_us FROM RUN"
     kept = ask(exported(folder), asked)
-    for path in open_run(folder).answer_paths:
+    for path in Run(folder).answer_paths:
         path.unlink()
     played = ask(exported(folder), asked)
     assert kept == played and len(kept) == queries["sent"] > 50
@@ -109,7 +109,7 @@ def test_names_are_those_that_were_asked_and_recipes_work(
     shutil.rmtree(folder)
     (folder,) = (one for one in run(desk, rules, *settings).results if one.is_dir())
     assert ask(exported(folder), asked) and not (folder / "trace.rps").exists()
-    for path in open_run(folder).answer_paths:
+    for path in Run(folder).answer_paths:
         path.unlink()
     assert ask(exported(folder), "SELECT count(qname) FROM RUN") == [(0,)]
     assert "no names and types: rules changed its trace as it was played" in capfd.readouterr().err
@@ -121,7 +121,7 @@ def test_names_are_right_where_queries_are_chosen(desk: Path, settings: tuple[st
     (folder,) = run(desk, "replay.answers=true", *settings).results
     asked = "SELECT seq, qname, qtype FROM RUN"
     kept = ask(exported(folder), asked)
-    for path in open_run(folder).answer_paths:
+    for path in Run(folder).answer_paths:
         path.unlink()
     assert ask(exported(folder), asked) == kept
     assert len({name for _, name, _ in kept}) > 10

@@ -29,7 +29,7 @@ def played(folder: Path) -> list[tuple[Any, ...]]:
         for file in files
         for one in file.records
     ]
-    answers = open_source(folder, folder).answers.between(0, 1 << 62)
+    answers = open_source(folder, folder).between(0, 1 << 62)
     messages = {one.seq: one.query for one in answers}
     return [(*record, messages.get(record[0])) for record in sorted(records)]
 

@@ -16,7 +16,7 @@ from cli.plan import network
 from cli.process import Process
 from cli.servers import nsd, running
 from cli.servers.kind import Site
-from report.run import open_run
+from report.run import Run
 from tests.bed import ZONE, BareBed
 from tests.desk import QUERIES, SLOWLY, run, started
 
@@ -74,7 +74,7 @@ def test_a_running_server_is_sampled(served: Served) -> None:
     with (folder / "server.csv").open(encoding="ascii") as file:
         rows = list(csv.DictReader(file))
     assert {int(row["pid_count"]) for row in rows} == {4}  # NSD, its xfrd and two that serve
-    assert open_run(folder).conditions["server"]["processes"] == 4
+    assert Run(folder).conditions["server"]["processes"] == 4
     most = max(int(row["tcp_established"]) for row in rows)
     assert 0 < most <= summary["connections"]["peak_open"]  # the clients' ends are no connections of its
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cli import programs
-from report.run import open_run
+from report.run import Run
 from report.summary import measure, summarize
 from tests.bed import Bed, has_ended, synth, wait_for
 from tests.desk import ANSWERED, SLOWLY, Running, started, words_of
@@ -112,6 +112,6 @@ def test_refused_realtime_is_a_warning(bed: Bed, tmp_path: Path) -> None:
     bed.start_distributor(1, queriers=1, wrap=drop)
     controller = bed.start_controller(trace, extra=("--realtime",))
     assert controller.wait() == 0, controller.text()
-    summary: dict[str, Any] = summarize(measure(open_run(bed.results)))
+    summary: dict[str, Any] = summarize(measure(Run(bed.results)))
     (warning,) = [one for one in summary["warnings"] if "realtime" in one]
     assert re.match(r"queriers of client1: realtime was refused \(.*\), other processes may have", warning)

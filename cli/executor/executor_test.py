@@ -23,7 +23,7 @@ from cli.plan import facts as machine
 from cli.plan.plan import make
 from cli.plan.planned import Facts, Plan, Process, Stop
 from cli.servers.kinds import KINDS
-from report.run import open_run
+from report.run import Run
 from report.testbed import look_at
 from tests.bed import has_ended
 
@@ -247,7 +247,7 @@ def test_a_capture_that_was_too_slow_is_found_out(tmp_path: Path) -> None:
         for one in plan.processes
     ]
     execute(dataclasses.replace(plan, processes=tuple(slow)), tmp_path / "results")
-    (loss,) = [one for one in look_at(open_run(tmp_path / "results"), []).losses if "capture" in one]
+    (loss,) = [one for one in look_at(Run(tmp_path / "results"), []).losses if "capture" in one]
     assert re.fullmatch(r"server: capture\.pcap lacks [\d,]+ packets, dropped by the kernel", loss)
 
 

@@ -17,7 +17,7 @@ from report.errors import ReportError
 from report.papers import measured
 from report.papers.book import FULL, QUICK, Row, Study, published
 from report.rafile import join
-from report.run import Json, as_dict, as_json, as_list, open_run, value_at
+from report.run import Json, Run, as_dict, as_json, as_list, value_at
 from report.tables import number
 from report.wire import parse
 
@@ -251,11 +251,11 @@ def differing(one: Path, other: Path) -> float | None:
     """The share of the queries answered in either run that have another rcode or other records in the answer
     section; TTLs do not count. None where no run kept answers.
     """
-    sets = (join(str(folder), list(open_run(folder).answer_paths)) for folder in (one, other))
+    sets = (join(str(folder), Run(folder).answer_paths) for folder in (one, other))
     different = queries = 0
     for own, others in pairs(*sets):
         queries += bool(own.reply or others.reply)
-        different += _said(own.reply) != _said(others.reply)
+        different += own.reply[2:] != others.reply[2:] and _said(own.reply) != _said(others.reply)
     return different / queries if queries else None
 
 

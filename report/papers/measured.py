@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from report import series, server, whole_file
 from report.errors import ReportError
 from report.papers import arrivals
-from report.records import NEVER, Window, windows
-from report.rqfile import MARK_OPENED, Status
-from report.run import Json, Run, as_dict, as_json, as_list, open_run
-from report.server import Series
+from report.rqfile import MARK_OPENED, NEVER, Status, Window, windows
+from report.run import Json, Run, as_dict, as_json, as_list
+from report.server import Floats, Series
 from report.summary import Measured, measure
 
 FILE = "papers.json"
@@ -32,7 +31,6 @@ _SLOW_MS = 1_000  # a lookup that takes longer is slow
 _ASKED = (Status.ANSWERED, Status.TIMED_OUT, Status.CONNECTION_FAILED)
 _MAGIC = 0xA1B23C4D  # of a capture with nanoseconds
 _BEFORE_IP = {1: 14, 113: 16, 276: 20}  # bytes, by link type: Ethernet, tcpdump's two of interface "any"
-Values = NDArray[np.float64]
 
 
 def figures_of(folder: Path, with_arrivals: bool = True) -> Json:
@@ -41,7 +39,7 @@ def figures_of(folder: Path, with_arrivals: bool = True) -> Json:
     if not summary["clean"]:  # it may lack what papers.json is made of
         return summary
     if known.get("schema") != _SCHEMA:
-        known = of(measure(open_run(folder)), summary, with_arrivals)
+        known = of(measure(Run(folder)), summary, with_arrivals)
         if "problem" not in known["arrival"]:
             whole_file.write(folder / FILE, json.dumps(known) + "\n")
     return {**summary, **known}
@@ -78,7 +76,7 @@ def _load(measured: Measured, summary: Json) -> Json:
     in_parts = tally.sends.per(int(_PART_S * 1e9), int(end / _PART_S))[int(-(-begin // _PART_S)) :]
     sent = _spread(in_parts / _PART_S)
     query_mbps, response_mbps = (
-        _between(server.rate_of(server.host_series(run, name)), begin, end) * 8e-6
+        server.rate_of(server.host_series(run, name)).between(begin, end) * 8e-6
         for name in ("rx_bytes", "tx_bytes")
     )
     cost, answered = summary["cpu_us_per_query"], max(1, summary["queries"]["answered"])
@@ -99,11 +97,7 @@ def _load(measured: Measured, summary: Json) -> Json:
     }
 
 
-def _between(series: Series, begin_s: float, end_s: float) -> Values:
-    return np.array([value for time, value in series.points if begin_s < time <= end_s], np.float64)
-
-
-def _spread(values: Values) -> Json:
+def _spread(values: Floats) -> Json:
     """As boxes show it, by nearest ranks; empty without values."""
     if not len(values):
         return {}
@@ -124,7 +118,7 @@ def _state(measured: Measured, summary: Json) -> Json:
     """Connections in the second half of the replay, at the server."""
     run, half_s, end_s = measured.run, measured.tally.span_ns / 2e9, measured.tally.span_ns / 1e9
     established, waiting = (server.host_series(run, f"tcp_{name}") for name in ("established", "time_wait"))
-    standing, closing = (_between(one, half_s, end_s) for one in (established, waiting))
+    standing, closing = (one.between(half_s, end_s) for one in (established, waiting))
     if not standing.any():
         return {}
     both, memory = standing + closing, summary["server_memory"]["all"]
@@ -149,7 +143,7 @@ def _cpu(measured: Measured, summary: Json) -> Json:
     run, bounds = measured.run, _bounds(measured)
     own = server.server_processes(run)
 
-    def spent(column: str, of_server: bool) -> Values:
+    def spent(column: str, of_server: bool) -> Floats:
         parts = [one for one in server.process_series(run, column) if (one.name in own) is of_server]
         return _growth(server.summed(parts), bounds)
 
@@ -163,17 +157,16 @@ def _cpu(measured: Measured, summary: Json) -> Json:
     return {name: one.tolist() for name, one in parts.items()}
 
 
-def _bounds(measured: Measured) -> Values:
+def _bounds(measured: Measured) -> Floats:
     """Of the whole intervals after the warm-up, in seconds."""
     return np.arange(measured.warmup_ns / 1e9, measured.tally.last_ns / 1e9 + 0.5, _INTERVAL_S)
 
 
-def _growth(series: Series, bounds: Values) -> Values:
+def _growth(series: Series, bounds: Floats) -> Floats:
     """Of a counter from each bound to the next."""
-    if not series.points:
+    if not len(series.times):
         return np.zeros(max(0, len(bounds) - 1))
-    times, values = np.array(series.points, np.float64).T
-    return np.asarray(np.diff(np.interp(bounds, times, values)))
+    return np.diff(np.interp(bounds, series.times, series.values))
 
 
 def _sessions(measured: Measured, summary: Json) -> Json:
@@ -184,7 +177,7 @@ def _sessions(measured: Measured, summary: Json) -> Json:
     begin, end = measured.warmup_ns, measured.tally.last_ns
     came, lives = _answered_sessions(measured)
     entry, growth = summary["front"]["bytes_per_entry"], summary["server_memory"]["kernel_objects"]
-    standing = _between(server.host_series(measured.run, "tcp_established"), end / 2e9, end / 1e9)
+    standing = server.host_series(measured.run, "tcp_established").between(end / 2e9, end / 1e9)
     established = float(np.median(standing)) if len(standing) else 0.0
     held = growth / 2 / established if growth and established else None
     if not len(came):
@@ -217,11 +210,11 @@ def _of_closed(
 ) -> float | None:
     """TIME-WAIT over what had closed in the minute before: what was opened and is no more established."""
     opened = np.sort(np.concatenate([_opened(one) for one in windows(measured.files)]))
-    times, standing = np.array(established.points, np.float64).T
+    times, standing = established.times, established.values
     closed = np.searchsorted(opened, times * 1e9) - standing
     before = np.interp(times - _TIME_WAIT_S, times, closed)
     held = (times > max(begin_s, _TIME_WAIT_S)) & (times <= end_s) & (closed > before)
-    ratios = np.array(waiting.points, np.float64)[held, 1] / (closed - before)[held]
+    ratios = waiting.values[held] / (closed - before)[held]
     return float(np.median(ratios)) if len(ratios) else None
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from report.__main__ import main
 from report.beside import differences, labels_of
-from report.run import Run, open_run
+from report.run import Run
 from report.tests.main_test import run_of
 from report.tests.writers import MANIFEST
 
@@ -18,7 +18,7 @@ from report.tests.writers import MANIFEST
 def made(folder: Path, **experiment: object) -> Run:
     run_of(folder)
     (folder / "manifest.json").write_text(json.dumps({**MANIFEST, "experiment": experiment}))
-    return open_run(folder)
+    return Run(folder)
 
 
 def test_labels_are_made_of_what_differs(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_what_servers_ran_with_is_told_where_it_differs(tmp_path: Path) -> None:
     for run, limit in zip(runs, (1024, 20_000), strict=True):
         told = {"schema": 1, "cores": 2, "descriptors of a process": limit, f"only {limit}": "own"}
         (run.folder / "conditions-server.json").write_text(json.dumps(told))
-    opened = [open_run(run.folder) for run in runs]
+    opened = [Run(run.folder) for run in runs]
     assert differences(opened, labels_of(opened)) == [
         ["", "server.kind", "descriptors of a process", "only 1024", "only 20000"],
         ["kind nsd", "nsd", "1024", "own", "not said"],
@@ -81,7 +81,7 @@ def test_what_servers_ran_with_is_told_where_it_differs(tmp_path: Path) -> None:
     assert differences([opened[0], silent], ["a", "c"])[0] == ["", "server.kind"]
     for run in runs:
         (run.folder / "conditions-server2.json").write_text('{"schema": 1, "cores": 2}')
-    opened = [open_run(run.folder) for run in runs]
+    opened = [Run(run.folder) for run in runs]
     assert differences(opened, ["a", "b"])[0][:3] == ["", "server.kind", "server: descriptors of a process"]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from report import busy, html
 from report.rows import rows_of, spoiled
-from report.run import Json, open_run
+from report.run import Json, Run
 from report.summary import measure, summarize
 from report.tests.per_host_test import machine
 from report.tests.writers import MANIFEST, START, START_REAL, Query, write_run
@@ -78,19 +78,19 @@ def test_each_reason_has_the_figures_that_it_spoils(tmp_path: Path) -> None:
         ),
     }
     for name, (how, reasons, parts) in cases.items():
-        summary = summarize(measure(open_run(run_of(tmp_path / name, **how))))  # type: ignore[arg-type]
+        summary = summarize(measure(Run(run_of(tmp_path / name, **how))))  # type: ignore[arg-type]
         assert (summary["busy"], summary["busy_spoils"]) == (reasons, parts), name
 
 
 def test_spoiled_figures_are_named(tmp_path: Path) -> None:
-    run = open_run(run_of(tmp_path / "run", late=20 * MS))
+    run = Run(run_of(tmp_path / "run", late=20 * MS))
     summary = summarize(measure(run))
     named = "timing error, rates, response time"
     assert ("figures affected", named) in rows_of(summary, "run")
     assert f"<li>figures affected: {named}</li>" in html.run_page(run, summary, [])
     every = {**summary, "busy_spoils": list(busy.ALL)}
     assert spoiled(every) == "timing error, rates, latency, response time, CPU per query"
-    quiet = summarize(measure(open_run(run_of(tmp_path / "quiet"))))
+    quiet = summarize(measure(Run(run_of(tmp_path / "quiet"))))
     assert spoiled(quiet) == "" and "figures affected" not in dict(rows_of(quiet, "run"))
     slow = {**every, "busy_spoils": ["latency_us"]}
     assert busy.spoils(slow, "front.entry_life_us") and not busy.spoils(slow, "front.bytes_per_entry")

@@ -14,12 +14,11 @@ import dns.rrset
 import pytest
 
 from report import classify as c
-from report import digests, verdicts
+from report import sources, verdicts
 from report.compare import compare as comparison
-from report.digests import Digested, digested
 from report.errors import ReportError
-from report.rafile import join
-from report.sources import find_program
+from report.rafile import AnswerSet, join
+from report.sources import digested, find_program
 from report.tables import comparison_text
 from report.tests.writers import ra_bytes
 from report.zone import Zone, parse_zone
@@ -61,7 +60,7 @@ def compare(before: Path, after: Path, zone: Zone | None) -> dict[str, Any]:
     return comparison(of_file(before, zone), of_file(after, zone), zone)
 
 
-def of_file(path: Path, zone: Zone | None) -> Digested:
+def of_file(path: Path, zone: Zone | None) -> AnswerSet:
     scratch = path.parent / "scratch"
     scratch.mkdir(exist_ok=True)
     return digested(join(path.stem, [path]), zone, lambda: find_program(None), scratch, 7)
@@ -422,7 +421,7 @@ def test_what_the_mutator_complains_of(tmp_path: Path, said: str, told: str) -> 
 
 def test_progress_within_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the rows that are written so far."""
-    monkeypatch.setattr(digests, "_LOOK_S", 0.1)
+    monkeypatch.setattr(sources, "_LOOK_S", 0.1)
     (tmp_path / "a.ra").write_bytes(ra_bytes([(seq, reply().to_wire(), b"") for seq in range(5)]))
     program = tmp_path / "mutator"
     part = '"$4.partial"'

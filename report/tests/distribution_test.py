@@ -10,7 +10,7 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
 from report import distribution, records
 from report.distribution import COARSE, FINE, Distribution, Slices, Values, bins_of, middles
-from report.run import open_run
+from report.run import Run
 from report.summary import measure
 from report.tally import Means, Rate
 from report.tests.writers import Query, rq_bytes, write_run
@@ -114,7 +114,7 @@ def test_windows_have_the_records_of_all_files_in_the_traces_order(
     ]
     folder = write_run(tmp_path / "run", asked[:400])
     (folder / "queries-client1-1.rq").write_bytes(rq_bytes(rows_of(asked[400:])))
-    measured = measure(open_run(folder))
+    measured = measure(Run(folder))
     windows = list(records.windows(measured.files))
     seq = np.concatenate([window.seq for window in windows])
     assert seq.tolist() == sorted(numbers.tolist())
@@ -144,13 +144,13 @@ def test_means_are_those_of_each_source() -> None:
 def test_response_time_counts_from_when_a_query_was_due(tmp_path: Path) -> None:
     """Also where it was sent late; without due times there is none."""
     asked = [Query(at, at * 1_000_000, at * 1_000_000 + 40_000, latency=100_000) for at in range(10)]
-    tally = measure(open_run(write_run(tmp_path / "run", asked))).tally
+    tally = measure(Run(write_run(tmp_path / "run", asked))).tally
     assert tally.response["udp"].spread()["median"] == 140.0
     assert tally.latency["udp"].spread()["median"] == 100.0
     folder = write_run(tmp_path / "fast", [])
     fast = rows_of(asked)
     fast["due_ns"] = 0
     (folder / "queries-client1-0.rq").write_bytes(rq_bytes(fast))
-    found = measure(open_run(folder)).tally
+    found = measure(Run(folder)).tally
     assert not found.response
     assert (tally.span_ns, found.span_ns) == (9_000_000, 9_040_000)  # what plots over time show

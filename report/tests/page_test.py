@@ -16,7 +16,7 @@ import pytest
 from report import html, plots, several_plots
 from report.figures import Drawn
 from report.html import TEMPLATES
-from report.run import open_run
+from report.run import Run
 from report.summary import measure, summarize
 from report.tests.plots_test import repeats
 from report.tests.writers import SERVER_HEADER, START, START_REAL, Query, write_run
@@ -186,7 +186,7 @@ def test_every_plot_is_on_the_page(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", queries, server=long_samples(10))
     counts = "time_real_ns,time_mono_ns,process,queries,answers\n1,1,server,0,0\n2,2,server,5,5\n"
     (folder / "counts-server.csv").write_text(counts, encoding="ascii")
-    measured = measure(open_run(folder))
+    measured = measure(Run(folder))
     drawn = plots.draw_all(measured, summary := summarize(measured))
     assert "server-counts" in {one.name for one in drawn}
     page = html.run_page(measured.run, summary, drawn)
@@ -196,7 +196,7 @@ def test_every_plot_is_on_the_page(tmp_path: Path) -> None:
 
 def test_a_long_run_has_a_page_of_at_most_2_mb_that_shows_its_peaks(tmp_path: Path) -> None:
     queries = [Query(n, n * 100_000_000, n * 100_000_000) for n in range(100)]
-    measured = measure(open_run(write_run(tmp_path / "run", queries, server=long_samples(7_200))))
+    measured = measure(Run(write_run(tmp_path / "run", queries, server=long_samples(7_200))))
     drawn = plots.draw_all(measured, summarize(measured))
     assert sum(len(one.inline) for one in drawn) < 1_800_000
     (memory,) = [one for one in drawn if one.name == "server-memory"]

@@ -23,7 +23,7 @@ from report.papers import arrivals, book, found, measured, model, page, plots
 from report.papers.book import Row, Study
 from report.papers.found import DIFFERS, HOLDS, NO_CLEAN, NOT_HERE, NOT_YET, TOLD, Found
 from report.papers.model import Load
-from report.run import Json, open_run
+from report.run import Json, Run
 from report.sources import find_program
 from report.summary import measure, summarize
 from report.tests.per_host_test import machine
@@ -57,7 +57,7 @@ def test_arrivals_are_those_of_the_capture(tmp_path: Path, monkeypatch: pytest.M
     """Half of the queries are 1 ms late, those of the warm-up 5 ms; two come in the next second."""
     late = [5 * MS] * 100 + [0, 1 * MS] * 150
     late[298] = late[299] = 30 * MS
-    made = arrivals.of(open_run(run_with_capture(tmp_path, monkeypatch, late)), SECOND, 401)
+    made = arrivals.of(Run(run_with_capture(tmp_path, monkeypatch, late)), SECOND, 401)
     error = made["error_us"]
     assert (error["q1"], error["median"], error["q3"], error["max"]) == (0, 1000, 1000, 30_000)
     assert (made["missing"], made["seconds"], made["steal_seconds"]) == (1, 2, 0)
@@ -78,13 +78,13 @@ def test_due_times_that_are_not_the_traces_are_refused(
     manifest["experiment"]["replay"] = setting
     (folder / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(ReportError, match=rf"replay\.{next(iter(setting))} changes when queries are due"):
-        arrivals.of(open_run(folder), SECOND, 200)
+        arrivals.of(Run(folder), SECOND, 200)
 
 
 def test_a_capture_that_lacks_much_is_no_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is that kept: whoever has found the whole capture reports again."""
     folder = run_with_capture(tmp_path, monkeypatch, [0] * 500)
-    (folder / "summary.json").write_text(json.dumps(summarize(measure(open_run(folder)))))
+    (folder / "summary.json").write_text(json.dumps(summarize(measure(Run(folder)))))
     whole = arrivals._named
     monkeypatch.setattr(arrivals, "_named", lambda path, run: [one[10:] for one in whole(path, run)])
     known = measured.figures_of(folder)["arrival"]["problem"]
@@ -100,16 +100,16 @@ def test_a_capture_that_is_cut_is_no_proof(tmp_path: Path) -> None:
     lines = "".join(f"{at}.25\t192.0.2.1\t{name}.\tA\n" for at, name in enumerate(("Ab", "q", "ab")))
     (tmp_path / "t.tsv").write_text(f"#reprise-text 1\ntime\tsource\tname\ttype\n{lines}")
     subprocess.run([mutator, "mutate", tmp_path / "t.tsv", "--to", "pcap", "-o", whole], check=True)
-    times, (one, other, same) = arrivals._named(whole, open_run(folder))
+    times, (one, other, same) = arrivals._named(whole, Run(folder))
     assert (times.tolist(), one == same) == ([250_000_000, 1_250_000_000, 2_250_000_000], one != other)
     whole.write_bytes(whole.read_bytes()[:-1])
     with pytest.raises(ReportError, match="cannot be read whole"):
-        arrivals._named(whole, open_run(folder))
+        arrivals._named(whole, Run(folder))
 
 
 def test_seconds_with_steal_are_left_out_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     late = [0] * 300 + [500 * MS] * 10 + [0] * 190
-    made = arrivals.of(open_run(run_with_capture(tmp_path, monkeypatch, late, steal_at=4)), SECOND, 500)
+    made = arrivals.of(Run(run_with_capture(tmp_path, monkeypatch, late, steal_at=4)), SECOND, 500)
     assert made["error_us"]["max"] == 0
     assert (made["seconds"], made["steal_seconds"]) == (2, 1)
 
@@ -134,7 +134,7 @@ def test_a_query_that_did_not_come_has_no_arrival() -> None:
 def test_figures_beyond_the_summary_are_made_once(tmp_path: Path) -> None:
     queries = [Query(seq=at, due=at * 10 * MS, sent=at * 10 * MS) for at in range(1000)]
     folder = write_run(tmp_path / "run", queries, server=server_csv(11))
-    summary = summarize(measure(open_run(folder)))
+    summary = summarize(measure(Run(folder)))
     (folder / "summary.json").write_text(json.dumps(summary))
     figures = measured.figures_of(folder)
     assert figures["load"]["sent_per_s"]["median"] == 100
@@ -151,7 +151,7 @@ def test_a_share_of_the_server_is_one_of_its_own_machine(tmp_path: Path) -> None
     hosts = [machine("boss", "controller", "client1"), machine("far", "server", cores=5)]
     manifest = {**MANIFEST, "host": {"cores": 2}, "hosts": hosts}
     queries = [Query(seq=at, due=at * 10 * MS, sent=at * 10 * MS) for at in range(1000)]
-    one = measure(open_run(write_run(tmp_path / "run", queries, server=server_csv(11), manifest=manifest)))
+    one = measure(Run(write_run(tmp_path / "run", queries, server=server_csv(11), manifest=manifest)))
     share = measured.of(one, summarize(one), with_arrivals=False)["load"]["server_cpu_share"]
     assert share["median"] == pytest.approx(0.05)
 
@@ -165,7 +165,7 @@ def test_the_server_alone_is_without_the_fronts_program_for_its_answers(tmp_path
     sampled = "\n".join([f"{head},uncharged_s,elsewhere_s", *more, ""])
     folder = write_run(tmp_path / "run", queries, server=sampled, manifest=manifest)
     (folder / "front.json").write_text(json.dumps({"schema": 1, "out_seconds": 0.5}))
-    one = measure(open_run(folder))
+    one = measure(Run(folder))
     cpu = measured.of(one, summarize(one), with_arrivals=False)["cpu"]
     assert cpu["server_s"] == pytest.approx([2.0])
     assert cpu["server_alone_s"] == pytest.approx([1.5])
@@ -181,7 +181,7 @@ def test_a_run_that_is_not_clean_has_the_figures_of_its_summary(tmp_path: Path) 
     for name in ("controller.json", "queries-client1-0.rq"):
         (folder / name).unlink()
     (folder / "capture.pcap").touch()
-    summary = summarize(measure(open_run(folder)))
+    summary = summarize(measure(Run(folder)))
     (folder / "summary.json").write_text(json.dumps(summary))
     assert measured.figures_of(folder) == json.loads(json.dumps(summary))
 
@@ -220,7 +220,7 @@ def test_nodes_have_their_lookups_and_the_packets_of_the_first(tmp_path: Path) -
         packet = bytes(20) + (b"\x45" + bytes(11) if "." in to else b"\x60" + bytes(7)) + ends
         whole += struct.pack("<IIII", START_REAL // SECOND + seconds, 0, len(packet), len(packet)) + packet
     (folder / "capture.pcap").write_bytes(whole + b"cut")
-    one = measure(open_run(folder))
+    one = measure(Run(folder))
     made = measured.lookups(one, summarize(one))
     assert made["lookup_us"] == pytest.approx([2_000_000, 5_008_000 / 3])
     assert (made["slow_s"], made["packets_per_query"]) == (9.0, 0.6)
@@ -507,7 +507,7 @@ def test_a_half_finished_study_reports_what_it_has(
         made = write_run(folder / name, queries, server=server_csv(6))
         if name == "bad":
             (made / "controller.json").unlink()
-        (made / "summary.json").write_text(json.dumps(summarize(measure(open_run(made)))))
+        (made / "summary.json").write_text(json.dumps(summarize(measure(Run(made)))))
         runs.append({"variant": at, "round": 0, "folder": name})
     runs.append({"variant": 2, "round": 0, "folder": ""})
     variants = [{"replay.transport": one} for one in ("trace", "udp", "tcp")]

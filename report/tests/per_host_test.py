@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from report.__main__ import main
-from report.run import Json, open_run
+from report.run import Json, Run
 from report.summary import measure, summarize
 from report.tests.writers import MANIFEST, Query, controller_json, records, rq_bytes, write_run
 
@@ -24,7 +24,7 @@ def machine(name: str, *hosts: str, **more: Any) -> Json:
 
 
 def rows_of(folder: Path) -> dict[str, Json]:
-    return {one["host"]: one for one in summarize(measure(open_run(folder)))["hosts"]}
+    return {one["host"]: one for one in summarize(measure(Run(folder)))["hosts"]}
 
 
 @pytest.fixture

@@ -12,12 +12,13 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch, StepPatch
 
-from report import curves, figures, plots, round_trips, series, several_plots
+from report import curves, figures, plots, series, several_plots
 from report.curves import Answers, Band
 from report.figures import Drawn
-from report.run import open_run
+from report.run import Run
 from report.several_plots import Seen
 from report.summary import Measured, measure, summarize
+from report.tally import by_round_trip
 from report.tests.writers import MANIFEST, SERVER_HEADER, START, START_REAL, Query, write_run
 
 MS = 1_000_000
@@ -62,7 +63,7 @@ def test_unanswered_queries_are_shares_of_what_was_due_then(tmp_path: Path) -> N
         lost = 10 <= n < 20 or (n >= 30 and n % 2)
         queries.append(Query(query.seq, query.due, query.sent, status=2 if lost else 1))
     queries += [Query(40 + n, 2 * SECOND, None, None, status=5, reason=1) for n in range(7)]
-    measured = measure(open_run(write_run(tmp_path / "run", queries)))
+    measured = measure(Run(write_run(tmp_path / "run", queries)))
     tenth = measured.tally.unanswered_share(SECOND, 5)
     assert tenth[:4].tolist() == [0, 1, 0, 0.5]
     assert np.isnan(tenth[4])
@@ -71,7 +72,7 @@ def test_unanswered_queries_are_shares_of_what_was_due_then(tmp_path: Path) -> N
     values, edges, _ = stairs.get_data()
     assert edges[:3].tolist() == pytest.approx([0, 0.1, 0.2])
     assert values[8:22].tolist() == [0] * 2 + [100] * 10 + [0] * 2
-    whole = measure(open_run(write_run(tmp_path / "whole", steady(40))))
+    whole = measure(Run(write_run(tmp_path / "whole", steady(40))))
     (said,) = [one for one in drawn_of(whole) if one.name == "unanswered"]
     assert "every query was answered" in said.svg
 
@@ -80,7 +81,7 @@ def test_a_latency_curve_begins_at_what_had_no_answer_failed_connections_include
     failed = [Query(n, n * MS, None, None, status=4, transport=1) for n in range(40)]
     skipped = [Query(40 + n, n * MS, None, None, status=5, reason=1, transport=1) for n in range(7)]
     answered = [Query(100 + n, n * MS, n * MS, transport=1) for n in range(60)]
-    measured = measure(open_run(write_run(tmp_path / "run", failed + skipped + answered)))
+    measured = measure(Run(write_run(tmp_path / "run", failed + skipped + answered)))
     whole = Answers.of(measured.tally)
     assert (whole.asked, whole.latency.count) == (100, 60)
     assert np.isnan(whole.slowest(np.array([0.3]))[0])
@@ -103,8 +104,8 @@ def test_clients_are_told_apart_by_their_round_trips(tmp_path: Path) -> None:
         )
     queries += [Query(200 + n, 0, 0, 400 * MS, source=2) for n in range(2)]
     manifest = {**MANIFEST, "experiment": {**MANIFEST["experiment"], "rtt": {"rtt_ms": 20}}}
-    measured = measure(open_run(write_run(tmp_path / "run", queries, manifest=manifest)))
-    found, left_out = round_trips.latencies(measured.files)
+    measured = measure(Run(write_run(tmp_path / "run", queries, manifest=manifest)))
+    found, left_out = by_round_trip(measured.files)
     assert [name for name, _ in found] == ["20–30", "80–100"]
     assert left_out == 2
     near = np.array([one.latency for one in queries[:200:2]]) / MS
@@ -121,15 +122,15 @@ def test_clients_are_told_apart_by_their_round_trips(tmp_path: Path) -> None:
     assert "2 answers of clients with fewer are left out." in next(
         one.caption for one in drawn if one.name == "latency-rtt"
     )
-    plain = measure(open_run(write_run(tmp_path / "plain", queries)))
+    plain = measure(Run(write_run(tmp_path / "plain", queries)))
     assert "latency-rtt" not in {one.name for one in drawn_of(plain)}
 
 
 def test_round_trips_need_no_memory_for_sources_of_a_damaged_record(tmp_path: Path) -> None:
     queries = [Query(n, n * MS, n * MS, 20 * MS, source=(1 << 28) - 1 if n == 5 else 3) for n in range(10)]
-    measured = measure(open_run(write_run(tmp_path / "run", queries)))
+    measured = measure(Run(write_run(tmp_path / "run", queries)))
     tracemalloc.start()
-    found, left_out = round_trips.latencies(measured.files)
+    found, left_out = by_round_trip(measured.files)
     assert tracemalloc.get_traced_memory()[1] < 50_000_000
     tracemalloc.stop()
     assert [(name, one.count) for name, one in found] == [("20–30", 9)] and left_out == 1
@@ -137,11 +138,11 @@ def test_round_trips_need_no_memory_for_sources_of_a_damaged_record(tmp_path: Pa
 
 def test_sources_are_compared_by_their_means(tmp_path: Path) -> None:
     queries = [Query(n, n * MS, n * MS, (1 + n % 3) * MS, source=n % 3) for n in range(9)]
-    drawn = drawn_of(measure(open_run(write_run(tmp_path / "run", queries))))
+    drawn = drawn_of(measure(Run(write_run(tmp_path / "run", queries))))
     (line,) = axes_of(drawn, "source-response").lines
     assert np.asarray(line.get_xdata()).tolist() == [1, 2, 3]
     assert np.asarray(line.get_ydata()).tolist() == pytest.approx([1 / 3, 2 / 3, 1])
-    one = measure(open_run(write_run(tmp_path / "one", queries[::3])))
+    one = measure(Run(write_run(tmp_path / "one", queries[::3])))
     assert "source-response" not in {drawn.name for drawn in drawn_of(one)}
 
 
@@ -162,7 +163,7 @@ def test_variants_are_told_apart_by_their_whole_paths() -> None:
 def test_samples_hold_until_the_next_one_and_counts_have_whole_ticks(tmp_path: Path) -> None:
     text = sampled((-1, 10, 0, 0), (0, 20, 1, 0.1), (1, 90, 1, 0.2), (2, 30, 0, 0.3))
     run = write_run(tmp_path / "run", steady(20), server=text)
-    drawn = drawn_of(measure(open_run(run)))
+    drawn = drawn_of(measure(Run(run)))
     memory = line_of(axes_of(drawn, "server-memory"), "nsd")
     assert memory.get_drawstyle() == "steps-post"
     assert np.asarray(memory.get_ydata()).tolist() == pytest.approx([1e-5, 2e-5, 9e-5, 3e-5])
@@ -180,7 +181,7 @@ def repeats(folder: Path, scale: Sequence[float]) -> list[Seen]:
         rows = [(at + number / 10, int(factor * 1e6 * (at + 1)), 0, factor * at) for at in range(-1, 5)]
         queries = steady(40, int(factor * MS))
         run = write_run(folder / str(number), queries, server=sampled(*rows))
-        found.append(Seen.of(measure(open_run(run))))
+        found.append(Seen.of(measure(Run(run))))
     return found
 
 
@@ -230,7 +231,7 @@ def test_a_cold_cache_is_shown_apart_from_the_rest(tmp_path: Path) -> None:
         counted = '{"schema": 1, "queries": 1, "recursions": 1, "udp_queries": 1, "tcp_queries": 0}'
         for name in ("resolver-server-before.json", "resolver-server.json"):
             (run / name).write_text(counted)
-        measured = measure(open_run(run))
+        measured = measure(Run(run))
         seen[cache] = Seen.of(measured)
         names = {one.name for one in plots.draw_all(measured, summarize(measured))}
         assert ("slowest-cold" in names) is (cache == "cold")
@@ -246,9 +247,7 @@ def test_a_run_has_one_color_in_all_plots(tmp_path: Path) -> None:
     """Also in those in which a run before it has nothing to show."""
     lossy = [Query(n, n * MS, n * MS, MS, status=2 if n % 3 else 1) for n in range(2_000)]
     runs = {"whole": write_run(tmp_path / "whole", steady(2_000)), "lossy": write_run(tmp_path / "b", lossy)}
-    drawn = several_plots.side_by_side(
-        {name: [Seen.of(measure(open_run(run)))] for name, run in runs.items()}
-    )
+    drawn = several_plots.side_by_side({name: [Seen.of(measure(Run(run)))] for name, run in runs.items()})
     shown = [
         one.name
         for one in drawn
@@ -261,7 +260,7 @@ def test_a_run_has_one_color_in_all_plots(tmp_path: Path) -> None:
 
 def test_the_slowest_queries_are_those_without_an_answer(tmp_path: Path) -> None:
     queries = [Query(n, n * MS, n * MS, (n + 1) * MS, status=2 if n < 10 else 1) for n in range(100)]
-    answers = Answers.of(measure(open_run(write_run(tmp_path / "run", queries))).tally)
+    answers = Answers.of(measure(Run(write_run(tmp_path / "run", queries))).tally)
     waited = answers.slowest(np.array([0.01, 0.10, 0.11, 0.5, 1.0]))
     assert np.isnan(waited[:2]).all()
     assert waited[2:].tolist() == [100.0, 61.0, 11.0]
@@ -301,7 +300,7 @@ def test_a_band_has_no_value_where_a_repeat_has_none() -> None:
 
 
 def test_plots_are_pdf_where_it_is_asked_for(tmp_path: Path) -> None:
-    drawn = drawn_of(measure(open_run(write_run(tmp_path / "run", steady(10)))))
+    drawn = drawn_of(measure(Run(write_run(tmp_path / "run", steady(10)))))
     figures.write(tmp_path / "plots", drawn[:1], pdf=True)
     made = (tmp_path / "plots/rate.pdf").read_bytes()
     assert made.startswith(b"%PDF") and b"/FontFile2" in made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from report.printable import printable
+from report.errors import printable
 from report.tables import cut, fitted, table
 
 

@@ -28,7 +28,7 @@ def answers(*files: RaFile) -> list[Answer]:
 
 def test_every_record_comes_back(tmp_path: Path) -> None:
     file = read_ra(write(tmp_path, "a.ra", ra_bytes(ANSWERS, kind="trace")))
-    assert file.kind == "trace"
+    assert file.header["kind"] == "trace"
     assert file.problem is None
     got = answers(file)
     assert [(answer.seq, answer.query, answer.reply) for answer in got] == ANSWERS
@@ -37,7 +37,7 @@ def test_every_record_comes_back(tmp_path: Path) -> None:
 def test_the_example_is_read_byte_for_byte() -> None:
     """core/wire/result_file_test.cc writes it, with the same values."""
     file = read_ra(Path(__file__).parents[2] / "tests/records/example.ra")
-    assert (file.problem, file.kind) == (None, "replay")
+    assert (file.problem, file.header["kind"]) == (None, "replay")
     query, reply = bytes(range(1, 14)), bytes(range(0xF0, 0xFC))
     assert answers(file) == [
         Answer(9, 0, 0xFFFFFFFF, query, b""),

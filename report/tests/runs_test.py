@@ -18,7 +18,7 @@ import pytest
 
 from report import html
 from report.rows import rows_of, runs_table
-from report.run import Json, open_run
+from report.run import Json, Run
 from report.summary import measure, summarize
 from report.tables import micro, number, percent, table
 from report.tests.record import EXPERIMENTS, FOLDER
@@ -75,7 +75,7 @@ def test_a_run_is_reported_as_written(name: str, tmp_path: Path) -> None:
             *("# summary.json", *(f"{key}: {json.dumps(value)}" for key, value in summary.items())),
             *("", "# reprise run", *ran.splitlines()),
             *("", "# reprise report", *compared.splitlines()),
-            *("", "# report.html", *Page(html.run_page(open_run(folder), summary, [])).text()),
+            *("", "# report.html", *Page(html.run_page(Run(folder), summary, [])).text()),
         ],
     )
 
@@ -132,7 +132,7 @@ def test_each_figure_is_read_from_its_key(tmp_path: Path) -> None:
     """In the tables of all the runs; what is told by other files than summary.json is left out."""
     lines: dict[str, None] = {}
     for name in EXPERIMENTS:
-        run = open_run(folder_of(name, tmp_path))
+        run = Run(folder_of(name, tmp_path))
         summary, known = marked(summarize(measure(run)))
         tables = {
             "run": [" | ".join(row) for row in rows_of(summary, "run")],

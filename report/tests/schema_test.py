@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 
-from report.run import open_run
+from report.run import Run
 from report.summary import SCHEMA, measure, summarize
 from report.tests.record import EXPERIMENTS
 from report.tests.runs_test import folder_of
@@ -56,7 +56,7 @@ def shape(values: Sequence[Any], name: str = "") -> dict[str, Any]:
 
 def test_the_schema_is_that_of_the_stored_runs(tmp_path: Path) -> None:
     summaries = [
-        json.loads(json.dumps(summarize(measure(open_run(folder_of(name, tmp_path / name))))))
+        json.loads(json.dumps(summarize(measure(Run(folder_of(name, tmp_path / name))))))
         for name in EXPERIMENTS
     ]
     made = shape(summaries)

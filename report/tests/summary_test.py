@@ -15,7 +15,7 @@ from report.clean import ENDS
 from report.errors import ReportError
 from report.rows import rows_of
 from report.rqfile import COUNTERS
-from report.run import Json, open_run
+from report.run import Json, Run
 from report.summary import measure, summarize
 from report.tests.per_host_test import machine
 from report.tests.writers import (
@@ -39,7 +39,7 @@ def steady(count: int, gap: int = 10 * MS, error: int = 20_000) -> list[Query]:
 
 
 def summary_of(folder: Path) -> Json:
-    return summarize(measure(open_run(folder)))
+    return summarize(measure(Run(folder)))
 
 
 @pytest.mark.parametrize(
@@ -258,14 +258,14 @@ def test_damaged_json_is_a_reason_and_unknown_schema_an_error(tmp_path: Path) ->
     assert "controller.json is damaged" in reasons(folder)
     (folder / "controller.json").write_text('{"schema": 9}')
     with pytest.raises(ReportError, match="schema 9, known is 1"):
-        open_run(folder)
+        Run(folder)
 
 
 def test_a_folder_without_a_run_is_a_one_line_error(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="holds no run"):
-        open_run(tmp_path)
+        Run(tmp_path)
     with pytest.raises(ReportError, match="is not a results folder"):
-        open_run(tmp_path / "none")
+        Run(tmp_path / "none")
 
 
 CONNECTIONS = {
@@ -435,9 +435,9 @@ def test_several_resolvers_are_counted_together(tmp_path: Path) -> None:
     memory = summary["server_memory"]
     assert (memory["process"], memory["socket_buffers"]) == (80, 250)
     assert (summary["cpu_s"]["server"], summary["cpu_s"]["packets"]) == (9, None)
-    run = open_run(folder)
+    run = Run(folder)
     assert [one.name for one in server.process_series(run, "cpu_s")] == list(ids)
-    assert [value for _, value in server.host_series(run, "tcp_established").points] == [7] * 6
+    assert server.host_series(run, "tcp_established").values.tolist() == [7] * 6
 
 
 def test_what_was_not_watched_is_null(tmp_path: Path) -> None:
@@ -529,7 +529,7 @@ def test_a_looped_trace_says_what_its_counts_are_of(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", steady(3), controller=told)
     summary = summary_of(folder)
     assert summary["trace_notes"] == ["in 3 laps: cut_packet 3"]
-    page = html.run_page(open_run(folder), summary, [])
+    page = html.run_page(Run(folder), summary, [])
     assert '<th scope="row">queries in 3 laps</th>' in page
     assert "0.000 s in 3 laps</td>" in page
 
@@ -583,6 +583,6 @@ def test_a_trace_that_was_made_lies_in_the_run_s_folder(tmp_path: Path) -> None:
     told = {**controller_json(1), "trace": "/run/reprise/results/trace.pcap"}
     experiment = {**MANIFEST, "experiment": {"synth": {"seed": 1}}}
     folder = write_run(tmp_path / "run", [Query(seq=0, due=0)], controller=told, manifest=experiment)
-    assert open_run(folder).trace == Path("/run/reprise/results/trace.pcap")
+    assert Run(folder).trace == Path("/run/reprise/results/trace.pcap")
     (folder / "trace.pcap").touch()
-    assert open_run(folder).trace == folder / "trace.pcap"
+    assert Run(folder).trace == folder / "trace.pcap"

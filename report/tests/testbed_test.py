@@ -11,7 +11,7 @@ import pytest
 
 from report.hosts import parse
 from report.rows import rows_of
-from report.run import Json, open_run
+from report.run import Json, Run
 from report.summary import measure, summarize
 from report.tests.writers import MANIFEST, Query, controller_json, records, rq_bytes, write_run
 
@@ -69,7 +69,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def summary_of(folder: Path) -> Json:
-    return summarize(measure(open_run(folder)))
+    return summarize(measure(Run(folder)))
 
 
 def test_every_number_of_the_texts_is_read() -> None:

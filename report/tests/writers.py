@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from report.run import open_run
+from report.run import Run
 from report.summary import measure, summarize, write_summary
 
 FIELDS = [
@@ -223,6 +223,6 @@ def write_run(
 
 def summarized(folder: Path) -> dict[str, Any]:
     """The run's summary, which is written into its folder."""
-    summary = summarize(measure(open_run(folder)))
+    summary = summarize(measure(Run(folder)))
     write_summary(folder, summary)
     return summary
