@@ -16,7 +16,7 @@ import numpy as np
 from report.classify import CLASSES, ENCODING, Evidence, Finding, foremost
 from report.compare import pairs
 from report.errors import ReportError
-from report.export import NAMELESS, table
+from report.export import nameless, table
 from report.rafile import join
 from report.run import Json, Run
 from report.verdicts import MAX_LISTED, Pair, asked, findings
@@ -71,7 +71,7 @@ class Again:
         wanted = np.array(sorted(self.differing), np.uint64)
         with path.open("w", encoding="ascii") as file:
             file.write(_HEADING)
-            for block in table(run, NAMELESS):
+            for block in table(run, nameless):
                 rows = np.flatnonzero(np.isin(block["seq"], wanted))
                 columns = (block[name][rows].tolist() for name in ("seq", "source", "transport"))
                 for seq, source, transport in zip(*columns, strict=True):

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from report.classify import CLASSES, NXDOMAIN, QCLASS_IN, Evidence
 from report.errors import ReportError
 from report.rafile import AnswerSet, Places, windows
-from report.referrals import drifting, referral
-from report.verdicts import Pair, Seen, Tally, Verdicts, Window
+from report.verdicts import Pair, Seen, Tally, Verdicts, Window, referral
 from report.wire import FLAGS, HEADER_BYTES, Message, parse, question, rcode_name
 from report.zone import Zone
 
@@ -238,6 +237,7 @@ def _as_json(
     def equal(part: str) -> dict[str, Any]:
         return _share(tally.parsed - tally.differ[part], tally.parsed)
 
+    drifting = sum(len(sets) > 1 for sets in evidence.ns_sets.values())  # within the trace itself
     changed = sum(count for (was, now), count in tally.rcodes.items() if was != now)
     rcodes = Counter(
         {" -> ".join(map(rcode_name, dict.fromkeys(both))): count for both, count in tally.rcodes.items()}
@@ -261,7 +261,7 @@ def _as_json(
         "sections_equal": {name: equal(name) for name in ("answer", "authority", "additional")},
         "signatures_equal": equal("signatures"),
         "ttls_equal": equal("TTLs"),
-        "referrals": {**tally.referrals.as_json(zone is not None), "owners_drifting": drifting(evidence)},
+        "referrals": {**tally.referrals.as_json(zone is not None), "owners_drifting": drifting},
         "differing": tally.differing,
         "classes": [_class_row(tally, kind) for kind in CLASSES if tally.classes[kind]],
         "unexplained": tally.unexplained,

@@ -18,7 +18,7 @@ from report.figures import (
     Size,
     Words,
     cdf_points,
-    draw,
+    drawing,
     legend_above,
     plain_axis,
     whole_axis,
@@ -151,16 +151,14 @@ def cdf(
     size: Size = NORMAL,
 ) -> Drawn:
     """Curves of shares by their names; a legend from `least` of them on."""
-
-    def paint(axes: Axes) -> bool:
+    with drawing(words, size) as (drawn, axes):
         for name, (x, y) in in_turn(axes, curves):
             axes.plot(x, y, label=name, drawstyle=style)
         axes.set_xscale(scale)
         share_axis(axes, label, of)
         legend_above(axes, least)
-        return any(curves.values())
-
-    return draw(words, paint, size)
+        drawn.empty = not any(curves.values())
+    return drawn
 
 
 def error_cdf(errors: Mapping[str, Distribution]) -> Drawn:
@@ -264,8 +262,13 @@ def slowest(answers: Mapping[str, Sequence[Answers]], part: str = "") -> Drawn:
     held = {name: [one for one in repeats if one.response.count] for name, repeats in answers.items()}
     bands = {name: _tail(name, repeats) if repeats else None for name, repeats in held.items()}
     ends = [float(band.x[0]) for band in bands.values() if band]
-
-    def paint(axes: Axes) -> bool:
+    caption = (
+        "What the slowest part of the queries sent waited at least, from when they were due by the trace; a "
+        f"curve begins at the share that had no answer.{range_of(answers.values())}"
+    )
+    name = "-".join(["slowest", *part.split()[:1]])
+    title = f"Slowest answers, {part}" if part else "Slowest answers"
+    with drawing(Words(name, title, caption, "no answer was received")) as (drawn, axes):
         for _, band in in_turn(axes, bands):
             band.paint(axes)
         if ends:
@@ -276,15 +279,8 @@ def slowest(answers: Mapping[str, Sequence[Answers]], part: str = "") -> Drawn:
         axes.set_ylabel("response time [ms]")
         plain_axis(axes, "xy")
         legend_above(axes)
-        return bool(ends)
-
-    caption = (
-        "What the slowest part of the queries sent waited at least, from when they were due by the trace; a "
-        f"curve begins at the share that had no answer.{range_of(answers.values())}"
-    )
-    name = "-".join(["slowest", *part.split()[:1]])
-    title = f"Slowest answers, {part}" if part else "Slowest answers"
-    return draw(Words(name, title, caption, "no answer was received"), paint)
+        drawn.empty = not ends
+    return drawn
 
 
 def range_of(repeats: Iterable[Sequence[object]]) -> str:
@@ -311,8 +307,7 @@ def boxes(
     """
     places = list(dict.fromkeys(place for _, held in groups for place, _ in held))
     width = 0.8 / max(len(groups), 1)
-
-    def paint(axes: Axes) -> bool:
+    with drawing(words, WIDE) as (plot, axes):
         ends = []
         for number, (name, held) in enumerate(groups):
             known = [(places.index(place), one) for place, one in held if one.get("count")]
@@ -347,9 +342,8 @@ def boxes(
         axes.set_ylabel(value)
         plain_axis(axes, "y")
         legend_above(axes)
-        return bool(ends)
-
-    return draw(words, paint, WIDE)
+        plot.empty = not ends
+    return plot
 
 
 def _box(spread: Percentiles, scale: float) -> dict[str, float]:

@@ -138,15 +138,6 @@ class Alone:
         }
 
 
-@dataclass(frozen=True)
-class _Row:
-    """What is said of the answers of all sides to a query: they are alike, or which side stands alone."""
-
-    alike: bool
-    side: int | None = None
-    finding: Finding | None = None
-
-
 def alone(
     sides: Sequence[AnswerSet],
     zone: Zone | None,
@@ -159,7 +150,7 @@ def alone(
     """
     found = Alone(0, [Side() for _ in sides])
     done, of = 0, sum(map(len, sides))
-    known: dict[tuple[int, ...], _Row] = {}
+    known: dict[tuple[int, ...], tuple[int, Finding] | bool] = {}
     for held in windows(sides):
         common = functools.reduce(np.intersect1d, [one.seqs for one in held])
         places = [one[np.searchsorted(one.seqs, common)] for one in held]
@@ -176,17 +167,19 @@ def alone(
         rest = np.flatnonzero(~same)
         numbers = (rest, rows[0]["place"][rest], *(one["content"][rest] for one in rows))
         for at, *key in zip(*(one.tolist() for one in numbers), strict=True):
-            if (row := known.get(tuple(key))) is None:
+            if (told_of := known.get(tuple(key))) is None:
                 if len(known) >= _KEPT:
                     known.clear()
-                row = known[tuple(key)] = _row(_answers(places, at), zone, evidence)
-            found.alike += row.alike
-            if row.side is not None and row.finding is not None:
-                lonely = found.sides[row.side]
-                lonely.classes[row.finding.kind] += 1
-                if len(lonely.listed) < MAX_LISTED:
-                    both = _answers(places, at)
-                    lonely.listed.append(Lone(row.finding, both[row.side], both[0 if row.side else 1]))
+                told_of = known[tuple(key)] = _lone_or_alike(_answers(places, at), zone, evidence)
+            if isinstance(told_of, bool):
+                found.alike += told_of
+                continue
+            side, finding = told_of
+            lonely = found.sides[side]
+            lonely.classes[finding.kind] += 1
+            if len(lonely.listed) < MAX_LISTED:
+                both = _answers(places, at)
+                lonely.listed.append(Lone(finding, both[side], both[0 if side else 1]))
         done += sum(map(len, held))
         told(done, of)
     return found
@@ -196,13 +189,16 @@ def _answers(places: Sequence[Places], at: int) -> list[Answer]:
     return [next(iter(one[at : at + 1])) for one in places]
 
 
-def _row(answers: Sequence[Answer], zone: Zone | None, evidence: Evidence) -> _Row:
+def _lone_or_alike(
+    answers: Sequence[Answer], zone: Zone | None, evidence: Evidence
+) -> tuple[int, Finding] | bool:
+    """Which side stands alone among the answers to a query, and how; or else whether they are alike."""
     contents = [_content(one.reply) for one in answers]
     counts = Counter(contents)
     if len(counts) != 2 or max(counts.values()) != len(answers) - 1:
-        return _Row(len(counts) == 1)
+        return len(counts) == 1
     at = next(at for at, one in enumerate(contents) if counts[one] == 1)
-    return _Row(False, at, foremost(findings(answers[0].reply, answers[at or 1].reply, zone, evidence)))
+    return at, foremost(findings(answers[0].reply, answers[at or 1].reply, zone, evidence))
 
 
 def _content(reply: bytes) -> object:

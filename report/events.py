@@ -23,7 +23,7 @@ _WAYS = ("link", "upstream")
 
 @dataclass(frozen=True)
 class Event:
-    """A line of a server's log, or a fault: when it began, from the start of the replay, and how long it was."""
+    """A line of a server's log, or a fault, by the time since the start of the replay; how long it was."""
 
     at_s: float
     process: str

@@ -10,8 +10,7 @@ import csv
 import functools
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -48,12 +47,8 @@ _STATUS = {one.value: one.name.lower() for one in Status}
 Column = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Names:
-    """The name and type of a query, by its number; `why` they are not known, "" = they are."""
-
-    of: Callable[[NDArray[np.uint64]], tuple[list[str | None], list[str | None]]]
-    why: str = ""
+Asked = tuple[str | None, str | None]  # name and type
+Names = Callable[[NDArray[np.uint64]], Sequence[Asked]]  # of queries by their numbers
 
 
 def table(run: Run, names: Names) -> Iterator[dict[str, Column]]:
@@ -69,7 +64,7 @@ def table(run: Run, names: Names) -> Iterator[dict[str, Column]]:
 def _block(
     name: str, window: Window, files: Sequence[RqFile], addresses: Column, names: Names
 ) -> dict[str, Column]:
-    qnames, qtypes = names.of(window.seq)
+    asked = names(window.seq)
     hosts = np.array([one.host for one in files], object)
     queriers = np.array([one.querier for one in files])
     known = window.source < len(addresses)
@@ -106,8 +101,8 @@ def _block(
         "retries": window.retries,
         "source_id": window.source,
         "source": source,
-        "qname": np.array(qnames, object),
-        "qtype": np.array(qtypes, object),
+        "qname": np.array([one for one, _ in asked], object),
+        "qtype": np.array([one for _, one in asked], object),
         "host": hosts[window.file],
         "querier": queriers[window.file],
     }
@@ -135,25 +130,24 @@ def _addresses(path: Path) -> Column:
 # --- names ------------------------------------------------------------------------------------------------
 
 
-def names_of(run: Run, scratch: Path) -> Names:
-    """From the kept queries, the played trace, or the generator."""
+def names_of(run: Run, scratch: Path) -> tuple[Names, str]:
+    """From the kept queries, the played trace, or the generator; why they are not known, "" = they are."""
     if run.answer_paths:
-        return Names(_lookup(open_source(run.folder, scratch)))
+        return _lookup(open_source(run.folder, scratch)), ""
     if run.source == "generate" and run.mutation is None:
         made = as_dict(run.experiment.get("generate"))
         name = dns.name.from_text(str(made.get("name"))).to_text()
         kind = dns.rdatatype.to_text(dns.rdatatype.from_text(str(made.get("type"))))
-        return Names(lambda seqs: ([name] * len(seqs), [kind] * len(seqs)))
+        return lambda seqs: [(name, kind)] * len(seqs), ""
     trace = _played(run)
     if trace is None or not trace.exists():
-        return Names(_nothing, f"its trace {trace or ''} is gone".replace("  ", " "))
+        return nameless, f"its trace {trace or ''} is gone".replace("  ", " ")
     if why := _differs(run):
-        return Names(_nothing, why)
+        return nameless, why
     try:
-        answers = open_source(trace, scratch, reading_arguments(run))
+        return _lookup(open_source(trace, scratch, reading_arguments(run))), ""
     except ReportError as error:
-        return Names(_nothing, error.what)
-    return Names(_lookup(answers))
+        return nameless, error.what
 
 
 def _differs(run: Run) -> str:
@@ -172,34 +166,28 @@ def _played(run: Run) -> Path | None:
     return inside if inside.exists() else Path(str(told))
 
 
-def _nothing(seqs: NDArray[np.uint64]) -> tuple[list[str | None], list[str | None]]:
-    return [None] * len(seqs), [None] * len(seqs)
+def nameless(seqs: NDArray[np.uint64]) -> Sequence[Asked]:
+    return [(None, None)] * len(seqs)
 
 
-NAMELESS = Names(_nothing)
-
-
-def _lookup(
-    answers: AnswerSet,
-) -> Callable[[NDArray[np.uint64]], tuple[list[str | None], list[str | None]]]:
-    def of(seqs: NDArray[np.uint64]) -> tuple[list[str | None], list[str | None]]:
+def _lookup(answers: AnswerSet) -> Names:
+    def of(seqs: NDArray[np.uint64]) -> Sequence[Asked]:
         held = answers.between(int(seqs.min()), int(seqs.max()) + 1)
         known = np.isin(seqs, held.seqs)
         found = (_asked(one.query) for one in held[np.searchsorted(held.seqs, seqs[known])])
-        pairs = [next(found) if one else (None, None) for one in known.tolist()]
-        return [name for name, _ in pairs], [kind for _, kind in pairs]
+        return [next(found) if one else (None, None) for one in known.tolist()]
 
     return of
 
 
-def _asked(query: bytes) -> tuple[str | None, str | None]:
+def _asked(query: bytes) -> Asked:
     """Name, as zone files have it, and type; None of a message without a whole question."""
     end = end_of_question(query)
     return _texts_of(query[HEADER_BYTES : end - 2]) if end else (None, None)
 
 
 @functools.lru_cache(1_000_000)
-def _texts_of(asked: bytes) -> tuple[str | None, str | None]:
+def _texts_of(asked: bytes) -> Asked:
     try:
         kind = dns.rdatatype.RdataType.make(int.from_bytes(asked[-2:], "big"))
         return dns.name.from_wire(asked, 0)[0].to_text(), dns.rdatatype.to_text(kind)
@@ -210,22 +198,14 @@ def _texts_of(asked: bytes) -> tuple[str | None, str | None]:
 # --- files ------------------------------------------------------------------------------------------------
 
 
-class Csv:
+def _write_csv(file: IO[str], blocks: Iterable[dict[str, Column]]) -> None:
     """A heading and a line a query; what has no value is empty."""
-
-    def __init__(self, file: IO[str]) -> None:
-        self._file = file
-        self._writer = csv.writer(file, lineterminator="\n")
-        self._begun = False
-
-    def write(self, block: dict[str, Column]) -> None:
-        if not self._begun:
-            self._writer.writerow(block)
-            self._begun = True
-        self._writer.writerows(zip(*map(_texts, block.values()), strict=True))
-
-    def close(self) -> None:
-        self._file.flush()
+    writer = csv.writer(file, lineterminator="\n")
+    for number, block in enumerate(blocks):
+        if not number:
+            writer.writerow(block)
+        writer.writerows(zip(*map(_texts, block.values()), strict=True))
+    file.flush()
 
 
 def _texts(column: Column) -> list[object]:
@@ -238,36 +218,30 @@ def _texts(column: Column) -> list[object]:
     return list(column.tolist())
 
 
-class Parquet:
+def _write_parquet(path: Path, blocks: Iterable[dict[str, Column]]) -> None:
     """A file in columns, compressed; a row group for each block."""
+    try:
+        import pyarrow  # type: ignore[import-untyped]  # noqa: PLC0415 - an optional package
+        import pyarrow.parquet  # type: ignore[import-untyped]  # noqa: PLC0415
+    except ImportError:
+        what = "Parquet needs the Python package pyarrow"
+        raise ReportError(what, "install it, or use --csv") from None
 
-    def __init__(self, path: str) -> None:
-        try:
-            import pyarrow  # type: ignore[import-untyped]  # noqa: PLC0415 - an optional package
-            import pyarrow.parquet  # type: ignore[import-untyped]  # noqa: PLC0415
-        except ImportError:
-            what = "Parquet needs the Python package pyarrow"
-            raise ReportError(what, "install it, or use --csv") from None
-        self._arrow, self._path = pyarrow, path
-        self._writer: Any = None
-
-    def write(self, block: dict[str, Column]) -> None:
-        made = self._arrow.table({name: self._column(name, one) for name, one in block.items()})
-        if self._writer is None:
-            self._writer = self._arrow.parquet.ParquetWriter(self._path, made.schema, compression="zstd")
-        self._writer.write_table(made)
-
-    def _column(self, name: str, column: Column) -> Any:
-        if column.dtype.kind == "f":
-            return self._arrow.array(column, mask=np.isnan(column))
-        if column.dtype.kind == "O":
-            made = self._arrow.array(column.tolist(), self._arrow.string())
+    def column(name: str, held: Column) -> Any:
+        if held.dtype.kind == "f":
+            return pyarrow.array(held, mask=np.isnan(held))
+        if held.dtype.kind == "O":
+            made = pyarrow.array(held.tolist(), pyarrow.string())
             return made if name in ("qname", "source") else made.dictionary_encode()
-        return self._arrow.array(column)
+        return pyarrow.array(held)
 
-    def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
+    writer: Any = None
+    for block in blocks:
+        made = pyarrow.table({name: column(name, one) for name, one in block.items()})
+        writer = writer or pyarrow.parquet.ParquetWriter(str(path), made.schema, compression="zstd")
+        writer.write_table(made)
+    if writer:
+        writer.close()
 
 
 def command(runs: Sequence[Path], target: Path | None, parquet: bool) -> None:
@@ -280,28 +254,26 @@ def command(runs: Sequence[Path], target: Path | None, parquet: bool) -> None:
     if not any(len(read_rq(path).records) for run in opened for path in run.record_paths):
         raise ReportError("there are no records to export", "name a run that sent queries")
     if target is None:
-        _write(opened, Csv(sys.stdout))
+        _write_csv(sys.stdout, _blocks(opened))
         return
     target = target.resolve()  # a link stays
     half = target.with_name(target.name + ".part")
     try:
         if parquet:
-            _write(opened, Parquet(str(half)))
+            _write_parquet(half, _blocks(opened))
         else:
             with half.open("w", encoding="utf-8", newline="") as file:
-                _write(opened, Csv(file))
+                _write_csv(file, _blocks(opened))
         half.replace(target)
     except BaseException:
         half.unlink(missing_ok=True)
         raise
 
 
-def _write(runs: Sequence[Run], sink: Csv | Parquet) -> None:
+def _blocks(runs: Sequence[Run]) -> Iterator[dict[str, Column]]:
     for run in runs:
         with tempfile.TemporaryDirectory(prefix="reprise-export-") as scratch:
-            names = names_of(run, Path(scratch))
-            if names.why:
-                print(f"reprise: warning: {run.name}: no names and types: {names.why}", file=sys.stderr)
-            for block in table(run, names):
-                sink.write(block)
-    sink.close()
+            names, why = names_of(run, Path(scratch))
+            if why:
+                print(f"reprise: warning: {run.name}: no names and types: {why}", file=sys.stderr)
+            yield from table(run, names)

@@ -6,8 +6,8 @@ import html
 import io
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -54,7 +54,7 @@ class Words:
     nothing: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Drawn:
     """A painted plot, rendered when it is asked for. `caption` says in words how it is to be read; `empty`:
     there was nothing to show.
@@ -101,36 +101,33 @@ def styled() -> AbstractContextManager[None]:
     return matplotlib.style.context(STYLE)
 
 
-def draw(words: Words, paint: Callable[[Axes], bool], size: Size = NORMAL) -> Drawn:
-    """`paint` returns False where it had no data; the plot then says `nothing`, so that a gap is not taken
-    for a fault.
-    """
+@contextmanager
+def drawing(words: Words, size: Size = NORMAL) -> Iterator[tuple[Drawn, Axes]]:
+    """A plot to paint. One that is `empty` says `nothing`, so that a gap is not taken for a fault."""
     with styled():
-        figure = Figure(figsize=size)
-        axes = figure.add_subplot()
-        if painted := paint(axes):
-            _mark_curves(axes)
-        else:
+        drawn = Drawn(words.name, words.title, words.caption, Figure(figsize=size))
+        axes = drawn.figure.add_subplot()
+        yield drawn, axes
+        if drawn.empty:
             _say(axes, words.nothing)
-    return Drawn(words.name, words.title, words.caption, figure, not painted)
+        else:
+            _mark_curves(axes)
 
 
 def bars(words: Words, counts: Mapping[str, int], total: int, label: str, size: Size = NORMAL) -> Drawn:
     """A bar for each count with its share of `total`, the first on top."""
-
-    def paint(axes: Axes) -> bool:
+    with drawing(words, size) as (drawn, axes):
         names = list(counts)[::-1]
-        drawn = axes.barh(names, [counts[name] for name in names], height=0.6)
+        held = axes.barh(names, [counts[name] for name in names], height=0.6)
         labels = [f"{counts[name]:,} ({counts[name] / max(total, 1):.2%})" for name in names]
-        axes.bar_label(drawn, labels=labels, fontsize=8, padding=4)
+        axes.bar_label(held, labels=labels, fontsize=8, padding=4)
         axes.set_xlabel(label)
         axes.margins(x=0.28)
         axes.grid(visible=False, axis="y")
         plain_axis(axes, "x")
         whole_axis(axes.xaxis)
-        return bool(counts)
-
-    return draw(words, paint, size)
+        drawn.empty = not counts
+    return drawn
 
 
 def _curves(axes: Axes) -> tuple[list[tuple[int, Artist]], list[str]]:

@@ -52,10 +52,8 @@ def write(path: Path, page: str) -> None:
 
 
 def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:
-    pages = environment()
-    plot = getattr(pages.get_template("macros.html.j2").module, "plot")  # noqa: B009 - macros are attributes
-    by_name = {one.name: one for one in drawn}
-    return pages.get_template("run.html.j2").render(
+    return page(
+        "run",
         version=as_dict(run.manifest.get("versions")).get("reprise") or "",
         commit=str(run.manifest.get("commit") or "")[:12],
         title=run.experiment.get("title") or run.experiment.get("name") or summary["run"],
@@ -79,7 +77,7 @@ def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:
         front_rows=_rows(summary, "front"),
         **_hosts(summary),
         **_resources(run, summary),
-        plots=lambda names: Markup("").join(plot(by_name[name]) for name in names if name in by_name),
+        drawn={one.name: one for one in drawn},
     )
 
 
@@ -111,7 +109,7 @@ def comparison_page(
 
 def page(template: str, /, **values: Any) -> str:
     """The page of a template; `values` are those that it wants."""
-    return environment().get_template(f"{template}.html.j2").render(version="", commit="", **values)
+    return environment().get_template(f"{template}.html.j2").render({"version": "", "commit": "", **values})
 
 
 def _rows(summary: Json, part: str) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from report import curves, events, server
 from report.curves import LEVEL, MEGA, RATE, TIME_LABEL, Answers, bin_size, line, time_axis
 from report.distribution import Slices
-from report.figures import NORMAL, WIDE, Drawn, Size, Words, bars, draw, legend_above, plain_axis
+from report.figures import NORMAL, WIDE, Drawn, Size, Words, bars, drawing, legend_above, plain_axis
 from report.run import Json, Run
 from report.server import Series
 from report.summary import Measured
@@ -47,27 +47,24 @@ def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
 def _rate(measured: Measured) -> Drawn:
     tally, span = measured.tally, measured.tally.span_ns
     size = bin_size(span)
-
-    def paint(axes: Axes) -> bool:
-        if not tally.records:
-            return False
+    caption = f"Queries due by the trace, queries sent and answers received, in bins of {size:g} s."
+    caption += _of_faults(measured.run)
+    words = Words("rate", "Rate of trace and replay", caption, "no query reached a querier")
+    with drawing(words, WIDE) as (drawn, axes):
         line(axes, curves.per_second(tally.due, size, span), "trace", linewidth=4, alpha=0.35)
         line(axes, curves.per_second(tally.sends, size, span), "replay, sent", linewidth=1.2)
         line(axes, curves.per_second(tally.answers, size, span), "answers", **_DASHED)
         time_axis(axes, "rate [1/s]")
         legend_above(axes)
         _mark_faults(axes, measured.run)
-        return True
-
-    caption = f"Queries due by the trace, queries sent and answers received, in bins of {size:g} s."
-    caption += _of_faults(measured.run)
-    return draw(Words("rate", "Rate of trace and replay", caption, "no query reached a querier"), paint, WIDE)
+        drawn.empty = not tally.records
+    return drawn
 
 
 def _error_over_time(tally: Tally) -> Drawn:
-    def paint(axes: Axes) -> bool:
-        if not tally.error_slices:
-            return False
+    caption = "Timing error in each bin of the schedule: where the replay fell behind, and for how long."
+    words = Words("timing-time", "Timing error over time", caption, "no query was sent after the warm-up")
+    with drawing(words) as (drawn, axes):
         x, bands = bands_of(tally.error_slices, tally.span_ns)
         axes.fill_between(x, bands[0], bands[4], alpha=0.18, linewidth=0, label="1 % to 99 %")
         axes.fill_between(x, bands[1], bands[3], alpha=0.35, linewidth=0, label="25 % to 75 %", color="C0")
@@ -77,12 +74,8 @@ def _error_over_time(tally: Tally) -> Drawn:
         axes.margins(x=0.01)
         plain_axis(axes, "xy")
         legend_above(axes)
-        return True
-
-    caption = "Timing error in each bin of the schedule: where the replay fell behind, and for how long."
-    return draw(
-        Words("timing-time", "Timing error over time", caption, "no query was sent after the warm-up"), paint
-    )
+        drawn.empty = not tally.error_slices
+    return drawn
 
 
 def bands_of(slices: Slices, span_ns: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -111,8 +104,12 @@ def _response_over_time(measured: Measured, summary: Json) -> list[Drawn]:
     tally = measured.tally
     if not tally.response_slices:
         return []
-
-    def paint(axes: Axes) -> bool:
+    caption = (
+        "Response time, from when a query was due by the trace, in each bin of the schedule. Gray: no "
+        "answer came for 50 ms or longer; dotted lines: a server read its zones again."
+    )
+    words = Words("response-time", "Response time", caption + _of_faults(measured.run), "")
+    with drawing(words, WIDE) as (drawn, axes):
         size_ns = int(bin_size(tally.span_ns) * 1e9)
         numbers, bands = tally.response_slices.bands(size_ns, (500, 990, 1000))
         x = (numbers + 0.5) * size_ns / 1e9
@@ -129,14 +126,7 @@ def _response_over_time(measured: Measured, summary: Json) -> list[Drawn]:
         time_axis(axes, "response time [ms]")
         axes.set_xlim(0, max(tally.span_ns, 1) / 1e9)
         legend_above(axes)
-        return True
-
-    caption = (
-        "Response time, from when a query was due by the trace, in each bin of the schedule. Gray: no "
-        "answer came for 50 ms or longer; dotted lines: a server read its zones again."
-    )
-    caption += _of_faults(measured.run)
-    return [draw(Words("response-time", "Response time", caption, ""), paint, WIDE)]
+    return [drawn]
 
 
 def _by_round_trip(measured: Measured) -> list[Drawn]:
@@ -160,18 +150,17 @@ def _by_round_trip(measured: Measured) -> list[Drawn]:
 def _unanswered(measured: Measured) -> Drawn:
     tally = measured.tally
     size = bin_size(tally.span_ns)
-
-    def paint(axes: Axes) -> bool:
+    caption = f"Share of the queries due in each bin of {size:g} s that had no answer, for whatever reason."
+    caption += _of_faults(measured.run)
+    words = Words("unanswered", "Queries without an answer", caption, "every query was answered")
+    with drawing(words) as (drawn, axes):
         count = max(1, -(-tally.asked.end_ns // int(size * 1e9)))
         shares = tally.unanswered_share(int(size * 1e9), count) * 100
         axes.stairs(shares, np.arange(count + 1) * size, baseline=None, label="queries")
         time_axis(axes, "without an answer [%]")
         _mark_faults(axes, measured.run)
-        return bool(tally.unanswered.end_ns)
-
-    caption = f"Share of the queries due in each bin of {size:g} s that had no answer, for whatever reason."
-    caption += _of_faults(measured.run)
-    return draw(Words("unanswered", "Queries without an answer", caption, "every query was answered"), paint)
+        drawn.empty = not tally.unanswered.end_ns
+    return drawn
 
 
 def _mark_faults(axes: Axes, run: Run) -> None:
@@ -246,18 +235,17 @@ def _server_counts(measured: Measured) -> list[Drawn]:
         f"server, {title}": server.rate_of(server.counts_series(run, column))
         for column, title in columns.items()
     }
-
-    def paint(axes: Axes) -> bool:
+    caption = "Each second, by the server's own counters, beside the queries that the replay sent."
+    words = Words("server-counts", "The server's counts", caption, "no query was sent")
+    with drawing(words, WIDE) as (drawn, axes):
         span = tally.span_ns
         line(axes, curves.per_second(tally.sends, 1, span), "replay, sent", linewidth=4, alpha=0.35)
         for name, one in _not_zero(counts).items():
             line(axes, one, name, linewidth=1.2, drawstyle=RATE)
         time_axis(axes, "rate [1/s]")
         legend_above(axes)
-        return bool(tally.records)
-
-    caption = "Each second, by the server's own counters, beside the queries that the replay sent."
-    return [draw(Words("server-counts", "The server's counts", caption, "no query was sent"), paint, WIDE)]
+        drawn.empty = not tally.records
+    return [drawn]
 
 
 def _resolvers(run: Run) -> list[Drawn]:
@@ -292,14 +280,12 @@ def _sampled(
     styles: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Drawn:
     """Series over time, some with styles of their own; `end_s`: of counts, when the last query was sent."""
-
-    def paint(axes: Axes) -> bool:
+    with drawing(words, size) as (drawn, axes):
         for name, one in held.items():
             line(axes, one, name, drawstyle=drawstyle, **(styles or {}).get(name, {}))
         if end_s is not None:
             _mark(axes, end_s)
         time_axis(axes, label, counts=end_s is not None)
         legend_above(axes, 2 if end_s is None else 1)
-        return any(len(one.times) for one in held.values())
-
-    return draw(words, paint, size)
+        drawn.empty = not any(len(one.times) for one in held.values())
+    return drawn

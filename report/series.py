@@ -7,10 +7,10 @@ import io
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from report.errors import ReportError
 from report.figures import Drawn
 from report.rows import Figure, figures
 from report.run import Json, Run, as_dict, as_list, as_number
-from report.several_plots import Seen, Swept
+from report.several_plots import Seen
 from report.statistics import Difference
 from report.summary import measure
 from report.tables import fitted, table
@@ -67,10 +67,13 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Line(Swept):
-    """A figure over all variants, by its path in summary.json."""
+class Line:
+    """A figure over all variants, by its path in summary.json; `text` writes a value."""
 
     path: str
+    title: str
+    values: Sequence[Sequence[float]]
+    text: Callable[[Any], str]
 
     def cells(self) -> list[str]:
         return [self._cell(held) for held in self.values]
@@ -190,13 +193,8 @@ def lines(variants: Sequence[Variant]) -> list[Line]:
         for run in runs:
             known.update({path: figure for path, figure in run.items() if path not in known})
     return [
-        Line(
-            figure.title,
-            [[run[path].value for run in runs if path in run] for runs in found],
-            figure.text,
-            path,
-        )
-        for path, figure in known.items()
+        Line(path, one.title, [[run[path].value for run in runs if path in run] for runs in found], one.text)
+        for path, one in known.items()
     ]
 
 
@@ -296,11 +294,12 @@ def _drawn(folder: Path, variants: Sequence[Variant], main: Sequence[Line]) -> l
         for one in variants
     ]
     axis = _axis(variants)
-    return [
-        *several_plots.side_by_side(dict(_shown([one for one in seen if one[1]]))),
-        *several_plots.boxes_of(axis, seen),
-        *several_plots.over_key(axis, main),
-    ]
+    drawn = several_plots.side_by_side(dict(_shown([one for one in seen if one[1]])))
+    drawn += several_plots.boxes_of(axis, seen)
+    for number, one in enumerate(main):
+        if axis is not None:
+            drawn.append(several_plots.over_key(axis, f"swept-{number}", one.title, one.values, one.text))
+    return drawn
 
 
 def _shown(variants: Sequence[T]) -> list[T]:

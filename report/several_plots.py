@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 from report import curves, server
 from report.curves import LEVEL, MEGA, RATE, Answers, Band, Floats
 from report.distribution import Distribution
-from report.figures import Drawn, Words, draw, legend_above, plain, plain_axis, whole_axis
+from report.figures import Drawn, Words, drawing, legend_above, plain, plain_axis, whole_axis
 from report.server import Series
 from report.summary import Measured
 from report.tally import Tally
@@ -191,15 +190,14 @@ def _painted(
     counts: bool = False,
     log: bool = False,
 ) -> Drawn:
-    def paint(axes: Axes) -> bool:
+    with drawing(words) as (drawn, axes):
         for _, band in curves.in_turn(axes, bands):
             band.paint(axes, style)
         axes.set_yscale("log" if log else "linear")
         curves.time_axis(axes, label, counts)
         legend_above(axes)
-        return any(bands.values())
-
-    return draw(words, paint)
+        drawn.empty = not any(bands.values())
+    return drawn
 
 
 # --- swept keys -------------------------------------------------------------------------------------------
@@ -215,26 +213,14 @@ class Axis:
     lines: tuple[tuple[str, tuple[tuple[float, int], ...]], ...]
 
 
-@dataclass(frozen=True)
-class Swept:
-    """A figure by variant; `text` writes a value."""
-
-    title: str
-    values: Sequence[Sequence[float]]
-    text: Callable[[Any], str]
-
-
-def over_key(axis: Axis | None, figures: Sequence[Swept]) -> list[Drawn]:
-    """Main figures over the swept key; none without one."""
-    return [] if axis is None else [_over_key(axis, number, one) for number, one in enumerate(figures)]
-
-
-def _over_key(axis: Axis, number: int, figure: Swept) -> Drawn:
+def over_key(
+    axis: Axis, name: str, title: str, values: Sequence[Sequence[float]], text: Callable[[Any], str]
+) -> Drawn:
+    """A figure, by variant, over the swept key; `text` writes a value."""
     places = [place for _, line in axis.lines for place, _ in line]
-    values = figure.values
     held = [one for part in values for one in part]
-
-    def paint(axes: Axes) -> bool:
+    caption = "Each clean run is a dot; lines join the medians."
+    with drawing(Words(name, title, caption, "no run was clean")) as (plot, axes):
         for label, line in axis.lines:
             known = [(place, float(np.median(values[at]))) for place, at in line if values[at]]
             (drawn,) = axes.plot(*zip(*known, strict=True), label=label) if known else axes.plot([], [])
@@ -252,14 +238,12 @@ def _over_key(axis: Axis, number: int, figure: Swept) -> Drawn:
             if all(isinstance(one, int) for one in held):
                 whole_axis(axes.yaxis)
         axes.set_xlabel(axis.key)
-        axes.set_ylabel(figure.title)
+        axes.set_ylabel(title)
         plain_axis(axes, "x")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: figure.text(value)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
         legend_above(axes)
-        return bool(held)
-
-    caption = "Each clean run is a dot; lines join the medians."
-    return draw(Words(f"swept-{number}", figure.title, caption, "no run was clean"), paint)
+        plot.empty = not held
+    return plot
 
 
 def boxes_of(axis: Axis | None, variants: Sequence[tuple[str, Sequence[Seen]]]) -> list[Drawn]:

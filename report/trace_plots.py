@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from report import curves
 from report.errors import ReportError
-from report.figures import WIDE, Drawn, Words, bars, draw, plain_axis
+from report.figures import WIDE, Drawn, Words, bars, drawing, plain_axis
 from report.run import Json
 
 SCHEMA = 1
@@ -53,39 +52,34 @@ def _rate(rate: Json) -> Drawn:
     """The last bin may be cut by the trace's end, which would show a fall that is none: left out."""
     width = float(rate["bin_s"])
     counts = np.array(rate["queries"][:-1] or rate["queries"], dtype=np.float64)
-
-    def paint(axes: Axes) -> bool:
+    words = Words("rate", "Rate over time", f"Queries in bins of {width:g} s.", "the trace holds no query")
+    with drawing(words, WIDE) as (drawn, axes):
         axes.plot((np.arange(len(counts)) + 0.5) * width, counts / width, label="queries")
         axes.set_xlabel("time since the first query [s]")
         axes.set_ylabel("queries [1/s]")
         axes.set_ylim(bottom=0)
         axes.margins(x=0.01)
         plain_axis(axes, "xy")
-        return bool(len(counts))
-
-    caption = f"Queries in bins of {width:g} s."
-    return draw(Words("rate", "Rate over time", caption, "the trace holds no query"), paint, WIDE)
+        drawn.empty = not len(counts)
+    return drawn
 
 
 def _skew(sources: Json) -> Drawn:
     points = np.array(sources["curve"], dtype=np.float64).reshape(-1, 2)
-
-    def paint(axes: Axes) -> bool:
-        if not len(points):
-            return False
+    caption = (
+        f"Share of the queries that the busiest sources ask, of {sources['distinct']:,}; the busiest 1 % ask "
+        f"{sources['busiest_1_percent_share']:.1%}. Zipf exponent {sources['zipf_exponent']:.2f}."
+    )
+    words = Words("sources", "Skew of the sources", caption, "the trace holds no query")
+    with drawing(words) as (drawn, axes):
         axes.plot(points[:, 0], points[:, 1], marker="." if len(points) < 3 else "")
         axes.set_xscale("log")
         axes.set_xlabel("busiest sources")
         axes.set_ylabel("share of queries")
         axes.set_ylim(0, 1.02)
         plain_axis(axes, "xy")
-        return True
-
-    caption = (
-        f"Share of the queries that the busiest sources ask, of {sources['distinct']:,}; the busiest 1 % ask "
-        f"{sources['busiest_1_percent_share']:.1%}. Zipf exponent {sources['zipf_exponent']:.2f}."
-    )
-    return draw(Words("sources", "Skew of the sources", caption, "the trace holds no query"), paint)
+        drawn.empty = not len(points)
+    return drawn
 
 
 def _bars(words: Words, counts: Mapping[str, int], total: int) -> Drawn:

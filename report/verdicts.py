@@ -21,9 +21,9 @@ from report.classify import (
     Finding,
     classify,
     foremost,
+    referral_owner,
 )
 from report.rafile import Answer, Places
-from report.referrals import Referral, Referrals, referral
 from report.wire import FLAGS, Message, parse, rcode_name
 from report.zone import Zone
 
@@ -33,6 +33,104 @@ Pair = tuple[Answer, Answer]
 Seen = Callable[[Pair, list[Finding]], None]
 _KEPT = 1 << 14  # verdicts; there may be twice as many
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # odd
+
+
+@dataclass(frozen=True)
+class Referral:
+    """A recorded referral with its NS set, and that of the replay's answer; None where there was no answer.
+    `cut`: one of them is truncated.
+    """
+
+    owner: str
+    recorded: frozenset[str]
+    replayed: frozenset[str] | None
+    cut: bool
+
+    def broken(self, zone: Zone | None) -> bool:
+        """The delegation is unchanged, and the replay's set is another."""
+        if self.cut or zone is None or self.replayed is None:
+            return False
+        return self.recorded == zone.get(self.owner, "NS") != self.replayed
+
+
+def referral(before: Message, after: Message | None) -> Referral | None:
+    """The pair's, if the recorded reply is one."""
+    owner = referral_owner(before)
+    if owner is None:
+        return None
+    recorded = before.authority.sets[owner, "NS"]
+    if after is None:
+        return Referral(owner, recorded, None, False)
+    replayed = after.authority.sets.get((owner, "NS"), frozenset())
+    return Referral(owner, recorded, replayed, before.flag("TC") or after.flag("TC"))
+
+
+_BY_ZONE = (
+    *("unchanged_delegation", "unchanged_same_ns_set", "unchanged_different", "changed_delegation"),
+    *("changed_owners", "changed_answered_as_served", "not_a_delegation_of_the_zone"),
+)
+
+
+@dataclass
+class Referrals:
+    """Counts of pairs whose recorded reply is a referral: is the same NS set handed out wherever the
+    delegation is unchanged?
+
+    "Unchanged" is decided without looking at the replay: the NS set in the recorded referral is the NS set
+    that the served zone holds for the same owner. Truncated referrals hold a part of their set and are
+    counted apart.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    owners_changed: set[str] = field(default_factory=set)
+    broken: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, one: Referral, zone: Zone | None, count: int) -> None:
+        """So many pairs with the same referral."""
+        self.counts["recorded"] += count
+        if one.replayed is None or one.cut:
+            self.counts["no_answer_in_replay" if one.replayed is None else "truncated"] += count
+            return
+        same = count * (one.recorded == one.replayed)
+        self.counts["compared"] += count
+        self.counts["same_ns_set"] += same
+        if zone is None:
+            return
+        served = zone.get(one.owner, "NS")
+        if one.recorded == served:
+            self.counts["unchanged_delegation"] += count
+            self.counts["unchanged_same_ns_set"] += same
+        elif served:
+            self.counts["changed_delegation"] += count
+            self.counts["changed_answered_as_served"] += count * (one.replayed == served)
+            self.owners_changed.add(one.owner)
+        else:
+            self.counts["not_a_delegation_of_the_zone"] += count
+
+    def note(self, answer: Answer, one: Referral) -> None:
+        """A recorded answer whose referral is broken."""
+        before = parse(answer.reply)
+        if before is not None and len(self.broken) < MAX_LISTED and one.replayed is not None:
+            self.broken.append(
+                {
+                    "seq": answer.seq,
+                    "qname": before.qname,
+                    "qtype": before.qtype,
+                    "owner": one.owner,
+                    "before": sorted(one.recorded),
+                    "after": sorted(one.replayed),
+                }
+            )
+
+    def as_json(self, has_zone: bool) -> dict[str, Any]:
+        counts = self.counts
+        lists = {"unchanged_different": self.broken, "changed_owners": len(self.owners_changed)}
+        always = ("recorded", "no_answer_in_replay", "truncated", "compared", "same_ns_set")
+        return {
+            **{name: counts[name] for name in always},
+            "same_ns_set_share": counts["same_ns_set"] / counts["compared"] if counts["compared"] else None,
+            **{name: lists.get(name, counts[name]) if has_zone else None for name in _BY_ZONE},
+        }
 
 
 @dataclass

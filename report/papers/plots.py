@@ -4,16 +4,15 @@ page's own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from report import curves, series
 from report.distribution import Percentiles
-from report.figures import WIDE, Drawn, Words, draw, legend_above, plain_axis, whole_axis
+from report.figures import WIDE, Drawn, Words, drawing, legend_above, plain_axis, whole_axis
 from report.papers.found import Found, points
 from report.run import Json, value_at
 
@@ -79,14 +78,7 @@ def of(found: Found) -> dict[str, Drawn]:
         name: _boxes(name, words, values(words.measure)) for name, words in _BOXES.items() if name in names
     }
     own |= {name: _lines(name, found) for name in _LINES if name in names}
-    if "arrival-gaps" in names:
-        own["arrival-gaps"] = _gaps(values("arrival.curves"))
-    if "arrival-rate" in names:
-        own["arrival-rate"] = _rates(values("arrival.rate.differences"))
-    if "node-lookups" in names:
-        own["node-lookups"] = _lookups(values("nodes.lookup_us"))
-    if "node-ratios" in names:
-        own["node-ratios"] = _ratios(values("nodes.lookup_us"))
+    own |= {name: draw(values(path)) for name, (draw, path) in _OTHERS.items() if name in names}
     if "answered-over" in names:
         own["answered-over"] = _answered_over(first)
     others = series.plots(found.folder, found.labels) if names - own.keys() else []
@@ -103,8 +95,8 @@ def _lines(name: str, found: Found) -> Drawn:
     """By the rate, with a straight line for each way of asking; a variant's label begins with its way."""
     title, measure = _LINES[name]
     ways = {label.partition(",")[0]: label for label in found.runs if found.runs[label]}
-
-    def paint(axes: Axes) -> bool:
+    caption = "Each dot is an interval of 10 s; the lines are fitted to them."
+    with drawing(Words(name, title, caption, "nothing was measured"), WIDE) as (drawn, axes):
         for number, (way, label) in enumerate(ways.items()):
             x, y = points(found, label, _RATE, measure)
             if len(set(x)) > 1:
@@ -117,14 +109,14 @@ def _lines(name: str, found: Found) -> Drawn:
         axes.set_ylim(bottom=0)
         plain_axis(axes, "xy")
         legend_above(axes)
-        return any(ways)
-
-    caption = "Each dot is an interval of 10 s; the lines are fitted to them."
-    return draw(Words(name, title, caption, "nothing was measured"), paint, WIDE)
+        drawn.empty = not any(ways)
+    return drawn
 
 
 def _gaps(held: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]] | None]) -> Drawn:
-    def paint(axes: Axes) -> bool:
+    caption = "Share of the gaps up to each length: in the trace (dashed), and in the server's capture."
+    words = Words("arrival-gaps", "Gaps between queries", caption, "nothing was captured")
+    with drawing(words, WIDE) as (drawn, axes):
         for number, (label, curve) in enumerate((label, one) for label, one in held.items() if one):
             for side, style in (("trace", "--"), ("arrivals", "-")):
                 x, y = (np.array(curve[side][key]) for key in ("x", "y"))
@@ -133,10 +125,8 @@ def _gaps(held: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]] | None]
         axes.set_xscale("log")
         curves.share_axis(axes, "gap between queries [ms]")
         legend_above(axes)
-        return any(held.values())
-
-    caption = "Share of the gaps up to each length: in the trace (dashed), and in the server's capture."
-    return draw(Words("arrival-gaps", "Gaps between queries", caption, "nothing was captured"), paint, WIDE)
+        drawn.empty = not any(held.values())
+    return drawn
 
 
 def _rates(held: Mapping[str, Sequence[float] | None]) -> Drawn:
@@ -171,8 +161,10 @@ def _ratios(held: Mapping[str, Sequence[float] | None]) -> Drawn:
     """Beside the cooperative variant, the nodes in the order of their numbers."""
     base = held.get(_COOPERATIVE)
     others = {label: one for label, one in held.items() if one and base and len(one) == len(base)}
-
-    def paint(axes: Axes) -> bool:
+    caption = "Mean time of each node's lookups after the warm-up, over that of the cooperative ones."
+    nothing = "no cooperative lookups were measured"
+    words = Words("node-ratios", "Lookups beside cooperative ones", caption, nothing)
+    with drawing(words, WIDE) as (drawn, axes):
         for label, means in others.items():
             ratios = np.array(means) / np.array(base)
             axes.plot(np.arange(1, len(ratios) + 1), ratios, "o-", label=label, markersize=4, linewidth=0.8)
@@ -182,11 +174,8 @@ def _ratios(held: Mapping[str, Sequence[float] | None]) -> Drawn:
         whole_axis(axes.xaxis)
         plain_axis(axes, "y")
         legend_above(axes)
-        return bool(others)
-
-    caption = "Mean time of each node's lookups after the warm-up, over that of the cooperative ones."
-    nothing = "no cooperative lookups were measured"
-    return draw(Words("node-ratios", "Lookups beside cooperative ones", caption, nothing), paint, WIDE)
+        drawn.empty = not others
+    return drawn
 
 
 def _answered_over(runs: Mapping[str, Json]) -> Drawn:
@@ -194,8 +183,9 @@ def _answered_over(runs: Mapping[str, Json]) -> Drawn:
     labels = [label for label, one in runs.items() if one.get("answered_share") is not None]
     whole = np.array([runs[label]["answered_share"] for label in labels]) * 100
     over_tcp = np.array([_on_connections(runs[label]) for label in labels]) * 100
-
-    def paint(axes: Axes) -> bool:
+    caption = "How the queries were answered: over UDP, or asked again over TCP."
+    words = Words("answered-over", "Answers by transport", caption, "nothing was measured")
+    with drawing(words, WIDE) as (drawn, axes):
         parts = {"over UDP": whole - over_tcp, "over TCP": over_tcp, "no answer": 100 - whole}
         left = np.zeros(len(labels))
         for (name, width), color in zip(parts.items(), ("C0", "C1", "0.85"), strict=True):
@@ -205,10 +195,16 @@ def _answered_over(runs: Mapping[str, Json]) -> Drawn:
         axes.set_xlim(0, 100)
         axes.invert_yaxis()
         legend_above(axes)
-        return bool(labels)
+        drawn.empty = not labels
+    return drawn
 
-    caption = "How the queries were answered: over UDP, or asked again over TCP."
-    return draw(Words("answered-over", "Answers by transport", caption, "nothing was measured"), paint, WIDE)
+
+_OTHERS: Mapping[str, tuple[Callable[[Mapping[str, Any]], Drawn], str]] = {  # with what they show
+    "arrival-gaps": (_gaps, "arrival.curves"),
+    "arrival-rate": (_rates, "arrival.rate.differences"),
+    "node-lookups": (_lookups, "nodes.lookup_us"),
+    "node-ratios": (_ratios, "nodes.lookup_us"),
+}
 
 
 def _on_connections(run: Json) -> float:

@@ -278,13 +278,11 @@ def test_a_swept_key_has_boxes_and_ticks_in_the_units_of_its_figures(tmp_path: P
     (by_label,) = several_plots.boxes_of(None, variants)
     ticks = axes_of([by_label], "latency-boxes").get_xticklabels()
     assert [one.get_text() for one in ticks] == ["rate 1000", "rate 2000", "rate 4000"]
-    memory = several_plots.Swept(
-        "memory, MB", [[45_000_000], [47_000_000], [90_000_000]], lambda one: f"{one / 1e6:g}"
-    )
-    opened = several_plots.Swept("connections", [[1], [2], [2]], lambda one: f"{one:g}")
-    over = several_plots.over_key(axis, [memory, opened])
-    assert {"0", "20", "40"} <= {one.get_text() for one in axes_of(over, "swept-0").get_yticklabels()}
-    assert all(tick == int(tick) for tick in axes_of(over, "swept-1").get_yticks())
+    used, opened = [[45_000_000], [47_000_000], [90_000_000]], [[1], [2], [2]]
+    memory = several_plots.over_key(axis, "swept-0", "memory, MB", used, lambda one: f"{one / 1e6:g}")
+    assert {"0", "20", "40"} <= {one.get_text() for one in axes_of([memory], "swept-0").get_yticklabels()}
+    connections = several_plots.over_key(axis, "swept-1", "connections", opened, lambda one: f"{one:g}")
+    assert all(tick == int(tick) for tick in axes_of([connections], "swept-1").get_yticks())
 
 
 def test_of_many_variants_the_first_and_the_last_have_curves() -> None:
