@@ -35,8 +35,9 @@ from report.rafile import AnswerSet
 from report.rows import runs_table
 from report.run import Json, Run, as_dict
 from report.sources import digested, find_program, open_source, reading_arguments, trace_of, zone_of
-from report.summary import Measured, measure, summarize, write_summary
+from report.summary import summarize, write_summary
 from report.tables import comparison_text, fitted, table
+from report.tally import Measured, measure
 from report.verdicts import Pair, Seen
 from report.zone import Zone, read_zone, same_text
 

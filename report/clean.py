@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from report import front, resolver, server
 from report.hosts import Findings
 from report.rqfile import RqFile
 from report.run import Json, Run, as_dict, as_list
-from report.tally import Tally
-
-if TYPE_CHECKING:
-    from report.summary import Measured
+from report.tally import Measured, Tally
 
 _NONE_SENT = "no query reached the server"
 _INTERRUPTED = "the run was interrupted"  # the executor's words

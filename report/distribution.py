@@ -24,6 +24,7 @@ FINE, COARSE = 10, 6  # B of a distribution and of a slice
 _MOST = np.int64(1 << 52)  # ns, 52 days: longer times are counted as this
 _DENSE = 1 << 23  # keys in so narrow a range are counted in place
 Values = NDArray[np.int64]
+_Pair = tuple[Values, NDArray[np.int64]]  # keys and counts
 Percentiles = dict[str, float | int | None]
 
 # Name -> per mille.
@@ -74,47 +75,37 @@ class Distribution:
         self._ends: tuple[int, int] = (0, 0)  # the least and the largest value
 
     def add(self, values: Values) -> None:
-        if not len(values):
-            return
-        low, high = int(values.min()), int(values.max())
-        self._ends = (min(low, self._ends[0]), max(high, self._ends[1])) if self.count else (low, high)
-        self.count += len(values)
-        self._parts.append(values)
-        if self.count > EXACT:
-            self._count_in_bins()
+        if len(values):
+            self._take(len(values), (int(values.min()), int(values.max())), [values])
 
-    def _count_in_bins(self) -> None:
-        pairs = [counted(bins_of(part, FINE)) for part in self._parts]
-        self._bins, self._counts = summed((self._bins, self._counts), *pairs)
-        self._parts = []
+    def _take(self, count: int, ends: tuple[int, int], parts: list[Values], *binned: _Pair) -> None:
+        """Values one by one and counted in bins; `count` and `ends` are of all of them."""
+        low, high = self._ends if self.count else ends
+        self._ends = min(low, ends[0]), max(high, ends[1])
+        self.count += count
+        self._parts += parts
+        if self.count > EXACT:
+            binned = (*binned, *(counted(bins_of(part, FINE)) for part in self._parts))
+            self._parts = []
+        if binned:
+            self._bins, self._counts = summed((self._bins, self._counts), *binned)
 
     @classmethod
     def of_counts(cls, values: Values, counts: NDArray[np.int64]) -> Distribution:
         """Of ascending values, and how often each is there."""
-        whole = cls()
-        if int(counts.sum()) <= EXACT:
+        whole, count = cls(), int(counts.sum())
+        if count <= EXACT:
             whole.add(np.repeat(values, counts))
-            return whole
-        whole.count, whole._ends = int(counts.sum()), (int(values[0]), int(values[-1]))
-        whole._bins, whole._counts = summed((bins_of(values, FINE), counts))
+        else:
+            whole._take(count, (int(values[0]), int(values[-1])), [], (bins_of(values, FINE), counts))
         return whole
 
     @classmethod
     def of(cls, several: Iterable[Distribution]) -> Distribution:
         whole = cls()
         for one in several:
-            if not one.count:
-                continue
-            whole._ends = (
-                (min(whole._ends[0], one._ends[0]), max(whole._ends[1], one._ends[1]))
-                if whole.count
-                else one._ends
-            )
-            whole.count += one.count
-            whole._parts += one._parts
-            whole._bins, whole._counts = summed((whole._bins, whole._counts), (one._bins, one._counts))
-        if whole.count > EXACT:
-            whole._count_in_bins()
+            if one.count:
+                whole._take(one.count, one._ends, one._parts, (one._bins, one._counts))
         return whole
 
     def ascending(self) -> tuple[Values, NDArray[np.int64]]:
@@ -127,10 +118,9 @@ class Distribution:
 
     def absolute(self) -> Distribution:
         made = Distribution()
-        made.count, made._parts = self.count, [np.abs(one) for one in self._parts]
         low, high = self._ends
-        made._ends = (0 if low < 0 < high else min(abs(low), abs(high)), max(abs(low), abs(high)))
-        made._bins, made._counts = summed((np.abs(self._bins), self._counts))
+        ends = 0 if low < 0 < high else min(abs(low), abs(high)), max(abs(low), abs(high))
+        made._take(self.count, ends, [np.abs(one) for one in self._parts], (np.abs(self._bins), self._counts))
         return made
 
     def spread(self) -> Percentiles:

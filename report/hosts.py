@@ -23,8 +23,8 @@ _HEADING = re.compile(r"^==> (?P<name>.+) <==$", re.MULTILINE)
 _MACHINE = "machine"  # all hosts of a run that uses the machine's own network
 _CONTROLLER = "controller"  # no query or answer comes there, only TCP that is sent again
 _NOWHERE = {"outside", "nowhere"}  # the ends of a hierarchy's way out, behind its guards
-_SENDING, _RECEIVING = "sending", "receiving"
-_ERRORS = {_RECEIVING: kernel.errors("rx"), _SENDING: kernel.errors("tx")}
+_SIDES = {"rx": "receiving", "tx": "sending"}
+_ERRORS = {side: kernel.errors(side) for side in _SIDES}
 _TORN = "Ip ReasmFails"
 _OTHERS = "otherhost"
 _PROGRAMS = "clsact"  # no queue, but where a front's BPF programs drop what they have answered
@@ -43,16 +43,16 @@ _PLANNED = {
 
 @dataclass(frozen=True)
 class Interface:
-    """One interface at one moment; `lost` by direction and counter. `multicast`: frames that came to a group,
-    where the interface counts them.
+    """One interface at one moment; `lost` by side, rx or tx, and counter. `multicast`: frames that came to a
+    group, where the interface counts them.
     """
 
     up: bool
     carrier: bool
-    carrier_changes: int
     is_tunnel: bool
+    carrier_changes: int
+    multicast: int
     lost: Mapping[str, Mapping[str, int]]
-    multicast: int = 0
 
 
 @dataclass(frozen=True)
@@ -119,13 +119,13 @@ class Host:
             if (then := self.before.interfaces.get(name)) is not None
         )
 
-    def lost(self, interface: str, direction: str) -> dict[str, int]:
+    def lost(self, interface: str, side: str) -> dict[str, int]:
         """Packets lost at an interface in the meantime, by counter; a new interface counts from 0."""
         now, then = self.after.interfaces[interface], self.before.interfaces.get(interface)
-        earlier = then.lost[direction] if then is not None else {}
-        if sum(earlier.values()) > sum(now.lost[direction].values()):
+        earlier = then.lost[side] if then is not None else {}
+        if sum(earlier.values()) > sum(now.lost[side].values()):
             earlier = {}
-        grown = {name: count - earlier.get(name, 0) for name, count in now.lost[direction].items()}
+        grown = {name: count - earlier.get(name, 0) for name, count in now.lost[side].items()}
         return {name: count for name, count in grown.items() if count > 0}
 
 
@@ -223,25 +223,22 @@ def snmp6(text: str) -> dict[str, int]:
 
 
 def _interface(link: Mapping[str, Any]) -> Interface:
-    statistics = link["stats64"]
+    flags, statistics = link["flags"], link["stats64"]
     has_one_other_end = "link_index" in link  # a veth, its peer on another host
-    lost = {
-        direction: {
-            name: int(statistics[key].get(name, 0))
-            for name in _ERRORS[direction]
-            if name != _OTHERS or has_one_other_end
-        }
-        for direction, key in ((_RECEIVING, "rx"), (_SENDING, "tx"))
-    }
-    flags = link["flags"]
-    changes = int(statistics["tx"].get("carrier_changes", 0))
     return Interface(
-        "UP" in flags,
-        "LOWER_UP" in flags,
-        changes,
-        link.get("link_type") == "none",
-        lost,
-        int(statistics["rx"].get("multicast", 0)),
+        up="UP" in flags,
+        carrier="LOWER_UP" in flags,
+        is_tunnel=link.get("link_type") == "none",
+        carrier_changes=int(statistics["tx"].get("carrier_changes", 0)),
+        multicast=int(statistics["rx"].get("multicast", 0)),
+        lost={
+            side: {
+                name: int(statistics[side].get(name, 0))
+                for name in names
+                if name != _OTHERS or has_one_other_end
+            }
+            for side, names in _ERRORS.items()
+        },
     )
 
 
@@ -306,14 +303,14 @@ def _at_interfaces(host: Host, unread: int) -> Iterator[str]:
     for name, one in host.after.interfaces.items():
         if name in _NOWHERE:
             continue
-        for direction in (_RECEIVING, _SENDING):
-            lost = host.lost(name, direction)
+        for side, doing in _SIDES.items():
+            lost = host.lost(name, side)
             count = sum(lost.values())
-            if one.is_tunnel and direction == _SENDING:
+            if one.is_tunnel and side == "tx":
                 count, unread = max(0, count - unread), max(0, unread - count)
             if count:
                 counters = " + ".join(lost)
-                yield f"{host.name}: interface {name} lost {count:,} packets on {direction} ({counters})"
+                yield f"{host.name}: interface {name} lost {count:,} packets on {doing} ({counters})"
 
 
 def _at_queues(host: Host) -> Iterator[str]:
@@ -382,7 +379,7 @@ def _softnet_of_others(hosts: list[Host]) -> list[str]:
         dropped = max(host.after.softnet_dropped for host in here) - min(
             host.before.softnet_dropped for host in here
         )
-        lost = [host.lost(name, _RECEIVING) for host in here for name in host.after.interfaces]
+        lost = [host.lost(name, "rx") for host in here for name in host.after.interfaces]
         ours = sum(sum(one.values()) for one in lost)
         if dropped > ours:
             names = ", ".join(host.name for host in here)

@@ -14,8 +14,7 @@ from report.distribution import Slices
 from report.figures import NORMAL, WIDE, Drawn, Size, Words, bars, drawing, legend_above, plain_axis
 from report.run import Json, Run
 from report.server import Series
-from report.summary import Measured
-from report.tally import FEWEST_ANSWERS, Tally, by_round_trip
+from report.tally import FEWEST_ANSWERS, Measured, Tally, by_round_trip
 
 _DASHED = {"linestyle": (0, (2, 2)), "linewidth": 1.2}
 _RCODES = Words("rcodes", "Response codes", "Answers by response code.", "no answer was received")

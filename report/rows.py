@@ -80,11 +80,9 @@ def runs_table(summaries: Sequence[Json]) -> list[list[str]]:
 
 def _all(summary: Json, where: str) -> Iterator[tuple[str, tuple[str, bool]]]:
     """Title, text, and whether a table has the row whatever its value."""
-    for row in ROWS:
-        if where in row.where.replace("?", "").split():
-            for key, value in _values(summary, row.path):
-                if text := row.text(value):
-                    yield row.title.format(key.replace("_", " ")), (text, where in row.where.split())
+    for row, title, _, value in _values(summary, where):
+        if text := row.text(value):
+            yield title, (text, where in row.where.split())
 
 
 @dataclass(frozen=True)
@@ -98,16 +96,23 @@ class Figure:
 
 def figures(summary: Json) -> dict[str, Figure]:
     """Every number of the comparison of runs, by its path in summary.json."""
-    found = {}
+    return {
+        path: Figure(title, value, row.text)
+        for row, title, path, value in _values(summary, "runs")
+        if as_number(value) is not None
+    }
+
+
+def _values(summary: Json, where: str) -> Iterator[tuple[Row, str, str, Any]]:
+    """Rows of a table, with their titles, paths and values."""
     for row in ROWS:
-        for key, value in _values(summary, row.path) if "runs" in row.where.replace("?", "").split() else ():
-            if as_number(value) is not None:
+        if where in row.where.replace("?", "").split():
+            for key, value in _at(summary, row.path):
                 path = row.path.removesuffix("*") + key if row.path.endswith("*") else row.path
-                found[path] = Figure(row.title.format(key.replace("_", " ")), value, row.text)
-    return found
+                yield row, row.title.format(key.replace("_", " ")), path, value
 
 
-def _values(summary: Json, path: str) -> Iterator[tuple[str, Any]]:
+def _at(summary: Json, path: str) -> Iterator[tuple[str, Any]]:
     """Last key and value; none of a part that the run does not have."""
     *parts, last = path.split(".")
     part = (*parts, last)[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -232,23 +232,16 @@ def as_json(path: Path) -> Json:
         return {}
 
 
-def _sample(row: dict[str, str | None]) -> ServerSample | None:
+def _sample(row: dict[str, str]) -> ServerSample | None:
+    """None of a line that is cut or damaged; an empty cell is 0 (nothing to count)."""
+    if None in row or None in row.values():
+        return None
     try:
         return ServerSample(
-            time_real_ns=int(row["time_real_ns"] or ""),
-            time_mono_ns=int(row["time_mono_ns"] or ""),
-            process=row["process"] or "",
-            values=_numbers((name, text) for name, text in row.items() if name != "process"),
+            time_real_ns=int(row["time_real_ns"]),
+            time_mono_ns=int(row["time_mono_ns"]),
+            process=row["process"],
+            values={name: float(text or 0) for name, text in row.items() if name != "process"},
         )
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError):
         return None
-
-
-def _numbers(items: Iterable[tuple[str, str | None]]) -> dict[str, float]:
-    """An empty cell is 0 (nothing to count); a missing one means a cut line and is a ValueError."""
-    numbers = {}
-    for name, text in items:
-        if text is None or name is None:
-            raise ValueError(name)
-        numbers[name] = float(text or 0)
-    return numbers

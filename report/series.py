@@ -22,8 +22,8 @@ from report.rows import Figure, figures
 from report.run import Json, Run, as_dict, as_list, as_number
 from report.several_plots import Seen
 from report.statistics import Difference
-from report.summary import measure
 from report.tables import fitted, table
+from report.tally import measure
 
 T = TypeVar("T")
 _FEWEST_PLACES = 3

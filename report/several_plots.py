@@ -16,8 +16,7 @@ from report.curves import LEVEL, MEGA, RATE, Answers, Band, Floats
 from report.distribution import Distribution
 from report.figures import Drawn, Words, drawing, legend_above, plain, plain_axis, whole_axis
 from report.server import Series
-from report.summary import Measured
-from report.tally import Tally
+from report.tally import Measured, Tally
 
 
 @dataclass(frozen=True)

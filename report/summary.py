@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from report import (
@@ -22,14 +21,13 @@ from report import (
     per_host,
     resolver,
     server,
-    tally,
     timing,
     whole_file,
 )
 from report.distribution import Distribution
-from report.rqfile import SKIP_REASONS, TRANSPORTS, UNASKED, RqFile, Status, read_rq, sums_of
+from report.rqfile import SKIP_REASONS, TRANSPORTS, UNASKED, Status, sums_of
 from report.run import Json, Run, as_int, as_list, over_laps
-from report.tally import Tally
+from report.tally import Measured, Tally
 from report.testbed import look_at
 from report.wire import rcode_name
 
@@ -37,24 +35,6 @@ SCHEMA = 1
 ROLES = ("controller", "querier", "proxy", "server", "front", "packets", "meta")
 _SAMPLED = ("server", "front", "meta")  # roles whose CPU is that of the replay
 ROLE_OF = {"distributor": "querier"}
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A run and what its records come to, for the summary and the plots alike."""
-
-    run: Run
-    files: list[RqFile]
-    tally: Tally
-    warmup_ns: int
-
-
-def measure(run: Run, seen: Callable[[int, int], None] = lambda _done, _of: None) -> Measured:
-    """Reads all records once; `seen` is told how many of how many were read."""
-    files = [read_rq(path) for path in run.record_paths]
-    warmup_ns = int(float(run.manifest.get("warmup_s") or 0) * 1e9)
-    total = sum(len(file.records) for file in files)
-    return Measured(run, files, tally.of_files(files, warmup_ns, lambda done: seen(done, total)), warmup_ns)
 
 
 def summarize(measured: Measured) -> Json:

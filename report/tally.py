@@ -24,9 +24,11 @@ from report.rqfile import (
     RqFile,
     Status,
     Window,
+    read_rq,
     transport_name,
     windows,
 )
+from report.run import Run
 
 MOST_SOURCES = 1 << 28
 FEWEST_ANSWERS = 3  # of a client: the least time of them is taken for its round trip
@@ -301,13 +303,26 @@ def _counted(values: NDArray[np.uint8] | NDArray[np.uint16]) -> list[tuple[int, 
     return list(zip(found.tolist(), counts[found].tolist(), strict=True))
 
 
-def of_files(files: Sequence[RqFile], warmup_ns: int, seen: Callable[[int], None]) -> Tally:
-    """Of all records; `seen` is told how many were read."""
+@dataclass(frozen=True)
+class Measured:
+    """A run and what its records come to, for the summary and the plots alike."""
+
+    run: Run
+    files: list[RqFile]
+    tally: Tally
+    warmup_ns: int
+
+
+def measure(run: Run, seen: Callable[[int, int], None] = lambda _done, _of: None) -> Measured:
+    """Reads all records once; `seen` is told how many of how many were read."""
+    files = [read_rq(path) for path in run.record_paths]
+    warmup_ns = int(float(run.manifest.get("warmup_s") or 0) * 1e9)
+    total = sum(len(file.records) for file in files)
     hosts = tuple(file.host for file in files)
     tally = Tally(files=hosts)
-    for window in windows(files, seen):
+    for window in windows(files, lambda done: seen(done, total)):
         tally.add(window, hosts, warmup_ns)
-    return tally
+    return Measured(run, files, tally, warmup_ns)
 
 
 def by_round_trip(files: Sequence[RqFile]) -> tuple[list[tuple[str, Distribution]], int]:

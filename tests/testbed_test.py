@@ -16,7 +16,8 @@ import pytest
 
 from cli import programs
 from report.run import Run
-from report.summary import measure, summarize
+from report.summary import summarize
+from report.tally import measure
 from tests.bed import Bed, has_ended, synth, wait_for
 from tests.desk import ANSWERED, SLOWLY, Running, started, words_of
 

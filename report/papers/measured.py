@@ -19,7 +19,7 @@ from report.papers import arrivals
 from report.rqfile import MARK_OPENED, NEVER, Status, Window, windows
 from report.run import Json, Run, as_dict, as_json, as_list
 from report.server import Floats, Series
-from report.summary import Measured, measure
+from report.tally import Measured, measure
 
 FILE = "papers.json"
 _SCHEMA = 4

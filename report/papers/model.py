@@ -48,15 +48,6 @@ class Standing:
         return self.closed_per_s * _TIME_WAIT_S
 
 
-@dataclass(frozen=True)
-class Extrapolated:
-    """A table with its heading, and the arithmetic in words."""
-
-    heading: Sequence[str]
-    cells: Sequence[Sequence[str]]
-    arithmetic: Sequence[str]
-
-
 def standing(load: Load, timeout_s: float) -> Standing:
     low, high = int(load.sources), int(load.sources * _MOST_TIMES)
     while low < high:
@@ -79,8 +70,10 @@ def _rates(population: int, rate: float) -> tuple[NDArray[np.float64], NDArray[n
     return counts, weights * rate / (counts @ weights)
 
 
-def of(studies: Iterable[Found]) -> Extrapolated | None:
-    """None before the runs that it needs are there."""
+def of(studies: Iterable[Found]) -> Json | None:
+    """A table with its `heading`, and the `arithmetic` in words. None before the runs that it needs are
+    there.
+    """
     told = book.tables()["model"]
     found = next((one for one in studies if one.study.name == told["study"]), None)
     if found is None:
@@ -103,7 +96,7 @@ def _median(runs: Sequence[Json], path: str) -> float | None:
     return statistics.spread(values).median if values else None
 
 
-def _extrapolated(told: Json, here: Json, least: Json, most: Json) -> Extrapolated:
+def _extrapolated(told: Json, here: Json, least: Json, most: Json) -> Json:
     span_s, held, memory = here["duration_s"], here["state.established"], here["server_memory.all"]
     loads = [
         Load(here["queries.sent"] / span_s, here["sources"], span_s),
@@ -148,6 +141,5 @@ def _extrapolated(told: Json, here: Json, least: Json, most: Json) -> Extrapolat
         [what, number(measured), *map(number, (own, first)), number(published), *map(number, others)]
         for what, measured, (own, first, *others), published in rows
     ]
-    return Extrapolated(
-        ["", "measured here", "here, by the model", names[0], "published", *names[1:]], cells, arithmetic
-    )
+    heading = ["", "measured here", "here, by the model", names[0], "published", *names[1:]]
+    return {"heading": heading, "cells": cells, "arithmetic": arithmetic}

@@ -53,8 +53,8 @@ def write(studies: Iterable[Study], parent: Path) -> None:
     html.write(parent / PAGE, html.page("papers", heading=HEADING, **values))
     texts = [part.as_text() for part in parts if part.found.folder is not None]
     if extrapolated:
-        load = table([extrapolated.heading, *extrapolated.cells], frozenset())
-        texts.append("\n".join(["at a root letter's load", load, *extrapolated.arithmetic]))
+        load = table([extrapolated["heading"], *extrapolated["cells"]], frozenset())
+        texts.append("\n".join(["at a root letter's load", load, *extrapolated["arithmetic"]]))
     print(*texts, f"report: {parent / PAGE}", sep="\n\n")
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from report import busy, html
 from report.rows import rows_of, spoiled
 from report.run import Json, Run
-from report.summary import measure, summarize
+from report.summary import summarize
+from report.tally import measure
 from report.tests.per_host_test import machine
 from report.tests.writers import MANIFEST, START, START_REAL, Query, write_run
 

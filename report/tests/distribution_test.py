@@ -11,8 +11,7 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 from report import distribution, records
 from report.distribution import COARSE, FINE, Distribution, Slices, Values, bins_of, middles
 from report.run import Run
-from report.summary import measure
-from report.tally import Means, Rate
+from report.tally import Means, Rate, measure
 from report.tests.writers import Query, rq_bytes, write_run
 from report.tests.writers import records as rows_of
 

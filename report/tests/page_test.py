@@ -17,7 +17,8 @@ from report import html, plots, several_plots
 from report.figures import Drawn
 from report.html import TEMPLATES
 from report.run import Run
-from report.summary import measure, summarize
+from report.summary import summarize
+from report.tally import measure
 from report.tests.plots_test import repeats
 from report.tests.writers import SERVER_HEADER, START, START_REAL, Query, write_run
 

@@ -25,7 +25,8 @@ from report.papers.found import DIFFERS, HOLDS, NO_CLEAN, NOT_HERE, NOT_YET, TOL
 from report.papers.model import Load
 from report.run import Json, Run
 from report.sources import find_program
-from report.summary import measure, summarize
+from report.summary import summarize
+from report.tally import measure
 from report.tests.per_host_test import machine
 from report.tests.writers import MANIFEST, START_REAL, TRACE_FIRST, Query, ra_bytes, server_csv, write_run
 
@@ -605,7 +606,7 @@ def test_costs_are_extrapolated_once_the_runs_are_there() -> None:
     }
     told = model.of([Found(study, runs=runs)])
     assert told is not None
-    rows = {row[0]: dict(zip(told.heading, row, strict=True)) for row in told.cells}
+    rows = {row[0]: dict(zip(told["heading"], row, strict=True)) for row in told["cells"]}
     assert rows["queries/s"]["B-Root-17a"] == "39,167"
     assert rows["CPU, cores"] == {
         "": "CPU, cores", "measured here": "0.02", "here, by the model": "0.02", "B-Root-17a": "1.567",
@@ -613,4 +614,4 @@ def test_costs_are_extrapolated_once_the_runs_are_there() -> None:
     }  # fmt: skip
     held = float(rows["established"]["B-Root-17a"].replace(",", ""))
     assert float(rows["memory, GB"]["B-Root-17a"]) == pytest.approx(0.04 + held * 20e-6, rel=0.01)
-    assert any("80 MB more for 4,000 more" in one and "20 kB" in one for one in told.arithmetic)
+    assert any("80 MB more for 4,000 more" in one and "20 kB" in one for one in told["arithmetic"])

@@ -9,7 +9,8 @@ import pytest
 
 from report.__main__ import main
 from report.run import Json, Run
-from report.summary import measure, summarize
+from report.summary import summarize
+from report.tally import measure
 from report.tests.writers import MANIFEST, Query, controller_json, records, rq_bytes, write_run
 
 MS = 1_000_000

@@ -17,8 +17,8 @@ from report.curves import Answers, Band
 from report.figures import Drawn
 from report.run import Run
 from report.several_plots import Seen
-from report.summary import Measured, measure, summarize
-from report.tally import by_round_trip
+from report.summary import summarize
+from report.tally import Measured, by_round_trip, measure
 from report.tests.writers import MANIFEST, SERVER_HEADER, START, START_REAL, Query, write_run
 
 MS = 1_000_000

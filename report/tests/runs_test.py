@@ -19,8 +19,9 @@ import pytest
 from report import html
 from report.rows import rows_of, runs_table
 from report.run import Json, Run
-from report.summary import measure, summarize
+from report.summary import summarize
 from report.tables import micro, number, percent, table
+from report.tally import measure
 from report.tests.record import EXPERIMENTS, FOLDER
 from report.tests.writers import summarized
 

@@ -14,7 +14,8 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 
 from report.run import Run
-from report.summary import SCHEMA, measure, summarize
+from report.summary import SCHEMA, summarize
+from report.tally import measure
 from report.tests.record import EXPERIMENTS
 from report.tests.runs_test import folder_of
 

@@ -16,7 +16,8 @@ from report.errors import ReportError
 from report.rows import rows_of
 from report.rqfile import COUNTERS
 from report.run import Json, Run
-from report.summary import measure, summarize
+from report.summary import summarize
+from report.tally import measure
 from report.tests.per_host_test import machine
 from report.tests.writers import (
     MANIFEST,

@@ -12,7 +12,8 @@ import pytest
 from report.hosts import parse
 from report.rows import rows_of
 from report.run import Json, Run
-from report.summary import measure, summarize
+from report.summary import summarize
+from report.tally import measure
 from report.tests.writers import MANIFEST, Query, controller_json, records, rq_bytes, write_run
 
 UDP = "InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors InCsumErrors"

@@ -13,7 +13,8 @@ import numpy as np
 import xxhash
 
 from report.run import Run
-from report.summary import measure, summarize, write_summary
+from report.summary import summarize, write_summary
+from report.tally import measure
 
 FIELDS = [
     ("seq", "<u8", 0),
