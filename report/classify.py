@@ -316,19 +316,16 @@ class _Judge:
         if key[1] in ("A", "AAAA") and self.section == "additional":
             return self._glue(key[0], text, old, served)
         if key[1] == "NSEC":
-            return Finding(DENIAL if self._denial_changed() else UNEXPLAINED, text)
-        return self._by_served(key, text, old, new, served)
+            return Finding(DENIAL if self._denial_changed(self.zone) else UNEXPLAINED, text)
+        return self._by_served(self.zone, key, text, old, new)
 
-    def _by_served(
-        self, key: Key, text: str, old: Rdatas | None, new: Rdatas | None, served: Rdatas
-    ) -> Finding:
-        if new is None and served:
+    def _by_served(self, zone: Zone, key: Key, text: str, old: Rdatas | None, new: Rdatas | None) -> Finding:
+        if new is None and (served := zone.get(*key)):
             return self._left_out(text, old == served)
-        assert self.zone is not None
-        beside = self.section != "answer" and key[0] == self.zone.origin
+        beside = self.section != "answer" and key[0] == zone.origin
         if old is None and new is not None and (beside or not self._new_in_zone(*key)):
             return Finding(POLICY, f"{text}: the server adds optional records")
-        return Finding(self._changed_data(*key), text)
+        return Finding(self._changed_data(zone, *key), text)
 
     def _left_out(self, text: str, unchanged: bool) -> Finding:
         """The zone has the records and the replay's reply does not."""
@@ -338,32 +335,27 @@ class _Judge:
             return Finding(POLICY, f"{text}: the server leaves optional records out")
         return Finding(UNEXPLAINED, f"{text} though the served zone has it")
 
-    def _changed_data(self, owner: str, kind: str) -> str:
-        """The zone's data are not what was recorded; which data."""
-        assert self.zone is not None
-        if owner == self.zone.origin:
+    def _changed_data(self, zone: Zone, owner: str, kind: str) -> str:
+        """The zone's data are not what was recorded; which data. Of a delegation the trace itself must say
+        another set than the zone, in all its referrals or until a change.
+        """
+        if owner == zone.origin:
             return APEX
         if kind == "NS":
-            return DELEGATION if self._drifts_or_one_other_set(owner) else UNEXPLAINED
+            recorded = self.evidence.ns_sets.get(owner, Counter())
+            return DELEGATION if any(held != zone.get(owner, "NS") for held in recorded) else UNEXPLAINED
         return SIGNER if kind == "DS" else DATA
-
-    def _drifts_or_one_other_set(self, owner: str) -> bool:
-        """The trace itself must say another set than the zone, in all its referrals or until a change."""
-        assert self.zone is not None
-        recorded = self.evidence.ns_sets.get(owner, Counter())
-        return any(held != self.zone.get(owner, "NS") for held in recorded)
 
     def _new_in_zone(self, owner: str, kind: str) -> bool:
         """A DS that appears where the recorded reply denied it (NSEC) or had none is new in the zone."""
         return kind in ("DS", "NS") or owner == self.before.qname
 
-    def _denial_changed(self) -> bool:
+    def _denial_changed(self, zone: Zone) -> bool:
         """A recorded NSEC that the served zone does not have, or a denial made needless or needed by a
         changed DS.
         """
-        assert self.zone is not None
         recorded = {key: held for key, held in self.before.authority.sets.items() if key[1] == "NSEC"}
-        if any(self.zone.get(*key) != held for key, held in recorded.items()):
+        if any(zone.get(*key) != held for key, held in recorded.items()):
             return True
         signers = [{key for key in m.authority.sets if key[1] == "DS"} for m in (self.before, self.after)]
         return signers[0] != signers[1]

@@ -37,14 +37,8 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     if kind in _OPENERS:
         with _OPENERS[kind](path, "rb") as file:
             yield file
-    else:
-        with _by_program(str(kind), path) as file:
-            yield file
-
-
-@contextmanager
-def _by_program(name: str, path: Path) -> Iterator[IO[bytes]]:
-    """zstd and lz4 are not in Python's library."""
+        return
+    name = str(kind)  # zstd and lz4 are not in Python's library
     program = shutil.which(name)
     if program is None:
         raise OSError(f"it is compressed with {name}, which is not here: apt-get install {name}")

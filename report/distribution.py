@@ -13,7 +13,7 @@ sample and not the 100th by a rounding error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -165,18 +165,52 @@ def counted(keys: Values) -> tuple[Values, NDArray[np.int64]]:
     return found + low, counts[found]
 
 
+class Counts:
+    """How often each of some whole numbers was there, 8 bytes for each of them. So many numbers that lie
+    together are held together.
+    """
+
+    _MOST_PARTS = 4
+
+    def __init__(self, together: int) -> None:
+        self._together = together
+        self._held: dict[int, list[tuple[NDArray[np.int32], NDArray[np.int32]]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
+    def add(self, numbers: Values) -> None:
+        numbers, counts = counted(numbers)
+        found, starts = np.unique(numbers // self._together, return_index=True)
+        parts = (np.split(one, starts[1:]) for one in (numbers, counts))
+        for place, *part in zip(found.tolist(), *parts, strict=False):
+            held = self._held.setdefault(place, [])
+            held.append(_small(part[0] - place * self._together, part[1]))
+            if len(held) > self._MOST_PARTS:
+                self._held[place] = [_small(*summed(*held))]
+
+    def parts(self) -> Iterator[_Pair]:
+        """What is held together, ascending."""
+        for place in sorted(self._held):
+            numbers, counts = summed(*self._held[place])
+            yield numbers + place * self._together, counts
+
+
+def _small(numbers: Values, counts: Values) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    return numbers.astype(np.int32), counts.astype(np.int32)
+
+
 class Slices:
     """A distribution for each slice of time, in coarse bins. What is held grows with the slices and with the
-    bins that are used in each, 8 bytes for each of them. Slices that lie together are held together.
+    bins that are used in each.
     """
 
     SLICE_NS = 100_000_000
     _BINS = 1 << 13  # more than there are, of either sign
     _TOGETHER = 256  # slices
-    _MOST_PARTS = 4
 
     def __init__(self) -> None:
-        self._held: dict[int, list[tuple[NDArray[np.int32], NDArray[np.int32]]]] = {}
+        self._held = Counts(self._TOGETHER * 2 * self._BINS)
 
     def __bool__(self) -> bool:
         return bool(self._held)
@@ -184,17 +218,8 @@ class Slices:
     def add(self, times: Values, values: Values) -> None:
         """Values and the times from the start at which they count; what was before the start does not."""
         kept = (times >= 0) & (times < _MOST)
-        places, slices = np.divmod(times[kept] // self.SLICE_NS, self._TOGETHER)
-        keys = slices * (2 * self._BINS) + bins_of(values[kept], COARSE) + self._BINS
-        order = None if np.all(places[1:] >= places[:-1]) else np.argsort(places, kind="stable")
-        if order is not None:
-            places, keys = places[order], keys[order]
-        found, starts = np.unique(places, return_index=True)
-        for place, part in zip(found.tolist(), np.split(keys, starts[1:]), strict=True) if len(found) else ():
-            held = self._held.setdefault(place, [])
-            held.append(_small(counted(part)))
-            if len(held) > self._MOST_PARTS:
-                self._held[place] = [_small(summed(*held))]
+        slices = times[kept] // self.SLICE_NS
+        self._held.add(slices * (2 * self._BINS) + bins_of(values[kept], COARSE) + self._BINS)
 
     def bands(
         self, size_ns: int, permille: tuple[int, ...], begin_ns: int = 0
@@ -204,7 +229,7 @@ class Slices:
         """
         if not self:
             return np.zeros(0, np.int64), np.zeros((len(permille), 0), np.int64)
-        keys, counts = summed(*(self._periods(place, size_ns, begin_ns) for place in sorted(self._held)))
+        keys, counts = self._periods(size_ns, begin_ns)
         numbers, starts = np.unique(keys // (2 * self._BINS), return_index=True)
         values = middles(keys % (2 * self._BINS) - self._BINS, COARSE)
         rows = [
@@ -217,22 +242,19 @@ class Slices:
         """Of the slices that begin in a time."""
         if not self:
             return Distribution()
-        size = end_ns - begin_ns
-        keys, counts = summed(*(self._periods(place, size, begin_ns) for place in sorted(self._held)))
+        keys, counts = self._periods(end_ns - begin_ns, begin_ns)
         bins = keys[keys < 2 * self._BINS] - self._BINS  # the first period
         return Distribution.of_counts(middles(bins, COARSE), counts[: len(bins)])
 
-    def _periods(self, place: int, size_ns: int, begin_ns: int) -> tuple[Values, NDArray[np.int64]]:
-        """What is held together, by period and bin."""
-        keys, counts = summed(*self._held[place])
-        slices, bins = np.divmod(keys, 2 * self._BINS)
-        period = ((slices + place * self._TOGETHER) * self.SLICE_NS - begin_ns) // size_ns
-        kept = period >= 0
-        return summed((period[kept] * (2 * self._BINS) + bins[kept], counts[kept]))
-
-
-def _small(pair: tuple[Values, NDArray[np.int64]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    return pair[0].astype(np.int32), pair[1].astype(np.int32)
+    def _periods(self, size_ns: int, begin_ns: int) -> _Pair:
+        """What is held, by period and bin."""
+        found = []
+        for keys, counts in self._held.parts():
+            slices, bins = np.divmod(keys, 2 * self._BINS)
+            period = (slices * self.SLICE_NS - begin_ns) // size_ns
+            kept = period >= 0
+            found.append(summed((period[kept] * (2 * self._BINS) + bins[kept], counts[kept])))
+        return summed(*found)
 
 
 def _ranked(values: Values, counts: NDArray[np.int64], permille: tuple[int, ...]) -> Values:

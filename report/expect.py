@@ -20,6 +20,7 @@ from typing import Any
 from report import statistics
 from report.busy import spoils
 from report.errors import ReportError
+from report.nested import leaves
 from report.rows import figures
 from report.run import Json, as_number, value_at
 from report.tables import number
@@ -66,15 +67,11 @@ class Verdict:
     words: str
 
 
-def limits(given: Mapping[str, Any], prefix: str = "") -> Iterator[Limit]:
+def limits(given: Mapping[str, Any]) -> Iterator[Limit]:
     """Those of a table [expect], whose keys may stand in tables below it. Raises ReportError."""
-    for name, text in given.items():
-        path = f"{prefix}{name}"
-        if isinstance(text, Mapping):
-            yield from limits(text, f"{path}.")
-        else:
-            for one in text if isinstance(text, list) else [text]:
-                yield limit(path, str(one))
+    for path, text in leaves(given):
+        for one in text if isinstance(text, list) else [text]:
+            yield limit(path, str(one))
 
 
 def limit(name: str, text: str) -> Limit:

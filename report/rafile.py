@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from report.container import Frame, mapped, open_frame, release, scratch
-from report.rqfile import ends as ends_of
+from report.rqfile import spans
 from report.run import Run
 
 HEADER_MAGIC = b"RPRAHDR1"
@@ -187,10 +187,7 @@ def windows(sets: Sequence[AnswerSet]) -> Iterator[tuple[Places, ...]]:
     no memory.
     """
     pieces = [piece for one in sets for file in one.files for piece in file.pieces]
-    if not pieces:
-        return
-    bounds = ends_of([piece.sample for piece in pieces], _WINDOW // _SAMPLE)
-    for low, high in zip([0, *bounds], [*bounds, max(piece.high for piece in pieces) + 1], strict=True):
+    for low, high in spans(pieces, _WINDOW // _SAMPLE):
         yield tuple(one.between(low, high) for one in sets)
         for one in sets:
             for file in one.files:

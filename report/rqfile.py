@@ -205,11 +205,8 @@ def windows(
     records there have been so far; `extra` names fields of records that are wanted beside the usual ones.
     """
     pieces = [_piece(at, file, part) for at, file in enumerate(files) for part in file.parts()]
-    if not pieces:
-        return
-    bounds = ends([piece.sample for piece in pieces], _WINDOW // _SAMPLE)
     count = 0
-    for low, high in zip([0, *bounds], [*bounds, max(piece.high for piece in pieces) + 1], strict=True):
+    for low, high in spans(pieces, _WINDOW // _SAMPLE):
         near = [piece for piece in pieces if low <= piece.high and piece.low < high]
         held = [(piece, part) for piece in near if len(part := _between(piece, low, high))]
         if held:
@@ -226,9 +223,12 @@ def _piece(at: int, file: RqFile, part: Records) -> _Piece:
     return _Piece(at, file.start_mono_ns, part, int(seq.min()), int(seq.max()), seq[::_SAMPLE].copy())
 
 
-def ends(samples: list[NDArray[np.uint64]], size: int) -> list[int]:
-    """Sequence numbers that divide records into windows of so many of the samples."""
-    return [int(one) for one in np.unique(np.sort(np.concatenate(samples))[size::size])]
+def spans(pieces: Sequence[Any], size: int) -> Iterator[tuple[int, int]]:
+    """Sequence numbers, from and up to, of windows that have so many of the pieces' samples."""
+    if pieces:
+        samples = np.sort(np.concatenate([piece.sample for piece in pieces]))
+        ends = np.unique(samples[size::size]).tolist()
+        yield from zip([0, *ends], [*ends, max(piece.high for piece in pieces) + 1], strict=True)
 
 
 def _between(piece: _Piece, low: int, high: int) -> Records:

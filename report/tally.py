@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from report.distribution import Distribution, Slices, Values, counted
+from report.distribution import Counts, Distribution, Slices, Values
 from report.rqfile import (
     FLAG_TC,
     MARK_FALLBACK,
@@ -44,29 +44,20 @@ class Rate:
 
     STEP_NS = 10_000_000
     _MOST = 100_000_000  # steps, a schedule of eleven days: beyond it a time is damaged, not long
-    _CHUNK = 4_096  # steps that are held together
 
     def __init__(self) -> None:
-        self._held: dict[int, NDArray[np.int64]] = {}
+        self._held = Counts(4_096)
 
     def add(self, times: Values) -> None:
         """Times in ns; those before the start, and NEVER, are left out."""
         known = (times >= 0) & (times < self._MOST * self.STEP_NS)
-        steps, counts = counted(times[known] // self.STEP_NS)
-        chunks, starts = np.unique(steps // self._CHUNK, return_index=True)
-        parts = zip(np.split(steps, starts[1:]), np.split(counts, starts[1:]), strict=True)
-        for chunk, (places, found) in zip(chunks.tolist(), parts, strict=False):
-            held = self._held.setdefault(chunk, np.zeros(self._CHUNK, np.int64))
-            held[places - chunk * self._CHUNK] += found
+        self._held.add(times[known] // self.STEP_NS)
 
     def steps(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Steps in which something happened, ascending, and how often."""
-        held = [(chunk, np.flatnonzero(self._held[chunk])) for chunk in sorted(self._held)]
         none = np.zeros(0, np.int64)
-        return (
-            np.concatenate([none, *(places + chunk * self._CHUNK for chunk, places in held)]),
-            np.concatenate([none, *(self._held[chunk][places] for chunk, places in held)]),
-        )
+        steps, counts = (np.concatenate(both) for both in zip((none, none), *self._held.parts(), strict=True))
+        return steps, counts
 
     @property
     def end_ns(self) -> int:
