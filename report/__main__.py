@@ -33,7 +33,7 @@ from report.compare import compare
 from report.errors import Parser, ReportError, printable
 from report.rafile import AnswerSet
 from report.rows import runs_table
-from report.run import Json, Run, as_dict
+from report.run import Json, Run
 from report.sources import digested, find_program, open_source, reading_arguments, trace_of, zone_of
 from report.summary import summarize, write_summary
 from report.tables import comparison_text, fitted, table
@@ -368,7 +368,7 @@ def _zone(arguments: argparse.Namespace, first: AnswerSet, *others: AnswerSet) -
     path, origin = arguments.zone, arguments.origin
     if path is None and served is not None:
         path = served[0]
-        origin = origin or as_dict(served[1].experiment.get("server")).get("origin")
+        origin = origin or served[1].setting("server.origin")
     own = _unchanged(first)
     same = path is not None and own is not None and same_text(path, own)
     return read_zone(path, origin) if path else None, same

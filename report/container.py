@@ -46,6 +46,11 @@ class Frame:
     def cut_off(self) -> bool:
         return self.count is None
 
+    def miscounted(self, held: int) -> str | None:
+        """A problem where the footer counts others than the records that there are."""
+        same = self.count in (None, held)
+        return None if same else f"its footer counts {self.count} records and it holds {held}"
+
 
 def open_frame(path: Path, header_magic: bytes, footer_magic: bytes) -> Frame:
     """Maps the file read-only and checks header, footer and checksum; the map lives as long as the frame's

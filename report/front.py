@@ -19,7 +19,7 @@ _TIMES = ("in_seconds", "out_seconds")
 
 def kind(run: Run) -> str | None:
     """The front's kind; None where the server itself answered clients."""
-    named = as_dict(run.experiment.get("server")).get("front")
+    named = run.setting("server.front")
     return None if named in (None, "kernel") else str(named)
 
 
@@ -102,9 +102,8 @@ def _late(one: Json) -> int:
 
 def offer(run: Run, stateless: int) -> Iterator[str]:
     """Where a trace had so many queries that go as stateless-tcp, and the kernel answered them."""
-    played = as_dict(run.experiment.get("replay")).get("transport")
-    named = as_dict(run.experiment.get("server")).get("front")
-    if stateless and played == "trace" and named == "kernel":
+    played = run.setting("replay.transport")
+    if stateless and played == "trace" and run.setting("server.front") == "kernel":
         yield (
             f"{stateless} queries of the trace went as stateless-tcp, which the kernel's TCP answered: "
             'server.front = "bpf" or "reference" answers them without TCP state'

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:
             for one in as_dict(summary["resolver"]).get("unmapped", [])
         ],
         front_rows=_rows(summary, "front"),
-        **_hosts(summary),
+        host_rows=_hosts(summary),
         **_resources(run, summary),
         drawn={one.name: one for one in drawn},
     )
@@ -119,24 +119,26 @@ def _rows(summary: Json, part: str) -> list[tuple[str, str]]:
 
 def _started(run: Run) -> str:
     real = run.told("start").get("real_ns")
-    return datetime.fromtimestamp(real / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if real else ""
+    return _utc(real) if real else ""
+
+
+def _utc(time_ns: int) -> str:
+    return datetime.fromtimestamp(time_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _server(run: Run) -> str:
     """What was under test, with its release as far as it is known."""
-    kind = str(as_dict(run.experiment.get("server")).get("kind") or "")
-    if kind == "address":
-        return "a server at " + ", ".join(map(str, as_dict(run.experiment["server"]).get("addresses") or ()))
-    if kind == "command":
-        return str(as_dict(run.experiment["server"]).get("command"))
+    kinds = run.setting("server.kind") or ""
+    if kinds == "address":
+        return "a server at " + ", ".join(map(str, run.setting("server.addresses") or ()))
+    if kinds == "command":
+        return str(run.setting("server.command"))
     versions = as_dict(run.manifest.get("versions"))
-    if kind == "hierarchy":
-        resolver = as_dict(run.experiment.get("hierarchy")).get("resolver") or "bind"
-        kinds = resolver if isinstance(resolver, list) else [resolver]
-    else:
-        kinds = [kind]
-    named = ", ".join(_release(one, versions) for one in dict.fromkeys(kinds) if one)
-    front = str(as_dict(run.experiment.get("server")).get("front"))
+    if kinds == "hierarchy":
+        kinds = run.setting("hierarchy.resolver") or "bind"
+    several = kinds if isinstance(kinds, list) else [kinds]
+    named = ", ".join(_release(one, versions) for one in dict.fromkeys(several) if one)
+    front = str(run.setting("server.front"))
     return f"{named} behind {_release(front, versions)}" if front in versions else named
 
 
@@ -229,15 +231,14 @@ def _trace_facts(run: Run) -> list[tuple[str, str]]:
     first, last = start.get("trace_first_ns"), start.get("trace_last_ns")
     rows = [("trace", run.played)]
     if isinstance(first, int) and isinstance(last, int) and first:
-        day = datetime.fromtimestamp(first / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        rows.append(("recorded", f"{day}, {(last - first) / 1e9:,.3f} s {over_laps(run)}".strip()))
+        rows.append(("recorded", f"{_utc(first)}, {(last - first) / 1e9:,.3f} s {over_laps(run)}".strip()))
     for name in ("packets", "queries", "responses"):
         if isinstance(reader.get(name), int):
             rows.append((f"{name} {over_laps(run) or 'in it'}", number(reader[name])))
     return rows
 
 
-def _hosts(summary: Json) -> dict[str, Any]:
+def _hosts(summary: Json) -> list[list[str]]:
     rows = []
     for one in summary["hosts"]:
         clock, queries, timing = one["clock"], as_dict(one["queries"]), as_dict(one["timing_error_us"])
@@ -249,13 +250,7 @@ def _hosts(summary: Json) -> dict[str, Any]:
             *(micro(timing.get(name)) for name in ("abs_p50", "abs_p99")),
             number(one["steal_s"]),
         ])  # fmt: skip
-    return {
-        "host_heading": [
-            "host", "machine", "role", "kernel", "cores", "clock offset", "known within", "off true time",
-            "sent", "answered", "lost", "timing error, |p50|", "|p99|", "steal [s]",
-        ],
-        "host_rows": rows,
-    }  # fmt: skip
+    return rows
 
 
 def _text(value: object) -> str:
@@ -290,7 +285,7 @@ def _queries(summary: Json) -> dict[str, Any]:
     }
 
 
-def _percentile_row(name: str, values: Json, keys: Sequence[str]) -> list[str]:
+def _percentile_row(name: str, values: Json, keys: Iterable[str] = SPREAD) -> list[str]:
     return [name, number(values.get("count")), *(_rounded(values.get(key)) for key in keys)]
 
 
@@ -327,11 +322,11 @@ def _connections(summary: Json) -> dict[str, Any]:
     """Empty tables where nothing went over a connection."""
     counts = summary["connections"]
     times = [
-        _percentile_row(f"to connect over {name}", values, list(SPREAD))
+        _percentile_row(f"to connect over {name}", values)
         for name, values in summary["connect_us_by_transport"].items()
     ]
     times += [
-        _percentile_row(f"latency on a {name} connection", values, list(SPREAD))
+        _percentile_row(f"latency on a {name} connection", values)
         for name, values in summary["latency_us_by_connection"].items()
         if values["count"]
     ]
@@ -346,9 +341,9 @@ def _answers(run: Run, summary: Json) -> dict[str, Any]:
     rows = []
     for title, key in (("latency", "latency_us"), ("response time", "response_us")):
         if summary.get(key, {}).get("count"):
-            rows.append(_percentile_row(title, summary[key], list(SPREAD)))
+            rows.append(_percentile_row(title, summary[key]))
             split = summary[f"{key}_by_transport"]
-            rows += [_percentile_row(f"  over {name}", v, list(SPREAD)) for name, v in split.items()]
+            rows += [_percentile_row(f"  over {name}", values) for name, values in split.items()]
     result = run.comparison
     return {
         "answer_rows": rows_of(summary, "answers"),
@@ -381,7 +376,6 @@ def _resources(run: Run, summary: Json) -> dict[str, Any]:
     ]
     return {
         "resources": rows,
-        "querier_heading": ["querier", "clean", "queries", "answered", "timed out", "failed", "late answers"],
         "queriers": _querier_rows(run),
         "counters": [row for row in counters if row[1] != "0"],
         "counted": f"counted while reading {over_laps(run)}".strip(),

@@ -205,9 +205,7 @@ def read_ra(path: Path) -> RaFile:
     problem = frame.problem
     if problem is None and not whole:
         problem = "a record in it is damaged; what follows is left out"
-    if problem is None and frame.count is not None and frame.count != held:
-        problem = f"its footer counts {frame.count} records and it holds {held}"
-    return RaFile(**{**vars(frame), "problem": problem}, pieces=pieces, steps=steps)
+    return RaFile(**{**vars(frame), "problem": problem or frame.miscounted(held)}, pieces=pieces, steps=steps)
 
 
 def join(name: str, paths: Iterable[Path], run: Run | None = None) -> AnswerSet:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from report import answers, events
-from report.run import Json, Run, as_dict, as_int
+from report import events
+from report.run import Json, Run, as_dict, as_int, as_number
 
 _MOST_NAMED = 100  # addresses that no zone is served at
 _DEFAULT_PERCENT = 1.0
@@ -127,13 +127,13 @@ def reasons(run: Run, resolver: Json) -> Iterator[str]:
         if key == "servfail_share" and events.lost_on_ways(run, "upstream"):
             continue  # it is what that does
         if _over(resolver.get(key), limit):
-            why = answers.validation(run) if key == "servfail_share" else ""
+            why = validation(run) if key == "servfail_share" else ""
             yield f"{words} ({_limited(resolver[key], name, limit)})" + (f": {why}" if why else "")
 
 
 def _limit(run: Run, name: str) -> float:
-    value = as_dict(run.experiment.get("hierarchy")).get(name)
-    return float(value) if isinstance(value, int | float) else _DEFAULT_PERCENT
+    value = as_number(run.setting(f"hierarchy.{name}"))
+    return _DEFAULT_PERCENT if value is None else value
 
 
 def _over(found: object, limit: float) -> bool:
@@ -142,3 +142,18 @@ def _over(found: object, limit: float) -> bool:
 
 def _limited(found: float, name: str, limit: float) -> str:
     return f"{found:.1%}, hierarchy.{name} is {limit:g}"
+
+
+def validation(run: Run) -> str:
+    """Why resolvers may not accept signatures in this run, with what to do about it; "" without a reason."""
+    if run.setting("hierarchy.validate") is False:
+        return ""
+    unproven = sum("unproven" in one for one in (run.hierarchy or {}).get("trusted", []))
+    if unproven:
+        zones = f"the zone plan has {unproven} zones whose answers cannot be validated"
+        why = f"the resolver validates, and {zones}"
+    elif run.built is not None and run.setting("hierarchy.dnssec") != "strip":
+        why = "the resolver validates rebuilt zones, which may lack signatures or proofs"
+    else:
+        return ""
+    return f"{why} (to see whether it is that, set hierarchy.validate = false)"

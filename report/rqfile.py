@@ -92,11 +92,12 @@ def read_rq(path: Path) -> RqFile:
     if not frame.header:
         return RqFile(**vars(frame), records=np.zeros(0, [(name, "<i8") for name in NEEDED]))
     dtype = _dtype(frame)
-    held, rest = divmod(frame.end - frame.start, frame.record_size)
-    records: Records = np.frombuffer(frame.data, dtype=dtype, count=held, offset=frame.start)
+    held = -(-(frame.end - frame.start) // frame.record_size)
+    whole = (frame.end - frame.start) // frame.record_size
+    records: Records = np.frombuffer(frame.data, dtype=dtype, count=whole, offset=frame.start)
     if frame.cut_off:
         records = records[: _plausible_prefix(records)]
-    problem = frame.problem or _count_problem(frame, held, rest)
+    problem = frame.problem or frame.miscounted(held)
     return RqFile(**{**vars(frame), "problem": problem}, records=records)
 
 
@@ -120,12 +121,6 @@ def _dtype(frame: Frame) -> np.dtype[np.void]:
             f"{frame.path} lacks the fields {', '.join(missing)}", "use the version that wrote it"
         )
     return dtype
-
-
-def _count_problem(frame: Frame, held: int, rest: int) -> str | None:
-    if frame.count is not None and (rest or frame.count != held):
-        return f"its footer counts {frame.count} records and it holds {held}"
-    return None
 
 
 def _plausible_prefix(records: Records) -> int:

@@ -142,6 +142,10 @@ class Run:
         """The keys that the experiment gave; none in runs of older versions, which do not say it."""
         return set(as_list(self.manifest.get("given")))
 
+    def setting(self, path: str) -> Any:
+        """A key of the experiment; None where it is not there."""
+        return value_at(self.experiment, path)
+
     def told(self, part: str) -> Json:
         """A part of what the controller told."""
         return as_dict(self.controller.get(part))
@@ -154,9 +158,8 @@ class Run:
     @property
     def cold_s(self) -> float:
         """For how long the cache of a resolver that began without one counts as cold; 0 where none did."""
-        emulated = as_dict(self.experiment.get("hierarchy"))
-        cold = emulated.get("cold_s") if self.resolvers and emulated.get("cache") == "cold" else 0
-        return float(cold) if isinstance(cold, int | float) else 0.0
+        began_cold = self.resolvers and self.setting("hierarchy.cache") == "cold"
+        return as_number(self.setting("hierarchy.cold_s")) or 0.0 if began_cold else 0.0
 
     def processes(self, *roles: str) -> list[Json]:
         """The plan's processes, those of these roles or all, as the manifest has them."""

@@ -169,7 +169,7 @@ def counts(run: Run, end_ns: int) -> Json:
     `end_ns`. Nulls where the server did not say what it has counted before and after, or began to count anew.
     """
     found: Json = {}
-    kind = as_dict(run.experiment.get("server")).get("kind")
+    kind = run.setting("server.kind")
     faults = map(as_dict, as_list(run.experiment.get("fault")))
     anew = any(one.get("restart") or (one.get("reload") and kind == "nsd") for one in faults)
     for column in COUNTED:
@@ -240,7 +240,7 @@ def _grown(values: Sequence[float]) -> float:
 
 def ran_before(run: Run) -> bool:
     """Whether the server is one that the user runs: what it used before is none of the run's."""
-    return as_dict(run.experiment.get("server")).get("kind") == "address"
+    return bool(run.setting("server.kind") == "address")
 
 
 def ended(run: Run) -> Iterator[str]:

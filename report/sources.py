@@ -15,7 +15,7 @@ from report import rafile
 from report.container import mapped
 from report.errors import ReportError
 from report.rafile import DIGEST, DIGESTS_HEADER, AnswerSet
-from report.run import Run, as_dict, as_list
+from report.run import Run, as_list
 from report.zone import Zone
 
 _LOOK_S = 0.5
@@ -25,10 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def reading_arguments(run: Run | None) -> tuple[str, ...]:
     """Sequence numbers only agree where trace and replay counted the queries of the same ports."""
-    if run is None:
-        return ()
-    replay = as_dict(run.experiment.get("replay"))
-    return tuple(word for port in as_list(replay.get("ports")) for word in ("--port", str(port)))
+    ports = as_list(run.setting("replay.ports")) if run else ()
+    return tuple(word for port in ports for word in ("--port", str(port)))
 
 
 def trace_of(run: Run) -> Path:
@@ -48,7 +46,7 @@ def zone_of(run: Run) -> Path | None:
     own = run.folder / "zone.gz"
     if own.exists():
         return own
-    named = as_dict(run.experiment.get("server")).get("zone")
+    named = run.setting("server.zone")
     path = Path(str(named)) if named else None
     return path if path is not None and path.exists() else None
 

@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from report import (
-    answers,
     busy,
     clean,
     events,
     front,
-    per_host,
     resolver,
     server,
     timing,
@@ -28,7 +26,7 @@ from report.distribution import Distribution
 from report.rqfile import SKIP_REASONS, TRANSPORTS, UNASKED, Status, sums_of
 from report.run import Json, Run, as_int, as_list, over_laps
 from report.tally import Measured, Tally
-from report.testbed import look_at
+from report.testbed import look_at, per_host
 from report.wire import rcode_name
 
 SCHEMA = 1
@@ -54,7 +52,7 @@ def summarize(measured: Measured) -> Json:
         "trace": run.played,
         "clean": not because,
         "unclean_because": because,
-        "server_faults": answers.server_faults(
+        "server_faults": clean.server_faults(
             run, queries, rcodes, events.unanswered_at_faults(run, found.unanswered)
         ),
         "queries": queries,
@@ -98,7 +96,7 @@ def summarize(measured: Measured) -> Json:
         "front": of_front,
         "warnings": [
             *map(str, as_list(run.controller.get("warnings"))),
-            *answers.warnings(run, rcodes, skipped),
+            *clean.warnings(run, rcodes, skipped),
             *front.warnings(of_front),
             *front.offer(run, found.sent_over["stateless-tcp"]),
             *testbed.remarks,
@@ -109,7 +107,7 @@ def summarize(measured: Measured) -> Json:
         **_cpu(measured),
         "peak_rss_bytes": _memory(measured),
         "server_memory": server.memory_in_use(run, found.span_ns),
-        "hosts": per_host.summarize(run, found),
+        "hosts": per_host(run, found),
         "leaked_packets": run.manifest.get("leaked_packets"),
     }
     return {**summary, **busy.summarize(run, summary)}

@@ -4,7 +4,7 @@ kinds of messages are looked at once, whatever the number of their pairs.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -152,7 +152,7 @@ class Tally:
     differing: int = 0
     classes: Counter[str] = field(default_factory=Counter)
     primary: Counter[str] = field(default_factory=Counter)
-    details: dict[str, Counter[str]] = field(default_factory=dict)
+    details: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     examples: dict[str, dict[str, Any]] = field(default_factory=dict)
     unexplained: list[dict[str, Any]] = field(default_factory=list)
     referrals: Referrals = field(default_factory=Referrals)
@@ -278,7 +278,12 @@ class Verdicts:
                 self.tally.differ[name] += one.pairs
             if one.referral is not None:
                 self.tally.referrals.add(one.referral, self.zone, one.pairs)
-            _count(self.tally, one.found, one.pairs)
+            self.tally.differing += one.pairs
+            for kind in {finding.kind for finding in one.found}:
+                self.tally.classes[kind] += one.pairs
+            self.tally.primary[foremost(one.found).kind] += one.pairs
+            for finding in one.found:
+                self.tally.details[finding.kind][finding.detail] += one.pairs
         self._held.clear()
 
 
@@ -318,15 +323,6 @@ def _parts(before: Message, after: Message) -> list[str]:
     ):
         differ.append("TTLs")
     return differ
-
-
-def _count(tally: Tally, found: list[Finding], pairs: int) -> None:
-    tally.differing += pairs
-    for kind in {finding.kind for finding in found}:
-        tally.classes[kind] += pairs
-    tally.primary[foremost(found).kind] += pairs
-    for finding in found:
-        tally.details.setdefault(finding.kind, Counter())[finding.detail] += pairs
 
 
 def asked(seq: int, query: Message | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from report import series, server, whole_file
 from report.errors import ReportError
 from report.papers import arrivals
 from report.rqfile import MARK_OPENED, NEVER, Status, Window, windows
-from report.run import Json, Run, as_dict, as_json, as_list
+from report.run import Json, Run, as_json, as_list
 from report.server import Floats, Series
 from report.tally import Measured, measure
 
@@ -224,7 +224,7 @@ def _opened(window: Window) -> NDArray[np.int64]:
 
 
 def _per_rtt(run: Run, sent: int, span_s: float, standing: float) -> float | None:
-    rtt_ms = as_dict(run.experiment.get("rtt")).get("rtt_ms")
+    rtt_ms = run.setting("rtt.rtt_ms")
     if not rtt_ms or not standing or not span_s:
         return None
     return float(sent / span_s / standing * rtt_ms / 1000)
@@ -240,9 +240,9 @@ def lookups(measured: Measured, summary: Json) -> Json:
     where no answer came.
     """
     run = measured.run
-    if len(as_list(as_dict(run.experiment.get("hierarchy")).get("resolver"))) < 2:
+    if len(as_list(run.setting("hierarchy.resolver"))) < 2:
         return {}
-    timeout_ns = int(as_dict(run.experiment.get("replay")).get("timeout_s", 5) * 1e9)
+    timeout_ns = int((run.setting("replay.timeout_s") or 5) * 1e9)
     sources, waited = [], []
     for window in windows(measured.files):
         kept = np.isin(window.status, _ASKED) & (window.due >= measured.warmup_ns)
@@ -270,7 +270,7 @@ def _packets(run: Run) -> int:
     their peer is left out.
     """
     path, begin_ns = run.folder / arrivals.CAPTURE, run.told("start")["real_ns"]
-    texts = map(str, as_list(as_dict(run.experiment.get("replay")).get("peers")))
+    texts = map(str, as_list(run.setting("replay.peers")))
     hosts = (one.partition(":" if one.count(":") == 1 else "]")[0].lstrip("[") for one in texts)
     peers = {ipaddress.ip_address(one).packed for one in hosts}
     ends = _ends(path) if path.is_file() else ()
