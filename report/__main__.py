@@ -331,7 +331,6 @@ def _want_runs(arguments: argparse.Namespace) -> None:
 
 
 def _lister(kind: str, names: tuple[str, str]) -> Seen:
-    """Prints the pairs of a class."""
 
     def seen(pair: Pair, found: list[Finding]) -> None:
         if any(one.kind == kind for one in found):

@@ -42,7 +42,6 @@ class Again:
     names: tuple[str, ...] = ()
 
     def seen(self, pair: Pair, found: list[Finding]) -> None:
-        """Notes a pair that differs."""
         if (kind := foremost(found).kind) != ENCODING:
             self.kinds[kind] += 1
             if self.kinds[kind] <= MAX_LISTED:

@@ -269,7 +269,8 @@ def _misfits(run: Run, rcodes: dict[str, int]) -> Iterator[str]:
         if name == "SERVFAIL" and (first := resolver.validation(run)):
             yield f"{many}: {first}; or the zones may not fit the trace"
             continue
-        yield f"{many}: the zone may not fit the trace; {_SEE.get(run.setting('server.kind'), 'see server.zone')}"
+        see = _SEE.get(run.setting("server.kind"), "see server.zone")
+        yield f"{many}: the zone may not fit the trace; {see}"
 
 
 def _suspects(run: Run, rcodes: dict[str, int], names: Iterable[str]) -> Iterator[tuple[str, str]]:

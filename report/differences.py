@@ -65,7 +65,6 @@ def answer_text(reply: bytes) -> str:
 
 
 def pair_text(pair: Pair, found: Sequence[Finding], names: Sequence[str]) -> str:
-    """Both answers to a query, with what differs."""
     heading = f"#{pair[0].seq} {_asked(pair[0].query)}"
     why = "; ".join(f"{one.kind}: {one.detail}" if one.detail else one.kind for one in found)
     parts = [f"{name}\n{answer_text(one.reply)}" for name, one in zip(names, pair, strict=True)]
@@ -315,7 +314,6 @@ def _loneliest(alike: Json) -> list[str]:
 
 
 def alone_text(alike: Json) -> str:
-    """All that is known of who stands alone."""
     rows = [
         [f"{letter} alone", example_text(row), row["class"], row["answer"], row["others"]]
         for letter, side in zip(LETTERS, alike["alone"], strict=False)

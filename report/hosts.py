@@ -72,14 +72,11 @@ class Counted:
 
 @dataclass(frozen=True)
 class Host:
-    """A host before and after the replay."""
-
     name: str
     before: Counted
     after: Counted
 
     def grown(self, *names: str) -> int:
-        """By how much the counters grew together."""
         return sum(
             max(0, self.after.protocols.get(name, 0) - self.before.protocols.get(name, 0)) for name in names
         )

@@ -92,12 +92,11 @@ def read_rq(path: Path) -> RqFile:
     if not frame.header:
         return RqFile(**vars(frame), records=np.zeros(0, [(name, "<i8") for name in NEEDED]))
     dtype = _dtype(frame)
-    held = -(-(frame.end - frame.start) // frame.record_size)
-    whole = (frame.end - frame.start) // frame.record_size
-    records: Records = np.frombuffer(frame.data, dtype=dtype, count=whole, offset=frame.start)
+    held, rest = divmod(frame.end - frame.start, frame.record_size)
+    records: Records = np.frombuffer(frame.data, dtype=dtype, count=held, offset=frame.start)
     if frame.cut_off:
         records = records[: _plausible_prefix(records)]
-    problem = frame.problem or frame.miscounted(held)
+    problem = frame.problem or frame.miscounted(held + bool(rest))
     return RqFile(**{**vars(frame), "problem": problem}, records=records)
 
 

@@ -152,7 +152,6 @@ class Run:
 
     @property
     def children(self) -> list[Json]:
-        """What the controller knows of each distributor."""
         return [as_dict(one) for one in as_list(self.controller.get("children"))]
 
     @property

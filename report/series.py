@@ -90,7 +90,6 @@ class Line:
         return f"{self.text(_plain(found.median))} ({self.text(found.low)} – {self.text(found.high)}{mark})"
 
     def against_first(self) -> list[str]:
-        """Each other variant against the first one."""
         first, *others = self.values
         return [verdict(statistics.difference(one, first) if one and first else None) for one in others]
 
@@ -341,7 +340,6 @@ def conditions_that_differ(runs: Sequence[Run]) -> list[Json]:
 
 
 def _page(variants: Sequence[Variant], found: Sequence[Line], drawn: Sequence[Drawn]) -> Json:
-    """What the page's template is given."""
     heading, *rows = _table(variants, _main(found))
     against = [line.against_first() for line in found]
     runs = [(one.label, summary) for one in variants for summary in one.runs]

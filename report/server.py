@@ -160,7 +160,6 @@ def resolver_series(run: Run, column: str) -> list[Series]:
 
 
 def counts_series(run: Run, column: str) -> Series:
-    """What an authoritative server has counted itself."""
     return _series(run, column, run.server_counts, column)
 
 

@@ -84,8 +84,11 @@ def _from_trace(trace: Path, scratch: Path, arguments: Sequence[str], programs: 
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     answers = rafile.join(str(trace), [target] if target.exists() else [])
     if done.returncode and not len(answers):
-        raise ReportError(*_split(error_line(done.stderr), trace))
-    return replace(answers, trouble=_said(done.stderr) if done.returncode else "")
+        what, _, hint = error_line(done.stderr).partition("; ")
+        hint = hint or "check the trace with `reprise trace info`"
+        raise ReportError(f"cannot read answers from {trace}: {what}", hint)
+    said = error_line(done.stderr).removeprefix(f"{PROGRAM}: ")
+    return replace(answers, trouble=said if done.returncode else "")
 
 
 def digested(
@@ -146,20 +149,11 @@ def _rows(path: Path) -> int:
         return 0
 
 
-def _said(stderr: str) -> str:
-    return error_line(stderr).removeprefix(f"{PROGRAM}: ")
-
-
 def error_line(stderr: str) -> str:
     """The program's own one-line error, or its last line."""
     lines = [line for line in stderr.splitlines() if line.strip()]
     marked = [line.split(": error: ", 1)[1] for line in lines if ": error: " in line]
     return (marked or lines or ["it said nothing"])[-1]
-
-
-def _split(error: str, trace: Path) -> tuple[str, str]:
-    what, _, hint = error.partition("; ")
-    return f"cannot read answers from {trace}: {what}", hint or "check the trace with `reprise trace info`"
 
 
 def find_program(given: Path | None) -> Path:

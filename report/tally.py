@@ -118,8 +118,6 @@ class Means:
 
 @dataclass
 class OfHost:
-    """What the queriers of a host did."""
-
     records: int = 0
     sent: int = 0
     answered: int = 0

@@ -108,7 +108,6 @@ class Referrals:
             self.counts["not_a_delegation_of_the_zone"] += count
 
     def note(self, answer: Answer, one: Referral) -> None:
-        """A recorded answer whose referral is broken."""
         before = parse(answer.reply)
         if before is not None and len(self.broken) < MAX_LISTED and one.replayed is not None:
             self.broken.append(
@@ -159,8 +158,6 @@ class Tally:
 
 
 class Window(NamedTuple):
-    """Pairs with the rows of both sides."""
-
     was: Places
     now: Places
     before: NDArray[np.void]

@@ -21,8 +21,6 @@ HEADING = ["", "published", "measured", "interval", "steady", "verdict"]
 
 @dataclass(frozen=True)
 class Part:
-    """What the page says of a figure."""
-
     figure: Figure
     found: Found
     rows: tuple[Judged, ...]
