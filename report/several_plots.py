@@ -5,7 +5,7 @@ in, finished plots out.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ from report.distribution import Distribution
 from report.figures import Drawn, Words, drawing, legend_above, plain, plain_axis, whole_axis
 from report.server import Series
 from report.tally import Measured, Tally
+
+_P99 = "The 99th percentile of response time, from when a query was due by the trace, in bins of {}."
+_UNANSWERED = "Share of the queries due in each bin of {} that had no answer."
 
 
 @dataclass(frozen=True)
@@ -62,13 +65,32 @@ def side_by_side(variants: Variants) -> list[Drawn]:
         curves.slowest(answers),
         *curves.sources_cdf(_together(tallies, lambda one: one.source_response.all())),
         *_cold(variants),
-        *_response(tallies),
-        _unanswered(tallies),
+        _binned(
+            tallies,
+            Words("response-p99", "Response time, p99", _P99, ""),
+            "response time [ms]",
+            lambda one: one.response_slices,
+            _p99,
+            log=True,
+        ),
+        _binned(
+            tallies,
+            Words("unanswered", "Queries without an answer", _UNANSWERED, ""),
+            "without an answer [%]",
+            lambda one: one.unanswered.end_ns,
+            lambda one, size_ns, bins: one.unanswered_share(size_ns, bins) * 100,
+        ),
         _sampled("cpu", "CPU of the server", "CPU [% of one core]", samples["cpu"], RATE),
         _sampled("memory", "Memory of the server", "memory [MB]", samples["memory"], LEVEL),
         *_connections("tcp-established", "Established connections", samples["established"]),
         *_connections("tcp-time-wait", "Connections in TIME-WAIT", samples["time_wait"]),
-        _rates(tallies),
+        _binned(
+            tallies,
+            Words("rates", "Rate of the replays", "Queries sent, in bins of {}.", ""),
+            "rate [1/s]",
+            lambda one: one.sent,
+            lambda one, size_ns, bins: one.sends.per(size_ns, bins) / (size_ns / 1e9),
+        ),
         curves.error_cdf(_together(tallies, Tally.errors_of)),
     ]
     return [one for one in drawn if not one.empty]
@@ -108,7 +130,7 @@ def _sampled(
     held = {variant: [one for one in repeats if len(one.times)] for variant, repeats in samples.items()}
     bands = {name: _in_step(name, repeats, style) if repeats else None for name, repeats in held.items()}
     caption = f"Sampled at the server's host.{curves.range_of(held.values())}"
-    return _painted(Words(name, title, caption, "the servers were not sampled"), label, bands, style, counts)
+    return _painted(Words(name, title, caption, ""), label, bands, style, counts)
 
 
 def _in_step(label: str, repeats: Sequence[Series], style: str) -> Band:
@@ -120,65 +142,33 @@ def _in_step(label: str, repeats: Sequence[Series], style: str) -> Band:
     return Band.of(label, grid, [one.values[at] for one, at in zip(repeats, places, strict=True)])
 
 
-def _response(tallies: Mapping[str, Sequence[Tally]]) -> list[Drawn]:
-    """None where no replay had due times."""
-    held = {name: [one for one in repeats if one.response_slices] for name, repeats in tallies.items()}
-    size = _bin(tallies)
-
-    def p99(one: Tally, x: Floats) -> Floats:
-        numbers, bands = one.response_slices.bands(int(size * 1e9), (990,))
-        found, within = np.full(len(x), np.nan), numbers < len(x)
-        found[numbers[within]] = np.maximum(bands[0][within], 1) / MEGA
-        return found
-
-    bands = _bands(held, size, p99)
-    caption = (
-        "The 99th percentile of response time, from when a query was due by the trace, in bins of "
-        f"{size:g} s.{curves.range_of(held.values())}"
-    )
-    words = Words("response-p99", "Response time, p99", caption, "")
-    return [_painted(words, "response time [ms]", bands, log=True)] if any(bands.values()) else []
+def _p99(one: Tally, size_ns: int, bins: int) -> Floats:
+    numbers, bands = one.response_slices.bands(size_ns, (990,))
+    found, within = np.full(bins, np.nan), numbers < bins
+    found[numbers[within]] = np.maximum(bands[0][within], 1) / MEGA
+    return found
 
 
-def _unanswered(tallies: Mapping[str, Sequence[Tally]]) -> Drawn:
-    size = _bin(tallies)
-    held = {
-        name: repeats if any(one.unanswered.end_ns for one in repeats) else ()
-        for name, repeats in tallies.items()
-    }
-    bands = _bands(held, size, lambda one, x: one.unanswered_share(int(size * 1e9), len(x)) * 100)
-    several = curves.range_of(tallies.values())
-    caption = f"Share of the queries due in each bin of {size:g} s that had no answer.{several}"
-    return _painted(
-        Words("unanswered", "Queries without an answer", caption, "every query was answered"),
-        "without an answer [%]",
-        bands,
-    )
-
-
-def _rates(tallies: Mapping[str, Sequence[Tally]]) -> Drawn:
-    size = _bin(tallies)
-    held = {name: repeats if any(one.sent for one in repeats) else () for name, repeats in tallies.items()}
-    bands = _bands(held, size, lambda one, x: one.sends.per(int(size * 1e9), len(x)) / size)
-    caption = f"Queries sent, in bins of {size:g} s.{curves.range_of(tallies.values())}"
-    return _painted(Words("rates", "Rate of the replays", caption, "no query was sent"), "rate [1/s]", bands)
-
-
-def _bin(tallies: Mapping[str, Sequence[Tally]]) -> float:
-    return curves.bin_size(max((one.span_ns for repeats in tallies.values() for one in repeats), default=0))
-
-
-def _bands(
-    tallies: Mapping[str, Sequence[Tally]], size: float, values: Callable[[Tally, Floats], Floats]
-) -> dict[str, Band | None]:
-    """In bins of `size` seconds that end within the shortest of the repeats; None where there are none."""
+def _binned(
+    tallies: Mapping[str, Sequence[Tally]],
+    words: Words,
+    label: str,
+    shown: Callable[[Tally], object],
+    values: Callable[[Tally, int, int], Floats],
+    log: bool = False,
+) -> Drawn:
+    """Values in bins of so many ns that end within the shortest of the repeats, for variants with a repeat
+    that has something to show. The caption has a place for the bins' size.
+    """
+    size = curves.bin_size(max((one.span_ns for repeats in tallies.values() for one in repeats), default=0))
     bands: dict[str, Band | None] = dict.fromkeys(tallies)
-    for name, repeats in tallies.items():
-        if repeats:
+    for variant, repeats in tallies.items():
+        if any(map(shown, repeats)):
             count = max(1, int(min(one.span_ns for one in repeats) / 1e9 / size))
-            middles = (np.arange(count) + 0.5) * size
-            bands[name] = Band.of(name, middles, [values(one, middles) for one in repeats])
-    return bands
+            found = [values(one, int(size * 1e9), count) for one in repeats]
+            bands[variant] = Band.of(variant, (np.arange(count) + 0.5) * size, found)
+    caption = words.caption.format(f"{size:g} s") + curves.range_of(tallies.values())
+    return _painted(replace(words, caption=caption), label, bands, log=log)
 
 
 def _painted(
