@@ -274,7 +274,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="reprise-compare-", dir=container.scratch()) as scratch:
         first, *others = _sides(arguments, Path(scratch))
         zone, same = _zone(arguments, first, *others)
-        evidence, asked, seed = Evidence(same_zone=same), again.Again(), secrets.randbits(64)
+        evidence, asked, seed = Evidence(zone, same_zone=same), again.Again(), secrets.randbits(64)
         program = functools.partial(find_program, arguments.programs)
         first, *others = sides = [
             digested(one, zone, program, Path(scratch), seed, _progress(one.name)) for one in (first, *others)
@@ -286,13 +286,13 @@ def _compare(arguments: argparse.Namespace) -> int:
             seen = [page.collector(*names)] if arguments.html else []
             seen += [_lister(listed, names)] if listed else []
             seen += [asked.seen] if arguments.again else []
-            results.append(compare(first, other, zone, seen, evidence, _progress("compare")))
+            results.append(compare(first, other, evidence, seen, _progress("compare")))
         told = _progress("compare all sides")
-        alone = differences.alone(sides, zone, evidence, told) if len(sides) > 2 else None
+        alone = differences.alone(sides, evidence, told) if len(sides) > 2 else None
         alike = alone.as_json(page.names) if alone else None
         if asked.differing:
             runs = [one.run for one in sides if one.run]
-            asked.ask(runs, arguments.ask, Path(scratch), zone, evidence)
+            asked.ask(runs, arguments.ask, Path(scratch), evidence)
     run = others[0].run if first.recorded and len(others) == 1 else None
     whole: Json = results[0] if alike is None else {"schema": 1, "against_first": results, "alike": alike}
     if asked.names:

@@ -21,7 +21,6 @@ from report.rafile import join
 from report.run import Json, Run
 from report.verdicts import MAX_LISTED, Pair, asked, findings
 from report.wire import parse
-from report.zone import Zone
 
 Ask = Callable[[Run, Path], Path]
 _HEADING = "#reprise-text 1\ntime\tsource\ttransport\thex\n"
@@ -47,9 +46,7 @@ class Again:
             if self.kinds[kind] <= MAX_LISTED:
                 self.differing[pair[0].seq] = kind, pair[0].query
 
-    def ask(
-        self, runs: Sequence[Run], ask: Ask, scratch: Path, zone: Zone | None, evidence: Evidence
-    ) -> None:
+    def ask(self, runs: Sequence[Run], ask: Ask, scratch: Path, evidence: Evidence) -> None:
         """Asks the servers of both runs, one after the other. Raises ReportError where a run does not tell
         how its queries were sent, or the answers are not kept.
         """
@@ -61,7 +58,7 @@ class Again:
         for was, now in pairs(before, after):
             if was.reply or now.reply:
                 equal = was.reply[2:] == now.reply[2:]
-                kind = ENCODING if equal else foremost(findings(was.reply, now.reply, zone, evidence)).kind
+                kind = ENCODING if equal else foremost(findings(was.reply, now.reply, evidence)).kind
                 self.now[numbers[was.seq]] = "" if kind == ENCODING else kind
 
     def _write(self, path: Path, run: Run) -> list[int]:

@@ -70,11 +70,13 @@ def foremost(found: Sequence[Finding]) -> Finding:
 
 @dataclass
 class Evidence:
-    """What the recorded replies say taken together; `complete` before anything is classified. `ns_sets`: of
-    whole referrals, by their owners. `sought` are names of which it is known whether the replies deny them.
-    `same_zone`: they are of a server of the zone that the replay's served.
+    """The served zone, None where nobody knows it, and what the recorded replies say taken together;
+    `complete` before anything is classified. `ns_sets`: of whole referrals, by their owners. `sought` are
+    names of which it is known whether the replies deny them. `same_zone`: the replies are of a server of the
+    same zone.
     """
 
+    zone: Zone | None = None
     ns_sets: defaultdict[str, Counter[frozenset[str]]] = field(default_factory=lambda: defaultdict(Counter))
     sought: set[str] = field(default_factory=set)
     denied: set[str] = field(default_factory=set)
@@ -104,9 +106,9 @@ def referral_owner(message: Message) -> str | None:
     return owners[0] if len(owners) == 1 else None
 
 
-def classify(before: Message, after: Message, zone: Zone | None, evidence: Evidence) -> list[Finding]:
+def classify(before: Message, after: Message, evidence: Evidence) -> list[Finding]:
     """All findings for a pair of replies whose bytes differ, each once; never empty."""
-    found = list(_whole_reply(before, after, zone, evidence)) or _parts(before, after, zone, evidence)
+    found = list(_whole_reply(before, after, evidence)) or _parts(before, after, evidence)
     if evidence.same_zone:
         text = "{}: not as in the zone that both served"
         found = [
@@ -116,7 +118,7 @@ def classify(before: Message, after: Message, zone: Zone | None, evidence: Evide
     return list(dict.fromkeys(found))
 
 
-def _parts(before: Message, after: Message, zone: Zone | None, evidence: Evidence) -> list[Finding]:
+def _parts(before: Message, after: Message, evidence: Evidence) -> list[Finding]:
     found = [*_flags(before, after), *_edns(before, after)]
     if before.flag("TC") != after.flag("TC"):
         # What is missing from a truncated reply says nothing; what changed while complete still does.
@@ -124,11 +126,11 @@ def _parts(before: Message, after: Message, zone: Zone | None, evidence: Evidenc
     elif before.flag("TC"):
         found += _cut(before, after)
     else:
-        found += _sections(before, after, zone, evidence)
+        found += _sections(before, after, evidence)
     return found or [Finding(ENCODING, "the same content")]
 
 
-def _whole_reply(before: Message, after: Message, zone: Zone | None, evidence: Evidence) -> Iterator[Finding]:
+def _whole_reply(before: Message, after: Message, evidence: Evidence) -> Iterator[Finding]:
     """Causes that explain everything in the reply at once."""
     if before.qclass != QCLASS_IN or after.qclass != QCLASS_IN:
         yield _other_class(before, after)
@@ -140,8 +142,8 @@ def _whole_reply(before: Message, after: Message, zone: Zone | None, evidence: E
         yield Finding(POLICY, f"opcode {before.opcode}")
     elif before.qtype in POLICY_TYPES and before.answer.sets and after.answer.sets:
         yield Finding(POLICY, f"{before.qtype} is answered as the server likes")
-    elif zone is not None:
-        yield from _by_zone(before, after, zone, evidence)
+    elif evidence.zone is not None:
+        yield from _by_zone(before, after, evidence.zone, evidence)
     elif before.rcode != after.rcode:
         yield Finding(UNEXPLAINED, f"{_rcodes(before, after)}, no zone to explain it")
 
@@ -259,12 +261,12 @@ def _cut(before: Message, after: Message) -> Iterator[Finding]:
             yield Finding(CUT, f"{', '.join(sorted(kinds))} in {name} on one side only")
 
 
-def _sections(before: Message, after: Message, zone: Zone | None, evidence: Evidence) -> Iterator[Finding]:
+def _sections(before: Message, after: Message, evidence: Evidence) -> Iterator[Finding]:
     for name, was in before.sections.items():
         now = after.sections[name]
         if was == now:
             continue
-        judge = _Judge(before, after, zone, evidence, name)
+        judge = _Judge(before, after, evidence, name)
         for key in sorted(was.sets.keys() | now.sets.keys()):
             yield from judge.data(key, was, now)
         for key in sorted(was.signatures.keys() | now.signatures.keys()):
@@ -277,7 +279,6 @@ class _Judge:
 
     before: Message
     after: Message
-    zone: Zone | None
     evidence: Evidence
     section: str
 
@@ -298,7 +299,7 @@ class _Judge:
         if old is None or new is None:
             if (key in was.sets) == (key in now.sets):
                 yield Finding(UNEXPLAINED, f"signature of {key[1]} is {'new' if old is None else 'gone'}")
-        elif self.zone is not None and new <= self.zone.signatures.get(key, frozenset()):
+        elif (zone := self.evidence.zone) and new <= zone.signatures.get(key, frozenset()):
             yield Finding(SIGNATURE, key[1])
         else:
             yield Finding(UNEXPLAINED, f"signature of {key[1]} is not the served zone's")
@@ -306,18 +307,18 @@ class _Judge:
     def _difference(self, key: Key, old: Rdatas | None, new: Rdatas | None) -> Finding:
         change = "new" if old is None else "gone" if new is None else "changed"
         text = f"{key[1]} in {self.section} {change}"
-        if self.zone is None:
+        if (zone := self.evidence.zone) is None:
             return Finding(UNEXPLAINED, f"{text}, no zone to explain it")
         if key[1] not in COMPARABLE:
             return Finding(UNEXPLAINED, f"{text}, a type that is not compared with the zone")
-        served = self.zone.get(*key)
+        served = zone.get(*key)
         if new is not None and new != served:
             return Finding(UNEXPLAINED, f"{text} and not the served zone's")
         if key[1] in ("A", "AAAA") and self.section == "additional":
             return self._glue(key[0], text, old, served)
         if key[1] == "NSEC":
-            return Finding(DENIAL if self._denial_changed(self.zone) else UNEXPLAINED, text)
-        return self._by_served(self.zone, key, text, old, new)
+            return Finding(DENIAL if self._denial_changed(zone) else UNEXPLAINED, text)
+        return self._by_served(zone, key, text, old, new)
 
     def _by_served(self, zone: Zone, key: Key, text: str, old: Rdatas | None, new: Rdatas | None) -> Finding:
         if new is None and (served := zone.get(*key)):

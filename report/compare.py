@@ -36,16 +36,15 @@ _MOST_KNOWN = 1 << 15  # kinds of replies
 def compare(
     before: AnswerSet,
     after: AnswerSet,
-    zone: Zone | None,
+    evidence: Evidence,
     seen: Sequence[Seen] = (),
-    evidence: Evidence | None = None,
     told: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> dict[str, Any]:
     """compare.json, schema 1, of two sets with digests. Raises ReportError where they are not of one trace or
     nothing can be compared. `seen` are told each pair that differs, and how; `told` how many records there
-    have been, of how many. `evidence` of `before` is completed.
+    have been, of how many. `evidence`, which is that of `before`, is completed.
     """
-    tally, evidence = Tally(), evidence or Evidence()
+    tally, zone = Tally(), evidence.zone
     of, done = 2 * (len(before) + len(after)), 0
 
     def read(*sides: AnswerSet) -> Iterator[tuple[Places, ...]]:
@@ -56,14 +55,14 @@ def compare(
             told(done, of)
 
     with _without_collector():
-        first = _First(before, after, zone, evidence, tally)
+        first = _First(before, after, evidence, tally)
         equal = [first.equal(*both) for both in read(before, after)]
         tally.compared = tally.parsed = tally.equal_bytes
         evidence.complete = True
         if zone is not None and (gone := first.gone - evidence.sought):
             of += len(before)
             evidence.seek(gone, _denials(read(before), before), zone)
-        verdicts = Verdicts(zone, evidence, tally)
+        verdicts = Verdicts(evidence, tally)
         for (was, now), bits in zip(read(before, after), equal, strict=True):
             left, right = _common(was, now)
             others = np.unpackbits(bits, count=len(left)) == 0
@@ -71,7 +70,7 @@ def compare(
             verdicts.judge(Window(*sides, before.rows(sides[0]), after.rows(sides[1])), seen)
         verdicts.count()
     _check(before, after, tally)
-    return _as_json(before, after, zone, evidence, tally)
+    return _as_json(before, after, evidence, tally)
 
 
 @contextlib.contextmanager
@@ -112,7 +111,6 @@ class _First:
 
     before: AnswerSet
     after: AnswerSet
-    zone: Zone | None
     evidence: Evidence
     tally: Tally
     gone: set[str] = field(default_factory=set)
@@ -132,9 +130,9 @@ class _First:
         equal = np.zeros(len(was), np.bool_)
         equal[left] = same
         self._glance(was, rows, equal)
-        if self.zone is not None:
+        if self.evidence.zone is not None:
             denied = left[~same & _has(one, 0) & _has(other, NXDOMAIN)]
-            self.gone |= _names(was, rows, denied, self.zone)
+            self.gone |= _names(was, rows, denied, self.evidence.zone)
         return np.packbits(same)
 
     def _glance(self, was: Places, rows: NDArray[np.void], equal: Chosen) -> None:
@@ -157,7 +155,7 @@ class _First:
             if not evidence.complete and not told.cut:
                 evidence.ns_sets[told.owner][told.recorded] += int(count)
             if of_equal:
-                tally.referrals.add(told, self.zone, int(of_equal))
+                tally.referrals.add(told, evidence.zone, int(of_equal))
         tally.equal_bytes += int(np.count_nonzero(equal))
         values, first, sums = np.unique(rcodes[equal], return_index=True, return_counts=True)
         for at in np.argsort(first).tolist():
@@ -231,9 +229,9 @@ def _check(before: AnswerSet, after: AnswerSet, tally: Tally) -> None:
         raise ReportError(f"{empty.name} holds no answers", "name a trace or a run that does")
 
 
-def _as_json(
-    before: AnswerSet, after: AnswerSet, zone: Zone | None, evidence: Evidence, tally: Tally
-) -> dict[str, Any]:
+def _as_json(before: AnswerSet, after: AnswerSet, evidence: Evidence, tally: Tally) -> dict[str, Any]:
+    zone = evidence.zone
+
     def equal(part: str) -> dict[str, Any]:
         return _share(tally.parsed - tally.differ[part], tally.parsed)
 

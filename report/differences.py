@@ -31,7 +31,6 @@ from report.tables import (
 )
 from report.verdicts import MAX_LISTED, Pair, Seen, asked, describe, findings
 from report.wire import FLAGS, parse
-from report.zone import Zone
 
 _LINES = 20  # in the terminal
 _MOST_ALONE = 4  # of them, of who stands alone
@@ -139,7 +138,6 @@ class Alone:
 
 def alone(
     sides: Sequence[AnswerSet],
-    zone: Zone | None,
     evidence: Evidence,
     told: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> Alone:
@@ -169,7 +167,7 @@ def alone(
             if (told_of := known.get(tuple(key))) is None:
                 if len(known) >= _KEPT:
                     known.clear()
-                told_of = known[tuple(key)] = _lone_or_alike(_answers(places, at), zone, evidence)
+                told_of = known[tuple(key)] = _lone_or_alike(_answers(places, at), evidence)
             if isinstance(told_of, bool):
                 found.alike += told_of
                 continue
@@ -188,16 +186,14 @@ def _answers(places: Sequence[Places], at: int) -> list[Answer]:
     return [next(iter(one[at : at + 1])) for one in places]
 
 
-def _lone_or_alike(
-    answers: Sequence[Answer], zone: Zone | None, evidence: Evidence
-) -> tuple[int, Finding] | bool:
+def _lone_or_alike(answers: Sequence[Answer], evidence: Evidence) -> tuple[int, Finding] | bool:
     """Which side stands alone among the answers to a query, and how; or else whether they are alike."""
     contents = [_content(one.reply) for one in answers]
     counts = Counter(contents)
     if len(counts) != 2 or max(counts.values()) != len(answers) - 1:
         return len(counts) == 1
     at = next(at for at, one in enumerate(contents) if counts[one] == 1)
-    return at, foremost(findings(answers[0].reply, answers[at or 1].reply, zone, evidence))
+    return at, foremost(findings(answers[0].reply, answers[at or 1].reply, evidence))
 
 
 def _content(reply: bytes) -> object:

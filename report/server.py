@@ -260,7 +260,7 @@ def spent_cpu(run: Run, end_ns: int, role: str, column: str = "cpu_s") -> float 
     clock = clock_of(run)
     if clock is None:
         return None
-    total, found = 0.0, False
+    found = []
     for samples in _samples_of(run, role):
         for process in {sample.process for sample in samples}:
             points = [
@@ -268,12 +268,10 @@ def spent_cpu(run: Run, end_ns: int, role: str, column: str = "cpu_s") -> float 
                 for one in samples
                 if one.process == process and column in one.values
             ]
-            begin = sum(time <= 0 for time, _ in points)
-            if begin:
-                found = True
+            if begin := sum(time <= 0 for time, _ in points):
                 end = sum(time < end_ns for time, _ in points)
-                total += _grown([cpu for _, cpu in points[begin - 1 : end + 1]])
-    return total if found else None
+                found.append(_grown([cpu for _, cpu in points[begin - 1 : end + 1]]))
+    return sum(found) if found else None
 
 
 def peak_memory(run: Run, role: str) -> int | None:

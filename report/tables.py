@@ -17,10 +17,7 @@ _LEAST = 16  # elsewhere, where there is little room
 def table(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset({1})) -> str:
     """Columns two blanks apart; those numbered in `right` are aligned to the right."""
     rows = [[printable(cell) for cell in row] for row in rows]
-    widths = [
-        max((len(row[at]) for row in rows if at < len(row)), default=0)
-        for at in range(max(map(len, rows), default=0))
-    ]
+    widths = [max(map(len, column)) for column in itertools.zip_longest(*rows, fillvalue="")]
     lines = []
     for row in rows:
         cells = [

@@ -199,7 +199,6 @@ class _Verdict:
 class Verdicts:
     """Those on the pairs so far; what they count is in the tally after count()."""
 
-    zone: Zone | None
     evidence: Evidence
     tally: Tally
     _held: dict[tuple[int, ...], _Verdict] = field(default_factory=dict)
@@ -246,7 +245,7 @@ class Verdicts:
     def _new(self, pair: Pair) -> _Verdict:
         was, now = pair
         before, after = parse(was.reply), parse(now.reply)
-        found = _judged(was.reply, now.reply, before, after, self.zone, self.evidence)
+        found = _judged(was.reply, now.reply, before, after, self.evidence)
         told = None
         if before is not None and (after is not None or not now.reply):
             told = referral(before, after)
@@ -260,7 +259,7 @@ class Verdicts:
             bool(was.reply and now.reply),
             found,
             told,
-            told is not None and told.broken(self.zone),
+            told is not None and told.broken(self.evidence.zone),
             [one for one in found if one.kind == UNEXPLAINED],
         )
 
@@ -274,7 +273,7 @@ class Verdicts:
             for name in one.differ:
                 self.tally.differ[name] += one.pairs
             if one.referral is not None:
-                self.tally.referrals.add(one.referral, self.zone, one.pairs)
+                self.tally.referrals.add(one.referral, self.evidence.zone, one.pairs)
             self.tally.differing += one.pairs
             for kind in {finding.kind for finding in one.found}:
                 self.tally.classes[kind] += one.pairs
@@ -284,25 +283,20 @@ class Verdicts:
         self._held.clear()
 
 
-def findings(was: bytes, now: bytes, zone: Zone | None, evidence: Evidence) -> list[Finding]:
+def findings(was: bytes, now: bytes, evidence: Evidence) -> list[Finding]:
     """How two replies differ; one of them may be empty, where there was none."""
-    return _judged(was, now, parse(was), parse(now), zone, evidence)
+    return _judged(was, now, parse(was), parse(now), evidence)
 
 
 def _judged(
-    was: bytes,
-    now: bytes,
-    before: Message | None,
-    after: Message | None,
-    zone: Zone | None,
-    evidence: Evidence,
+    was: bytes, now: bytes, before: Message | None, after: Message | None, evidence: Evidence
 ) -> list[Finding]:
     if not was or not now:
         return [Finding(NO_REPLAYED if was else NO_RECORDED, "")]
     if before is None or after is None:
         sides = [name for name, side in (("recorded", before), ("replayed", after)) if side is None]
         return [Finding(MALFORMED, " and ".join(sides))]
-    return classify(before, after, zone, evidence)
+    return classify(before, after, evidence)
 
 
 def _parts(before: Message, after: Message) -> list[str]:

@@ -57,7 +57,7 @@ Row = tuple[Any, ...]
 
 
 def compare(before: Path, after: Path, zone: Zone | None) -> dict[str, Any]:
-    return comparison(of_file(before, zone), of_file(after, zone), zone)
+    return comparison(of_file(before, zone), of_file(after, zone), c.Evidence(zone))
 
 
 def of_file(path: Path, zone: Zone | None) -> AnswerSet:
@@ -283,7 +283,7 @@ def test_classes(tmp_path: Path, before: Any, after: Any, expected: set[str]) ->
 def test_nothing_is_blamed_on_a_zone_that_both_sides_served(before: Any, after: Any) -> None:
     wires = before.to_wire(), after.to_wire()
     kinds = [
-        {one.kind for one in verdicts.findings(*wires, ZONE, c.Evidence(same_zone=same))}
+        {one.kind for one in verdicts.findings(*wires, c.Evidence(ZONE, same_zone=same))}
         for same in (False, True)
     ]
     assert (c.UNEXPLAINED in kinds[1]) == bool(kinds[0] & {*c._OF_ZONE, c.UNEXPLAINED})
@@ -294,7 +294,7 @@ def test_a_name_that_a_wildcard_answers_for_was_not_removed() -> None:
     zone = parse_zone("$ORIGIN example.\n@ SOA ns host 1 2 3 4 5\n@ NS ns\n* A 192.0.2.1\n")
     before = reply([(1, "x.example.", "A", "192.0.2.1")], "x.example.", flags="QR AA")
     after = reply([], "x.example.", rcode="NXDOMAIN", flags="QR AA")
-    found = verdicts.findings(before.to_wire(), after.to_wire(), zone, c.Evidence())
+    found = verdicts.findings(before.to_wire(), after.to_wire(), c.Evidence(zone))
     assert {one.kind for one in found} == {c.UNEXPLAINED}
 
 
@@ -392,7 +392,7 @@ def test_a_file_that_is_cut_off_in_its_header_is_a_problem_of_its_side(tmp_path:
     paths[0].write_bytes(ra_bytes([(0, query, whole)]))
     paths[1].write_bytes(rest)
     side = digested(join("run", paths), ZONE, lambda: find_program(None), tmp_path, 7)
-    result = comparison(of_file(paths[0], ZONE), side, ZONE)
+    result = comparison(of_file(paths[0], ZONE), side, c.Evidence(ZONE))
     assert (result["compared"], result["after"]["problems"]) == (1, ["b.ra: cut off in its header"])
 
 
