@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -44,26 +44,21 @@ _POINTS = 72  # an inch; the unit of matplotlib's SVG
 REFERENCE = re.compile(r'(\bid="|url\(#|href="#)')
 
 
-@dataclass(frozen=True)
+@dataclass
 class Words:
     """What is written about a plot: file name, heading, how to read it, and what it says without data."""
 
     name: str
     title: str
     caption: str
-    nothing: str
+    nothing: str = ""
 
 
 @dataclass
-class Drawn:
-    """A painted plot, rendered when it is asked for. `caption` says in words how it is to be read; `empty`:
-    there was nothing to show.
-    """
+class Drawn(Words):
+    """A painted plot, rendered when it is asked for; `empty`: there was nothing to show."""
 
-    name: str
-    title: str
-    caption: str
-    figure: Figure
+    figure: Figure = field(default_factory=Figure)
     empty: bool = False
 
     def rendered(self, form: str) -> bytes:
@@ -105,7 +100,7 @@ def styled() -> AbstractContextManager[None]:
 def drawing(words: Words, size: Size = NORMAL) -> Iterator[tuple[Drawn, Axes]]:
     """A plot to paint. One that is `empty` says `nothing`, so that a gap is not taken for a fault."""
     with styled():
-        drawn = Drawn(words.name, words.title, words.caption, Figure(figsize=size))
+        drawn = Drawn(**vars(words), figure=Figure(figsize=size))
         axes = drawn.figure.add_subplot()
         yield drawn, axes
         if drawn.empty:

@@ -39,6 +39,7 @@ def summarize(run: Run, span_ns: int) -> Json:
     reasons = {name: _reasons(run, name) for name in ("promoted", "not_promoted")}
     sums = {name: sum(as_int(one.get(name)) for one in run.fronts) for name in (*_COUNTS, *_SIZES)}
     shares = [share(as_int(one.get("entries_peak")), as_int(one.get("entries_limit"))) for one in run.fronts]
+    state = sum(as_int(one.get("entries_peak")) * as_int(one.get("bytes_per_entry")) for one in run.fronts)
     lived = sum(float(one.get("entry_seconds") or 0) for one in run.fronts)
     entries = sums["queries"] - sums["retransmitted"] if lived else 0
     return {
@@ -51,14 +52,9 @@ def summarize(run: Run, span_ns: int) -> Json:
         "entries_mean": round(lived / (span_ns / 1e9), 4) if lived and span_ns else None,
         "entry_life_us": round(lived * 1e6 / entries, 1) if entries > 0 else None,
         "entries_share": max((one for one in shares if one is not None), default=None),
-        "state_peak_bytes": sum(map(_state, run.fronts)) if counted else None,
+        "state_peak_bytes": state if counted else None,
         "bytes_per_entry": max((as_int(one.get("bytes_per_entry")) for one in run.fronts), default=None),
     }
-
-
-def _state(one: Json) -> int:
-    """Bytes of the entries in use when they were most."""
-    return as_int(one.get("entries_peak")) * as_int(one.get("bytes_per_entry"))
 
 
 def _time(run: Run, name: str) -> float | None:

@@ -173,10 +173,11 @@ def parse(text: str) -> Counted:
         for name, body in sections.items()
         if name.startswith(tool)
     )
+    softnet = sections["/proc/net/softnet_stat"].splitlines()  # of each processor, in hexadecimal
     return Counted(
         machine=sections["/proc/sys/kernel/random/boot_id"].strip(),
         network=sections.get("readlink /proc/self/ns/net", "").strip(),
-        softnet_dropped=_softnet(sections["/proc/net/softnet_stat"]),
+        softnet_dropped=sum(int(line.split()[1], 16) for line in softnet if line.strip()),
         protocols={
             **snmp(sections["/proc/net/snmp"]),
             **snmp6(sections.get("/proc/net/snmp6", "")),
@@ -197,11 +198,6 @@ def _filters(text: str) -> dict[str, int]:
     listed = json.loads(text)["nftables"] if text.strip() else []
     found = (one["counter"] for one in listed if "counter" in one)
     return {f"{one['table']}.{one['name']}": int(one["packets"]) for one in found}
-
-
-def _softnet(text: str) -> int:
-    """The second column of each processor's line, in hexadecimal."""
-    return sum(int(line.split()[1], 16) for line in text.splitlines() if line.strip())
 
 
 def snmp(text: str) -> dict[str, int]:

@@ -198,7 +198,11 @@ def windows(
     """All records, each once. Records of one sequence number are in one window. `seen` is told how many
     records there have been so far; `extra` names fields of records that are wanted beside the usual ones.
     """
-    pieces = [_piece(at, file, part) for at, file in enumerate(files) for part in file.parts()]
+    pieces = []
+    for at, file in enumerate(files):
+        for part in file.parts():
+            seq, start_ns = part["seq"], file.start_mono_ns
+            pieces.append(_Piece(at, start_ns, part, int(seq.min()), int(seq.max()), seq[::_SAMPLE].copy()))
     count = 0
     for low, high in spans(pieces, _WINDOW // _SAMPLE):
         near = [piece for piece in pieces if low <= piece.high and piece.low < high]
@@ -210,11 +214,6 @@ def windows(
             seen(count)
         for file in files:
             release(file.data)
-
-
-def _piece(at: int, file: RqFile, part: Records) -> _Piece:
-    seq = part["seq"]
-    return _Piece(at, file.start_mono_ns, part, int(seq.min()), int(seq.max()), seq[::_SAMPLE].copy())
 
 
 def spans(pieces: Sequence[Any], size: int) -> Iterator[tuple[int, int]]:
@@ -239,10 +238,10 @@ def _window(held: list[tuple[_Piece, Records]], extra: Sequence[str]) -> Window:
         order = np.argsort(seq, kind="stable")
 
     def column(name: str) -> NDArray[np.int64]:
-        if name in _TIMES:
-            return np.concatenate([_since(part[name], piece.start_ns) for piece, part in held])[order]
-        return np.concatenate([part[name] for _, part in held])[order]
+        whole = np.concatenate([part[name] for _, part in held])[order]
+        return np.where(whole == 0, NEVER, whole - start) if name in _TIMES else whole
 
+    start = np.concatenate([np.full(len(part), piece.start_ns) for piece, part in held])[order]
     latency = column("latency_ns")
     return Window(
         file=np.concatenate([np.full(len(part), piece.file) for piece, part in held])[order],
@@ -260,7 +259,3 @@ def _window(held: list[tuple[_Piece, Records]], extra: Sequence[str]) -> Window:
             )
         },  # type: ignore[arg-type]
     )
-
-
-def _since(times: NDArray[np.int64], start: int) -> NDArray[np.int64]:
-    return np.where(times == 0, NEVER, times - start)

@@ -58,7 +58,7 @@ def summarize(measured: Measured) -> Json:
         "queries": queries,
         "answered_share": _answered_share(queries, skipped),
         "skipped": skipped,
-        "sources": _number(run.controller.get("sources"), found.sources),
+        "sources": as_int(run.controller.get("sources")) or found.sources,
         "duration_s": found.last_ns / 1e9,
         "transport": {name: found.sent_over[name] for name in TRANSPORTS},
         "warmup_s": measured.warmup_ns / 1e9,
@@ -152,7 +152,7 @@ def count_queries(measured: Measured) -> dict[str, int]:
     told = measured.run.told("queries")
     reader_skipped = sum(reader_skips(measured).values())
     skipped = int(ends[Status.SKIPPED]) + reader_skipped
-    read = _number(told.get("read"), found.records + reader_skipped)
+    read = as_int(told.get("read")) or found.records + reader_skipped
     named = {status.name.lower(): int(ends[status]) for status in Status if status != Status.SKIPPED}
     counted = sums_of(measured.files, "counts")
     known = {"received", "sent", "skipped", *named}  # these the records tell
@@ -185,10 +185,6 @@ def _answered_share(queries: Mapping[str, int], skipped: Mapping[str, int]) -> f
     """Of the queries that were to be asked: those left out by choice are not among them."""
     asked = queries["read"] - sum(count for why, count in skipped.items() if why not in UNASKED)
     return queries["answered"] / asked if asked else None
-
-
-def _number(value: object, otherwise: int) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
 
 
 def _spreads(found: Mapping[str, Distribution]) -> Json:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from report.distribution import Counts, Distribution, Slices, Values
+from report.distribution import Counts, Distribution, Slices, Values, counted
 from report.rqfile import (
     FLAG_TC,
     MARK_FALLBACK,
@@ -287,9 +287,7 @@ def _add(held: ByTransport, over: NDArray[np.uint8], which: NDArray[np.bool_], v
 
 
 def _counted(values: NDArray[np.uint8] | NDArray[np.uint16]) -> list[tuple[int, int]]:
-    counts = np.bincount(values)
-    found = np.flatnonzero(counts)
-    return list(zip(found.tolist(), counts[found].tolist(), strict=True))
+    return list(zip(*(one.tolist() for one in counted(values)), strict=True))
 
 
 @dataclass(frozen=True)

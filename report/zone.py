@@ -65,13 +65,10 @@ class Zone:
         """Whether a name, one label below the origin, or a wildcard there has something."""
         return name in self.names or f"*.{self.origin.lstrip('.')}" in self.names
 
-    def contains(self, name: str) -> bool:
-        return within(name, self.origin)
-
     @functools.lru_cache(maxsize=1 << 16)  # noqa: B019 - one zone lives as long as the comparison
     def cut(self, name: str) -> str | None:
         """The highest delegation at or above the name; None where the zone itself is authoritative for it."""
-        if not self.contains(name):
+        if not within(name, self.origin):
             return None
         for ancestor in reversed(list(ancestors(name, self.origin))):
             if self.get(ancestor, "NS"):
@@ -81,7 +78,7 @@ class Zone:
     @functools.lru_cache(maxsize=1 << 16)  # noqa: B019 - as above
     def top(self, name: str) -> str | None:
         """The name's ancestor one label below the origin; in the root zone the TLD."""
-        if name == self.origin or not self.contains(name):
+        if name == self.origin or not within(name, self.origin):
             return None
         return list(ancestors(name, self.origin))[-1]
 

@@ -194,13 +194,12 @@ def _sessions(measured: Measured, summary: Json) -> Json:
 
 def _answered_sessions(measured: Measured) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """When connections that were opened for a query after the warm-up had its answer, and after what time."""
-    found = []
+    none = np.zeros(0, np.int64)
+    found = [(none, none)]
     for one in windows(measured.files):
         held = (one.marks & MARK_OPENED != 0) & (one.latency != NEVER) & (one.received != NEVER)
         held &= one.received >= measured.warmup_ns
         found.append((one.received[held], one.latency[held]))
-    if not found:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     came, lives = (np.concatenate(column) for column in zip(*found, strict=True))
     return came, lives
 
