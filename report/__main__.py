@@ -34,12 +34,12 @@ from report.errors import Parser, ReportError, printable
 from report.rafile import AnswerSet
 from report.rows import runs_table
 from report.run import Json, Run
-from report.sources import digested, find_program, open_source, reading_arguments, trace_of, zone_of
+from report.sources import digested, open_source, reading_arguments, trace_of, zone_of
 from report.summary import summarize, write_summary
 from report.tables import comparison_text, fitted, table
 from report.tally import Measured, measure
 from report.verdicts import Pair, Seen
-from report.zone import Zone, read_zone, same_text
+from report.zone import read_zone, same_text
 
 _SILENCE_S = 5.0
 _PLOTS = ".plots"  # ends the name of the folder beside a page of several runs
@@ -273,11 +273,10 @@ def _compare(arguments: argparse.Namespace) -> int:
     listed = differences.class_named(arguments.list) if arguments.list else None
     with tempfile.TemporaryDirectory(prefix="reprise-compare-", dir=container.scratch()) as scratch:
         first, *others = _sides(arguments, Path(scratch))
-        zone, same = _zone(arguments, first, *others)
-        evidence, asked, seed = Evidence(zone, same_zone=same), again.Again(), secrets.randbits(64)
-        program = functools.partial(find_program, arguments.programs)
+        evidence, asked, seed = _evidence(arguments, first, *others), again.Again(), secrets.randbits(64)
+        made_by = arguments.programs, evidence.zone, seed
         first, *others = sides = [
-            digested(one, zone, program, Path(scratch), seed, _progress(one.name)) for one in (first, *others)
+            digested(one, *made_by, Path(scratch), _progress(one.name)) for one in (first, *others)
         ]
         page = differences.Page([one.name for one in sides])
         results = []
@@ -331,7 +330,6 @@ def _want_runs(arguments: argparse.Namespace) -> None:
 
 
 def _lister(kind: str, names: tuple[str, str]) -> Seen:
-
     def seen(pair: Pair, found: list[Finding]) -> None:
         if any(one.kind == kind for one in found):
             print(differences.pair_text(pair, found, names))
@@ -358,9 +356,9 @@ def _sides(arguments: argparse.Namespace, scratch: Path) -> list[AnswerSet]:
     return sorted(sides, key=lambda one: not one.recorded)
 
 
-def _zone(arguments: argparse.Namespace, first: AnswerSet, *others: AnswerSet) -> tuple[Zone | None, bool]:
-    """The given zone, else that of the first run that has one, the first side last; and whether the first
-    side served the same.
+def _evidence(arguments: argparse.Namespace, first: AnswerSet, *others: AnswerSet) -> Evidence:
+    """With the given zone, else that of the first run that has one, the first side last; and whether the
+    first side served the same.
     """
     runs = [one.run for one in (*others, first) if one.run]
     served = next(((path, run) for run in runs if (path := zone_of(run))), None)
@@ -370,7 +368,7 @@ def _zone(arguments: argparse.Namespace, first: AnswerSet, *others: AnswerSet) -
         origin = origin or served[1].setting("server.origin")
     own = _unchanged(first)
     same = path is not None and own is not None and same_text(path, own)
-    return read_zone(path, origin) if path else None, same
+    return Evidence(read_zone(path, origin) if path else None, same_zone=same)
 
 
 def _unchanged(side: AnswerSet) -> Path | None:

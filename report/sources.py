@@ -93,16 +93,15 @@ def _from_trace(trace: Path, scratch: Path, arguments: Sequence[str], programs: 
 
 def digested(
     answers: AnswerSet,
+    programs: Path | None,
     zone: Zone | None,
-    program: Callable[[], Path],
-    scratch: Path,
     seed: int,
+    scratch: Path,
     told: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> AnswerSet:
-    """The set with its digests. `program` is the mutator; raises ReportError where it fails. Names count as
-    far as the zone cuts. `seed`: the same for all that is compared, and known to no server before, so that it
-    cannot write another answer with the numbers of one. `told`: how many records there have been, of how
-    many.
+    """The set with its digests. Raises ReportError where the mutator fails. Names count as far as the zone
+    cuts. `seed`: the same for all that is compared, and known to no server before, so that it cannot write
+    another answer with the numbers of one. `told`: how many records there have been, of how many.
     """
     words = ["--origin", zone.origin, "--labels", str(zone.reach)] if zone else []
     tables: list[memoryview] = []
@@ -112,14 +111,15 @@ def digested(
             tables.append(memoryview(b""))
             continue
         target = scratch / f"{len(list(scratch.iterdir()))}.digests"
-        argv = [str(program()), "digests", str(file.path), "-o", str(target), "--seed", str(seed), *words]
+        program = str(find_program(programs))
+        argv = [program, "digests", str(file.path), "-o", str(target), "--seed", str(seed), *words]
         with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, errors="replace") as child:
             while (complaint := _complaint(child)) is None:
                 told(done + _rows(target.with_name(f"{target.name}.partial")), len(answers))
         if child.returncode:
             what, _, hint = error_line(complaint).partition("; ")
             if hint == "see --help":
-                raise ReportError(f"{argv[0]} is older than this report", "build it with ./reprise")
+                raise ReportError(f"{program} is older than this report", "build it with ./reprise")
             if not hint or str(target) in what:
                 hint = f"see whether {scratch.parent} has room, or set TMPDIR"
             raise ReportError(f"cannot read {file.path}: {what}", hint)

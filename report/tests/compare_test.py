@@ -63,7 +63,7 @@ def compare(before: Path, after: Path, zone: Zone | None) -> dict[str, Any]:
 def of_file(path: Path, zone: Zone | None) -> AnswerSet:
     scratch = path.parent / "scratch"
     scratch.mkdir(exist_ok=True)
-    return digested(join(path.stem, [path]), zone, lambda: find_program(None), scratch, 7)
+    return digested(join(path.stem, [path]), None, zone, 7, scratch)
 
 
 def reply(
@@ -391,7 +391,7 @@ def test_a_file_that_is_cut_off_in_its_header_is_a_problem_of_its_side(tmp_path:
     paths = [tmp_path / "a.ra", tmp_path / "b.ra"]
     paths[0].write_bytes(ra_bytes([(0, query, whole)]))
     paths[1].write_bytes(rest)
-    side = digested(join("run", paths), ZONE, lambda: find_program(None), tmp_path, 7)
+    side = digested(join("run", paths), None, ZONE, 7, tmp_path)
     result = comparison(of_file(paths[0], ZONE), side, c.Evidence(ZONE))
     assert (result["compared"], result["after"]["problems"]) == (1, ["b.ra: cut off in its header"])
 
@@ -412,25 +412,25 @@ def test_a_file_that_is_cut_off_in_its_header_is_a_problem_of_its_side(tmp_path:
 )
 def test_what_the_mutator_complains_of(tmp_path: Path, said: str, told: str) -> None:
     (tmp_path / "a.ra").write_bytes(ra_bytes([(0, reply().to_wire(), b"")]))
-    program = tmp_path / "mutator"
+    program = tmp_path / "reprise-mutator"
     program.write_text(f'#!/bin/sh\necho "reprise-mutator: error: {said}" >&2\nexit 1\n')
     program.chmod(0o755)
     with pytest.raises(ReportError, match=told):
-        digested(join("a", [tmp_path / "a.ra"]), None, lambda: program, tmp_path, 7)
+        digested(join("a", [tmp_path / "a.ra"]), tmp_path, None, 7, tmp_path)
 
 
 def test_progress_within_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the rows that are written so far."""
     monkeypatch.setattr(sources, "_LOOK_S", 0.1)
     (tmp_path / "a.ra").write_bytes(ra_bytes([(seq, reply().to_wire(), b"") for seq in range(5)]))
-    program = tmp_path / "mutator"
+    program = tmp_path / "reprise-mutator"
     part = '"$4.partial"'
     steps = f'head -c 120 /dev/zero > {part}; sleep 1; rm {part}; exec {find_program(None)} "$@"'
     program.write_text(f"#!/bin/sh\n{steps}\n")
     program.chmod(0o755)
     seen: list[tuple[int, int]] = []
     told = lambda *one: seen.append(one)  # noqa: E731
-    digested(join("a", [tmp_path / "a.ra"]), None, lambda: program, tmp_path, 7, told)
+    digested(join("a", [tmp_path / "a.ra"]), tmp_path, None, 7, tmp_path, told)
     assert (2, 5) in seen and seen[-1] == (5, 5)
 
 
