@@ -7,6 +7,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import dns.exception
 import dns.message
@@ -78,40 +79,24 @@ def _asked(query: bytes) -> str:
 # --- three sides and more ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Lone:
+class Lone(NamedTuple):
     """An answer that differs from those of all other sides, which are alike."""
 
     finding: Finding
     own: Answer
     others: Answer
 
-    def as_json(self) -> Json:
-        return {
-            **asked(self.own.seq, parse(self.own.query)),
-            "class": self.finding.kind,
-            "detail": self.finding.detail,
-            "answer": describe(parse(self.own.reply)),
-            "others": describe(parse(self.others.reply)),
-        }
-
-
-@dataclass
-class Side:
-    """The queries to which one side alone answers otherwise, by class and in the trace's order."""
-
-    classes: Counter[str] = field(default_factory=Counter)
-    listed: list[Lone] = field(default_factory=list)
-
 
 @dataclass
 class Alone:
-    """Of the queries that all sides have and one answers: how many all answer alike, and who alone answers
-    otherwise. `unanswered` have no answer on any side; under `different` numbers they hold different queries.
+    """Of the queries that all sides have and one answers: how many all answer alike, and of each side those to
+    which it alone answers otherwise, by class, and the first ones. `unanswered` have no answer on any side;
+    under `different` numbers they hold different queries.
     """
 
-    queries: int
-    sides: list[Side]
+    classes: list[Counter[str]]
+    listed: list[list[Lone]]
+    queries: int = 0
     alike: int = 0
     unanswered: int = 0
     different: int = 0
@@ -120,11 +105,20 @@ class Alone:
         told: list[Json] = [
             {
                 "name": name,
-                "queries": side.classes.total(),
-                "classes": dict(side.classes.most_common()),
-                "listed": [lone.as_json() for lone in side.listed],
+                "queries": classes.total(),
+                "classes": dict(classes.most_common()),
+                "listed": [
+                    {
+                        **asked(own.seq, parse(own.query)),
+                        "class": finding.kind,
+                        "detail": finding.detail,
+                        "answer": describe(parse(own.reply)),
+                        "others": describe(parse(others.reply)),
+                    }
+                    for finding, own, others in listed
+                ],
             }
-            for name, side in zip(names, self.sides, strict=True)
+            for name, classes, listed in zip(names, self.classes, self.listed, strict=True)
         ]
         return {
             "queries": self.queries,
@@ -145,7 +139,7 @@ def alone(
     as in the comparison of its side with the first, or of the first with the second; `evidence`: the first's.
     Answers of the same kinds are looked at once. `told`: how many records there have been, of how many.
     """
-    found = Alone(0, [Side() for _ in sides])
+    found = Alone([Counter() for _ in sides], [[] for _ in sides])
     done, of = 0, sum(map(len, sides))
     known: dict[tuple[int, ...], tuple[int, Finding] | bool] = {}
     for held in windows(sides):
@@ -172,11 +166,10 @@ def alone(
                 found.alike += told_of
                 continue
             side, finding = told_of
-            lonely = found.sides[side]
-            lonely.classes[finding.kind] += 1
-            if len(lonely.listed) < MAX_LISTED:
+            found.classes[side][finding.kind] += 1
+            if len(found.listed[side]) < MAX_LISTED:
                 both = _answers(places, at)
-                lonely.listed.append(Lone(finding, both[side], both[0 if side else 1]))
+                found.listed[side].append(Lone(finding, both[side], both[0 if side else 1]))
         done += sum(map(len, held))
         told(done, of)
     return found
@@ -411,8 +404,8 @@ class Page:
                 "again": "",
                 "why": ": ".join(filter(None, (lone.finding.kind, lone.finding.detail))),
             }
-            for letter, name, side in zip(LETTERS, self.names, found.sides if found else (), strict=False)
-            for lone in side.listed[:_ON_PAGE]
+            for letter, name, listed in zip(LETTERS, self.names, found.listed if found else (), strict=False)
+            for lone in listed[:_ON_PAGE]
         ]
         alike = found.as_json(self.names) if found else None
         return html.page(
