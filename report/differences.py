@@ -89,9 +89,9 @@ class Lone(NamedTuple):
 
 @dataclass
 class Alone:
-    """Of the queries that all sides have and one answers: how many all answer alike, and of each side those to
-    which it alone answers otherwise, by class, and the first ones. `unanswered` have no answer on any side;
-    under `different` numbers they hold different queries.
+    """Of the queries that all sides have and one answers: how many all answer alike, and of each side those
+    to which it alone answers otherwise, by class, and the first ones. `unanswered` have no answer on any
+    side; under `different` numbers they hold different queries.
     """
 
     classes: list[Counter[str]]

@@ -139,7 +139,7 @@ def names_of(run: Run, scratch: Path) -> tuple[Names, str]:
         name = dns.name.from_text(str(made.get("name"))).to_text()
         kind = dns.rdatatype.to_text(dns.rdatatype.from_text(str(made.get("type"))))
         return lambda seqs: [(name, kind)] * len(seqs), ""
-    trace = _played(run)
+    trace = run.trace_read or run.trace
     if trace is None or not trace.exists():
         return nameless, f"its trace {trace or ''} is gone".replace("  ", " ")
     if why := _differs(run):
@@ -155,15 +155,6 @@ def _differs(run: Run) -> str:
     if run.rules and run.mutation is None:
         return "rules changed its trace as it was played (mutate.keep = true keeps it)"
     return "its trace was played several times" if (run.told("reader").get("laps") or 1) > 1 else ""
-
-
-def _played(run: Run) -> Path | None:
-    """The file that the controller read: the trace, or what rules made of it, in the run's folder."""
-    told = run.controller.get("trace")
-    if not told:
-        return run.trace
-    inside = run.folder / Path(str(told)).name
-    return inside if inside.exists() else Path(str(told))
 
 
 def nameless(seqs: NDArray[np.uint64]) -> Sequence[Asked]:

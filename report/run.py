@@ -167,12 +167,18 @@ class Run:
 
     @property
     def trace(self) -> Path | None:
-        """The trace replayed, as named; a synthesized one lies in the run's folder, renamed since."""
-        named, made = (told.get("trace") for told in (self.experiment, self.controller))
-        if named or not made:
-            return Path(str(named)) if named else None
-        own = self.folder / Path(str(made)).name
-        return own if own.exists() else Path(str(made))
+        """The trace replayed, as named, or the one that was made."""
+        named = self.experiment.get("trace")
+        return Path(str(named)) if named else self.trace_read
+
+    @property
+    def trace_read(self) -> Path | None:
+        """What the controller read: the trace, or what was made instead, in the folder, renamed since."""
+        told = self.controller.get("trace")
+        if not told:
+            return None
+        own = self.folder / Path(str(told)).name
+        return own if own.exists() else Path(str(told))
 
     @property
     def rules(self) -> list[Any]:
