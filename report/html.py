@@ -244,17 +244,13 @@ def _hosts(summary: Json) -> list[list[str]]:
         clock, queries, timing = one["clock"], as_dict(one["queries"]), as_dict(one["timing_error_us"])
         rows.append([
             one["host"],
-            *(_text(one[name]) for name in ("machine", "role", "kernel", "cores")),
+            *(number(one[name]) for name in ("machine", "role", "kernel", "cores")),
             *_clock(clock),
             *(number(queries.get(name)) for name in ("sent", "answered", "lost")),
             *(micro(timing.get(name)) for name in ("abs_p50", "abs_p99")),
             number(one["steal_s"]),
         ])  # fmt: skip
     return rows
-
-
-def _text(value: object) -> str:
-    return "–" if value is None else str(value)
 
 
 def _clock(clock: Json) -> list[str]:

@@ -13,6 +13,8 @@ from report import hosts
 from report.errors import ReportError
 
 SCHEMA = 1
+UPSTREAM = "upstream"  # the process under which a resolver's data path has counted
+COUNTED = ("queries", "tcp_queries", "answers")  # by an authoritative server itself
 TRACE_KEYS = ("trace", "generate", "synth")
 Json = dict[str, Any]
 Samples = list["ServerSample"]

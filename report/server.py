@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from report.run import Json, Run, ServerSample, as_dict, as_list
+from report.run import COUNTED, UPSTREAM, Json, Run, ServerSample, as_dict, as_list
 
-UPSTREAM = "upstream"  # the process under which a resolver's data path has counted
-COUNTED = ("queries", "tcp_queries", "answers")  # by an authoritative server itself
 _GAP_S = 1.0  # over the usual time between samples
 _OF_MACHINE = ("host_cpu_s", "host_steal_s", "tcp_mem_bytes", "udp_mem_bytes", "slab_bytes")
 TCP_STATES = ("established", "syn_recv", "time_wait", "fin_wait", "close_wait", "other")

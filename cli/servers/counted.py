@@ -28,7 +28,7 @@ from cli.servers.conditions import keep
 from cli.servers.kind import Serving
 from cli.servers.kinds import KINDS
 from cli.servers.nftables import NAT, counters
-from report.server import COUNTED, UPSTREAM
+from report.run import COUNTED, UPSTREAM
 
 _PATIENCE_S = 5.0  # with a proxy that writes its statistics each second
 _IDLE_S = 60.0  # a resolver tries a name server that does not answer for so long

@@ -5,56 +5,30 @@ page's own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from report import curves, series
-from report.distribution import Percentiles
 from report.figures import WIDE, Drawn, Words, drawing, legend_above, plain_axis, whole_axis
 from report.papers.found import Found, points
 from report.run import Json, value_at
 
 _MIDDLE = "Boxes show quartiles and median, whiskers the 5th and 95th percentiles of the first clean trial."
-
-
-@dataclass(frozen=True)
-class _Boxes:
-    """Boxes by variant; `label` of the axis, values times `scale`."""
-
-    title: str
-    measure: str
-    label: str
-    scale: float
-    caption: str
-
-
-_BOXES = {
-    "arrival-error": _Boxes(
-        "Arrival less due time",
-        "arrival.error_us",
-        "arrival error [ms]",
-        1e-3,
-        f"By the capture at the server. {_MIDDLE} The extremes are in the table.",
-    ),
-    "response-bandwidth": _Boxes(
+_CAPTURED = f"By the capture at the server. {_MIDDLE} The extremes are in the table."
+_OF_SECONDS = f"Of each second, at the server's interface. {_MIDDLE}"
+_OF_PARTS = f"In intervals of 10 s, of the server's processes. {_MIDDLE}"
+_BOXES: Mapping[str, tuple[str, str, str, str, float]] = {  # title, caption, measure, axis, scale
+    "arrival-error": ("Arrival less due time", _CAPTURED, "arrival.error_us", "arrival error [ms]", 1e-3),
+    "response-bandwidth": (
         "Bandwidth of the responses",
+        _OF_SECONDS,
         "load.response_mbps",
         "responses [Mb/s]",
         1,
-        f"Of each second, at the server's interface. {_MIDDLE}",
     ),
-    "server-cpu": _Boxes(
-        "CPU of the server",
-        "load.server_cpu_share",
-        "CPU [% of all cores]",
-        100,
-        f"In intervals of 10 s, of the server's processes. {_MIDDLE}",
-    ),
+    "server-cpu": ("CPU of the server", _OF_PARTS, "load.server_cpu_share", "CPU [% of all cores]", 100),
 }
-
-
 _LINES = {  # title and measure
     "cpu-kernel": ("CPU of the kernel for packets", "cpu.kernel_s"),
     "cpu-server": ("CPU of the server's process", "cpu.server_s"),
@@ -74,21 +48,18 @@ def of(found: Found) -> dict[str, Drawn]:
     def values(path: str) -> dict[str, Any]:
         return {label: value_at(one, path) for label, one in first.items()}
 
-    own = {
-        name: _boxes(name, words, values(words.measure)) for name, words in _BOXES.items() if name in names
-    }
+    own = {}
+    for name, (title, caption, measure, label, scale) in _BOXES.items():
+        if name in names:
+            held = [(variant, one) for variant, one in values(measure).items() if one]
+            words = Words(name, title, caption, "nothing was measured")
+            own[name] = curves.boxes(words, "", [("", held)], label, scale)
     own |= {name: _lines(name, found) for name in _LINES if name in names}
     own |= {name: draw(values(path)) for name, (draw, path) in _OTHERS.items() if name in names}
     if "answered-over" in names:
         own["answered-over"] = _answered_over(first)
     others = series.plots(found.folder, found.labels) if names - own.keys() else []
     return {**own, **{one.name: one for one in others if one.name in names}}
-
-
-def _boxes(name: str, words: _Boxes, spreads: Mapping[str, Percentiles | None]) -> Drawn:
-    held = [(label, one) for label, one in spreads.items() if one]
-    said = Words(name, words.title, words.caption, "nothing was measured")
-    return curves.boxes(said, "", [("", held)], words.label, words.scale)
 
 
 def _lines(name: str, found: Found) -> Drawn:
