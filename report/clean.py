@@ -5,6 +5,7 @@ what a reader should know of a run that is no less clean for it: mainly whether 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from report import events, front, resolver, server
@@ -182,10 +183,9 @@ def _unsent_reasons(files: list[RqFile], queries: dict[str, int]) -> Iterator[st
 
 def failures(files: Sequence[RqFile]) -> dict[str, int]:
     """Why connections failed or ended badly, the commonest first."""
-    found: dict[str, int] = {}
+    found = Counter[str]()
     for file in files:
-        for reason, count in as_dict(file.statistics.get("failures")).items():
-            found[str(reason)] = found.get(str(reason), 0) + (count if isinstance(count, int) else 0)
+        found.update(as_dict(file.statistics.get("failures")))
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 

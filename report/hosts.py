@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,7 +53,7 @@ class Interface:
     is_tunnel: bool
     carrier_changes: int
     multicast: int
-    lost: Mapping[str, Mapping[str, int]]
+    lost: Mapping[str, Counter[str]]
 
 
 @dataclass(frozen=True)
@@ -61,13 +62,13 @@ class Counted:
     `network`: the network namespace on its machine, "" where it is not known.
     """
 
-    machine: str = ""
-    network: str = ""
-    softnet_dropped: int = 0
-    protocols: Mapping[str, int] = field(default_factory=dict)
-    interfaces: Mapping[str, Interface] = field(default_factory=dict)
-    queues: Mapping[str, int] = field(default_factory=dict)  # drops by "KIND of INTERFACE"
-    filters: Mapping[str, int] = field(default_factory=dict)  # nftables' counters by "TABLE.NAME"
+    machine: str
+    network: str
+    softnet_dropped: int
+    protocols: Counter[str]
+    interfaces: Mapping[str, Interface]
+    queues: Counter[str]  # drops by "KIND of INTERFACE"
+    filters: Counter[str]  # nftables' counters by "TABLE.NAME"
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,10 @@ class Host:
     after: Counted
 
     def grown(self, *names: str) -> int:
-        return sum(
-            max(0, self.after.protocols.get(name, 0) - self.before.protocols.get(name, 0)) for name in names
-        )
+        return sum(max(0, self.after.protocols[name] - self.before.protocols[name]) for name in names)
 
     def _filtered(self, key: str) -> int:
-        return self.after.filters.get(key, 0) - self.before.filters.get(key, 0)
+        return self.after.filters[key] - self.before.filters[key]
 
     def planned(self, name: str) -> int:
         """How many of a counter's packets were dropped by design."""
@@ -116,14 +115,11 @@ class Host:
             if (then := self.before.interfaces.get(name)) is not None
         )
 
-    def lost(self, interface: str, side: str) -> dict[str, int]:
+    def lost(self, interface: str, side: str) -> Counter[str]:
         """Packets lost at an interface in the meantime, by counter; a new interface counts from 0."""
-        now, then = self.after.interfaces[interface], self.before.interfaces.get(interface)
-        earlier = then.lost[side] if then is not None else {}
-        if sum(earlier.values()) > sum(now.lost[side].values()):
-            earlier = {}
-        grown = {name: count - earlier.get(name, 0) for name, count in now.lost[side].items()}
-        return {name: count for name, count in grown.items() if count > 0}
+        now, known = self.after.interfaces[interface].lost[side], self.before.interfaces
+        then = known[interface].lost[side] if interface in known else Counter[str]()
+        return now - then if then.total() <= now.total() else +now
 
 
 @dataclass
@@ -178,26 +174,26 @@ def parse(text: str) -> Counted:
         machine=sections["/proc/sys/kernel/random/boot_id"].strip(),
         network=sections.get("readlink /proc/self/ns/net", "").strip(),
         softnet_dropped=sum(int(line.split()[1], 16) for line in softnet if line.strip()),
-        protocols={
+        protocols=Counter({
             **snmp(sections["/proc/net/snmp"]),
             **snmp6(sections.get("/proc/net/snmp6", "")),
             **snmp(sections.get("/proc/net/netstat", "")),
-        },
+        }),
         interfaces={str(one["ifname"]): _interface(one) for one in links},
-        queues={
+        queues=Counter({
             f"{one['kind']} of {one['dev']}": int(one["drops"])
             for one in queues
             if "drops" in one and one["kind"] != _PROGRAMS
-        },
+        }),
         filters=_filters(next((body for name, body in sections.items() if name.startswith("nft ")), "")),
-    )
+    )  # fmt: skip
 
 
-def _filters(text: str) -> dict[str, int]:
+def _filters(text: str) -> Counter[str]:
     """Nothing where there is no nftables, or nothing in it."""
     listed = json.loads(text)["nftables"] if text.strip() else []
     found = (one["counter"] for one in listed if "counter" in one)
-    return {f"{one['table']}.{one['name']}": int(one["packets"]) for one in found}
+    return Counter({f"{one['table']}.{one['name']}": int(one["packets"]) for one in found})
 
 
 def snmp(text: str) -> dict[str, int]:
@@ -225,14 +221,14 @@ def _interface(link: Mapping[str, Any]) -> Interface:
         carrier_changes=int(statistics["tx"].get("carrier_changes", 0)),
         multicast=int(statistics["rx"].get("multicast", 0)),
         lost={
-            side: {
+            side: Counter({
                 name: int(statistics[side].get(name, 0))
                 for name in names
                 if name != _OTHERS or has_one_other_end
-            }
+            })
             for side, names in _ERRORS.items()
         },
-    )
+    )  # fmt: skip
 
 
 # --- what it means ----------------------------------------------------------------------------------------
@@ -298,7 +294,7 @@ def _at_interfaces(host: Host, unread: int) -> Iterator[str]:
             continue
         for side, doing in _SIDES.items():
             lost = host.lost(name, side)
-            count = sum(lost.values())
+            count = lost.total()
             if one.is_tunnel and side == "tx":
                 count, unread = max(0, count - unread), max(0, unread - count)
             if count:
@@ -307,10 +303,8 @@ def _at_interfaces(host: Host, unread: int) -> Iterator[str]:
 
 
 def _at_queues(host: Host) -> Iterator[str]:
-    for name, now in host.after.queues.items():
-        count = now - host.before.queues.get(name, 0)
-        if count > 0:
-            yield f"{host.name}: queue {name} dropped {count:,} packets (tc -s qdisc)"
+    for name, count in (host.after.queues - host.before.queues).items():
+        yield f"{host.name}: queue {name} dropped {count:,} packets (tc -s qdisc)"
 
 
 def _undelivered(host: Host, dropped: int) -> tuple[list[str], list[str]]:
@@ -373,7 +367,7 @@ def _softnet_of_others(hosts: list[Host]) -> list[str]:
             host.before.softnet_dropped for host in here
         )
         lost = [host.lost(name, "rx") for host in here for name in host.after.interfaces]
-        ours = sum(sum(one.values()) for one in lost)
+        ours = sum(one.total() for one in lost)
         if dropped > ours:
             names = ", ".join(host.name for host in here)
             found.append(

@@ -51,14 +51,11 @@ def _upstream(run: Run) -> int | None:
 
 def _unmapped(run: Run) -> list[Json]:
     """Addresses that resolvers went to and that the hierarchy does not know, the busiest first."""
-    packets: Counter[str] = Counter()
-    for before, after in run.resolvers:
-        earlier = as_dict(before.get("unmapped"))
-        for address, count in as_dict(after.get("unmapped")).items():
-            packets[address] += max(0, as_int(count) - as_int(earlier.get(address)))
-    return [
-        {"address": address, "packets": count} for address, count in packets.most_common(_MOST_NAMED) if count
-    ]
+    packets = Counter[str]()
+    for both in run.resolvers:
+        before, after = (Counter(as_dict(one.get("unmapped"))) for one in both)
+        packets += after - before
+    return [{"address": address, "packets": count} for address, count in packets.most_common(_MOST_NAMED)]
 
 
 # --- the data path ----------------------------------------------------------------------------------------
