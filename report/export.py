@@ -32,9 +32,7 @@ from report.rqfile import (
     NEVER,
     NO_RCODE,
     SKIP_REASONS,
-    RqFile,
     Status,
-    Window,
     read_rq,
     transport_name,
     windows,
@@ -56,56 +54,50 @@ def table(run: Run, names: Names) -> Iterator[dict[str, Column]]:
     value. Times count from the start of the replay, in seconds; `trace_time` is the trace's own.
     """
     files = [read_rq(path) for path in run.record_paths]
-    addresses = _addresses(run.folder / "sources.csv")
-    for window in windows(files, extra=("trace_ns", "connection")):
-        yield _block(run.name, window, files, addresses, names)
-
-
-def _block(
-    name: str, window: Window, files: Sequence[RqFile], addresses: Column, names: Names
-) -> dict[str, Column]:
-    asked = names(window.seq)
     hosts = np.array([one.host for one in files], object)
     queriers = np.array([one.querier for one in files])
-    known = window.source < len(addresses)
-    source = np.full(len(window), None, object)
-    source[known] = addresses[window.source[known]]
-    times = (window.latency, window.due, window.received, window.sent)
-    answered = np.all([one != NEVER for one in times], axis=0)
-    response = np.where(answered, window.received - np.minimum(window.due, window.sent), NEVER)
-    return {
-        "run": np.full(len(window), name, object),
-        "seq": window.seq,
-        "trace_time": window.extra["trace_ns"].astype("datetime64[ns]"),
-        "due_s": _scaled(window.due, 1e9),
-        "sent_s": _scaled(window.sent, 1e9),
-        "received_s": _scaled(window.received, 1e9),
-        "latency_us": _scaled(window.latency, 1e3),
-        "response_us": _scaled(response, 1e3),
-        "connect_us": _scaled(np.where(window.connect > 0, window.connect, NEVER), 1e3),
-        "status": _named(window.status, lambda one: _STATUS.get(one, f"status_{one}")),
-        "reason": _named(
-            np.where(window.status == Status.SKIPPED, window.reason, 0),
-            lambda one: SKIP_REASONS.get(one, f"reason_{one}") if one else None,
-        ),
-        "rcode": _named(window.rcode, lambda one: None if one == NO_RCODE else rcode_name(one)),
-        "truncated": window.flags & FLAG_TC != 0,
-        "reply_size": window.reply_size,
-        "transport": _named(window.transport, transport_name),
-        "connection": window.extra["connection"],
-        "opened": window.marks & MARK_OPENED != 0,
-        "reused": window.marks & MARK_REUSED != 0,
-        "fallback": window.marks & MARK_FALLBACK != 0,
-        "hedged": window.marks & MARK_HEDGED != 0,
-        "hedge_won": window.marks & MARK_HEDGE_WON != 0,
-        "retries": window.retries,
-        "source_id": window.source,
-        "source": source,
-        "qname": np.array([one for one, _ in asked], object),
-        "qtype": np.array([one for _, one in asked], object),
-        "host": hosts[window.file],
-        "querier": queriers[window.file],
-    }
+    addresses = _addresses(run.folder / "sources.csv")
+    for window in windows(files, extra=("trace_ns", "connection")):
+        asked = names(window.seq)
+        known = window.source < len(addresses)
+        source = np.full(len(window), None, object)
+        source[known] = addresses[window.source[known]]
+        times = (window.latency, window.due, window.received, window.sent)
+        answered = np.all([one != NEVER for one in times], axis=0)
+        response = np.where(answered, window.received - np.minimum(window.due, window.sent), NEVER)
+        yield {
+            "run": np.full(len(window), run.name, object),
+            "seq": window.seq,
+            "trace_time": window.extra["trace_ns"].astype("datetime64[ns]"),
+            "due_s": _scaled(window.due, 1e9),
+            "sent_s": _scaled(window.sent, 1e9),
+            "received_s": _scaled(window.received, 1e9),
+            "latency_us": _scaled(window.latency, 1e3),
+            "response_us": _scaled(response, 1e3),
+            "connect_us": _scaled(np.where(window.connect > 0, window.connect, NEVER), 1e3),
+            "status": _named(window.status, lambda one: _STATUS.get(one, f"status_{one}")),
+            "reason": _named(
+                np.where(window.status == Status.SKIPPED, window.reason, 0),
+                lambda one: SKIP_REASONS.get(one, f"reason_{one}") if one else None,
+            ),
+            "rcode": _named(window.rcode, lambda one: None if one == NO_RCODE else rcode_name(one)),
+            "truncated": window.flags & FLAG_TC != 0,
+            "reply_size": window.reply_size,
+            "transport": _named(window.transport, transport_name),
+            "connection": window.extra["connection"],
+            "opened": window.marks & MARK_OPENED != 0,
+            "reused": window.marks & MARK_REUSED != 0,
+            "fallback": window.marks & MARK_FALLBACK != 0,
+            "hedged": window.marks & MARK_HEDGED != 0,
+            "hedge_won": window.marks & MARK_HEDGE_WON != 0,
+            "retries": window.retries,
+            "source_id": window.source,
+            "source": source,
+            "qname": np.array([one for one, _ in asked], object),
+            "qtype": np.array([one for _, one in asked], object),
+            "host": hosts[window.file],
+            "querier": queriers[window.file],
+        }
 
 
 def _scaled(times: NDArray[np.int64], by: float) -> NDArray[np.float64]:
