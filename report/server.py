@@ -54,7 +54,7 @@ def clock_of(run: Run) -> Callable[[ServerSample], int] | None:
     return lambda sample: sample.time_real_ns - real
 
 
-def of_servers(run: Run) -> list[tuple[ServerSample, ...]]:
+def of_servers(run: Run) -> list[list[ServerSample]]:
     """The samples of each server's host; there are several where several resolvers are under test."""
     others = (samples for name, samples in run.other_samples.items() if name.startswith("server"))
     return [run.samples, *others]

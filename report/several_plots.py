@@ -12,10 +12,10 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter
 
 from report import curves, server
-from report.curves import LEVEL, MEGA, RATE, Answers, Band, Floats
+from report.curves import LEVEL, MEGA, RATE, Answers, Band
 from report.distribution import Distribution
 from report.figures import Drawn, Words, drawing, legend_above, plain, plain_axis, whole_axis
-from report.server import Series
+from report.server import Floats, Series
 from report.tally import Measured, Tally
 
 _P99 = "The 99th percentile of response time, from when a query was due by the trace, in bins of {}."

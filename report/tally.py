@@ -288,7 +288,7 @@ def _add(held: ByTransport, over: NDArray[np.uint8], which: NDArray[np.bool_], v
 
 
 def _counted(values: NDArray[np.uint8] | NDArray[np.uint16]) -> list[tuple[int, int]]:
-    return list(zip(*(one.tolist() for one in counted(values)), strict=True))
+    return list(zip(*(one.tolist() for one in counted(values.astype(np.int64))), strict=True))
 
 
 @dataclass(frozen=True)

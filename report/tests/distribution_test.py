@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
-from report import distribution, records
+from report import distribution, rqfile
 from report.distribution import COARSE, FINE, Distribution, Slices, Values, bins_of, middles
 from report.run import Run
 from report.tally import Means, Rate, measure
@@ -100,9 +100,9 @@ def test_slices_are_one_distribution_of_a_time(exact: int, monkeypatch: pytest.M
 def test_windows_have_the_records_of_all_files_in_the_traces_order(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(records, "_WINDOW", 64)
-    monkeypatch.setattr(records, "_SAMPLE", 4)
-    monkeypatch.setattr(records, "CHUNK", 50)
+    monkeypatch.setattr(rqfile, "_WINDOW", 64)
+    monkeypatch.setattr(rqfile, "_SAMPLE", 4)
+    monkeypatch.setattr(rqfile, "CHUNK", 50)
     rng = np.random.default_rng(4)
     numbers = rng.permutation(1_000).astype(np.uint64) * np.uint64(7)
     numbers[5] = 2**64 - 1  # of a damaged file
@@ -114,7 +114,7 @@ def test_windows_have_the_records_of_all_files_in_the_traces_order(
     folder = write_run(tmp_path / "run", asked[:400])
     (folder / "queries-client1-1.rq").write_bytes(rq_bytes(rows_of(asked[400:])))
     measured = measure(Run(folder))
-    windows = list(records.windows(measured.files))
+    windows = list(rqfile.windows(measured.files))
     seq = np.concatenate([window.seq for window in windows])
     assert seq.tolist() == sorted(numbers.tolist())
     assert len(windows) > 10 and max(map(len, windows)) < 200
