@@ -81,8 +81,8 @@ def test_every_number_of_the_texts_is_read() -> None:
     assert found.protocols["Udp6InDatagrams"] == 0
     assert found.protocols["IpInDiscards"] == 8
     assert {one: sum(lost.values()) for one, lost in found.interfaces["data"].lost.items()} == {
-        "receiving": 3,
-        "sending": 0,
+        "rx": 3,
+        "tx": 0,
     }
     assert found.queues == {"fq of data": 9}
 
