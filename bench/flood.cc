@@ -11,7 +11,7 @@
 #include "core/base/fd.hh"
 #include "core/base/json.hh"
 #include "core/base/log.hh"
-#include "core/base/mix.hh"
+#include "core/base/random.hh"
 #include "core/base/signals.hh"
 
 #include <fmt/format.h>

@@ -2,8 +2,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
-#include "core/base/numbers.hh"
-#include "core/base/prefix.hh"
+#include "core/base/text.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"

@@ -3,7 +3,6 @@
 // the replay itself can do at most is measured with it, without a trace's own cost.
 
 #include "core/base/address.hh"
-#include "core/base/prefix.hh"
 #include "core/dns/name.hh"
 #include "core/wire/query.hh"
 

@@ -1,6 +1,5 @@
 #pragma once
 #include "core/base/address.hh"
-#include "core/base/servers.hh" // IWYU pragma: export
 #include "core/rules/engine/catalog.hh"
 #include "core/tree/kernel_host.hh"
 #include "core/wire/settings.hh"

@@ -2,7 +2,6 @@
 
 #include "controller/options.hh"
 #include "core/base/address.hh"
-#include "core/base/prefix.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/wire/query.hh"

@@ -5,7 +5,7 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/base/json.hh"
-#include "core/base/progress.hh"
+#include "core/base/log.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/forms/query_encoder.hh"

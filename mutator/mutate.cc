@@ -1,7 +1,7 @@
-#include "core/base/capabilities.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/host.hh"
 #include "core/base/json.hh"
 #include "core/base/log.hh"
 #include "core/rules/engine/catalog.hh"

@@ -1,6 +1,5 @@
 #include "core/base/error.hh"
 #include "core/base/log.hh"
-#include "core/base/progress.hh"
 #include "core/trace/capture/source.hh"
 #include "core/trace/chunk_reader.hh"
 #include "core/trace/forms/message_source.hh"

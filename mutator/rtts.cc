@@ -1,6 +1,6 @@
-#include "core/base/address_ids.hh"
 #include "core/base/error.hh"
-#include "core/base/progress.hh"
+#include "core/base/flat_ids.hh"
+#include "core/base/log.hh"
 #include "core/rules/engine/chain.hh"
 #include "core/trace/feed.hh"
 #include "core/wire/query.hh"

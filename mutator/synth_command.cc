@@ -1,5 +1,5 @@
 #include "core/base/command_line.hh"
-#include "core/base/progress.hh"
+#include "core/base/log.hh"
 #include "core/base/random.hh"
 #include "core/trace/extent.hh"
 #include "core/trace/forms/query_encoder.hh"

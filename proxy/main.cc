@@ -1,6 +1,5 @@
 // reprise-proxy: `resolver` and `meta` rewrite addresses on either side, `delay` only delays,
 // `stateless` answers DNS over TCP beside a server.
-#include "core/base/capabilities.hh"
 #include "core/base/clock.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"

@@ -4,7 +4,6 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
-#include "core/base/prefix.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/replay.pb.h"
 #include "querier/carrier/carrier.hh"

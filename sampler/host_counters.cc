@@ -1,7 +1,7 @@
 #include "sampler/host_counters.hh"
 
 #include "core/base/clock.hh"
-#include "core/base/numbers.hh"
+#include "core/base/text.hh"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "core/base/numbers.hh"
+#include "core/base/text.hh"
 #include "sampler/host_counters.hh"
 #include "sampler/tcp_states.hh"
 

@@ -3,7 +3,6 @@
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/json.hh"
-#include "core/base/prefix.hh"
 #include "zonebuilder/commands.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/plan.hh"

@@ -1,7 +1,6 @@
 #include "core/base/address.hh"
 
-#include "core/base/numbers.hh"
-#include "core/base/prefix.hh"
+#include "core/base/text.hh"
 
 #include <fmt/format.h>
 
@@ -15,38 +14,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 namespace reprise {
-namespace {
-
-/// Strict dotted quad: four numbers up to 255 without leading zeros.
-bool parse_v4(std::string_view text, std::array<std::uint8_t, 16>& out) {
-    const char* at = text.begin();
-    for (size_t part = 0; part < 4; ++part) {
-        if (part > 0) {
-            if (at == text.end() || *at != '.') {
-                return false;
-            }
-            ++at;
-        }
-        const auto [end, error] = std::from_chars(at, text.end(), out.at(part));
-        if (error != std::errc{} || (*at == '0' && end - at > 1)) {
-            return false;
-        }
-        at = end;
-    }
-    return at == text.end();
-}
-
-} // namespace
 
 bool IpAddress::is_loopback() const {
-    if (is_v4()) {
-        return bytes[0] == 127;
-    }
-    return is_v6() && bytes[15] == 1 &&
-           std::all_of(bytes.begin(), bytes.begin() + 15, [](auto b) { return b == 0; });
+    return known_prefix(is_v4() ? "127.0.0.0/8" : "::1/128").holds(*this);
 }
 
 bool IpAddress::is_public() const {
@@ -85,19 +57,16 @@ IpAddress IpAddress::v6(const std::uint8_t* sixteen) {
 }
 
 std::optional<IpAddress> IpAddress::parse(std::string_view text) {
-    IpAddress address{
-        .bytes = {},
-        .family = static_cast<std::uint8_t>(text.find(':') == std::string_view::npos ? 4 : 6)};
+    IpAddress address;
+    address.family = text.find(':') == std::string_view::npos ? 4 : 6;
     std::array<char, INET6_ADDRSTRLEN> copy{};
-    if (address.is_v4()) {
-        return parse_v4(text, address.bytes) ? std::optional(address) : std::nullopt;
-    }
-    if (text.size() >= copy.size()) {
+    if (text.size() >= copy.size() || text.find('\0') != std::string_view::npos) {
         return std::nullopt;
     }
     std::ranges::copy(text, copy.begin());
-    return inet_pton(AF_INET6, copy.data(), address.bytes.data()) == 1 ? std::optional(address)
-                                                                       : std::nullopt;
+    const int family = address.is_v4() ? AF_INET : AF_INET6;
+    return inet_pton(family, copy.data(), address.bytes.data()) == 1 ? std::optional(address)
+                                                                     : std::nullopt;
 }
 
 std::string Endpoint::text() const {
@@ -127,15 +96,12 @@ Endpoint Endpoint::from_sockaddr(const sockaddr_storage& in) {
     if (in.ss_family == AF_INET) {
         sockaddr_in v4{};
         std::memcpy(&v4, &in, sizeof v4);
-        std::array<std::uint8_t, 4> raw{};
-        std::memcpy(raw.data(), &v4.sin_addr, raw.size());
-        return {.address = IpAddress::v4(raw.data()), .port = ntohs(v4.sin_port)};
+        return {.address = IpAddress::v4(reinterpret_cast<const std::uint8_t*>(&v4.sin_addr)),
+                .port = ntohs(v4.sin_port)};
     }
     sockaddr_in6 v6{};
     std::memcpy(&v6, &in, sizeof v6);
-    std::array<std::uint8_t, 16> raw{};
-    std::memcpy(raw.data(), &v6.sin6_addr, raw.size());
-    return {.address = IpAddress::v6(raw.data()), .port = ntohs(v6.sin6_port)};
+    return {.address = IpAddress::v6(v6.sin6_addr.s6_addr), .port = ntohs(v6.sin6_port)};
 }
 
 std::optional<Endpoint> Endpoint::parse(std::string_view text) {
@@ -154,6 +120,37 @@ std::optional<Endpoint> Endpoint::parse(std::string_view text) {
     const auto address = IpAddress::parse(host);
     return address && port ? std::optional(Endpoint{.address = *address, .port = *port})
                            : std::nullopt;
+}
+
+std::optional<IpAddress> Prefix::host(std::uint64_t number) const {
+    if (free_bits() < 64 && (number >> free_bits()) != 0) {
+        return std::nullopt;
+    }
+    IpAddress out = masked(address, bits);
+    for (size_t at = out.size(); number != 0; number >>= 8U) {
+        out.bytes.at(--at) |= static_cast<std::uint8_t>(number);
+    }
+    return out;
+}
+
+std::string Prefix::text() const { return fmt::format("{}/{}", address.text(), bits); }
+
+std::optional<Prefix> Prefix::parse(std::string_view text) {
+    const size_t slash = std::min(text.find('/'), text.size());
+    const auto address = IpAddress::parse(text.substr(0, slash));
+    if (!address) {
+        return std::nullopt;
+    }
+    const auto most = static_cast<unsigned>(address->size()) * 8;
+    const auto bits =
+        slash == text.size() ? std::optional(most) : parse_number<unsigned>(text.substr(slash + 1));
+    return bits && *bits <= most ? std::optional(Prefix{.address = *address, .bits = *bits})
+                                 : std::nullopt;
+}
+
+std::optional<Prefix> Prefix::parse_network(std::string_view text) {
+    const auto prefix = parse(text);
+    return prefix && prefix->is_network() ? prefix : std::nullopt;
 }
 
 } // namespace reprise

@@ -1,7 +1,7 @@
 #include "core/base/command_line.hh"
 
 #include "core/base/error.hh"
-#include "core/base/nearest.hh"
+#include "core/base/text.hh"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
 #include "core/base/log.hh"
 
+#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/json.hh"
 
@@ -9,6 +10,7 @@
 
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -19,6 +21,8 @@
 
 namespace reprise {
 namespace {
+
+constexpr Nanoseconds kInterval = 5 * kSecond; ///< between lines of Progress
 
 /// The text with escapes such as \x1b instead of control characters, which a terminal would obey;
 /// line ends and tabs become spaces.
@@ -99,6 +103,26 @@ std::string log_value(std::string_view text) {
         out += c;
     }
     return '"' + printable(out) + '"';
+}
+
+double Progress::elapsed_s() const {
+    return static_cast<double>(SteadyClock::now() - started_) / 1e9;
+}
+
+void Progress::look(std::uint64_t done, double part) {
+    if (check_ != nullptr) {
+        check_();
+    }
+    const Nanoseconds elapsed = SteadyClock::now() - started_;
+    if (elapsed - printed_ < kInterval) {
+        return;
+    }
+    printed_ = elapsed;
+    const double seconds = static_cast<double>(elapsed) / 1e9;
+    const std::string left =
+        part > 0 ? fmt::format("{:.0f}", seconds * (1 - part) / part) : "unknown";
+    spdlog::info("work={} done={} rate={:.0f} elapsed_s={:.0f} left_s={}", what_, done,
+                 static_cast<double>(done) / seconds, seconds, left);
 }
 
 } // namespace reprise

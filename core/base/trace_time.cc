@@ -1,7 +1,7 @@
 #include "core/base/trace_time.hh"
 
 #include "core/base/clock.hh"
-#include "core/base/numbers.hh"
+#include "core/base/text.hh"
 
 #include <fmt/format.h>
 

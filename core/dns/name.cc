@@ -1,7 +1,7 @@
 #include "core/dns/name.hh"
 
-#include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
+#include "core/base/text.hh"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,6 @@
 #include "core/dns/words.hh"
 
-#include "core/base/ascii.hh"
-#include "core/base/nearest.hh"
-#include "core/base/numbers.hh"
+#include "core/base/text.hh"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
 #include "core/trace/pairs.hh"
 
 #include "core/base/address.hh"
-#include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/base/mix.hh"
+#include "core/base/random.hh"
+#include "core/base/text.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/wire/query.hh"

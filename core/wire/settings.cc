@@ -3,9 +3,7 @@
 #include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/base/json.hh"
-#include "core/base/nearest.hh"
-#include "core/base/numbers.hh"
-#include "core/base/prefix.hh"
+#include "core/base/text.hh"
 #include "core/base/trace_time.hh"
 #include "core/wire/query.hh"
 

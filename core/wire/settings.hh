@@ -5,7 +5,6 @@
 // then `python -m cli.experiment.document`.
 
 #include "core/base/address.hh"
-#include "core/base/prefix.hh"
 #include "core/wire/query.hh"
 
 #include <cstddef>

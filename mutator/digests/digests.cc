@@ -1,8 +1,8 @@
 #include "mutator/digests/digests.hh"
 
-#include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
+#include "core/base/text.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"

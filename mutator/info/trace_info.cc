@@ -1,7 +1,7 @@
 #include "mutator/info/trace_info.hh"
 
-#include "core/base/ascii.hh"
 #include "core/base/clock.hh"
+#include "core/base/text.hh"
 #include "core/dns/message.hh"
 #include "core/trace/pairs.hh"
 #include "core/trace/reassembly/connections.hh"

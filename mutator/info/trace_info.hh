@@ -4,8 +4,8 @@
 // response. Names take about 15 MiB at most, then with a known error, retransmits 70 MiB.
 
 #include "core/base/address.hh"
-#include "core/base/address_ids.hh"
 #include "core/base/clock.hh"
+#include "core/base/flat_ids.hh"
 #include "core/base/histogram.hh"
 #include "core/trace/pairs.hh"
 #include "core/trace/reassembly/connections.hh"

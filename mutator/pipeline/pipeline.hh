@@ -7,7 +7,7 @@
 // bounded, so memory is as well. A stage that makes much of a batch emits it in several.
 
 #include "core/base/clock.hh"
-#include "core/base/progress.hh"
+#include "core/base/log.hh"
 #include "core/trace/batch.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"

@@ -2,8 +2,6 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
-#include "core/base/mix.hh"
-#include "core/base/prefix.hh"
 #include "core/base/random.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"

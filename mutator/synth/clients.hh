@@ -2,7 +2,6 @@
 // The clients of a synthetic trace: who they are and how active.
 
 #include "core/base/address.hh"
-#include "core/base/prefix.hh"
 #include "core/base/random.hh"
 #include "core/dns/name.hh"
 #include "mutator/synth/query_names.hh"

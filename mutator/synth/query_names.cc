@@ -1,7 +1,7 @@
 #include "mutator/synth/query_names.hh"
 
-#include "core/base/ascii.hh"
 #include "core/base/random.hh"
+#include "core/base/text.hh"
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"
 #include "mutator/synth/synth_options.hh"

@@ -2,9 +2,8 @@
 
 #include "core/base/address.hh"
 #include "core/base/error.hh"
-#include "core/base/numbers.hh"
-#include "core/base/prefix.hh"
 #include "core/base/random.hh"
+#include "core/base/text.hh"
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"
 #include "core/wire/query.hh"

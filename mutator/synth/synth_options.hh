@@ -2,7 +2,6 @@
 // What a synthetic trace looks like: every default in one place, and its checks.
 
 #include "core/base/address.hh"
-#include "core/base/prefix.hh"
 #include "core/base/random.hh"
 #include "core/dns/name.hh"
 

@@ -4,8 +4,8 @@
 #include "core/base/clock.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
-#include "core/base/mix.hh"
-#include "core/base/numbers.hh"
+#include "core/base/random.hh"
+#include "core/base/text.hh"
 #include "proxy/delay/rtt.hh"
 
 #include <fmt/format.h>

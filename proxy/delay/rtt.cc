@@ -4,8 +4,7 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/flat_ids.hh"
-#include "core/base/numbers.hh"
-#include "core/base/prefix.hh"
+#include "core/base/text.hh"
 
 #include <fmt/format.h>
 

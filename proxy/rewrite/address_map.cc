@@ -2,7 +2,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/error.hh"
-#include "core/base/numbers.hh"
+#include "core/base/text.hh"
 
 #include <fmt/format.h>
 

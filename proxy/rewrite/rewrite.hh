@@ -29,7 +29,7 @@
 // as much.
 
 #include "core/base/address.hh"
-#include "core/base/address_ids.hh"
+#include "core/base/flat_ids.hh"
 #include "proxy/rewrite/address_map.hh"
 #include "proxy/rewrite/headers.hh"
 

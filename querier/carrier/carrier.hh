@@ -3,7 +3,6 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
-#include "core/base/servers.hh" // IWYU pragma: export
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
 

@@ -3,8 +3,6 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
-#include "core/base/prefix.hh"
-#include "core/base/servers.hh"
 #include "core/wire/credit.hh"
 #include "core/wire/settings.hh"
 

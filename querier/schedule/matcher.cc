@@ -1,9 +1,9 @@
 #include "querier/schedule/matcher.hh"
 
-#include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/base/mix.hh"
+#include "core/base/random.hh"
+#include "core/base/text.hh"
 #include "core/dns/message.hh"
 #include "core/dns/words.hh"
 #include "querier/carrier/carrier.hh"

@@ -1,7 +1,6 @@
 // As whom queries are sent: prefixes, owners, and the options that name them.
 #include "core/base/address.hh"
 #include "core/base/error.hh"
-#include "core/base/prefix.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"
 

@@ -9,7 +9,6 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "core/base/prefix.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/zone/zone.hh"

@@ -2,7 +2,6 @@
 // A plan: from zones to groups, instances of the meta-DNS-server, slots and views, and to texts.
 
 #include "core/base/address.hh"
-#include "core/base/prefix.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/zone/zone.hh"

@@ -7,7 +7,6 @@
 #include "zonebuilder/plan/serving.hh"
 
 #include "core/base/address.hh"
-#include "core/base/prefix.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <fmt/format.h>

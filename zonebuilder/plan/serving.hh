@@ -2,7 +2,6 @@
 // Which address serves which zones, and the groups of addresses that serve the same.
 
 #include "core/base/address.hh"
-#include "core/base/prefix.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <cstdint>

@@ -3,7 +3,6 @@
 // is believed here; zone cuts are not known yet.
 
 #include "core/base/address.hh"
-#include "core/base/address_ids.hh"
 #include "core/base/clock.hh"
 #include "core/base/flat_ids.hh"
 #include "zonebuilder/reconstruct/response.hh"

@@ -2,7 +2,6 @@
 // Small worlds for tests.
 
 #include "core/base/address.hh"
-#include "core/base/prefix.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/zone/zone.hh"

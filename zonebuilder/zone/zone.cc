@@ -3,7 +3,7 @@
 // "begins with".
 #include "zonebuilder/zone/zone.hh"
 
-#include "core/base/ascii.hh"
+#include "core/base/text.hh"
 #include "core/dns/name.hh"
 
 #include <fmt/format.h>

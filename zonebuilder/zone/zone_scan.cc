@@ -1,5 +1,5 @@
-#include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
+#include "core/base/text.hh"
 #include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_folder.hh"
 

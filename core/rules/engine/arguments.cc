@@ -1,6 +1,6 @@
 #include "core/rules/engine/arguments.hh"
 
-#include "core/base/numbers.hh"
+#include "core/base/text.hh"
 
 #include <fmt/format.h>
 

@@ -12,7 +12,7 @@
 // the values of the key before it, or is the value of the kind's first key.
 
 #include "core/base/error.hh"
-#include "core/base/nearest.hh" // IWYU pragma: export
+#include "core/base/text.hh" // IWYU pragma: export
 
 #include <cstdint>
 #include <optional>

@@ -1,6 +1,6 @@
 #include "core/rules/engine/catalog.hh"
 
-#include "core/base/nearest.hh"
+#include "core/base/text.hh"
 #include "core/base/trace_time.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/rule.hh"

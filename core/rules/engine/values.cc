@@ -1,8 +1,7 @@
 #include "core/rules/engine/values.hh"
 
-#include "core/base/nearest.hh"
-#include "core/base/numbers.hh"
-#include "core/base/prefix.hh"
+#include "core/base/address.hh"
+#include "core/base/text.hh"
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"
 #include "core/rules/engine/arguments.hh"

@@ -2,9 +2,9 @@
 // Values of rules' keys that several rules share: prefixes, names, types, mixes, times. Each reader
 // throws RuleError by Arguments::fail, naming the key and the nearest word.
 
+#include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "core/base/prefix.hh"
 #include "core/dns/name.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/wire/query.hh"

@@ -2,8 +2,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
-#include "core/base/hex.hh"
-#include "core/base/prefix.hh"
+#include "core/base/text.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"

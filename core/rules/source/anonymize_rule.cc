@@ -3,8 +3,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
-#include "core/base/hex.hh"
-#include "core/base/prefix.hh"
+#include "core/base/text.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/rules/engine/arguments.hh"

@@ -2,7 +2,6 @@
 
 #include "core/base/address.hh"
 #include "core/base/error.hh"
-#include "core/base/prefix.hh"
 #include "core/rules/engine/selector.hh"
 
 #include <openssl/evp.h>

@@ -2,7 +2,6 @@
 // Addresses for sources: out of a prefix, by number, and pseudonyms that keep prefixes.
 
 #include "core/base/address.hh"
-#include "core/base/prefix.hh"
 
 #include <array>
 #include <cstddef>

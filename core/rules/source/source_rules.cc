@@ -1,8 +1,7 @@
 // keep and drop: which queries stay; remap: sources in a prefix of the experimenter's.
 
 #include "core/base/address.hh"
-#include "core/base/address_ids.hh"
-#include "core/base/prefix.hh"
+#include "core/base/flat_ids.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"

@@ -1,6 +1,6 @@
 // transport and class: what a mix chooses for a source, whose queries are all treated alike.
 
-#include "core/base/numbers.hh"
+#include "core/base/text.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"

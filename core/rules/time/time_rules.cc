@@ -1,8 +1,8 @@
 // Rules that set the times of queries.
 
 #include "core/base/clock.hh"
-#include "core/base/numbers.hh"
 #include "core/base/random.hh"
+#include "core/base/text.hh"
 #include "core/base/trace_time.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"

@@ -3,7 +3,6 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/base/prefix.hh"
 #include "core/base/random.hh"
 #include "core/base/trace_time.hh"
 #include "core/dns/message.hh"

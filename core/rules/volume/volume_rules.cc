@@ -1,10 +1,9 @@
 // heavy, duplicate, collapse: rules that change how many queries there are.
 
 #include "core/base/address.hh"
-#include "core/base/address_ids.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "core/base/prefix.hh"
+#include "core/base/flat_ids.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"

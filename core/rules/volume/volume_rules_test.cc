@@ -1,7 +1,6 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "core/base/prefix.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/rules/engine/rule.hh"

@@ -1,6 +1,5 @@
 #include "proxy/stateless/bpf/bpf_front.hh"
 
-#include "core/base/capabilities.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/host.hh"

@@ -2,10 +2,10 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
-#include "core/base/capabilities.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/host.hh"
 #include "core/base/name_lock.hh"
 #include "core/base/random.hh"
 #include "proxy/rewrite/headers.hh"

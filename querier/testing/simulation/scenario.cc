@@ -3,7 +3,6 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "core/base/prefix.hh"
 #include "core/wire/counts.hh"
 #include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"

@@ -5,7 +5,7 @@
 #include "core/base/checksum.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "core/base/mix.hh"
+#include "core/base/random.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/wire/query.hh"

@@ -1,12 +1,9 @@
 #include "core/trace/forms/text/columns.hh"
 
 #include "core/base/address.hh"
-#include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/base/hex.hh"
-#include "core/base/nearest.hh"
-#include "core/base/numbers.hh"
+#include "core/base/text.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"

@@ -8,10 +8,9 @@
 // many queries were good.
 
 #include "core/base/address.hh"
-#include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/base/nearest.hh"
+#include "core/base/text.hh"
 #include "core/dns/message.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/line_reader.hh"

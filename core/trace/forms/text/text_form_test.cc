@@ -1,7 +1,7 @@
 // Queries as rows of text and back.
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
-#include "core/base/hex.hh"
+#include "core/base/text.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/trace/forms/text/columns.hh"
 #include "core/trace/testing/forms.hh"

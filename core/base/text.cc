@@ -1,6 +1,6 @@
-#include "core/base/nearest.hh"
+#include "core/base/text.hh"
 
-#include "core/base/ascii.hh"
+#include "core/base/bytes.hh"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -18,7 +19,42 @@ namespace {
 
 constexpr size_t kLongest = 64; ///< the cost is the product of both lengths
 
+/// Of a hexadecimal digit; 16 for what is none.
+unsigned hex_value(char c) {
+    const char digit = Lower{}(c);
+    return static_cast<unsigned>(digit >= '0' && digit <= '9'   ? digit - '0'
+                                 : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10
+                                                                : 16);
+}
+
 } // namespace
+
+bool parse_hex(std::string_view text, std::vector<std::uint8_t>& out) {
+    if (text.size() % 2 != 0) {
+        return false;
+    }
+    const size_t start = out.size();
+    out.resize(start + text.size() / 2);
+    unsigned all = 0;
+    for (size_t i = 0; i < text.size() / 2; ++i) {
+        const unsigned high = hex_value(text[2 * i]);
+        const unsigned low = hex_value(text[2 * i + 1]);
+        all |= high | low;
+        out[start + i] = static_cast<std::uint8_t>((high << 4U) | low);
+    }
+    return all < 16;
+}
+
+void append_hex(std::string& out, Bytes bytes) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    const size_t start = out.size();
+    out.resize(start + 2 * bytes.size());
+    char* at = out.data() + start;
+    for (const std::uint8_t byte : bytes) {
+        *at++ = kDigits[byte >> 4U];
+        *at++ = kDigits[byte & 0xfU];
+    }
+}
 
 // Wagner and Fischer, with swapped letters: row[j] is the distance of a's first i letters to b's
 // first j. The two rows before are all that is needed.

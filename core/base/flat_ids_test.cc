@@ -1,5 +1,5 @@
 #include "core/base/address.hh"
-#include "core/base/address_ids.hh"
+#include "core/base/flat_ids.hh"
 
 #include <gtest/gtest.h>
 

@@ -1,14 +1,48 @@
-#include "core/base/nearest.hh"
+#include "core/base/text.hh"
 
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace reprise {
 namespace {
+
+TEST(Hex, IsReadAsItIsWritten) {
+    std::vector<std::uint8_t> all(256);
+    for (unsigned i = 0; i < all.size(); ++i) {
+        all[i] = static_cast<std::uint8_t>(i);
+    }
+    std::string text;
+    append_hex(text, all);
+    std::vector<std::uint8_t> back;
+    EXPECT_TRUE(parse_hex(text, back));
+    EXPECT_EQ(back, all);
+    EXPECT_TRUE(parse_hex("0aFf", back));
+    EXPECT_EQ(back.size(), 258U);
+    EXPECT_EQ(back.back(), 0xff);
+    EXPECT_TRUE(parse_hex("", back));
+    for (const char* bad : {"0", "0g", "0x", "00 ", "-1"}) {
+        EXPECT_FALSE(parse_hex(bad, back)) << bad;
+    }
+}
+
+TEST(Numbers, AreReadWhole) {
+    EXPECT_EQ(parse_number<std::uint16_t>("65535"), 65'535);
+    EXPECT_EQ(parse_number<int>("-7"), -7);
+    EXPECT_EQ(parse_number<double>("2.5e3"), 2500.0);
+    EXPECT_EQ(parse_number<unsigned>(std::string_view("123456").substr(1, 2)), 23U);
+}
+
+TEST(Numbers, WhatIsNoneIsRefused) {
+    for (const char* bad : {"", " 1", "1 ", "+1", "-1", "1x", "0x1", "65536"}) {
+        EXPECT_EQ(parse_number<std::uint16_t>(bad), std::nullopt) << bad;
+    }
+}
 
 TEST(Nearest, CountsEdits) {
     EXPECT_EQ(edit_distance("", ""), 0U);
