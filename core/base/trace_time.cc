@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -39,34 +40,20 @@ std::optional<Nanoseconds> decimals(std::string_view text) {
     return value;
 }
 
-/// "YYYY-MM-DD" as days since the epoch.
-std::optional<std::int64_t> parse_date(std::string_view text) {
-    if (text.size() != 10 || text[4] != '-' || text[7] != '-') {
-        return std::nullopt;
+/// The numbers in a text like `form`, whose zeros stand for digits; nothing where it is another.
+std::optional<std::array<int, 6>> numbers_of(std::string_view text, std::string_view form) {
+    std::array<int, 6> numbers{};
+    size_t at = 0;
+    for (size_t i = 0; i < text.size() && text.size() == form.size(); ++i) {
+        if (form[i] == '0' && text[i] >= '0' && text[i] <= '9') {
+            numbers.at(at) = numbers.at(at) * 10 + (text[i] - '0');
+        } else if (form[i] == '0' || text[i] != form[i]) {
+            return std::nullopt;
+        } else {
+            ++at;
+        }
     }
-    const auto year = digits(text.substr(0, 4));
-    const auto month = digits(text.substr(5, 2));
-    const auto day = digits(text.substr(8, 2));
-    if (!year || !month || !day) {
-        return std::nullopt;
-    }
-    const std::chrono::year_month_day date{std::chrono::year(static_cast<int>(*year)),
-                                           std::chrono::month(static_cast<unsigned>(*month)),
-                                           std::chrono::day(static_cast<unsigned>(*day))};
-    return date.ok() ? std::optional(std::chrono::sys_days(date).time_since_epoch().count())
-                     : std::nullopt;
-}
-
-/// "HH:MM:SS" as seconds; 60 as a leap second's is refused.
-std::optional<std::int64_t> parse_clock(std::string_view text) {
-    if (text.size() != 8 || text[2] != ':' || text[5] != ':') {
-        return std::nullopt;
-    }
-    const auto hour = digits(text.substr(0, 2));
-    const auto minute = digits(text.substr(3, 2));
-    const auto second = digits(text.substr(6, 2));
-    const bool good = hour && minute && second && *hour < 24 && *minute < 60 && *second < 60;
-    return good ? std::optional((*hour * 60 + *minute) * 60 + *second) : std::nullopt;
+    return text.size() == form.size() ? std::optional(numbers) : std::nullopt;
 }
 
 /// "Z", "+02:00" or "-05:30" as seconds east of Greenwich.
@@ -74,33 +61,38 @@ std::optional<std::int64_t> parse_zone(std::string_view text) {
     if (text == "Z" || text == "z") {
         return 0;
     }
-    if (text.size() != 6 || (text[0] != '+' && text[0] != '-') || text[3] != ':') {
+    const bool west = text.starts_with('-');
+    const auto time = numbers_of(text, west ? "-00:00" : "+00:00");
+    if (!time || time->at(1) > 23 || time->at(2) > 59) {
         return std::nullopt;
     }
-    const auto hours = digits(text.substr(1, 2));
-    const auto minutes = digits(text.substr(4, 2));
-    if (!hours || !minutes || *hours > 23 || *minutes > 59) {
-        return std::nullopt;
-    }
-    return (text[0] == '-' ? -1 : 1) * (*hours * 3600 + *minutes * 60);
+    return (west ? -60 : 60) * (time->at(1) * 60 + time->at(2));
 }
 
-// RFC 3339: "2016-10-06T11:00:00.5Z".
+/// RFC 3339: "2016-10-06T11:00:00.5Z"; 60 as a leap second's is refused.
 std::optional<Nanoseconds> parse_date_time(std::string_view text) {
-    constexpr size_t kWhole = 19; // to the second
-    if (text.size() <= kWhole || (text[10] != 'T' && text[10] != ' ')) {
+    constexpr std::string_view kForm = "0000-00-00T00:00:00";
+    if (text.size() <= kForm.size()) {
         return std::nullopt;
     }
-    const std::string_view rest = text.substr(kWhole);
+    const std::string_view rest = text.substr(kForm.size());
     const size_t zone = std::min(rest.find_first_of("Zz+-"), rest.size());
-    const auto day = parse_date(text.substr(0, 10));
-    const auto second = parse_clock(text.substr(11, 8));
+    const auto time =
+        numbers_of(text.substr(0, kForm.size()), text[10] == ' ' ? "0000-00-00 00:00:00" : kForm);
     const auto part = decimals(rest.substr(0, zone));
     const auto east = parse_zone(rest.substr(zone));
-    if (!day || !second || !part || !east) {
+    if (!time || !part || !east) {
         return std::nullopt;
     }
-    const std::int64_t seconds = *day * 86'400 + *second - *east;
+    const auto [year, month, day, hour, minute, second] = *time;
+    const std::chrono::year_month_day date{std::chrono::year(year),
+                                           std::chrono::month(static_cast<unsigned>(month)),
+                                           std::chrono::day(static_cast<unsigned>(day))};
+    if (!date.ok() || hour > 23 || minute > 59 || second > 59) {
+        return std::nullopt;
+    }
+    const std::int64_t days = std::chrono::sys_days(date).time_since_epoch().count();
+    const std::int64_t seconds = ((days * 24 + hour) * 60 + minute) * 60 + second - *east;
     return std::abs(seconds) <= kLongestSeconds ? std::optional(seconds * kSecond + *part)
                                                 : std::nullopt;
 }
