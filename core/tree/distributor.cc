@@ -244,7 +244,7 @@ void Distributor::give(Bytes block) {
     while (records.next(query)) {
         fanout_.give(query);
     }
-    if (records.error() != RecordError::kNone) {
+    if (!records.ok()) {
         stop(fmt::format("corrupt record at byte {} of a block", records.offset()));
     }
 }

@@ -32,7 +32,7 @@ void skim(reprise::Bytes block) {
         builder.append(record.bytes());
         demand(!record.is_close() || record.bytes().size() >= kLeast);
     }
-    demand(sum == block.size() || records.error() != reprise::RecordError::kNone);
+    demand(sum == block.size() || !records.ok());
     constexpr size_t kSize = 4; // in front of the frame
     if (builder.count() > 0 && sum == block.size()) {
         const reprise::tree::Outgoing written = builder.take();

@@ -15,7 +15,7 @@
 namespace reprise {
 namespace {
 
-template <typename T> char* put(char* at, T value) {
+template <typename T> char* put(char* at, const T& value) {
     std::memcpy(at, &value, sizeof value);
     return at + sizeof value;
 }
@@ -62,43 +62,11 @@ bool read_tail(Cursor& in, Query& query) {
     return in.ok();
 }
 
-constexpr size_t kFixedSize = 4 + 4 + 8 + 8 + 8 + 8 + 4 + 2 + 2 + 2;
-
-// Where the fields are that only this file asks for.
-constexpr size_t kVersionAt = 4;
-constexpr size_t kTransportAt = 5;
-constexpr size_t kFamilyAt = 6;
-constexpr size_t kConnectionAt = 32;
-constexpr size_t kPortAt = 44;
-constexpr size_t kAddressAt = 48;
-
 size_t address_size(std::uint8_t family) { return IpAddress{.bytes = {}, .family = family}.size(); }
 
-/// Where the message's size stands; the families must be within `bytes`.
-size_t message_size_at(Bytes bytes) {
-    return kAddressAt + address_size(bytes[kFamilyAt]) + address_size(bytes[kFamilyAt + 1]);
-}
-
-template <typename T> T load(Bytes bytes, size_t at) {
-    T value = 0;
-    std::memcpy(&value, bytes.data() + at, sizeof value);
-    return value;
-}
-
-/// What is wrong with the record at the beginning of `bytes`, as far as a RecordView looks.
-RecordError judge(Bytes bytes) {
-    if (bytes.size() < sizeof(std::uint32_t) ||
-        bytes.size() - sizeof(std::uint32_t) < load<std::uint32_t>(bytes, 0)) {
-        return RecordError::kTruncated;
-    }
-    const size_t size = sizeof(std::uint32_t) + load<std::uint32_t>(bytes, 0);
-    if (size <= kVersionAt || bytes[kVersionAt] != kRecordVersion) {
-        return RecordError::kVersion;
-    }
-    const bool known = size >= kFixedSize && (bytes[kFamilyAt] == 4 || bytes[kFamilyAt] == 6) &&
-                       (address_size(bytes[kFamilyAt + 1]) > 0 || bytes[kFamilyAt + 1] == 0);
-    const bool whole = known && size >= message_size_at(bytes) + sizeof(std::uint16_t);
-    return whole ? RecordError::kNone : RecordError::kCorrupt;
+/// Where the message's size stands.
+size_t message_size_at(const RecordHead& head) {
+    return sizeof head + address_size(head.source_family) + address_size(head.destination_family);
 }
 
 } // namespace
@@ -111,23 +79,24 @@ void append_record(std::string& out, const Query& query) {
     }
     const size_t source = query.source.address.size();
     const size_t destination = query.destination.address.size();
-    const size_t size = kFixedSize + source + destination + query.message.size() +
-                        class_size(query.rtt_class) + class_size(query.idle_class);
+    const size_t size = sizeof(RecordHead) + source + destination + sizeof(std::uint16_t) +
+                        query.message.size() + class_size(query.rtt_class) +
+                        class_size(query.idle_class);
+    const RecordHead head{.size = static_cast<std::uint32_t>(size - sizeof head.size),
+                          .version = kRecordVersion,
+                          .transport = static_cast<std::uint8_t>(query.transport),
+                          .source_family = query.source.address.family,
+                          .destination_family = query.destination.address.family,
+                          .sequence = query.sequence,
+                          .trace_time = query.time,
+                          .due = query.due,
+                          .connection = query.connection,
+                          .source_id = query.source_id,
+                          .source_port = query.source.port,
+                          .destination_port = query.destination.port};
     const size_t start = out.size();
     out.resize(start + size);
-    char* at = out.data() + start;
-    at = put(at, static_cast<std::uint32_t>(size - 4));
-    at = put(at, kRecordVersion);
-    at = put(at, static_cast<std::uint8_t>(query.transport));
-    at = put(at, query.source.address.family);
-    at = put(at, query.destination.address.family);
-    at = put(at, query.sequence);
-    at = put(at, query.time);
-    at = put(at, query.due);
-    at = put(at, query.connection);
-    at = put(at, query.source_id);
-    at = put(at, query.source.port);
-    at = put(at, query.destination.port);
+    char* at = put(out.data() + start, head);
     at = put_bytes(at, query.source.address.bytes.data(), source);
     at = put_bytes(at, query.destination.address.bytes.data(), destination);
     at = put(at, static_cast<std::uint16_t>(query.message.size()));
@@ -137,23 +106,31 @@ void append_record(std::string& out, const Query& query) {
 }
 
 IpAddress RecordView::source() const {
-    return address_at(bytes_.data() + kAddressAt, bytes_[kFamilyAt]);
+    return address_at(bytes_.data() + sizeof(RecordHead), head().source_family);
 }
 
 bool RecordReader::next(RecordView& record) {
-    if (error_ != RecordError::kNone || next_ == block_.size()) {
+    if (!ok_ || next_ == block_.size()) {
         return false;
     }
     offset_ = next_;
     const Bytes rest = block_.subspan(offset_);
-    error_ = judge(rest);
-    if (error_ != RecordError::kNone) {
+    RecordHead head{};
+    ok_ = rest.size() >= sizeof head;
+    if (!ok_) {
         return false;
     }
-    record = RecordView(rest.first(sizeof(std::uint32_t) + load<std::uint32_t>(rest, 0)),
-                        message_size_at(rest));
-    next_ += record.bytes().size();
-    return true;
+    std::memcpy(&head, rest.data(), sizeof head);
+    const size_t size = sizeof head.size + head.size;
+    const size_t message_size = message_size_at(head);
+    ok_ = head.version == kRecordVersion && address_size(head.source_family) > 0 &&
+          (head.destination_family == 0 || address_size(head.destination_family) > 0) &&
+          size >= message_size + sizeof(std::uint16_t) && size <= rest.size();
+    if (ok_) {
+        record = RecordView(rest.first(size), message_size);
+        next_ += size;
+    }
+    return ok_;
 }
 
 bool RecordReader::next(Query& query) {
@@ -161,22 +138,22 @@ bool RecordReader::next(Query& query) {
     if (!next(record)) {
         return false;
     }
-    const Bytes bytes = record.bytes();
-    const size_t destination = kAddressAt + address_size(bytes[kFamilyAt]);
-    query.sequence = record.sequence();
-    query.time = record.trace_time();
-    query.due = record.due();
-    query.source = {.address = record.source(), .port = load<std::uint16_t>(bytes, kPortAt)};
-    query.destination = {.address = address_at(bytes.data() + destination, bytes[kFamilyAt + 1]),
-                         .port = load<std::uint16_t>(bytes, kPortAt + 2)};
-    query.source_id = record.source_id();
-    query.connection = load<std::uint64_t>(bytes, kConnectionAt);
-    query.transport = static_cast<Transport>(bytes[kTransportAt]);
-    Cursor in(bytes.subspan(record.message_size_at_));
+    const RecordHead head = record.head();
+    const std::uint8_t* const source = record.bytes().data() + sizeof head;
+    query.sequence = head.sequence;
+    query.time = head.trace_time;
+    query.due = head.due;
+    query.source = {.address = address_at(source, head.source_family), .port = head.source_port};
+    query.destination = {
+        .address = address_at(source + query.source.address.size(), head.destination_family),
+        .port = head.destination_port};
+    query.source_id = head.source_id;
+    query.connection = head.connection;
+    query.transport = static_cast<Transport>(head.transport);
+    Cursor in(record.bytes().subspan(record.message_size_at_));
     query.message = in.take(in.little<std::uint16_t>());
-    const bool good = query.transport <= Transport::kStatelessTcp && read_tail(in, query);
-    error_ = good ? RecordError::kNone : RecordError::kCorrupt;
-    return good;
+    ok_ = query.transport <= Transport::kStatelessTcp && read_tail(in, query);
+    return ok_;
 }
 
 } // namespace reprise

@@ -54,7 +54,7 @@ TEST(Record, RoundTripOfBothFamilies) {
     ASSERT_TRUE(reader.next(out));
     expect_same(out, v6);
     EXPECT_FALSE(reader.next(out));
-    EXPECT_EQ(reader.error(), RecordError::kNone);
+    EXPECT_TRUE(reader.ok());
 }
 
 TEST(Record, LargestMessage) {
@@ -86,26 +86,20 @@ TEST(Record, EveryCutIsReportedWithItsOffset) {
         RecordReader reader(bytes_of(whole).first(size));
         Query out;
         EXPECT_TRUE(reader.next(out) && !reader.next(out)) << size;
-        EXPECT_EQ(reader.error(), RecordError::kTruncated) << size;
+        EXPECT_FALSE(reader.ok()) << size;
         EXPECT_EQ(reader.offset(), first.size());
     }
 }
 
 TEST(Record, BadVersionFamilyAndTransportAreRefused) {
-    struct Case {
-        size_t position;
-        RecordError error;
-    };
-
-    for (const Case& bad : {Case{4, RecordError::kVersion}, Case{5, RecordError::kCorrupt},
-                            Case{6, RecordError::kCorrupt}, Case{7, RecordError::kCorrupt}}) {
+    for (const size_t bad : {4U, 5U, 6U, 7U}) {
         std::string block;
         append_record(block, query("192.0.2.1:1", "192.0.2.2:2"));
-        block[bad.position] = 99;
+        block[bad] = 99;
         RecordReader reader(bytes_of(block));
         Query out;
         EXPECT_FALSE(reader.next(out));
-        EXPECT_EQ(reader.error(), bad.error) << bad.position;
+        EXPECT_FALSE(reader.ok()) << bad;
         EXPECT_FALSE(reader.next(out)) << "the error stays";
     }
 }
@@ -133,7 +127,7 @@ TEST(Record, MalformedTailIsCorrupt) {
     RecordReader reader(bytes_of(block));
     Query out;
     EXPECT_FALSE(reader.next(out));
-    EXPECT_EQ(reader.error(), RecordError::kCorrupt);
+    EXPECT_FALSE(reader.ok());
 }
 
 TEST(RecordReader, AViewSeesWhatAQueryHas) {
@@ -154,7 +148,7 @@ TEST(RecordReader, AViewSeesWhatAQueryHas) {
         EXPECT_EQ(view.source(), out.source.address);
         copied.append(view.bytes().begin(), view.bytes().end());
     }
-    EXPECT_EQ(reader.error(), RecordError::kNone);
+    EXPECT_TRUE(reader.ok());
     EXPECT_EQ(copied, block);
 }
 
@@ -189,7 +183,7 @@ TEST(RecordReader, ARecordTooShortForItsAddressesIsCorrupt) {
     RecordReader reader(bytes_of(block));
     RecordView view;
     EXPECT_FALSE(reader.next(view));
-    EXPECT_EQ(reader.error(), RecordError::kCorrupt);
+    EXPECT_FALSE(reader.ok());
 }
 
 TEST(RecordReader, EveryCutIsAnErrorAtItsOffset) {
@@ -202,7 +196,7 @@ TEST(RecordReader, EveryCutIsAnErrorAtItsOffset) {
         RecordView view;
         EXPECT_TRUE(reader.next(view));
         EXPECT_FALSE(reader.next(view));
-        EXPECT_EQ(reader.error(), RecordError::kTruncated);
+        EXPECT_FALSE(reader.ok());
         EXPECT_EQ(reader.offset(), first);
     }
 }
@@ -210,20 +204,19 @@ TEST(RecordReader, EveryCutIsAnErrorAtItsOffset) {
 TEST(RecordReader, WhatCannotBeARecordIsRefused) {
     std::string good;
     append_record(good, query("192.0.2.1:1024", "198.51.100.1:53"));
-    const auto error_of = [](const std::string& block) {
+    const auto is_refused = [](const std::string& block) {
         RecordReader reader(bytes_of(block));
         RecordView view;
-        EXPECT_FALSE(reader.next(view));
-        return reader.error();
+        return !reader.next(view) && !reader.ok();
     };
     std::string version = good;
     version[4] = 9;
-    EXPECT_EQ(error_of(version), RecordError::kVersion);
+    EXPECT_TRUE(is_refused(version));
     std::string family = good;
     family[6] = 5;
-    EXPECT_EQ(error_of(family), RecordError::kCorrupt);
-    EXPECT_EQ(error_of(std::string("\x01\x00\x00\x00\x02", 5)), RecordError::kCorrupt);
-    EXPECT_EQ(error_of(std::string(4, '\0')), RecordError::kVersion);
+    EXPECT_TRUE(is_refused(family));
+    EXPECT_TRUE(is_refused(std::string("\x01\x00\x00\x00\x02", 5)));
+    EXPECT_TRUE(is_refused(std::string(4, '\0')));
 }
 
 } // namespace

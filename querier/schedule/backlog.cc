@@ -73,10 +73,9 @@ std::string Backlog::step() {
             if (block.waiting == 0) {
                 used_up_.push_back(done);
             }
-            return reader_.error() == RecordError::kNone
-                       ? ""
-                       : fmt::format("corrupt block from the parent at offset {}",
-                                     reader_.offset());
+            return reader_.ok() ? ""
+                                : fmt::format("corrupt block from the parent at offset {}",
+                                              reader_.offset());
         }
         received_ += query.is_close() ? 0U : 1U;
         schedule_.push(query.due, place(taking_, reader_.offset()));

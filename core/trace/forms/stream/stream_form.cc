@@ -148,7 +148,7 @@ private:
     /// Whether all of the frame's bytes were records.
     bool end_frame() {
         Query none;
-        return !records_.next(none) && records_.error() == RecordError::kNone
+        return !records_.next(none) && records_.ok()
                    ? true
                    : fail_record("is one more than its frame says");
     }
