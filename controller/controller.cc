@@ -156,11 +156,8 @@ void Controller::fill() {
     room.bytes = std::min(room.bytes, kMostStaged); // the rest is handed out after the announcement
     while (read_next() && held_.due() <= last &&
            room.covers(
-               {.records = staged_count_ + 1, .bytes = staged_.bytes() + held_.bytes().size()})) {
-        staged_.add(held_.bytes());
-        if (fanout_.children().size() > 1 && !held_.is_close()) {
-            ++staged_sources_[held_.source()];
-        }
+               {.records = staged_count_ + 1, .bytes = fanout_.staged() + held_.bytes().size()})) {
+        fanout_.stage(held_.bytes());
         ++staged_count_;
         took_held();
         if (staged_count_ % 64 == 0 && host_.clock().now() > until) {
@@ -183,12 +180,11 @@ void Controller::took_held() {
 }
 
 void Controller::start() {
-    fanout_.place_heavy(staged_sources_);
     // Several round trips and some time for the hosts to take in the first window.
     const Nanoseconds take_in = std::max(static_cast<Nanoseconds>(staged_count_) * kTakeIn,
-                                         static_cast<Nanoseconds>(staged_.bytes()) * kTakeInByte);
+                                         static_cast<Nanoseconds>(fanout_.staged()) * kTakeInByte);
     const Nanoseconds lead = kLead + 8 * tree::longest_round_trip(fanout_.children()) + take_in;
-    give_staged();
+    fanout_.give_staged();
     const ClockPair now = host_.clock().pair();
     outcome_.start.mono = now.monotonic + lead;
     outcome_.start.real = now.realtime + lead;
@@ -199,19 +195,6 @@ void Controller::start() {
     std::fflush(stdout);
     phase_ = Phase::kRun;
     pump_->again_in(0);
-}
-
-void Controller::give_staged() {
-    staged_.drain([this](Bytes piece) {
-        RecordReader records(piece);
-        RecordView query;
-        while (records.next(query)) {
-            fanout_.give(query);
-            handed_ += query.is_close() ? 0U : 1U;
-        }
-    });
-    fanout_.flush();
-    staged_sources_ = {};
 }
 
 /// Without due times nobody but the clock ends the replay after replay.duration_s.
@@ -260,7 +243,6 @@ bool Controller::hand_out_some(Nanoseconds now) {
             pump_->again_in(std::max<Nanoseconds>(time_left(now), 0)); // or earlier: on_credit
             return false;
         }
-        handed_ += held_.is_close() ? 0U : 1U;
         took_held();
     }
     return true;
@@ -269,7 +251,8 @@ bool Controller::hand_out_some(Nanoseconds now) {
 void Controller::at_end() {
     phase_ = Phase::kDrain;
     fanout_.end();
-    spdlog::info("event=trace_end read={} handed={}", feed_.state().read, handed_);
+    spdlog::info("event=trace_end read={} handed={}", feed_.state().read,
+                 tree::assigned_of(fanout_.children()));
 }
 
 void Controller::abort(const std::string& because) {
@@ -340,7 +323,7 @@ int Controller::finish() {
     outcome_.duration = outcome_.start.mono == 0
                             ? 0
                             : std::max<Nanoseconds>(0, host_.clock().now() - outcome_.start.mono);
-    const Report report = compile_report(options_, feed, fanout_.children(), outcome_, handed_);
+    const Report report = compile_report(options_, feed, fanout_.children(), outcome_);
     report_file_.write(report.json + "\n");
     for (const std::string& warning : report.warnings) {
         spdlog::warn("event=warning what=\"{}\"", warning);

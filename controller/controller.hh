@@ -10,7 +10,6 @@
 #include "controller/options.hh"
 #include "controller/read_ahead.hh"
 #include "core/base/output_file.hh"
-#include "core/tree/block_frame.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/host.hh"
 #include "core/wire/counts.hh"
@@ -20,7 +19,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace reprise::controller {
@@ -59,7 +57,7 @@ struct Report {
 
 /// Compiles the account; checks that every query read ended in exactly one way.
 Report compile_report(const Options& options, const FeedState& feed, const tree::Children& children,
-                      const Outcome& outcome, std::uint64_t handed);
+                      const Outcome& outcome);
 
 /// Whether a folder holds the report of a run whose queries were sent; those stay.
 bool holds_run(const std::string& folder);
@@ -126,7 +124,6 @@ private:
     void pump();
     void fill();
     void start();
-    void give_staged();
     void hand_out();
     void took_held();
     void at_end();
@@ -147,13 +144,10 @@ private:
     Phase phase_ = Phase::kOpen;
     Outcome outcome_;
 
-    tree::Staging staged_; ///< records of the first window
-    std::unordered_map<IpAddress, std::uint64_t> staged_sources_;
-    std::uint64_t staged_count_ = 0;
-    RecordView held_; ///< query or close read but not yet handed out
+    std::uint64_t staged_count_ = 0; ///< records of the first window
+    RecordView held_;                ///< query or close read but not yet handed out
     bool holding_ = false;
-    bool ended_ = false;       ///< nothing more to read
-    std::uint64_t handed_ = 0; ///< queries
+    bool ended_ = false; ///< nothing more to read
     LiveRate rate_;
 };
 

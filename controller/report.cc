@@ -273,13 +273,13 @@ json whole_json(const Report& report, const Options& options, const FeedState& f
 std::string Report::because_text() const { return fmt::format("{}", fmt::join(because, "; ")); }
 
 Report compile_report(const Options& options, const FeedState& feed, const tree::Children& children,
-                      const Outcome& outcome, std::uint64_t handed) {
+                      const Outcome& outcome) {
     Report report{.clean = false,
                   .because = outcome.because,
                   .warnings = {},
                   .counts = sum_of(children),
                   .skipped = feed.skipped.named(),
-                  .handed = handed,
+                  .handed = tree::assigned_of(children),
                   .lost = 0,
                   .json = {}};
     for (const auto& child : children) {

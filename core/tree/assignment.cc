@@ -11,6 +11,7 @@
 #include <iterator>
 #include <numeric>
 #include <ranges>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -48,11 +49,8 @@ std::vector<Count> heaviest(const std::unordered_map<IpAddress, std::uint64_t>& 
 
 } // namespace
 
-Assignment::Assignment(const std::vector<Weighted>& children) {
-    for (const Weighted& child : children) {
-        children_.push_back(
-            {.seed = XXH3_64bits(child.name.data(), child.name.size()), .weight = child.weight});
-    }
+void Assignment::add(std::string_view name, double weight) {
+    children_.push_back({.seed = XXH3_64bits(name.data(), name.size()), .weight = weight});
 }
 
 size_t Assignment::child_of(const IpAddress& source) const {
@@ -94,17 +92,6 @@ void Assignment::place_heavy(
         load[least] += static_cast<double>(count);
         heavy_[source] = static_cast<std::uint32_t>(least);
     }
-}
-
-double imbalance(const std::vector<std::uint64_t>& assigned, const std::vector<double>& weights) {
-    const auto total =
-        static_cast<double>(std::accumulate(assigned.begin(), assigned.end(), std::uint64_t{0}));
-    const double weight = std::accumulate(weights.begin(), weights.end(), 0.0);
-    double worst = 0;
-    for (size_t i = 0; i < assigned.size() && total > 0; ++i) {
-        worst = std::max(worst, static_cast<double>(assigned[i]) / total / (weights[i] / weight));
-    }
-    return worst;
 }
 
 } // namespace reprise::tree

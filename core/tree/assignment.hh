@@ -10,22 +10,19 @@
 
 #include "core/base/address.hh"
 
+#include <cstddef>
 #include <cstdint>
-#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 namespace reprise::tree {
 
-struct Weighted {
-    std::string name;  ///< salts the hash: levels of a tree are independent
-    double weight = 1; ///< queriers below
-};
-
 class Assignment {
 public:
-    /// At least one child, weights above zero.
-    explicit Assignment(const std::vector<Weighted>& children);
+    /// Adds a child, before anything else is asked; there must be one. `weight`: the queriers below
+    /// it. The name salts the hash: levels of a tree are independent.
+    void add(std::string_view name, double weight);
 
     /// Index of the child for a source.
     [[nodiscard]] size_t child_of(const IpAddress& source) const;
@@ -45,8 +42,5 @@ private:
     std::vector<Child> children_;
     std::unordered_map<IpAddress, std::uint32_t> heavy_;
 };
-
-/// Largest share of a child over its fair share: 1 is perfect. 0 where nothing was assigned.
-double imbalance(const std::vector<std::uint64_t>& assigned, const std::vector<double>& weights);
 
 } // namespace reprise::tree

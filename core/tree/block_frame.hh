@@ -63,14 +63,7 @@ public:
 
     [[nodiscard]] size_t bytes() const { return bytes_; }
 
-    /// Calls `use(Bytes)` for each piece, in order.
-    template <typename Use> void look(const Use& use) const {
-        for (const std::string& piece : pieces_) {
-            use(bytes_of(piece));
-        }
-    }
-
-    /// The same; each piece is freed behind its call.
+    /// Calls `use(Bytes)` for each piece, in order, and frees it.
     template <typename Use> void drain(const Use& use) {
         for (; !pieces_.empty(); pieces_.pop_front()) {
             use(bytes_of(pieces_.front()));

@@ -4,12 +4,10 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/log.hh"
-#include "core/tree/block_frame.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/host.hh"
 #include "core/wire/credit.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/record.hh"
 #include "core/wire/replay.pb.h"
 
 #include <fmt/format.h>
@@ -24,7 +22,6 @@
 #include <string>
 #include <tuple>
 #include <unistd.h>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -230,39 +227,21 @@ void Distributor::on_parent_frame(wire::Frame& frame) {
 }
 
 void Distributor::on_block(Bytes records) {
-    if (started_) {
-        give(records);
-        flush_->again_in(0); // once for all blocks that are there
-    } else {
-        staged_.add(records);
+    if (!started_) {
+        return fanout_.stage(records);
     }
-}
-
-void Distributor::give(Bytes block) {
-    RecordReader records(block);
-    RecordView query;
-    while (records.next(query)) {
-        fanout_.give(query);
+    if (const std::string trouble = fanout_.give(records); !trouble.empty()) {
+        stop(trouble);
     }
-    if (!records.ok()) {
-        stop(fmt::format("corrupt record at byte {} of a block", records.offset()));
-    }
+    flush_->again_in(0); // once for all blocks that are there
 }
 
 void Distributor::on_start(const wire::Start& start) {
-    std::unordered_map<IpAddress, std::uint64_t> sources;
-    staged_.look([&sources](Bytes piece) {
-        RecordReader records(piece);
-        RecordView query;
-        while (records.next(query)) {
-            sources[query.source()] += query.is_close() ? 0U : 1U;
-        }
-    });
-    fanout_.place_heavy(sources);
     fanout_.start(start.start_mono_ns(), start.start_real_ns(), start.trace_first_ns());
     started_ = true;
-    staged_.drain([this](Bytes piece) { give(piece); });
-    fanout_.flush();
+    if (const std::string trouble = fanout_.give_staged(); !trouble.empty()) {
+        stop(trouble);
+    }
 }
 
 void Distributor::tell_parent_abort(const std::string& because) {

@@ -9,7 +9,6 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/tree/block_frame.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/host.hh"
 #include "core/wire/credit.hh"
@@ -53,7 +52,6 @@ private:
     void on_parent_frame(wire::Frame& frame);
     void on_block(Bytes records);
     void on_start(const wire::Start& start);
-    void give(Bytes records);
     void tell_parent_abort(const std::string& because);
     void stop(const std::string& because);
     void note_unclean(const std::string& because);
@@ -78,7 +76,6 @@ private:
     bool listened_ = false;     ///< the queriers are ready
     bool set_up_ = false;
     bool started_ = false;
-    Staging staged_; ///< records of the first window
     Beat beat_;
     std::string unclean_; ///< first reason of our own
 };

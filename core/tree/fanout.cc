@@ -1,6 +1,7 @@
 #include "core/tree/fanout.hh"
 
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/tree/assignment.hh"
@@ -205,14 +206,19 @@ Nanoseconds longest_round_trip(const Children& children) {
     return longest;
 }
 
+std::uint64_t assigned_of(const Children& children) {
+    return sum_of<std::uint64_t>(children, [](const Child& one) { return one.assigned; });
+}
+
 double imbalance_of(const Children& children) {
-    std::vector<std::uint64_t> assigned;
-    std::vector<double> weights;
+    const auto total = static_cast<double>(assigned_of(children));
+    const double queriers = queriers_of(children);
+    double worst = 0;
     for (const auto& child : children) {
-        assigned.push_back(child->assigned);
-        weights.push_back(child->hello.queriers());
+        const double share = static_cast<double>(child->assigned) / total;
+        worst = std::max(worst, total > 0 ? share / (child->hello.queriers() / queriers) : 0);
     }
-    return imbalance(assigned, weights);
+    return worst;
 }
 
 Fanout::Fanout(Host& host, std::string run, Events events, std::string own_name)
@@ -293,12 +299,9 @@ void Fanout::all_ready() {
     if (Child* const other = namesake(children_); other != nullptr) {
         return lose(*other, "has the name of another host; names must differ");
     }
-    std::vector<Weighted> weights;
-    weights.reserve(children_.size());
     for (const auto& child : children_) {
-        weights.push_back({child->name, static_cast<double>(child->hello.queriers())});
+        assignment_.add(child->name, child->hello.queriers());
     }
-    assignment_ = std::make_unique<Assignment>(std::move(weights));
     if (!aborted_) {
         events_.ready();
     }
@@ -355,8 +358,24 @@ void Fanout::setup(const wire::Options& options) {
     }
 }
 
-void Fanout::place_heavy(const std::unordered_map<IpAddress, std::uint64_t>& queries_by_source) {
-    assignment_->place_heavy(queries_by_source);
+void Fanout::stage(Bytes records) {
+    staged_.add(records);
+    RecordReader reader(records);
+    RecordView query;
+    while (children_.size() > 1 && reader.next(query)) {
+        staged_sources_[query.source()] += query.is_close() ? 0U : 1U;
+    }
+}
+
+std::string Fanout::give_staged() {
+    assignment_.place_heavy(std::exchange(staged_sources_, {}));
+    std::string trouble;
+    staged_.drain([&](Bytes piece) {
+        const std::string found = give(piece);
+        trouble = trouble.empty() ? found : trouble;
+    });
+    flush();
+    return trouble;
 }
 
 Child& Fanout::child_of(const RecordView& query) {
@@ -366,12 +385,12 @@ Child& Fanout::child_of(const RecordView& query) {
     const std::uint32_t id = query.source_id();
     if (id >= known_.size()) {
         if (id >= kMostKnown || children_.size() >= UINT16_MAX) {
-            return *children_[assignment_->child_of(query.source())];
+            return *children_[assignment_.child_of(query.source())];
         }
         known_.resize(std::max<size_t>(id + 1UL, known_.size() * 2));
     }
     if (known_[id] == 0) {
-        known_[id] = static_cast<std::uint16_t>(assignment_->child_of(query.source()) + 1);
+        known_[id] = static_cast<std::uint16_t>(assignment_.child_of(query.source()) + 1);
     }
     return *children_[known_[id] - 1UL];
 }
@@ -386,6 +405,16 @@ bool Fanout::offer(const RecordView& query) {
 }
 
 void Fanout::give(const RecordView& query) { give(child_of(query), query); }
+
+std::string Fanout::give(Bytes block) {
+    RecordReader records(block);
+    RecordView query;
+    while (records.next(query)) {
+        give(query);
+    }
+    return records.ok() ? ""
+                        : fmt::format("corrupt record at byte {} of a block", records.offset());
+}
 
 void Fanout::give(Child& child, const RecordView& query) {
     child.assigned += query.is_close() ? 0U : 1U;

@@ -11,6 +11,7 @@
 // but is in no count of queries. Credit is in records and in their bytes (core/wire/credit.hh).
 
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/tree/assignment.hh"
 #include "core/tree/block_frame.hh"
@@ -141,7 +142,11 @@ size_t unsent_of(const Children& children);
 
 Nanoseconds longest_round_trip(const Children& children);
 
-/// Of the queries assigned, by the queriers below (core/tree/assignment.hh).
+/// Queries given to the children, lost ones included.
+std::uint64_t assigned_of(const Children& children);
+
+/// Largest share of a child in them over its fair share, by the queriers below: 1 is perfect. 0
+/// where nothing was assigned.
 double imbalance_of(const Children& children);
 
 /// Tells when this process itself stood still: stopped, or without processor time.
@@ -191,8 +196,14 @@ public:
     /// Sends Setup to all. After ready.
     void setup(const wire::Options& options);
 
-    /// Places the heavy sources; once, before give().
-    void place_heavy(const std::unordered_map<IpAddress, std::uint64_t>& queries_by_source);
+    /// Keeps whole records of the first window: heavy sources are known when it is there.
+    void stage(Bytes records);
+
+    /// Bytes kept so.
+    [[nodiscard]] size_t staged() const { return staged_.bytes(); }
+
+    /// Places the heavy sources and gives what was staged, before any other query; as give().
+    std::string give_staged();
 
     /// Gives a query to the child of its source if that child takes it within its credit; else
     /// false. A child that is over takes all: they are lost with it.
@@ -200,6 +211,9 @@ public:
 
     /// Gives a query to the child of its source. Beyond the credit it waits here.
     void give(const RecordView& query);
+
+    /// The same of a block. What is wrong with it, or empty: then all of it was given.
+    std::string give(Bytes block);
 
     /// Sends the blocks begun.
     void flush();
@@ -232,7 +246,9 @@ private:
     std::string own_name_;
     Events events_;
     Children children_;
-    std::unique_ptr<Assignment> assignment_;
+    Assignment assignment_;
+    Staging staged_;
+    std::unordered_map<IpAddress, std::uint64_t> staged_sources_; ///< its queries by source
     /// Child by source id, plus 1; 0: not yet known. Two bytes a source instead of a hash a query.
     std::vector<std::uint16_t> known_;
     wire::Hello own_;
