@@ -1,4 +1,4 @@
-#include "controller/check.hh"
+#include "controller/controller.hh"
 #include "core/base/error.hh"
 
 #include <gtest/gtest.h>

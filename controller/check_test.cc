@@ -1,4 +1,4 @@
-#include "controller/check.hh"
+#include "controller/controller.hh"
 #include "controller/options.hh"
 #include "core/base/error.hh"
 #include "core/rules/engine/catalog.hh"

@@ -1,6 +1,5 @@
 #include "controller/controller.hh"
 
-#include "controller/check.hh"
 #include "controller/options.hh"
 #include "controller/read_ahead.hh"
 #include "controller/trace_feed.hh"

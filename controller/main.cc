@@ -1,4 +1,3 @@
-#include "controller/check.hh"
 #include "controller/controller.hh"
 #include "controller/options.hh"
 #include "core/base/command_line.hh"

@@ -1,4 +1,4 @@
-#include "controller/check.hh"
+#include "controller/controller.hh"
 #include "controller/options.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"

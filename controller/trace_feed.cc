@@ -62,8 +62,8 @@ std::optional<Generator> generator_of(const Options& options, const Servers& ser
                      options.generate_rd);
 }
 
-} // namespace
-
+/// Throws Error where the replay would wait for days: `gap` seconds of the trace without a query,
+/// behind `second` of it. A clock was wrong, or the file is made of several captures.
 void demand_no_gap(const Options& options, double second, double gap) {
     const bool waits = !options.replay.fast && options.replay.rate == 0 &&
                        options.replay.duration_s == 0 && options.replay.limit == 0;
@@ -76,16 +76,18 @@ void demand_no_gap(const Options& options, double second, double gap) {
     }
 }
 
+} // namespace
+
 TraceFeed::TraceFeed(const Options& options, const Servers& servers)
-    : options_(options), sources_(options.results + "/sources.csv"),
+    : options_(options),
+      sources_(options.check.empty() ? options.results + "/sources.csv" : "/dev/null"),
       generator_(generator_of(options, servers)), rules_(options.rules),
       plays_closes_(wants_closes(options)), selection_(options, servers),
       steady_(longest_way_back(options)), timetable_({.speed = options.replay.speed,
                                                       .rate = options.replay.rate,
                                                       .fast = options.replay.fast}),
       span_(TraceTime::parse(options.replay.from), TraceTime::parse(options.replay.until)),
-      transport_(transport_of(options.replay)), laps_(options.replay.loop),
-      limit_(options.replay.limit),
+      transport_(transport_of(options.replay)),
       duration_(static_cast<Nanoseconds>(options.replay.duration_s * 1e9)) {
     if (!generator_) {
         trace_.emplace(trace::FeedOptions{
@@ -96,7 +98,7 @@ TraceFeed::TraceFeed(const Options& options, const Servers& servers)
             // memory, which costs as much as all the rest of the reading.
             .expect = [this](const IpAddress& source) { sources_.expect(source); }});
         trace_->open();
-        if (laps_ == 1) { // else it is opened again
+        if (options_.replay.loop == 1) { // else it is opened again
             give_up({CAP_DAC_READ_SEARCH});
         }
     }
@@ -157,18 +159,21 @@ void TraceFeed::restart() {
 }
 
 double TraceFeed::share_read() const {
+    const std::uint64_t laps = options_.replay.loop;
     const double of_lap = trace_ ? trace_->share_read() : 0;
     const double lap =
-        share_of(lap_ - 1, laps_) + (laps_ == 0 ? 0 : of_lap / static_cast<double>(laps_));
+        share_of(lap_ - 1, laps) + (laps == 0 ? 0 : of_lap / static_cast<double>(laps));
     const double time =
         duration_ == 0 ? 0 : static_cast<double>(state_.last_due) / static_cast<double>(duration_);
-    return std::min(1.0, std::max({lap, time, share_of(timetable_.taken(), limit_)}));
+    return std::min(1.0,
+                    std::max({lap, time, share_of(timetable_.taken(), options_.replay.limit)}));
 }
 
 /// A trace that could not be read whole, or of which nothing was taken, is not begun again.
 bool TraceFeed::next_lap() {
+    const std::uint64_t laps = options_.replay.loop;
     const bool again =
-        (laps_ == 0 || lap_ < laps_) && timetable_.taken_in_lap() > 0 && trouble().empty();
+        (laps == 0 || lap_ < laps) && timetable_.taken_in_lap() > 0 && trouble().empty();
     if (again) {
         ++lap_;
         steady_.next_lap();
@@ -252,23 +257,22 @@ bool TraceFeed::next(Query& query) {
         if (closes_.empty()) {
             return true;
         }
-        behind_ = query;
+        closes_.push_back(query);
     }
-    if (closes_out_ < closes_.size()) {
-        query = closes_[closes_out_++];
-        query.due = std::min(query.due, state_.last_due); // else the query behind it would wait
-        return true;
+    query = closes_[closes_out_++];
+    query.due = std::min(query.due, state_.last_due); // else the query behind it would wait
+    if (closes_out_ == closes_.size()) {
+        closes_.clear();
+        closes_out_ = 0;
     }
-    closes_.clear();
-    closes_out_ = 0;
-    query = behind_;
     return true;
 }
 
 /// What is made up has no end: where none of its sources may ask, none ever will.
 bool TraceFeed::may_go_on() const {
     const bool in_vain = generator_ && generator_->had_all() && timetable_.taken() == 0;
-    return !ended_ && !in_vain && (limit_ == 0 || timetable_.taken() < limit_);
+    return !ended_ && !in_vain &&
+           (options_.replay.limit == 0 || timetable_.taken() < options_.replay.limit);
 }
 
 bool TraceFeed::next_query(Query& query) {

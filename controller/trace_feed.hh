@@ -69,10 +69,6 @@ struct FeedState {
     }
 };
 
-/// Throws Error where the replay would wait for days: `gap` seconds of the trace without a query,
-/// behind `second` of it. A clock was wrong, or the file is made of several captures.
-void demand_no_gap(const Options& options, double second, double gap);
-
 /// The connections of a trace of which a query was played: only their closes are. What a rule has
 /// moved to TLS is another than what it left on TCP. Memory follows how many there are, whatever
 /// their numbers, which a text or stream file may choose: 32 neighbors share an entry of some 50
@@ -172,6 +168,9 @@ public:
     /// All.
     const FeedState& state();
 
+    /// Where replay.until ends it, by the trace's time. After the first query.
+    [[nodiscard]] std::optional<Nanoseconds> until() const { return span_.end(); }
+
     /// Hands new sources to the file; throws SystemError where the disk is full.
     void flush_sources() { sources_.flush(); }
 
@@ -210,8 +209,6 @@ private:
     Timetable timetable_;
     Span span_;
     std::optional<Transport> transport_; ///< instead of the trace's
-    std::uint64_t laps_;                 ///< 0: for ever
-    std::uint64_t limit_;                ///< of queries handed out; 0: none
     Nanoseconds duration_;               ///< of due times; 0: none
     std::uint64_t lap_ = 1;              ///< from 1
     std::uint64_t lap_connections_ = 0;  ///< highest connection of this lap
@@ -220,9 +217,8 @@ private:
     bool ended_ = false;                 ///< by a limit
     FeedState state_;
     PlayedConnections played_;  ///< of this lap
-    std::vector<Query> closes_; ///< since the query before
-    size_t closes_out_ = 0;     ///< of them, those handed out
-    Query behind_;              ///< the query that follows closes_, if they are handed out
+    std::vector<Query> closes_; ///< since the query before, and the query behind them
+    size_t closes_out_ = 0;     ///< of these, those handed out
 };
 
 } // namespace reprise::controller

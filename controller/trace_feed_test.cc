@@ -1,4 +1,4 @@
-#include "controller/check.hh"
+#include "controller/controller.hh"
 #include "controller/options.hh"
 #include "controller/testing/tiny_trace.hh"
 #include "controller/trace_feed.hh"
