@@ -1,5 +1,4 @@
 #include "controller/controller.hh"
-#include "controller/generator.hh"
 #include "controller/options.hh"
 #include "controller/selection.hh"
 #include "controller/timetable.hh"

@@ -12,7 +12,6 @@
 #include "core/tree/host.hh"
 #include "core/tree/kernel_host.hh"
 #include "core/wire/counts.hh"
-#include "core/wire/credit.hh"
 #include "core/wire/record.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/settings.hh"

@@ -1,4 +1,4 @@
-#include "controller/generator.hh"
+#include "controller/trace_feed.hh"
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"

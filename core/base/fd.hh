@@ -46,4 +46,11 @@ void set_nonblocking(int fd);
 /// input. Nothing is opened, for it may be a pipe.
 void demand_trace(const std::string& path);
 
+/// Takes a name in the abstract namespace of Unix sockets until the descriptor is closed: keeps
+/// processes of one network namespace apart, and ends also with a killed one. Not valid where
+/// another process has it. Any user can take such a name, so only holders that are root, `nobody`
+/// or this process's user count: if another user has it, that is logged and the descriptor is valid
+/// without the name. Throws SystemError.
+FileDescriptor take_name(const std::string& name);
+
 } // namespace reprise

@@ -3,8 +3,8 @@
 // Protobuf reads what is written, and is left what only it can read (view_block() yields nothing).
 
 #include "core/base/bytes.hh"
-#include "core/wire/credit.hh"
 #include "core/wire/frame.hh"
+#include "core/wire/record.hh"
 
 #include <algorithm>
 #include <cstddef>

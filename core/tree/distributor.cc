@@ -6,8 +6,8 @@
 #include "core/base/log.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/host.hh"
-#include "core/wire/credit.hh"
 #include "core/wire/frame.hh"
+#include "core/wire/record.hh"
 #include "core/wire/replay.pb.h"
 
 #include <fmt/format.h>

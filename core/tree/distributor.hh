@@ -11,7 +11,7 @@
 #include "core/base/clock.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/host.hh"
-#include "core/wire/credit.hh"
+#include "core/wire/record.hh"
 #include "core/wire/replay.pb.h"
 
 #include <cstdint>

@@ -8,7 +8,6 @@
 #include "core/tree/block_frame.hh"
 #include "core/tree/host.hh"
 #include "core/wire/counts.hh"
-#include "core/wire/credit.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/record.hh"
 #include "core/wire/replay.pb.h"

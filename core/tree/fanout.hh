@@ -8,7 +8,7 @@
 // they are counted, never given to another, because a source keeps its child.
 //
 // A close (RecordView::is_close()) goes to the child of its source and takes credit like a query,
-// but is in no count of queries. Credit is in records and in their bytes (core/wire/credit.hh).
+// but is in no count of queries. Credit is in records and in their bytes (core/wire/record.hh).
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
@@ -16,7 +16,6 @@
 #include "core/tree/assignment.hh"
 #include "core/tree/block_frame.hh"
 #include "core/tree/host.hh"
-#include "core/wire/credit.hh"
 #include "core/wire/record.hh"
 
 #include <cstddef>

@@ -6,7 +6,6 @@
 #include "core/tree/fanout.hh"
 #include "core/tree/host.hh"
 #include "core/tree/kernel_host.hh"
-#include "core/wire/credit.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/query.hh"
 #include "core/wire/record.hh"

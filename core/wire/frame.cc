@@ -1,7 +1,7 @@
 #include "core/wire/frame.hh"
 
 #include "core/base/bytes.hh"
-#include "core/wire/credit.hh"
+#include "core/wire/record.hh"
 #include "core/wire/replay.pb.h"
 
 #include <cstddef>

@@ -4,7 +4,7 @@
 
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/wire/credit.hh"
+#include "core/wire/record.hh"
 #include "core/wire/replay.pb.h"
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
-#include "core/wire/credit.hh"
+#include "core/wire/record.hh"
 #include "core/wire/settings.hh"
 
 #include <cstddef>

@@ -6,7 +6,6 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/base/log.hh"
-#include "core/base/name_lock.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"
 #include "querier/carrier/socket.hh"

@@ -9,7 +9,6 @@
 
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/wire/credit.hh"
 #include "core/wire/query.hh"
 #include "core/wire/record.hh"
 

@@ -1,5 +1,4 @@
 #include "core/base/clock.hh"
-#include "core/wire/credit.hh"
 #include "core/wire/query.hh"
 #include "core/wire/record.hh"
 #include "querier/schedule/backlog.hh"

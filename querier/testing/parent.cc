@@ -3,7 +3,6 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/wire/counts.hh"
-#include "core/wire/credit.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/query.hh"
 #include "core/wire/record.hh"

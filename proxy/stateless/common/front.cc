@@ -4,7 +4,6 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/base/json.hh"
-#include "core/base/name_lock.hh"
 #include "core/base/netlink.hh"
 #include "proxy/service.hh"
 #include "proxy/stateless/common/counts.h"

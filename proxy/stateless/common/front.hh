@@ -22,7 +22,7 @@ unsigned interface_index(const std::string& interface);
 unsigned interface_mtu(const std::string& interface);
 
 /// One front serves an interface, of whatever kind, until the descriptor is closed (see
-/// core/base/name_lock.hh). Throws Error where another one does.
+/// core/base/fd.hh). Throws Error where another one does.
 FileDescriptor lock_interface(const std::string& interface);
 
 /// As in statistics, in the order of the enumeration.

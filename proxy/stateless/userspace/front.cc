@@ -6,7 +6,6 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/base/host.hh"
-#include "core/base/name_lock.hh"
 #include "core/base/random.hh"
 #include "proxy/rewrite/headers.hh"
 #include "proxy/stateless/common/counts.h"

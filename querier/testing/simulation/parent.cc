@@ -1,7 +1,6 @@
 #include "querier/testing/simulation/parent.hh"
 
 #include "core/base/clock.hh"
-#include "core/wire/credit.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/query.hh"
 #include "core/wire/record.hh"

@@ -12,7 +12,7 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/base/recent.hh"
+#include "core/base/flat_ids.hh"
 #include "core/base/steady_time.hh"
 #include "core/dns/message.hh"
 #include "core/trace/capture/byte_stream.hh"

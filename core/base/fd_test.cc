@@ -1,5 +1,4 @@
 #include "core/base/fd.hh"
-#include "core/base/name_lock.hh"
 
 #include <gtest/gtest.h>
 
