@@ -2,7 +2,7 @@
 #include "controller/testing/tiny_trace.hh"
 #include "controller/trace_feed.hh"
 #include "core/base/clock.hh"
-#include "core/base/steady_time.hh"
+#include "core/base/trace_time.hh"
 #include "core/wire/query.hh"
 
 #include <gmock/gmock.h>

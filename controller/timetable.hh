@@ -3,7 +3,6 @@
 
 #include "core/base/clock.hh"
 #include "core/base/trace_time.hh"
-#include "core/trace/lap_clock.hh"
 
 #include <cmath>
 #include <cstdint>
@@ -68,7 +67,7 @@ private:
     }
 
     Pace pace_;
-    trace::LapClock laps_;
+    LapClock laps_;
     Nanoseconds first_ = 0; ///< of the whole replay
     std::uint64_t taken_ = 0;
 };

@@ -15,7 +15,7 @@
 #include "core/base/clock.hh"
 #include "core/base/flat_ids.hh"
 #include "core/base/output_file.hh"
-#include "core/base/steady_time.hh"
+#include "core/base/trace_time.hh"
 #include "core/dns/name.hh"
 #include "core/rules/engine/chain.hh"
 #include "core/rules/engine/rule.hh"

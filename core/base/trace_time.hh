@@ -1,8 +1,10 @@
 #pragma once
-// Times as people write them in options and rules.
+// Times of a trace: as people write them in options and rules, and without the steps of its clock.
 
 #include "core/base/clock.hh"
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,5 +32,89 @@ std::optional<Nanoseconds> parse_seconds(std::string_view text, bool sign = fals
 
 /// A number as text that parse_seconds() takes if it can: without an exponent down to 1e-9.
 std::string decimal_text(double value);
+
+/// The trace's time without the steps back that its clock was set by: what follows one goes on from
+/// the latest time before it. A smaller way back is the disorder of packets, and stays.
+class SteadyTime {
+public:
+    /// `most`: the longest way back that is no step; none: nothing is.
+    explicit SteadyTime(std::optional<Nanoseconds> most) : most_(most) {}
+
+    /// Of the next query or message, in the trace's order.
+    Nanoseconds of_query(Nanoseconds time) {
+        Nanoseconds back = 0; // a text file may hold any times: beyond the range is no step
+        if (any_ && most_ && !__builtin_sub_overflow(latest_, of_close(time), &back) &&
+            back > *most_) {
+            shift_ += back;
+            ++steps_;
+        }
+        latest_ = any_ ? std::max(latest_, of_close(time)) : time;
+        any_ = true;
+        return of_close(time);
+    }
+
+    /// Of a close between them, which takes no step itself: it may be told late.
+    [[nodiscard]] Nanoseconds of_close(Nanoseconds time) const {
+        Nanoseconds steady = 0;
+        return __builtin_add_overflow(time, shift_, &steady) ? time : steady;
+    }
+
+    /// The trace begins again.
+    void next_lap() {
+        any_ = false;
+        shift_ = 0;
+    }
+
+    [[nodiscard]] std::uint64_t steps() const { return steps_; }
+
+private:
+    std::optional<Nanoseconds> most_;
+    bool any_ = false;
+    Nanoseconds latest_ = 0; ///< of this lap
+    Nanoseconds shift_ = 0;
+    std::uint64_t steps_ = 0;
+};
+
+/// The time of a trace that is read several times. A lap begins one mean gap after the last query
+/// of the lap before it, so that the rate goes on over the seam without a pause or a burst.
+class LapClock {
+public:
+    /// A time of this lap on the axis that goes on over all laps.
+    [[nodiscard]] Nanoseconds shifted(Nanoseconds time) const { return time + shift_; }
+
+    /// Notes a query, by its time on that axis.
+    void note(Nanoseconds time) {
+        if (queries_++ == 0) {
+            first_ = last_ = time;
+        }
+        last_ = std::max(last_, time);
+    }
+
+    /// When the next lap's first query will be, on that axis.
+    [[nodiscard]] Nanoseconds next_begin() const { return last_ + gap(); }
+
+    void next_lap() {
+        shift_ += last_ - first_ + gap();
+        queries_ = 0;
+    }
+
+    /// Noted in this lap.
+    [[nodiscard]] std::uint64_t queries() const { return queries_; }
+
+private:
+    [[nodiscard]] Nanoseconds gap() const {
+        const Nanoseconds span = last_ - first_;
+        if (span == 0) {
+            return kSecond; // a trace of one moment has no gap; a second ends the burst
+        }
+        const auto gaps = static_cast<Nanoseconds>(std::max<std::uint64_t>(queries_, 2) - 1);
+        return std::max<Nanoseconds>(span / gaps, 1);
+    }
+
+    Nanoseconds first_ = 0; ///< of this lap
+    Nanoseconds last_ = 0;  ///< latest of this lap
+    Nanoseconds shift_ = 0;
+    std::uint64_t queries_ = 0;
+};
 
 } // namespace reprise

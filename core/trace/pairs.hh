@@ -9,7 +9,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/flat_ids.hh"
-#include "core/base/steady_time.hh"
+#include "core/base/trace_time.hh"
 #include "core/wire/query.hh"
 
 #include <algorithm>

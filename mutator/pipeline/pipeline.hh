@@ -8,10 +8,10 @@
 
 #include "core/base/clock.hh"
 #include "core/base/log.hh"
+#include "core/base/trace_time.hh"
 #include "core/trace/batch.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"
-#include "core/trace/lap_clock.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
 

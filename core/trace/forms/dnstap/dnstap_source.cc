@@ -13,7 +13,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/flat_ids.hh"
-#include "core/base/steady_time.hh"
+#include "core/base/trace_time.hh"
 #include "core/dns/message.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/forms/dnstap/dnstap.pb.h"
