@@ -34,14 +34,6 @@ void NetlinkRequest::append(Bytes bytes) {
     size_ += aligned(bytes.size());
 }
 
-void NetlinkRequest::begin(std::uint16_t type, std::uint16_t flags, Bytes header) {
-    nlmsghdr message{};
-    message.nlmsg_type = type;
-    message.nlmsg_flags = static_cast<std::uint16_t>(NLM_F_REQUEST | flags);
-    append(bytes_of(message));
-    append(header);
-}
-
 NetlinkRequest& NetlinkRequest::add(std::uint16_t attribute, Bytes value) {
     const rtattr header{.rta_len = static_cast<std::uint16_t>(sizeof(rtattr) + value.size()),
                         .rta_type = attribute};

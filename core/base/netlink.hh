@@ -28,7 +28,11 @@ class NetlinkRequest {
 public:
     template <typename Header>
     NetlinkRequest(std::uint16_t type, std::uint16_t flags, const Header& header) {
-        begin(type, flags, bytes_of(header));
+        nlmsghdr message{};
+        message.nlmsg_type = type;
+        message.nlmsg_flags = static_cast<std::uint16_t>(NLM_F_REQUEST | flags);
+        append(bytes_of(message));
+        append(bytes_of(header));
     }
 
     NetlinkRequest& add(std::uint16_t attribute, Bytes value);
@@ -50,7 +54,6 @@ private:
         return {reinterpret_cast<const std::uint8_t*>(&value), sizeof value};
     }
 
-    void begin(std::uint16_t type, std::uint16_t flags, Bytes header);
     void append(Bytes bytes);
 
     alignas(nlmsghdr) std::array<std::uint8_t, 256> bytes_{};

@@ -6,10 +6,8 @@
 #include "core/wire/frame.hh"
 #include "core/wire/record.hh"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <string>
 
@@ -46,34 +44,5 @@ private:
 /// The records of a block within a frame (its size not included). Nothing where the frame is no
 /// block, or one in another spelling.
 std::optional<Bytes> view_block(Bytes frame);
-
-// Records that wait for the start, in pieces, so that each is freed when it has been handed on:
-// the first window may be hundreds of megabytes.
-
-class Staging {
-public:
-    /// Adds whole records.
-    void add(Bytes records) {
-        if (pieces_.empty() || pieces_.back().size() + records.size() > kBlockBytes) {
-            pieces_.emplace_back().reserve(std::max(records.size(), kBlockBytes));
-        }
-        pieces_.back().append(reinterpret_cast<const char*>(records.data()), records.size());
-        bytes_ += records.size();
-    }
-
-    [[nodiscard]] size_t bytes() const { return bytes_; }
-
-    /// Calls `use(Bytes)` for each piece, in order, and frees it.
-    template <typename Use> void drain(const Use& use) {
-        for (; !pieces_.empty(); pieces_.pop_front()) {
-            use(bytes_of(pieces_.front()));
-        }
-        bytes_ = 0;
-    }
-
-private:
-    std::deque<std::string> pieces_;
-    size_t bytes_ = 0;
-};
 
 } // namespace reprise::tree

@@ -358,7 +358,11 @@ void Fanout::setup(const wire::Options& options) {
 }
 
 void Fanout::stage(Bytes records) {
-    staged_.add(records);
+    if (staged_.empty() || staged_.back().size() + records.size() > kBlockBytes) {
+        staged_.emplace_back().reserve(std::max(records.size(), kBlockBytes));
+    }
+    staged_.back().append(reinterpret_cast<const char*>(records.data()), records.size());
+    staged_bytes_ += records.size();
     RecordReader reader(records);
     RecordView query;
     while (children_.size() > 1 && reader.next(query)) {
@@ -369,10 +373,11 @@ void Fanout::stage(Bytes records) {
 std::string Fanout::give_staged() {
     assignment_.place_heavy(std::exchange(staged_sources_, {}));
     std::string trouble;
-    staged_.drain([&](Bytes piece) {
-        const std::string found = give(piece);
+    for (; !staged_.empty(); staged_.pop_front()) {
+        const std::string found = give(bytes_of(staged_.front()));
         trouble = trouble.empty() ? found : trouble;
-    });
+    }
+    staged_bytes_ = 0;
     flush();
     return trouble;
 }

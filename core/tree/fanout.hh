@@ -199,7 +199,7 @@ public:
     void stage(Bytes records);
 
     /// Bytes kept so.
-    [[nodiscard]] size_t staged() const { return staged_.bytes(); }
+    [[nodiscard]] size_t staged() const { return staged_bytes_; }
 
     /// Places the heavy sources and gives what was staged, before any other query; as give().
     std::string give_staged();
@@ -246,7 +246,8 @@ private:
     Events events_;
     Children children_;
     Assignment assignment_;
-    Staging staged_;
+    std::deque<std::string> staged_; ///< in pieces: each is freed when it has been handed on
+    size_t staged_bytes_ = 0;
     std::unordered_map<IpAddress, std::uint64_t> staged_sources_; ///< its queries by source
     /// Child by source id, plus 1; 0: not yet known. Two bytes a source instead of a hash a query.
     std::vector<std::uint16_t> known_;
