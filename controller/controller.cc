@@ -326,8 +326,9 @@ int Controller::finish() {
     for (const std::string& warning : report.warnings) {
         spdlog::warn("event=warning what=\"{}\"", warning);
     }
-    fmt::print("done clean={} because={}\n", report.clean, report.because_text());
-    if (report.clean) {
+    const bool clean = report.because.empty();
+    fmt::print("done clean={} because={}\n", clean, report.because_text());
+    if (clean) {
         return 0;
     }
     Complaint first = complaint(report.because.front());

@@ -61,8 +61,7 @@ struct Outcome {
 
 /// The controller's account of a run; controller.json, docs/formats.md.
 struct Report {
-    bool clean = false;
-    std::vector<std::string> because;
+    std::vector<std::string> because; ///< why it is not clean; empty: clean
     std::vector<std::string> warnings;
     Counts counts;                                ///< summed over the queriers
     std::map<std::string, std::uint64_t> skipped; ///< by reason, before any querier
@@ -86,15 +85,9 @@ bool holds_run(const std::string& folder);
 /// pipe).
 std::string left_text(const Options& options, const FeedState& feed, Nanoseconds played);
 
-// What the queriers' sums say of a run as a whole.
-
-struct Verdict {
-    std::vector<std::string> because;  ///< why the run is not clean
-    std::vector<std::string> warnings; ///< what makes it no less clean
-};
-
-/// Pure. `late_ms`: what Counts::sent_late was counted by.
-Verdict judge_counts(const Counts& counts, double late_ms);
+/// Adds what the queriers' sums say of a run as a whole. `late_ms`: what Counts::sent_late was
+/// counted by.
+void judge_counts(Report& report, double late_ms);
 
 /// What queriers are asked to do. Throws UsageError where the file of tls.ca cannot be read.
 wire::Options querier_setup(const Options& options, const Servers& servers);

@@ -19,7 +19,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
 #include <numeric>
@@ -50,12 +49,13 @@ std::string how_none_was_sent(const Counts& counts) {
     return fmt::format("no query reached the server: {}", fmt::join(ends, ", "));
 }
 
-void judge_lateness(Verdict& verdict, const Counts& counts, double late_ms) {
+void judge_lateness(Report& report, double late_ms) {
+    const Counts& counts = report.counts;
     const double share = static_cast<double>(counts.sent_late) / static_cast<double>(counts.sent);
     const std::string what =
         fmt::format("{} of {} queries ({:.3g}%) were sent over {:g} ms after their time",
                     counts.sent_late, counts.sent, share * 100, late_ms);
-    (share > kMostLate ? verdict.because : verdict.warnings).push_back(what);
+    (share > kMostLate ? report.because : report.warnings).push_back(what);
 }
 
 json report_json(const wire::QuerierReport& report) {
@@ -180,15 +180,6 @@ std::vector<std::string> reader_notes(const FeedState& feed) {
     return notes;
 }
 
-/// What an aborted run had not done yet is no fault of its own.
-void judge_sums(Report& report, const Options& options, const Outcome& outcome) {
-    if (!outcome.aborted) {
-        Verdict verdict = judge_counts(report.counts, options.replay.late_ms);
-        std::ranges::move(verdict.because, std::back_inserter(report.because));
-        report.warnings = std::move(verdict.warnings);
-    }
-}
-
 double cpu_seconds(const rusage& usage) {
     return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
            static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
@@ -234,7 +225,7 @@ json whole_json(const Report& report, const Options& options, const FeedState& f
     getrusage(RUSAGE_SELF, &usage);
     return {{"schema", 1},
             {"run", options.run},
-            {"clean", report.clean},
+            {"clean", report.because.empty()},
             {"because", report.because},
             {"warnings", report.warnings},
             {"trace", options.trace},
@@ -274,21 +265,19 @@ std::string Report::because_text() const { return fmt::format("{}", fmt::join(be
 
 Report compile_report(const Options& options, const FeedState& feed, const tree::Children& children,
                       const Outcome& outcome) {
-    Report report{.clean = false,
-                  .because = outcome.because,
-                  .warnings = {},
-                  .counts = sum_of(children),
-                  .skipped = feed.skipped.named(),
-                  .handed = tree::assigned_of(children),
-                  .lost = 0,
-                  .json = {}};
+    Report report;
+    report.because = outcome.because;
+    report.counts = sum_of(children);
+    report.skipped = feed.skipped.named();
+    report.handed = tree::assigned_of(children);
     for (const auto& child : children) {
         report.lost += lost_below(*child, outcome.aborted);
     }
     account(report, feed, outcome);
     judge(report, feed, children);
-    judge_sums(report, options, outcome);
-    report.clean = report.because.empty();
+    if (!outcome.aborted) { // what an aborted run had not done yet is no fault of its own
+        judge_counts(report, options.replay.late_ms);
+    }
     // A path may hold any bytes, and JSON only UTF-8.
     report.json = whole_json(report, options, feed, children, outcome)
                       .dump(1, ' ', false, json::error_handler_t::replace);
@@ -312,18 +301,17 @@ std::string left_text(const Options& options, const FeedState& feed, Nanoseconds
     return std::isfinite(whole) ? fmt::format("{:.0f}", std::max(0.0, whole - now)) : "unknown";
 }
 
-Verdict judge_counts(const Counts& counts, double late_ms) {
-    Verdict verdict;
+void judge_counts(Report& report, double late_ms) {
+    const Counts& counts = report.counts;
     if (counts.received > 0 && counts.sent == 0) {
-        verdict.because.push_back(how_none_was_sent(counts));
+        report.because.push_back(how_none_was_sent(counts));
     } else if (counts.sent > 0 && counts.answered == 0) {
-        verdict.because.push_back(
+        report.because.push_back(
             fmt::format("the server answered none of {} queries sent", counts.sent));
     }
     if (counts.sent_late > 0 && counts.sent > 0) {
-        judge_lateness(verdict, counts, late_ms);
+        judge_lateness(report, late_ms);
     }
-    return verdict;
 }
 
 } // namespace reprise::controller

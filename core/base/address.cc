@@ -150,7 +150,8 @@ std::optional<Prefix> Prefix::parse(std::string_view text) {
 
 std::optional<Prefix> Prefix::parse_network(std::string_view text) {
     const auto prefix = parse(text);
-    return prefix && prefix->is_network() ? prefix : std::nullopt;
+    const bool zeros = prefix && masked(prefix->address, prefix->bits) == prefix->address;
+    return zeros ? prefix : std::nullopt;
 }
 
 } // namespace reprise

@@ -7,7 +7,6 @@
 #include <functional>
 #include <netinet/in.h>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <sys/socket.h>
@@ -102,9 +101,6 @@ struct Prefix {
         return static_cast<unsigned>(address.size()) * 8 - bits;
     }
 
-    /// Whether the bits behind the prefix are zero.
-    [[nodiscard]] bool is_network() const { return masked(address, bits) == address; }
-
     /// The address whose bits behind the prefix are `number`; nothing where they are too few.
     [[nodiscard]] std::optional<IpAddress> host(std::uint64_t number) const;
 
@@ -121,11 +117,6 @@ struct Prefix {
 
 /// Of text in the code, which is one.
 inline Prefix known_prefix(std::string_view text) { return Prefix::parse(text).value_or(Prefix{}); }
-
-/// Whether one of the prefixes holds the address.
-inline bool any_holds(std::span<const Prefix> prefixes, const IpAddress& address) {
-    return std::ranges::any_of(prefixes, [&](const Prefix& one) { return one.holds(address); });
-}
 
 } // namespace reprise
 

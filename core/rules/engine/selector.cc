@@ -56,7 +56,8 @@ std::uint32_t StickyChoice::draw(std::uint64_t uniform) const {
 namespace {
 
 bool among(const std::vector<Prefix>& prefixes, const IpAddress& address) {
-    return prefixes.empty() || any_holds(prefixes, address);
+    return prefixes.empty() ||
+           std::ranges::any_of(prefixes, [&](const Prefix& one) { return one.holds(address); });
 }
 
 /// Adds one value to those of a condition, which begins with any.
