@@ -142,7 +142,11 @@ public:
 
     void set_handler(Handler handler) override { handler_ = std::move(handler); }
 
-    void send(const Outgoing& frame) override;
+    void send(const Outgoing& frame) override {
+        if (open()) {
+            bufferevent_write(buffer_.get(), frame.bytes.data(), frame.bytes.size());
+        }
+    }
 
     void close() override { buffer_.reset(); }
 
@@ -159,12 +163,90 @@ private:
         void operator()(bufferevent* b) const { bufferevent_free(b); }
     };
 
-    void read();
-    std::string read_on();
-    bool read_frame();
-    void hand_over(Bytes bytes);
-    void event(short what);
-    void fail(const std::string& reason);
+    void read() {
+        last_heard_ = SteadyClock::now();
+        const std::string trouble = read_on();
+        while (open() && read_frame()) {
+        }
+        if (open() && !trouble.empty()) {
+            fail(trouble);
+        }
+    }
+
+    /// libevent takes one TLS record (16 KiB) from the socket for each turn of its loop, which
+    /// costs three more system calls. What else is there is taken here, into pieces large enough
+    /// that few blocks must be copied to lie in one. Returns why there will be no more, or nothing.
+    std::string read_on() {
+        SSL* tls = bufferevent_openssl_get_ssl(buffer_.get());
+        evbuffer* input = bufferevent_get_input(buffer_.get());
+        std::string trouble;
+        if (tls == nullptr || evbuffer_get_length(input) < kTlsRecord / 2) {
+            return trouble; // no block; after something short there is seldom more
+        }
+        while (evbuffer_get_length(input) < kReadPortion) {
+            evbuffer_iovec space{};
+            evbuffer_reserve_space(input, kReadPiece, &space, 1);
+            space.iov_len =
+                fill(tls, {static_cast<std::uint8_t*>(space.iov_base), kReadPiece}, trouble);
+            evbuffer_commit_space(input, &space, 1);
+            if (space.iov_len + kTlsRecord <= kReadPiece) {
+                break;
+            }
+        }
+        return trouble;
+    }
+
+    /// Takes one whole frame from the input; false where there is none (yet).
+    bool read_frame() {
+        evbuffer* input = bufferevent_get_input(buffer_.get());
+        std::uint32_t size = 0;
+        if (evbuffer_copyout(input, &size, sizeof size) < static_cast<ssize_t>(sizeof size)) {
+            return false;
+        }
+        if (size > kMaxFrame) {
+            fail(kNotThisProtocol);
+            return false;
+        }
+        if (evbuffer_get_length(input) < sizeof size + size) {
+            return false;
+        }
+        evbuffer_drain(input, sizeof size);
+        hand_over({evbuffer_pullup(input, size), size});
+        if (open()) {
+            evbuffer_drain(input, size);
+        }
+        return true;
+    }
+
+    /// The bytes stay while the handler runs, even if it closes the link: libevent holds the buffer
+    /// during its callback.
+    void hand_over(Bytes bytes) {
+        if (const auto block = handler_.block ? view_block(bytes) : std::nullopt) {
+            handler_.block(*block);
+        } else if (frame_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
+                   frame_.body_case() != wire::Frame::BODY_NOT_SET) {
+            handler_.frame(frame_);
+        } else {
+            fail(kNotThisProtocol);
+        }
+    }
+
+    void event(short what) {
+        if ((what & BEV_EVENT_CONNECTED) != 0) {
+            no_delay(bufferevent_getfd(buffer_.get()));
+            last_heard_ = SteadyClock::now();
+            if (up_) {
+                up_();
+            }
+        } else if ((what & (BEV_EVENT_EOF | BEV_EVENT_ERROR | BEV_EVENT_TIMEOUT)) != 0) {
+            fail(failure(buffer_.get(), what, EVUTIL_SOCKET_ERROR()));
+        }
+    }
+
+    void fail(const std::string& reason) {
+        close();
+        handler_.down(reason);
+    }
 
     std::unique_ptr<bufferevent, BufferDeleter> buffer_;
     wire::Frame frame_; ///< reused: protobuf keeps its memory
@@ -173,104 +255,39 @@ private:
     Nanoseconds last_heard_ = SteadyClock::now();
 };
 
-void KernelLink::send(const Outgoing& frame) {
-    if (open()) {
-        bufferevent_write(buffer_.get(), frame.bytes.data(), frame.bytes.size());
-    }
-}
-
-void KernelLink::read() {
-    last_heard_ = SteadyClock::now();
-    const std::string trouble = read_on();
-    while (open() && read_frame()) {
-    }
-    if (open() && !trouble.empty()) {
-        fail(trouble);
-    }
-}
-
-/// libevent takes one TLS record (16 KiB) from the socket for each turn of its loop, which costs
-/// three more system calls. What else is there is taken here, into pieces large enough that few
-/// blocks must be copied to lie in one. Returns why there will be no more, or nothing.
-std::string KernelLink::read_on() {
-    SSL* tls = bufferevent_openssl_get_ssl(buffer_.get());
-    evbuffer* input = bufferevent_get_input(buffer_.get());
-    std::string trouble;
-    if (tls == nullptr || evbuffer_get_length(input) < kTlsRecord / 2) {
-        return trouble; // no block; after something short there is seldom more
-    }
-    while (evbuffer_get_length(input) < kReadPortion) {
-        evbuffer_iovec space{};
-        evbuffer_reserve_space(input, kReadPiece, &space, 1);
-        space.iov_len =
-            fill(tls, {static_cast<std::uint8_t*>(space.iov_base), kReadPiece}, trouble);
-        evbuffer_commit_space(input, &space, 1);
-        if (space.iov_len + kTlsRecord <= kReadPiece) {
-            break;
-        }
-    }
-    return trouble;
-}
-
-/// Takes one whole frame from the input; false where there is none (yet).
-bool KernelLink::read_frame() {
-    evbuffer* input = bufferevent_get_input(buffer_.get());
-    std::uint32_t size = 0;
-    if (evbuffer_copyout(input, &size, sizeof size) < static_cast<ssize_t>(sizeof size)) {
-        return false;
-    }
-    if (size > kMaxFrame) {
-        fail(kNotThisProtocol);
-        return false;
-    }
-    if (evbuffer_get_length(input) < sizeof size + size) {
-        return false;
-    }
-    evbuffer_drain(input, sizeof size);
-    hand_over({evbuffer_pullup(input, size), size});
-    if (open()) {
-        evbuffer_drain(input, size);
-    }
-    return true;
-}
-
-/// The bytes stay while the handler runs, even if it closes the link: libevent holds the buffer
-/// during its callback.
-void KernelLink::hand_over(Bytes bytes) {
-    if (const auto block = handler_.block ? view_block(bytes) : std::nullopt) {
-        handler_.block(*block);
-    } else if (frame_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
-               frame_.body_case() != wire::Frame::BODY_NOT_SET) {
-        handler_.frame(frame_);
-    } else {
-        fail(kNotThisProtocol);
-    }
-}
-
-void KernelLink::event(short what) {
-    if ((what & BEV_EVENT_CONNECTED) != 0) {
-        no_delay(bufferevent_getfd(buffer_.get()));
-        last_heard_ = SteadyClock::now();
-        if (up_) {
-            up_();
-        }
-    } else if ((what & (BEV_EVENT_EOF | BEV_EVENT_ERROR | BEV_EVENT_TIMEOUT)) != 0) {
-        fail(failure(buffer_.get(), what, EVUTIL_SOCKET_ERROR()));
-    }
-}
-
-void KernelLink::fail(const std::string& reason) {
-    close();
-    handler_.down(reason);
-}
-
 /// A peer is handed over only when TLS has verified it; until then it is one of a few newcomers
 /// with little time.
 class KernelListener final : public Listener {
 public:
-    KernelListener(KernelHost& host, SSL_CTX* tls, const Endpoint& where, Handler handler);
+    KernelListener(KernelHost& host, SSL_CTX* tls, const Endpoint& where, Handler handler)
+        : host_(host), tls_(tls), handler_(std::move(handler)) {
+        sockaddr_storage address{};
+        const socklen_t length = where.to_sockaddr(address);
+        const auto call = [](evconnlistener* /*l*/, evutil_socket_t fd, sockaddr* from, int size,
+                             void* self) {
+            sockaddr_storage peer{};
+            std::memcpy(&peer, from, static_cast<size_t>(size));
+            static_cast<KernelListener*>(self)->accept(FileDescriptor(fd),
+                                                       Endpoint::from_sockaddr(peer));
+        };
+        listener_.reset(evconnlistener_new_bind(
+            host.base(), call, this,
+            LEV_OPT_CLOSE_ON_FREE | LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_EXEC, kListenQueue,
+            reinterpret_cast<sockaddr*>(&address), static_cast<int>(length)));
+        if (!listener_) {
+            throw SystemError(
+                fmt::format("listen on {} (is the port in use? choose another)", where.text()));
+        }
+    }
 
-    [[nodiscard]] Endpoint endpoint() const override;
+    [[nodiscard]] Endpoint endpoint() const override {
+        sockaddr_storage address{};
+        socklen_t length = sizeof address;
+        check(getsockname(evconnlistener_get_fd(listener_.get()),
+                          reinterpret_cast<sockaddr*>(&address), &length),
+              "getsockname");
+        return Endpoint::from_sockaddr(address);
+    }
 
 private:
     struct ListenerDeleter {
@@ -283,10 +300,60 @@ private:
         std::unique_ptr<KernelLink> link;
     };
 
-    void accept(FileDescriptor socket, const Endpoint& peer);
-    void make_room(const IpAddress& address);
-    void welcome(const KernelLink* link);
-    void tick();
+    void accept(FileDescriptor socket, const Endpoint& peer) {
+        make_room(peer.address);
+        no_delay(socket.get());
+        newcomers_.push_back(
+            {.address = peer.address,
+             .since = SteadyClock::now(),
+             .link = std::make_unique<KernelLink>(host_, socket.release(), SSL_new(tls_),
+                                                  BUFFEREVENT_SSL_ACCEPTING)});
+        KernelLink* const link = newcomers_.back().link.get();
+        link->set_up([this, link] { welcome(link); });
+        link->set_handler({
+            .frame = [link](wire::Frame&) { link->close(); },
+            .down = [this,
+                     peer](const std::string& reason) { handler_.refused(peer.text(), reason); },
+        });
+    }
+
+    /// The oldest newcomer makes room: of the new one's address where that has its share, else of
+    /// the address that has most. So a parent, which needs a few milliseconds, is not the one that
+    /// goes, unless strangers come from more addresses than there is room for.
+    void make_room(const IpAddress& address) {
+        std::unordered_map<IpAddress, size_t> held;
+        for (const Newcomer& one : newcomers_) {
+            ++held[one.address];
+        }
+        const bool full = newcomers_.size() >= kMostNewcomers;
+        if (!full && held[address] < kMostOfAddress) {
+            return;
+        }
+        const IpAddress from = held[address] >= kMostOfAddress
+                                   ? address
+                                   : std::ranges::max_element(held, {}, [](const auto& entry) {
+                                         return entry.second;
+                                     })->first;
+        handler_.refused(from.text(), "made room for another one");
+        newcomers_.erase(std::ranges::find(newcomers_, from, &Newcomer::address));
+    }
+
+    /// Nothing of this object may be touched behind the call, which may destroy it.
+    void welcome(const KernelLink* link) {
+        const auto found = std::ranges::find_if(
+            newcomers_, [&](const Newcomer& one) { return one.link.get() == link; });
+        std::unique_ptr<Link> verified = std::move(found->link);
+        newcomers_.erase(found);
+        const auto accepted = handler_.accepted;
+        accepted(std::move(verified));
+    }
+
+    void tick() {
+        const Nanoseconds now = SteadyClock::now();
+        std::erase_if(newcomers_, [&](const Newcomer& one) {
+            return !one.link->open() || now - one.since > kHandshakeTime;
+        });
+    }
 
     KernelHost& host_;
     SSL_CTX* tls_;
@@ -295,89 +362,6 @@ private:
     std::unique_ptr<evconnlistener, ListenerDeleter> listener_;
     std::unique_ptr<Timer> tick_ = host_.timer(200 * kMillisecond, [this] { tick(); });
 };
-
-KernelListener::KernelListener(KernelHost& host, SSL_CTX* tls, const Endpoint& where,
-                               Handler handler)
-    : host_(host), tls_(tls), handler_(std::move(handler)) {
-    sockaddr_storage address{};
-    const socklen_t length = where.to_sockaddr(address);
-    const auto call = [](evconnlistener* /*l*/, evutil_socket_t fd, sockaddr* from, int size,
-                         void* self) {
-        sockaddr_storage peer{};
-        std::memcpy(&peer, from, static_cast<size_t>(size));
-        static_cast<KernelListener*>(self)->accept(FileDescriptor(fd),
-                                                   Endpoint::from_sockaddr(peer));
-    };
-    listener_.reset(evconnlistener_new_bind(
-        host.base(), call, this, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_EXEC,
-        kListenQueue, reinterpret_cast<sockaddr*>(&address), static_cast<int>(length)));
-    if (!listener_) {
-        throw SystemError(
-            fmt::format("listen on {} (is the port in use? choose another)", where.text()));
-    }
-}
-
-Endpoint KernelListener::endpoint() const {
-    sockaddr_storage address{};
-    socklen_t length = sizeof address;
-    check(getsockname(evconnlistener_get_fd(listener_.get()), reinterpret_cast<sockaddr*>(&address),
-                      &length),
-          "getsockname");
-    return Endpoint::from_sockaddr(address);
-}
-
-void KernelListener::accept(FileDescriptor socket, const Endpoint& peer) {
-    make_room(peer.address);
-    no_delay(socket.get());
-    newcomers_.push_back({.address = peer.address,
-                          .since = SteadyClock::now(),
-                          .link = std::make_unique<KernelLink>(
-                              host_, socket.release(), SSL_new(tls_), BUFFEREVENT_SSL_ACCEPTING)});
-    KernelLink* const link = newcomers_.back().link.get();
-    link->set_up([this, link] { welcome(link); });
-    link->set_handler({
-        .frame = [link](wire::Frame&) { link->close(); },
-        .down = [this, peer](const std::string& reason) { handler_.refused(peer.text(), reason); },
-    });
-}
-
-/// The oldest newcomer makes room: of the new one's address where that has its share, else of the
-/// address that has most. So a parent, which needs a few milliseconds, is not the one that goes,
-/// unless strangers come from more addresses than there is room for.
-void KernelListener::make_room(const IpAddress& address) {
-    std::unordered_map<IpAddress, size_t> held;
-    for (const Newcomer& one : newcomers_) {
-        ++held[one.address];
-    }
-    const bool full = newcomers_.size() >= kMostNewcomers;
-    if (!full && held[address] < kMostOfAddress) {
-        return;
-    }
-    const IpAddress from = held[address] >= kMostOfAddress
-                               ? address
-                               : std::ranges::max_element(held, {}, [](const auto& entry) {
-                                     return entry.second;
-                                 })->first;
-    handler_.refused(from.text(), "made room for another one");
-    newcomers_.erase(std::ranges::find(newcomers_, from, &Newcomer::address));
-}
-
-/// Nothing of this object may be touched behind the call, which may destroy it.
-void KernelListener::welcome(const KernelLink* link) {
-    const auto found = std::ranges::find_if(
-        newcomers_, [&](const Newcomer& one) { return one.link.get() == link; });
-    std::unique_ptr<Link> verified = std::move(found->link);
-    newcomers_.erase(found);
-    const auto accepted = handler_.accepted;
-    accepted(std::move(verified));
-}
-
-void KernelListener::tick() {
-    const Nanoseconds now = SteadyClock::now();
-    std::erase_if(newcomers_, [&](const Newcomer& one) {
-        return !one.link->open() || now - one.since > kHandshakeTime;
-    });
-}
 
 } // namespace
 
