@@ -101,9 +101,7 @@ void validate_generator(const Options& options) {
         return;
     }
     demand(options.trace.empty(), "TRACE and --generate exclude each other; give one of them");
-    demand(
-        Question::parse(options.generate).has_value(),
-        fmt::format("--generate {}: not NAME[/TYPE], e.g. www.example.com/AAAA", options.generate));
+    const Generator known(options, {}); // throws
     demand(options.generate_sources > 0 && options.generate_sources <= kMostGenerated,
            fmt::format("--generate-sources: must be 1 to {}", kMostGenerated));
     const Settings& replay = options.replay;

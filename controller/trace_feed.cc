@@ -28,7 +28,6 @@
 #include <linux/capability.h>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -59,16 +58,6 @@ bool wants_closes(const Options& options) {
     return options.replay.transport != "udp" && options.replay.closer == "client";
 }
 
-std::optional<Generator> generator_of(const Options& options, const Servers& servers) {
-    const auto question = Question::parse(options.generate);
-    if (!question) {
-        return std::nullopt;
-    }
-    const Endpoint& server = servers.v4 ? *servers.v4 : servers.v6.value_or(Endpoint{});
-    return Generator(*question, options.generate_sources, server, options.replay.rate,
-                     options.generate_rd);
-}
-
 /// Throws Error where the replay would wait for days: `gap` seconds of the trace without a query,
 /// behind `second` of it. A clock was wrong, or the file is made of several captures.
 void demand_no_gap(const Options& options, double second, double gap) {
@@ -87,25 +76,21 @@ constexpr std::uint64_t kIds = 65'536;
 constexpr std::uint16_t kFirstPort = 1'024;
 constexpr std::uint64_t kPorts = 64'000;
 
-std::optional<std::uint16_t> parse_type(std::string_view text) {
-    const auto type = type_number(text);
-    return type ? type : parse_number<std::uint16_t>(text);
-}
-
 } // namespace
 
 TraceFeed::TraceFeed(const Options& options, const Servers& servers)
     : options_(options),
       sources_(options.check.empty() ? options.results + "/sources.csv" : "/dev/null"),
-      generator_(generator_of(options, servers)), rules_(options.rules),
-      plays_closes_(wants_closes(options)), selection_(options, servers),
+      rules_(options.rules), plays_closes_(wants_closes(options)), selection_(options, servers),
       steady_(longest_way_back(options)), timetable_({.speed = options.replay.speed,
                                                       .rate = options.replay.rate,
                                                       .fast = options.replay.fast}),
       span_(TraceTime::parse(options.replay.from), TraceTime::parse(options.replay.until)),
       transport_(transport_of(options.replay)),
       duration_(static_cast<Nanoseconds>(options.replay.duration_s * 1e9)) {
-    if (!generator_) {
+    if (!options.generate.empty()) {
+        generator_.emplace(options, servers);
+    } else {
         trace_.emplace(trace::FeedOptions{
             .paths = {options.trace},
             .reader = {.ports = options.replay.ports, .closes = plays_closes_ || !rules_.empty()},
@@ -353,22 +338,21 @@ void SourceTable::flush() {
     }
 }
 
-std::optional<Question> Question::parse(std::string_view text) {
-    const size_t slash = text.rfind('/');
-    const auto name = parse_name(text.substr(0, slash));
-    const auto type = parse_type(slash == std::string_view::npos ? "A" : text.substr(slash + 1));
+Generator::Generator(const Options& options, const Servers& servers)
+    : text_(options.generate), sources_(options.generate_sources),
+      server_(servers.v4 ? *servers.v4 : servers.v6.value_or(Endpoint{})),
+      clients_(known_prefix(server_.address.is_v4() ? "10.0.0.0/8" : "2001:db8::/32")),
+      rate_(options.replay.rate) {
+    const size_t slash = text_.rfind('/');
+    const std::string word = slash == std::string::npos ? "A" : text_.substr(slash + 1);
+    const auto name = parse_name(text_.substr(0, slash));
+    const auto by_name = type_number(word);
+    const auto type = by_name ? by_name : parse_number<std::uint16_t>(word);
     if (!name || !type) {
-        return std::nullopt;
+        throw UsageError(
+            fmt::format("--generate {}: not NAME[/TYPE], e.g. www.example.com/AAAA", text_));
     }
-    return Question{.name = *name, .type = *type, .text = std::string(text)};
-}
-
-Generator::Generator(const Question& question, std::uint32_t sources, const Endpoint& server,
-                     double rate, bool recursion_desired)
-    : text_(question.text), sources_(sources), server_(server),
-      clients_(known_prefix(server.address.is_v4() ? "10.0.0.0/8" : "2001:db8::/32")), rate_(rate) {
-    build_query(message_, {.type = question.type, .recursion_desired = recursion_desired},
-                question.name.bytes());
+    build_query(message_, {.type = *type, .recursion_desired = options.generate_rd}, name->bytes());
 }
 
 void Generator::next(Query& query) {

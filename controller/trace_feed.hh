@@ -16,7 +16,6 @@
 #include "core/base/flat_ids.hh"
 #include "core/base/output_file.hh"
 #include "core/base/trace_time.hh"
-#include "core/dns/name.hh"
 #include "core/rules/engine/chain.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/trace/batch.hh"
@@ -32,7 +31,6 @@
 #include <optional>
 #include <random>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -150,15 +148,6 @@ private:
 
 inline constexpr std::uint32_t kMostGenerated = 16'000'000; ///< sources that fit into 10.0.0.0/8
 
-/// What to ask: "NAME" (type A) or "NAME/TYPE", the type by its name or as a number ("TYPE65").
-struct Question {
-    Name name;
-    std::uint16_t type = 0;
-    std::string text;
-
-    static std::optional<Question> parse(std::string_view text);
-};
-
 /// The continuous generator: one query for ever, from a number of sources in turn. What a server or
 /// the replay itself can do at most is measured with it, without a trace's own cost.
 ///
@@ -167,8 +156,10 @@ struct Question {
 /// its port follows when they are through, so that keys repeat as late as can be.
 class Generator {
 public:
-    Generator(const Question& question, std::uint32_t sources, const Endpoint& server, double rate,
-              bool recursion_desired = false);
+    /// Asks for Options::generate, "NAME" (type A) or "NAME/TYPE", the type by its name or as a
+    /// number
+    /// ("TYPE65"). Throws UsageError where it is none.
+    Generator(const Options& options, const Servers& servers);
 
     /// Next message, good until the next call. There is no end.
     void next(Query& query);
