@@ -108,34 +108,29 @@ ReadAhead::ReadAhead(std::unique_ptr<TraceFeed> feed) : shared_(std::make_shared
 
 ReadAhead::~ReadAhead() { stop(0); }
 
-bool ReadAhead::take_batch() {
+/// Whether there is one.
+ReadAhead::Next ReadAhead::take_batch() {
     const std::lock_guard hold(shared_->lock);
     if (shared_->batches.empty()) {
         shared_->close_batch();
     }
     if (shared_->batches.empty()) {
-        return false;
+        return shared_->state.ended ? Next::kEnd : Next::kNothingYet;
     }
     batch_ = std::move(shared_->batches.front());
     shared_->batches.pop_front();
     shared_->changed.notify_all();
     records_.emplace(bytes_of(batch_));
-    return true;
+    return Next::kQuery;
 }
 
 ReadAhead::Next ReadAhead::next(RecordView& query) {
     while (!records_ || !records_->next(query)) {
-        const bool ended = state_ended(); // before looking: what was added last is then seen
-        if (!take_batch()) {
-            return ended ? Next::kEnd : Next::kNothingYet;
+        if (const Next batch = take_batch(); batch != Next::kQuery) {
+            return batch;
         }
     }
     return Next::kQuery;
-}
-
-bool ReadAhead::state_ended() const {
-    const std::lock_guard hold(shared_->lock);
-    return shared_->state.ended;
 }
 
 FeedState ReadAhead::state() const {

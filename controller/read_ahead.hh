@@ -39,8 +39,7 @@ public:
 private:
     struct Shared;
 
-    bool take_batch();
-    [[nodiscard]] bool state_ended() const;
+    Next take_batch();
 
     std::shared_ptr<Shared> shared_; ///< with the thread
     std::string batch_;

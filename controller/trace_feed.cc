@@ -240,15 +240,6 @@ void TraceFeed::hold_close(Query close) {
     }
 }
 
-bool TraceFeed::skip(Skip reason) {
-    if (reason == Skip::kNone) {
-        return false;
-    }
-    ++state_.read;
-    state_.skipped.add(reason);
-    return true;
-}
-
 bool TraceFeed::next(Query& query) {
     if (closes_.empty()) {
         if (!next_query(query)) {
@@ -280,9 +271,12 @@ bool TraceFeed::next_query(Query& query) {
     while (may_go_on() && pull(query)) {
         const bool before = span_.before(query.time);
         query.time = timetable_.shifted(query.time);
-        if (!skip(before ? Skip::kFrom : selection_.judge(query))) {
+        const Skip reason = before ? Skip::kFrom : selection_.judge(query);
+        if (reason == Skip::kNone) {
             return take(query);
         }
+        ++state_.read;
+        state_.skipped.add(reason);
     }
     return false;
 }

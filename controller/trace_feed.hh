@@ -224,7 +224,6 @@ private:
     void describe(Query& query);
     bool next_lap();
     bool take(Query& query);
-    bool skip(Skip reason);
     [[nodiscard]] std::string trouble() const;
     [[nodiscard]] double share_read() const;
 

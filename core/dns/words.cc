@@ -71,13 +71,11 @@ constexpr std::array kRcodes{
     Word{23, "BADCOOKIE"},
 };
 
-char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; }
-
-/// FNV-1a of the upper-case text.
+/// FNV-1a of the text in lower case.
 std::uint32_t hash(std::string_view text) {
     std::uint32_t value = 2'166'136'261U;
     for (const char c : text) {
-        value = (value ^ static_cast<std::uint8_t>(upper(c))) * 16'777'619U;
+        value = (value ^ static_cast<std::uint8_t>(Lower{}(c))) * 16'777'619U;
     }
     return value ^ (value >> 15U);
 }
@@ -133,16 +131,11 @@ std::optional<std::uint16_t> WordTable::number(std::string_view text) const {
             return word.number;
         }
     }
-    return plain(text);
-}
-
-std::optional<std::uint16_t> WordTable::plain(std::string_view text) const {
     if (!same_word(text.substr(0, prefix_.size()), prefix_)) {
         return std::nullopt;
     }
-    text.remove_prefix(prefix_.size());
-    const auto value = parse_number<std::uint16_t>(text);
-    return value && *value <= largest_ ? value : std::nullopt;
+    const auto plain = parse_number<std::uint16_t>(text.substr(prefix_.size()));
+    return plain && *plain <= largest_ ? plain : std::nullopt;
 }
 
 std::string_view WordTable::nearest(std::string_view text) const {

@@ -56,8 +56,6 @@ private:
     static constexpr size_t kDirect = 272;   ///< numbers below are found without a search
     static constexpr std::uint8_t kNone = 0; ///< else index + 1
 
-    [[nodiscard]] std::optional<std::uint16_t> plain(std::string_view text) const;
-
     std::span<const Word> words_;
     std::string_view prefix_;
     std::uint16_t largest_;
