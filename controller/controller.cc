@@ -293,18 +293,19 @@ void Controller::progress() {
         return;
     }
     const Nanoseconds now = host_.clock().now();
+    const Nanoseconds elapsed = now - outcome_.start.mono;
     const wire::Status status = tree::status_of(fanout_.children(), now);
     const Counts counts = read_counts(status.counts());
     const FeedState feed = feed_.state();
-    rate_.count(counts.sent, now - outcome_.start.mono - status.age_ns());
+    rate_.count(counts.sent, elapsed - status.age_ns());
     fmt::print("progress read={} sent={} answered={} timed_out={} failed={} rate={:.0f} lag_us={} "
                "elapsed_s={:.1f} left_s={}\n",
                feed.read, counts.sent, counts.answered, counts.timed_out,
                counts.send_failed + counts.connection_failed, rate_.value(),
-               status.lag_ns() / kMicrosecond, static_cast<double>(now - outcome_.start.mono) / 1e9,
-               left_text(options_, feed, now - outcome_.start.mono));
+               status.lag_ns() / kMicrosecond, static_cast<double>(elapsed) / 1e9,
+               left_text(options_, feed, elapsed));
     std::fflush(stdout);
-    const auto played = static_cast<std::uint64_t>((now - outcome_.start.mono) / kSecond);
+    const auto played = static_cast<std::uint64_t>(elapsed / kSecond);
     report_file_.grow(kReportRoom + tree::queriers_of(fanout_.children()) * kReportRoomQuerier +
                       fanout_.children().size() * played * kReportRoomOffset);
 }

@@ -20,7 +20,6 @@
 #include <exception>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -298,19 +297,17 @@ void Distributor::on_over() {
         host_.stop();
         return;
     }
-    if (parent_ && parent_->open()) {
-        wire::Frame frame;
-        *frame.mutable_finished() = compile_reports();
-        parent_->send(frame);
-        // Closing now could reset the link over unread probes and lose Finished on its way: the
-        // parent closes.
-        parent_->set_handler(
-            {.frame = [](wire::Frame&) {}, .down = [this](const std::string&) { host_.stop(); }});
-        farewell_->again_in(kFarewell);
-    } else {
-        std::ignore = compile_reports(); // for unclean_
-        host_.stop();
+    wire::Frame frame;
+    *frame.mutable_finished() = compile_reports();
+    if (!parent_ || !parent_->open()) {
+        return host_.stop();
     }
+    parent_->send(frame);
+    // Closing now could reset the link over unread probes and lose Finished on its way: the parent
+    // closes.
+    parent_->set_handler(
+        {.frame = [](wire::Frame&) {}, .down = [this](const std::string&) { host_.stop(); }});
+    farewell_->again_in(kFarewell);
 }
 
 wire::Finished Distributor::compile_reports() {

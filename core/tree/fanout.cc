@@ -456,12 +456,8 @@ void Fanout::end() {
     for (const auto& child : children_) {
         wire::Frame frame;
         frame.mutable_end()->set_queries(child->assigned);
-        if (child->waiting.empty()) {
-            child->link->send(frame);
-        } else {
-            // Without records: it goes when the blocks went.
-            child->waiting.push_back({.bytes = encode_frame(frame)});
-        }
+        child->waiting.push_back({.bytes = encode_frame(frame)}); // without records: behind blocks
+        child->send_waiting();
     }
 }
 
