@@ -11,6 +11,7 @@
 #include "core/wire/record.hh"
 #include "core/wire/replay.pb.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -274,6 +275,39 @@ TEST_F(FanoutTest, LargeMessagesBeyondTheCreditWait) {
     ASSERT_TRUE(run_until([&] { return returned_.records == 100; }));
     EXPECT_EQ(returned_.bytes, 100 * record_.size());
     EXPECT_EQ(child.received, 100U);
+}
+
+TEST_F(FanoutTest, WhatIsStagedGoesInOrderWithItsHeavySourcesSpread) {
+    constexpr std::uint64_t kMany = 8000; // also longer than a piece
+    add_child("a").hello(kMany);
+    add_child("b").hello(kMany);
+    ASSERT_TRUE(run_until([&] { return ready_; }));
+    for (std::uint64_t n = 0; n < kMany; ++n) {
+        fanout_.stage(query(n, static_cast<std::uint8_t>(1 + n % 4)).bytes());
+    }
+    EXPECT_EQ(fanout_.staged(), kMany * record_.size());
+    EXPECT_EQ(fanout_.give_staged(), "");
+    EXPECT_EQ(fanout_.staged(), 0U);
+    fanout_.end();
+    ASSERT_TRUE(run_until([&] { return children_[0]->ended && children_[1]->ended; }));
+    for (const auto& child : children_) {
+        EXPECT_EQ(child->received, kMany / 2);
+        EXPECT_TRUE(std::ranges::is_sorted(child->sequences));
+    }
+    EXPECT_EQ(imbalance_of(fanout_.children()), 1);
+}
+
+TEST_F(FanoutTest, ABrokenRecordIsToldWithItsPlace) {
+    add_child("a").hello(10);
+    ASSERT_TRUE(run_until([&] { return ready_; }));
+    EXPECT_EQ(imbalance_of(fanout_.children()), 0);
+    const size_t whole = query(1, 1).bytes().size();
+    const std::string block = record_ + "odd";
+    const std::string trouble = fmt::format("corrupt record at byte {} of a block", whole);
+    EXPECT_EQ(fanout_.give(bytes_of(block)), trouble);
+    fanout_.stage(bytes_of(block));
+    EXPECT_EQ(fanout_.give_staged(), trouble);
+    EXPECT_EQ(assigned_of(fanout_.children()), 2U);
 }
 
 } // namespace
