@@ -2,7 +2,7 @@
 
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "core/base/mapping.hh"
+#include "core/base/fd.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/packet/route.hh"
 

@@ -3,7 +3,6 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
-#include "core/base/mapping.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/packet/route.hh"
 

@@ -4,7 +4,6 @@
 #include "core/base/bpf.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
-#include "core/base/mapping.hh"
 #include "packet_receive_bpf.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/packet/receive.h"

@@ -5,7 +5,6 @@
 
 #include "core/base/bpf.hh"
 #include "core/base/fd.hh"
-#include "core/base/mapping.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"

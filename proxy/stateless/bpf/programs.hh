@@ -3,7 +3,7 @@
 
 #include "core/base/bpf.hh"
 #include "core/base/clock.hh"
-#include "core/base/mapping.hh"
+#include "core/base/fd.hh"
 #include "proxy/stateless/bpf/shared.h"
 #include "proxy/stateless/common/counts.h"
 
