@@ -24,7 +24,6 @@
 #include <numeric>
 #include <string>
 #include <sys/resource.h>
-#include <utility>
 #include <vector>
 
 namespace reprise::controller {
