@@ -1,6 +1,7 @@
 // A parent with real links over socket pairs; the children are played by the
 // test in the same loop. What whole trees do is in tests/scenario/tree.
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
 #include "core/tree/fanout.hh"
@@ -16,6 +17,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
