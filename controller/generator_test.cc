@@ -73,7 +73,8 @@ TEST(Generator, SourcesSpreadOverThePrefix) {
 TEST(Generator, TypesByNameAndNumber) {
     const auto type = [](const std::string& text) {
         Query query;
-        generator_of(text, 1).next(query);
+        Generator generator = generator_of(text, 1);
+        generator.next(query);
         return parse_question(query.message).value_or(DnsQuestion{}).type;
     };
     EXPECT_EQ(type("example.com"), 1);
