@@ -1,16 +1,12 @@
 #include "controller/controller.hh"
 #include "controller/options.hh"
 #include "controller/selection.hh"
-#include "controller/timetable.hh"
 #include "controller/trace_feed.hh"
 #include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/openssl.hh"
-#include "core/base/trace_time.hh"
 #include "core/rules/engine/chain.hh"
 #include "core/trace/extent.hh"
-#include "core/trace/feed.hh"
 #include "core/trace/losses.hh"
 #include "core/tree/fanout.hh"
 #include "core/wire/query.hh"
@@ -27,6 +23,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <ios>
@@ -38,61 +35,32 @@
 namespace reprise::controller {
 namespace {
 
-double seconds(Nanoseconds from, Nanoseconds to) { // a text file may hold any times
-    return (static_cast<double>(to) - static_cast<double>(from)) / 1e9;
-}
-
 /// Reads the beginning of what can be played. Throws Error where nothing can.
 trace::Extent look_at_trace(const Options& options, const Servers& servers) {
-    trace::Feed input(options.trace,
-                      {.ports = options.replay.ports, .closes = !options.rules.rules.empty()}, 1);
-    rules::Chain rules(options.rules);
-    Selection selection(options, servers);
-    Span span(TraceTime::parse(options.replay.from), TraceTime::parse(options.replay.until));
+    Options once = options;
+    once.replay.loop = 1;
+    TraceFeed feed(once, servers);
     trace::Sample sample;
-    FeedState seen;
-    Nanoseconds first = 0;
-    Nanoseconds before = 0; ///< the time of the query played last
-    const bool ended = rules.each(input, [&](const Query& query) {
-        if (query.is_close()) {
-            return true;
+    std::uint64_t before = 0; // messages up to the first query that can be played
+    std::uint64_t messages = 0;
+    Query query;
+    bool more = true;
+    while (more && messages - before < trace::Sample::kEnough) {
+        more = feed.next(query);
+        const FeedState& seen = feed.describe();
+        messages = seen.read + seen.responses;
+        before = sample.any() ? before : messages;
+        if (more && !query.is_close()) {
+            sample.add(query.time, seen.share_read);
         }
-        if (query.is_response()) {
-            ++seen.responses;
-            return sample.wants_more();
-        }
-        if (seen.read == 0) {
-            first = query.time;
-            span.set_first(first);
-        }
-        seen.beyond = span.after(query.time);
-        if (seen.beyond) {
-            return false;
-        }
-        ++seen.read;
-        Query judged = query;
-        const Skip reason = span.before(query.time) ? Skip::kFrom : selection.judge(judged);
-        if (reason == Skip::kNone) {
-            before = sample.any() ? before : query.time;
-            demand_no_gap(options, seconds(first, before), seconds(before, query.time));
-            before = query.time;
-            sample.add(query.time, input.share_read());
-        } else {
-            seen.skipped.add(reason);
-        }
-        return sample.wants_more();
-    });
-    if (ended || seen.beyond) {
+    }
+    if (!sample.any()) {
+        throw Error(no_queries(options, feed.state()));
+    }
+    if (!more) {
         sample.end();
     }
-    if (sample.any()) {
-        return sample.extent(span.end());
-    }
-    seen.packets = input.packets();
-    seen.trouble = input.end().trouble;
-    seen.counters = input.counters();
-    seen.rules = rules.counts();
-    throw Error(no_queries(options, seen));
+    return sample.extent(feed.until());
 }
 
 void validate_generator(const Options& options) {

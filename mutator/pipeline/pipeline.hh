@@ -87,7 +87,7 @@ private:
     bool ended_ = false;
     std::uint64_t lap_ = 0;
     std::uint64_t queries_before_ = 0; ///< of the laps before this one
-    trace::LapClock clock_;
+    LapClock clock_;
     std::uint64_t connections_ = 0;     ///< numbers used by the laps before
     std::uint64_t last_connection_ = 0; ///< greatest number of this lap
     std::vector<Query> closes_;         ///< behind the latest query, in a run of several laps
