@@ -11,13 +11,26 @@
 // Both become the same list of keys with values. On the command line a piece without "=" continues
 // the values of the key before it, or is the value of the kind's first key.
 
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "core/base/random.hh"
 #include "core/base/text.hh" // IWYU pragma: export
+#include "core/dns/name.hh"
+#include "core/wire/query.hh"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace reprise::rules {
@@ -87,11 +100,115 @@ public:
 private:
     [[nodiscard]] const Argument* find(std::string_view key) const;
     [[nodiscard]] std::vector<std::string> similar(const std::string& key) const;
+    template <typename T>
+    std::optional<T> get_between(std::string_view key, T low, T high, std::string_view what);
 
     std::string kind_;
     std::string place_;
     std::vector<Argument> list_;
     std::vector<std::string> known_; ///< asked for so far
 };
+
+// Values of keys that several rules share: prefixes, names, types, mixes, times. Each reader throws
+// RuleError by Arguments::fail, naming the key and the nearest word.
+
+/// A value that is drawn with probability weight / sum of weights.
+struct Weighted {
+    std::string value;
+    double weight = 1;
+};
+
+/// "A:50,AAAA:50", one value, or several without weights (then all alike). Empty where the key is
+/// not there.
+std::vector<Weighted> get_mix(Arguments& arguments, std::string_view key);
+
+/// Picks values by their weights, evenly: at every point each value was picked its share of the
+/// time, within 16 picks. Random draws would be off by the square root of their number.
+///
+/// Every step gives each value its weight as credit and draws the one with most, which pays one.
+/// What is drawn goes into a small pool from which values are picked at random: else the order
+/// would repeat itself and could keep step with the trace, where clients ask for A and AAAA in
+/// turn.
+class WeightedPicker {
+public:
+    /// At least one; not negative, with a positive sum.
+    WeightedPicker(const std::vector<double>& weights, std::uint64_t seed)
+        : shares_(weights), credit_(weights.size()), random_(seed) {
+        const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+        for (double& share : shares_) {
+            share /= sum;
+        }
+        std::ranges::generate(pool_, [this] { return draw(); });
+    }
+
+    /// Index of the next value.
+    size_t pick() { return std::exchange(pool_[random_.bits() % pool_.size()], draw()); }
+
+private:
+    size_t draw() {
+        for (size_t i = 0; i < shares_.size(); ++i) {
+            credit_[i] += shares_[i];
+        }
+        const auto most = std::ranges::max_element(credit_);
+        *most -= 1;
+        return static_cast<size_t>(most - credit_.begin());
+    }
+
+    std::vector<double> shares_; ///< sum 1
+    std::vector<double> credit_;
+    std::array<size_t, 16> pool_{};
+    Random random_;
+};
+
+/// Values as names; in lower case for ends_in() where `lower`.
+std::vector<Name> get_names(Arguments& arguments, std::string_view key, bool lower = false);
+
+std::vector<Prefix> get_prefixes(Arguments& arguments, std::string_view key);
+
+/// A mnemonic or TYPEnn.
+std::uint16_t type_value(const Arguments& arguments, std::string_view key, const std::string& text);
+
+/// A mnemonic or a number from 0 to 15.
+std::uint8_t opcode_value(const Arguments& arguments, std::string_view key,
+                          const std::string& text);
+
+/// A transport by its name in Transport's text form.
+Transport transport_value(const Arguments& arguments, std::string_view key,
+                          const std::string& text);
+
+/// A header flag, as its bit in the flags word.
+std::uint16_t flag_value(const Arguments& arguments, std::string_view key, const std::string& text);
+
+// Trace times with offsets; none falls below 0 or beyond what a trace may have.
+
+inline constexpr Nanoseconds kLastTime = kEndOfTraceTime;
+
+/// `base` (of a trace) and `offset`, exactly.
+inline Nanoseconds added(Nanoseconds base, Nanoseconds offset) {
+    Nanoseconds sum = 0;
+    if (__builtin_add_overflow(base, offset, &sum)) {
+        return offset > 0 ? kLastTime : 0;
+    }
+    return std::clamp<Nanoseconds>(sum, 0, kLastTime);
+}
+
+/// The same with the offset rounded to a nanosecond; doubles are exact to one for 104 days. One of
+/// 146 years leaves the range.
+inline Nanoseconds added(Nanoseconds base, double offset) {
+    constexpr double kMost = 0x1p62;
+    return offset < kMost
+               ? added(base, static_cast<Nanoseconds>(std::llround(std::max(offset, -kMost))))
+               : kLastTime;
+}
+
+/// The time, unless it left the range: queries that gather at its end have lost their spacing.
+/// `hint` says what to change.
+inline Nanoseconds in_range(Nanoseconds time, std::string_view rule, std::string_view hint) {
+    if (time < 0 || time == kLastTime) {
+        throw Error(fmt::format("rule {}: would move a query {}; {}", rule,
+                                time < 0 ? "before 1970" : "behind the year 2149", hint));
+    }
+    return time;
+}
 
 } // namespace reprise::rules

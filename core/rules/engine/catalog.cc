@@ -15,7 +15,10 @@
 #include <fstream>
 #include <ios>
 #include <iterator>
+#include <map>
 #include <memory>
+#include <ranges>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -54,35 +57,26 @@ std::string replaced_key(const Arguments& earlier, const Arguments& later) {
 }
 
 /// Values sorted: {A, AAAA} is {AAAA, A}.
-std::vector<Argument> filter_of(const Arguments& rule) {
-    std::vector<Argument> filter;
+std::map<std::string, std::vector<std::string>> filter_of(const Arguments& rule) {
+    std::map<std::string, std::vector<std::string>> filter;
     for (const Argument& argument : rule.list()) {
         if (argument.key.starts_with("where.") || argument.key == "spoofed") {
-            filter.push_back({.key = argument.key, .values = argument.values, .place = ""});
-            std::ranges::sort(filter.back().values);
+            std::ranges::sort(filter[argument.key] = argument.values);
         }
     }
-    std::ranges::sort(filter, {}, &Argument::key);
     return filter;
-}
-
-bool same_filter(const Arguments& a, const Arguments& b) {
-    return std::ranges::equal(filter_of(a), filter_of(b), [](const auto& x, const auto& y) {
-        return x.key == y.key && x.values == y.values;
-    });
 }
 
 bool keep_and_drop(const Arguments& a, const Arguments& b) {
     const bool both =
         (a.kind() == "keep" && b.kind() == "drop") || (a.kind() == "drop" && b.kind() == "keep");
-    return both && !a.has("share") && !b.has("share") && same_filter(a, b);
+    return both && !a.has("share") && !b.has("share") && filter_of(a) == filter_of(b);
 }
 
 /// Whether a rule between the two may choose by what the first of them did.
-bool chosen_between(const std::vector<Arguments>& rules, size_t first, size_t second) {
-    return std::any_of(
-        rules.begin() + static_cast<std::ptrdiff_t>(first) + 1,
-        rules.begin() + static_cast<std::ptrdiff_t>(second), [](const Arguments& rule) {
+bool chosen_between(std::span<const Arguments> rules, size_t first, size_t second) {
+    return std::ranges::any_of(
+        rules.subspan(first + 1, second - first - 1), [](const Arguments& rule) {
             return !rule.takes_all() || rule.kind() == "attack" || rule.kind() == "collapse";
         });
 }
@@ -147,11 +141,11 @@ void refuse_contradictions(const std::vector<Arguments>& rules) {
 }
 
 std::vector<RuleKind> all_kinds() {
-    std::vector<RuleKind> kinds{edns_kind(),      header_kind(),    name_kind(),  type_kind(),
-                                transport_kind(), class_kind(),     keep_kind(),  drop_kind(),
-                                remap_kind(),     anonymize_kind(), heavy_kind(), duplicate_kind(),
-                                collapse_kind(),  attack_kind()};
-    std::ranges::move(time_rules(), std::back_inserter(kinds));
+    std::vector<RuleKind> kinds;
+    for (const auto rules :
+         {message_rules, source_rules, anonymize_rules, volume_rules, time_rules}) {
+        std::ranges::move(rules(), std::back_inserter(kinds));
+    }
     return kinds;
 }
 
@@ -159,9 +153,7 @@ std::vector<RuleKind> all_kinds() {
 bool begins_key(std::string_view piece) {
     const size_t equals = piece.find('=');
     return equals != std::string_view::npos && equals != 0 &&
-           std::ranges::all_of(piece.substr(0, equals), [](char c) {
-               return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-';
-           });
+           piece.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789.-") == equals;
 }
 
 void add_piece(std::string_view piece, const RuleKind& kind, const std::string& place,
@@ -203,12 +195,8 @@ Arguments parse_rule_option(const std::string& kind, const std::string& value) {
     const std::string place = "--" + kind;
     const RuleKind& known = kind_of(kind, place);
     std::vector<Argument> list;
-    std::string_view rest = value;
-    for (bool more = !rest.empty(); more;) {
-        const size_t comma = std::min(rest.find(','), rest.size());
-        more = comma < rest.size();
-        add_piece(rest.substr(0, comma), known, place, list);
-        rest.remove_prefix(comma + (more ? 1 : 0));
+    for (const auto piece : std::views::split(std::string_view(value), ',')) {
+        add_piece({piece.begin(), piece.end()}, known, place, list);
     }
     return {kind, place, std::move(list)};
 }
@@ -377,36 +365,29 @@ private:
         }
         const std::string name = kind->as_string()->get();
         kind_of(name, kind_place); // a wrong one is told before its keys
-        rules_.rules.emplace_back(name, place, read_arguments(table));
+        std::vector<Argument> list;
+        add_arguments(table, "", list);
+        rules_.rules.emplace_back(name, place, std::move(list));
     }
 
-    std::vector<Argument> read_arguments(const toml::table& table) {
-        std::vector<Argument> list;
-        for (const auto& [key, value] : in_order(table)) {
+    /// Keys of a rule, or of its "where" with that in front.
+    void add_arguments(const toml::table& table, const std::string& prefix,
+                       std::vector<Argument>& list) {
+        for (const auto& [name, value] : in_order(table)) {
+            const std::string place = place_of(name_, *value);
+            const std::string key = prefix + name;
             if (key == "where") {
-                read_where(*value, list);
+                const toml::table* conditions = value->as_table();
+                if (conditions == nullptr) {
+                    fail(place, "where is a table; write where = { type = \"A\" }");
+                }
+                add_arguments(*conditions, "where.", list);
             } else if (key != "kind") {
-                list.push_back(argument(key, *value));
+                list.push_back({.key = key,
+                                .values = values_of(fmt::format("{}: key {}", place, key), *value),
+                                .place = place});
             }
         }
-        return list;
-    }
-
-    void read_where(const toml::node& value, std::vector<Argument>& list) {
-        const toml::table* conditions = value.as_table();
-        if (conditions == nullptr) {
-            fail(place_of(name_, value), "where is a table; write where = { type = \"A\" }");
-        }
-        for (const auto& [key, condition] : in_order(*conditions)) {
-            list.push_back(argument("where." + key, *condition));
-        }
-    }
-
-    Argument argument(const std::string& key, const toml::node& value) {
-        const std::string place = place_of(name_, value);
-        return {.key = key,
-                .values = values_of(fmt::format("{}: key {}", place, key), value),
-                .place = place};
     }
 
     std::string name_;

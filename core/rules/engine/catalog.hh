@@ -45,22 +45,12 @@ std::unique_ptr<Rule> make(Arguments& arguments, const RuleSettings& settings) {
     return std::make_unique<T>(arguments, settings);
 }
 
-// Each is in the file of its rule.
-RuleKind edns_kind();
-RuleKind header_kind();
-RuleKind name_kind();
-RuleKind type_kind();
-RuleKind transport_kind();
-RuleKind class_kind();
-RuleKind keep_kind();
-RuleKind drop_kind();
-RuleKind remap_kind();
-RuleKind anonymize_kind();
-RuleKind heavy_kind();
-RuleKind duplicate_kind();
-RuleKind collapse_kind();
-RuleKind attack_kind();
-std::vector<RuleKind> time_rules(); ///< speed, shift, gap, poisson, jitter, profile
+// Each in the file of its rules; in the order of --help.
+std::vector<RuleKind> message_rules();   ///< edns, header, name, type
+std::vector<RuleKind> source_rules();    ///< transport, class, keep, drop, remap
+std::vector<RuleKind> anonymize_rules(); ///< anonymize
+std::vector<RuleKind> volume_rules();    ///< heavy, duplicate, collapse, attack
+std::vector<RuleKind> time_rules();      ///< speed, shift, gap, poisson, jitter, profile
 
 /// All of them, in the order of --help.
 const std::vector<RuleKind>& rule_kinds();

@@ -53,15 +53,13 @@ void Rule::count_on(const Rule& before) {
 
 void PiecewiseRule::apply(Batch& batch) {
     incoming_.swap(batch.queries);
-    fill(batch);
+    apply_more(batch);
     if (has_more()) {
         hold();
     }
 }
 
-void PiecewiseRule::apply_more(Batch& batch) { fill(batch); }
-
-void PiecewiseRule::fill(Batch& batch) {
+void PiecewiseRule::apply_more(Batch& batch) {
     bytes_ = 0;
     while (at_ < incoming_.size() && work(incoming_[at_], batch)) {
         ++at_;

@@ -152,7 +152,6 @@ protected:
     void pass(Query query, Batch& batch);
 
 private:
-    void fill(Batch& batch);
     void hold();
 
     std::vector<Query> incoming_; ///< a batch's queries while it is filled anew

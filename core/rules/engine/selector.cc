@@ -8,7 +8,6 @@
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/rules/engine/arguments.hh"
-#include "core/rules/engine/values.hh"
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>
@@ -139,33 +138,26 @@ bool Filter::matches(const Query& query) const {
     const bool outside = may_match(query) && query.time >= from_.value &&
                          query.time < until_.value && among(sources_, query.source.address) &&
                          among(destinations_, query.destination.address);
-    if (!outside || !on_message_) {
-        return outside;
-    }
-    return header_holds(query.message) && question_holds(query.message) &&
-           edns_holds(query.message);
+    return outside && (!on_message_ || message_holds(query.message));
 }
 
-bool Filter::header_holds(Bytes message) const {
+bool Filter::message_holds(Bytes message) const {
     const auto header = parse_header(message);
-    return header && (header->flags & flags_) == flags_;
-}
-
-bool Filter::question_holds(Bytes message) const {
-    if (types_.empty() && names_.empty()) {
-        return true;
-    }
-    const auto question = parse_question(message);
-    if (!question) {
+    if (!header || (header->flags & flags_) != flags_) {
         return false;
     }
-    const bool type = types_.empty() || std::ranges::find(types_, question->type) != types_.end();
-    return type && (names_.empty() || std::ranges::any_of(names_, [&](const Name& suffix) {
-                        return ends_in(question->name, suffix.bytes());
-                    }));
-}
-
-bool Filter::edns_holds(Bytes message) const {
+    if (!types_.empty() || !names_.empty()) {
+        const auto question = parse_question(message);
+        const bool good =
+            question &&
+            (types_.empty() || std::ranges::find(types_, question->type) != types_.end()) &&
+            (names_.empty() || std::ranges::any_of(names_, [&](const Name& suffix) {
+                 return ends_in(question->name, suffix.bytes());
+             }));
+        if (!good) {
+            return false;
+        }
+    }
     if (!edns_ && !dnssec_ok_) {
         return true;
     }

@@ -9,7 +9,6 @@
 #include "core/base/trace_time.hh"
 #include "core/dns/name.hh"
 #include "core/rules/engine/arguments.hh"
-#include "core/rules/engine/values.hh"
 #include "core/trace/batch.hh"
 
 #include <cstddef>
@@ -33,7 +32,7 @@ std::uint64_t source_key(const IpAddress& address, std::uint64_t key);
 /// Draws by weights with a uniform 64-bit number in place of a random generator.
 class StickyChoice {
 public:
-    /// At least one; not negative, with a positive sum.
+    /// Not negative, with a positive sum where one is drawn.
     explicit StickyChoice(const std::vector<double>& weights);
 
     [[nodiscard]] std::uint32_t draw(std::uint64_t uniform) const;
@@ -77,9 +76,7 @@ private:
         return 1U << static_cast<unsigned>(value);
     }
 
-    [[nodiscard]] bool header_holds(Bytes message) const;
-    [[nodiscard]] bool question_holds(Bytes message) const;
-    [[nodiscard]] bool edns_holds(Bytes message) const;
+    [[nodiscard]] bool message_holds(Bytes message) const;
     void read_time(Arguments& arguments);
     void read_message(Arguments& arguments);
 

@@ -3,13 +3,19 @@
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
+#include "core/rules/engine/arguments.hh"
+#include "core/rules/engine/catalog.hh"
+#include "core/rules/engine/rule.hh"
+#include "core/rules/engine/selector.hh"
 #include "core/trace/batch.hh"
+#include "core/wire/query.hh"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -47,11 +53,8 @@ private:
     bool questions(unsigned count);
     bool records(unsigned count, bool additional);
     bool record(bool additional, bool last);
-    bool first_name();
     bool name(Cursor& in);
     bool data_names(std::uint16_t type, size_t begin, size_t end);
-    bool take_opt(size_t begin, size_t end);
-    [[nodiscard]] bool is_signature(std::uint16_t type, Bytes data) const;
 
     Bytes message_;
     Cursor in_;
@@ -83,20 +86,14 @@ bool LayoutParser::name(Cursor& in) {
     return false;
 }
 
-/// The name that rules change: without pointers.
-bool LayoutParser::first_name() {
-    const Bytes name = take_name(in_);
-    in_.skip(4);
-    if (name.empty() || !in_.ok()) {
-        return false;
-    }
-    out_.name_end = kDnsHeaderSize + name.size();
-    return true;
-}
-
 bool LayoutParser::questions(unsigned count) {
-    if (count > 0 && !first_name()) {
-        return false;
+    if (count > 0) {
+        const Bytes first = take_name(in_); // which rules change: without pointers
+        in_.skip(4);
+        if (first.empty() || !in_.ok()) {
+            return false;
+        }
+        out_.name_end = kDnsHeaderSize + first.size();
     }
     for (unsigned i = 1; i < count; ++i) {
         if (!name(in_)) {
@@ -125,19 +122,6 @@ bool LayoutParser::data_names(std::uint16_t type, size_t begin, size_t end) {
     return good;
 }
 
-bool LayoutParser::take_opt(size_t begin, size_t end) {
-    const bool good = out_.opt == 0 && message_[begin] == 0;
-    out_.opt = begin;
-    out_.opt_end = end;
-    return good;
-}
-
-/// TSIG (RFC 8945), or a SIG that covers no type (RFC 2931).
-bool LayoutParser::is_signature(std::uint16_t type, Bytes data) const {
-    return type == kTypeTsig ||
-           (type == kTypeSig && data.size() >= 2 && data[0] == 0 && data[1] == 0);
-}
-
 bool LayoutParser::record(bool additional, bool last) {
     record_ = in_.position();
     points_ahead_ = false;
@@ -152,13 +136,19 @@ bool LayoutParser::record(bool additional, bool last) {
         return false;
     }
     if (additional && type == kTypeOpt) {
-        return take_opt(record_, end);
+        const bool good = out_.opt == 0 && message_[record_] == 0;
+        out_.opt = record_;
+        out_.opt_end = end;
+        return good;
     }
     out_.stray_opt = out_.stray_opt || type == kTypeOpt;
     if (!data_names(type, end - data.size(), end)) {
         return false;
     }
-    const bool signature = additional && last && is_signature(type, data);
+    // TSIG (RFC 8945), or a SIG that covers no type (RFC 2931).
+    const bool signs =
+        type == kTypeTsig || (type == kTypeSig && data.size() >= 2 && data[0] == 0 && data[1] == 0);
+    const bool signature = additional && last && signs;
     if (signature) {
         out_.is_signed = true;
         out_.place = record_;
@@ -210,12 +200,6 @@ constexpr std::uint8_t kDnssecOk = 0x80; ///< of the record's seventh byte (RFC 
 /// Root owner, type 41, size 1232 (the DNS flag day's), nothing else.
 constexpr std::array<std::uint8_t, kOptSize> kNewOpt{0, 0, 41, 0x04, 0xd0};
 
-void copy_to(std::uint8_t* at, Bytes bytes) {
-    if (!bytes.empty()) {
-        std::memcpy(at, bytes.data(), bytes.size());
-    }
-}
-
 /// Replaces `size` bytes from `begin`.
 Edit splice(Batch& batch, Bytes& message, size_t begin, size_t size, Bytes by) {
     const Bytes old = message;
@@ -223,16 +207,16 @@ Edit splice(Batch& batch, Bytes& message, size_t begin, size_t size, Bytes by) {
         if (std::ranges::equal(old.subspan(begin, size), by)) {
             return Edit::kUnchanged;
         }
-        copy_to(writable(message).data() + begin, by);
+        std::ranges::copy(by, writable(message).data() + begin);
         return Edit::kChanged;
     }
     if (old.size() - size + by.size() > kMaxMessage) {
         return Edit::kTooLong;
     }
     const std::span<std::uint8_t> made = batch.allocate(old.size() - size + by.size());
-    copy_to(made.data(), old.first(begin));
-    copy_to(made.data() + begin, by);
-    copy_to(made.data() + begin + by.size(), old.subspan(begin + size));
+    auto* at = std::ranges::copy(old.first(begin), made.data()).out;
+    at = std::ranges::copy(by, at).out;
+    std::ranges::copy(old.subspan(begin + size), at);
     message = made;
     return Edit::kChanged;
 }
@@ -366,13 +350,6 @@ bool OptEditor::compose_options(Bytes old, const OptChange& change) {
     return true;
 }
 
-bool OptEditor::compose(Bytes old, const OptChange& change) {
-    opt_.clear();
-    append(old.first(kOptSize));
-    set_fields(opt_.data(), change);
-    return compose_options(old, change);
-}
-
 void OptEditor::append_padding(size_t size_without, size_t block) {
     const size_t bare = size_without + kOptionHeader;
     const size_t padding = (block - bare % block) % block;
@@ -394,7 +371,10 @@ Edit OptEditor::apply(Batch& batch, Bytes& message, const MessageLayout& layout,
     const size_t begin = there ? layout.opt : layout.place;
     const size_t size = there ? layout.opt_end - layout.opt : 0;
     const Bytes old = there ? message.subspan(begin, size) : Bytes(kNewOpt);
-    if (!compose(old, change)) {
+    opt_.clear();
+    append(old.first(kOptSize));
+    set_fields(opt_.data(), change);
+    if (!compose_options(old, change)) {
         return Edit::kMalformed;
     }
     if (change.padding_block != 0) {
@@ -427,6 +407,36 @@ Edit remove_opt(Batch& batch, Bytes& message, const MessageLayout& layout) {
     const Edit done = splice(batch, message, layout.opt, layout.opt_end - layout.opt, {});
     count_additional(message, -1);
     return done;
+}
+
+MessageRule::MessageRule(Arguments& arguments, const RuleSettings& settings,
+                         const std::function<Editor(Arguments&, const RuleSettings&)>& read)
+    : Rule(Selector(arguments, settings.seed, Closes::kNone)),
+      drop_malformed_(settings.drop_malformed), edit_(read(arguments, settings)) {}
+
+Rule::Outcome MessageRule::change(Query& query, Batch& batch) {
+    const MessageLayout layout = parse_layout(query.message);
+    switch (edit_(query, layout, batch)) {
+    case Edit::kChanged:
+        signed_ += layout.is_signed ? 1U : 0U;
+        return Outcome::kChanged;
+    case Edit::kMalformed:
+        ++malformed_;
+        dropped_ += drop_malformed_ ? 1U : 0U;
+        return drop_malformed_ ? Outcome::kDropped : Outcome::kSame;
+    case Edit::kNoQuestion:
+        ++no_question_;
+        break;
+    case Edit::kTooLong:
+        ++too_long_;
+        break;
+    case Edit::kCompressed:
+        ++compressed_;
+        break;
+    case Edit::kUnchanged:
+        break;
+    }
+    return Outcome::kSame;
 }
 
 } // namespace reprise::rules

@@ -9,10 +9,16 @@
 // records are updates, notifications and transfers, and few.
 
 #include "core/base/bytes.hh"
+#include "core/rules/engine/arguments.hh"
+#include "core/rules/engine/catalog.hh"
+#include "core/rules/engine/rule.hh"
 #include "core/trace/batch.hh"
+#include "core/wire/query.hh"
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -97,7 +103,6 @@ public:
     Edit apply(Batch& batch, Bytes& message, const MessageLayout& layout, const OptChange& change);
 
 private:
-    bool compose(Bytes old, const OptChange& change);
     bool compose_options(Bytes old, const OptChange& change);
     void append_option(std::uint16_t code, Bytes value);
     void append_padding(size_t size_without, size_t block);
@@ -108,5 +113,37 @@ private:
 
 /// Without an OPT record.
 Edit remove_opt(Batch& batch, Bytes& message, const MessageLayout& layout);
+
+/// Edits the message of a query that the selector took. Queries come in order.
+using Editor = std::function<Edit(Query& query, const MessageLayout& layout, Batch& batch)>;
+
+/// A rule that edits messages. Counts besides the usual ones, where not zero: "malformed",
+/// "no_question", "too_long" and "compressed" are queries kept as they were (Edit says why);
+/// "dropped" of "malformed" went with RuleSettings::drop_malformed; "signed" were changed though
+/// their TSIG or SIG(0) no longer holds.
+class MessageRule final : public Rule {
+public:
+    /// `read` reads the keys behind those of the selector.
+    MessageRule(Arguments& arguments, const RuleSettings& settings,
+                const std::function<Editor(Arguments&, const RuleSettings&)>& read);
+
+private:
+    Outcome change(Query& query, Batch& batch) override;
+
+    bool drop_malformed_;
+    Editor edit_;
+    std::uint64_t& malformed_ = rare_count("malformed");
+    std::uint64_t& no_question_ = rare_count("no_question");
+    std::uint64_t& too_long_ = rare_count("too_long");
+    std::uint64_t& compressed_ = rare_count("compressed");
+    std::uint64_t& signed_ = rare_count("signed");
+    std::uint64_t& dropped_ = rare_count("dropped");
+};
+
+/// RuleKind::make of a rule that edits messages.
+template <Editor (*kRead)(Arguments&, const RuleSettings&)>
+std::unique_ptr<Rule> make_editing(Arguments& arguments, const RuleSettings& settings) {
+    return std::make_unique<MessageRule>(arguments, settings, kRead);
+}
 
 } // namespace reprise::rules

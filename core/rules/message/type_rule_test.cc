@@ -1,6 +1,6 @@
 #include "core/dns/message.hh"
+#include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/rule.hh"
-#include "core/rules/message/message_rule.hh"
 #include "core/rules/testing/messages.hh"
 #include "core/rules/testing/rules.hh"
 

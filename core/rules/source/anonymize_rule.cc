@@ -194,16 +194,16 @@ private:
 
 } // namespace
 
-RuleKind anonymize_kind() {
-    return {.name = "anonymize",
-            .first_key = "key",
-            .help = "Anonymizes sources and ECS options, keeping prefixes (Crypto-PAn with "
-                    "AES-128): key=@FILE or key= 64 hex digits; destination=on: destinations too; "
-                    "messages that cannot be parsed whole are dropped, malformed=keep keeps them; "
-                    "share= is by source",
-            .make = make<AnonymizeRule>,
-            .effect = Effect::kSources,
-            .older = "anonymise"};
+std::vector<RuleKind> anonymize_rules() {
+    return {{.name = "anonymize",
+             .first_key = "key",
+             .help = "Anonymizes sources and ECS options, keeping prefixes (Crypto-PAn with "
+                     "AES-128): key=@FILE or key= 64 hex digits; destination=on: destinations too; "
+                     "messages that cannot be parsed whole are dropped, malformed=keep keeps them; "
+                     "share= is by source",
+             .make = make<AnonymizeRule>,
+             .effect = Effect::kSources,
+             .older = "anonymise"}};
 }
 
 } // namespace reprise::rules

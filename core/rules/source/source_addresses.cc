@@ -69,16 +69,6 @@ void store(const Words& words, std::uint8_t* bytes) {
     std::memcpy(bytes, big.data(), sizeof big);
 }
 
-/// A word whose leading `count` bits (0 to 64) are set.
-std::uint64_t leading(size_t count) { return count == 0 ? 0 : ~std::uint64_t{0} << (64 - count); }
-
-/// The first `count` bits of `address`, then those of `pad`.
-Words filled(const Words& address, const Words& pad, size_t count) {
-    const Words mask{leading(count < 64 ? count : 64), leading(count < 64 ? 0 : count - 64)};
-    return {(address[0] & mask[0]) | (pad[0] & ~mask[0]),
-            (address[1] & mask[1]) | (pad[1] & ~mask[1])};
-}
-
 } // namespace
 
 void CryptoPan::FreeContext::operator()(evp_cipher_ctx_st* context) const {
@@ -110,16 +100,17 @@ IpAddress CryptoPan::map(const IpAddress& address) {
 IpAddress CryptoPan::compute(const IpAddress& address) {
     const size_t bits = address.size() * 8;
     const Words original = load(address.bytes.data());
+    Words block = pad_; // its first i bits are the address's
     for (size_t i = 0; i < bits; ++i) {
-        store(filled(original, pad_, i), in_.data() + i * kBlock);
+        store(block, in_.data() + i * kBlock);
+        const std::uint64_t bit = std::uint64_t{1} << (63 - i % 64);
+        block.at(i / 64) = (block.at(i / 64) & ~bit) | (original.at(i / 64) & bit);
     }
     encrypt(in_.data(), out_.data(), bits * kBlock);
-    Words flips{};
+    IpAddress result = address;
     for (size_t i = 0; i < bits; ++i) {
-        flips.at(i / 64) |= (std::uint64_t{out_.at(i * kBlock)} >> 7U) << (63 - i % 64);
+        result.bytes.at(i / 8) ^= static_cast<std::uint8_t>((out_.at(i * kBlock) & 0x80U) >> i % 8);
     }
-    IpAddress result{.bytes = {}, .family = address.family};
-    store({original[0] ^ flips[0], original[1] ^ flips[1]}, result.bytes.data());
     return result;
 }
 

@@ -1,14 +1,17 @@
-// keep and drop: which queries stay; remap: sources in a prefix of the experimenter's.
+// transport, class, keep, drop and remap: rules that choose by source, and which queries stay.
 
 #include "core/base/address.hh"
 #include "core/base/flat_ids.hh"
+#include "core/base/text.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/rules/engine/selector.hh"
-#include "core/rules/engine/values.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/wire/query.hh"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <array>
@@ -16,13 +19,199 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace reprise::rules {
-
 namespace {
+
+/// What a mix chooses for a source.
+template <typename Value> class StickyMix {
+public:
+    /// `read` makes the value of an entry's text.
+    template <typename Read>
+    StickyMix(const std::vector<Weighted>& mix, std::uint64_t key, Read read) : key_(key) {
+        std::vector<double> weights;
+        for (const Weighted& entry : mix) {
+            values_.push_back(read(entry.value));
+            weights.push_back(entry.weight);
+        }
+        choice_ = StickyChoice(weights);
+    }
+
+    [[nodiscard]] const std::vector<Value>& values() const { return values_; }
+
+    /// There must be some.
+    [[nodiscard]] Value draw(const IpAddress& source) const {
+        return values_[choice_.draw(source_key(source, key_))];
+    }
+
+private:
+    std::vector<Value> values_;
+    StickyChoice choice_{{}};
+    std::uint64_t key_;
+};
+
+// transport: what a mix chooses for a source, whose queries are all treated alike.
+
+constexpr std::uint64_t kMixUse = 0x7a05; ///< of the seed; other than the selector's
+constexpr size_t kTransportCount = 6;
+
+std::uint8_t bit_of(Transport transport) {
+    return static_cast<std::uint8_t>(1U << static_cast<unsigned>(transport));
+}
+
+/// Whether the trace's connections mean something to queries of this transport.
+bool has_connections(Transport transport) {
+    return transport == Transport::kTcp || transport == Transport::kTls;
+}
+
+std::vector<Weighted> read_mix(Arguments& arguments) {
+    auto mix = get_mix(arguments, "to");
+    if (mix.empty()) {
+        arguments.fail_lacking("needs to=, one of udp, tcp, tls, stateless-tcp, or a mix as "
+                               "udp:90,tcp:10");
+    }
+    for (const Weighted& entry : mix) { // transports whose effect is seen in a replay
+        arguments.demand_word("to", entry.value, {"udp", "tcp", "tls", "stateless-tcp"});
+    }
+    return mix;
+}
+
+class TransportRule : public Rule {
+public:
+    TransportRule(Arguments& arguments, const RuleSettings& settings)
+        : Rule(Selector(arguments, settings.seed, Closes::kBySource, true)),
+          targets_(
+              read_mix(arguments), mixed_seed(settings.seed, kMixUse),
+              [&](const std::string& text) { return transport_value(arguments, "to", text); }) {
+        for (size_t value = 0; value < kTransportCount; ++value) {
+            to_.at(value) =
+                &rare_count("to_" + std::string(transport_name(static_cast<Transport>(value))));
+        }
+        if (!settings.again && std::ranges::find(targets_.values(), Transport::kStatelessTcp) !=
+                                   targets_.values().end()) {
+            spdlog::warn("event=stateless_tcp note=\"this is the clients' side; the server's is "
+                         "server.front of the experiment that replays the trace\"");
+        }
+    }
+
+    void apply(Batch& batch) override {
+        Rule::apply(batch);
+        for (; !extra_.empty(); extra_.pop_back()) {
+            const auto& [place, query] = extra_.back();
+            batch.queries.insert(batch.queries.begin() + static_cast<std::ptrdiff_t>(place), query);
+        }
+    }
+
+private:
+    Outcome change(Query& query, Batch& /*batch*/) override {
+        return move(query, targets_.draw(query.source.address));
+    }
+
+    Outcome leave(Query& query) override { return move(query, query.transport); }
+
+    // Connections are the trace's own. TLS takes over TCP's; a query that comes to TCP or leaves it
+    // has none any more, and the replay gives it its source's.
+    Outcome move(Query& query, Transport to) {
+        const bool same = to == query.transport;
+        const bool stays = same || (has_connections(to) && has_connections(query.transport));
+        if (query.is_close()) {
+            return move_close(query, stays ? bit_of(to) : std::uint8_t{0});
+        }
+        const std::uint64_t connection = query.connection;
+        if (!same) {
+            query.connection = stays ? connection : 0;
+            query.transport = to;
+            ++*to_.at(static_cast<size_t>(to));
+        }
+        if (!selector().same_for_connection()) {
+            choices_.add(query.source, connection,
+                         query.connection != 0 ? bit_of(to) : std::uint8_t{0});
+        }
+        return same ? Outcome::kSame : Outcome::kChanged;
+    }
+
+    // A close for each transport that the connection's queries are on now: usually one. `choice`
+    // are the transports where no query of it is known.
+    Outcome move_close(Query& query, std::uint8_t choice) {
+        if (!selector().same_for_connection()) {
+            choice = choices_.take(query.source, query.connection).value_or(choice);
+        }
+        bool kept = false;
+        for (size_t value = 0; value < kTransportCount; ++value) {
+            const auto transport = static_cast<Transport>(value);
+            if ((choice & bit_of(transport)) == 0) {
+                continue;
+            }
+            if (kept) {
+                extra_.emplace_back(place() + 1, query).second.transport = transport;
+            } else {
+                query.transport = transport;
+            }
+            kept = true;
+        }
+        closes_dropped_ += kept ? 0U : 1U;
+        return kept ? Outcome::kSame : Outcome::kDropped;
+    }
+
+    StickyMix<Transport> targets_;
+    ConnectionChoices choices_; ///< transports of the connection's queries that are still on it
+    std::vector<std::pair<size_t, Query>> extra_; ///< closes to insert, with their places
+    std::uint64_t& closes_dropped_ = rare_count("closes_dropped");
+    std::array<std::uint64_t*, kTransportCount> to_{}; ///< changed, by the new transport
+};
+
+// class: classes of sources for the delay line and the queriers: round trip and idle time.
+
+constexpr std::uint64_t kRttUse = 0xc1a551;
+constexpr std::uint64_t kIdleUse = 0xc1a552;
+
+/// Empty where the key is not there.
+StickyMix<std::uint16_t> read_classes(Arguments& arguments, std::string_view key, const char* unit,
+                                      std::uint64_t seed) {
+    return {get_mix(arguments, key), seed, [&](const std::string& text) {
+                const auto value = parse_number<std::uint16_t>(text).value_or(0);
+                if (value == 0) {
+                    arguments.fail(key, fmt::format("\"{}\" is not a whole number of {} from 1 to "
+                                                    "65535",
+                                                    text, unit));
+                }
+                return value;
+            }};
+}
+
+class ClassRule : public Rule {
+public:
+    ClassRule(Arguments& arguments, const RuleSettings& settings)
+        : Rule(Selector(arguments, settings.seed, Closes::kBySource, true)),
+          rtt_(read_classes(arguments, "rtt", "ms", mixed_seed(settings.seed, kRttUse))),
+          idle_(read_classes(arguments, "idle", "s", mixed_seed(settings.seed, kIdleUse))) {
+        if (rtt_.values().empty() && idle_.values().empty()) {
+            arguments.fail_lacking(
+                "needs rtt= (ms) or idle= (s), a number or a mix as 20:50,80:30");
+        }
+    }
+
+private:
+    Outcome change(Query& query, Batch& /*batch*/) override {
+        const Outcome rtt = set_class(query.rtt_class, rtt_, query.source.address);
+        const Outcome idle = set_class(query.idle_class, idle_, query.source.address);
+        return rtt == Outcome::kSame ? idle : rtt;
+    }
+
+    static Outcome set_class(std::uint16_t& part, const StickyMix<std::uint16_t>& mix,
+                             const IpAddress& source) {
+        return mix.values().empty() ? Outcome::kSame : set(part, mix.draw(source));
+    }
+
+    StickyMix<std::uint16_t> rtt_;
+    StickyMix<std::uint16_t> idle_;
+};
+
+// keep and drop: which queries stay.
 
 /// Sources that no query can come from over the Internet: this network, private use, loopback,
 /// link-local, multicast and reserved (RFC 6890, RFC 4193).
@@ -68,26 +257,6 @@ private:
     std::uint64_t& dropped_ = count("dropped");
     std::uint64_t& closes_dropped_ = rare_count("closes_dropped");
 };
-
-} // namespace
-
-RuleKind keep_kind() {
-    return {.name = "keep",
-            .first_key = "share",
-            .help = "Keeps the queries that where. and share= choose, drops the others; "
-                    "by=source thins by whole sources",
-            .make = make<SieveRule<false>>};
-}
-
-RuleKind drop_kind() {
-    return {.name = "drop",
-            .first_key = "share",
-            .help = "Drops the queries that where. and share= choose; spoofed=on: only those from "
-                    "sources that cannot be real (private, loopback, link-local, multicast)",
-            .make = make<SieveRule<true>>};
-}
-
-namespace {
 
 // remap: sources spread into a prefix of the experimenter's, one to one while it has room.
 
@@ -180,14 +349,38 @@ private:
 
 } // namespace
 
-RuleKind remap_kind() {
-    return {.name = "remap",
-            .first_key = "to",
-            .help = "Gives sources addresses of a prefix, in order of appearance, one to one while "
-                    "it has room: to=PREFIX or to=PREFIX4,PREFIX6; with one prefix sources of the "
-                    "other family move into it; share= is by source",
-            .make = make<RemapRule>,
-            .effect = Effect::kSources};
+std::vector<RuleKind> source_rules() {
+    return {{.name = "transport",
+             .first_key = "to",
+             .help = "Transport: to=udp, tcp, tls or stateless-tcp, or a mix as to=udp:90,tcp:10, "
+                     "which sticks to a source; share= is by source",
+             .make = make<TransportRule>,
+             .sets = {"to"}},
+            {.name = "class",
+             .first_key = "rtt",
+             .help = "Classes of sources: idle= seconds a connection stays open unused, rtt= round "
+                     "trip in ms (carried along, for rtt.by of an experiment); numbers or mixes as "
+                     "idle=5:50,20:30, which stick to a source; share= is by source",
+             .make = make<ClassRule>,
+             .sets = {"rtt", "idle"}},
+            {.name = "keep",
+             .first_key = "share",
+             .help = "Keeps the queries that where. and share= choose, drops the others; by=source "
+                     "thins by whole sources",
+             .make = make<SieveRule<false>>},
+            {.name = "drop",
+             .first_key = "share",
+             .help = "Drops the queries that where. and share= choose; spoofed=on: only those from "
+                     "sources that cannot be real (private, loopback, link-local, multicast)",
+             .make = make<SieveRule<true>>},
+            {.name = "remap",
+             .first_key = "to",
+             .help =
+                 "Gives sources addresses of a prefix, in order of appearance, one to one while "
+                 "it has room: to=PREFIX or to=PREFIX4,PREFIX6; with one prefix sources of the "
+                 "other family move into it; share= is by source",
+             .make = make<RemapRule>,
+             .effect = Effect::kSources}};
 }
 
 } // namespace reprise::rules

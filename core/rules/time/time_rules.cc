@@ -8,7 +8,6 @@
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/rules/engine/selector.hh"
-#include "core/rules/engine/values.hh"
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>
