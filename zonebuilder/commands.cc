@@ -14,19 +14,19 @@
 #include "core/trace/pairs.hh"
 #include "core/wire/query.hh"
 #include "zonebuilder/reconstruct/build.hh"
-#include "zonebuilder/reconstruct/draft.hh"
-#include "zonebuilder/reconstruct/hierarchy.hh"
 #include "zonebuilder/reconstruct/observations.hh"
-#include "zonebuilder/reconstruct/strings.hh"
+#include "zonebuilder/reconstruct/response.hh"
 
 #include <fmt/format.h>
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <linux/capability.h>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -36,6 +36,14 @@
 
 namespace reprise::zonebuilder {
 namespace {
+
+struct CaptureOptions {
+    std::vector<std::string> captures;
+    std::vector<std::uint16_t> ports{53};
+    std::string output;
+    std::string at;
+    Dnssec dnssec = Dnssec::kKeep;
+};
 
 Nanoseconds parse_at(const std::string& text) {
     if (text.empty()) {
@@ -50,25 +58,20 @@ Nanoseconds parse_at(const std::string& text) {
     return time->value;
 }
 
-/// The zone's name where that can be a file's, else a number.
-std::string file_of(const std::string& name, std::size_t number, std::set<std::string>& taken) {
+/// By the zone's name where that can be a file's, else by a number.
+void name_files(std::vector<Draft>& zones, const NameTable& names) {
     constexpr std::size_t kLongest = 200;
-    const bool plain = name.size() <= kLongest && name.find_first_of("\\/*") == std::string::npos;
-    std::string file = name == "." ? "root.zone" : plain ? name + "zone" : "";
-    while (file.empty() || !taken.insert(file).second) {
-        file = fmt::format("zone-{}.zone", number++);
-    }
-    return file;
-}
-
-std::vector<std::string> files_of(const std::vector<Draft>& zones, const NameTable& names) {
     std::set<std::string> taken;
-    std::vector<std::string> files;
-    files.reserve(zones.size());
     for (std::size_t i = 0; i < zones.size(); ++i) {
-        files.push_back(file_of(names.name(zones[i].name).text(), i, taken));
+        const std::string name = names.name(zones[i].name).text();
+        const bool plain =
+            name.size() <= kLongest && name.find_first_of("\\/*") == std::string::npos;
+        std::string& file = zones[i].file;
+        file = name == "." ? "root.zone" : plain ? name + "zone" : "";
+        for (std::size_t number = i; file.empty() || !taken.insert(file).second; ++number) {
+            file = fmt::format("zone-{}.zone", number);
+        }
     }
-    return files;
 }
 
 /// Says what is wrong with which capture.
@@ -84,38 +87,9 @@ int tell_trouble(const std::vector<trace::Feed::File>& files) {
     return status;
 }
 
-} // namespace
-
-void add_build_command(Command& app, BuildOptions& options) {
-    Command command = app.add_subcommand(
-        "build", "From captures of what name servers answered: zones, and who serves them");
-    command
-        .add_option("CAPTURE", options.captures,
-                    "Captures of the traffic between resolvers and "
-                    "name servers, of any form that Reprise reads")
-        .required();
-    command.add_option("-o,--output", options.output, "Folder to write into").required();
-    command.add_option("--at", options.at,
-                       "Of answers that changed, take those of this time (RFC 3339, or seconds "
-                       "since 1970) instead of the first");
-    command.add_choice("--dnssec", options.dnssec,
-                       {{"keep", Dnssec::kKeep}, {"strip", Dnssec::kStrip}},
-                       "keep: DNSSEC records as they were seen; strip: none");
-    command.add_option("--port", options.ports, "Port of name servers; may be repeated")
-        .expected(1)
-        .take_all();
-    command.footer("Writes a file for each zone, zones.json (which addresses serve which) and "
-                   "build.json (what was\nchosen, dropped and made up, and why). `reprise zones "
-                   "plan` reads the folder.\nExit status: 0 done; 1 a capture is cut or cannot be "
-                   "read; 2 usage.\n\n"
-                   "Example: reprise-zonebuilder build upstream.pcap -o zones");
-}
-
-int run_build(const BuildOptions& options) {
-    const CaptureOptions capture{
-        .paths = options.captures, .ports = options.ports, .at = parse_at(options.at)};
-    Observations seen(capture.at);
-    const CaptureCounts counts = observe(capture, seen);
+int run_build(const CaptureOptions& options) {
+    Observations seen(parse_at(options.at));
+    const CaptureCounts counts = observe(options.captures, options.ports, seen);
     if (counts.used == 0) {
         throw Error(fmt::format("{} has no response of a name server that can be used ({} queries, "
                                 "{} responses); capture port 53 between the resolver and the "
@@ -123,40 +97,23 @@ int run_build(const BuildOptions& options) {
                                 options.captures.front(), counts.queries, counts.responses));
     }
     const Hierarchy hierarchy(seen);
-    const Completed completed = complete(seen, hierarchy, make_drafts(seen, hierarchy));
-    const auto& zones = completed.drafts.zones;
-    const std::vector<std::string> files = files_of(zones, seen.names());
+    Drafts drafts = make_drafts(seen, hierarchy);
+    complete(seen, hierarchy, drafts);
+    name_files(drafts.zones, seen.names());
     const OutputFolder output(options.output, "build.json", ".zone");
-    for (std::size_t i = 0; i < zones.size(); ++i) {
-        output.write(files[i], zone_text(zones[i], seen, options.dnssec));
+    for (const Draft& zone : drafts.zones) {
+        output.write(zone.file, zone_text(zone, seen, options.dnssec));
     }
-    const BuildReport report{.counts = counts,
-                             .seen = seen,
-                             .hierarchy = hierarchy,
-                             .completed = completed,
-                             .files = files};
+    const BuildReport report{
+        .counts = counts, .seen = seen, .hierarchy = hierarchy, .drafts = drafts};
     output.write("zones.json", zones_json(report));
     output.write("build.json", build_json(report));
-    print_summary(build_summary(report), "the zones are whole");
+    fmt::print("{}", build_summary(report));
+    flush_output("the summary to standard output", "the zones are whole");
     return tell_trouble(counts.files);
 }
 
-void add_exchanges_command(Command& app, ExchangesOptions& options) {
-    Command command = app.add_subcommand(
-        "exchanges", "Responses of captures with their queries, a line each, for programs");
-    command.add_option("CAPTURE", options.captures, "Captures, of any form that Reprise reads")
-        .required();
-    command.add_option("--port", options.ports, "Port of name servers; may be repeated")
-        .expected(1)
-        .take_all();
-    command.footer(
-        "Columns, with tabs between: seconds since 1970, the server's address, udp, tcp or another "
-        "transport,\nthe query and the response in hexadecimal. Responses to what was not asked "
-        "are left out; without a query\nin the capture, - stands for it.\n"
-        "Exit status: 0 done; 1 a capture is cut or cannot be read; 2 usage.");
-}
-
-int run_exchanges(const ExchangesOptions& options) {
+int run_exchanges(const CaptureOptions& options) {
     trace::Feed feed({.paths = options.captures,
                       .reader = {.ports = options.ports},
                       .responses = trace::Responses::kWhole});
@@ -185,18 +142,54 @@ int run_exchanges(const ExchangesOptions& options) {
         fmt::print("{}\n", line);
         return true;
     });
-    if (std::fflush(stdout) != 0) {
-        throw Error(fmt::format("cannot write to standard output: {}; make room, or read all of it",
-                                std::strerror(errno)));
-    }
+    flush_output("to standard output", "make room, or read all of it");
     return tell_trouble(feed.files());
 }
 
-void print_summary(const std::string& text, std::string_view nevertheless) {
-    fmt::print("{}", text);
+} // namespace
+
+void add_capture_commands(Command& app, int& status) {
+    const auto options = std::make_shared<CaptureOptions>();
+    Command build = app.add_subcommand(
+        "build", "From captures of what name servers answered: zones, and who serves them");
+    build
+        .add_option("CAPTURE", options->captures,
+                    "Captures of the traffic between resolvers and "
+                    "name servers, of any form that Reprise reads")
+        .required();
+    build.add_option("-o,--output", options->output, "Folder to write into").required();
+    build.add_option("--at", options->at,
+                     "Of answers that changed, take those of this time (RFC 3339, or seconds "
+                     "since 1970) instead of the first");
+    build.add_choice("--dnssec", options->dnssec,
+                     {{"keep", Dnssec::kKeep}, {"strip", Dnssec::kStrip}},
+                     "keep: DNSSEC records as they were seen; strip: none");
+    build.footer("Writes a file for each zone, zones.json (which addresses serve which) and "
+                 "build.json (what was\nchosen, dropped and made up, and why). `reprise zones "
+                 "plan` reads the folder.\nExit status: 0 done; 1 a capture is cut or cannot be "
+                 "read; 2 usage.\n\n"
+                 "Example: reprise-zonebuilder build upstream.pcap -o zones");
+    build.callback([options, &status] { status = run_build(*options); });
+    Command exchanges = app.add_subcommand(
+        "exchanges", "Responses of captures with their queries, a line each, for programs");
+    exchanges.add_option("CAPTURE", options->captures, "Captures, of any form that Reprise reads")
+        .required();
+    exchanges.footer(
+        "Columns, with tabs between: seconds since 1970, the server's address, udp, tcp or another "
+        "transport,\nthe query and the response in hexadecimal. Responses to what was not asked "
+        "are left out; without a query\nin the capture, - stands for it.\n"
+        "Exit status: 0 done; 1 a capture is cut or cannot be read; 2 usage.");
+    exchanges.callback([options, &status] { status = run_exchanges(*options); });
+    for (Command command : {build, exchanges}) {
+        command.add_option("--port", options->ports, "Port of name servers; may be repeated")
+            .expected(1)
+            .take_all();
+    }
+}
+
+void flush_output(std::string_view what, std::string_view hint) {
     if (std::fflush(stdout) != 0) {
-        throw Error(fmt::format("cannot write the summary to standard output: {}; {}",
-                                std::strerror(errno), nevertheless));
+        throw Error(fmt::format("cannot write {}: {}; {}", what, std::strerror(errno), hint));
     }
 }
 

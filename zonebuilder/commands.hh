@@ -1,9 +1,7 @@
 #pragma once
 // The subcommands of reprise-zonebuilder: options as they were given, and the runs.
 
-#include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/plan.hh"
-#include "zonebuilder/reconstruct/build.hh"
 
 #include <cstdint>
 #include <filesystem>
@@ -20,9 +18,7 @@ namespace reprise::zonebuilder {
 struct PlanOptions {
     std::string folder{};
     std::string output{};
-    Engine engine = Engine::kBind;
-    Form form = Form::kColored;
-    unsigned instances = 1;
+    PlanSettings settings{}; ///< engine, form and instances; the rest is checked first
     std::vector<std::string> resolvers{};
     std::string meta4 = "198.18.128.0/17";
     std::string meta6 = "fd00:198:18::/48";
@@ -32,8 +28,8 @@ struct PlanOptions {
     bool no_historic_roots = false;
 };
 
-/// Adds the subcommand, which fills `options`.
-void add_plan_command(Command& app, PlanOptions& options);
+/// Adds `plan`; where that is given, parsing runs it and sets `status` to its exit status.
+void add_plan_command(Command& app, int& status);
 
 /// Checks the options. Throws UsageError.
 PlanSettings plan_settings(const PlanOptions& options);
@@ -44,33 +40,11 @@ void check_memory(const Plan& plan, const PlanSettings& settings, std::uint64_t 
 /// Reads, plans and writes; returns the exit status.
 int run_plan(const PlanOptions& options);
 
-struct BuildOptions {
-    std::vector<std::string> captures{};
-    std::string output{};
-    std::string at{};
-    Dnssec dnssec = Dnssec::kKeep;
-    std::vector<std::uint16_t> ports{53};
-};
+/// Adds `build` and `exchanges`, as above.
+void add_capture_commands(Command& app, int& status);
 
-/// Adds the subcommand, which fills `options`.
-void add_build_command(Command& app, BuildOptions& options);
-
-/// Reads, rebuilds and writes; returns the exit status.
-int run_build(const BuildOptions& options);
-
-struct ExchangesOptions {
-    std::vector<std::string> captures{};
-    std::vector<std::uint16_t> ports{53};
-};
-
-/// Adds the subcommand, which fills `options`.
-void add_exchanges_command(Command& app, ExchangesOptions& options);
-
-/// Writes to standard output; returns the exit status.
-int run_exchanges(const ExchangesOptions& options);
-
-/// To standard output. Throws Error, which says what is there nevertheless.
-void print_summary(const std::string& text, std::string_view nevertheless);
+/// Writes out what was printed to standard output. Throws Error: "cannot write WHAT: ...; HINT".
+void flush_output(std::string_view what, std::string_view hint);
 
 /// The folder of -o, made if need be. The report, which is written last, says that it is whole.
 class OutputFolder {

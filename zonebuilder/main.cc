@@ -5,26 +5,16 @@
 namespace {
 
 int body(int argc, char** argv) {
-    reprise::zonebuilder::BuildOptions build;
-    reprise::zonebuilder::ExchangesOptions exchanges;
-    reprise::zonebuilder::PlanOptions plan;
+    int status = 0;
     reprise::Command app("Builds zones from captures, and plans how one DNS server stands for all "
                          "that serve them.",
                          "reprise-zonebuilder");
     app.set_version_flag("--version", REPRISE_VERSION);
     app.require_subcommand(1);
     app.column_width(34);
-    reprise::zonebuilder::add_build_command(app, build);
-    reprise::zonebuilder::add_exchanges_command(app, exchanges);
-    reprise::zonebuilder::add_plan_command(app, plan);
-    if (const auto status = app.parse(argc, argv)) {
-        return *status;
-    }
-    if (app.got_subcommand("build")) {
-        return reprise::zonebuilder::run_build(build);
-    }
-    return app.got_subcommand("exchanges") ? reprise::zonebuilder::run_exchanges(exchanges)
-                                           : reprise::zonebuilder::run_plan(plan);
+    reprise::zonebuilder::add_capture_commands(app, status);
+    reprise::zonebuilder::add_plan_command(app, status);
+    return app.parse(argc, argv).value_or(status);
 }
 
 } // namespace

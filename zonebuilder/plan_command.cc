@@ -4,11 +4,8 @@
 #include "core/base/error.hh"
 #include "core/base/json.hh"
 #include "zonebuilder/commands.hh"
-#include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/plan.hh"
-#include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/zone/zone.hh"
-#include "zonebuilder/zone/zone_folder.hh"
 
 #include <fmt/format.h>
 
@@ -17,6 +14,7 @@
 #include <cstdint>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -102,18 +100,13 @@ void check_meta(std::string_view option, const Prefix& meta,
     }
 }
 
-/// "FILE line N: WHY"
-std::string describe(const BadZone& bad) {
-    const std::string line = bad.line > 0 ? fmt::format(" line {}", bad.line) : "";
-    return fmt::format("{}{}: {}", bad.file, line, bad.why);
-}
-
 /// One line, so only the first ones; --skip-bad writes all of them into plan.json.
 [[noreturn]] void refuse_bad(const std::vector<BadZone>& bad) {
     constexpr std::size_t kShown = 5;
     std::string list;
     for (std::size_t i = 0; i < std::min(bad.size(), kShown); ++i) {
-        list += (i == 0 ? "" : ", ") + describe(bad[i]);
+        const std::string line = bad[i].line > 0 ? fmt::format(" line {}", bad[i].line) : "";
+        list += fmt::format("{}{}{}: {}", i == 0 ? "" : ", ", bad[i].file, line, bad[i].why);
     }
     const std::string more =
         bad.size() > kShown ? fmt::format(", and {} more", bad.size() - kShown) : "";
@@ -217,22 +210,27 @@ double seconds_since(Nanoseconds start) {
 
 } // namespace
 
-void add_plan_command(Command& app, PlanOptions& options) {
+void add_plan_command(Command& app, int& status) {
+    const auto held = std::make_shared<PlanOptions>();
+    PlanOptions& options = *held;
     Command command = app.add_subcommand(
         "plan",
         "From zones and who serves them: views or server instances, and the map of addresses");
     command.add_option("DIR", options.folder, "Folder of zone files, with or without zones.json")
         .required();
     command.add_option("-o,--output", options.output, "Folder to write into").required();
-    command.add_choice("--engine", options.engine, {{"bind", Engine::kBind}, {"nsd", Engine::kNsd}},
+    command.add_choice("--engine", options.settings.engine,
+                       {{"bind", Engine::kBind}, {"nsd", Engine::kNsd}},
                        "Server: bind (default) or nsd");
     command.add_choice(
-        "--form", options.form,
+        "--form", options.settings.form,
         {{"colored", Form::kColored}, {"paper", Form::kPaper}, {"separate", Form::kSeparate}},
         "colored (default): few views, chosen by destination; paper: a view for each "
         "group of addresses, chosen by client; separate: the same, chosen by "
         "destination");
-    command.add_option("--instances", options.instances, "Meta-DNS-servers to deal the zones to")
+    command
+        .add_option("--instances", options.settings.instances,
+                    "Meta-DNS-servers to deal the zones to")
         .in_range(1U, kMostInstances)
         .show_default();
     command
@@ -262,17 +260,15 @@ void add_plan_command(Command& app, PlanOptions& options) {
         "own and its parent's, are taken.\nExit status: 0 done; 1 zones do not load, or nothing "
         "can be served; 2 usage.\n\n"
         "Example: reprise-zonebuilder plan zones -o plan");
+    command.callback([held, &status] { status = run_plan(*held); });
 }
 
 PlanSettings plan_settings(const PlanOptions& options) {
-    PlanSettings settings{.engine = options.engine,
-                          .form = options.form,
-                          .instances = options.instances,
-                          .resolvers = parse_resolvers(options.resolvers),
-                          .meta4 = parse_prefix("--meta4", options.meta4, 4),
-                          .meta6 = parse_prefix("--meta6", options.meta6, 6),
-                          .reserved = {},
-                          .root_addresses = !options.no_historic_roots};
+    PlanSettings settings = options.settings;
+    settings.resolvers = parse_resolvers(options.resolvers);
+    settings.meta4 = parse_prefix("--meta4", options.meta4, 4);
+    settings.meta6 = parse_prefix("--meta6", options.meta6, 6);
+    settings.root_addresses = !options.no_historic_roots;
     for (const std::string& text : options.reserved) {
         settings.reserved.push_back(
             {parse_prefix("--reserved", text, 0), "reserved for the testbed"});
@@ -320,7 +316,8 @@ int run_plan(const PlanOptions& options) {
     plan.seconds["write"] = seconds_since(planned);
     plan.seconds["total"] = seconds_since(start);
     output.write("plan.json", plan_json(plan, settings, loaded.zones, loaded.bad));
-    print_summary(summary_text(plan, settings, loaded.zones, loaded.bad), "the plan is whole");
+    fmt::print("{}", summary_text(plan, settings, loaded.zones, loaded.bad));
+    flush_output("the summary to standard output", "the plan is whole");
     return 0;
 }
 

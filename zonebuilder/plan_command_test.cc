@@ -1,7 +1,6 @@
 #include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "zonebuilder/commands.hh"
-#include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/plan.hh"
 
 #include <gmock/gmock.h>
@@ -191,7 +190,7 @@ TEST_F(PlanCommand, FailuresLeaveNoPlan) {
 TEST_F(PlanCommand, NsdRefusesNamesBelowDnamesAndPatterns) {
     write("net.zone", std::string(kSoa) + "d DNAME x.y.\na.d A 10.0.0.1\n");
     write("o%s.zone", kSoa);
-    options_.engine = Engine::kNsd;
+    options_.settings.engine = Engine::kNsd;
     const std::string error = run();
     EXPECT_THAT(error, HasSubstr("net.zone: NSD refuses it for 1 records below a DNAME"));
     EXPECT_THAT(error, HasSubstr("o%s.zone: NSD takes %"));
@@ -201,14 +200,14 @@ TEST_F(PlanCommand, HashedNamesMayLieBelowADname) {
     write("net.zone", std::string(kSoa) +
                           "d DNAME x.y.\n2vptu5timamqttgl4luu9kg21e0aor3s.d NSEC3 1 0 0 - "
                           "35mthgpgcu1qg68fab165klnsnk3dpvl NS SOA DNAME\n");
-    options_.engine = Engine::kNsd;
+    options_.settings.engine = Engine::kNsd;
     EXPECT_EQ(run(), "done");
 }
 
 TEST_F(PlanCommand, NsdRefusesRecordsOutsideTheirZone) {
     write("net.zone", std::string(kSoa) + "www.example.org. A 10.0.0.1\n");
     EXPECT_EQ(run(), "done");
-    options_.engine = Engine::kNsd;
+    options_.settings.engine = Engine::kNsd;
     EXPECT_THAT(run(), HasSubstr("net.zone: NSD refuses it for 1 records outside the zone"));
 }
 
@@ -247,7 +246,8 @@ TEST(PlanSettings, SaysWhatIsWrong) {
     EXPECT_THAT(refusal({.meta4 = "127.0.0.0/8"}), HasSubstr("is loopback"));
     EXPECT_THAT(refusal({.resolvers = {"x"}}), HasSubstr("ADDR4[,ADDR6]"));
     EXPECT_THAT(refusal({.resolvers = {"1.1.1.1", "1.1.1.1"}}), HasSubstr("given twice"));
-    EXPECT_THAT(refusal({.engine = Engine::kNsd, .form = Form::kPaper}), HasSubstr("--engine nsd"));
+    EXPECT_THAT(refusal({.settings = {.engine = Engine::kNsd, .form = Form::kPaper}}),
+                HasSubstr("--engine nsd"));
 }
 
 } // namespace

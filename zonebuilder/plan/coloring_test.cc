@@ -1,5 +1,4 @@
-#include "zonebuilder/plan/conflicts.hh"
-#include "zonebuilder/plan/serving.hh"
+#include "zonebuilder/plan/plan.hh"
 
 #include <gtest/gtest.h>
 

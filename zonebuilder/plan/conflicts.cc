@@ -35,16 +35,16 @@
 // zone's ancestors (a, d), its other contents (b), each lame delegation's neighborhood (c): for Z
 // zones with at most A ancestors that is Z * A times the groups of both zones. 10,000 zones: some
 // ms; 100,000: some 100 ms.
-#include "zonebuilder/plan/conflicts.hh"
-
 #include "core/base/address.hh"
-#include "zonebuilder/plan/serving.hh"
+#include "zonebuilder/plan/plan.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -94,8 +94,13 @@ namespace {
 class Finder {
 public:
     Finder(const std::vector<Zone>& zones, const ZoneTree& tree, const std::vector<Group>& groups)
-        : zones_(zones), tree_(tree), groups_(groups),
-          groups_of_(groups_of_zones(groups, zones.size())) {}
+        : zones_(zones), tree_(tree), groups_(groups), groups_of_(zones.size()) {
+        for (GroupIndex i = 0; i < groups.size(); ++i) {
+            for (const ZoneIndex zone : groups[i].zones) {
+                groups_of_[zone].push_back(i);
+            }
+        }
+    }
 
     /// (a) and (b): every zone with the other zones that enclose it or have its name.
     void related_zones() {
@@ -109,7 +114,8 @@ public:
     /// (c)
     void lame_delegation(GroupIndex group, const NameKey& delegated) {
         const std::vector<ZoneRange> enclosing = tree_.enclosing(delegated);
-        if (serves_one_of(group, enclosing)) {
+        if (std::ranges::any_of(enclosing,
+                                [&](auto one) { return groups_[group].serves_any(one); })) {
             return;
         }
         if (!enclosing.empty() && lame_done_.emplace(group, enclosing.back().first).second) {
@@ -146,11 +152,6 @@ private:
         for (ZoneIndex zone = range.first; zone < range.end; ++zone) {
             action(zone);
         }
-    }
-
-    [[nodiscard]] bool serves_one_of(GroupIndex group, const std::vector<ZoneRange>& ranges) const {
-        return std::ranges::any_of(
-            ranges, [&](ZoneRange range) { return groups_[group].serves_any(range); });
     }
 
     /// Groups with one of the two zones and groups with the other, unless both have both.
@@ -194,7 +195,7 @@ private:
     const std::vector<Zone>& zones_;
     const ZoneTree& tree_;
     const std::vector<Group>& groups_;
-    std::vector<std::vector<GroupIndex>> groups_of_;
+    std::vector<std::vector<GroupIndex>> groups_of_; ///< of each zone, ascending
     std::vector<Edge> edges_;
     std::size_t room_ = 1 << 20;
     std::set<std::pair<GroupIndex, ZoneIndex>> lame_done_; ///< (group, nearest enclosing zone)
@@ -248,79 +249,69 @@ namespace {
 
 constexpr Color kNone = UINT32_MAX;
 
-struct Candidate {
-    std::size_t shown = 0; ///< different colors among the neighbors
-    std::size_t degree = 0;
-    std::uint32_t node = 0;
-
-    /// The most constrained comes first.
-    bool operator<(const Candidate& other) const {
-        if (shown != other.shown) {
-            return shown > other.shown;
-        }
-        return degree != other.degree ? degree > other.degree : node < other.node;
-    }
+struct Node {
+    std::vector<std::uint32_t> neighbors;
+    std::vector<bool> seen; ///< colors among them
+    std::size_t shown = 0;  ///< how many of those
+    Color color = kNone;
 };
 
 /// The graph while it is being colored.
 class Painter {
 public:
-    Painter(std::size_t nodes, const std::vector<Edge>& edges)
-        : neighbors_(nodes), seen_(nodes), shown_(nodes), colors_(nodes, kNone) {
+    Painter(std::size_t nodes, const std::vector<Edge>& edges) : nodes_(nodes) {
         for (const Edge& edge : edges) {
-            neighbors_[edge.first].push_back(edge.second);
-            neighbors_[edge.second].push_back(edge.first);
+            nodes_[edge.first].neighbors.push_back(edge.second);
+            nodes_[edge.second].neighbors.push_back(edge.first);
         }
         for (std::uint32_t node = 0; node < nodes; ++node) {
-            waiting_.insert(candidate(node));
+            waiting_.insert(place_of(node));
         }
     }
 
     std::vector<Color> run() {
         while (!waiting_.empty()) {
-            const std::uint32_t node = waiting_.begin()->node;
+            Node& node = nodes_[std::get<std::uint32_t>(*waiting_.begin())];
             waiting_.erase(waiting_.begin());
-            colors_[node] = lowest_free(node);
-            for (const std::uint32_t neighbor : neighbors_[node]) {
-                show(neighbor, colors_[node]);
+            node.color = static_cast<Color>(std::ranges::find(node.seen, false) -
+                                            node.seen.begin()); // the lowest one free
+            for (const std::uint32_t neighbor : node.neighbors) {
+                show(neighbor, node.color);
             }
         }
-        return colors_;
+        std::vector<Color> colors;
+        std::ranges::transform(nodes_, std::back_inserter(colors), &Node::color);
+        return colors;
     }
 
 private:
-    [[nodiscard]] Candidate candidate(std::uint32_t node) const {
-        return {.shown = shown_[node], .degree = neighbors_[node].size(), .node = node};
-    }
+    /// The most constrained comes first: most colors shown, most neighbors, lowest number.
+    using Place = std::tuple<std::size_t, std::size_t, std::uint32_t>;
 
-    [[nodiscard]] Color lowest_free(std::uint32_t node) const {
-        const auto& seen = seen_[node];
-        return static_cast<Color>(std::ranges::find(seen, false) - seen.begin());
+    [[nodiscard]] Place place_of(std::uint32_t node) const {
+        return {SIZE_MAX - nodes_[node].shown, SIZE_MAX - nodes_[node].neighbors.size(), node};
     }
 
     /// Tells a node that a neighbor has got a color; only the first time changes its place in the
     /// queue.
-    void show(std::uint32_t node, Color color) {
-        auto& seen = seen_[node];
-        if (colors_[node] != kNone) {
+    void show(std::uint32_t number, Color color) {
+        Node& node = nodes_[number];
+        if (node.color != kNone) {
             return;
         }
-        if (seen.size() <= color) {
-            seen.resize(color + 1UL);
+        if (node.seen.size() <= color) {
+            node.seen.resize(color + 1UL);
         }
-        if (!seen[color]) {
-            waiting_.erase(candidate(node));
-            seen[color] = true;
-            ++shown_[node];
-            waiting_.insert(candidate(node));
+        if (!node.seen[color]) {
+            waiting_.erase(place_of(number));
+            node.seen[color] = true;
+            ++node.shown;
+            waiting_.insert(place_of(number));
         }
     }
 
-    std::vector<std::vector<std::uint32_t>> neighbors_;
-    std::vector<std::vector<bool>> seen_; ///< colors among the neighbors
-    std::vector<std::size_t> shown_;      ///< how many of those
-    std::vector<Color> colors_;
-    std::set<Candidate> waiting_;
+    std::vector<Node> nodes_;
+    std::set<Place> waiting_;
 };
 
 } // namespace

@@ -1,5 +1,5 @@
 // The smallest world for every condition of conflicts.cc, and its like without the conflict.
-#include "zonebuilder/plan/conflicts.hh"
+#include "zonebuilder/plan/plan.hh"
 #include "zonebuilder/testing/support.hh"
 #include "zonebuilder/zone/zone.hh"
 

@@ -2,9 +2,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/json.hh"
-#include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/plan.hh"
-#include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <fmt/format.h>
@@ -39,12 +37,6 @@ std::string base64(std::string_view data) {
     return text;
 }
 
-std::string key_line(const TrustAnchor& anchor) {
-    const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(anchor.rdata[i]); };
-    return fmt::format(". {} IN DNSKEY {} {} {} {}\n", anchor.ttl, byte(0) << 8U | byte(1), byte(2),
-                       byte(3), base64(std::string_view(anchor.rdata).substr(4)));
-}
-
 } // namespace
 
 std::string map_text(const Plan& plan, const PlanSettings& settings) {
@@ -58,9 +50,9 @@ std::string map_text(const Plan& plan, const PlanSettings& settings) {
         fmt::format_to(out, "meta\t{}\t{}\t{}\t{}\t{}\n", meta.slot + 1, meta.resolver + 1,
                        plan.slots[meta.slot].instance + 1, meta.v4.text(), meta.v6.text());
     }
-    for (std::size_t i = 0; i < plan.groups.size(); ++i) {
-        for (const IpAddress& address : plan.groups[i].addresses) {
-            fmt::format_to(out, "oqda\t{}\t{}\n", address.text(), plan.slot_of_group[i] + 1);
+    for (const Group& group : plan.groups) {
+        for (const IpAddress& address : group.addresses) {
+            fmt::format_to(out, "oqda\t{}\t{}\n", address.text(), group.slot + 1);
         }
     }
     return text;
@@ -88,7 +80,9 @@ std::string root_hints(const Plan& plan) {
 std::string root_key(const Plan& plan) {
     std::string text;
     for (const TrustAnchor& anchor : plan.anchors) {
-        text += key_line(anchor);
+        const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(anchor.rdata[i]); };
+        text += fmt::format(". {} IN DNSKEY {} {} {} {}\n", anchor.ttl, byte(0) << 8U | byte(1),
+                            byte(2), byte(3), base64(std::string_view(anchor.rdata).substr(4)));
     }
     return text;
 }
@@ -97,43 +91,6 @@ std::string root_key(const Plan& plan) {
 // that of the sorted zones, so that two reports can be compared line by line.
 
 namespace {
-
-Json names_of(const std::vector<ZoneIndex>& indexes, const std::vector<Zone>& zones) {
-    return list_of(indexes, [&](ZoneIndex zone) { return zones[zone].name.text(); });
-}
-
-Json files_of(const std::vector<ZoneIndex>& indexes, const std::vector<Zone>& zones) {
-    return list_of(indexes, [&](ZoneIndex zone) { return zones[zone].file; });
-}
-
-Json groups_json(const Plan& plan, const std::vector<Zone>& zones) {
-    return list_of(plan.groups, [&, slot = plan.slot_of_group.begin()](const Group& one) mutable {
-        return Json{{"addresses", list_of(one.addresses, &IpAddress::text)},
-                    {"zones", names_of(one.zones, zones)},
-                    {"files", files_of(one.zones, zones)},
-                    {"slot", *slot++ + 1}};
-    });
-}
-
-/// With what a server of the slot loads.
-Json slots_json(const Plan& plan, const std::vector<Zone>& zones) {
-    return list_of(plan.slots, [&, number = std::size_t{0}](const Slot& one) mutable {
-        return Json{{"slot", ++number},
-                    {"instance", one.instance + 1},
-                    {"color", one.color + 1},
-                    {"zones", one.zones.size()},
-                    {"names", names_of(one.zones, zones)},
-                    {"files", files_of(one.zones, zones)}};
-    });
-}
-
-Json unroutable_json(const Plan& plan, const std::vector<Zone>& zones) {
-    return list_of(plan.unroutable, [&](const Unroutable& one) {
-        return Json{{"address", one.address.text()},
-                    {"why", one.why},
-                    {"zones", names_of(one.zones, zones)}};
-    });
-}
 
 /// Lame delegations of zones that are here, or delegations to zones that are not.
 Json lame_json(const Plan& plan, bool built) {
@@ -161,18 +118,6 @@ Json trusted_json(const Plan& plan, const std::vector<Zone>& zones) {
             one["until"] = signatures->until;
         }
         return one;
-    });
-}
-
-Json unserved_json(const Plan& plan, const std::vector<Zone>& zones) {
-    return list_of(plan.unserved, [&](const Unserved& one) {
-        return Json{{"zone", zones[one.zone].name.text()}, {"why", one.why}};
-    });
-}
-
-Json failed_json(const std::vector<BadZone>& failed) {
-    return list_of(failed, [](const BadZone& one) {
-        return Json{{"zone", one.name}, {"file", one.file}, {"line", one.line}, {"why", one.why}};
     });
 }
 
@@ -225,23 +170,49 @@ std::string_view name_of(Form form) {
 
 std::string plan_json(const Plan& plan, const PlanSettings& settings,
                       const std::vector<Zone>& zones, const std::vector<BadZone>& failed) {
+    const auto names = [&](const std::vector<ZoneIndex>& of) {
+        return list_of(of, [&](ZoneIndex zone) { return zones[zone].name.text(); });
+    };
+    const auto files = [&](const std::vector<ZoneIndex>& of) {
+        return list_of(of, [&](ZoneIndex zone) { return zones[zone].file; });
+    };
+    const auto group = [&](const Group& one) {
+        return Json{{"addresses", list_of(one.addresses, &IpAddress::text)},
+                    {"zones", names(one.zones)},
+                    {"files", files(one.zones)},
+                    {"slot", one.slot + 1}};
+    };
+    const auto slot = [&, number = std::size_t{0}](const Slot& one) mutable { // what a server loads
+        return Json{{"slot", ++number},          {"instance", one.instance + 1},
+                    {"color", one.color + 1},    {"zones", one.zones.size()},
+                    {"names", names(one.zones)}, {"files", files(one.zones)}};
+    };
+    const auto unroutable = [&](const Unroutable& one) {
+        return Json{{"address", one.address.text()}, {"why", one.why}, {"zones", names(one.zones)}};
+    };
+    const auto unserved = [&](const Unserved& one) {
+        return Json{{"zone", zones[one.zone].name.text()}, {"why", one.why}};
+    };
+    const auto bad = [](const BadZone& one) {
+        return Json{{"zone", one.name}, {"file", one.file}, {"line", one.line}, {"why", one.why}};
+    };
     const Json json{{"schema", 1},
                     {"engine", settings.engine == Engine::kBind ? "bind" : "nsd"},
                     {"form", name_of(settings.form)},
                     {"instances", settings.instances},
                     {"zones", zones.size()},
                     {"addresses", address_count(plan)},
-                    {"groups", groups_json(plan, zones)},
+                    {"groups", list_of(plan.groups, group)},
                     {"colors", plan.colors},
                     {"edges", plan.edges.size()},
-                    {"slots", slots_json(plan, zones)},
+                    {"slots", list_of(plan.slots, slot)},
                     {"root_addresses_added", plan.root_addresses},
-                    {"unroutable", unroutable_json(plan, zones)},
+                    {"unroutable", list_of(plan.unroutable, unroutable)},
                     {"lame", lame_json(plan, true)},
                     {"not_built", lame_json(plan, false)},
                     {"trusted", trusted_json(plan, zones)},
-                    {"unserved", unserved_json(plan, zones)},
-                    {"failed", failed_json(failed)},
+                    {"unserved", list_of(plan.unserved, unserved)},
+                    {"failed", list_of(failed, bad)},
                     {"out_of_zone_records", out_of_zone(zones)},
                     {"seconds", plan.seconds}};
     const nlohmann::json sorted = json; // by key

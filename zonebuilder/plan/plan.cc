@@ -9,10 +9,7 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "zonebuilder/plan/conflicts.hh"
-#include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/zone/zone.hh"
-#include "zonebuilder/zone/zone_folder.hh"
 
 #include <fmt/format.h>
 
@@ -151,15 +148,6 @@ void check_settings(const PlanSettings& settings, const Plan& plan) {
     }
 }
 
-/// Groups, and who is left out of them.
-void plan_groups(Plan& plan, const std::vector<Zone>& zones, const AddressBook& book,
-                 const std::vector<Reserved>& reserved) {
-    Serving serving = serve(zones, book, reserved);
-    plan.groups = make_groups(serving);
-    plan.unroutable = std::move(serving.unroutable);
-    plan.unserved = std::move(serving.unserved);
-}
-
 /// Hints and trust anchor come first: they name the emulated root's own servers, while the
 /// Internet's are only in the map, for resolvers with hints of their own.
 void plan_root(Plan& plan, const std::vector<Zone>& zones, const ZoneTree& tree,
@@ -175,22 +163,11 @@ void plan_root(Plan& plan, const std::vector<Zone>& zones, const ZoneTree& tree,
     plan.trusted = trusted_zones(zones, tree, engine);
 }
 
-/// Who is asked in vain is asked as if by a lame delegation.
-std::vector<Lame> with_asked(std::vector<Lame> lame, const std::vector<AskedInVain>& asked) {
-    for (const AskedInVain& one : asked) {
-        for (const IpAddress& address : one.addresses) {
-            lame.push_back({one.name, one.name, NameKey{}, address, true});
-        }
-    }
-    return lame;
-}
-
 /// Slots and what follows from them.
 void plan_slots(Plan& plan, const std::vector<Color>& colors, const PlanSettings& settings) {
     const auto instances = assign_instances(plan.groups, settings.instances);
     plan.colors = std::ranges::max(colors) + 1;
     plan.slots = make_slots(plan.groups, colors, instances, settings.form);
-    plan.slot_of_group = slot_of_groups(plan.slots, plan.groups.size());
     plan.meta = meta_addresses(plan.slots.size(), settings.resolvers.size(), settings.meta4,
                                settings.meta6);
 }
@@ -209,7 +186,12 @@ Plan make_plan(const std::vector<Zone>& zones, const PlanSettings& settings,
     const std::vector<Reserved> reserved = all_reserved(settings);
     const ZoneTree tree(zones);
     const AddressBook book(zones);
-    measure("serve", [&] { plan_groups(plan, zones, book, reserved); });
+    measure("serve", [&] {
+        Serving serving = serve(zones, book, reserved);
+        plan.groups = make_groups(serving);
+        plan.unroutable = std::move(serving.unroutable);
+        plan.unserved = std::move(serving.unserved);
+    });
     check_settings(settings, plan);
     plan_root(plan, zones, tree, book, settings.engine);
     if (settings.root_addresses) {
@@ -218,7 +200,12 @@ Plan make_plan(const std::vector<Zone>& zones, const PlanSettings& settings,
     const auto group_of = group_of_address(plan.groups);
     measure("lame", [&] { plan.lame = find_lame(zones, tree, book, plan.groups, group_of); });
     measure("conflicts", [&] {
-        const std::vector<Lame> lame = with_asked(plan.lame, asked);
+        std::vector<Lame> lame = plan.lame;
+        for (const AskedInVain& one : asked) { // as if by a lame delegation
+            for (const IpAddress& address : one.addresses) {
+                lame.push_back({one.name, one.name, NameKey{}, address, true});
+            }
+        }
         plan.edges = find_conflicts(zones, tree, plan.groups, lame, group_of, settings.engine);
     });
     std::vector<Color> colors;
@@ -241,55 +228,11 @@ Plan make_plan(const std::vector<Zone>& zones, const PlanSettings& settings,
 
 namespace {
 
-/// Instances with what was assigned to them so far.
-class InstanceAssigner {
-public:
-    InstanceAssigner(std::size_t groups, std::size_t zones, unsigned instances)
-        : left_(groups), empty_(instances), load_(instances), groups_(instances),
-          loaded_(instances, std::vector<bool>(zones)), fair_((zones + instances - 1) / instances) {
-    }
-
-    unsigned assign(const Group& group) {
-        const unsigned best = best_for(group);
-        --left_;
-        empty_ -= groups_[best] == 0 ? 1U : 0U;
-        ++groups_[best];
-        for (const ZoneIndex zone : group.zones) {
-            load_[best] += loaded_[best][zone] ? 0U : 1U;
-            loaded_[best][zone] = true;
-        }
-        return best;
-    }
-
-private:
-    [[nodiscard]] unsigned best_for(const Group& group) const {
-        unsigned best = 0;
-        for (unsigned i = 1; i < load_.size(); ++i) {
-            if (rank(i, group) < rank(best, group)) {
-                best = i;
-            }
-        }
-        return best;
-    }
-
-    /// Less is better: it has something while the last groups must go to those with nothing, it
-    /// would have more than its fair share, the zones it would have to load, the zones and the
-    /// groups it has.
-    [[nodiscard]] std::tuple<bool, bool, std::size_t, std::size_t, std::size_t>
-    rank(unsigned instance, const Group& group) const {
-        const auto fresh = static_cast<std::size_t>(std::ranges::count_if(
-            group.zones, [&](ZoneIndex zone) { return !loaded_[instance][zone]; }));
-        const bool unfair = left_ <= empty_ && groups_[instance] > 0;
-        const bool full = load_[instance] > 0 && load_[instance] + fresh > fair_;
-        return {unfair, full, full ? 0 : fresh, load_[instance], groups_[instance]};
-    }
-
-    std::size_t left_;              ///< groups to deal
-    std::size_t empty_;             ///< instances without a group
-    std::vector<std::size_t> load_; ///< zones
-    std::vector<std::size_t> groups_;
-    std::vector<std::vector<bool>> loaded_;
-    std::size_t fair_;
+/// An instance with what was assigned to it so far.
+struct Instance {
+    std::size_t zones = 0;
+    std::size_t groups = 0;
+    std::vector<bool> loaded; ///< zones
 };
 
 /// Large groups first: the small ones then fill the gaps.
@@ -300,27 +243,6 @@ std::vector<GroupIndex> by_size(const std::vector<Group>& groups) {
         return std::pair(groups[b].zones.size(), a) < std::pair(groups[a].zones.size(), b);
     });
     return order;
-}
-
-std::size_t zone_count(const std::vector<Group>& groups) {
-    std::size_t count = 0;
-    for (const Group& group : groups) {
-        count = std::max<std::size_t>(count, group.zones.back() + 1UL);
-    }
-    return count;
-}
-
-/// What groups of one instance must have in common to share a slot.
-Color key_of(Form form, GroupIndex group, const std::vector<Color>& colors) {
-    switch (form) {
-    case Form::kPaper:
-        return 0;
-    case Form::kSeparate:
-        return group;
-    case Form::kColored:
-        break;
-    }
-    return colors[group];
 }
 
 IpAddress meta_address(const Prefix& prefix, std::size_t n, std::size_t needed,
@@ -336,45 +258,62 @@ IpAddress meta_address(const Prefix& prefix, std::size_t n, std::size_t needed,
 
 } // namespace
 
-std::vector<unsigned> assign_instances(const std::vector<Group>& groups, unsigned instances) {
-    std::vector<unsigned> assigned(groups.size());
-    if (instances == 1) {
-        return assigned;
+std::vector<unsigned> assign_instances(const std::vector<Group>& groups, unsigned count) {
+    std::size_t zones = 0;
+    for (const Group& group : groups) {
+        zones = std::max<std::size_t>(zones, group.zones.back() + 1UL);
     }
-    InstanceAssigner assigner(groups.size(), zone_count(groups), instances);
-    for (const GroupIndex group : by_size(groups)) {
-        assigned[group] = assigner.assign(groups[group]);
+    const std::size_t fair = (zones + count - 1) / count;
+    std::vector<Instance> instances(count, {.loaded = std::vector<bool>(zones)});
+    std::vector<unsigned> assigned(groups.size());
+    std::size_t left = groups.size();
+    std::size_t empty = count;
+    for (const GroupIndex index : by_size(groups)) {
+        const Group& group = groups[index];
+        // Less is better: it has something while the last groups must go to those with nothing, it
+        // would have more than its fair share, the zones it would have to load, the zones and the
+        // groups it has.
+        const auto rank = [&](const Instance& one) {
+            const auto fresh = static_cast<std::size_t>(std::ranges::count_if(
+                group.zones, [&](ZoneIndex zone) { return !one.loaded[zone]; }));
+            const bool unfair = left <= empty && one.groups > 0;
+            const bool full = one.zones > 0 && one.zones + fresh > fair;
+            return std::tuple(unfair, full, full ? 0 : fresh, one.zones, one.groups);
+        };
+        const auto best = std::ranges::min_element(instances, {}, rank);
+        assigned[index] = static_cast<unsigned>(best - instances.begin());
+        --left;
+        empty -= best->groups++ == 0 ? 1U : 0U;
+        for (const ZoneIndex zone : group.zones) {
+            best->zones += best->loaded[zone] ? 0U : 1U;
+            best->loaded[zone] = true;
+        }
     }
     return assigned;
 }
 
-std::vector<Slot> make_slots(const std::vector<Group>& groups, const std::vector<Color>& colors,
+std::vector<Slot> make_slots(std::vector<Group>& groups, const std::vector<Color>& colors,
                              const std::vector<unsigned>& instances, Form form) {
     std::map<std::pair<unsigned, Color>, Slot> slots;
     for (GroupIndex group = 0; group < groups.size(); ++group) {
-        const std::pair key(instances[group], key_of(form, group, colors));
-        Slot& slot = slots[key];
-        slot.instance = key.first;
-        slot.color = key.second;
+        const Color color = form == Form::kPaper      ? 0
+                            : form == Form::kSeparate ? group
+                                                      : colors[group];
+        Slot& slot = slots[{instances[group], color}];
+        slot.instance = instances[group];
+        slot.color = color;
         slot.groups.push_back(group);
         slot.zones.insert(slot.zones.end(), groups[group].zones.begin(), groups[group].zones.end());
     }
     std::vector<Slot> sorted;
     for (auto& [key, slot] : slots) {
         sort_unique(slot.zones);
+        for (const GroupIndex group : slot.groups) {
+            groups[group].slot = static_cast<std::uint32_t>(sorted.size());
+        }
         sorted.push_back(std::move(slot));
     }
     return sorted;
-}
-
-std::vector<std::uint32_t> slot_of_groups(const std::vector<Slot>& slots, std::size_t groups) {
-    std::vector<std::uint32_t> of(groups);
-    for (std::uint32_t i = 0; i < slots.size(); ++i) {
-        for (const GroupIndex group : slots[i].groups) {
-            of[group] = i;
-        }
-    }
-    return of;
 }
 
 std::vector<MetaAddress> meta_addresses(std::size_t slots, std::size_t resolvers, const Prefix& v4,

@@ -1,4 +1,4 @@
-#include "zonebuilder/plan/serving.hh"
+#include "zonebuilder/plan/plan.hh"
 #include "zonebuilder/testing/support.hh"
 
 #include <gtest/gtest.h>

@@ -4,9 +4,8 @@
 // A search follows every alias. Where a zone has several contents, or only glue is known of a name,
 // wildcards may stand for it as well: to see an address too many costs an edge in the graph of
 // conflicts, to miss one a wrong answer.
-#include "zonebuilder/plan/serving.hh"
-
 #include "core/base/address.hh"
+#include "zonebuilder/plan/plan.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <fmt/format.h>
@@ -156,32 +155,25 @@ Reserved range(std::string_view prefix, std::string why) {
     return {.prefix = known_prefix(prefix), .why = std::move(why)};
 }
 
-/// How many addresses a prefix has; at most 2^62, which is more than anyone numbers.
-std::uint64_t capacity(const Prefix& prefix) {
-    return std::uint64_t{1} << std::min(prefix.free_bits(), 62U);
-}
+/// Ranges that never leave a host or have no single owner: loopback, multicast and their like.
+const std::vector<Reserved> kNeverRoutable{
+    range("::/128", "the unspecified address"),
+    range("::1/128", "loopback"),
+    range("::ffff:0:0/96", "IPv4-mapped"),
+    range("fe80::/10", "link-local"),
+    range("ff00::/8", "multicast"),
+    range("0.0.0.0/8", "this network (0/8)"),
+    range("127.0.0.0/8", "loopback"),
+    range("169.254.0.0/16", "link-local"),
+    range("224.0.0.0/4", "multicast"),
+    range("240.0.0.0/4", "reserved (240/4)"),
+};
 
 } // namespace
 
-const std::vector<Reserved>& never_routable() {
-    static const std::vector<Reserved> ranges{
-        range("::/128", "the unspecified address"),
-        range("::1/128", "loopback"),
-        range("::ffff:0:0/96", "IPv4-mapped"),
-        range("fe80::/10", "link-local"),
-        range("ff00::/8", "multicast"),
-        range("0.0.0.0/8", "this network (0/8)"),
-        range("127.0.0.0/8", "loopback"),
-        range("169.254.0.0/16", "link-local"),
-        range("224.0.0.0/4", "multicast"),
-        range("240.0.0.0/4", "reserved (240/4)"),
-    };
-    return ranges;
-}
-
 std::optional<std::string> why_unroutable(const IpAddress& address,
                                           const std::vector<Reserved>& reserved) {
-    for (const auto* ranges : {&never_routable(), &reserved}) {
+    for (const auto* ranges : {&kNeverRoutable, &reserved}) {
         const auto hit = std::ranges::find_if(
             *ranges, [&](const Reserved& one) { return one.prefix.holds(address); });
         if (hit != ranges->end()) {
@@ -192,7 +184,8 @@ std::optional<std::string> why_unroutable(const IpAddress& address,
 }
 
 std::optional<IpAddress> nth_address(const Prefix& prefix, std::uint64_t n) {
-    const std::uint64_t usable = capacity(prefix) - (prefix.address.is_v4() ? 1 : 0);
+    const std::uint64_t usable = (std::uint64_t{1} << std::min(prefix.free_bits(), 62U)) -
+                                 (prefix.address.is_v4() ? 1 : 0); // nobody numbers 2^62
     return n < usable ? prefix.host(n) : std::nullopt;
 }
 
@@ -252,11 +245,6 @@ std::string why_unserved(const Zone& zone, bool has_addresses) {
     }
     return fmt::format("no zone has an address of {}{}", zone.servers.front().text(),
                        zone.servers.size() > 1 ? " or its other name servers" : "");
-}
-
-std::string claim(const Zone& taker, const IpAddress& address) {
-    return fmt::format("{} serves this zone from {} already; an address has one content of a zone",
-                       address.text(), taker.file);
 }
 
 bool taken(const std::vector<Group>& groups, const IpAddress& address) {
@@ -322,10 +310,13 @@ std::vector<BadZone> contradictions(const std::vector<Zone>& zones, const Addres
         const auto clash = std::ranges::find_if(
             servers, [&](const IpAddress& address) { return takers.contains(address); });
         if (clash != servers.end()) {
-            bad.push_back({.name = zones[i].name.text(),
-                           .file = zones[i].file,
-                           .line = 0,
-                           .why = claim(*takers[*clash], *clash)});
+            bad.push_back(
+                {.name = zones[i].name.text(),
+                 .file = zones[i].file,
+                 .line = 0,
+                 .why = fmt::format("{} serves this zone from {} already; an address has one "
+                                    "content of a zone",
+                                    clash->text(), takers[*clash]->file)});
             continue;
         }
         for (const IpAddress& address : servers) {
@@ -378,17 +369,6 @@ std::unordered_map<IpAddress, GroupIndex> group_of_address(const std::vector<Gro
     for (GroupIndex i = 0; i < groups.size(); ++i) {
         for (const IpAddress& address : groups[i].addresses) {
             of.emplace(address, i);
-        }
-    }
-    return of;
-}
-
-std::vector<std::vector<GroupIndex>> groups_of_zones(const std::vector<Group>& groups,
-                                                     std::size_t zones) {
-    std::vector<std::vector<GroupIndex>> of(zones);
-    for (GroupIndex i = 0; i < groups.size(); ++i) {
-        for (const ZoneIndex zone : groups[i].zones) {
-            of[zone].push_back(i);
         }
     }
     return of;

@@ -1,5 +1,4 @@
-#include "zonebuilder/plan/conflicts.hh"
-#include "zonebuilder/plan/serving.hh"
+#include "zonebuilder/plan/plan.hh"
 #include "zonebuilder/testing/support.hh"
 #include "zonebuilder/zone/zone.hh"
 
@@ -18,7 +17,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::ip;
-using testing::name;
 using testing::World;
 using testing::zone;
 

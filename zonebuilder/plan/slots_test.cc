@@ -1,6 +1,5 @@
 #include "core/base/error.hh"
 #include "zonebuilder/plan/plan.hh"
-#include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/testing/support.hh"
 #include "zonebuilder/zone/zone.hh"
 
@@ -8,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <numeric>
 #include <set>
 #include <string>
@@ -25,16 +25,18 @@ using testing::ip;
 Group group(std::vector<ZoneIndex> zones) { return {.zones = std::move(zones), .addresses = {}}; }
 
 TEST(Slots, ColoredOneForEachColorOfAnInstance) {
-    const std::vector<Group> groups{group({0}), group({1, 2}), group({2, 3}), group({4})};
+    std::vector<Group> groups{group({0}), group({1, 2}), group({2, 3}), group({4})};
     const auto slots = make_slots(groups, {0, 1, 1, 0}, {0, 0, 0, 1}, Form::kColored);
     ASSERT_EQ(slots.size(), 3U);
     EXPECT_THAT(slots[1].zones, ElementsAre(1, 2, 3));
     EXPECT_EQ(slots[2].instance, 1U);
-    EXPECT_THAT(slot_of_groups(slots, 4), ElementsAre(0, 1, 1, 2));
+    const std::vector<std::uint32_t> of{groups[0].slot, groups[1].slot, groups[2].slot,
+                                        groups[3].slot};
+    EXPECT_THAT(of, ElementsAre(0, 1, 1, 2));
 }
 
 TEST(Slots, PaperOneAnInstanceSeparateOneAGroup) {
-    const std::vector<Group> groups{group({0}), group({1}), group({2})};
+    std::vector<Group> groups{group({0}), group({1}), group({2})};
     EXPECT_EQ(make_slots(groups, {0, 1, 0}, {0, 0, 1}, Form::kPaper).size(), 2U);
     EXPECT_EQ(make_slots(groups, {0, 1, 0}, {0, 0, 1}, Form::kSeparate).size(), 3U);
 }

@@ -12,11 +12,8 @@
 #include "core/trace/feed.hh"
 #include "core/trace/pairs.hh"
 #include "core/wire/query.hh"
-#include "zonebuilder/reconstruct/draft.hh"
-#include "zonebuilder/reconstruct/hierarchy.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
-#include "zonebuilder/reconstruct/strings.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <fmt/format.h>
@@ -30,103 +27,74 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 namespace reprise::zonebuilder {
-namespace {
 
-/// Reads messages one by one.
-class Observer {
-public:
-    Observer(Observations& seen, CaptureCounts& counts)
-        : seen_(seen), counts_(counts), reader_(seen.names(), seen.contents()) {}
-
-    void take(const Query& query) {
+CaptureCounts observe(const std::vector<std::string>& captures,
+                      const std::vector<std::uint16_t>& ports, Observations& seen) {
+    CaptureCounts counts;
+    trace::Feed feed(
+        {.paths = captures, .reader = {.ports = ports}, .responses = trace::Responses::kWhole});
+    feed.open();
+    give_up({CAP_DAC_READ_SEARCH});
+    ResponseReader reader(seen.names(), seen.contents());
+    Response response;
+    trace::AskedBefore queries;
+    AddressTable asked;
+    AddressTable heard;
+    const auto take_response = [&](const Query& query) {
+        ++counts.responses;
+        heard.add(query.source.address);
+        const trace::Asked known = queries.response(query);
+        if (known == trace::Asked::kNo) {
+            ++counts.unused["not_asked"];
+            counts.unasked.push_back(
+                {.server = seen.server(query.source.address), .time = query.time});
+            return;
+        }
+        counts.without_query += known == trace::Asked::kUnknown ? 1 : 0;
+        if (const auto why = reader.read(query.message, response); !why.empty()) {
+            ++counts.unused[why];
+            return;
+        }
+        ++counts.used;
+        seen.add(response, seen.server(query.source.address), query.time);
+    };
+    Progress progress("build");
+    feed.each([&](const Query& query) {
         if (query.is_response()) {
             take_response(query);
         } else {
-            asked_.add(query.destination.address);
-            queries_.query(query);
+            asked.add(query.destination.address);
+            queries.query(query);
         }
-    }
-
-    void finish() {
-        counts_.queries = queries_.queries();
-        counts_.answered = queries_.answered();
-        for (const IpAddress& address : asked_.all()) {
-            if (!heard_.find(address)) {
-                counts_.silent.push_back(seen_.server(address));
-            }
-        }
-        std::ranges::sort(counts_.silent, {},
-                          [this](ServerId server) { return seen_.address(server); });
-    }
-
-private:
-    void take_response(const Query& query) {
-        ++counts_.responses;
-        heard_.add(query.source.address);
-        const trace::Asked asked = queries_.response(query);
-        if (asked == trace::Asked::kNo) {
-            ++counts_.unused["not_asked"];
-            counts_.unasked.push_back(
-                {.server = seen_.server(query.source.address), .time = query.time});
-            return;
-        }
-        counts_.without_query += asked == trace::Asked::kUnknown ? 1 : 0;
-        if (const Unusable why = reader_.read(query.message, response_); why != Unusable::kNo) {
-            constexpr std::string_view kWhy[] = {"", "malformed", "not_one_question",
-                                                 "class_not_in", "opcode"};
-            ++counts_.unused[kWhy[static_cast<std::size_t>(why)]];
-        } else if (response_.truncated) {
-            ++counts_.unused["truncated"];
-        } else {
-            ++counts_.used;
-            seen_.add(response_, seen_.server(query.source.address), query.time);
-        }
-    }
-
-    Observations& seen_;
-    CaptureCounts& counts_;
-    ResponseReader reader_;
-    Response response_;
-    trace::AskedBefore queries_;
-    AddressTable asked_;
-    AddressTable heard_;
-};
-
-} // namespace
-
-CaptureCounts observe(const CaptureOptions& options, Observations& seen) {
-    CaptureCounts counts;
-    trace::Feed feed({.paths = options.paths,
-                      .reader = {.ports = options.ports},
-                      .responses = trace::Responses::kWhole});
-    feed.open();
-    give_up({CAP_DAC_READ_SEARCH});
-    Observer observer(seen, counts);
-    Progress progress("build");
-    feed.each([&](const Query& query) {
-        observer.take(query);
         progress.tick(counts.responses, feed.share_read());
         return true;
     });
-    observer.finish();
+    counts.queries = queries.queries();
+    counts.answered = queries.answered();
+    for (const IpAddress& address : asked.all()) {
+        if (!heard.find(address)) {
+            counts.silent.push_back(seen.server(address));
+        }
+    }
+    std::ranges::sort(counts.silent, {}, [&](ServerId server) { return seen.address(server); });
     counts.files = feed.files();
     counts.reader = feed.counters();
     return counts;
 }
 
 std::string zone_text(const Draft& zone, const Observations& seen, Dnssec dnssec) {
-    RdataText writer;
     std::string out;
     const auto append = [&](const DraftRrset& one, const std::string& owner, std::uint16_t type,
                             ContentId content) {
         for (const std::string_view rdata : rdatas(seen.contents()[content])) {
             fmt::format_to(std::back_inserter(out), "{} {} IN {} ", owner, one.ttl,
                            type_text(type));
-            if (!writer.append(out, type, rdata)) {
+            if (!append_rdata(out, type, rdata)) {
                 throw Error(fmt::format("a record of {} at {} cannot be written; report this",
                                         type_name(type), owner));
             }
@@ -138,15 +106,12 @@ std::string zone_text(const Draft& zone, const Observations& seen, Dnssec dnssec
     };
     // Right after NS records, BIND takes records at the name of one of these servers for glue, and
     // after those of the apex it then refuses a DS record. So DS records come before.
-    const auto place = [](const DraftRrset& one) {
-        return static_cast<int>(one.type != type::kSoa) +
-               static_cast<int>(one.type != type::kSoa && one.type != type::kDs);
+    const auto place = [&](const DraftRrset& one) {
+        const int at = one.type == type::kSoa ? 0 : one.type == type::kDs ? 1 : 2;
+        return std::tuple(at, seen.names().key(one.owner), one.type);
     };
-    std::vector<DraftRrset> ordered;
-    for (const int at : {0, 1, 2}) {
-        std::ranges::copy_if(zone.rrsets, std::back_inserter(ordered),
-                             [&](const DraftRrset& one) { return place(one) == at; });
-    }
+    std::vector<DraftRrset> ordered = zone.rrsets;
+    std::ranges::sort(ordered, {}, place);
     for (const DraftRrset& one : ordered) {
         if (dnssec == Dnssec::kStrip && is_dnssec(one.type)) {
             continue;
@@ -173,43 +138,55 @@ public:
     explicit Writer(const BuildReport& report) : report_(report), names_(report.seen.names()) {}
 
     std::string report() {
-        const Completed& completed = report_.completed;
-        const Drafts& drafts = completed.drafts;
-        put("captures", captures());
-        put("counts", counts());
-        put("reader", Json(report_.counts.reader));
-        list("zones", lines(drafts.zones, [&, i = std::size_t{0}](const Draft& one) mutable {
-                 return zone(one, i++);
-             }));
+        const Drafts& drafts = report_.drafts;
+        const CaptureCounts& counts = report_.counts;
+        std::vector<trace::Feed::File> files = counts.files;
+        std::ranges::sort(files, {}, &trace::Feed::File::path);
+        put("captures", list_of(files, [](const trace::Feed::File& file) {
+                return Json{{"path", file.path},
+                            {"form", file.end.description},
+                            {"trouble", text_or_null(file.end.trouble)}};
+            }));
+        put("counts", {{"queries", counts.queries},
+                       {"answered", counts.answered},
+                       {"responses", counts.responses},
+                       {"used", counts.used},
+                       {"unused", counts.unused},
+                       {"without_query", counts.without_query},
+                       {"servers_over_limit", report_.hierarchy.over_limit()},
+                       {"rrsets_ignored", report_.seen.ignored()}});
+        put("reader", Json(counts.reader));
+        list("zones", lines(drafts.zones, [&](const Draft& one) { return zone(one); }));
         list("made_up", made_up());
         list("conflicts", sorted(drafts.conflicts, [&](const Conflict& one) { return pair(one); }));
         list("versions", sorted(drafts.versions, [&](const Conflict& one) { return pair(one); }));
         list("dropped", sorted(drafts.dropped, [&](const Dropped& one) { return dropped(one); }));
-        list("contradictions", sorted(completed.contradictions,
-                                      [&](const Contradiction& one) { return denial(one); }));
-        list("distrusted", sorted(report_.hierarchy.distrusted(),
-                                  [&](const Distrust& one) { return distrusted(one); }));
-        list("lame", sorted(completed.lame, [&](const LameServer& one) {
+        list("contradictions",
+             sorted(drafts.contradictions, [&](const Contradiction& one) { return denial(one); }));
+        list("distrusted", sorted(report_.hierarchy.distrusted(), [&](const Distrust& one) {
+                 return Json{{"server", address(one.server)},
+                             {"zone", name(one.zone)},
+                             {"time", time_text(one.time)}};
+             }));
+        list("lame", sorted(drafts.lame, [&](const LameServer& one) {
                  return Json{{"zone", name(one.zone)}, {"address", address(one.server)}};
              }));
-        list("unasked", sorted(report_.counts.unasked, [&](const Unasked& one) {
+        list("unasked", sorted(counts.unasked, [&](const Unasked& one) {
                  return Json{{"server", address(one.server)}, {"time", time_text(one.time)}};
              }));
         list("failures",
              sorted(report_.seen.failures(), [&](const Failed& one) { return failed(one); }));
-        list("silent", lines(report_.counts.silent, [&](ServerId one) { return address(one); }));
-        list("unreachable", lines(completed.unreachable, [&](NameId one) { return name(one); }));
-        list("unproven", lines(completed.unproven, [&](const Unproven& one) {
+        list("silent", lines(counts.silent, [&](ServerId one) { return address(one); }));
+        list("unreachable", lines(drafts.unreachable, [&](NameId one) { return name(one); }));
+        list("unproven", lines(drafts.unproven, [&](const Unproven& one) {
                  return Json{{"zone", name(one.zone)}, {"why", one.why}};
              }));
         return std::move(text_) + "\n}\n";
     }
 
     std::string zones() {
-        list("zones",
-             lines(report_.completed.drafts.zones,
-                   [&, i = std::size_t{0}](const Draft& one) mutable { return placed(one, i++); }));
-        list("asked", lines(report_.completed.refused, [&](const Refused& one) {
+        list("zones", lines(report_.drafts.zones, [&](const Draft& one) { return placed(one); }));
+        list("asked", lines(report_.drafts.refused, [&](const Refused& one) {
                  return Json{{"name", name(one.name)},
                              {"addresses", list_of(one.servers, [&](ServerId server) {
                                   return address(server);
@@ -258,40 +235,18 @@ private:
         return report_.seen.address(server).text();
     }
 
-    [[nodiscard]] Json captures() const {
-        std::vector<trace::Feed::File> files = report_.counts.files;
-        std::ranges::sort(files, {}, &trace::Feed::File::path);
-        return list_of(files, [](const trace::Feed::File& file) {
-            return Json{{"path", file.path},
-                        {"form", file.end.description},
-                        {"trouble", text_or_null(file.end.trouble)}};
-        });
-    }
-
-    [[nodiscard]] Json counts() const {
-        const CaptureCounts& counts = report_.counts;
-        return {{"queries", counts.queries},
-                {"answered", counts.answered},
-                {"responses", counts.responses},
-                {"used", counts.used},
-                {"unused", counts.unused},
-                {"without_query", counts.without_query},
-                {"servers_over_limit", report_.hierarchy.over_limit()},
-                {"rrsets_ignored", report_.seen.ignored()}};
-    }
-
     /// A zone and who serves it.
-    [[nodiscard]] Json placed(const Draft& zone, std::size_t i) const {
+    [[nodiscard]] Json placed(const Draft& zone) const {
         return {{"name", name(zone.name)},
-                {"file", report_.files[i]},
-                {"addresses", list_of(report_.completed.addresses[i], &IpAddress::text)}};
+                {"file", zone.file},
+                {"addresses", list_of(zone.addresses, &IpAddress::text)}};
     }
 
-    [[nodiscard]] Json zone(const Draft& zone, std::size_t i) const {
+    [[nodiscard]] Json zone(const Draft& zone) const {
         const auto made = std::ranges::count(zone.rrsets, kNoId, &DraftRrset::observation);
         const bool is_signed = std::ranges::any_of(
             zone.rrsets, [](const DraftRrset& one) { return one.signatures != kNoId; });
-        Json json = placed(zone, i);
+        Json json = placed(zone);
         json.update(Json{{"answered", zone.seen_serving.size()},
                          {"rrsets", zone.rrsets.size()},
                          {"made_up", made},
@@ -318,7 +273,7 @@ private:
 
     [[nodiscard]] Lines made_up() const {
         Lines made;
-        for (const Draft& zone : report_.completed.drafts.zones) {
+        for (const Draft& zone : report_.drafts.zones) {
             for (const DraftRrset& one : zone.rrsets) {
                 if (one.observation == kNoId) {
                     made.push_back(text(Json{{"zone", name(zone.name)},
@@ -365,12 +320,6 @@ private:
                 {"time", time_text(what.time)}};
     }
 
-    [[nodiscard]] Json distrusted(const Distrust& one) const {
-        return {{"server", address(one.server)},
-                {"zone", name(one.zone)},
-                {"time", time_text(one.time)}};
-    }
-
     [[nodiscard]] Json failed(const Failed& one) const {
         constexpr std::string_view kWhy[] = {"rcode", "upward_referral", "without_aa", "empty",
                                              "denies_its_zone"};
@@ -403,10 +352,10 @@ std::string zones_json(const BuildReport& report) { return Writer(report).zones(
 
 std::string build_summary(const BuildReport& report) {
     const CaptureCounts& counts = report.counts;
-    const Completed& completed = report.completed;
+    const Drafts& drafts = report.drafts;
     std::map<std::string_view, std::size_t> made;
     std::size_t rrsets = 0;
-    for (const Draft& zone : completed.drafts.zones) {
+    for (const Draft& zone : drafts.zones) {
         rrsets += zone.rrsets.size();
         for (const DraftRrset& one : zone.rrsets) {
             if (one.observation == kNoId) {
@@ -416,21 +365,21 @@ std::string build_summary(const BuildReport& report) {
     }
     std::string text =
         fmt::format("{} responses, {} used, to {} queries: {} zones, {} RRsets\n", counts.responses,
-                    counts.used, counts.queries, completed.drafts.zones.size(), rrsets);
+                    counts.used, counts.queries, drafts.zones.size(), rrsets);
     for (const auto& [why, count] : counts.unused) {
         add_line(text, count, fmt::format("responses not used: {}", why));
     }
     for (const auto& [why, count] : made) {
         add_line(text, count, fmt::format("RRsets made up: {}", why));
     }
-    add_line(text, completed.drafts.versions.size(), "other RRsets in the same place (versions)");
-    add_line(text, completed.drafts.conflicts.size(), "CNAMEs beside other records (conflicts)");
-    add_line(text, completed.drafts.dropped.size(), "RRsets in no zone (dropped)");
-    add_line(text, completed.contradictions.size(), "denials of what is there (contradictions)");
+    add_line(text, drafts.versions.size(), "other RRsets in the same place (versions)");
+    add_line(text, drafts.conflicts.size(), "CNAMEs beside other records (conflicts)");
+    add_line(text, drafts.dropped.size(), "RRsets in no zone (dropped)");
+    add_line(text, drafts.contradictions.size(), "denials of what is there (contradictions)");
     add_line(text, report.hierarchy.distrusted().size(), "claims not believed (distrusted)");
-    add_line(text, completed.lame.size(), "lame servers (lame)");
-    add_line(text, completed.unreachable.size(), "zones without an address (unreachable)");
-    add_line(text, completed.unproven.size(), "zones whose answers cannot be validated (unproven)");
+    add_line(text, drafts.lame.size(), "lame servers (lame)");
+    add_line(text, drafts.unreachable.size(), "zones without an address (unreachable)");
+    add_line(text, drafts.unproven.size(), "zones whose answers cannot be validated (unproven)");
     return text;
 }
 

@@ -62,7 +62,7 @@ TEST(Build, AColdWalkGivesEachRecordToItsZone) {
     EXPECT_THAT(world.addresses.at("."), ElementsAre(kRoot));
     EXPECT_THAT(world.addresses.at("com."), ElementsAre(kCom));
     EXPECT_THAT(world.addresses.at("example.com."), ElementsAre(kLeaf));
-    EXPECT_THAT(world.completed.drafts.dropped, IsEmpty());
+    EXPECT_THAT(world.drafts.dropped, IsEmpty());
     EXPECT_THAT(world.hierarchy->distrusted(), IsEmpty());
 }
 
@@ -100,7 +100,7 @@ TEST(Build, DenialsKeepNamesApart) {
     EXPECT_TRUE(world.has("example.com.", "example.com. 900 IN SOA ns1.example.com."));
     EXPECT_TRUE(world.has("example.com.", "reprise-empty.empty.example.com. "));
     EXPECT_FALSE(world.has("example.com.", "no.example.com."));
-    EXPECT_EQ(world.completed.contradictions.size(), 1U); // www.example.com A is there
+    EXPECT_EQ(world.drafts.contradictions.size(), 1U); // www.example.com A is there
 }
 
 TEST(Build, TheFirstAnswerCountsOrThatOfATime) {
@@ -110,7 +110,7 @@ TEST(Build, TheFirstAnswerCountsOrThatOfATime) {
     const Rebuilt first(replies);
     EXPECT_TRUE(first.has("example.com.", "www.example.com. 300 IN A 192.0.2.80"));
     EXPECT_FALSE(first.has("example.com.", "192.0.2.81"));
-    EXPECT_EQ(first.completed.drafts.versions.size(), 1U);
+    EXPECT_EQ(first.drafts.versions.size(), 1U);
     const Rebuilt later(replies, 5 * kSecond);
     EXPECT_TRUE(later.has("example.com.", "www.example.com. 300 IN A 192.0.2.81"));
     EXPECT_FALSE(later.has("example.com.", "192.0.2.80"));
@@ -124,7 +124,7 @@ TEST(Build, AnAliasAndOtherRecordsDoNotStandTogether) {
     EXPECT_TRUE(world.has("example.com.", "www.example.com. 300 IN A 192.0.2.80"));
     EXPECT_FALSE(world.has("example.com.", "CNAME"));
     EXPECT_TRUE(world.has("example.com.", "a.example.com. 60 IN AAAA 2001:db8::1"));
-    EXPECT_EQ(world.completed.drafts.conflicts.size(), 1U);
+    EXPECT_EQ(world.drafts.conflicts.size(), 1U);
 }
 
 TEST(Build, AliasesLeadIntoOtherZonesOnlyWhereTheServerHasThem) {
@@ -134,7 +134,7 @@ TEST(Build, AliasesLeadIntoOtherZonesOnlyWhereTheServerHasThem) {
                                              "www.other.com. 60 A 192.0.2.99"}}));
     EXPECT_TRUE(world.has("example.com.", "out.example.com. 60 IN CNAME www.other.com."));
     EXPECT_FALSE(world.has("com.", "192.0.2.99"));
-    EXPECT_EQ(world.completed.drafts.dropped.size(), 1U);
+    EXPECT_EQ(world.drafts.dropped.size(), 1U);
 }
 
 TEST(Build, AnAliasThatWasAskedForIsNotFollowed) {
@@ -208,7 +208,7 @@ TEST(Build, AServerThatRefusesIsLame) {
                        .rcode = 5});
     const Rebuilt world(replies);
     EXPECT_THAT(world.addresses.at("example.com."), ElementsAre(kLeaf));
-    EXPECT_EQ(world.completed.lame.size(), 1U);
+    EXPECT_EQ(world.drafts.lame.size(), 1U);
 }
 
 TEST(Build, AWildcardIsNoZone) {

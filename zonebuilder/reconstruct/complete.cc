@@ -10,11 +10,9 @@
 // - A record below a name that exists without any (denials.cc).
 
 #include "core/base/address.hh"
-#include "zonebuilder/reconstruct/draft.hh"
-#include "zonebuilder/reconstruct/hierarchy.hh"
+#include "zonebuilder/reconstruct/build.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
-#include "zonebuilder/reconstruct/strings.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <algorithm>
@@ -27,7 +25,6 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -38,45 +35,37 @@ std::string_view view(const IpAddress& address) {
     return {reinterpret_cast<const char*>(address.bytes.data()), address.size()};
 }
 
-class Completer {
+class Completer : public Maker {
 public:
-    Completer(Observations& seen, const Hierarchy& hierarchy, Drafts drafts)
-        : seen_(seen), names_(seen.names()), hierarchy_(hierarchy), maker_(seen, done_.drafts) {
-        done_.drafts = std::move(drafts);
-    }
+    Completer(Observations& seen, const Hierarchy& hierarchy, Drafts& drafts)
+        : Maker(seen, drafts), hierarchy_(hierarchy) {}
 
-    Completed run() {
+    void run() {
         index_zones();
         add_zones();
         find_servers();
-        for (std::size_t i = 0; i < zones().size(); ++i) {
-            add_servers(i);
-            add_soa(i);
-        }
-        maker_.flush();
-        for (std::size_t i = 0; i < zones().size(); ++i) {
-            add_addresses(i);
-        }
+        each(&Completer::add_servers);
+        each(&Completer::add_soa);
+        each(&Completer::add_addresses);
         for (const auto& [place, addresses] : dealt_) {
             make_addresses(place.first, place.second, {addresses.begin(), addresses.end()},
                            "address_that_answered");
         }
-        maker_.flush();
-        for (std::size_t i = 0; i < zones().size(); ++i) {
-            add_own_addresses(i);
-        }
-        maker_.flush();
-        for (std::size_t i = 0; i < zones().size(); ++i) {
-            add_delegation(i);
-        }
-        maker_.flush();
-        return std::move(done_);
+        flush();
+        each(&Completer::add_own_addresses);
+        each(&Completer::add_delegation);
     }
 
 private:
     static constexpr std::size_t kNone = SIZE_MAX;
 
-    std::vector<Draft>& zones() { return done_.drafts.zones; }
+    /// Takes a step for each zone; what it makes is there for the next step.
+    void each(void (Completer::*step)(std::size_t)) {
+        for (std::size_t i = 0; i < zones().size(); ++i) {
+            (this->*step)(i);
+        }
+        flush();
+    }
 
     // Zones
 
@@ -138,24 +127,14 @@ private:
 
     // Servers
 
-    /// Addresses that failed at a name of a zone.
-    [[nodiscard]] std::unordered_set<std::uint64_t> failed() const {
-        std::unordered_set<std::uint64_t> found;
-        for (const Failed& one : seen_.failures()) {
-            const CutIndex cut = hierarchy_.enclosing(one.name);
-            if (cut != Hierarchy::kNone) {
-                found.insert(std::uint64_t{one.server} << 32U | cut);
-            }
-        }
-        return found;
-    }
-
     void find_servers() {
-        const auto failures = failed();
-        for (const Draft& zone : zones()) {
-            auto& addresses = done_.addresses.emplace_back();
+        std::set<std::pair<ServerId, CutIndex>> failed;
+        for (const Failed& one : seen_.failures()) {
+            failed.emplace(one.server, hierarchy_.enclosing(one.name));
+        }
+        for (Draft& zone : zones()) {
             for (const ServerId server : zone.seen_serving) {
-                addresses.push_back(seen_.address(server));
+                zone.addresses.push_back(seen_.address(server));
             }
             if (zone.cut == Hierarchy::kNone) {
                 continue;
@@ -164,19 +143,19 @@ private:
                 if (std::ranges::binary_search(zone.seen_serving, server)) {
                     continue;
                 }
-                if (failures.contains(std::uint64_t{server} << 32U | zone.cut)) {
-                    done_.lame.push_back({.zone = zone.name, .server = server});
+                if (failed.contains({server, zone.cut})) {
+                    drafts_.lame.push_back({.zone = zone.name, .server = server});
                 } else {
-                    addresses.push_back(seen_.address(server));
+                    zone.addresses.push_back(seen_.address(server));
                 }
             }
-            std::ranges::sort(addresses);
+            std::ranges::sort(zone.addresses);
         }
     }
 
     /// NS records at the apex: the parent's; those that somebody told of; one of our own.
     void add_servers(std::size_t i) {
-        const Draft& zone = zones()[i];
+        Draft& zone = zones()[i];
         if (zone.find(zone.name, type::kNs, names_) != nullptr) {
             return;
         }
@@ -185,8 +164,8 @@ private:
         const DraftRrset* const delegation =
             parent == kNone ? nullptr : zones()[parent].find(zone.name, type::kNs, names_);
         if (delegation != nullptr) {
-            maker_.make(i, zone.name, type::kNs, delegation->content, delegation->ttl,
-                        "servers_from_parent");
+            make(i, zone.name, type::kNs, delegation->content, delegation->ttl,
+                 "servers_from_parent");
             return;
         }
         std::vector<std::string> data;
@@ -197,12 +176,11 @@ private:
         }
         if (data.empty()) {
             data.push_back(wire_of(own_server(zone)));
-            if (zone.name == NameTable::kRoot && done_.addresses[i].empty()) {
-                add_root_addresses(i);
+            if (zone.name == NameTable::kRoot && zone.addresses.empty()) {
+                add_root_addresses(zone);
             }
         }
-        maker_.make(i, zone.name, type::kNs, maker_.content(std::move(data)), kTtl,
-                    "servers_unknown");
+        make(i, zone.name, type::kNs, content(std::move(data)), kTtl, "servers_unknown");
     }
 
     /// A name for a server whose name was not recorded: in the zone, or next to it if a DNAME
@@ -229,10 +207,10 @@ private:
     }
 
     /// Those of a.root-servers.net.
-    void add_root_addresses(std::size_t i) {
+    static void add_root_addresses(Draft& zone) {
         for (const std::string_view text : {"198.41.0.4", "2001:503:ba3e::2:30"}) {
             if (const auto address = IpAddress::parse(text)) {
-                done_.addresses[i].push_back(*address);
+                zone.addresses.push_back(*address);
             }
         }
     }
@@ -242,13 +220,10 @@ private:
         if (zone.find(zone.name, type::kSoa, names_) != nullptr) {
             return;
         }
-        const DraftRrset* servers = zone.find(zone.name, type::kNs, names_);
-        if (servers == nullptr) {
-            servers = &maker_.made(i).front(); // add_servers() has just put them there
-        }
+        const DraftRrset* const servers = zone.find(zone.name, type::kNs, names_);
         const auto targets = servers_in(seen_.contents()[servers->content], names_);
         const NameKey first = targets.empty() ? NameKey{} : names_.name(targets.front());
-        maker_.make(i, zone.name, type::kSoa, maker_.content({soa_of(first)}), kTtl, "no_soa");
+        make(i, zone.name, type::kSoa, content({soa_of(first)}), kTtl, "no_soa");
     }
 
     // Addresses of name servers
@@ -263,7 +238,7 @@ private:
                 }
             }
             if (!data.empty()) {
-                maker_.make(zone, owner, type, maker_.content(std::move(data)), kTtl, why);
+                make(zone, owner, type, content(std::move(data)), kTtl, why);
             }
         }
     }
@@ -283,13 +258,13 @@ private:
             const auto& addresses = hierarchy_.addresses(target);
             const std::size_t home = enclosing(target);
             known.insert(known.end(), addresses.begin(), addresses.end());
-            if (addresses.empty()) {
-                if (!has_address(home, target)) {
-                    without.push_back(target);
-                }
-            } else if (!has_address(home, target)) {
-                make_addresses(home, target, addresses, "address_from_glue");
+            if (has_address(home, target)) {
+                continue;
             }
+            if (addresses.empty()) {
+                without.push_back(target);
+            }
+            make_addresses(home, target, addresses, "address_from_glue");
         }
         add_unknown_addresses(i, without, known);
     }
@@ -298,14 +273,14 @@ private:
     void add_unknown_addresses(std::size_t i, const std::vector<NameId>& without,
                                const std::vector<IpAddress>& known) {
         std::size_t next = 0;
-        for (const IpAddress& address : done_.addresses[i]) {
+        for (const IpAddress& address : zones()[i].addresses) {
             if (!without.empty() && std::ranges::find(known, address) == known.end()) {
                 const NameId target = without[next++ % without.size()];
                 dealt_[{enclosing(target), target}].insert(address);
             }
         }
-        if (done_.addresses[i].empty()) {
-            done_.unreachable.push_back(zones()[i].name);
+        if (zones()[i].addresses.empty()) {
+            drafts_.unreachable.push_back(zones()[i].name);
         }
     }
 
@@ -323,10 +298,10 @@ private:
             }
             drop_alias(zone, target);
             if (!has_address(i, target)) {
-                const bool known = !done_.addresses[i].empty();
+                const bool known = !zone.addresses.empty();
                 const IpAddress nobody =
                     IpAddress::v4(reinterpret_cast<const std::uint8_t*>(kNobody.data()));
-                make_addresses(i, target, known ? done_.addresses[i] : std::vector{nobody},
+                make_addresses(i, target, known ? zone.addresses : std::vector{nobody},
                                known ? "address_of_another_server" : "address_unknown");
             }
         }
@@ -336,7 +311,7 @@ private:
         std::erase_if(zone.rrsets, [&](const DraftRrset& one) {
             const bool alias = one.owner == name && one.type == type::kCname;
             if (alias) {
-                done_.drafts.dropped.push_back(
+                drafts_.dropped.push_back(
                     {.observation = one.observation, .why = "alias_of_name_server"});
             }
             return alias;
@@ -354,8 +329,7 @@ private:
         const DraftRrset* servers = zones()[parent].find(name, type::kNs, names_);
         if (servers == nullptr) {
             servers = zones()[i].find(name, type::kNs, names_);
-            maker_.make(parent, name, type::kNs, servers->content, servers->ttl,
-                        "delegation_from_child");
+            make(parent, name, type::kNs, servers->content, servers->ttl, "delegation_from_child");
         }
         for (const NameId target : servers_in(seen_.contents()[servers->content], names_)) {
             if (names_.within(target, name) && !has_address(parent, target)) {
@@ -379,11 +353,7 @@ private:
         return found.empty() ? hierarchy_.addresses(target) : found;
     }
 
-    Observations& seen_;
-    NameTable& names_;
     const Hierarchy& hierarchy_;
-    Completed done_;
-    Maker maker_;
     std::unordered_map<NameId, std::size_t> zone_at_;
     /// Of name servers by zone and name: addresses that answered for zones that they serve.
     std::map<std::pair<std::size_t, NameId>, std::set<IpAddress>> dealt_;
@@ -391,11 +361,10 @@ private:
 
 } // namespace
 
-Completed complete(Observations& seen, const Hierarchy& hierarchy, Drafts drafts) {
-    Completed done = Completer(seen, hierarchy, std::move(drafts)).run();
-    add_proofs(seen, done);
-    add_denials(seen, done);
-    return done;
+void complete(Observations& seen, const Hierarchy& hierarchy, Drafts& drafts) {
+    Completer(seen, hierarchy, drafts).run();
+    add_proofs(seen, drafts);
+    add_denials(seen, drafts);
 }
 
 } // namespace reprise::zonebuilder

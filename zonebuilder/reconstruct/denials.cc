@@ -2,10 +2,9 @@
 // refuse, or that deny the zone's own name.
 
 #include "core/base/address.hh"
-#include "zonebuilder/reconstruct/draft.hh"
+#include "zonebuilder/reconstruct/build.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
-#include "zonebuilder/reconstruct/strings.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <algorithm>
@@ -23,24 +22,21 @@ namespace {
 
 constexpr std::uint16_t kTypeTxt = 16;
 
-class Denier {
+class Denier : public Maker {
 public:
-    Denier(Observations& seen, Completed& done)
-        : seen_(seen), names_(seen.names()), done_(done), maker_(seen, done.drafts) {}
+    using Maker::Maker;
 
     void run() {
         for (std::size_t i = 0; i < zones().size(); ++i) {
             check_denials(i);
             add_proven_names(i);
         }
-        maker_.flush();
+        flush();
         add_refusals();
         add_denied_zones();
     }
 
 private:
-    std::vector<Draft>& zones() { return done_.drafts.zones; }
-
     // Denials
 
     /// The first RRset at or below a name; null where there is none. DNSSEC records do not count,
@@ -93,7 +89,7 @@ private:
             }
             if (is_elsewhere(zone, denial.name)) {
                 if (denial.type != type::kDs) {
-                    done_.contradictions.push_back({.denial = index, .zone = zone.name});
+                    drafts_.contradictions.push_back({.denial = index, .zone = zone.name});
                 }
                 continue;
             }
@@ -102,7 +98,7 @@ private:
             if (denial.type == 0 ? has
                                  : has && (zone.find(source, denial.type, names_) != nullptr ||
                                            zone.find(source, type::kCname, names_) != nullptr)) {
-                done_.contradictions.push_back({.denial = index, .zone = zone.name});
+                drafts_.contradictions.push_back({.denial = index, .zone = zone.name});
             } else if (denial.type != 0 && !has) {
                 make_empty(i, denial.name);
             }
@@ -172,8 +168,7 @@ private:
             key += kLabel;
         }
         const std::string data = static_cast<char>(kText.size()) + std::string(kText);
-        maker_.make(zone, names_.add(key), kTypeTxt, maker_.content({data}), kTtl,
-                    "name_without_records");
+        make(zone, names_.add(key), kTypeTxt, content({data}), kTtl, "name_without_records");
     }
 
     // Servers that answered oddly
@@ -181,28 +176,27 @@ private:
     /// A zone of its own for addresses that answer like nobody else: only a SOA and an NS record.
     void add_private_zone(NameId name, const std::set<ServerId>& servers, std::string_view why) {
         const std::size_t i = zones().size();
-        zones().push_back({.name = name});
-        auto& addresses = done_.addresses.emplace_back();
+        Draft& zone = zones().emplace_back();
+        zone.name = name;
         for (const ServerId server : servers) {
-            addresses.push_back(seen_.address(server));
+            zone.addresses.push_back(seen_.address(server));
         }
-        std::ranges::sort(addresses);
+        std::ranges::sort(zone.addresses);
         const NameKey server = NameKey::parse("reprise-ns.invalid.").value_or(NameKey{});
-        maker_.make(i, name, type::kNs, maker_.content({wire_of(server)}), kTtl, why);
-        maker_.make(i, name, type::kSoa, maker_.content({soa_of(server)}), kTtl, why);
+        make(i, name, type::kNs, content({wire_of(server)}), kTtl, why);
+        make(i, name, type::kSoa, content({soa_of(server)}), kTtl, why);
         if (name == NameTable::kRoot) { // which the server's name lies in
-            maker_.make(i, names_.add(server), type::kA, maker_.content({std::string(kNobody)}),
-                        kTtl, why);
+            make(i, names_.add(server), type::kA, content({std::string(kNobody)}), kTtl, why);
         }
-        maker_.flush();
+        flush();
     }
 
     /// Zones and who serves them, before any is added.
     [[nodiscard]] std::set<std::pair<NameId, IpAddress>> serving() const {
         std::set<std::pair<NameId, IpAddress>> found;
-        for (std::size_t i = 0; i < done_.drafts.zones.size(); ++i) {
-            for (const IpAddress& address : done_.addresses[i]) {
-                found.emplace(done_.drafts.zones[i].name, address);
+        for (const Draft& zone : drafts_.zones) {
+            for (const IpAddress& address : zone.addresses) {
+                found.emplace(zone.name, address);
             }
         }
         return found;
@@ -215,8 +209,8 @@ private:
         std::map<std::string_view, std::pair<NameId, std::set<ServerId>>> refused;
         std::set<ServerId> only;
         std::set<IpAddress> serving;
-        for (const auto& addresses : done_.addresses) {
-            serving.insert(addresses.begin(), addresses.end());
+        for (const Draft& zone : zones()) {
+            serving.insert(zone.addresses.begin(), zone.addresses.end());
         }
         for (const Failed& one : seen_.failures()) {
             if (one.why == Failure::kRcode && one.rcode == kRefused) {
@@ -231,7 +225,7 @@ private:
         for (const auto& [key, one] : refused) {
             std::vector<ServerId> servers(one.second.begin(), one.second.end());
             std::ranges::sort(servers, {}, [this](ServerId id) { return seen_.address(id); });
-            done_.refused.push_back({.name = one.first, .servers = std::move(servers)});
+            drafts_.refused.push_back({.name = one.first, .servers = std::move(servers)});
         }
         if (!only.empty()) {
             const NameKey name = NameKey::parse("reprise-refuses.invalid.").value_or(NameKey{});
@@ -265,15 +259,10 @@ private:
             add_private_zone(one.first, one.second, "denies_its_zone");
         }
     }
-
-    Observations& seen_;
-    NameTable& names_;
-    Completed& done_;
-    Maker maker_;
 };
 
 } // namespace
 
-void add_denials(Observations& seen, Completed& done) { Denier(seen, done).run(); }
+void add_denials(Observations& seen, Drafts& drafts) { Denier(seen, drafts).run(); }
 
 } // namespace reprise::zonebuilder

@@ -9,14 +9,11 @@
 //
 // Of several RRsets in one place that of the best rank counts, then one of a listed server, then
 // the first (or that of the time that was asked for).
-#include "zonebuilder/reconstruct/draft.hh"
-
 #include "core/base/bytes.hh"
 #include "core/dns/name.hh"
-#include "zonebuilder/reconstruct/hierarchy.hh"
+#include "zonebuilder/reconstruct/build.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
-#include "zonebuilder/reconstruct/strings.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <algorithm>
@@ -35,22 +32,81 @@
 namespace reprise::zonebuilder {
 namespace {
 
-bool is_address(std::uint16_t type) { return type == type::kA || type == type::kAaaa; }
-
-/// What may stand beside a CNAME (RFC 4035 section 2.5).
-bool joins_alias(std::uint16_t type) { return type == type::kNsec || type == type::kKey; }
-
 /// Where an observation belongs.
 struct Place {
     CutIndex zone = Hierarchy::kNone;
-    std::string_view dropped{}; ///< why it belongs nowhere
+    std::string_view dropped = "unknown_zone"; ///< why it belongs nowhere
 };
 
-class Placer {
+class Drafter {
 public:
-    Placer(const Observations& seen, const Hierarchy& hierarchy)
-        : seen_(seen), names_(seen.names()), hierarchy_(hierarchy) {
+    Drafter(Observations& seen, const Hierarchy& hierarchy)
+        : seen_(seen), names_(seen.names()), hierarchy_(hierarchy) {}
+
+    Drafts run() {
+        for (CutIndex cut = 0; cut < hierarchy_.cuts().size(); ++cut) {
+            zones().push_back({.name = hierarchy_.cuts()[cut].name, .cut = cut});
+        }
         find_servers();
+        find_denials();
+        std::vector<std::vector<std::uint32_t>> placed(zones().size());
+        for (std::uint32_t i = 0; i < seen_.rrsets().size(); ++i) {
+            const Place found = place(seen_.rrsets()[i]);
+            if (found.zone == Hierarchy::kNone) {
+                drafts_.dropped.push_back({.observation = i, .why = found.dropped});
+            } else {
+                placed[found.zone].push_back(i);
+            }
+        }
+        for (Draft& zone : zones()) {
+            choose(zone, placed[zone.cut]);
+            prune(zone);
+        }
+        std::erase_if(zones(), [&](const Draft& zone) {
+            return placed[zone.cut].empty() && zone.seen_serving.empty() && zone.denials.empty();
+        });
+        std::ranges::sort(zones(), {}, [&](const Draft& zone) { return names_.key(zone.name); });
+        return std::move(drafts_);
+    }
+
+private:
+    std::vector<Draft>& zones() { return drafts_.zones; }
+
+    // Which zone something belongs to. Zones are in the order of their cuts yet.
+
+    /// Who answered with authority for which zones.
+    void find_servers() {
+        for (const Observation& one : seen_.rrsets()) {
+            const bool own = one.rank == Rank::kAnswer && one.type != type::kDs;
+            if (own && hierarchy_.trusts(one.server, one.owner)) {
+                zones()[hierarchy_.enclosing(one.owner)].seen_serving.push_back(one.server);
+            }
+        }
+        for (const Claim& claim : seen_.claims()) {
+            const CutIndex cut = hierarchy_.at(claim.zone);
+            if (cut != Hierarchy::kNone && hierarchy_.trusts(claim.server, claim.zone)) {
+                zones()[cut].seen_serving.push_back(claim.server);
+            }
+        }
+        for (Draft& zone : zones()) {
+            sort_unique(zone.seen_serving);
+        }
+    }
+
+    void find_denials() {
+        for (std::uint32_t i = 0; i < seen_.denials().size(); ++i) {
+            const Denial& denial = seen_.denials()[i];
+            const CutIndex cut = hierarchy_.at(denial.zone);
+            if (cut != Hierarchy::kNone && hierarchy_.trusts(denial.server, denial.zone)) {
+                zones()[cut].denials.push_back(i);
+            }
+        }
+    }
+
+    [[nodiscard]] bool serves(ServerId server, CutIndex cut) const {
+        return hierarchy_.serves(server, cut) ||
+               (cut != Hierarchy::kNone &&
+                std::ranges::binary_search(drafts_.zones[cut].seen_serving, server));
     }
 
     [[nodiscard]] Place place(const Observation& one) const {
@@ -72,35 +128,6 @@ public:
         }
         return one.rank == Rank::kAnswer ? Place{.zone = hierarchy_.enclosing(one.owner)}
                                          : place_companion(one);
-    }
-
-    [[nodiscard]] bool serves(ServerId server, CutIndex cut) const {
-        return hierarchy_.serves(server, cut) || seen_serving_.contains(pair(server, cut));
-    }
-
-    [[nodiscard]] const std::unordered_set<std::uint64_t>& seen_serving() const {
-        return seen_serving_;
-    }
-
-    static std::uint64_t pair(ServerId server, CutIndex cut) {
-        return std::uint64_t{server} << 32U | cut;
-    }
-
-private:
-    /// Who answered with authority for which zones.
-    void find_servers() {
-        for (const Observation& one : seen_.rrsets()) {
-            const bool own = one.rank == Rank::kAnswer && one.type != type::kDs;
-            if (own && hierarchy_.trusts(one.server, one.owner)) {
-                seen_serving_.insert(pair(one.server, hierarchy_.enclosing(one.owner)));
-            }
-        }
-        for (const Claim& claim : seen_.claims()) {
-            const CutIndex cut = hierarchy_.at(claim.zone);
-            if (cut != Hierarchy::kNone && hierarchy_.trusts(claim.server, claim.zone)) {
-                seen_serving_.insert(pair(claim.server, cut));
-            }
-        }
     }
 
     /// SOA and NS records of the zone itself.
@@ -149,17 +176,7 @@ private:
         return is_address(one.type) ? Place{.zone = own} : Place{.dropped = "below_cut"};
     }
 
-    const Observations& seen_;
-    const NameTable& names_;
-    const Hierarchy& hierarchy_;
-    std::unordered_set<std::uint64_t> seen_serving_;
-};
-
-/// Chooses among all that was placed in one zone.
-class Chooser {
-public:
-    Chooser(const Observations& seen, const Hierarchy& hierarchy, Drafts& drafts)
-        : seen_(seen), names_(seen.names()), hierarchy_(hierarchy), drafts_(drafts) {}
+    // What counts among all that was placed in one zone.
 
     void choose(Draft& zone, std::vector<std::uint32_t>& placed) {
         unlisted_ = &hierarchy_.cuts()[zone.cut].unlisted;
@@ -177,7 +194,6 @@ public:
         }
     }
 
-private:
     [[nodiscard]] bool listed(const Observation& one) const {
         return !std::ranges::binary_search(*unlisted_, one.server);
     }
@@ -264,19 +280,8 @@ private:
         return one.rank != two.rank ? one.rank < two.rank : !seen_.sooner(two.time, one.time);
     }
 
-    const Observations& seen_;
-    const NameTable& names_;
-    const Hierarchy& hierarchy_;
-    Drafts& drafts_;
-    const std::vector<ServerId>* unlisted_ = nullptr; ///< of the zone
-};
-
-/// Takes out what no server gives: records below a DNAME, and below a cut all but addresses of name
-/// servers.
-class Pruner {
-public:
-    Pruner(const Observations& seen, Drafts& drafts)
-        : seen_(seen), names_(seen.names()), drafts_(drafts) {}
+    // What no server gives: records below a DNAME, and below a cut all but addresses of name
+    // servers.
 
     void prune(Draft& zone) {
         std::unordered_set<NameId> dnames;
@@ -286,7 +291,8 @@ public:
             if (one.type == type::kDname) {
                 dnames.insert(one.owner);
             } else if (one.type == type::kNs) {
-                add_targets(one.content, targets);
+                const auto servers = servers_in(seen_.contents()[one.content], names_);
+                targets.insert(servers.begin(), servers.end());
                 if (one.owner != zone.name) {
                     cuts.insert(one.owner);
                 }
@@ -302,16 +308,6 @@ public:
             }
             return !why.empty();
         });
-    }
-
-private:
-    void add_targets(ContentId content, std::unordered_set<NameId>& targets) const {
-        for (const std::string_view rdata : rdatas(seen_.contents()[content])) {
-            const auto name = name_in(rdata);
-            if (const auto id = name ? names_.find(name->key()) : std::nullopt) {
-                targets.insert(*id);
-            }
-        }
     }
 
     [[nodiscard]] std::string_view why_not(const Draft& zone, const DraftRrset& one,
@@ -341,9 +337,11 @@ private:
         return "below_cut";
     }
 
-    const Observations& seen_;
-    const NameTable& names_;
-    Drafts& drafts_;
+    Observations& seen_;
+    NameTable& names_;
+    const Hierarchy& hierarchy_;
+    Drafts drafts_;
+    const std::vector<ServerId>* unlisted_ = nullptr; ///< of the zone at hand
 };
 
 } // namespace
@@ -356,49 +354,8 @@ const DraftRrset* Draft::find(NameId owner, std::uint16_t type, const NameTable&
                                                                                  : nullptr;
 }
 
-Drafts make_drafts(const Observations& seen, const Hierarchy& hierarchy) {
-    Drafts drafts;
-    const Placer placer(seen, hierarchy);
-    std::vector<std::vector<std::uint32_t>> placed(hierarchy.cuts().size());
-    for (std::uint32_t i = 0; i < seen.rrsets().size(); ++i) {
-        const Place place = placer.place(seen.rrsets()[i]);
-        if (place.zone == Hierarchy::kNone) {
-            drafts.dropped.push_back(
-                {.observation = i, .why = place.dropped.empty() ? "unknown_zone" : place.dropped});
-        } else {
-            placed[place.zone].push_back(i);
-        }
-    }
-    std::vector<std::vector<ServerId>> serving(placed.size());
-    for (const std::uint64_t pair : placer.seen_serving()) {
-        serving[pair & 0xffffffffU].push_back(static_cast<ServerId>(pair >> 32U));
-    }
-    std::vector<std::vector<std::uint32_t>> denials(placed.size());
-    for (std::uint32_t i = 0; i < seen.denials().size(); ++i) {
-        const Denial& denial = seen.denials()[i];
-        const CutIndex cut = hierarchy.at(denial.zone);
-        if (cut != Hierarchy::kNone && hierarchy.trusts(denial.server, denial.zone)) {
-            denials[cut].push_back(i);
-        }
-    }
-    Chooser chooser(seen, hierarchy, drafts);
-    Pruner pruner(seen, drafts);
-    for (CutIndex cut = 0; cut < placed.size(); ++cut) {
-        if (placed[cut].empty() && serving[cut].empty() && denials[cut].empty()) {
-            continue;
-        }
-        Draft& zone = drafts.zones.emplace_back();
-        zone.name = hierarchy.cuts()[cut].name;
-        zone.cut = cut;
-        zone.seen_serving = std::move(serving[cut]);
-        std::ranges::sort(zone.seen_serving);
-        zone.denials = std::move(denials[cut]);
-        chooser.choose(zone, placed[cut]);
-        pruner.prune(zone);
-    }
-    std::ranges::sort(drafts.zones, {},
-                      [&](const Draft& zone) { return seen.names().key(zone.name); });
-    return drafts;
+Drafts make_drafts(Observations& seen, const Hierarchy& hierarchy) {
+    return Drafter(seen, hierarchy).run();
 }
 
 std::string wire_of(const NameKey& name) {

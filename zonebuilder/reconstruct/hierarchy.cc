@@ -14,12 +14,10 @@
 // counts first. Last come servers
 // that named no zone at all: their answers get the zone that is known to enclose them, else one
 // that is assumed.
-#include "zonebuilder/reconstruct/hierarchy.hh"
-
 #include "core/base/address.hh"
+#include "zonebuilder/reconstruct/build.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
-#include "zonebuilder/reconstruct/strings.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <algorithm>
@@ -98,9 +96,8 @@ private:
     }
 
     [[nodiscard]] bool is_item(const Observation& one) const {
-        const bool address = one.type == type::kA || one.type == type::kAaaa;
         return (one.type == type::kNs && one.rank != Rank::kUnauthoritative) ||
-               (address && is_target_.contains(one.owner));
+               (is_address(one.type) && is_target_.contains(one.owner));
     }
 
     /// No zone has the name of a wildcard.

@@ -9,7 +9,6 @@
 #include "core/base/clock.hh"
 #include "core/base/flat_ids.hh"
 #include "zonebuilder/reconstruct/response.hh"
-#include "zonebuilder/reconstruct/strings.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <algorithm>
@@ -267,43 +266,34 @@ NameId Observations::wildcard_of(const Rrset& rrset) {
                : rrset.owner;
 }
 
-ContentId Observations::lesser(ContentId a, ContentId b) const {
-    return contents_[b] < contents_[a] ? b : a;
-}
-
 void Observations::observe(const Context& context, const Rrset& rrset, Rank rank) {
     const bool at_end = rank == Rank::kAnswer || rank == Rank::kChained;
     const NameId owner = at_end ? wildcard_of(rrset) : rrset.owner;
     ++rrsets_counted_;
-    const auto key = key_of(context.server, owner, rrset.content, rrset.type, rank);
-    const auto [id, fresh] =
-        rrset_ids_.find_or_add(key, static_cast<std::uint32_t>(rrsets_.size()));
-    if (fresh) {
-        rrsets_.push_back({.server = context.server,
-                           .owner = owner,
-                           .content = rrset.content,
-                           .signatures = rrset.signatures,
-                           .ttl = rrset.ttl,
-                           .count = 1,
-                           .type = rrset.type,
-                           .rank = rank,
-                           .time = context.time});
-    } else {
-        Observation& known = rrsets_[id];
-        ++known.count;
-        const bool counts = sooner(context.time, known.time);
-        const bool both = known.signatures != kNoId && rrset.signatures != kNoId;
-        if (known.signatures == kNoId || (both && counts)) {
-            known.signatures = rrset.signatures;
-        } else if (both && context.time == known.time) { // in any order of packets the same
-            known.signatures = lesser(known.signatures, rrset.signatures);
-        }
-        if (counts) {
-            known.ttl = rrset.ttl;
-            known.time = context.time;
-        } else if (context.time == known.time) {
-            known.ttl = std::min(known.ttl, rrset.ttl);
-        }
+    Observation& known = rrsets_.at(key_of(context.server, owner, rrset.content, rrset.type, rank),
+                                    {.server = context.server,
+                                     .owner = owner,
+                                     .content = rrset.content,
+                                     .signatures = rrset.signatures,
+                                     .ttl = rrset.ttl,
+                                     .count = 0,
+                                     .type = rrset.type,
+                                     .rank = rank,
+                                     .time = context.time});
+    ++known.count;
+    const bool counts = sooner(context.time, known.time);
+    const bool both = known.signatures != kNoId && rrset.signatures != kNoId;
+    if (known.signatures == kNoId || (both && counts)) {
+        known.signatures = rrset.signatures;
+    } else if (both && context.time == known.time &&
+               contents_[rrset.signatures] < contents_[known.signatures]) {
+        known.signatures = rrset.signatures; // in any order of packets the same
+    }
+    if (counts) {
+        known.ttl = rrset.ttl;
+        known.time = context.time;
+    } else if (context.time == known.time) {
+        known.ttl = std::min(known.ttl, rrset.ttl);
     }
     if (rank == Rank::kReferral || (context.response.authoritative && rank != Rank::kAdditional)) {
         claim_by(context, rrset, rank);
@@ -332,17 +322,14 @@ void Observations::deny(const Context& context, NameId zone) {
         return;
     }
     const std::uint16_t type = context.response.rcode == kNxDomain ? 0 : asked;
-    const auto key = key_of(context.server, context.name, zone, type);
-    const auto [id, fresh] =
-        denial_ids_.find_or_add(key, static_cast<std::uint32_t>(denials_.size()));
-    if (fresh) {
-        denials_.push_back({.server = context.server,
-                            .name = context.name,
-                            .zone = zone,
-                            .type = type,
-                            .time = context.time});
-    } else if (sooner(context.time, denials_[id].time)) {
-        denials_[id].time = context.time;
+    Denial& known =
+        denials_.at(key_of(context.server, context.name, zone, type), {.server = context.server,
+                                                                       .name = context.name,
+                                                                       .zone = zone,
+                                                                       .type = type,
+                                                                       .time = context.time});
+    if (sooner(context.time, known.time)) {
+        known.time = context.time;
     }
 }
 
@@ -353,17 +340,11 @@ void Observations::claim(const Context& context, NameId zone) {
     if (!names_.within(asked, zone)) {
         return; // behind an alias, where nobody asked it to go
     }
-    const auto [id, fresh] = claim_ids_.find_or_add(key_of(context.server, zone),
-                                                    static_cast<std::uint32_t>(claims_.size()));
-    if (fresh) {
-        claims_.push_back({.server = context.server,
-                           .zone = zone,
-                           .common = asked,
-                           .count = 1,
-                           .time = context.time});
-        return;
-    }
-    Claim& known = claims_[id];
+    Claim& known = claims_.at(key_of(context.server, zone), {.server = context.server,
+                                                             .zone = zone,
+                                                             .common = asked,
+                                                             .count = 0,
+                                                             .time = context.time});
     known.common = names_.common(known.common, asked);
     ++known.count;
     known.time = std::min(known.time, context.time);
@@ -371,18 +352,13 @@ void Observations::claim(const Context& context, NameId zone) {
 
 void Observations::fail(const Context& context, Failure why) {
     const std::uint16_t rcode = why == Failure::kRcode ? context.response.rcode : 0;
-    const auto key = key_of(context.server, context.name, rcode, why);
-    const auto [id, fresh] =
-        failure_ids_.find_or_add(key, static_cast<std::uint32_t>(failures_.size()));
-    if (fresh) {
-        failures_.push_back({.server = context.server,
-                             .name = context.name,
-                             .why = why,
-                             .rcode = rcode,
-                             .time = context.time});
-    } else {
-        failures_[id].time = std::min(failures_[id].time, context.time);
-    }
+    Failed& known =
+        failures_.at(key_of(context.server, context.name, rcode, why), {.server = context.server,
+                                                                        .name = context.name,
+                                                                        .why = why,
+                                                                        .rcode = rcode,
+                                                                        .time = context.time});
+    known.time = std::min(known.time, context.time);
 }
 
 } // namespace reprise::zonebuilder

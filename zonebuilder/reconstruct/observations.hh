@@ -6,7 +6,6 @@
 #include "core/base/clock.hh"
 #include "core/base/flat_ids.hh"
 #include "zonebuilder/reconstruct/response.hh"
-#include "zonebuilder/reconstruct/strings.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -81,6 +80,22 @@ struct Failed {
     Nanoseconds time = 0;
 };
 
+/// Things by key, each once, in the order in which they came.
+template <typename T> class Keyed {
+public:
+    /// The thing of that key; where there is none, it becomes `first`.
+    T& at(const FlatIds<16>::Key& key, const T& first) {
+        const auto [id, fresh] = ids_.find_or_add(key, static_cast<std::uint32_t>(all_.size()));
+        return fresh ? all_.emplace_back(first) : all_[id];
+    }
+
+    [[nodiscard]] const std::vector<T>& all() const { return all_; }
+
+private:
+    std::vector<T> all_;
+    FlatIds<16> ids_;
+};
+
 class Observations {
 public:
     static constexpr Nanoseconds kFirst = std::numeric_limits<Nanoseconds>::min();
@@ -110,13 +125,13 @@ public:
     /// Takes a response that is not truncated.
     void add(const Response& response, ServerId server, Nanoseconds time);
 
-    [[nodiscard]] const std::vector<Observation>& rrsets() const { return rrsets_; }
+    [[nodiscard]] const std::vector<Observation>& rrsets() const { return rrsets_.all(); }
 
-    [[nodiscard]] const std::vector<Denial>& denials() const { return denials_; }
+    [[nodiscard]] const std::vector<Denial>& denials() const { return denials_.all(); }
 
-    [[nodiscard]] const std::vector<Claim>& claims() const { return claims_; }
+    [[nodiscard]] const std::vector<Claim>& claims() const { return claims_.all(); }
 
-    [[nodiscard]] const std::vector<Failed>& failures() const { return failures_; }
+    [[nodiscard]] const std::vector<Failed>& failures() const { return failures_.all(); }
 
     /// RRsets in places where they say nothing, by reason.
     [[nodiscard]] const std::map<std::string_view, std::uint64_t>& ignored() const {
@@ -145,21 +160,16 @@ private:
     void claim(const Context& context, NameId zone);
     void claim_by(const Context& context, const Rrset& rrset, Rank rank);
     NameId wildcard_of(const Rrset& rrset);
-    [[nodiscard]] ContentId lesser(ContentId a, ContentId b) const;
     void fail(const Context& context, Failure why);
 
     Nanoseconds at_;
     NameTable names_;
     Strings contents_;
     AddressTable servers_;
-    std::vector<Observation> rrsets_;
-    FlatIds<16> rrset_ids_;
-    std::vector<Denial> denials_;
-    FlatIds<16> denial_ids_;
-    std::vector<Claim> claims_;
-    FlatIds<16> claim_ids_;
-    std::vector<Failed> failures_;
-    FlatIds<16> failure_ids_;
+    Keyed<Observation> rrsets_;
+    Keyed<Denial> denials_;
+    Keyed<Claim> claims_;
+    Keyed<Failed> failures_;
     std::map<std::string_view, std::uint64_t> ignored_;
     std::uint64_t rrsets_counted_ = 0; ///< that were observed, each time
 };

@@ -19,10 +19,9 @@
 
 #include "core/base/bytes.hh"
 #include "core/dns/name.hh"
-#include "zonebuilder/reconstruct/draft.hh"
+#include "zonebuilder/reconstruct/build.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
-#include "zonebuilder/reconstruct/strings.hh"
 #include "zonebuilder/zone/zone.hh"
 
 extern "C" {
@@ -132,27 +131,26 @@ void increment(std::string& hash) {
     }
 }
 
-class Prover {
+class Prover : public Maker {
 public:
-    Prover(Observations& seen, Completed& done)
-        : seen_(seen), names_(seen.names()), done_(done), maker_(seen, done.drafts) {}
+    using Maker::Maker;
 
     void run() {
-        for (const Draft& zone : done_.drafts.zones) {
+        for (const Draft& zone : zones()) {
             for (const DraftRrset& one : zone.rrsets) {
                 if (one.type == type::kDs) {
                     secure_.insert(one.owner);
                 }
             }
         }
-        for (std::size_t i = 0; i < done_.drafts.zones.size(); ++i) {
+        for (std::size_t i = 0; i < zones().size(); ++i) {
             prove(i);
         }
-        maker_.flush();
+        flush();
     }
 
 private:
-    [[nodiscard]] const Draft& zone(std::size_t i) const { return done_.drafts.zones[i]; }
+    [[nodiscard]] const Draft& zone(std::size_t i) const { return drafts_.zones[i]; }
 
     /// Data of a signature by the zone itself; none where the zone is not signed.
     [[nodiscard]] std::optional<std::string> signature_of(const Draft& zone) const {
@@ -160,10 +158,10 @@ private:
             if (one.signatures == kNoId) {
                 continue;
             }
-            const std::string_view content = seen_.contents()[one.signatures];
-            const auto signer = signer_in(content);
+            const std::string_view signatures = seen_.contents()[one.signatures];
+            const auto signer = signer_in(signatures);
             if (signer && signer->key() == names_.key(zone.name)) {
-                return std::string(first_rdata(content));
+                return std::string(first_rdata(signatures));
             }
         }
         return std::nullopt;
@@ -174,7 +172,7 @@ private:
         const auto signature = signature_of(zone(i));
         if (!signature) {
             if (secure_.contains(apex)) {
-                done_.unproven.push_back({.zone = apex, .why = "no_signatures"});
+                drafts_.unproven.push_back({.zone = apex, .why = "no_signatures"});
             }
             return;
         }
@@ -184,7 +182,7 @@ private:
             make_key(i);
         }
         if (keys == nullptr || keys->signatures == kNoId) {
-            done_.unproven.push_back(
+            drafts_.unproven.push_back(
                 {.zone = apex, .why = keys == nullptr ? "no_keys" : "keys_unsigned"});
         }
         const auto hashed = std::ranges::count(zone(i).rrsets, type::kNsec3, &DraftRrset::type);
@@ -197,23 +195,22 @@ private:
     }
 
     /// A record and the signature of one over others.
-    void make(std::size_t i, NameId owner, std::uint16_t type, std::string data,
-              std::string_view why) {
+    void make_signed(std::size_t i, NameId owner, std::uint16_t type, std::string data,
+                     std::string_view why) {
         std::string made = signature_;
         auto* const bytes = reinterpret_cast<std::uint8_t*>(made.data());
         store16(bytes, type);
         made[kLabels] =
             static_cast<char>(names_.labels(owner) - (names_.is_wildcard(owner) ? 1U : 0U));
         store32(bytes + kTtlPlace, kTtl);
-        maker_.make(i, owner, type, maker_.content({std::move(data)}), kTtl, why,
-                    maker_.content({std::move(made)}));
+        make(i, owner, type, content({std::move(data)}), kTtl, why, content({std::move(made)}));
     }
 
     /// Flags 256: a zone key, but no secure entry point.
     void make_key(std::size_t i) {
         std::string data{1, 0, 3, signature_[kAlgorithm]};
         data += "made up by reprise: not recorded";
-        make(i, zone(i).name, type::kDnskey, data, "no_keys");
+        make_signed(i, zone(i).name, type::kDnskey, data, "no_keys");
     }
 
     // NSEC3
@@ -242,8 +239,8 @@ private:
         const std::string how = parameters(zone(i));
         const bool denies = std::ranges::find(zone(i).rrsets, type::kNsec3, &DraftRrset::type) !=
                             zone(i).rrsets.end();
-        maker_.make(i, apex, type::kNsec3Param, maker_.content({how}), 0,
-                    denies ? "no_nsec3_parameters" : "no_denials");
+        make(i, apex, type::kNsec3Param, content({how}), 0,
+             denies ? "no_nsec3_parameters" : "no_denials");
         std::string next = denies ? hash_of(wire_of(names_.name(apex)), how) : "";
         if (next.empty()) {
             return;
@@ -255,7 +252,7 @@ private:
         const std::string data =
             how + static_cast<char>(next.size()) + next +
             bitmap({type::kNs, type::kSoa, type::kRrsig, type::kDnskey, type::kNsec3Param});
-        make(i, owner, type::kNsec3, data, "no_apex_denial");
+        make_signed(i, owner, type::kNsec3, data, "no_apex_denial");
     }
 
     // NSEC
@@ -305,11 +302,9 @@ private:
             }
             held.insert({type::kRrsig, type::kNsec});
             if (owner != zone(i).name && held.contains(type::kNs)) { // what else is there is glue
-                std::erase_if(held, [](std::uint16_t type) {
-                    return type == type::kA || type == type::kAaaa;
-                });
+                std::erase_if(held, is_address);
             }
-            make(i, owner, type::kNsec, following(owner) + bitmap(held), "no_denial");
+            make_signed(i, owner, type::kNsec, following(owner) + bitmap(held), "no_denial");
         }
     }
 
@@ -320,16 +315,12 @@ private:
         return wire.size() + 2 <= Name::kMost ? std::string("\1\0", 2) + wire : wire;
     }
 
-    Observations& seen_;
-    NameTable& names_;
-    Completed& done_;
-    Maker maker_;
     std::set<NameId> secure_; ///< with DS records
     std::string signature_;   ///< of the zone at hand
 };
 
 } // namespace
 
-void add_proofs(Observations& seen, Completed& done) { Prover(seen, done).run(); }
+void add_proofs(Observations& seen, Drafts& drafts) { Prover(seen, drafts).run(); }
 
 } // namespace reprise::zonebuilder

@@ -51,7 +51,7 @@ TEST(Proofs, AZoneWithoutDenialsGivesItsSignatures) {
     EXPECT_TRUE(world.has("example.", kNoDenials));
     EXPECT_FALSE(world.has("example.", "no_keys"));
     EXPECT_FALSE(world.has("example.", " NSEC "));
-    EXPECT_TRUE(world.completed.unproven.empty());
+    EXPECT_TRUE(world.drafts.unproven.empty());
 }
 
 TEST(Proofs, AMadeUpKeyIsNoEntryPoint) {
@@ -59,8 +59,8 @@ TEST(Proofs, AMadeUpKeyIsNoEntryPoint) {
     EXPECT_TRUE(world.has("example.", "example. 3600 IN DNSKEY 256 3 8 "));
     EXPECT_TRUE(world.has("example.", "example. 3600 IN RRSIG DNSKEY 8 1 3600 20301010000000 "));
     EXPECT_TRUE(world.has("example.", kNoDenials));
-    ASSERT_EQ(world.completed.unproven.size(), 1U);
-    EXPECT_EQ(world.completed.unproven.front().why, "no_keys");
+    ASSERT_EQ(world.drafts.unproven.size(), 1U);
+    EXPECT_EQ(world.drafts.unproven.front().why, "no_keys");
 }
 
 TEST(Proofs, AnUnsignedZoneStaysAsItIs) {

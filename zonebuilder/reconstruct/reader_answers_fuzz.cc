@@ -4,12 +4,9 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "zonebuilder/reconstruct/build.hh"
-#include "zonebuilder/reconstruct/draft.hh"
-#include "zonebuilder/reconstruct/hierarchy.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/zone/zone.hh"
-#include "zonebuilder/zone/zone_folder.hh"
 
 #include <algorithm>
 #include <array>
@@ -17,8 +14,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
-#include <variant>
 
 namespace {
 
@@ -40,7 +37,7 @@ void read_all(Bytes data, Observations& seen) {
         const std::uint8_t server = cursor.u8();
         const std::size_t size = cursor.u16be();
         const Bytes message = cursor.take(std::min(size, cursor.left()));
-        if (reader.read(message, response) == Unusable::kNo && !response.truncated) {
+        if (reader.read(message, response).empty()) {
             seen.add(response, seen.server(server_of(server)), time);
         }
     }
@@ -52,13 +49,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Observations seen;
     read_all({data, size}, seen);
     const Hierarchy hierarchy(seen);
-    const Completed done = complete(seen, hierarchy, make_drafts(seen, hierarchy));
-    for (const Draft& zone : done.drafts.zones) {
+    Drafts drafts = make_drafts(seen, hierarchy);
+    complete(seen, hierarchy, drafts);
+    for (const Draft& zone : drafts.zones) {
         const std::string text = zone_text(zone, seen, Dnssec::kKeep);
-        const auto read = read_zone(text, "fuzz.zone", seen.names().name(zone.name));
-        if (const auto* const bad = std::get_if<BadZone>(&read)) {
-            std::fprintf(stderr, "line %lu: %s\n%s", static_cast<unsigned long>(bad->line),
-                         bad->why.c_str(), text.c_str());
+        std::optional<NameKey> name = seen.names().name(zone.name);
+        try {
+            read_zone(text, "fuzz.zone", name);
+        } catch (const ZoneError& error) {
+            std::fprintf(stderr, "line %lu: %s\n%s", static_cast<unsigned long>(error.line()),
+                         error.what(), text.c_str());
             std::abort();
         }
     }

@@ -2,19 +2,21 @@
 
 #include "core/base/arena.hh"
 #include "core/base/bytes.hh"
+#include "core/base/flat_ids.hh"
 #include "core/dns/message.hh"
 #include "core/dns/words.hh"
-#include "zonebuilder/reconstruct/strings.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <cstring>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -32,6 +34,68 @@ extern "C" {
 }
 
 namespace reprise::zonebuilder {
+namespace {
+
+/// 128 bits under a key that no capture knows: two strings do not meet.
+FlatIds<16>::Key hash_of(std::string_view text) {
+    static const std::uint64_t seed = std::random_device{}();
+    const XXH128_hash_t hash = XXH3_128bits_withSeed(text.data(), text.size(), seed);
+    FlatIds<16>::Key key;
+    std::memcpy(key.data(), &hash, key.size());
+    return key;
+}
+
+/// The key of the name above, "\3com" of "\3com\7example".
+std::string_view key_above(std::string_view key) {
+    std::size_t last = 0;
+    for (std::size_t at = 0; at < key.size(); at += 1UL + static_cast<std::uint8_t>(key[at])) {
+        last = at;
+    }
+    return key.substr(0, last);
+}
+
+} // namespace
+
+Strings::Id Strings::add(std::string_view text) {
+    const auto [id, fresh] = ids_.find_or_add(hash_of(text), static_cast<Id>(texts_.size()));
+    if (fresh) {
+        const Bytes kept = memory_.copy(bytes_of(text));
+        texts_.emplace_back(reinterpret_cast<const char*>(kept.data()), kept.size());
+    }
+    return id;
+}
+
+std::optional<Strings::Id> Strings::find(std::string_view text) const {
+    return ids_.find(hash_of(text));
+}
+
+NameTable::NameTable() { add(std::string_view{}); }
+
+NameId NameTable::add(std::string_view key) {
+    const NameId id = keys_.add(key);
+    if (id == parents_.size()) {
+        parents_.push_back(kRoot); // now, for the names above get their numbers in between
+        const NameId above = key.empty() ? kRoot : add(key_above(key));
+        parents_[id] = above;
+    }
+    return id;
+}
+
+unsigned NameTable::labels(NameId id) const {
+    unsigned labels = 0;
+    for (; id != kRoot; id = parent(id)) {
+        ++labels;
+    }
+    return labels;
+}
+
+NameId NameTable::common(NameId a, NameId b) const {
+    while (!within(b, a)) {
+        a = parent(a);
+    }
+    return a;
+}
+
 namespace {
 
 constexpr std::array<std::uint16_t, 22> kNamed{1,  2,  5,  6,  12, 13, 15, 16, 28, 33, 35,
@@ -118,11 +182,11 @@ private:
     std::ptrdiff_t used_ = 0;
 };
 
-} // namespace
-
-struct RdataText::Dump {
+struct Dump {
     static constexpr std::size_t kFirst = 4096;
     static constexpr std::size_t kMost = 1UL << 20U;
+
+    Dump() { style.wrap = false; }
 
     /// Empty where it cannot be written; most data without any bytes is like that, too.
     std::string_view text(Padded& room, std::uint16_t type, std::string_view rdata, bool generic) {
@@ -149,12 +213,15 @@ struct RdataText::Dump {
     Padded zeros{0};
 };
 
-RdataText::RdataText() : dump_(std::make_unique<Dump>()) { dump_->style.wrap = false; }
+Dump& dump() {
+    static Dump one;
+    return one;
+}
 
-RdataText::~RdataText() = default;
+} // namespace
 
-bool RdataText::append(std::string& out, std::uint16_t type, std::string_view rdata) {
-    const std::string_view text = dump_->text(dump_->ones, type, rdata, !is_named(type));
+bool append_rdata(std::string& out, std::uint16_t type, std::string_view rdata) {
+    const std::string_view text = dump().text(dump().ones, type, rdata, !is_named(type));
     if (type == type::kNsec || type == type::kNsec3) {
         append_types(out, text, type == type::kNsec ? 1 : 5);
     } else {
@@ -163,20 +230,23 @@ bool RdataText::append(std::string& out, std::uint16_t type, std::string_view rd
     return !text.empty();
 }
 
-bool RdataText::is_valid(std::uint16_t type, std::string_view rdata) {
+bool is_valid_rdata(std::uint16_t type, std::string_view rdata) {
     constexpr std::uint16_t kApl = 42; // may be empty (RFC 3123)
-    const std::string text(dump_->text(dump_->ones, type, rdata, false));
+    const std::string text(dump().text(dump().ones, type, rdata, false));
     if (text.empty()) {
         return type == kApl && rdata.empty();
     }
     // Only the NSEC3 record of an empty non-terminal lists no type.
     const bool whole = type == type::kNsec3 ? has_next_owner(rdata) : text.back() != ' ';
-    return whole && text == dump_->text(dump_->zeros, type, rdata, false);
+    return whole && text == dump().text(dump().zeros, type, rdata, false);
 }
 
 namespace {
 
 constexpr std::uint16_t kClassIn = 1;
+
+constexpr std::string_view kMalformed = "malformed";
+constexpr std::string_view kOtherClass = "class_not_in";
 
 /// A name has one record of these types at most.
 bool is_singleton(std::uint16_t type) {
@@ -252,20 +322,20 @@ std::string content_of(const std::vector<std::string_view>& rdatas) {
     return content;
 }
 
-Unusable ResponseReader::read(Bytes message, Response& response) {
+std::string_view ResponseReader::read(Bytes message, Response& response) {
     const auto header = parse_header(message);
     if (!header || !is_whole(message, message.size())) {
-        return Unusable::kMalformed;
+        return kMalformed;
     }
     if (header->opcode() != 0) {
-        return Unusable::kOpcode;
+        return "opcode";
     }
     const auto question = header->questions == 1 ? parse_question(message) : std::nullopt;
     if (!question) {
-        return Unusable::kQuestion;
+        return "not_one_question";
     }
     if (question->dns_class != kClassIn) {
-        return Unusable::kClass;
+        return kOtherClass;
     }
     KeyRoom room;
     response.question = names_.add(key_from_wire(question->name, room).value_or(""));
@@ -274,13 +344,12 @@ Unusable ResponseReader::read(Bytes message, Response& response) {
     response.rcode = full_rcode(message);
     response.authoritative = (header->flags & 0x0400U) != 0;
     response.recursive = (header->flags & 0x0080U) != 0;
-    response.truncated = header->truncated();
     response.answer.clear();
     response.authority.clear();
     response.additional.clear();
     response.surplus = 0;
-    if (response.truncated) {
-        return Unusable::kNo;
+    if (header->truncated()) {
+        return "truncated";
     }
     pool().memory.clear();
     std::size_t at = kDnsHeaderSize + question->raw.size();
@@ -291,16 +360,11 @@ Unusable ResponseReader::read(Bytes message, Response& response) {
     };
     for (const auto& [count, rrsets] : parts) {
         if (const auto why = read_section(message, at, count, *rrsets, response.surplus);
-            why != Unusable::kNo) {
+            !why.empty()) {
             return why;
         }
     }
-    return Unusable::kNo;
-}
-
-std::optional<NameId> ResponseReader::known_at(std::size_t at) const {
-    const auto found = std::ranges::find(places_, at, &Place::at);
-    return found == places_.end() ? std::nullopt : std::optional(found->name);
+    return "";
 }
 
 /// The name of a record that begins at `at`; most are pointers at a name that was there before.
@@ -311,8 +375,8 @@ std::optional<NameId> ResponseReader::owner_of(Bytes message, std::size_t at,
     constexpr std::size_t kMost = 16;        // places; searched one by one
     const std::size_t word = load16(message.data() + at);
     const std::size_t place = (word & kPointer) == kPointer ? word - kPointer : at;
-    if (const auto known = known_at(place)) {
-        return known;
+    if (const auto known = std::ranges::find(places_, place, &Place::at); known != places_.end()) {
+        return known->name;
     }
     KeyRoom room;
     const auto key = key_from_wire({owner, knot_dname_size(owner)}, room);
@@ -326,8 +390,8 @@ std::optional<NameId> ResponseReader::owner_of(Bytes message, std::size_t at,
     return name;
 }
 
-Unusable ResponseReader::read_section(Bytes message, std::size_t& at, unsigned count,
-                                      std::vector<Rrset>& out, std::uint32_t& surplus) {
+std::string_view ResponseReader::read_section(Bytes message, std::size_t& at, unsigned count,
+                                              std::vector<Rrset>& out, std::uint32_t& surplus) {
     records_.clear();
     for (unsigned i = 0; i < count; ++i) {
         const std::size_t begin = at;
@@ -335,20 +399,20 @@ Unusable ResponseReader::read_section(Bytes message, std::size_t& at, unsigned c
         knot_rrset_init_empty(&one);
         if (knot_rrset_rr_from_wire(message.data(), &at, message.size(), &one, &pool().context,
                                     true) != KNOT_EOK) {
-            return Unusable::kMalformed;
+            return kMalformed;
         }
         if (is_meta(one.type)) {
             continue;
         }
         if (one.rclass != kClassIn || one.rrs.count != 1) {
-            return one.rclass != kClassIn ? Unusable::kClass : Unusable::kMalformed;
+            return one.rclass != kClassIn ? kOtherClass : kMalformed;
         }
         const auto owner = owner_of(message, begin, one.owner);
         const std::string_view rdata(reinterpret_cast<const char*>(one.rrs.rdata->data),
                                      one.rrs.rdata->len);
         const bool signature = one.type == type::kRrsig;
         if (!owner || (signature && rdata.size() < 2)) {
-            return Unusable::kMalformed;
+            return kMalformed;
         }
         records_.push_back({.owner = *owner,
                             .type = signature ? load16(one.rrs.rdata->data) : one.type,
@@ -356,7 +420,7 @@ Unusable ResponseReader::read_section(Bytes message, std::size_t& at, unsigned c
                             .ttl = one.ttl,
                             .rdata = rdata});
     }
-    return group(out, surplus) ? Unusable::kNo : Unusable::kMalformed;
+    return group(out, surplus) ? "" : kMalformed;
 }
 
 /// `data_`, the records of a content; each content of a type once: they repeat.
@@ -367,7 +431,7 @@ bool ResponseReader::check(std::uint16_t type, ContentId content) {
     if (valid_types_[content] == type && type != 0) {
         return true;
     }
-    if (!std::ranges::all_of(data_, [&](auto one) { return text_.is_valid(type, one); })) {
+    if (!std::ranges::all_of(data_, [&](auto one) { return is_valid_rdata(type, one); })) {
         return false;
     }
     valid_types_[content] = type;

@@ -1,14 +1,15 @@
 #pragma once
-// A response as ids: its sections' RRsets in canonical form. response.cc is the only user of
+// A response as ids: texts and names by number, for a capture repeats them so often that everything
+// else refers to them, and its sections' RRsets in canonical form. response.cc is the only user of
 // libknot.
 
+#include "core/base/arena.hh"
 #include "core/base/bytes.hh"
-#include "zonebuilder/reconstruct/strings.hh"
+#include "core/base/flat_ids.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,33 +17,88 @@
 
 namespace reprise::zonebuilder {
 
+/// Distinct strings of bytes, numbered from 0 in the order in which they were added. About 60 bytes
+/// each, beside their own.
+class Strings {
+public:
+    using Id = std::uint32_t;
+
+    /// The string's number; one that was not there yet is copied.
+    Id add(std::string_view text);
+
+    [[nodiscard]] std::optional<Id> find(std::string_view text) const;
+
+    /// Good as long as this object.
+    [[nodiscard]] std::string_view operator[](Id id) const { return texts_[id]; }
+
+    [[nodiscard]] std::size_t size() const { return texts_.size(); }
+
+private:
+    FlatIds<16> ids_; ///< of their hashes
+    std::vector<std::string_view> texts_;
+    Arena memory_{1UL << 20U};
+};
+
+using NameId = Strings::Id;
+
+/// Names as their keys (NameKey::key()). With a name all that enclose it are there, too.
+class NameTable {
+public:
+    static constexpr NameId kRoot = 0;
+
+    NameTable();
+
+    NameId add(std::string_view key);
+
+    NameId add(const NameKey& name) { return add(name.key()); }
+
+    [[nodiscard]] std::optional<NameId> find(std::string_view key) const { return keys_.find(key); }
+
+    [[nodiscard]] std::string_view key(NameId id) const { return keys_[id]; }
+
+    [[nodiscard]] NameKey name(NameId id) const { return NameKey::of_key(keys_[id]); }
+
+    /// The name without its first label; the root's is the root.
+    [[nodiscard]] NameId parent(NameId id) const { return parents_[id]; }
+
+    /// Without the root.
+    [[nodiscard]] unsigned labels(NameId id) const;
+
+    /// Equal to `zone` or below it.
+    [[nodiscard]] bool within(NameId id, NameId zone) const {
+        return key(id).starts_with(key(zone));
+    }
+
+    [[nodiscard]] bool below(NameId id, NameId zone) const {
+        return id != zone && within(id, zone);
+    }
+
+    /// Its first label is an asterisk.
+    [[nodiscard]] bool is_wildcard(NameId id) const {
+        return id != kRoot && key(id).substr(key(parent(id)).size()) == "\1*";
+    }
+
+    /// The lowest name that encloses or equals both.
+    [[nodiscard]] NameId common(NameId a, NameId b) const;
+
+    [[nodiscard]] std::size_t size() const { return keys_.size(); }
+
+private:
+    Strings keys_;
+    std::vector<NameId> parents_;
+};
+
 // Records' data as zone files have it.
 
 /// The type's name where BIND, NSD and libzscanner of any age read its data by name, else TYPEn.
 std::string type_text(std::uint16_t type);
 
-/// Presentation form of an rdata, through libknot. Types without a name above are written as bytes
-/// (RFC 3597).
-class RdataText {
-public:
-    RdataText();
-    ~RdataText();
-    RdataText(const RdataText&) = delete;
-    RdataText& operator=(const RdataText&) = delete;
-    RdataText(RdataText&&) = delete;
-    RdataText& operator=(RdataText&&) = delete;
+/// Appends the presentation form of an rdata, through libknot; types without a name above are
+/// written as bytes (RFC 3597). False where it cannot be written; `out` is as it was then.
+bool append_rdata(std::string& out, std::uint16_t type, std::string_view rdata);
 
-    /// False where it cannot be written; `out` is as it was then.
-    bool append(std::string& out, std::uint16_t type, std::string_view rdata);
-
-    /// Whether the data is such as its type has, so that a server loads it.
-    bool is_valid(std::uint16_t type, std::string_view rdata);
-
-private:
-    struct Dump;
-
-    std::unique_ptr<Dump> dump_;
-};
+/// Whether the data is such as its type has, so that a server loads it.
+bool is_valid_rdata(std::uint16_t type, std::string_view rdata);
 
 /// Of an RRset's records, encoded (see rdatas()); equal records have equal ids.
 using ContentId = Strings::Id;
@@ -81,20 +137,11 @@ struct Response {
     std::uint16_t question_type = 0;
     std::uint16_t rcode = 0; ///< with the bits of EDNS
     bool authoritative = false;
-    bool truncated = false;
     bool recursive = false; ///< RA
     std::vector<Rrset> answer;
     std::vector<Rrset> authority;
     std::vector<Rrset> additional;
     std::uint32_t surplus = 0; ///< records left out of RRsets that have one record at most
-};
-
-enum class Unusable : std::uint8_t {
-    kNo,
-    kMalformed, ///< does not hold together, or data that no record of its type may have
-    kQuestion,  ///< none, or several
-    kClass,     ///< not IN
-    kOpcode,    ///< not QUERY
 };
 
 /// Reads responses; owners and records get their ids in `names` and `contents`, which must outlive
@@ -103,8 +150,10 @@ class ResponseReader {
 public:
     ResponseReader(NameTable& names, Strings& contents) : names_(names), contents_(contents) {}
 
-    /// `response` is good where kNo is returned. Of a truncated one no sections are read.
-    Unusable read(Bytes message, Response& response);
+    /// Returns why the response cannot be used, empty where it can: "malformed" (it does not hold
+    /// together, or has data that no record of its type may have), "opcode" (not QUERY),
+    /// "not_one_question", "class_not_in", "truncated".
+    std::string_view read(Bytes message, Response& response);
 
 private:
     struct Record {
@@ -121,10 +170,9 @@ private:
         NameId name;
     };
 
-    std::optional<NameId> known_at(std::size_t at) const;
     std::optional<NameId> owner_of(Bytes message, std::size_t at, const std::uint8_t* owner);
-    Unusable read_section(Bytes message, std::size_t& at, unsigned count, std::vector<Rrset>& out,
-                          std::uint32_t& surplus);
+    std::string_view read_section(Bytes message, std::size_t& at, unsigned count,
+                                  std::vector<Rrset>& out, std::uint32_t& surplus);
     bool group(std::vector<Rrset>& out, std::uint32_t& surplus);
     bool check(std::uint16_t type, ContentId content);
 
@@ -135,7 +183,6 @@ private:
     std::vector<std::string_view> data_;     ///< of an RRset
     std::string content_;                    ///< likewise, encoded
     std::vector<std::uint16_t> valid_types_; ///< of each content, for which it was found valid
-    RdataText text_;
 };
 
 } // namespace reprise::zonebuilder

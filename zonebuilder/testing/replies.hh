@@ -8,8 +8,6 @@
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"
 #include "zonebuilder/reconstruct/build.hh"
-#include "zonebuilder/reconstruct/draft.hh"
-#include "zonebuilder/reconstruct/hierarchy.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
 
@@ -98,21 +96,22 @@ struct Rebuilt {
         Nanoseconds time = 0;
         for (const Reply& reply : replies) {
             const auto address = IpAddress::parse(reply.server);
-            if (!address || reader.read(wire_of(reply), response) != Unusable::kNo) {
+            const auto why = reader.read(wire_of(reply), response);
+            if (!address || !(why.empty() || reply.truncated)) {
                 throw std::invalid_argument(reply.question);
             }
             time += kSecond;
-            if (!response.truncated) {
+            if (why.empty()) {
                 seen.add(response, seen.server(*address), time);
             }
         }
         hierarchy = std::make_unique<Hierarchy>(seen);
-        completed = complete(seen, *hierarchy, make_drafts(seen, *hierarchy));
-        for (std::size_t i = 0; i < completed.drafts.zones.size(); ++i) {
-            const Draft& zone = completed.drafts.zones[i];
+        drafts = make_drafts(seen, *hierarchy);
+        complete(seen, *hierarchy, drafts);
+        for (const Draft& zone : drafts.zones) {
             const std::string name = seen.names().name(zone.name).text();
             texts[name] = zone_text(zone, seen, Dnssec::kKeep);
-            for (const IpAddress& address : completed.addresses[i]) {
+            for (const IpAddress& address : zone.addresses) {
                 addresses[name].push_back(address.text());
             }
         }
@@ -126,7 +125,7 @@ struct Rebuilt {
 
     Observations seen;
     std::unique_ptr<Hierarchy> hierarchy;
-    Completed completed;
+    Drafts drafts;
     std::map<std::string, std::string> texts;
     std::map<std::string, std::vector<std::string>> addresses;
 };

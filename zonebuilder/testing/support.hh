@@ -2,10 +2,8 @@
 // Small worlds for tests.
 
 #include "core/base/address.hh"
-#include "zonebuilder/plan/conflicts.hh"
-#include "zonebuilder/plan/serving.hh"
+#include "zonebuilder/plan/plan.hh"
 #include "zonebuilder/zone/zone.hh"
-#include "zonebuilder/zone/zone_folder.hh"
 
 #include <algorithm>
 #include <cstdlib>
@@ -15,7 +13,6 @@
 #include <tuple>
 #include <unordered_map>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace reprise::zonebuilder::testing {
@@ -40,11 +37,8 @@ inline NameKey name(const std::string& text) {
 inline Zone zone(const std::string& apex, const std::vector<std::string>& addresses,
                  const std::string& records = "", const std::string& file = "") {
     const std::string text = "@ 60 SOA m. h. 1 2 3 4 5\n@ 60 NS nowhere.invalid.\n" + records;
-    auto made = read_zone(text, file.empty() ? apex + "zone" : file, name(apex));
-    if (const auto* bad = std::get_if<BadZone>(&made)) {
-        throw std::invalid_argument(bad->why);
-    }
-    Zone zone = std::get<Zone>(std::move(made));
+    std::optional<NameKey> wanted = name(apex);
+    Zone zone = read_zone(text, file.empty() ? apex + "zone" : file, wanted);
     zone.stated.emplace();
     for (const std::string& address : addresses) {
         zone.stated->push_back(ip(address));

@@ -27,21 +27,6 @@ bool plain(char c) {
            c == '/';
 }
 
-void append_text(std::string& text, std::string_view label) {
-    for (const char c : label) {
-        if (plain(c)) {
-            text += c;
-        } else {
-            text += fmt::format("\\{:03}", static_cast<std::uint8_t>(c));
-        }
-    }
-    text += '.';
-}
-
-std::size_t label_length(std::string_view key, std::size_t at) {
-    return static_cast<std::uint8_t>(key[at]);
-}
-
 } // namespace
 
 std::optional<std::string_view> key_from_wire(std::span<const std::uint8_t> wire, KeyRoom& room) {
@@ -92,7 +77,14 @@ std::string NameKey::text() const {
     std::string text;
     const std::vector<std::string_view> keys = enclosing();
     for (std::size_t i = keys.size() - 1; i > 0; --i) {
-        append_text(text, keys[i].substr(keys[i - 1].size() + 1));
+        for (const char c : keys[i].substr(keys[i - 1].size() + 1)) {
+            if (plain(c)) {
+                text += c;
+            } else {
+                text += fmt::format("\\{:03}", static_cast<std::uint8_t>(c));
+            }
+        }
+        text += '.';
     }
     return text;
 }
@@ -107,7 +99,7 @@ std::vector<std::string_view> NameKey::enclosing() const {
     const std::string_view key = key_;
     std::vector<std::string_view> keys{key.substr(0, 0)};
     for (std::size_t at = 0; at < key.size();) {
-        at += 1 + label_length(key, at);
+        at += 1UL + static_cast<std::uint8_t>(key[at]);
         keys.push_back(key.substr(0, at));
     }
     return keys;

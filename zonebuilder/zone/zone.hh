@@ -1,7 +1,8 @@
 #pragma once
-// Names as the planner has them, and what it keeps of a zone.
+// Names as the planner has them, what it keeps of a zone, and how it reads them.
 
 #include "core/base/address.hh"
+#include "core/base/error.hh"
 #include "core/dns/name.hh"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -175,6 +177,13 @@ constexpr bool is_meta(std::uint16_t type) {
     return type == 0 || type == type::kOpt || (type >= 128 && type <= 255);
 }
 
+constexpr bool is_address(std::uint16_t type) { return type == type::kA || type == type::kAaaa; }
+
+/// What may stand beside a CNAME (RFC 4035 section 2.5).
+constexpr bool joins_alias(std::uint16_t type) {
+    return type == type::kRrsig || type == type::kNsec || type == type::kKey;
+}
+
 /// Records of a type are there for DNSSEC alone.
 constexpr bool is_dnssec(std::uint16_t type) {
     return (type >= type::kRrsig && type <= type::kNsec3Param && type != 49) || type == type::kDs ||
@@ -233,6 +242,61 @@ private:
     const std::vector<Zone>* zones_;
     std::unordered_map<std::string_view, ZoneRange> ranges_;
 };
+
+// Zone text -> records -> what the planner keeps of a zone.
+
+/// Why a text is no zone, and in which line; 0 where it is in none.
+class ZoneError : public Error {
+public:
+    ZoneError(std::uint64_t line, const std::string& why) : Error(why), line_(line) {}
+
+    [[nodiscard]] std::uint64_t line() const { return line_; }
+
+private:
+    std::uint64_t line_;
+};
+
+/// All records of a zone file's text. `origin` completes relative names until the text has an
+/// $ORIGIN. Throws ZoneError for the first thing wrong with it; $INCLUDE and $GENERATE are refused.
+std::vector<ZoneRecord> scan_zone(std::string_view text, const NameKey& origin);
+
+/// Reads a zone file's text. Where no `name` is given, it becomes that of the SOA, and until then
+/// one guessed from the file's name completes relative names. Throws ZoneError.
+Zone read_zone(std::string_view text, const std::string& file, std::optional<NameKey>& name);
+
+// The planner's input: a folder of zone files, with or without zones.json.
+
+/// One file to read: what zones.json says about it, or only its name.
+struct ZoneEntry {
+    std::optional<NameKey> name;
+    std::string file;
+    std::optional<std::vector<IpAddress>> addresses;
+};
+
+/// A name that servers are asked for although none of their zones is about it.
+struct AskedInVain {
+    NameKey name;
+    std::vector<IpAddress> addresses;
+};
+
+struct ZoneList {
+    std::vector<ZoneEntry> zones;
+    std::vector<AskedInVain> asked;
+};
+
+/// Reads zones.json (schema 1). Throws Error that names the entry and the hint.
+ZoneList parse_zones_json(std::string_view text);
+
+/// What DIR/zones.json lists, or every *.zone file of DIR in the order of names.
+ZoneList list_zones(const std::filesystem::path& folder);
+
+struct LoadedZones {
+    std::vector<Zone> zones; ///< by name, then by file
+    std::vector<BadZone> bad;
+};
+
+/// Reads every file; what does not load is in `bad`.
+LoadedZones load_zones(const std::filesystem::path& folder, const std::vector<ZoneEntry>& entries);
 
 } // namespace reprise::zonebuilder
 

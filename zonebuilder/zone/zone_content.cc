@@ -7,7 +7,6 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "zonebuilder/zone/zone.hh"
-#include "zonebuilder/zone/zone_folder.hh"
 
 #include <fmt/format.h>
 
@@ -17,14 +16,11 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace reprise::zonebuilder {
@@ -48,49 +44,26 @@ std::optional<IpAddress> address_of(const ZoneRecord& record) {
     return std::nullopt;
 }
 
-/// Exactly one SOA, where it is expected.
-std::optional<ZoneFailure> apex_failure(const Records& records,
-                                        const std::optional<NameKey>& expected) {
+/// Where the only SOA is, which must be as expected.
+NameKey apex_of(const Records& records, const std::optional<NameKey>& expected) {
     const ZoneRecord* soa = nullptr;
     for (const ZoneRecord& record : records) {
         if (record.type != type::kSoa) {
             continue;
         }
         if (soa != nullptr) {
-            return ZoneFailure{record.line, "a second SOA record"};
+            throw ZoneError(record.line, "a second SOA record");
         }
         soa = &record;
     }
     if (soa == nullptr) {
-        return ZoneFailure{0, records.empty() ? "no records" : "no SOA record"};
+        throw ZoneError(0, records.empty() ? "no records" : "no SOA record");
     }
     if (expected && soa->owner != *expected) {
-        return ZoneFailure{soa->line, fmt::format("its SOA record is at {}, not at {}",
-                                                  soa->owner.text(), expected->text())};
+        throw ZoneError(soa->line, fmt::format("its SOA record is at {}, not at {}",
+                                               soa->owner.text(), expected->text()));
     }
-    return std::nullopt;
-}
-
-NameKey apex_of(const Records& records) {
-    return std::ranges::find(records, type::kSoa, &ZoneRecord::type)->owner;
-}
-
-/// RFC 4035 section 2.5: what may stand beside a CNAME.
-bool may_join_alias(std::uint16_t type) {
-    return type == type::kRrsig || type == type::kNsec || type == type::kKey;
-}
-
-/// The target of the CNAME at every name that has one.
-using Aliases = std::unordered_map<NameKey, const ZoneRecord*>;
-
-Aliases aliases_of(const Records& records, const NameKey& apex) {
-    Aliases aliases;
-    for (const ZoneRecord& record : records) {
-        if (record.type == type::kCname && record.owner.within(apex)) {
-            aliases.emplace(record.owner, &record);
-        }
-    }
-    return aliases;
+    return soa->owner;
 }
 
 /// Doubles are no second CNAME: every server drops them.
@@ -99,20 +72,24 @@ bool same_alias(const ZoneRecord& a, const ZoneRecord& b) {
 }
 
 /// Most zones without a CNAME are done at once; the others cost one look-up a record.
-std::optional<ZoneFailure> alias_failure(const Records& records, const NameKey& apex) {
-    const Aliases aliases = aliases_of(records, apex);
-    if (aliases.empty()) {
-        return std::nullopt;
-    }
+void check_aliases(const Records& records, const NameKey& apex) {
+    std::unordered_map<std::string_view, const ZoneRecord*> aliases;
     for (const ZoneRecord& record : records) {
-        const auto alias = aliases.find(record.owner);
-        if (alias != aliases.end() && !may_join_alias(record.type) &&
-            !same_alias(record, *alias->second)) {
-            return ZoneFailure{record.line,
-                               fmt::format("{} has a CNAME and other data", record.owner.text())};
+        if (record.type == type::kCname && record.owner.within(apex)) {
+            aliases.emplace(record.owner.key(), &record);
         }
     }
-    return std::nullopt;
+    if (aliases.empty()) {
+        return;
+    }
+    for (const ZoneRecord& record : records) {
+        const auto alias = aliases.find(record.owner.key());
+        if (alias != aliases.end() && !joins_alias(record.type) &&
+            !same_alias(record, *alias->second)) {
+            throw ZoneError(record.line,
+                            fmt::format("{} has a CNAME and other data", record.owner.text()));
+        }
+    }
 }
 
 bool is_wildcard(const NameKey& name) {
@@ -131,32 +108,25 @@ std::string_view why_refused(const ZoneRecord& record, const NameKey& apex) {
     if (record.type == type::kDs && record.owner == apex) {
         return "a DS record at the zone's own name; it belongs into the parent";
     }
-    const bool address = record.type == type::kA || record.type == type::kAaaa;
-    return address && !address_of(record) ? "an address of the wrong length" : "";
+    const bool cut = is_address(record.type) && !address_of(record);
+    return cut ? "an address of the wrong length" : "";
 }
 
 /// Single records that servers refuse; DNAMEs that differ at one name.
-std::optional<ZoneFailure> record_failure(const Records& records, const NameKey& apex) {
+void check_records(const Records& records, const NameKey& apex) {
     std::unordered_map<std::string_view, const ZoneRecord*> dnames;
     for (const ZoneRecord& record : records) {
         if (!record.owner.within(apex)) {
             continue;
         }
         if (const auto why = why_refused(record, apex); !why.empty()) {
-            return ZoneFailure{record.line, std::string(why)};
+            throw ZoneError(record.line, std::string(why));
         }
         if (record.type == type::kDname &&
             !same_alias(record, *dnames.emplace(record.owner.key(), &record).first->second)) {
-            return ZoneFailure{record.line,
-                               fmt::format("a second DNAME at {}", record.owner.text())};
+            throw ZoneError(record.line, fmt::format("a second DNAME at {}", record.owner.text()));
         }
     }
-    return std::nullopt;
-}
-
-/// Hashed names lie below the apex, where a DNAME may be; their signatures come with them.
-bool is_hashed_denial(const ZoneRecord& record) {
-    return record.type == type::kNsec3 || record.type == type::kRrsig;
 }
 
 /// Records where a DNAME allows none (RFC 6672 section 2.4).
@@ -171,7 +141,8 @@ std::uint64_t records_below(const Records& records, const NameKey& apex) {
         return 0;
     }
     return static_cast<std::uint64_t>(std::ranges::count_if(records, [&](const ZoneRecord& record) {
-        if (is_hashed_denial(record)) {
+        // Hashed names lie below the apex, where a DNAME may be; their signatures come with them.
+        if (record.type == type::kNsec3 || record.type == type::kRrsig) {
             return false;
         }
         auto above = record.owner.enclosing();
@@ -210,46 +181,23 @@ KeyId signing_key(std::string_view signature) {
             .algorithm = static_cast<std::uint8_t>(signature[2])};
 }
 
-/// One signature, and what it is over.
-struct Signature {
-    const NameKey* owner;
-    std::uint16_t type;
-    Validity valid;
-};
-
-bool over_same(const Signature& a, const Signature& b) {
-    return a.type == b.type && *a.owner == *b.owner;
-}
-
-std::vector<Signature> signatures_of(const Records& records, const NameKey& apex) {
-    std::vector<Signature> signatures;
-    for (const ZoneRecord& record : records) {
-        if (record.type == type::kRrsig && record.owner.within(apex)) {
-            signatures.push_back({&record.owner, covered(record.rdata), record.valid});
-        }
-    }
-    std::ranges::sort(signatures, [](const Signature& a, const Signature& b) {
-        return std::tie(*a.owner, a.type) < std::tie(*b.owner, b.type);
-    });
-    return signatures;
-}
-
 /// Several signatures over the same records stand in for each other.
 std::optional<Validity> validity_of(const Records& records, const NameKey& apex) {
-    const std::vector<Signature> signatures = signatures_of(records, apex);
-    if (signatures.empty()) {
+    std::map<std::pair<std::string_view, std::uint16_t>, Validity> of; // an owner and a type
+    for (const ZoneRecord& record : records) {
+        if (record.type == type::kRrsig && record.owner.within(apex)) {
+            auto& valid = of.try_emplace({record.owner.key(), covered(record.rdata)}, record.valid)
+                              .first->second;
+            valid = {.from = std::min(valid.from, record.valid.from),
+                     .until = std::max(valid.until, record.valid.until)};
+        }
+    }
+    if (of.empty()) {
         return std::nullopt;
     }
     Validity all;
-    for (auto first = signatures.begin(); first != signatures.end();) {
-        Validity one = first->valid;
-        auto next = first + 1;
-        for (; next != signatures.end() && over_same(*first, *next); ++next) {
-            one = {.from = std::min(one.from, next->valid.from),
-                   .until = std::max(one.until, next->valid.until)};
-        }
-        all = {.from = std::max(all.from, one.from), .until = std::min(all.until, one.until)};
-        first = next;
+    for (const auto& [what, valid] : of) {
+        all = {.from = std::max(all.from, valid.from), .until = std::min(all.until, valid.until)};
     }
     return all;
 }
@@ -270,7 +218,7 @@ public:
         } else if (record.type == type::kNs) {
             add_server(record);
         } else if (record.type == type::kCname || record.type == type::kDname) {
-            add_alias(record);
+            zone_.aliases.push_back({record.owner, target_of(record), record.type == type::kDname});
         } else if (record.type == type::kDnskey && record.owner == zone_.name) {
             add_key(record);
         } else if (record.type == type::kRrsig) {
@@ -306,10 +254,6 @@ private:
         } else {
             cuts_[record.owner].push_back(target_of(record));
         }
-    }
-
-    void add_alias(const ZoneRecord& record) {
-        zone_.aliases.push_back({record.owner, target_of(record), record.type == type::kDname});
     }
 
     /// Flags 257: a zone key, a secure entry point, not revoked (RFC 5011). With an algorithm
@@ -379,38 +323,8 @@ private:
     bool signs_delegations_ = false;
 };
 
-BadZone bad(const std::optional<NameKey>& name, const std::string& file, std::uint64_t line,
-            std::string why) {
-    return {.name = name ? name->text() : "", .file = file, .line = line, .why = std::move(why)};
-}
-
-} // namespace
-
-std::variant<Zone, ZoneFailure> make_zone(const Records& records,
-                                          const std::optional<NameKey>& expected) {
-    if (auto failure = apex_failure(records, expected)) {
-        return *failure;
-    }
-    const NameKey apex = apex_of(records);
-    if (auto failure = alias_failure(records, apex)) {
-        return *failure;
-    }
-    if (auto failure = record_failure(records, apex)) {
-        return *failure;
-    }
-    Filler filler(apex);
-    for (const ZoneRecord& record : records) {
-        filler.add(record);
-    }
-    Zone zone = filler.finish();
-    zone.below_dname = records_below(records, apex);
-    zone.signatures = validity_of(records, apex);
-    if (zone.servers.empty()) {
-        return ZoneFailure{0, fmt::format("no NS record at {}", zone.name.text())};
-    }
-    return zone;
-}
-
+/// The zone's name as a file's name tells it: "example.com.zone" -> example.com., "root.zone" ->
+/// the root.
 NameKey name_of_file(std::string_view file) {
     constexpr std::array<std::string_view, 3> kRoots{"root", "@", ""};
     std::string_view stem = file.substr(file.rfind('/') + 1);
@@ -422,22 +336,35 @@ NameKey name_of_file(std::string_view file) {
                : NameKey::parse(stem).value_or(NameKey{});
 }
 
-std::variant<Zone, BadZone> read_zone(std::string_view text, const std::string& file,
-                                      const std::optional<NameKey>& expected) {
-    const NameKey guess = expected.value_or(name_of_file(file));
-    auto scanned = scan_zone(text, guess);
-    if (const auto* failure = std::get_if<ZoneFailure>(&scanned)) {
-        return bad(expected, file, failure->line, failure->why);
+/// Throws ZoneError where no server would load it: without a SOA or with several, without NS at the
+/// apex, with other data beside a CNAME. With `expected` the SOA must be that name's. Records
+/// outside the zone are counted and left out.
+Zone make_zone(const Records& records, const std::optional<NameKey>& expected) {
+    const NameKey apex = apex_of(records, expected);
+    check_aliases(records, apex);
+    check_records(records, apex);
+    Filler filler(apex);
+    for (const ZoneRecord& record : records) {
+        filler.add(record);
     }
-    const auto& records = std::get<Records>(scanned);
-    auto made = make_zone(records, expected);
-    if (const auto* failure = std::get_if<ZoneFailure>(&made)) {
-        return bad(expected, file, failure->line, failure->why);
+    Zone zone = filler.finish();
+    zone.below_dname = records_below(records, apex);
+    zone.signatures = validity_of(records, apex);
+    if (zone.servers.empty()) {
+        throw ZoneError(0, fmt::format("no NS record at {}", zone.name.text()));
     }
-    Zone zone = std::get<Zone>(std::move(made));
+    return zone;
+}
+
+} // namespace
+
+Zone read_zone(std::string_view text, const std::string& file, std::optional<NameKey>& name) {
+    const NameKey guess = name.value_or(name_of_file(file));
+    Zone zone = make_zone(scan_zone(text, guess), name);
+    name = zone.name;
     // A server completes relative names by the zone's name, which only now is known.
     if (zone.name != guess) {
-        return read_zone(text, file, zone.name);
+        return read_zone(text, file, name);
     }
     zone.file = file;
     return zone;

@@ -1,10 +1,10 @@
 // The only file that reads zone files. A zone that does not load is a value in a list, for there
 // may be many of them and the operator wants to see all; a zones.json that cannot be understood
 // ends the program, because then nobody knows what was meant.
-#include "zonebuilder/zone/zone_folder.hh"
-
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "core/base/error.hh"
+#include "core/base/text.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <fmt/format.h>
@@ -13,24 +13,155 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <ios>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <tuple>
 #include <utility>
-#include <variant>
 #include <vector>
+
+// Its headers do not say that they are C.
+extern "C" {
+#include <libzscanner/error.h>
+#include <libzscanner/scanner.h>
+}
 
 namespace reprise::zonebuilder {
 namespace {
+
+// Zone text.
+
+constexpr std::uint16_t kInternet = 1;
+constexpr std::uint32_t kDefaultTtl = 3600; ///< servers have their own; nothing hangs on it
+
+constexpr std::string_view kGenerate = "$GENERATE";
+
+bool looked_into(std::uint16_t type) {
+    constexpr std::array kTypes{type::kA,     type::kAaaa,  type::kNs,
+                                type::kCname, type::kDname, type::kDnskey};
+    return std::ranges::find(kTypes, type) != kTypes.end();
+}
+
+/// Of an RRSIG: all but the signer's name and the signature.
+constexpr std::size_t kSignatureFixed = 18;
+
+/// What is kept of an RRSIG: who made it where it is over keys; of the many others only what they
+/// are over, which fits into a string without memory of its own.
+std::size_t signature_part(const zs_scanner_t& state) {
+    const bool keys = state.r_data[0] == 0 && state.r_data[1] == type::kDnskey;
+    return keys ? kSignatureFixed : 2;
+}
+
+/// Expiration and inception of an RRSIG (RFC 4034 section 3.1).
+Validity validity_of(const zs_scanner_t& state) {
+    Cursor cursor(std::span(state.r_data, kSignatureFixed));
+    cursor.skip(8);
+    const std::uint32_t until = cursor.u32be();
+    return {.from = cursor.u32be(), .until = until};
+}
+
+/// The part of a record's data that is kept; nothing for most types.
+std::string_view data_of(const zs_scanner_t& state) {
+    constexpr std::size_t kKeyId = 3; // all of a DS record but the digest
+    const std::string_view data{reinterpret_cast<const char*>(state.r_data), state.r_data_length};
+    if (looked_into(state.r_type)) {
+        return data;
+    }
+    if (state.r_type == type::kDs) {
+        return data.substr(0, kKeyId);
+    }
+    const bool signature = state.r_type == type::kRrsig && data.size() > kSignatureFixed;
+    return signature ? data.substr(0, signature_part(state)) : std::string_view{};
+}
+
+/// What BIND alone knows; its own tools write the records out.
+bool generates(const zs_scanner_t& state, std::string_view text) {
+    if (state.error.code != ZS_BAD_DIRECTIVE) {
+        return false;
+    }
+    for (std::uint64_t line = 1; line < state.line_counter && !text.empty(); ++line) {
+        text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+    }
+    return same_word(text.substr(0, kGenerate.size()), kGenerate);
+}
+
+/// Empty where the record can be kept.
+std::string wrong_with(const zs_scanner_t& state, std::string_view text) {
+    if (state.state == ZS_STATE_INCLUDE) {
+        return "$INCLUDE is not followed; put its records into the file";
+    }
+    if (state.state != ZS_STATE_DATA) {
+        if (generates(state, text)) {
+            return "$GENERATE is not followed; write its records out, as named-compilezone does";
+        }
+        return zs_strerror(state.error.code);
+    }
+    return state.r_class == kInternet ? "" : "a class other than IN";
+}
+
+/// Of a scanner that has met a record, or something else.
+ZoneRecord record_of(const zs_scanner_t& state, std::string_view text) {
+    if (const std::string why = wrong_with(state, text); !why.empty()) {
+        throw ZoneError(state.line_counter, why);
+    }
+    const auto owner = NameKey::from_wire(std::span(state.r_owner, state.r_owner_length));
+    if (!owner) {
+        throw ZoneError(state.line_counter, "a name that is too long");
+    }
+    ZoneRecord record{.owner = *owner,
+                      .type = state.r_type,
+                      .ttl = state.r_ttl,
+                      .line = state.line_counter,
+                      .rdata = {}};
+    record.rdata = data_of(state);
+    if (state.r_type == type::kRrsig && !record.rdata.empty()) {
+        record.valid = validity_of(state);
+    }
+    return record;
+}
+
+} // namespace
+
+std::vector<ZoneRecord> scan_zone(std::string_view text, const NameKey& origin) {
+    // The scanner hands over a record when it meets the end of its line.
+    const std::string whole = text.ends_with('\n') ? "" : std::string(text) + '\n';
+    const std::string_view input = whole.empty() ? text : whole;
+    // It is 200 kB: too large for the stack, and clearing it, which zs_init does, is most of a
+    // small zone's cost. It keeps no copy of the text.
+    const auto state = std::make_unique_for_overwrite<zs_scanner_t>();
+    if (zs_init(state.get(), origin.text().c_str(), kInternet, kDefaultTtl) != 0) {
+        throw ZoneError(0, "the scanner does not take it");
+    }
+    const std::unique_ptr<zs_scanner_t, decltype(&zs_deinit)> release(state.get(), zs_deinit);
+    if (zs_set_input_string(state.get(), input.data(), input.size()) != 0) {
+        throw ZoneError(0, "the scanner does not take it");
+    }
+    std::vector<ZoneRecord> records;
+    while (true) {
+        if (zs_parse_record(state.get()) != 0) {
+            state->state = ZS_STATE_ERROR;
+        }
+        if (state->state == ZS_STATE_EOF) {
+            return records;
+        }
+        records.push_back(record_of(*state, text));
+    }
+}
+
+namespace {
+
+// The folder.
 
 namespace fs = std::filesystem;
 using SortedJson = nlohmann::json;
@@ -104,21 +235,16 @@ std::optional<std::vector<IpAddress>> addresses_of(const SortedJson& zone, std::
     return addresses;
 }
 
-/// A misspelled "addresses" would silently give the zone to other servers.
-void check_keys(const SortedJson& zone, std::size_t entry) {
-    for (const auto& [key, value] : zone.items()) {
+ZoneEntry entry_of(const SortedJson& zone, std::size_t entry) {
+    if (!zone.is_object()) {
+        refuse(entry, "not an object", R"(give {"name": ..., "file": ...})");
+    }
+    for (const auto& [key, value] : zone.items()) { // a misspelled "addresses" gives it to others
         if (key != "name" && key != "file" && key != "addresses") {
             refuse(entry, fmt::format("unknown key {}", SortedJson(key).dump(-1, ' ', true)),
                    "there are name, file and addresses");
         }
     }
-}
-
-ZoneEntry entry_of(const SortedJson& zone, std::size_t entry) {
-    if (!zone.is_object()) {
-        refuse(entry, "not an object", R"(give {"name": ..., "file": ...})");
-    }
-    check_keys(zone, entry);
     const std::string name = string_of(zone, "name", entry);
     const std::string file = string_of(zone, "file", entry);
     const auto parsed = NameKey::parse(name);
@@ -147,16 +273,6 @@ SortedJson parse_json(std::string_view text) {
     }
 }
 
-void check_schema(const SortedJson& list) {
-    if (!list.is_object() || list.value("schema", SortedJson()) != SortedJson(1)) {
-        throw Error(fmt::format("{} has no \"schema\": 1; this program reads schema 1", kList));
-    }
-    if (!list.contains("zones") || !list["zones"].is_array()) {
-        throw Error(
-            fmt::format("{} has no list \"zones\"; give one object for each zone file", kList));
-    }
-}
-
 /// The list "asked", which may be left out.
 std::vector<AskedInVain> asked_of(const SortedJson& list) {
     std::vector<AskedInVain> asked;
@@ -178,29 +294,24 @@ std::vector<AskedInVain> asked_of(const SortedJson& list) {
     return asked;
 }
 
-struct FileText {
-    std::optional<std::string> text;
-    std::string why; ///< it is empty
-};
-
-/// Only regular files: a pipe would be waited for, a device may never end.
-FileText read_file(const fs::path& path) {
+/// Only regular files: a pipe would be waited for, a device may never end. Throws ZoneError.
+std::string read_file(const fs::path& path) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (error) {
-        return {{}, error.message()};
+        throw ZoneError(0, error.message());
     }
     if (!fs::is_regular_file(status)) {
-        return {{}, "not a regular file"};
+        throw ZoneError(0, "not a regular file");
     }
     std::ifstream file(path, std::ios::binary);
     std::string text(file ? fs::file_size(path, error) : 0, '\0');
     file.read(text.data(), static_cast<std::streamsize>(text.size()));
     if (error || file.bad() || !file.is_open()) {
-        return {{}, std::strerror(errno)};
+        throw ZoneError(0, std::strerror(errno));
     }
     text.resize(static_cast<std::size_t>(file.gcount()));
-    return {std::move(text), {}};
+    return text;
 }
 
 /// By the first bytes of gzip, bzip2, xz and zstd, which no zone begins with.
@@ -212,23 +323,17 @@ bool is_compressed(std::string_view text) {
     return std::ranges::any_of(kMagic, [&](auto magic) { return text.starts_with(magic); });
 }
 
-std::variant<Zone, BadZone> load_zone(const fs::path& folder, const ZoneEntry& entry) {
-    const std::string name = entry.name ? entry.name->text() : "";
+/// `name`, as the entry has it, is then that of the zone as far as it is known.
+Zone load_zone(const fs::path& folder, const ZoneEntry& entry, std::optional<NameKey>& name) {
     if (!can_be_quoted(entry.file)) {
-        return BadZone{name, printable(entry.file), 0,
-                       "its name cannot stand in a server's configuration"};
+        throw ZoneError(0, "its name cannot stand in a server's configuration");
     }
-    const FileText file = read_file(folder / entry.file);
-    if (!file.text) {
-        return BadZone{name, entry.file, 0, file.why};
+    const std::string text = read_file(folder / entry.file);
+    if (is_compressed(text)) {
+        throw ZoneError(0, "it is compressed; unpack it");
     }
-    if (is_compressed(*file.text)) {
-        return BadZone{name, entry.file, 0, "it is compressed; unpack it"};
-    }
-    auto zone = read_zone(*file.text, entry.file, entry.name);
-    if (auto* made = std::get_if<Zone>(&zone)) {
-        made->stated = entry.addresses;
-    }
+    Zone zone = read_zone(text, entry.file, name);
+    zone.stated = entry.addresses;
     return zone;
 }
 
@@ -256,7 +361,13 @@ std::vector<ZoneEntry> zone_files(const fs::path& folder) {
 
 ZoneList parse_zones_json(std::string_view text) {
     const SortedJson list = parse_json(text);
-    check_schema(list);
+    if (!list.is_object() || list.value("schema", SortedJson()) != SortedJson(1)) {
+        throw Error(fmt::format("{} has no \"schema\": 1; this program reads schema 1", kList));
+    }
+    if (!list.contains("zones") || !list["zones"].is_array()) {
+        throw Error(
+            fmt::format("{} has no list \"zones\"; give one object for each zone file", kList));
+    }
     ZoneList found{.zones = {}, .asked = asked_of(list)};
     std::vector<ZoneEntry>& entries = found.zones;
     std::set<std::pair<NameKey, std::string>> seen;
@@ -282,13 +393,13 @@ ZoneList list_zones(const fs::path& folder) {
     ZoneList list;
     // A link that leads nowhere is a list that is lost, and not a folder without one.
     if (fs::symlink_status(folder / kList, error).type() != fs::file_type::not_found) {
-        const FileText file = read_file(folder / kList);
-        if (!file.text) {
+        try {
+            list = parse_zones_json(read_file(folder / kList));
+        } catch (const ZoneError& error) {
             throw Error(fmt::format("cannot read {}: {}; fix it, or remove it to use every "
                                     "*.zone file",
-                                    (folder / kList).string(), file.why));
+                                    (folder / kList).string(), error.what()));
         }
-        list = parse_zones_json(*file.text);
     } else {
         list.zones = zone_files(folder);
     }
@@ -302,11 +413,14 @@ ZoneList list_zones(const fs::path& folder) {
 LoadedZones load_zones(const fs::path& folder, const std::vector<ZoneEntry>& entries) {
     LoadedZones loaded;
     for (const ZoneEntry& entry : entries) {
-        auto zone = load_zone(folder, entry);
-        if (auto* made = std::get_if<Zone>(&zone)) {
-            loaded.zones.push_back(std::move(*made));
-        } else {
-            loaded.bad.push_back(std::get<BadZone>(std::move(zone)));
+        std::optional<NameKey> name = entry.name;
+        try {
+            loaded.zones.push_back(load_zone(folder, entry, name));
+        } catch (const ZoneError& error) {
+            loaded.bad.push_back({.name = name ? name->text() : "",
+                                  .file = printable(entry.file),
+                                  .line = error.line(),
+                                  .why = error.what()});
         }
     }
     std::ranges::sort(loaded.zones, [](const Zone& a, const Zone& b) {

@@ -1,6 +1,6 @@
 #include "core/base/error.hh"
 #include "zonebuilder/testing/support.hh"
-#include "zonebuilder/zone/zone_folder.hh"
+#include "zonebuilder/zone/zone.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,6 @@ namespace {
 
 // NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
 
-using testing::ip;
 using testing::name;
 
 std::string list(const std::string& zones) { return R"({"schema":1,"zones":[)" + zones + "]}"; }
