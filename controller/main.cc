@@ -19,8 +19,8 @@ std::string describe() {
         {"counts", reprise::describe_fields<reprise::Counts>()},
         {"connections", reprise::describe_fields<reprise::ConnectionCounts>()},
         {"", reprise::describe_fields<reprise::QuerierCounts>()}};
-    return reprise::Json{{"settings", reprise::describe_settings()}, {"counters", counters}}.dump(
-        2);
+    return reprise::json_text({{"settings", reprise::describe_settings()}, {"counters", counters}},
+                              2);
 }
 
 int body(int argc, char** argv) {

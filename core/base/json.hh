@@ -11,10 +11,9 @@ namespace reprise {
 /// Keys stay in the order of insertion.
 using Json = nlohmann::ordered_json;
 
-/// One line without its end. Bytes that are not UTF-8 become U+FFFD.
-inline std::string json_text(const Json& value) {
-    return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+/// One line without its end, or with `indent` lines that are indented by so many spaces a level.
+/// Bytes that are not UTF-8 become U+FFFD.
+std::string json_text(const Json& value, int indent = -1);
 
 /// Null for an empty text.
 inline Json text_or_null(std::string_view text) { return text.empty() ? Json() : Json(text); }
