@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <fstream>
 #include <ios>
+#include <istream>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -200,23 +201,29 @@ constexpr size_t kRecordHead = 32;
 constexpr size_t kSizesAt = 20; ///< in a record's head
 constexpr size_t kRowsAtOnce = 4096;
 
-/// Calls take(query, reply) for the records of an answers file, up to what is no whole one.
-void each_answer(const std::string& path, auto&& take) {
+bool fill(std::istream& file, std::span<std::uint8_t> out) {
+    file.read(reinterpret_cast<char*>(out.data()), static_cast<std::streamsize>(out.size()));
+    return static_cast<bool>(file);
+}
+
+/// An answers file, from its first record on.
+std::ifstream open_answers(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
-    const auto fill = [&file](std::span<std::uint8_t> out) {
-        file.read(reinterpret_cast<char*>(out.data()), static_cast<std::streamsize>(out.size()));
-        return static_cast<bool>(file);
-    };
     std::array<std::uint8_t, kFixedHeader> header{};
     Cursor in(header);
-    if (!fill(header) || !std::ranges::equal(in.take(kMagic.size()), bytes_of(kMagic))) {
+    if (!fill(file, header) || !std::ranges::equal(in.take(kMagic.size()), bytes_of(kMagic))) {
         throw Error(fmt::format("{} is no answers file; give one that ends in .ra", path));
     }
     in.seek(kSizeAt);
     file.seekg(in.little<std::uint32_t>());
+    return file;
+}
+
+/// Calls take(query, reply) for the records, up to what is no whole one.
+void each_answer(std::istream& file, auto&& take) {
     std::array<std::uint8_t, kRecordHead> head{};
     std::vector<std::uint8_t> body;
-    while (fill(head)) {
+    while (fill(file, head)) {
         Cursor sizes(head);
         sizes.seek(kSizesAt);
         const auto query = sizes.little<std::uint32_t>();
@@ -225,7 +232,7 @@ void each_answer(const std::string& path, auto&& take) {
             return;
         }
         body.resize((size_t{query} + reply + 7) / 8 * 8);
-        if (!fill(body)) {
+        if (!fill(file, body)) {
             return;
         }
         take(Bytes(body).first(query), Bytes(body).subspan(query, reply));
@@ -267,6 +274,7 @@ Name origin_of(const std::string& text) {
 int run_digests(const DigestsOptions& options) {
     Contents contents({.origin = origin_of(options.origin), .labels = options.labels},
                       options.seed);
+    std::ifstream answers = open_answers(options.answers); // before anything is written
     OutputFile output(options.output);
     const DigestsHeader header{.seed = options.seed};
     output.write({reinterpret_cast<const char*>(&header), sizeof header});
@@ -276,7 +284,7 @@ int run_digests(const DigestsOptions& options) {
         rows.clear();
         check_interrupt();
     };
-    each_answer(options.answers, [&](Bytes query, Bytes reply) {
+    each_answer(answers, [&](Bytes query, Bytes reply) {
         rows.push_back(digest_of(query, reply, contents, options.seed));
         if (rows.size() == kRowsAtOnce) {
             write();

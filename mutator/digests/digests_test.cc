@@ -78,6 +78,9 @@ TEST_F(DigestsTest, OfACutFileWhatIsWhole) {
 TEST_F(DigestsTest, OtherFilesAreRefused) {
     std::ofstream(path_) << "RPRQHDR1 and more than a header's bytes";
     EXPECT_THROW(rows(), Error);
+    ::testing::internal::CaptureStdout(); // nothing is written before
+    EXPECT_THROW(run_digests({.answers = path_, .output = "-"}), Error);
+    EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
     std::filesystem::remove(path_);
     write_answers();
     EXPECT_THROW(run_digests({.answers = path_, .output = folder_.file("out"), .origin = "a..b"}),
