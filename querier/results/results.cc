@@ -21,6 +21,7 @@
 #include <string_view>
 #include <sys/resource.h>
 #include <system_error>
+#include <utility>
 
 namespace reprise::querier {
 namespace {
@@ -120,8 +121,8 @@ void Results::write(const PendingQuery& pending, Bytes reply, Nanoseconds realti
 }
 
 void Results::write_hedge(const HedgeRow& row) {
-    if (!hedges_ && failure_.empty()) {
-        open_file(hedges_, hedges_path_, AppendFile::Existing::kReplace);
+    if (!hedges_path_.empty()) { // the first row, whatever became of the other files
+        open_file(hedges_, std::exchange(hedges_path_, {}), AppendFile::Existing::kReplace);
         use(hedges_, [](AppendFile& file) {
             file.append("seq,peer,sent_ns,peer_sent_ns,received_ns,peer_received_ns,peer_won\n");
         });

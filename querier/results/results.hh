@@ -78,7 +78,7 @@ private:
 
     std::optional<RqWriter> records_;
     std::optional<RaWriter> answers_;
-    std::string hedges_path_;
+    std::string hedges_path_;          ///< until the first row
     std::optional<AppendFile> hedges_; ///< opened by the first row
     size_t unflushed_ = 0;
     std::string failure_;
