@@ -330,6 +330,9 @@ private:
     /// The connection that we may close of which `when` is least; kNone where there is none.
     template <typename When> std::uint32_t first_idle(When when) const {
         std::uint32_t first = kNone;
+        if (options_.server_closes) {
+            return first;
+        }
         for (const auto& [limit, list] : idle_) {
             const std::uint32_t one = list.front();
             if (first == kNone ||
@@ -337,7 +340,7 @@ private:
                 first = one;
             }
         }
-        return options_.server_closes ? kNone : first;
+        return first;
     }
 
     void end_soon(std::uint32_t place) {
