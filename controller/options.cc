@@ -21,6 +21,7 @@
 #include <string_view>
 #include <toml++/toml.h>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace reprise::controller {
@@ -29,10 +30,17 @@ using namespace std::string_view_literals;
 
 namespace {
 
+/// Names in use before the settings' own.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kFormerNames{{
+    {"hedge-ms", ",--hedge"},
+    {"ports", ",--port"},
+    {"skip-sources", ",--skip-source"},
+    {"tls-verify", ",!--no-tls-verify"},
+}};
 /// Settings that --help shows as options; the others are known to --set and --options.
-constexpr std::array kShown{"--source-mode"sv, "--transport"sv,  "--speed"sv,     "--rate"sv,
-                            "--fast"sv,        "--loop"sv,       "--from"sv,      "--until"sv,
-                            "--limit"sv,       "--duration-s"sv, "--timeout-s"sv, "--answers"sv};
+constexpr std::array kShown{"source-mode"sv, "transport"sv,  "speed"sv,     "rate"sv,
+                            "fast"sv,        "loop"sv,       "from"sv,      "until"sv,
+                            "limit"sv,       "duration-s"sv, "timeout-s"sv, "answers"sv};
 
 /// The first sentence of a help text, without the marks of its code.
 std::string in_short(std::string_view help) {
@@ -44,8 +52,12 @@ std::string in_short(std::string_view help) {
 void add_setting(Command& app, std::string_view table, std::string_view name, auto& value,
                  const Allowed& allowed, std::string_view help) {
     using T = std::remove_reference_t<decltype(value)>;
-    std::string option = fmt::format("--{}{}", table == "tls" ? "tls-" : "", name);
+    std::string option = fmt::format("{}{}", table == "tls" ? "tls-" : "", name);
     std::ranges::replace(option, '_', '-');
+    std::string names = "--" + option;
+    for (const auto& [own, former] : kFormerNames) {
+        names += own == option ? former : "";
+    }
     const std::string text = allowed.words.empty()
                                  ? in_short(help)
                                  : fmt::format("{}: {}", in_short(help), allowed.words);
@@ -54,11 +66,11 @@ void add_setting(Command& app, std::string_view table, std::string_view name, au
         return shown ? added.group("Settings (see --set)") : added.hidden();
     };
     if constexpr (std::is_same_v<T, bool>) {
-        place(app.add_flag(option, value, text));
+        place(app.add_flag(names, value, text));
     } else if constexpr (std::is_same_v<T, std::string> || std::is_arithmetic_v<T>) {
-        place(app.add_option(option, value, text)).show_default();
+        place(app.add_option(names, value, text)).show_default();
     } else {
-        place(app.add_option(option, value, text)).delimiter(',').allow_extra_args(false);
+        place(app.add_option(names, value, text)).delimiter(',').allow_extra_args(false);
     }
 }
 
