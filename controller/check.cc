@@ -2,7 +2,6 @@
 #include "controller/options.hh"
 #include "controller/selection.hh"
 #include "controller/trace_feed.hh"
-#include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/base/openssl.hh"
 #include "core/rules/engine/chain.hh"

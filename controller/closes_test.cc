@@ -2,7 +2,6 @@
 #include "controller/options.hh"
 #include "controller/testing/tiny_trace.hh"
 #include "controller/trace_feed.hh"
-#include "core/base/clock.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/wire/query.hh"
 

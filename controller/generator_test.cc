@@ -1,6 +1,5 @@
 #include "controller/options.hh"
 #include "controller/trace_feed.hh"
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"

@@ -1,11 +1,7 @@
 #include "controller/read_ahead.hh"
 
 #include "controller/trace_feed.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/query.hh"
-#include "core/wire/record.hh"
 
 #include <chrono>
 #include <condition_variable>

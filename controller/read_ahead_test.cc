@@ -2,7 +2,6 @@
 #include "controller/read_ahead.hh"
 #include "controller/testing/tiny_trace.hh"
 #include "controller/trace_feed.hh"
-#include "core/base/clock.hh"
 #include "core/base/fd.hh"
 #include "core/wire/record.hh"
 

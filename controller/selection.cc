@@ -1,7 +1,6 @@
 #include "controller/selection.hh"
 
 #include "controller/options.hh"
-#include "core/base/address.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/wire/query.hh"

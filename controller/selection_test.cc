@@ -1,6 +1,5 @@
 #include "controller/options.hh"
 #include "controller/selection.hh"
-#include "core/base/address.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/trace/batch.hh"
 #include "core/wire/query.hh"

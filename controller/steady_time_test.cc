@@ -1,7 +1,6 @@
 #include "controller/options.hh"
 #include "controller/testing/tiny_trace.hh"
 #include "controller/trace_feed.hh"
-#include "core/base/clock.hh"
 #include "core/base/trace_time.hh"
 #include "core/wire/query.hh"
 

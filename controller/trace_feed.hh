@@ -11,8 +11,6 @@
 #include "controller/options.hh"
 #include "controller/selection.hh"
 #include "controller/timetable.hh"
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/base/flat_ids.hh"
 #include "core/base/output_file.hh"
 #include "core/base/trace_time.hh"

@@ -1,6 +1,5 @@
 #include "mutator/commands.hh"
 
-#include "core/base/clock.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
@@ -13,7 +12,6 @@
 #include "core/trace/pairs.hh"
 #include "core/trace/reassembly/connections.hh"
 #include "core/trace/reassembly/options.hh"
-#include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
 #include "mutator/digests/digests.hh"
 #include "mutator/info/trace_info.hh"

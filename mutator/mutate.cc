@@ -1,4 +1,3 @@
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/base/host.hh"

@@ -1,5 +1,3 @@
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/wire/query.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"

@@ -1,9 +1,6 @@
 // The querier process against servers and parents with faults, in an own network namespace.
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/testing/netns.hh"
 #include "core/wire/counts.hh"
-#include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
 #include "querier/testing/messages.hh"

@@ -1,9 +1,6 @@
 #include "querier/in_flight.hh"
 
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/dns/message.hh"
-#include "core/wire/query.hh"
 #include "core/wire/record.hh"
 #include "core/wire/result_file.hh"
 #include "querier/carrier/carrier.hh"

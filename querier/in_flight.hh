@@ -1,7 +1,4 @@
 #pragma once
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
-#include "core/wire/query.hh"
 #include "core/wire/record.hh"
 #include "core/wire/result_file.hh"
 #include "core/wire/settings.hh"

@@ -1,8 +1,6 @@
 // The querier process against a real NSD on loopback, in an own network namespace.
-#include "core/base/clock.hh"
 #include "core/testing/netns.hh"
 #include "core/wire/counts.hh"
-#include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
 #include "querier/testing/messages.hh"

@@ -2,10 +2,7 @@
 // The querier process: one thread between its parent (the host's distributor) and the server under
 // test.
 
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/replay.pb.h"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/socket.hh"
 

@@ -1,6 +1,4 @@
 #pragma once
-#include "core/base/clock.hh"
-#include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"

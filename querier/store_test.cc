@@ -1,6 +1,4 @@
 // Pending queries, messages, keys, stamps, options: the small values.
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/wire/counts.hh"
 #include "core/wire/replay.pb.h"

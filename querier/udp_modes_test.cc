@@ -1,10 +1,6 @@
 // The querier process in its source modes, played fast, and in trouble.
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/testing/netns.hh"
 #include "core/wire/counts.hh"
-#include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
 #include "querier/testing/messages.hh"

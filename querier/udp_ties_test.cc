@@ -1,6 +1,5 @@
 // The querier process with queries that depend on each other: hedged pairs, and a
 // source's queries that wait.
-#include "core/base/clock.hh"
 #include "core/wire/counts.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"

@@ -1,8 +1,5 @@
 #include "zonebuilder/commands.hh"
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/host.hh"

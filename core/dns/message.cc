@@ -1,6 +1,5 @@
 #include "core/dns/message.hh"
 
-#include "core/base/bytes.hh"
 #include "core/dns/name.hh"
 
 #include <algorithm>

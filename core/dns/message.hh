@@ -1,7 +1,7 @@
 #pragma once
 // A read-only view of a DNS message (RFC 1035, EDNS RFC 6891). Never trusts a length.
 
-#include "core/base/bytes.hh"
+#include "core/base/bytes.hh" // IWYU pragma: export
 
 #include <cstdint>
 #include <optional>

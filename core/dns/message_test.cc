@@ -1,4 +1,3 @@
-#include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 

@@ -1,6 +1,5 @@
 #include "core/dns/name.hh"
 
-#include "core/base/bytes.hh"
 #include "core/base/text.hh"
 
 #include <fmt/format.h>

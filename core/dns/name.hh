@@ -2,7 +2,7 @@
 // Domain names in uncompressed wire form (RFC 1035 section 3.1): as they stand in a message, or in
 // a Name.
 
-#include "core/base/bytes.hh"
+#include "core/base/bytes.hh" // IWYU pragma: export
 
 #include <array>
 #include <cstddef>

@@ -1,5 +1,4 @@
 // The view of a DNS message: every accessor on any bytes; and names as text.
-#include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 

@@ -1,8 +1,6 @@
 #pragma once
 // What tests of several components use: a temporary folder, messages made by hand.
 
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/wire/query.hh"

@@ -3,7 +3,6 @@
 // call is paid once for many queries.
 
 #include "core/base/arena.hh"
-#include "core/base/bytes.hh"
 #include "core/wire/query.hh"
 
 #include <cstddef>

@@ -1,6 +1,5 @@
 #include "core/trace/chunk_reader.hh"
 
-#include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/line_reader.hh"

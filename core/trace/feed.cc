@@ -1,6 +1,5 @@
 #include "core/trace/feed.hh"
 
-#include "core/base/clock.hh"
 #include "core/dns/message.hh"
 #include "core/trace/batch.hh"
 #include "core/trace/chunk.hh"

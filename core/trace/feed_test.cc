@@ -1,7 +1,4 @@
 // What one thread reads of one trace (Feed::read()). Several files and threads: inputs_test.cc.
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/fd.hh"
 #include "core/dns/message.hh"
 #include "core/trace/batch.hh"

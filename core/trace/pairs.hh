@@ -6,8 +6,6 @@
 // and question (names without regard to case). All of it is compared by hashes under a key that no
 // trace knows.
 
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/flat_ids.hh"
 #include "core/base/trace_time.hh"
 #include "core/wire/query.hh"

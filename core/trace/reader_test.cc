@@ -1,6 +1,5 @@
 // Whole files through both backends: formats, byte orders, compression, and everything that can be
 // wrong with a file.
-#include "core/base/clock.hh"
 #include "core/base/fd.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/testing/compress.hh"

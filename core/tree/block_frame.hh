@@ -2,9 +2,7 @@
 // Blocks as bytes on the wire, without protobuf's copies: they are nearly all that a tree carries.
 // Protobuf reads what is written, and is left what only it can read (view_block() yields nothing).
 
-#include "core/base/bytes.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/record.hh"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,5 @@
-#include "core/base/bytes.hh"
 #include "core/tree/block_frame.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/record.hh"
-#include "core/wire/replay.pb.h"
 
 #include <gtest/gtest.h>
 

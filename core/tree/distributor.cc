@@ -1,14 +1,9 @@
 #include "core/tree/distributor.hh"
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/log.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/host.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/record.hh"
-#include "core/wire/replay.pb.h"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

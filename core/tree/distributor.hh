@@ -6,9 +6,6 @@
 // Blocks that come before Start are kept (bounded by the credit we gave) so that the heavy sources
 // of the first window can be placed; after Start they pass straight through.
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/host.hh"
 #include "core/wire/record.hh"

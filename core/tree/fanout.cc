@@ -1,16 +1,11 @@
 #include "core/tree/fanout.hh"
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/tree/assignment.hh"
 #include "core/tree/block_frame.hh"
 #include "core/tree/host.hh"
 #include "core/wire/counts.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/record.hh"
-#include "core/wire/replay.pb.h"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

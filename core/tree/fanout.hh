@@ -10,9 +10,6 @@
 // A close (RecordView::is_close()) goes to the child of its source and takes credit like a query,
 // but is in no count of queries. Credit is in records and in their bytes (core/wire/record.hh).
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/tree/assignment.hh"
 #include "core/tree/block_frame.hh"
 #include "core/tree/host.hh"

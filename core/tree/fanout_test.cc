@@ -1,16 +1,10 @@
 // A parent with real links over socket pairs; the children are played by the
 // test in the same loop. What whole trees do is in tests/scenario/tree.
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/fd.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/host.hh"
 #include "core/tree/kernel_host.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/query.hh"
-#include "core/wire/record.hh"
-#include "core/wire/replay.pb.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -3,12 +3,8 @@
 // in the tree, querier processes, and wishes that they stop. kernel_host.hh has the real one;
 // scenarios have their own, in which time passes as fast as the programs can follow.
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/tree/block_frame.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/replay.pb.h"
 
 #include <functional>
 #include <memory>

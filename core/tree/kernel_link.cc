@@ -1,13 +1,9 @@
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/tree/block_frame.hh"
 #include "core/tree/host.hh"
 #include "core/tree/kernel_host.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/replay.pb.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>

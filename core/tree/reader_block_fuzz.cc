@@ -1,6 +1,5 @@
 // Blocks as the tree reads them, without protobuf: protobuf must see the same block, and every
 // record that a node would hand on lies within it.
-#include "core/base/bytes.hh"
 #include "core/tree/block_frame.hh"
 #include "core/wire/record.hh"
 #include "core/wire/replay.pb.h"

@@ -1,9 +1,5 @@
 #include "core/wire/frame.hh"
 
-#include "core/base/bytes.hh"
-#include "core/wire/record.hh"
-#include "core/wire/replay.pb.h"
-
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

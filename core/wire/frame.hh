@@ -2,10 +2,8 @@
 // Framing of the replay tree: u32 little-endian size, then one wire::Frame. Sizes are capped before
 // anything is allocated.
 
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
-#include "core/wire/record.hh"
-#include "core/wire/replay.pb.h"
+#include "core/wire/record.hh"   // IWYU pragma: export
+#include "core/wire/replay.pb.h" // IWYU pragma: export
 
 #include <cstdint>
 #include <optional>

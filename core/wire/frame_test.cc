@@ -1,6 +1,4 @@
-#include "core/base/bytes.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/replay.pb.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #pragma once
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
+#include "core/base/address.hh" // IWYU pragma: export
+#include "core/base/bytes.hh"   // IWYU pragma: export
+#include "core/base/clock.hh"   // IWYU pragma: export
 
 #include <array>
 #include <cstddef>

@@ -1,8 +1,6 @@
 // The framing between the replay tree's programs: bytes in portions whose size the first byte
 // names.
-#include "core/base/bytes.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/replay.pb.h"
 
 #include <algorithm>
 #include <cstddef>

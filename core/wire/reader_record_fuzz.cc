@@ -1,6 +1,4 @@
 // Blocks of query records: what is read must be writable and come out the same.
-#include "core/base/bytes.hh"
-#include "core/wire/query.hh"
 #include "core/wire/record.hh"
 
 #include <algorithm>

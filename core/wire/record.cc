@@ -1,10 +1,7 @@
 #include "core/wire/record.hh"
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
 #include "core/base/error.hh"
 #include "core/dns/message.hh"
-#include "core/wire/query.hh"
 
 #include <fmt/format.h>
 

@@ -8,10 +8,7 @@
 //
 // A record without a message is no query: the client of the trace closed its TCP connection then.
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
-#include "core/wire/query.hh"
+#include "core/wire/query.hh" // IWYU pragma: export
 
 #include <algorithm>
 #include <cstddef>

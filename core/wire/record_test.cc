@@ -1,7 +1,4 @@
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
 #include "core/base/error.hh"
-#include "core/wire/query.hh"
 #include "core/wire/record.hh"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,5 @@
 #include "core/wire/result_file.hh"
 
-#include "core/base/bytes.hh"
 #include "core/base/json.hh"
 #include "core/base/output_file.hh"
 

@@ -1,10 +1,8 @@
 #pragma once
 // Writers of the result files .rq (records) and .ra (answers); docs/formats.md is their reference.
 
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/output_file.hh"
-#include "core/wire/query.hh"
+#include "core/wire/query.hh" // IWYU pragma: export
 
 #include <xxhash.h>
 

@@ -1,6 +1,4 @@
-#include "core/base/bytes.hh"
 #include "core/base/json.hh"
-#include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
 
 #include <gtest/gtest.h>

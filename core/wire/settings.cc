@@ -1,6 +1,5 @@
 #include "core/wire/settings.hh"
 
-#include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/base/json.hh"
 #include "core/base/text.hh"

@@ -4,7 +4,6 @@
 // of experiments are made of fields(). A new setting is a member and its line here, and its use;
 // then `python -m cli.experiment.document`.
 
-#include "core/base/address.hh"
 #include "core/wire/query.hh"
 
 #include <cstddef>

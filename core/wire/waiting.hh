@@ -1,5 +1,4 @@
 #pragma once
-#include "core/base/clock.hh"
 #include "core/wire/query.hh"
 
 #include <cstddef>

@@ -1,4 +1,3 @@
-#include "core/base/bytes.hh"
 #include "core/dns/name.hh"
 #include "mutator/digests/digests.hh"
 

@@ -1,6 +1,5 @@
 #include "mutator/digests/digests.hh"
 
-#include "core/base/bytes.hh"
 #include "core/base/error.hh"
 #include "core/base/text.hh"
 #include "core/dns/message.hh"

@@ -2,7 +2,6 @@
 // `reprise-mutator digests`: of an answers file (.ra) a row of numbers for each record, by which
 // `reprise compare` tells equal answers and those of one kind.
 
-#include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 

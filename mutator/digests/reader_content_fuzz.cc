@@ -1,5 +1,4 @@
 // What a reply says, of any bytes: the same whatever its id and what follows it.
-#include "core/base/bytes.hh"
 #include "core/dns/name.hh"
 #include "mutator/digests/digests.hh"
 

@@ -1,6 +1,5 @@
 // What `info` says of the real minute, against what tshark and a few lines of Python find in it.
 // The collection is found as in shared_data_test.cc; without it the test is skipped.
-#include "core/base/bytes.hh"
 #include "core/dns/name.hh"
 #include "core/trace/reassembly/connections.hh"
 #include "core/trace/testing/reader.hh"

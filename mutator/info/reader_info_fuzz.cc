@@ -1,9 +1,6 @@
 // What `trace info` makes of messages: pairs, names and figures, and JSON of them. Input: messages,
 // each with a byte of flags (1 TCP, 2 from the server, 4 IPv6, 8 another client), time (8 bytes)
 // and size (2 bytes), little-endian.
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/wire/query.hh"
 #include "mutator/info/trace_info.hh"
 

@@ -1,6 +1,5 @@
 #include "mutator/info/trace_info.hh"
 
-#include "core/base/clock.hh"
 #include "core/base/text.hh"
 #include "core/dns/message.hh"
 #include "core/trace/pairs.hh"

@@ -3,8 +3,6 @@
 // only with its distinct sources (about 64 bytes each) and the queries that wait for their
 // response. Names take about 15 MiB at most, then with a known error, retransmits 70 MiB.
 
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/base/flat_ids.hh"
 #include "core/base/histogram.hh"
 #include "core/trace/pairs.hh"

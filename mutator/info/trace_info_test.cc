@@ -1,6 +1,3 @@
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/wire/query.hh"

@@ -1,6 +1,5 @@
 // What a trace holds, for people and for programs.
 
-#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/histogram.hh"
 #include "core/base/json.hh"

@@ -1,5 +1,3 @@
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/trace/forms/pcap/pcap_encoder.hh"
 #include "core/trace/forms/query_encoder.hh"

@@ -6,7 +6,6 @@
 // the number of threads. Threads prefer late stages, and the number of batches on their way is
 // bounded, so memory is as well. A stage that makes much of a batch emits it in several.
 
-#include "core/base/clock.hh"
 #include "core/base/log.hh"
 #include "core/base/trace_time.hh"
 #include "core/trace/batch.hh"

@@ -1,7 +1,6 @@
 #include "mutator/synth/clients.hh"
 
 #include "core/base/address.hh"
-#include "core/base/bytes.hh"
 #include "core/base/random.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"

@@ -1,4 +1,3 @@
-#include "core/base/bytes.hh"
 #include "core/base/random.hh"
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"

@@ -1,8 +1,5 @@
 #include "mutator/synth/synth.hh"
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/random.hh"
 #include "core/trace/forms/pcap/pcap_encoder.hh"
 #include "core/trace/forms/query_encoder.hh"

@@ -8,9 +8,6 @@
 // everything in order of arrival: the same options and seed give the same bytes on every machine.
 // Memory does not grow with the trace: only TCP packets of the next round trips wait.
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/random.hh"
 #include "core/trace/forms/pcap/pcap_encoder.hh"
 #include "core/trace/forms/query_encoder.hh"

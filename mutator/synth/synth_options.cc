@@ -1,6 +1,5 @@
 #include "mutator/synth/synth_options.hh"
 
-#include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/base/random.hh"
 #include "core/base/text.hh"

@@ -1,4 +1,3 @@
-#include "core/base/clock.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"

@@ -1,4 +1,3 @@
-#include "core/base/clock.hh"
 #include "core/base/random.hh"
 #include "core/dns/message.hh"
 #include "core/trace/forms/query_encoder.hh"

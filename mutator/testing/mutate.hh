@@ -1,7 +1,6 @@
 #pragma once
 // Captures made by hand, and what mutating them yields, for the tests of `mutate`.
 
-#include "core/base/clock.hh"
 #include "core/trace/batch.hh"
 #include "core/trace/testing/packets.hh"
 #include "core/trace/testing/reader.hh"

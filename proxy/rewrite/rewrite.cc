@@ -1,7 +1,5 @@
 #include "proxy/rewrite/rewrite.hh"
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
 #include "core/base/error.hh"
 #include "core/wire/query.hh"
 #include "proxy/rewrite/address_map.hh"

@@ -1,6 +1,5 @@
 #include "proxy/tun/path_mtu.hh"
 
-#include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/base/log.hh"

@@ -1,9 +1,6 @@
 #pragma once
 // What a carrier implements (Carrier), what it tells (CarrierEvents) and what it works with.
 
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
-#include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
 
 #include <cstddef>

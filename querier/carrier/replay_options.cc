@@ -1,7 +1,5 @@
 #include "querier/carrier/replay_options.hh"
 
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/text.hh"
 #include "core/wire/query.hh"

@@ -1,8 +1,6 @@
 #pragma once
 // What a querier is told, by the controller and on its command line.
 
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/wire/record.hh"
 #include "core/wire/settings.hh"
 

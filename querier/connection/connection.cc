@@ -1,7 +1,5 @@
 #include "querier/connection/connection.hh"
 
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/wire/result_file.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/socket.hh"

@@ -18,9 +18,6 @@
 //
 // Events are edge-triggered: a connection costs one epoll_ctl in its life.
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/wire/query.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/socket.hh"

@@ -1,5 +1,4 @@
 #pragma once
-#include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 
 #include <cstddef>

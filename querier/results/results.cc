@@ -1,7 +1,5 @@
 #include "querier/results/results.hh"
 
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/json.hh"
 #include "core/base/output_file.hh"
 #include "core/wire/counts.hh"

@@ -5,8 +5,6 @@
 // first failure is kept for the caller to act on, later calls do nothing, and what is on disk stays
 // readable.
 
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/output_file.hh"
 #include "core/wire/counts.hh"
 #include "core/wire/result_file.hh"

@@ -1,8 +1,5 @@
 #include "querier/schedule/backlog.hh"
 
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
-#include "core/wire/query.hh"
 #include "core/wire/record.hh"
 
 #include <fmt/format.h>

@@ -7,9 +7,6 @@
 //
 // A block is taken in a few records at a time, so that its 256 records delay no query that is due.
 
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
-#include "core/wire/query.hh"
 #include "core/wire/record.hh"
 
 #include <cstddef>

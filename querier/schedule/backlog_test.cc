@@ -1,5 +1,3 @@
-#include "core/base/clock.hh"
-#include "core/wire/query.hh"
 #include "core/wire/record.hh"
 #include "querier/schedule/backlog.hh"
 #include "querier/testing/messages.hh"

@@ -1,6 +1,5 @@
 #include "querier/schedule/hedges.hh"
 
-#include "core/base/clock.hh"
 #include "core/wire/result_file.hh"
 #include "querier/schedule/pending_queries.hh"
 

@@ -6,9 +6,6 @@
 // peer. The query ends with the first answer, or when both have timed out; the other one stays
 // until its own answer or timeout, so that the loser's time is known.
 
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
-#include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
 #include "querier/schedule/pending_queries.hh"
 

@@ -1,6 +1,5 @@
 #include "querier/schedule/matcher.hh"
 
-#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/random.hh"
 #include "core/base/text.hh"

@@ -10,7 +10,6 @@
 // A malformed reply answers nothing, whatever its id: the query stays open. Two may be malformed
 // because they repeat the query: that of a query without a readable question, and a FORMERR.
 
-#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
 #include "querier/carrier/carrier.hh"

@@ -1,7 +1,4 @@
 // What ties queries together: hedged pairs, and a source's queries that wait for each other.
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
-#include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
 #include "querier/schedule/hedges.hh"
 #include "querier/schedule/pending_queries.hh"

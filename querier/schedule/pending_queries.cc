@@ -1,6 +1,5 @@
 #include "querier/schedule/pending_queries.hh"
 
-#include "core/base/bytes.hh"
 #include "core/wire/query.hh"
 #include "querier/schedule/matcher.hh"
 

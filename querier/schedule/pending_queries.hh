@@ -3,10 +3,6 @@
 // start (what the parent may have out plus the in-flight limit), so memory is bounded and an index
 // stays good.
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
-#include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
 #include "querier/carrier/carrier.hh"
 

@@ -2,8 +2,6 @@
 // A querier process that is told what to play and how, in an own network namespace with every
 // source's address routed to it.
 
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/testing/netns.hh"
 #include "core/wire/counts.hh"
 #include "core/wire/query.hh"

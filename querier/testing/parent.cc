@@ -1,12 +1,8 @@
 #include "querier/testing/parent.hh"
 
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/wire/counts.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/query.hh"
-#include "core/wire/record.hh"
-#include "core/wire/replay.pb.h"
 #include "querier/testing/messages.hh"
 
 #include <array>

@@ -5,9 +5,6 @@
 #include "core/base/fd.hh"
 #include "core/wire/counts.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/query.hh"
-#include "core/wire/record.hh"
-#include "core/wire/replay.pb.h"
 #include "querier/testing/result_reader.hh"
 
 #include <cstdint>

@@ -1,6 +1,5 @@
 #include "querier/testing/result_reader.hh"
 
-#include "core/base/bytes.hh"
 #include "core/base/error.hh"
 #include "core/wire/result_file.hh"
 

@@ -1,7 +1,5 @@
 #include "querier/udp/udp_carriers.hh"
 
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/wire/query.hh"

@@ -1,6 +1,5 @@
 // reprise-fuzz-inputs OUT FOLDER...: real traces and zones as inputs of the fuzz targets,
 // OUT/TARGET/HASH. What cannot be read is passed over.
-#include "core/base/bytes.hh"
 #include "core/base/error.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/source.hh"
@@ -10,8 +9,6 @@
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/testing/forms.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/record.hh"
-#include "core/wire/replay.pb.h"
 
 #include <fmt/format.h>
 #include <xxhash.h>

@@ -1,13 +1,9 @@
 #include "tests/tree/hosts.hh"
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/tree/block_frame.hh"
 #include "core/tree/host.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/replay.pb.h"
 #include "querier/process.hh"
 #include "tests/tree/roads.hh"
 #include "tests/tree/stage.hh"

@@ -1,12 +1,8 @@
 #pragma once
 // The hosts of a scenario: what controller, distributors and queriers see of them.
 
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/tree/host.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/record.hh"
-#include "core/wire/replay.pb.h"
 #include "querier/process.hh"
 #include "querier/testing/simulation/timeline.hh"
 #include "tests/tree/roads.hh"

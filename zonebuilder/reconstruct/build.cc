@@ -1,7 +1,5 @@
 #include "zonebuilder/reconstruct/build.hh"
 
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/flat_ids.hh"
 #include "core/base/host.hh"

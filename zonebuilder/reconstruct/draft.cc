@@ -9,7 +9,6 @@
 //
 // Of several RRsets in one place that of the best rank counts, then one of a listed server, then
 // the first (or that of the time that was asked for).
-#include "core/base/bytes.hh"
 #include "core/dns/name.hh"
 #include "zonebuilder/reconstruct/build.hh"
 #include "zonebuilder/reconstruct/observations.hh"

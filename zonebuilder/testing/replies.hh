@@ -2,7 +2,6 @@
 // Responses written as zone text, for tests.
 
 #include "core/base/address.hh"
-#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"

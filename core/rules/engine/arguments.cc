@@ -1,6 +1,5 @@
 #include "core/rules/engine/arguments.hh"
 
-#include "core/base/address.hh"
 #include "core/base/text.hh"
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"

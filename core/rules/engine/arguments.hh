@@ -11,8 +11,6 @@
 // Both become the same list of keys with values. On the command line a piece without "=" continues
 // the values of the key before it, or is the value of the kind's first key.
 
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/random.hh"
 #include "core/base/text.hh" // IWYU pragma: export

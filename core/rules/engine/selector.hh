@@ -2,7 +2,6 @@
 // Which queries a rule takes: a filter (`where`) and a share of what passes it.
 
 #include "core/base/address.hh"
-#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/flat_ids.hh"
 #include "core/base/random.hh"

@@ -1,4 +1,3 @@
-#include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 #include "core/rules/message/message_editor.hh"
 #include "core/rules/testing/messages.hh"

@@ -1,6 +1,5 @@
 #include "core/rules/message/message_editor.hh"
 
-#include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/rules/engine/arguments.hh"

@@ -8,7 +8,6 @@
 // would make one wrong, the message is kept and the result is kCompressed. Queries with such
 // records are updates, notifications and transfers, and few.
 
-#include "core/base/bytes.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"

@@ -1,7 +1,5 @@
 // edns, header, type and name: rules that edit messages.
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
 #include "core/base/random.hh"
 #include "core/base/text.hh"
 #include "core/dns/message.hh"

@@ -1,6 +1,5 @@
 // What holds for all rules on messages, on many drawn ones.
 
-#include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/rules/message/message_editor.hh"

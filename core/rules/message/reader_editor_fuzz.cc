@@ -1,6 +1,5 @@
 // Edits of messages: the first two bytes choose edits and a name, the rest is the message. Whatever
 // it is, an edit must stay within it; where it was well formed, the result must be, and as asked.
-#include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/rules/message/message_editor.hh"

@@ -1,8 +1,6 @@
 // Addresses of clients replaced prefix-preservingly: sources, those in ECS options and, where
 // asked, destinations.
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
 #include "core/base/text.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"

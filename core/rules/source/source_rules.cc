@@ -1,6 +1,5 @@
 // transport, class, keep, drop and remap: rules that choose by source, and which queries stay.
 
-#include "core/base/address.hh"
 #include "core/base/flat_ids.hh"
 #include "core/base/text.hh"
 #include "core/rules/engine/arguments.hh"

@@ -1,5 +1,3 @@
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/rules/engine/selector.hh"
 #include "core/rules/testing/rules.hh"

@@ -1,8 +1,6 @@
 #pragma once
 // Rules made as the command line makes them, and run over a trace made by hand.
 
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"

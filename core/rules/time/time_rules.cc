@@ -1,6 +1,5 @@
 // Rules that set the times of queries.
 
-#include "core/base/clock.hh"
 #include "core/base/random.hh"
 #include "core/base/text.hh"
 #include "core/base/trace_time.hh"

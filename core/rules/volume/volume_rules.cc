@@ -1,8 +1,5 @@
 // heavy, duplicate, collapse, attack: rules that change how many queries there are.
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/flat_ids.hh"
 #include "core/base/random.hh"

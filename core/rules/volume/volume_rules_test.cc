@@ -1,5 +1,3 @@
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"

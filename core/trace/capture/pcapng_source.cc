@@ -5,8 +5,6 @@
 // A file is a row of blocks: type, length, body, length again. A section header says the byte order
 // of what follows and forgets the interfaces before it; each interface has its own link type and
 // unit of time, and packets name their interface by its number in the section.
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/source.hh"
 #include "core/trace/reassembly/options.hh"

@@ -2,8 +2,6 @@
 // A trace in any form but a capture, one implementation each: the text and the stream form, other
 // tools' forms. open_trace() chooses by content.
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/source.hh" // IWYU pragma: export
 #include "core/trace/reassembly/options.hh"

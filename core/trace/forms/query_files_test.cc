@@ -1,5 +1,4 @@
 // Text of other tools: LDplayer's fsdb, dnsperf's query files.
-#include "core/base/clock.hh"
 #include "core/trace/testing/forms.hh"
 #include "core/trace/testing/packets.hh"
 #include "core/wire/query.hh"

@@ -1,6 +1,5 @@
 #include "core/trace/reassembly/assembler.hh"
 
-#include "core/base/clock.hh"
 #include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"

@@ -1,7 +1,5 @@
 #include "core/trace/reassembly/connections.hh"
 
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/stream.hh"

@@ -1,7 +1,5 @@
 #include "core/trace/reassembly/fragments.hh"
 
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/dns/message.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"

@@ -1,9 +1,6 @@
 #pragma once
 // How the queries and responses of a trace are asked for, whatever its form.
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/wire/query.hh"
 

@@ -1,6 +1,5 @@
 #include "core/trace/reassembly/stream.hh"
 
-#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
 #include "core/trace/reassembly/tally.hh"

@@ -1,8 +1,6 @@
 #pragma once
 // Packets in, ids of messages out: for the tests of fragments and TCP streams.
 
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/trace/reassembly/assembler.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"

@@ -2,7 +2,6 @@
 // For tests of the forms that hold queries: messages of every kind, files of a test's own, and all
 // that is read of one.
 
-#include "core/base/address.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/trace/testing/packets.hh"
 #include "core/trace/testing/reader.hh"

@@ -1,7 +1,6 @@
 #include "proxy/stateless/userspace/responder.hh"
 
 #include "core/base/address.hh"
-#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/random.hh"
 #include "core/base/text.hh"

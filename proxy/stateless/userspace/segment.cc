@@ -1,7 +1,6 @@
 #include "proxy/stateless/userspace/segment.hh"
 
 #include "core/base/address.hh"
-#include "core/base/bytes.hh"
 #include "core/base/checksum.hh"
 #include "core/dns/message.hh"
 #include "proxy/rewrite/headers.hh"

@@ -1,4 +1,3 @@
-#include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 #include "proxy/stateless/userspace/segment.hh"
 #include "proxy/testing/packets.hh"

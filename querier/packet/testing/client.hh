@@ -1,11 +1,7 @@
 #pragma once
 // The client's side of a PacketBed: a packet carrier and what it reports.
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"

@@ -1,7 +1,5 @@
 #include "querier/testing/simulation/network.hh"
 
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/wire/query.hh"
 #include "querier/carrier/carrier.hh"

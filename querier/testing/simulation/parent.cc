@@ -1,10 +1,6 @@
 #include "querier/testing/simulation/parent.hh"
 
-#include "core/base/clock.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/query.hh"
-#include "core/wire/record.hh"
-#include "core/wire/replay.pb.h"
 #include "querier/process.hh"
 #include "querier/testing/messages.hh"
 #include "querier/testing/simulation/timeline.hh"

@@ -1,11 +1,7 @@
 #pragma once
 // The distributor of a scenario, at the other end of the querier's control link.
 
-#include "core/base/clock.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/query.hh"
-#include "core/wire/record.hh"
-#include "core/wire/replay.pb.h"
 #include "querier/process.hh"
 #include "querier/testing/simulation/timeline.hh"
 

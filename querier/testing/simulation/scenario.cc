@@ -1,10 +1,7 @@
 #include "querier/testing/simulation/scenario.hh"
 
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/wire/counts.hh"
-#include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
 #include "querier/process.hh"

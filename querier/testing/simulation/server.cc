@@ -1,6 +1,5 @@
 #include "querier/testing/simulation/server.hh"
 
-#include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/wire/query.hh"

@@ -1,8 +1,6 @@
 #pragma once
 // The server of a scenario: what it does with each query is said by rules, the first that fits.
 
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/wire/query.hh"
 
 #include <cstdint>

@@ -1,6 +1,5 @@
 #include "querier/testing/simulation/words.hh"
 
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/wire/query.hh"
 #include "querier/testing/simulation/scenario.hh"

@@ -1,7 +1,6 @@
 #pragma once
 // Scripts of scenarios, word by word. What is wrong throws Error.
 
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/wire/query.hh"
 #include "querier/testing/simulation/scenario.hh"

@@ -1,6 +1,5 @@
 #include "core/trace/forms/cdns/cdns_block.hh"
 
-#include "core/base/clock.hh"
 #include "core/trace/forms/cdns/cdns_cbor.hh"
 #include "core/wire/query.hh"
 

@@ -7,9 +7,6 @@
 // Responses have header and question only. ReaderOptions::ports does not matter here. Connections
 // are not known.
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/trace/capture/byte_stream.hh"

@@ -1,5 +1,4 @@
 // C-DNS files made here, whole and broken. Real ones: foreign_data_test.cc.
-#include "core/base/clock.hh"
 #include "core/trace/forms/cdns/cdns_block.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/testing/cbor.hh"

@@ -9,9 +9,6 @@
 // yielded alike; counters tell how many frames there were of each type, e.g. `dnstap_client_query`.
 // ReaderOptions::ports does not matter here: every frame is DNS. Connections are not known.
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/flat_ids.hh"
 #include "core/base/trace_time.hh"
 #include "core/dns/message.hh"

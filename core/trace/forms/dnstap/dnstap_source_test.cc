@@ -1,5 +1,4 @@
 // dnstap files made here, whole and broken. Real ones: foreign_data_test.cc.
-#include "core/base/clock.hh"
 #include "core/trace/forms/dnstap/dnstap.pb.h"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/testing/files.hh"

@@ -1,9 +1,6 @@
 #include "core/trace/forms/pcap/pcap_encoder.hh"
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
 #include "core/base/checksum.hh"
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/random.hh"
 #include "core/trace/forms/query_encoder.hh"

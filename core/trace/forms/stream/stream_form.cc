@@ -8,16 +8,12 @@
 // A stream without its end was cut. It is read frame by frame, as they come; what is broken is
 // named by its offset in the (decompressed) stream.
 
-#include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/frame.hh"
-#include "core/wire/query.hh"
-#include "core/wire/record.hh"
-#include "core/wire/replay.pb.h"
 
 #include <fmt/format.h>
 #include <xxhash.h>

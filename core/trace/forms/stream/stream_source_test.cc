@@ -1,9 +1,7 @@
 // The stream form: whole, cut, damaged.
-#include "core/base/address.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/trace/testing/forms.hh"
 #include "core/trace/testing/packets.hh"
-#include "core/wire/query.hh"
 #include "core/wire/record.hh"
 #include "core/wire/replay.pb.h"
 

@@ -1,8 +1,5 @@
 #include "core/trace/forms/text/columns.hh"
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/text.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"

@@ -2,9 +2,6 @@
 // The columns that queries have in text, in one table: their names, and how a cell is read and
 // written. Every form of text is read by it, and the text form is written by it.
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/dns/name.hh"
 #include "core/wire/query.hh"
 

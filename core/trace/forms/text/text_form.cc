@@ -7,9 +7,6 @@
 // come. A bad row ends the reading: trouble() names its line and column, what was expected, and how
 // many queries were good.
 
-#include "core/base/address.hh"
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/text.hh"
 #include "core/dns/message.hh"
 #include "core/trace/capture/byte_stream.hh"

@@ -1,6 +1,4 @@
 // Queries as rows of text and back.
-#include "core/base/address.hh"
-#include "core/base/clock.hh"
 #include "core/base/text.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/trace/forms/text/columns.hh"

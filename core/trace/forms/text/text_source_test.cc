@@ -1,5 +1,4 @@
 // Files in the text form: what people and their editors do to them.
-#include "core/base/clock.hh"
 #include "core/trace/testing/forms.hh"
 #include "core/trace/testing/packets.hh"
 #include "core/wire/query.hh"
