@@ -1,7 +1,5 @@
 """Tests run in several processes at once; each has a network of its own, so that their ports never meet."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -4,8 +4,6 @@ ratios of all pairs are told, those of earlier calls (`--resume`) with them. "by
 the ratios over those of the row's other tools, which a machine whose speed changes does not move.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

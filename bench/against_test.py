@@ -1,7 +1,5 @@
 """Pairs of runs, by what their folders hold."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

@@ -5,8 +5,6 @@ Readings of processor time and packet counters are kept as the kernel gave them,
 they mean is for recompute.py to say.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

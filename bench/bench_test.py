@@ -1,7 +1,5 @@
 """The command, and the benches from end to end: quick ones, which make no claims on speed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -5,8 +5,6 @@ namespaces, descriptors and memory of every querier, the kernel's slab memory be
 while all stand.
 """
 
-from __future__ import annotations
-
 import shutil
 import time
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ resolver dnsperf asks one of the emulated root servers. What passes is counted b
 between the two hosts.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

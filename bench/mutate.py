@@ -1,7 +1,5 @@
 """`reprise bench mutate`: queries changed for each second of processor time, and what two threads gain."""
 
-from __future__ import annotations
-
 import json
 import struct
 import subprocess

@@ -1,7 +1,5 @@
 """`reprise bench reader`: queries read from a capture for each second of processor time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The part of recompute.py for tcp and tls, on tiny result folders whose figures are known."""
 
-from __future__ import annotations
-
 import json
 import struct
 from dataclasses import dataclass

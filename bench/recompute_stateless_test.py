@@ -1,7 +1,5 @@
 """Figures of the statelessTCP bench from tiny result folders whose figures are known."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

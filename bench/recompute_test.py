@@ -1,7 +1,5 @@
 """The recomputing script on tiny result folders whose figures are known."""
 
-from __future__ import annotations
-
 import json
 import struct
 import subprocess

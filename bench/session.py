@@ -1,7 +1,5 @@
 """One call of `reprise bench`: its result folder, the runs in it, and what recompute.py makes of them."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import json

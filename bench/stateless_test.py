@@ -1,7 +1,5 @@
 """The zone, the cases and the flood of the statelessTCP bench."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

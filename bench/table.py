@@ -1,7 +1,5 @@
 """The bench's output for people: tables with minimum, median and maximum, then the checks."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from typing import Any

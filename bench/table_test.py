@@ -1,7 +1,5 @@
 """The tables for people."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench import table

@@ -1,7 +1,5 @@
 """The sink over TCP and TLS, and the floor beside it, on the loopback."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`reprise bench timing`: how far from its due time each query arrives at the server."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is sent: the same questions as dnsperf's data file and as a capture."""
 
-from __future__ import annotations
-
 import ipaddress
 import struct
 from collections.abc import Iterator, Sequence

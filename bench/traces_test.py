@@ -1,7 +1,5 @@
 """The questions that are sent."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`reprise bench udp`: what a query with its answer costs the client, in processor time."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass
 from pathlib import Path

@@ -6,8 +6,6 @@ sender veth uses NAPI for all packets; with threaded NAPI the receiving work is 
 each interface, which can be pinned and whose time can be read.
 """
 
-from __future__ import annotations
-
 import array
 import contextlib
 import fcntl

@@ -6,8 +6,6 @@ Each line: CLOCK_MONOTONIC ns, CLOCK_REALTIME ns, then a `cpu` line of /proc/sta
 name is steal, the time that the hypervisor gave to others, in ticks of 1/100 s.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

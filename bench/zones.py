@@ -1,7 +1,5 @@
 """`reprise bench zones`: responses made into zones a second of processor time, and the memory for it."""
 
-from __future__ import annotations
-
 import random
 import struct
 from collections.abc import Iterator

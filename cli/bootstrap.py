@@ -5,8 +5,6 @@ of Reprise is installed it only says which other packages are missing.
 alone. With nothing to do it costs about a tenth of a second.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -4,8 +4,6 @@ A value is text where the function wants text or a path, and JSON otherwise. Wha
 printed likewise, or is the exit status where it is a number. Signals end it in order, as ctrl-C does.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

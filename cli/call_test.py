@@ -1,7 +1,5 @@
 """Functions that plans call by name."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path

@@ -3,8 +3,6 @@
 what it does.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import subprocess

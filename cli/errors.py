@@ -1,7 +1,5 @@
 """Errors that end a command with one line that says what is wrong and how to fix it."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import functools

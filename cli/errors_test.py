@@ -1,7 +1,5 @@
 """Messages hold text from hosts and servers, and never send commands to a terminal."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

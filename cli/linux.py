@@ -1,7 +1,5 @@
 """The few Linux system calls that Python 3.11's `os` lacks, for namespaces, mounts, signals and the clock."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import platform

@@ -1,7 +1,5 @@
 """System calls: mounts."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

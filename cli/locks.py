@@ -4,8 +4,6 @@ waiting forever.
 Uses only Python's standard library: the bootstrap imports it.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Locks that other users of the machine can neither hold nor turn against their owner."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import stat

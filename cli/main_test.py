@@ -1,7 +1,5 @@
 """What commands are carried out by."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 Uses Python's own library alone: the bootstrap runs it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import select

@@ -1,7 +1,5 @@
 """Started programs: what they say, how they end, and what ends them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

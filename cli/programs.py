@@ -1,7 +1,5 @@
 """Where the programs are: our own in a build folder, packaged servers and tools on the system's path."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterable

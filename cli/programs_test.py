@@ -1,7 +1,5 @@
 """Where the programs are."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

@@ -3,8 +3,6 @@
 Elsewhere the live line is printed anew from time to time.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

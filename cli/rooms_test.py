@@ -1,7 +1,5 @@
 """Imports between the packages of this folder point one way."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -2,8 +2,6 @@
 where they lie.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import re

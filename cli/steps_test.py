@@ -1,7 +1,5 @@
 """The line that tells how far a long step is: recorded output in, lines out, with a clock of the test's."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

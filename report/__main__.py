@@ -1,7 +1,5 @@
 """`reprise report`, `export`, `check` and `compare`: the package's rim. All else takes and gives values."""
 
-from __future__ import annotations
-
 import argparse
 import functools
 import json

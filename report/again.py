@@ -4,8 +4,6 @@ Who starts the servers is the caller's matter: it is given a run and a trace, an
 of that trace.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Runs beside each other: short labels made of what differs between them, and the tables of their page."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Whether the machine had enough time for the replay: if not, some figures are partly its own."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

@@ -6,8 +6,6 @@ served that zone; a difference whose evidence is missing is `unexplained`. A pai
 classes (a delegation changed and a signature was refreshed).
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

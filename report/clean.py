@@ -2,8 +2,6 @@
 what a reader should know of a run that is no less clean for it: mainly whether the zone fits the trace.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

@@ -8,8 +8,6 @@ does not grow with the number of queries: what the recorded replies say together
 judged.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 from collections import Counter

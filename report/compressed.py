@@ -1,7 +1,5 @@
 """Files that may be compressed, read as what they hold. Which way they are is told by their first bytes."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

@@ -5,8 +5,6 @@ A file without a footer is one whose writer was cut off. That is a fact about th
 whole in it is good. A file that is something else, or of a schema not known here, is refused.
 """
 
-from __future__ import annotations
-
 import json
 import mmap
 import os

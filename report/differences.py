@@ -1,7 +1,5 @@
 """What `reprise compare` tells of its sides: in short, pairs of a class as dig prints them, a page."""
 
-from __future__ import annotations
-
 import functools
 import textwrap
 from collections import Counter

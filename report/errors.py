@@ -1,7 +1,5 @@
 """How errors are told: in one line, never as a traceback, and safe for a terminal."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from typing import NoReturn

@@ -2,8 +2,6 @@
 transfers, and the faults that the experiment asked for.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

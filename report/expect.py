@@ -5,8 +5,6 @@ values that the spread of the runs allows lie on one side of it, and open otherw
 spoils its figure.
 """
 
-from __future__ import annotations
-
 import difflib
 import math
 import operator

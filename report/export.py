@@ -4,8 +4,6 @@ Records have neither name nor type. These are read from the kept queries (replay
 that was played; of generated queries the experiment says them. Where none of these is there, they are empty.
 """
 
-from __future__ import annotations
-
 import csv
 import functools
 import sys

@@ -1,7 +1,5 @@
 """Figures as SVG, PNG and PDF in one style. No global state of matplotlib is touched outside `styled`."""
 
-from __future__ import annotations
-
 import html
 import io
 import json

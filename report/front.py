@@ -1,7 +1,5 @@
 """What the fronts of statelessTCP counted: connections served, promoted and reset, and the state it took."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -2,8 +2,6 @@
 printed is escaped by jinja2.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -3,8 +3,6 @@
 Every counter that a run records is in TABLE, once; code and docs/formats.md follow from it.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import re
 from dataclasses import dataclass

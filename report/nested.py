@@ -1,7 +1,5 @@
 """Tables in tables. Uses Python's own library alone: the bootstrap reads it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

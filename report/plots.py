@@ -1,7 +1,5 @@
 """The plots of a run. Values in, finished plots out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

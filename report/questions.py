@@ -1,7 +1,5 @@
 """The questions of traces, read off the mutator's text form."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -6,8 +6,6 @@ arrived and what was answered. The latter are read earlier before the replay and
 nothing that is under way then looks lost.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

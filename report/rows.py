@@ -1,7 +1,5 @@
 """The rows of a run's tables: one list for the terminal, the comparison of runs and the page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -6,8 +6,6 @@ querier: 0 is the start of the schedule on every host. Records are read in windo
 memory does not grow with the number of queries.
 """
 
-from __future__ import annotations
-
 import enum
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A results folder as values. All reading of run files but the records themselves happens here."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A series of runs (cli/tools/series.py makes it): its figures by variant, as CSV, as text and on a page."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

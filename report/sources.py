@@ -2,8 +2,6 @@
 file, and tells answers apart by numbers.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -7,8 +7,6 @@ test of ranks (Mann and Whitney's, two-sided) gives it a chance of at most 5 % t
 runs on each side.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ and keep their keys, so that readers of the schema need not ask which version wr
 it.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """Tables for a terminal: plain text, aligned, no color."""
 
-from __future__ import annotations
-
 import itertools
 import textwrap
 from collections.abc import Iterator, Sequence

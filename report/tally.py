@@ -1,7 +1,5 @@
 """Everything that is counted and measured over the records, in one pass and in bounded memory."""
 
-from __future__ import annotations
-
 import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence

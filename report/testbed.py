@@ -3,8 +3,6 @@ hosts, which in a local run are all on one machine. Of a run by an older version
 known.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

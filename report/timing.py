@@ -1,7 +1,5 @@
 """How well the replay kept the trace's rate, and whether figures stayed as they are while it went on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The plots of a trace, from what `reprise-mutator info --json` says of it. Values in, finished plots out."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

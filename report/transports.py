@@ -2,8 +2,6 @@
 core/wire/query.hh. Uses Python's own library alone.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -3,8 +3,6 @@
 A full disk, a kill or a crash of the host leaves what stood under the name before, never half of the new.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import IO

@@ -4,8 +4,6 @@ Replies are untrusted bytes. What dnspython cannot read is the value None, never
 trace has millions of replies, most of them like others: what many of them hold is kept by its bytes.
 """
 
-from __future__ import annotations
-
 import functools
 import struct
 from dataclasses import dataclass

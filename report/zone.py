@@ -4,8 +4,6 @@ Only owners, RRsets of the types in report.wire.COMPARABLE and signatures are ke
 are refused.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools

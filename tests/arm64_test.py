@@ -2,8 +2,6 @@
 their unit tests under qemu-user. This machine's kernel loads the BPF programs.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import platform

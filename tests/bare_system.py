@@ -2,8 +2,6 @@
 and the network of this machine.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

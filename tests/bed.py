@@ -4,8 +4,6 @@ Faults in the replay tree (a killed process, a cut link, a stranger's certificat
 process can be reached; faults that a user makes are tested through `reprise run`. The benches measure on it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

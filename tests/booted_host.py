@@ -3,8 +3,6 @@ memory, in a network namespace of ours. It has control groups of version 2, logi
 leaves, root's too, and an sshd with such sessions. None of this machine's other services run there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What a run says of itself: it is clean only where the server was asked on time and answered."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """profile.py asks for the nodes that it should, and their manifest becomes an inventory."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

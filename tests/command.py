@@ -4,8 +4,6 @@ It does what `python -m cli` does in its folder and environment, but for the plo
 painted and not rendered, which takes most of a short run's processor time. Tests of report/ render them.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """A server of the user's own that a command line starts: what it gets, and what its faults say."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Two servers with the same zone: each difference of their answers has a class, and can be asked again."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

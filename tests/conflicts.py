@@ -4,8 +4,6 @@ Slow and simple where the planner is quick; the two share no code. With a condit
 wrong, and the questions of tests/worlds.py must show it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass
 

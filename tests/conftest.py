@@ -1,7 +1,5 @@
 """Fixtures of the tests that cross components."""
 
-from __future__ import annotations
-
 import contextlib
 import lzma
 from collections.abc import Iterator

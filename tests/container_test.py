@@ -3,8 +3,6 @@
 Its base is made by debootstrap, so that no registry is asked.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

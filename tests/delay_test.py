@@ -1,7 +1,5 @@
 """[rtt]: what clients see of the delay line between them and a real server, and what it counts."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

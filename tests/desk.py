@@ -1,7 +1,5 @@
 """A folder with an experiment, and the `reprise` command in it: what faults are tried on."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """dnsdist before a server of the run: what clients get through it, its own lines, its death."""
 
-from __future__ import annotations
-
 import csv
 import os
 import signal

@@ -1,7 +1,5 @@
 """The commands that README and tutorial print: all are understood; the tutorial works in its order."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

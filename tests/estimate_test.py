@@ -1,7 +1,5 @@
 """What `reprise run` says of its length and size beforehand, beside what it wrote."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

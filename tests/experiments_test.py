@@ -2,8 +2,6 @@
 word plays a real trace instead, and the report says what was played.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

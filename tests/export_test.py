@@ -1,7 +1,5 @@
 """Records as a table: equal to the summary, with the names that were asked, read by DuckDB as documented."""
 
-from __future__ import annotations
-
 import csv
 import os
 import re

@@ -1,7 +1,5 @@
 """What plans under test are made from: a machine that has every program."""
 
-from __future__ import annotations
-
 from cli.plan.planned import Facts
 from cli.servers.kinds import STARTED
 

@@ -4,8 +4,6 @@ A querier writes its records at least once a second, so that a kill costs no mor
 disk is read by `reprise report`, and every query read has its end there. A disk that fills costs nothing.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -4,8 +4,6 @@ Each fault must end within its bound with one line `reprise: error: WHAT; HINT`,
 no process left, and no results folder that looks whole without being so.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

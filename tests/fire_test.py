@@ -1,7 +1,5 @@
 """`reprise fire`: a real NSD on another host of the network is sent a trace, without an experiment's file."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

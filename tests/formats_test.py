@@ -1,7 +1,5 @@
 """One trace in every form that is read gives the same totals, read and replayed."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json

@@ -2,8 +2,6 @@
 their runs fails the build, and of the same build twice it does not.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import statistics

@@ -4,8 +4,6 @@ The released geni-lib is Python 2 source (CloudLab has its own for Python 3), so
 fissix, the successor of Python's lib2to3, into a folder of the test.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys

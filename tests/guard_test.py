@@ -1,7 +1,5 @@
 """What the guard of a host lets out: packets of a real host, a capture at the other end, and the counters."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import json

@@ -6,8 +6,6 @@ that spoke with authority for a zone around the name, as the one that was asked 
 one alone. Its signatures need not have been seen (`Seen.signed`).
 """
 
-from __future__ import annotations
-
 import lzma
 import struct
 import subprocess

@@ -1,7 +1,5 @@
 """Experiments with an emulated hierarchy: a small world by hand, traces by rows, runs through the command."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

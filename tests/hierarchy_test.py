@@ -1,7 +1,5 @@
 """Experiments with server.kind = "hierarchy", end to end: real resolvers, real servers, both data paths."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """What the plan changes on the hosts of a hierarchy may be carried out twice, and undone without a trace."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

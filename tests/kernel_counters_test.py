@@ -2,8 +2,6 @@
 number, and nothing else is reported.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """Two hosts in namespaces, the second of which loses packets in ways that a test chooses."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

@@ -1,7 +1,5 @@
 """A control group whose processes get no more memory than told."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Memory of the programs of a replay, where the trace's messages are as large as DNS allows."""
 
-from __future__ import annotations
-
 import struct
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """playbooks/merge/model.py is what Merge's own library makes of it, and becomes an inventory."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -2,8 +2,6 @@
 end, the records say the same as the table, and `reprise report` finds the same again.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

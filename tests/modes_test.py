@@ -1,7 +1,5 @@
 """What is played, when, and as whom: every mode's effect as a capture at the server shows it."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Every real capture through all forms and back: Wireshark sees the same queries before and after."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

@@ -1,7 +1,5 @@
 """Rules on messages, over the real minute: what dnspython and tshark read in the changed captures."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections import Counter, defaultdict

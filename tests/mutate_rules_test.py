@@ -2,8 +2,6 @@
 bad rules and their one-line messages; and every example of docs/rules.md.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import itertools
 import json

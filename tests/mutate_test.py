@@ -1,7 +1,5 @@
 """The mutator in front of a replay: what each rule does is seen in a capture at the server."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import os

@@ -1,7 +1,5 @@
 """Whole runs as an ordinary user, in a user namespace."""
 
-from __future__ import annotations
-
 import json
 import os
 import pwd

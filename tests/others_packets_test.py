@@ -1,7 +1,5 @@
 """What others send to a real host, and what its guard drops: none of it is a loss, and it hides none."""
 
-from __future__ import annotations
-
 import dataclasses
 import struct
 from collections.abc import Callable, Iterator

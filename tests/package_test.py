@@ -2,8 +2,6 @@
 package built there and, in a second one without a compiler, installed, used, removed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -3,8 +3,6 @@
 It shares no code with the programs that it checks.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import struct
 from collections.abc import Iterable

@@ -5,8 +5,6 @@ A transcript has what differs from the plan of another experiment, and for varia
 before it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import difflib

@@ -1,7 +1,5 @@
 """Roles of the playbooks: what they say of their arguments is what they do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What every process of a run may do, read off /proc while it lasts."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -4,8 +4,6 @@ The resolver's host has a route to the meta addresses only, so what reaches the 
 proxy.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

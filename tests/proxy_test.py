@@ -1,7 +1,5 @@
 """The rewriting proxies between two real hosts (network namespaces)."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

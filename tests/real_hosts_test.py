@@ -4,8 +4,6 @@ The hosts are network namespaces, and the operator is one. What the plan says is
 capture at the other end of both default routes sees what leaves.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import ipaddress

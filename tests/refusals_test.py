@@ -4,8 +4,6 @@ A row is what is given and, indented, the whole line of the error; "…" stands 
 REPRISE_WRITE_TRANSCRIPTS=1 writes the lines that differ anew.
 """
 
-from __future__ import annotations
-
 import gzip
 import lzma
 import os

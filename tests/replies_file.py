@@ -1,7 +1,5 @@
 """Recorded hierarchies in the form of resolvers' own tests (Unbound's testbound, CZ.NIC's deckard)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

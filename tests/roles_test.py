@@ -1,7 +1,5 @@
 """The roles of the playbooks on a host: what a role promises is asked of the host itself, not of Ansible."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Rules of an experiment: what is played is the same whether they are applied on the way or before."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A server that runs already and whose process is known: what it uses is sampled beside the replay."""
 
-from __future__ import annotations
-
 import csv
 import socket
 import subprocess

@@ -2,8 +2,6 @@
 effect as the answers show it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Hosts that differ, that fill up, or that go away in the middle: what a run on several hosts makes of it."""
 
-from __future__ import annotations
-
 import json
 import platform
 from collections.abc import Iterator

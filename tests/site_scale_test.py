@@ -2,8 +2,6 @@
 several meta-DNS-servers, a root server's real minute by the playbooks.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

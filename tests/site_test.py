@@ -1,7 +1,5 @@
 """Runs on several hosts: the experiment that a local run carries out, by an inventory."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

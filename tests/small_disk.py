@@ -1,7 +1,5 @@
 """Small file systems, and filling them."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

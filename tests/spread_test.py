@@ -1,7 +1,5 @@
 """Mutation spread over hosts: a real ssh server on the loopback plays two of them."""
 
-from __future__ import annotations
-
 import io
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A real ssh server with keys of its own, and the configuration by which clients reach it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pwd

@@ -1,7 +1,5 @@
 """A server that stands still for 200 ms every 2 s: what the report says of it is what the capture shows."""
 
-from __future__ import annotations
-
 import collections
 import json
 import os

@@ -5,8 +5,6 @@ servers listens at one address of each family for either link, so that both ways
 Between the client and the link "front" lies a bridge of ours, where the bed is made with faults.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import socket

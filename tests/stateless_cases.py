@@ -2,8 +2,6 @@
 counted in. The quick ones are part of the normal suite.
 """
 
-from __future__ import annotations
-
 import itertools
 import socket
 from collections.abc import Iterator, Sequence

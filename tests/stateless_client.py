@@ -1,7 +1,5 @@
 """A plain socket client that sends queries over TCP in any pieces, and what it sees."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import enum

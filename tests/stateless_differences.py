@@ -3,8 +3,6 @@
 This is the whole list: the comparison fails on anything else. Kinds are those of stateless_views.Verdict.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -2,8 +2,6 @@
 each on a connection of its own, and what the front did is in the summary.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

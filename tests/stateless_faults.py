@@ -1,7 +1,5 @@
 """What must hold on the wire and at the clients whatever fails between them and a front."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import struct

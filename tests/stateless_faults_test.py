@@ -4,8 +4,6 @@ client sees the connection closed, within a bound; no byte is ever wrong; no ent
 The front in user space promises less, as the report says of its own: what it loses is asserted as well.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 import signal

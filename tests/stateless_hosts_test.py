@@ -2,8 +2,6 @@
 left as it was.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

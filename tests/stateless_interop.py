@@ -6,8 +6,6 @@ carries out every case against BIND and NSD over IPv4 and IPv6, as root, and pri
 docs/stateless.md (Markdown). Every difference must be one of tests/stateless_differences.py.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Clients of each front see what they see of the kernel's TCP, but for the differences that are listed."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path

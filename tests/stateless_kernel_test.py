@@ -1,7 +1,5 @@
 """The front in the kernel on its host: what it changes, puts back and refuses, and some of its options."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

@@ -17,8 +17,6 @@ which replace those before: [["server", 3, "drop"]] drops the third segment to t
     delay       it comes DELAY_S late
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import json

@@ -2,8 +2,6 @@
 wrong on the wire.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two hosts for the fronts of statelessTCP: a client's, and a server's with a real NSD or BIND."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What the front of statelessTCP in user space changes on its host, and ends of connections."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

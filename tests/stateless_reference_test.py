@@ -1,7 +1,5 @@
 """The front of statelessTCP in user space: what real clients get of real servers, and what they do not."""
 
-from __future__ import annotations
-
 import re
 import socket
 import struct

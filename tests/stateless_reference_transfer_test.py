@@ -1,7 +1,5 @@
 """Zone transfers through the front of statelessTCP in user space."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import struct

@@ -1,7 +1,5 @@
 """What a client learns from answers, and how two clients' answers to the same queries differ."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

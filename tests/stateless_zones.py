@@ -1,7 +1,5 @@
 """Zones for the comparison of statelessTCP with the kernel's TCP: many types, and replies of exact sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

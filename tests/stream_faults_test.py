@@ -1,7 +1,5 @@
 """What breaks around a replay over TCP: each query has its end, and what went wrong is counted."""
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Iterator

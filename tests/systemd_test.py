@@ -1,7 +1,5 @@
 """Runs on hosts of which one was booted with systemd: its agent is a service there."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Queries over TCP: which connection takes them, who closes it, and what a capture at the server shows."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections import Counter, defaultdict
 from pathlib import Path

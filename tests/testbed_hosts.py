@@ -2,8 +2,6 @@
 its own sshd listens, and state of its own; one more namespace is their operator's.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -2,8 +2,6 @@
 the first reason is the cause.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

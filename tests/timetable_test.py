@@ -1,7 +1,5 @@
 """[[fault]]: what a real server's host and the clients see of faults, and what a run says of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

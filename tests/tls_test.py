@@ -1,7 +1,5 @@
 """Queries over TLS: servers, versions, certificates, resumption and early data, as a capture shows them."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable

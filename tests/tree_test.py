@@ -3,8 +3,6 @@
 What only needs time and messages is played in tests/scenario/tree.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

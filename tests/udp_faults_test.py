@@ -3,8 +3,6 @@
 Both ways to send over sockets are tried: a socket for each source (ports) and one for all (addresses).
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Names that are no text, and ctrl-C before a command has begun; refusals_test.py has the rest."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -5,8 +5,6 @@ through the proxy. The capture is taken at the meta-DNS-server's end of the link
 the address of the name server that the resolver meant.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The DNS queries of a capture as Wireshark sees them: a reader that shares no code with ours."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The colored server answers byte for byte as if every zone set had a server of its own: random worlds."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field

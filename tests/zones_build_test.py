@@ -1,7 +1,5 @@
 """Zones rebuilt from what a resolver asked name servers and was told: `reprise zones build` and `check`."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import struct

@@ -1,7 +1,5 @@
 """`reprise zones harvest`, with an emulated hierarchy in a namespace for the Internet."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -2,8 +2,6 @@
 of what is wrong.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 import subprocess

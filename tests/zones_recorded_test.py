@@ -1,7 +1,5 @@
 """Zones of hierarchies that others recorded: files of resolvers' tests, and dnstap."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

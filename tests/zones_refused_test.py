@@ -1,7 +1,5 @@
 """Zones of captures that BIND does not load: what prevents loading is removed or reported, at every step."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -2,8 +2,6 @@
 the same minute.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

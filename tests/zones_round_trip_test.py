@@ -1,7 +1,5 @@
 """A run, its capture, zones rebuilt from it, the same questions: every answer equals the first run's."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 from typing import Any

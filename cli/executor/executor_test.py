@@ -1,7 +1,5 @@
 """The executor with real namespaces and servers; only the replaying programs are stood in for by `sleep`."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

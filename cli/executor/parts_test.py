@@ -1,7 +1,5 @@
 """The small pure parts: server settings, zone files, progress lines, samples, test counts, certificates."""
 
-from __future__ import annotations
-
 import dataclasses
 import gzip
 import lzma

@@ -1,7 +1,5 @@
 """The `reprise` command as a user meets it: whole runs with the real programs, and one-line errors."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

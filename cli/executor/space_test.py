@@ -1,7 +1,5 @@
 """When a run has to stop for want of room: a function of what is free and of how fast the run writes."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Experiments: defaults, strictness, paths, --set."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What [[fault]] tables may say, and the one-line errors of what they may not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

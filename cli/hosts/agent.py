@@ -6,8 +6,6 @@ the machine is undone, see changes.py, and the run's folder with its keys goes. 
 killed is repaired by the next one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import json

@@ -6,8 +6,6 @@ to a journal first. `tear_down` undoes what runs have left that did not end in o
 quickly: for every few steps.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import fnmatch

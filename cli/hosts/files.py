@@ -5,8 +5,6 @@ A line with its size comes before each file. At both ends, folders are opened on
 through a link.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

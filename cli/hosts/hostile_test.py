@@ -2,8 +2,6 @@
 and choose no command line.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """What each machine gets of a plan, and how machines are reached."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import fcntl

@@ -5,8 +5,6 @@ controller's host reads goes there alone, as the trace does unless clients fill 
 not here is left as it is: it may be one of the hosts'.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

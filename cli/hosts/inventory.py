@@ -6,8 +6,6 @@ for each meta-DNS-server of a hierarchy). Hosts are reached by ssh as Ansible wo
 by `reprise_interface`, or by one of its addresses in `reprise_address`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import ipaddress

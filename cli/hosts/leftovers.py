@@ -2,8 +2,6 @@
 front left behind, and those of others. A run would measure them too.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator

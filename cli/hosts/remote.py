@@ -1,7 +1,5 @@
 """A machine of a run that is reached by ssh: its agent does what `Machine` asks for."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

@@ -3,8 +3,6 @@
 `collect` is for those that a run could not fetch.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """`reprise run --inventory`: an experiment's plan carried out on the machines of an Ansible inventory."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import ipaddress

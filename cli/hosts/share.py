@@ -5,8 +5,6 @@ lines name. A private key is on no machine that does not use it. Contents come f
 files they become, and whose, is said here by the plan.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import fnmatch
 import json

@@ -4,8 +4,6 @@ Its functions are called before anything is installed, so it uses Python's own l
 package knows the checksum of the source that it was built from.
 """
 
-from __future__ import annotations
-
 import hashlib
 import tarfile
 from collections.abc import Iterator

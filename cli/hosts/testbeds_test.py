@@ -1,7 +1,5 @@
 """Manifests that are not what they should be: one line says what is wrong and how to fix it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

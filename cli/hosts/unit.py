@@ -8,8 +8,6 @@ bus is not there, or we are not root, it runs in the session.
 The service is denied what no program of a run needs, see docs/decisions/0021-agents-as-units.md.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What an agent is started by: systemd where a host was booted with it, else nothing."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plans with delay lines; what they do is seen by tests/delay_test.py."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

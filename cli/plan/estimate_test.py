@@ -1,7 +1,5 @@
 """What a replay comes to, by what is known of its trace."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

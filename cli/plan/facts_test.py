@@ -1,7 +1,5 @@
 """What servers are asked for and cannot do, and the names of their zones."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Plans with faults; what they do is seen by tests/timetable_test.py."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """server.front and [front]: what is refused, and what the plan for real hosts makes of them."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

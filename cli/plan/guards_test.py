@@ -1,7 +1,5 @@
 """Who has a guard, where its steps stand in the plan, and what cannot be a management network."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """Hierarchies as values: rules of the keys, plans, rulesets, configurations, maps, counters."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Plans for hosts that are machines of their own."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """Plans: settings, rules, JSON; whole plans are transcripts of tests/plans_test.py."""
 
-from __future__ import annotations
-
 import dataclasses
 import ipaddress
 import itertools

@@ -1,7 +1,5 @@
 """What servers run with, of real processes and as the servers' own tools show it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Counts that are read each second."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Releases of servers: read, compared, and what configurations owe them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

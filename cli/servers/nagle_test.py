@@ -1,7 +1,5 @@
 """Nagle's algorithm of a server, as its connections have it."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

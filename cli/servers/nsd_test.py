@@ -1,7 +1,5 @@
 """What NSD has counted, by its log."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

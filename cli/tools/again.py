@@ -1,7 +1,5 @@
 """The servers of `reprise compare --again`: the experiment of a run, once more with other queries."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The experiment of a run, with the queries that are asked again."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """When the release build is configured again, and which Python packages are installed; nothing is run."""
 
-from __future__ import annotations
-
 from importlib import metadata
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What checks are made of: tools, builds and tests that are run quietly, and what git knows of the files."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The Debian package says what packages.txt says; versions; the command as it is installed."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,7 +1,5 @@
 """`reprise run --inventory`: the playbook deploy.yml prepares the hosts, then the plan is carried out."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

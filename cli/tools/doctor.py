@@ -1,7 +1,5 @@
 """`reprise doctor`: what this machine can do, line by line: ok, limited or missing, and the hint."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform

@@ -1,7 +1,5 @@
 """`reprise fuzz`: the list of targets, what a run came to, and the lines of a parser; nothing is built."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -4,8 +4,6 @@ Runs before anything is installed, so it uses Python's own library alone. Nothin
 experiment cannot be read, the command itself will say so.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

@@ -1,7 +1,5 @@
 """What command lines need, and that it is what the plans use."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -6,8 +6,6 @@ Nothing in it depends on where it is unpacked. The archive is the same bytes whe
 libraries are. Here are also the licenses of what the Debian package holds.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Installing Debian packages where the system does not know all of them, or is not one that was tested."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs the studies of experiments/papers, each as any series is (cli/tools/series.py), or counts traces."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

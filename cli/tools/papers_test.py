@@ -1,7 +1,5 @@
 """The studies of experiments/papers: that they are whole, and what `reprise papers` does with them."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """[search]: which values are tried, what is told, and a whole search against a real server."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

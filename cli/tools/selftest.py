@@ -6,8 +6,6 @@ and did not change since, and ccache what has in others. What a check prints is 
 every skip with its reason. The last line is `N passed, N failed, N skipped`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """What `reprise test` looks at, what a name given to it means, and its last lines."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ A folder of the results has a folder for each run and `series.json`, which says 
 is balanced, see `order`. A series that was ended goes on with `--resume`.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import functools

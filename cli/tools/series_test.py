@@ -1,7 +1,5 @@
 """Experiments with [repeat] and [sweep]: which runs there are, in which order, and whole series."""
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

@@ -6,8 +6,6 @@ fragments, rules that count) is left to the one `mutate` at the end, so the resu
 one machine. What is done already is not done again when the command is repeated.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

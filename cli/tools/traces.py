@@ -5,8 +5,6 @@ FILE`: the names that a trace asks for, the most frequent first, as `--names` of
 `synth.names` of an experiment take them.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """Names of a trace, by their frequency and in the form that synthetic traces are made of; plots."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

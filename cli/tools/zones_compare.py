@@ -1,7 +1,5 @@
 """In what two answers of a name server differ, but for TTLs, order and the times of signatures."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterable, Iterator

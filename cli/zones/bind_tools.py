@@ -5,8 +5,6 @@ given, all read-only except a folder for output, and with no right but to read f
 needs an unprivileged user namespace; if the system allows none, the tools run unconfined, with a warning.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What BIND's tools can see."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`reprise zones build CAPTURE... -o DIR`: zones from captured answers, signed anew if asked, and checked."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -8,8 +8,6 @@ what it asks next. What was answered is noted in asked.tsv, so that the same
 command goes on where it was ended.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

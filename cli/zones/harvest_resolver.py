@@ -4,8 +4,6 @@ It reads what anybody on the Internet sends it, so it does not run as root: root
 user without any capability. It gets its capture as an open file, since the folder may be closed to others.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import os

@@ -1,7 +1,5 @@
 """What a harvest asks, and where it ends."""
 
-from __future__ import annotations
-
 import ipaddress
 from pathlib import Path
 

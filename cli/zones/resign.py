@@ -5,8 +5,6 @@ keys follow from the seed, so that the same zones and options give the same byte
 are made once and shared by all zones, because making them takes longer than signing with them.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

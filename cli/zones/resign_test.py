@@ -1,7 +1,5 @@
 """Hierarchies signed with keys of our own; dnssec-verify and dnspython check them."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

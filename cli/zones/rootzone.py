@@ -7,8 +7,6 @@ of a shared registry, and DS records for most. Addresses are of documentation an
 nowhere.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import itertools

@@ -1,7 +1,5 @@
 """The root-like zone: names, determinism, and that real tools accept it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 The server and its zone checker read a copy of the zone in which no directive names another file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import shutil

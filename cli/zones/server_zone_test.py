@@ -1,7 +1,5 @@
 """What reaches the server and its zone checker of a zone that others wrote."""
 
-from __future__ import annotations
-
 import gzip
 import subprocess
 from pathlib import Path

@@ -5,8 +5,6 @@ times give the same bytes. Others are made by dnssec-keygen and are new each tim
 time a zone. The keys are worth nothing outside of an experiment.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import tempfile

@@ -1,7 +1,5 @@
 """Zones of any number and size in which every name has an answer."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The zone in which every name has an answer, as real servers read it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -4,8 +4,6 @@ The folder holds the zone files, `zones.json` (which addresses serve each of the
 `names.txt` (what clients ask; read by `trace synth --profile recursive --names`).
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -12,8 +12,6 @@ without the child between; lame ones, by their own names or by aliases; unserved
 contents. Not every name can be resolved: the tests compare answers address by address.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from dataclasses import dataclass, field, replace

@@ -3,8 +3,6 @@
 Everything depends on the seed alone, so that the same options always give the same bytes.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import random
 from collections.abc import Callable, Container, Iterable, Iterator

@@ -5,8 +5,6 @@ mail, services, wildcards, aliases into other zones. Zones of the random shape h
 every kind of target instead.
 """
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from dataclasses import dataclass, field

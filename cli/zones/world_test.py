@@ -1,7 +1,5 @@
 """Synthetic hierarchies: what is written loads, resolves, is signed rightly, and is the same for a seed."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import subprocess

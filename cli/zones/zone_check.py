@@ -4,8 +4,6 @@ One named-checkconf loads all zones of a folder with the settings of the meta-DN
 zone that passes. For each zone it prints what is wrong, and one line at the end.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Zones as BIND loads them."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Compressed files and those with $GENERATE or $INCLUDE are written out by named-c
 $INCLUDE takes files below the folder, by names from there.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Zone folders: what is in them, and their files in plain form."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -4,8 +4,6 @@ In a run, the planner reads zones made by anyone and is not root, but root obeys
 So this checks that addresses are addresses, numbers are numbers, and no text ends quotes or lines.
 """
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import json

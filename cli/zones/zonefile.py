@@ -2,8 +2,6 @@
 they include, and how large that makes them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import stat

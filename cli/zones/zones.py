@@ -8,8 +8,6 @@ In a run the planner's user is nobody. Then root makes its own files of what he 
 part has to have the one form that it needs (see zone_plan.py): root obeys these files, and none of his.
 """
 
-from __future__ import annotations
-
 import argparse
 import ipaddress
 import json

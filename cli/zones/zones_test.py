@@ -1,7 +1,5 @@
 """What servers of a hierarchy load, made of the planner's report and map."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

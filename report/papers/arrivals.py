@@ -6,8 +6,6 @@ out. Times are compared by the clocks of the server's host and of the controller
 the same.
 """
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 figure or more, and published.toml. The list of figures is what these files hold.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a study has measured so far, and what that says of each published value."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -2,8 +2,6 @@
 run whose arrivals are known.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import struct

@@ -6,8 +6,6 @@ fitted to a root server's minute (docs/synthetic.md); how many there are follows
 its time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

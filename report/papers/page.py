@@ -1,7 +1,5 @@
 """The report of all figures: a table for each in the terminal, and a page."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

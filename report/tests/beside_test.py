@@ -1,7 +1,5 @@
 """Runs beside each other: what differs, and how they are called for it."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A busy machine is told with the figures that it spoils."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pairs of replies and the class each difference must get; totals of whole comparisons."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Fixtures of the report's tests."""
 
-from __future__ import annotations
-
 import pytest
 from matplotlib.figure import Figure
 

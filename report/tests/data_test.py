@@ -1,7 +1,5 @@
 """The real root zone and, where the mutator is built, the real minute's own answers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Two and more sides: who stands alone, what is printed, and the page."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

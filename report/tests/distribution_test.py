@@ -1,7 +1,5 @@
 """Distributions beside HdrHistogram's and numpy's, and records that come in any order from several files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Limits, their verdicts and exit statuses, on written runs."""
 
-from __future__ import annotations
-
 import json
 import re
 import xml.etree.ElementTree as ET

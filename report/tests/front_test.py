@@ -1,7 +1,5 @@
 """The fronts' counts in the summary, the tables and the page."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

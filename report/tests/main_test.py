@@ -1,7 +1,5 @@
 """The commands on written runs: files, exit status, one-line errors; pages and plots are whole."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

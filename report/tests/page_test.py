@@ -1,7 +1,5 @@
 """The script of the pages (templates/page.js), run by Node.js: what it sorts, what it reads off a plot."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Published values beside measured ones: arrivals by a capture, verdicts, and the page."""
 
-from __future__ import annotations
-
 import dataclasses
 import ipaddress
 import json

@@ -1,7 +1,5 @@
 """A row for each host, of runs on one machine and on several."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

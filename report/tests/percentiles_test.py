@@ -1,7 +1,5 @@
 """The percentile definition on samples whose percentiles are known, and against numpy's same definition."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Plots show the figures that they were given: lines, boxes and ticks of written runs."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path

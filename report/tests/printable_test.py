@@ -1,7 +1,5 @@
 """What a terminal would obey is shown, not sent; what is wider than a terminal is made to fit."""
 
-from __future__ import annotations
-
 import pytest
 
 from report.errors import printable

@@ -1,7 +1,5 @@
 """Answer files: order, joining, cut ends."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from pathlib import Path

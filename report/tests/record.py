@@ -4,8 +4,6 @@ FOLDER is a source tree whose programs are built: this one, or an older one for 
 reads of a results folder is packed; the paths, the name and the kernel of the machine are replaced.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import platform

@@ -1,7 +1,5 @@
 """Record files: whole, cut off, damaged, foreign."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -3,8 +3,6 @@ compared with its transcript `NAME.txt`, and each figure of the tables with the 
 `figures.txt`. REPRISE_WRITE_TRANSCRIPTS=1 writes both anew.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

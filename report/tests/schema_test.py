@@ -2,8 +2,6 @@
 REPRISE_WRITE_TRANSCRIPTS=1 writes it anew.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

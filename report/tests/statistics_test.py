@@ -1,7 +1,5 @@
 """Medians, intervals and differences of repeated runs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

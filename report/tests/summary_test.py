@@ -1,7 +1,5 @@
 """The summary of small written runs: every key, sums, known timing, what makes a run unclean."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the hosts' counters, captures, clocks and the data path say of a run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whole files on a disk that fills: the old content stays, and reserved room is enough."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Messages: what dnspython writes comes back; what is damaged is None."""
 
-from __future__ import annotations
-
 import dns.edns
 import dns.flags
 import dns.message

@@ -1,7 +1,5 @@
 """Writers of the result files, for tests: small, whole, and as docs/formats.md says."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Sequence

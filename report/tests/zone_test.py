@@ -1,7 +1,5 @@
 """Master files: syntax, compression, and the questions the comparison asks of a zone."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma
