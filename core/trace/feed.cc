@@ -131,7 +131,7 @@ private:
             if (readable(file) && may_run_ahead(file, ahead)) {
                 return order_[i];
             }
-            ahead += file.in_use || !file.source ? 0 : 1;
+            ahead += file.in_use || !file.source ? 0U : 1U;
         }
         return std::nullopt;
     }

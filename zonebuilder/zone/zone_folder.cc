@@ -395,10 +395,10 @@ ZoneList list_zones(const fs::path& folder) {
     if (fs::symlink_status(folder / kList, error).type() != fs::file_type::not_found) {
         try {
             list = parse_zones_json(read_file(folder / kList));
-        } catch (const ZoneError& error) {
+        } catch (const ZoneError& wrong) {
             throw Error(fmt::format("cannot read {}: {}; fix it, or remove it to use every "
                                     "*.zone file",
-                                    (folder / kList).string(), error.what()));
+                                    (folder / kList).string(), wrong.what()));
         }
     } else {
         list.zones = zone_files(folder);
