@@ -172,19 +172,19 @@ def test_every_fault_of_the_table_has_its_test() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "begin"),
+    ("file", "name"),
     [
-        ("reassembly/tally.hh", "kCountKinds{"),
-        ("forms/dnstap/dnstap_source.cc", "kNotes{"),
-        ("forms/cdns/cdns_source.cc", "kCdnsNotes{"),
+        ("reassembly/tally.hh", r'\{"([a-z0-9_]+)"'),
+        ("forms/dnstap/dnstap_source.cc", r'"([a-z0-9]+_[a-z0-9_]+)"'),
+        ("forms/cdns/cdns_source.cc", r'"([a-z0-9]+_[a-z0-9_]+)"'),
     ],
 )
-def test_every_counter_of_the_reader_is_in_the_formats(file: str, begin: str) -> None:
-    source = (ROOT / "core/trace" / file).read_text(encoding="utf-8")
-    names = re.findall(r'"([a-z0-9_]+)"', source.split(begin, 1)[1].split("};", 1)[0])
+def test_every_counter_of_the_reader_is_in_the_formats(file: str, name: str) -> None:
+    """Those of dnstap and C-DNS are counted by name: no other text in their readers has an underscore."""
+    names = set(re.findall(name, (ROOT / "core/trace" / file).read_text(encoding="utf-8")))
     page = (ROOT / "docs/formats.md").read_text(encoding="utf-8")
     assert len(names) > 5
-    assert [name for name in names if f"`{name}`" not in page] == []
+    assert [one for one in sorted(names) if f"`{one}`" not in page] == []
 
 
 def test_every_counter_of_a_kernel_is_in_the_formats_as_it_is_judged() -> None:
