@@ -179,11 +179,13 @@ def counts(run: Run, end_ns: int) -> Json:
 
 
 def summed(several: list[Series]) -> Series:
-    """The sum of series at the times of the first one's points, each as it was last sampled by then."""
-    held = [one for one in several if len(one.times)]
-    times = held[0].times if held else np.zeros(0)
-    places = [np.maximum(np.searchsorted(one.times, times, side="right") - 1, 0) for one in held]
-    parts = [one.values[at] for one, at in zip(held, places, strict=True)]
+    """The sum of series at the times of the first one's points, each as it was last sampled by then. Times
+    ascend also where a clock was set back in between.
+    """
+    orders = [(one, np.argsort(one.times, kind="stable")) for one in several if len(one.times)]
+    held = [(one.times[order], one.values[order]) for one, order in orders]
+    times = held[0][0] if held else np.zeros(0)
+    parts = [values[np.maximum(np.searchsorted(own, times, side="right") - 1, 0)] for own, values in held]
     return Series("", times, np.sum(parts, axis=0) if parts else times)
 
 

@@ -577,6 +577,15 @@ def test_memory_in_use_is_that_of_the_second_half_and_the_kernels_is_its_growth(
     assert set(none.values()) == {None}
 
 
+def test_samples_of_a_clock_that_was_set_back_are_summed_in_the_order_of_their_times() -> None:
+    """Real time is what the hosts of several machines have in common."""
+    times = np.array([-1.0, 0.0, 1.0, 2.0, 3.0, -50.0, -49.0])
+    own, other = server.Series("", times, times * 10), server.Series("", times[:5] + 0.5, times[:5])
+    found = server.summed([own, other])
+    assert found.times.tolist() == sorted(times.tolist())
+    assert found.values.tolist() == [-501, -491, -11, -1, 10, 21, 32]
+
+
 def test_a_trace_that_was_made_lies_in_the_run_s_folder(tmp_path: Path) -> None:
     """Whatever its path was where the run was carried out."""
     told = {**controller_json(1), "trace": "/run/reprise/results/trace.pcap"}
