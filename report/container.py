@@ -44,7 +44,7 @@ class Frame:
     def cut_off(self) -> bool:
         return self.count is None
 
-    def miscounted(self, held: int) -> str | None:
+    def miscounted(self, held: float) -> str | None:
         """A problem where the footer counts others than the records that there are."""
         same = self.count in (None, held)
         return None if same else f"its footer counts {self.count} records and it holds {held}"

@@ -94,7 +94,7 @@ def read_rq(path: Path) -> RqFile:
     records: Records = np.frombuffer(frame.data, dtype=dtype, count=held, offset=frame.start)
     if frame.cut_off:
         records = records[: _plausible_prefix(records)]
-    problem = frame.problem or frame.miscounted(held + bool(rest))
+    problem = frame.problem or frame.miscounted(held + rest / frame.record_size if rest else held)
     return RqFile(**{**vars(frame), "problem": problem}, records=records)
 
 
