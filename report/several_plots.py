@@ -66,7 +66,7 @@ def side_by_side(variants: Variants) -> list[Drawn]:
         *curves.sources_cdf(_together(tallies, lambda one: one.source_response.all())),
         *_cold(variants),
         _binned(
-            tallies,
+            {name: [one for one in repeats if one.response_slices] for name, repeats in tallies.items()},
             Words("response-p99", "Response time, p99", _P99, ""),
             "response time [ms]",
             lambda one: one.response_slices,
