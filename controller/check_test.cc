@@ -120,6 +120,9 @@ TEST_F(CheckTest, AGapOfDaysIsNotWaitedFor) {
     write(kUdp + "87399\t192.0.2.1\tudp\t.\tNS\n");
     options_.replay.rate = 0;
     EXPECT_EQ(complaint(), "") << "less than a day";
+    options_.replay.speed = 0.1;
+    write(kUdp + "1475762100\t192.0.2.1\tudp\t.\tNS\n");
+    EXPECT_THAT(complaint(), HasSubstr("has no query for")) << "beyond 64 bits of nanoseconds";
 }
 
 TEST_F(CheckTest, Addresses) {

@@ -4,6 +4,7 @@
 #include "core/base/clock.hh"
 #include "core/base/trace_time.hh"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -31,7 +32,10 @@ public:
             return by_rate(taken_);
         }
         const Nanoseconds since = taken_ == 0 ? 0 : time - first_;
-        return pace_.speed == 1 ? since : std::llround(static_cast<double>(since) / pace_.speed);
+        constexpr double kMost = 4e18; // a century; the difference of two fits into 64 bits
+        return pace_.speed == 1 ? since
+                                : std::llround(std::clamp(static_cast<double>(since) / pace_.speed,
+                                                          -kMost, kMost));
     }
 
     /// Due time of what happened at this trace time after a query: with a rate, that of the query.

@@ -32,6 +32,8 @@ TEST(Timetable, SpeedDivides) {
     EXPECT_EQ(dues(fast, {1000, 1008, 3000}), (Times{0, 4, 1000}));
     Timetable slow({.speed = 0.5});
     EXPECT_EQ(dues(slow, {1000, 1008}), (Times{0, 16}));
+    Timetable slowest({.speed = 0.001}); // whose due time exceeds 64 bits
+    EXPECT_GT(dues(slowest, {1000, 1'500'000'000 * kSecond}).back(), 1'500'000'000 * kSecond);
 }
 
 TEST(Timetable, RateForgetsTheTrace) {
