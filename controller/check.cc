@@ -22,7 +22,6 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <ios>
@@ -39,24 +38,18 @@ trace::Extent look_at_trace(const Options& options, const Servers& servers) {
     Options once = options;
     once.replay.loop = 1;
     TraceFeed feed(once, servers);
-    trace::Sample sample;
-    std::uint64_t before = 0; // messages up to the first query that can be played
-    std::uint64_t messages = 0;
     Query query;
-    bool more = true;
-    while (more && messages - before < trace::Sample::kEnough) {
-        more = feed.next(query);
-        const FeedState& seen = feed.describe();
-        messages = seen.read + seen.responses;
-        before = sample.any() ? before : messages;
-        if (more && !query.is_close()) {
-            sample.add(query.time, seen.share_read);
-        }
-    }
-    if (!sample.any()) {
+    if (!feed.next(query)) {
         throw Error(no_queries(options, feed.state()));
     }
-    if (!more) {
+    feed.stop_in(trace::Sample::kEnough);
+    trace::Sample sample;
+    do {
+        if (!query.is_close()) {
+            sample.add(query.time, feed.describe().share_read);
+        }
+    } while (feed.next(query));
+    if (!feed.stopped()) {
         sample.end();
     }
     return sample.extent(feed.until());

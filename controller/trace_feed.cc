@@ -135,6 +135,9 @@ bool TraceFeed::read_query(Query& query) {
         return true;
     }
     if (at_ == batch_.queries.size()) {
+        if (stopped()) {
+            return false;
+        }
         at_ = 0;
         if (!trace_ || !rules_.read(*trace_, batch_)) {
             return false;

@@ -26,6 +26,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <random>
 #include <string>
@@ -198,6 +199,13 @@ public:
     /// All.
     const FeedState& state();
 
+    /// Lets it end when so many queries and responses more were read, whether they are handed out
+    /// or not. For a single lap.
+    void stop_in(std::uint64_t messages) { most_ = state_.read + state_.responses + messages; }
+
+    /// Whether they were.
+    [[nodiscard]] bool stopped() const { return state_.read + state_.responses >= most_; }
+
     /// Where replay.until ends it, by the trace's time. After the first query.
     [[nodiscard]] std::optional<Nanoseconds> until() const { return span_.end(); }
 
@@ -245,6 +253,8 @@ private:
     bool any_ = false;                   ///< a query was seen
     bool ended_ = false;                 ///< by a limit
     FeedState state_;
+    /// Queries and responses after which it ends.
+    std::uint64_t most_ = std::numeric_limits<std::uint64_t>::max();
     PlayedConnections played_;  ///< of this lap
     std::vector<Query> closes_; ///< since the query before, and the query behind them
     size_t closes_out_ = 0;     ///< of these, those handed out

@@ -217,6 +217,23 @@ TEST_F(LimitedFeedTest, AGapOfDaysEndsTheReading) {
     EXPECT_EQ(play().due, (Times{0, kSecond, 172'801 * kSecond}));
 }
 
+TEST_F(LimitedFeedTest, StopsAlsoWhereNothingIsHandedOut) {
+    std::ofstream trace(options_.trace);
+    trace << "#reprise-text 1\ntime\tsource\tname\ttype\n1000\t192.0.2.1\t.\tNS\n";
+    for (int i = 0; i < 1000; ++i) {
+        trace << "1001\t2001:db8::1\t.\tNS\n";
+    }
+    trace.close();
+    TraceFeed feed(options_, parse_servers({"198.18.0.53"}, 53));
+    Query query;
+    ASSERT_TRUE(feed.next(query));
+    feed.stop_in(20);
+    EXPECT_FALSE(feed.stopped());
+    EXPECT_FALSE(feed.next(query));
+    EXPECT_TRUE(feed.stopped());
+    EXPECT_LT(feed.state().read, 100U) << "read in small pieces";
+}
+
 TEST_F(LimitedFeedTest, TheGeneratorNeedsNoTrace) {
     options_.trace = "";
     options_.generate = "example.com/AAAA";
