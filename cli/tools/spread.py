@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cli import VERSION, programs
 from cli.errors import RepriseError, UsageError, want
@@ -122,7 +123,10 @@ def _mark(wish: Wish) -> str:
     """Other inputs, ports or another version are other work: what lies in the folder must not be taken for
     theirs. Rules are not part of it: they are applied at the end.
     """
-    inputs = [str(path.resolve()) for path in wish.inputs]
+    return _digest([_facts(path) for path in wish.inputs], wish)
+
+
+def _digest(inputs: list[Any], wish: Wish) -> str:
     return hashlib.sha256(json.dumps([inputs, wish.ports, VERSION]).encode()).hexdigest()[:12]
 
 
@@ -133,7 +137,7 @@ def _facts(capture: Path) -> tuple[str, int, int]:
 
 def _claim(wish: Wish, folder: Path) -> None:
     """The folder is this work's: new, empty, or left by it."""
-    mark = _mark(wish)
+    mark = _digest([str(path.resolve()) for path in wish.inputs], wish)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         known = (folder / _MARK).read_text(encoding="utf-8") if (folder / _MARK).exists() else None
