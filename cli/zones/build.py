@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cli import linux, programs
-from cli.errors import RepriseError, want
+from cli.errors import RepriseError, UsageError, want
 from cli.zones import resign, zone_check, zone_folder
 from cli.zones.options import policy_of
 from report.run import as_json
@@ -20,10 +20,11 @@ _SHOWN = 5
 def command_build(options: argparse.Namespace) -> int:
     policy = policy_of(options)
     if options.add:
-        built = as_json(options.output / "build.json").get("captures", ())
-        what = f"{options.output} has no build.json to add to"
-        want(bool(built), what, "build it first, without --add")
-        known = [one["path"] for one in built]
+        try:
+            known = [one["path"] for one in as_json(options.output / "build.json")["captures"]]
+        except (KeyError, TypeError):
+            what = f"{options.output} has no build.json to add to"
+            raise UsageError(what, "build it first, without --add") from None
         want(
             "-" not in known, f"{options.output} was built of standard input", "build it of files, then --add"
         )
