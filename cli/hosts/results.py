@@ -21,7 +21,6 @@ from cli.hosts.inventory import Target, unreachable
 from cli.plan import planned
 from cli.plan.planned import RESULTS
 from report import whole_file
-from report.run import as_json
 
 _LOCK = ".collect-lock"
 _TRIES = 3
@@ -139,8 +138,9 @@ def _own(folder: Path, machine: str) -> Callable[[str], bool] | None:
 
 def _is_last(name: str, manifest: Path) -> bool:
     """Whether nothing else is still to come; notes that this machine's results have."""
-    found = as_json(manifest)
-    if not found:
+    try:
+        found = json.loads(manifest.read_text(encoding="utf-8"))
+    except FileNotFoundError:
         return False  # the run's command was killed
     if found.get("uncollected", {}).pop(name, None) is not None:
         whole_file.write(manifest, local.as_text(found))
