@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#if FMT_VERSION < 100000
+#if FMT_VERSION < 100000 && !defined(__clang__) // clang gives the function another symbol
 FMT_BEGIN_NAMESPACE
 
 namespace detail {

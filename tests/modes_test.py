@@ -378,7 +378,13 @@ def test_a_query_answered_in_time_is_not_hedged(make_bed: MakeBed, ticks: Path) 
 
 @pytest.mark.parametrize("mode", ["addresses", "packet"])
 def test_a_run_shows_the_server_the_traces_addresses(tmp_path: Path, mode: str) -> None:
-    settings = ("replay.source_mode=" + mode, "sample.capture=true", "synth.tcp_share=0", "synth.duration=2")
+    settings = (
+        "replay.source_mode=" + mode,
+        "sample.capture=true",
+        "synth.tcp_share=0",
+        "synth.duration=2",
+        "replay.late_ms=1000",
+    )
     words = ["run", str(programs.ROOT / "experiments/quickstart.toml")]
     for one in (*settings, "synth.client_prefix=203.0.113.0/24", "synth.clients=100"):
         words += ["--set", one]

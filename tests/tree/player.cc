@@ -271,7 +271,7 @@ private:
             network.watch_parent([&control] { return control.readable(); });
             controls_[name] = &control;
             networks_.push_back(&network);
-            querier::Process(options, {}, control, network).run();
+            querier::run_querier(options, control, network);
             std::erase(networks_, &network);
             controls_.erase(name);
         });
