@@ -89,6 +89,7 @@ protected:
 
     [[nodiscard]] std::vector<int> numbers() const {
         std::vector<int> out;
+        out.reserve(device_.written.size());
         for (const auto& one : device_.written) {
             out.push_back(one.packet.back());
         }

@@ -4,7 +4,6 @@
 #include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/base/log.hh"
-#include "querier/carrier/carrier.hh"
 #include "querier/packet/frame_ring.hh"
 #include "querier/packet/frame_sender.hh"
 #include "querier/packet/route.hh"

@@ -1,9 +1,9 @@
 #include "querier/packet/frame_ring.hh"
 
+#include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
-#include "querier/carrier/carrier.hh"
 #include "querier/packet/route.hh"
 
 #include <algorithm>

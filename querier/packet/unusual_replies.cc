@@ -4,7 +4,6 @@
 #include "core/base/clock.hh"
 #include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/packet.hh"
-#include "querier/carrier/carrier.hh"
 #include "querier/packet/frame_ring.hh"
 
 #include <cstddef>

@@ -5,7 +5,6 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "packet_receive_bpf.hh"
-#include "querier/carrier/carrier.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
 

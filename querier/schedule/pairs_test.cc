@@ -25,6 +25,7 @@ constexpr Nanoseconds kTimeout = 5000;
 
 std::vector<Endpoint> peers(const std::vector<std::uint8_t>& families) {
     std::vector<Endpoint> made;
+    made.reserve(families.size());
     for (const std::uint8_t family : families) {
         made.push_back({.address = {.bytes = {}, .family = family}, .port = 53});
     }

@@ -7,6 +7,7 @@
 #include "proxy/stateless/bpf/link.hh"
 #include "proxy/stateless/bpf/programs.hh"
 #include "proxy/stateless/bpf/shared.h"
+#include "proxy/stateless/common/counts.h"
 #include "proxy/stateless/common/front.hh"
 #include "proxy/stateless/common/options.hh"
 
@@ -16,7 +17,6 @@
 #include <arpa/inet.h>
 #include <atomic>
 #include <bpf/btf.h>
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <ctime>
