@@ -1,7 +1,6 @@
 // Compiled alone: the headers of libpcap and of the kernel's BPF exclude each other.
 #include "core/base/address.hh"
 #include "core/base/error.hh"
-#include "querier/carrier/carrier.hh"
 #include "querier/packet/frame_ring.hh"
 
 #include <fmt/format.h>

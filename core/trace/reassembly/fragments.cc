@@ -189,11 +189,9 @@ bool read_datagram(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, 
         return false;
     }
     const auto udp = decode_udp(ip.payload);
-    if (!udp) {
-        tally.add(ip.cut ? Count::kCutPacket : Count::kBadPacket);
-    } else if (!ports.either(udp->source_port, udp->destination_port)) {
+    if (udp && !ports.either(udp->source_port, udp->destination_port)) {
         tally.add(Count::kOtherPort);
-    } else if (udp->payload.size() < udp->size) {
+    } else if (!udp || udp->payload.size() < udp->size) {
         tally.add(ip.cut ? Count::kCutPacket : Count::kBadPacket);
     } else if (udp->size < kDnsHeaderSize) {
         tally.add(udp->size == 0 ? Count::kEmptyDatagram : Count::kShortMessage);
