@@ -68,14 +68,14 @@ void append_name_text(std::string& out, Bytes name);
 /// The name at `in`, which goes on behind it; empty where there is none without pointers.
 inline Bytes take_name(Cursor& in) {
     Cursor end = in;
-    for (unsigned length = end.u8(); length != 0; length = end.u8()) {
-        if (length > Name::kMostLabel) {
+    const Bytes rest = end.take(in.left());
+    size_t size = 0;
+    for (; size < rest.size() && rest[size] != 0; size += 1U + rest[size]) {
+        if (rest[size] > Name::kMostLabel) {
             return {};
         }
-        end.skip(length);
     }
-    const size_t size = end.position() - in.position();
-    return end.ok() && size <= Name::kMost ? in.take(size) : Bytes();
+    return size < rest.size() && size < Name::kMost ? in.take(size + 1) : Bytes();
 }
 
 /// Whether two names are the same without regard to ASCII case (RFC 4343).

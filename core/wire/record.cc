@@ -24,8 +24,15 @@ char* put_bytes(char* at, const std::uint8_t* bytes, size_t count) {
     return at + count;
 }
 
-IpAddress address_at(const std::uint8_t* at, std::uint8_t family) {
-    return family == 4 ? IpAddress::v4(at) : family == 6 ? IpAddress::v6(at) : IpAddress{};
+/// Written where it is to be: the copy of one just made would wait for its bytes.
+void read_address(const std::uint8_t* at, std::uint8_t family, IpAddress& address) {
+    address.bytes = {};
+    address.family = family;
+    if (family == 4) {
+        std::memcpy(address.bytes.data(), at, 4);
+    } else if (family == 6) {
+        std::memcpy(address.bytes.data(), at, address.bytes.size());
+    }
 }
 
 // Fields of the tail.
@@ -103,7 +110,9 @@ void append_record(std::string& out, const Query& query) {
 }
 
 IpAddress RecordView::source() const {
-    return address_at(bytes_.data() + sizeof(RecordHead), head().source_family);
+    IpAddress source;
+    read_address(bytes_.data() + sizeof(RecordHead), head().source_family, source);
+    return source;
 }
 
 bool RecordReader::next(RecordView& record) {
@@ -112,12 +121,11 @@ bool RecordReader::next(RecordView& record) {
     }
     offset_ = next_;
     const Bytes rest = block_.subspan(offset_);
-    RecordHead head{};
-    ok_ = rest.size() >= sizeof head;
+    ok_ = rest.size() >= sizeof(RecordHead);
     if (!ok_) {
         return false;
     }
-    std::memcpy(&head, rest.data(), sizeof head);
+    const auto& head = *reinterpret_cast<const RecordHead*>(rest.data());
     const size_t size = sizeof head.size + head.size;
     const size_t message_size = message_size_at(head);
     ok_ = head.version == kRecordVersion && address_size(head.source_family) > 0 &&
@@ -135,15 +143,16 @@ bool RecordReader::next(Query& query) {
     if (!next(record)) {
         return false;
     }
-    const RecordHead head = record.head();
+    const RecordHead& head = record.head();
     const std::uint8_t* const source = record.bytes().data() + sizeof head;
     query.sequence = head.sequence;
     query.time = head.trace_time;
     query.due = head.due;
-    query.source = {.address = address_at(source, head.source_family), .port = head.source_port};
-    query.destination = {
-        .address = address_at(source + query.source.address.size(), head.destination_family),
-        .port = head.destination_port};
+    read_address(source, head.source_family, query.source.address);
+    query.source.port = head.source_port;
+    read_address(source + query.source.address.size(), head.destination_family,
+                 query.destination.address);
+    query.destination.port = head.destination_port;
     query.source_id = head.source_id;
     query.connection = head.connection;
     query.transport = static_cast<Transport>(head.transport);

@@ -21,8 +21,9 @@ namespace reprise {
 
 inline constexpr std::uint8_t kRecordVersion = 2;
 
-/// As it lies in memory, little-endian; `size` is that of what follows it.
-struct RecordHead {
+/// As it lies in a block, little-endian and at any address; `size` is that of what follows it. Read
+/// in place: members of a copy made by memcpy() would be read from the stack, which waits for it.
+struct [[gnu::packed, gnu::may_alias]] RecordHead {
     std::uint32_t size;
     std::uint8_t version;
     std::uint8_t transport;
@@ -75,11 +76,8 @@ private:
     RecordView(Bytes bytes, size_t message_size_at)
         : bytes_(bytes), message_size_at_(static_cast<std::uint32_t>(message_size_at)) {}
 
-    /// A copy, of which the compiler keeps what is asked for.
-    [[nodiscard]] RecordHead head() const {
-        RecordHead head{};
-        std::memcpy(&head, bytes_.data(), sizeof head);
-        return head;
+    [[nodiscard]] const RecordHead& head() const {
+        return *reinterpret_cast<const RecordHead*>(bytes_.data());
     }
 
     Bytes bytes_;

@@ -16,7 +16,8 @@ std::uint32_t PendingQueries::fresh() {
     if (!free_.empty()) {
         index = free_.back();
         free_.pop_back();
-        queries_[index] = {};
+        std::destroy_at(&queries_[index]); // an assignment would make another one and copy it
+        std::construct_at(&queries_[index]);
     } else if (queries_.size() < capacity_) {
         index = static_cast<std::uint32_t>(queries_.size());
         queries_.emplace_back();
