@@ -4,6 +4,7 @@ what it does.
 """
 
 import argparse
+import functools
 import re
 import subprocess
 import sys
@@ -35,12 +36,16 @@ def commands(parser: argparse.ArgumentParser, line: str, text: str) -> Iterator[
         steps = _TRACE if line == "reprise trace" else ()
         below = parser.add_subparsers() if steps else None
         for name in steps or ("",):
-            argv = [sys.executable, "-P", "-m", "cli", *f"{line} {name}".split()[1:], "--help"]
-            said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
             taker = below.add_parser(name, help="", add_help=False) if below else parser
             taker.add_argument("file", nargs="*").complete = shtab.FILE  # type: ignore[attr-defined]
-            for option in dict.fromkeys(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", said)):
+            for option in dict.fromkeys(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", _help(f"{line} {name}"))):
                 taker.add_argument(option, nargs="?")
+
+
+@functools.cache
+def _help(line: str) -> str:
+    argv = [sys.executable, "-P", "-m", "cli", *line.split()[1:], "--help"]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
 
 
 def script(shell: str) -> str:

@@ -62,7 +62,10 @@ class Drawn(Words):
     def rendered(self, form: str) -> bytes:
         """As `svg`, `png` or `pdf`; the same plot gives the same bytes."""
         out = io.BytesIO()
-        with styled(), mpl.rc_context({"svg.hashsalt": self.name}):
+        with styled(), mpl.rc_context({"svg.hashsalt": self.name, "figure.constrained_layout.use": False}):
+            if engine := self.figure.get_layout_engine():  # laid out once: savefig() would for each form
+                engine.execute(self.figure)
+                self.figure.set_layout_engine(None)
             self.figure.savefig(out, format=form, **_HOW[form](self.title))
         return out.getvalue()
 

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from unittest import mock
 
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from cli import linux, programs
 from cli.__main__ import main
@@ -52,6 +53,7 @@ def start(
             _become_process(cwd, output, log)
             os.environ.update({"PYTHONPATH": str(programs.ROOT), **(environment or {})})
             mock.patch.object(Figure, "savefig", save or save_blank).start()
+            mock.patch.object(ConstrainedLayoutEngine, "execute").start()
             _end(main(list(arguments)))
         except SystemExit as stop:  # of a bad command line
             _end(stop.code if isinstance(stop.code, int) else 1)

@@ -173,39 +173,28 @@ def test_its_source_is_the_one_it_was_built_from(installed: Path) -> None:
 # --- completion -------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def script() -> str:
-    return completion.script("bash")
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("reprise ru", {"run"}),
-        ("reprise run quick", {"quickstart"}),
-        ("reprise run quickstart --inv", {"--inventory"}),
-        ("reprise zones syn", {"synth"}),
-        ("reprise zones synth --sig", {"--signed"}),
-        ("reprise trace synth --prof", {"--profile"}),
-        ("reprise mutate in.pcap --anon", {"--anonymize"}),
-        ("reprise report res", set()),
-    ],
-)
-def test_bash_completes(script: str, line: str, words: set[str], tmp_path: Path) -> None:
+def test_bash_completes(tmp_path: Path) -> None:
     """Without a match bash goes on with the names of files, of which there are none here."""
-    count = len(line.split()) - 1
-    ask = f'COMP_WORDS=({line}); COMP_CWORD={count}; _shtab_reprise; printf "%s\\n" "${{COMPREPLY[@]}}"'
-    argv = ["bash", "-c", f"{script}\n{ask}"]
+    lines = {
+        "reprise ru": {"run"},
+        "reprise run quick": {"quickstart"},
+        "reprise run quickstart --inv": {"--inventory"},
+        "reprise zones syn": {"synth"},
+        "reprise zones synth --sig": {"--signed"},
+        "reprise trace synth --prof": {"--profile"},
+        "reprise mutate in.pcap --anon": {"--anonymize"},
+        "reprise report res": set(),
+    }
+    asked = [
+        f'COMP_WORDS=({line}); COMP_CWORD={len(line.split()) - 1}; _shtab_reprise; echo "${{COMPREPLY[@]}}"'
+        for line in lines
+    ]
+    argv = ["bash", "-c", "\n".join((completion.script("bash"), *asked))]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) == words
+    assert [set(one.split()) for one in done.stdout.splitlines()] == [*lines.values()]
 
 
-@pytest.mark.parametrize(
-    ("typed", "completed"),
-    [("reprise exp", "reprise export "), ("reprise run quick", "reprise run quickstart "),
-     ("reprise zones har", "reprise zones harvest "), ("reprise fire --tr", "reprise fire --tra")],
-)  # fmt: skip
-def test_zsh_completes(typed: str, completed: str, tmp_path: Path) -> None:
+def test_zsh_completes(tmp_path: Path) -> None:
     """In a shell at a terminal, as it finds the file after installation."""
     (tmp_path / "_reprise").write_text(completion.script("zsh"), encoding="utf-8")
     environment = {**os.environ, "ZDOTDIR": str(tmp_path), "TERM": "dumb", "HOME": str(tmp_path)}
@@ -218,8 +207,15 @@ def test_zsh_completes(typed: str, completed: str, tmp_path: Path) -> None:
         )
         shell.expect("until\r\n")
         shell.expect("ready> ")
-        shell.send(f"{typed}\t")
-        shell.expect_exact(completed)
+        for typed, completed in (
+            ("reprise exp", "reprise export "),
+            ("reprise run quick", "reprise run quickstart "),
+            ("reprise zones har", "reprise zones harvest "),
+            ("reprise fire --tr", "reprise fire --tra"),
+        ):
+            shell.send(f"{typed}\t")
+            shell.expect_exact(completed)
+            shell.sendcontrol("u")
     finally:
         shell.close(force=True)
 

@@ -2,6 +2,7 @@
 
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from tests.command import save_blank
 
@@ -10,3 +11,4 @@ from tests.command import save_blank
 def unrendered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plots are painted and not rendered, for tests of what is around them."""
     monkeypatch.setattr(Figure, "savefig", save_blank)
+    monkeypatch.setattr(ConstrainedLayoutEngine, "execute", lambda *_: None)
