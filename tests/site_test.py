@@ -316,6 +316,12 @@ def test_playbooks_alone_deploy_replay_collect_and_tear_down(hosts: Testbed, tmp
     assert "the clock of load1 is not synchronized" in said or "synchronized" not in said
     assert summary(run_of(tmp_path / "results"))["queries"]["answered"] > 600
     assert states(hosts) == before
+
+
+@pytest.mark.slow
+def test_playbooks_deploy_once_and_collect_what_was_left(hosts: Testbed, tmp_path: Path) -> None:
+    playbook(hosts, "deploy", tmp_path)
+    before = states(hosts)
     assert set(changed(playbook(hosts, "deploy", tmp_path)).values()) == {0}
     run = "site-left-20260101T000000Z-0000"
     left = f"/var/lib/reprise/runs/{run}"  # as of a run whose operator could not copy it
