@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from bench import bed as beds
-from bench import timing
+from bench import mutate, timing
+from bench.session import Session
 from cli import programs
 from cli.__main__ import build_parser
-from cli.errors import UsageError
+from cli.errors import RepriseError, UsageError
 from cli.plan import network
 from cli.tools import bench
 from tests import command
@@ -49,6 +50,13 @@ def test_options_have_the_bench_s_own_defaults() -> None:
     assert bench.options_of(build_parser().parse_args(["bench", "udp", "--quick"])).repeats == 1
     given = bench.options_of(build_parser().parse_args(["bench", "timing", "--quick", "--seconds", "2"]))
     assert [shape.seconds for shape in timing.shapes(given)] == [2, 2]
+
+
+def test_mutate_wants_what_counts_its_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "SEARCH_PATH", str(tmp_path))
+    options = bench.options_of(build_parser().parse_args(["bench", "mutate", "--quick"]))
+    with pytest.raises(RepriseError, match="program capinfos is missing; apt-get install wireshark-common"):
+        mutate.measure(Session(options, tmp_path / "mutate"))
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ def prepare(session: Session) -> None:
 
 def measure(session: Session) -> None:
     want_rows(session.options.only, {change.row for change in CHANGES})
+    programs.packaged("capinfos")  # counts what is written
     prepare(session)
     for repeat in range(session.options.repeats):
         reader.run(session, reader.reference(session.traces / "root.pcap", "reference"), repeat)

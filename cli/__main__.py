@@ -205,15 +205,13 @@ def run_mutator(command: str, arguments: list[str]) -> int:
     elif not arguments or arguments[0] not in ("info", "synth"):
         if arguments[:1] in (["-h"], ["--help"]):
             sys.stdout.write(
-                "usage: reprise trace info FILE [--json] [--port N] [--plots DIR [--pdf]]\n"
+                "usage: reprise trace info FILE [--json] [--port N]\n"
                 "       reprise trace names FILE [--top N] [-o LIST]\n"
                 "       reprise trace synth OPTIONS -o FILE\n(each with --help)\n"
             )
             return 0
         sys.stderr.write("reprise: error: trace needs info, names or synth; see reprise trace --help\n")
         return 2
-    elif arguments[0] == "info" and programs.given("--plots", arguments):
-        return traces.command_plots(arguments[1:])
     program = programs.own("reprise-mutator")
     sys.stdout.flush()
     return os.execv(program, [program, *arguments])

@@ -34,10 +34,6 @@ if(REPRISE_FUZZ)
     # The libraries need libFuzzer's coverage too, or it finds nothing in them.
     target_compile_options(reprise_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
-if(REPRISE_COVERAGE)
-    target_compile_options(reprise_flags INTERFACE -fprofile-instr-generate -fcoverage-mapping)
-    target_link_options(reprise_flags INTERFACE -fprofile-instr-generate)
-endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
     # libstdc++ 12's std::stable_sort uses what it has deprecated itself.
     target_compile_options(reprise_flags INTERFACE -Wno-deprecated-declarations)
@@ -158,18 +154,15 @@ function(reprise_test name)
     set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 900)
 endfunction()
 
-# reprise_fuzz(NAME SOURCES ... LIBRARIES ... PARSERS ... [PIECES form]): a libFuzzer target. SOURCES begin with the one
-# that has LLVMFuzzerTestOneInput. PARSERS are the files that it is about, whose lines `reprise fuzz --coverage` counts.
-# Seeds lie in tests/fuzz/NAME/, words of the format in tests/fuzz/NAME.dict. PIECES is for input that is made of pieces
-# with their sizes in front: the initializer of Form in tests/fuzz/pieces_mutator.cc.
+# reprise_fuzz(NAME SOURCES ... LIBRARIES ... [PIECES form]): a libFuzzer target. SOURCES begin with the one that has
+# LLVMFuzzerTestOneInput. Seeds lie in tests/fuzz/NAME/, words of the format in tests/fuzz/NAME.dict. PIECES is for
+# input that is made of pieces with their sizes in front: the initializer of Form in tests/fuzz/pieces_mutator.cc.
 # Without libFuzzer the seeds are taken by fuzz_seeds_test (tests/fuzz/CMakeLists.txt).
 function(reprise_fuzz name)
-    cmake_parse_arguments(arg "" "PIECES" "SOURCES;LIBRARIES;PARSERS" ${ARGN})
-    foreach(part IN ITEMS SOURCES PARSERS)
-        foreach(file IN LISTS arg_${part})
-            get_filename_component(path ${file} ABSOLUTE)
-            set_property(GLOBAL APPEND PROPERTY REPRISE_FUZZ_${part}_${name} ${path})
-        endforeach()
+    cmake_parse_arguments(arg "" "PIECES" "SOURCES;LIBRARIES" ${ARGN})
+    foreach(file IN LISTS arg_SOURCES)
+        get_filename_component(path ${file} ABSOLUTE)
+        set_property(GLOBAL APPEND PROPERTY REPRISE_FUZZ_SOURCES_${name} ${path})
     endforeach()
     set_property(GLOBAL APPEND PROPERTY REPRISE_FUZZ_TARGETS ${name})
     set_property(GLOBAL APPEND PROPERTY REPRISE_FUZZ_LIBRARIES ${arg_LIBRARIES})

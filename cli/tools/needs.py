@@ -86,12 +86,10 @@ def of(options: argparse.Namespace) -> Needs:
             ("run", "capture", *BENCHES[options.bench].sections, "bench"), *BENCHES[options.bench].targets
         ),
         "test": lambda: Needs(  # which builds what it checks
-            tuple(
-                one for one in packages.listed() if one != "coverage" and (options.slow or one != "debian")
-            ),
+            tuple(one for one in packages.listed() if options.slow or one != "debian"),
             (*hosts, EXPORT_PYTHON, TEST_PYTHON),
         ),
-        "fuzz": lambda: _needs(("packet", "test", *(("coverage",) if options.coverage else ()))),
+        "fuzz": lambda: _needs(("packet", "test")),
         # Ansible reads what Merge generates.
         "inventory": lambda: Needs(("base",), hosts) if options.testbed == "merge" else Needs(),
         "doctor": lambda: _needs(("run",), *REPLAY, *HIERARCHY, "reprise-packet-check"),

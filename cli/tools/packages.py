@@ -29,7 +29,7 @@ _UNKNOWN = re.compile(  # packages that apt-get says it does not know
     r"^E: (?:Unable to locate package|Package) '?([^'\s]+)(?:$|' has no installation)", re.M
 )
 # Sections for building, checking and measuring: what the Debian package of Reprise was built with.
-BUILDING = ("base", "packet", "bench", "test", "man", "debian", "coverage")
+BUILDING = ("base", "packet", "bench", "test", "man", "debian")
 _APT = ("apt-get", "-y", "-q", "-o", "Dpkg::Use-Pty=0", "-o", "DPkg::Lock::Timeout=600")
 
 

@@ -1,12 +1,7 @@
-"""Names of a trace, by their frequency and in the form that synthetic traces are made of; plots."""
+"""Names of a trace, by their frequency and in the form that synthetic traces are made of."""
 
 from pathlib import Path
 
-import pytest
-
-from cli import programs
-from cli.errors import UsageError
-from cli.tools import traces
 from tests import command
 from tests.bed import synth
 
@@ -52,23 +47,3 @@ def test_what_is_no_trace_is_one_line(tmp_path: Path) -> None:
     done = command.run("trace", "names", "none", cwd=tmp_path)
     assert (done.returncode != 0, done.stderr.count("\n")) == (True, 1)
     assert done.stderr.startswith("reprise: error: cannot open trace none")
-
-
-def test_plots_are_told_from_what_the_mutator_takes() -> None:
-    assert programs.given("--plots", ["info", "a.pcap", "--plots", "out"])
-    assert programs.given("--plots", ["info", "a.pcap", "--plots=out"])
-    assert not programs.given("--plots", ["info", "a.pcap", "--json"])
-    found = traces.plot_arguments(["a.pcap", "--plots", "out", "--port", "5353", "--json", "-"])
-    assert found == (Path("out"), False, ["a.pcap", "--port", "5353", "--json", "-"])
-    assert traces.plot_arguments(["--plots=x", "--pdf", "a"]) == (Path("x"), True, ["a"])
-    assert traces.plot_arguments(["--plots=x", "a"])[0] == Path("x")
-
-
-def test_plots_want_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UsageError, match="needs a folder"):
-        traces.plot_arguments(["a", "--plots="])
-    for words in (["a", "--plots"], ["a", "--plots", "--json"]):
-        with pytest.raises(SystemExit) as ended:
-            traces.plot_arguments(words)
-        assert ended.value.code == 2
-        assert "argument --plots: expected one argument; see reprise trace info" in capsys.readouterr().err
