@@ -48,8 +48,8 @@ def hosts(tmp_path: Path) -> Iterator[Hosts]:
     port = _free_port()
     ssh = Ssh(tmp_path / "ssh", port)
     config = ssh.config(dict.fromkeys(("alpha", "beta"), "127.0.0.1"))
-    inventory = tmp_path / "inventory.ini"
-    inventory.write_text("[clients]\nalpha\nbeta  # the second\n")
+    inventory = tmp_path / "hosts"
+    inventory.write_text("alpha\nbeta  # the second\n")
     with shared_connections() as shared, ssh.serve(["127.0.0.1"]):
         config.write_text(config.read_text() + "".join(f"  {one}\n" for one in shared))
         wait_for(lambda: _listens(port), "the ssh server to listen")
@@ -186,17 +186,9 @@ def test_what_hosts_could_not_read_is_told(hosts: Hosts, tmp_path: Path) -> None
     assert told.startswith(f"reprise: {captures[1]}: cut_packet 50 (33.3 %): packets captured only")
 
 
-def test_an_inventory_becomes_logins() -> None:
-    text = """
-    [clients]
-    c1 ansible_host=192.0.2.1 ansible_user=me ansible_port=2222
-    me@c2 # comment
-    [clients:vars]
-    some=thing
-    [more]
-    c3 role=querier
-    """
-    assert logins(text, "inv") == ["me@192.0.2.1:2222", "me@c2", "c3"]
+def test_a_list_of_hosts_becomes_logins() -> None:
+    text = "# all\nme@192.0.2.1:2222\n\n  c2  # the second\nc3\nc2\n"
+    assert logins(text, "inv") == ["me@192.0.2.1:2222", "c2", "c3"]
 
 
 @pytest.mark.parametrize(
@@ -204,8 +196,8 @@ def test_an_inventory_becomes_logins() -> None:
     [
         ("", "inv names no host"),
         ("c1 c2", "inv line 1: c1 c2 is not understood"),
-        ("c1 ansible_connection=local", "inv line 1: c1 is not reached by ssh"),
-        ("\nc1 ansible_become=true", "inv line 2: ansible_become is not understood"),
+        ("\nc1 ansible_host=192.0.2.1", "inv line 2: c1 ansible_host=192.0.2.1 is not understood"),
+        ("[clients]\nc1", "inv line 1: [clients] is not understood"),
     ],
 )
 def test_bad_inventories(text: str, what: str) -> None:

@@ -62,42 +62,18 @@ def parse(arguments: Sequence[str]) -> Wish:
 
 
 def logins(text: str, name: str) -> list[str]:
-    """Hosts of an inventory as GNU parallel's ssh logins.
-
-    One host a line, as `host`, `user@host`, or in Ansible's INI form with ansible_host, ansible_user and
-    ansible_port. Groups are not told apart; tables of variables are passed over.
-    """
+    """Hosts as GNU parallel's ssh logins: `host`, `user@host` or `user@host:port`, one a line."""
     found: list[str] = []
-    variables = False
     for number, line in enumerate(text.splitlines(), 1):
-        words = shlex.split(line, comments=True)
-        if words and words[0].startswith("["):
-            variables = words[0].rstrip("]").endswith((":vars", ":children"))
-        elif words and not variables:
-            login = _login(words, f"{name} line {number}")
-            found += [] if login in found else [login]
+        words = line.partition("#")[0].split()
+        want(
+            len(words) < 2 and not line.lstrip().startswith("["),
+            f"{name} line {number}: {' '.join(words)} is not understood",
+            "write one host a line, as user@host:port; more belongs into an ssh configuration (--ssh-config)",
+        )
+        found += words
     want(bool(found), f"{name} names no host", "write one host a line")
-    return found
-
-
-def _login(words: list[str], place: str) -> str:
-    host = words[0]
-    given = dict(word.partition("=")[::2] for word in words[1:])
-    known = {"ansible_host", "ansible_user", "ansible_port", "ansible_connection"}
-    bad = next((key for key in given if key.startswith("ansible_") and key not in known), None)
-    want(
-        bad is None and all("=" in word for word in words[1:]),
-        f"{place}: {bad or ' '.join(words)} is not understood",
-        f"use {', '.join(sorted(known))}; more belongs into an ssh configuration (--ssh-config)",
-    )
-    want(
-        given.get("ansible_connection", "ssh") == "ssh",
-        f"{place}: {host} is not reached by ssh",
-        "use --jobs N for the cores of this machine",
-    )
-    user = f"{given['ansible_user']}@" if "ansible_user" in given else ""
-    port = f":{given['ansible_port']}" if "ansible_port" in given else ""
-    return f"{user}{given.get('ansible_host', host)}{port}"
+    return list(dict.fromkeys(found))
 
 
 def command_spread(arguments: Sequence[str]) -> int:
