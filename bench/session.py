@@ -1,10 +1,8 @@
 """One call of `reprise bench`: its result folder, the runs in it, and what recompute.py makes of them."""
 
 import contextlib
-import datetime
 import json
 import os
-import secrets
 import signal
 import subprocess
 import sys
@@ -16,7 +14,7 @@ from typing import Any
 
 from bench.bed import CLIENT_CORE, SERVER_CORE, SERVER_IF, Bed, start
 from bench.tools import UDP, Sink, Tool
-from cli import linux, programs
+from cli import linux, programs, run_name
 from cli.errors import RepriseError, UsageError, complain, one_line, want
 from cli.plan import facts, network
 from cli.process import Process
@@ -100,9 +98,7 @@ class Session:
 @contextlib.contextmanager
 def opened(options: Options) -> Iterator[Session]:
     """A result folder with the watch on the processors' time running."""
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
-    name = f"{options.bench}-{now}-{secrets.token_hex(2)}"
-    session = Session(options, options.output.absolute() / name)
+    session = Session(options, options.output.absolute() / run_name.new(options.bench))
     try:
         session.folder.mkdir(parents=True)
     except OSError as error:

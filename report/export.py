@@ -18,6 +18,7 @@ import dns.rdatatype
 import numpy as np
 from numpy.typing import NDArray
 
+from report import whole_file
 from report.errors import ReportError
 from report.rafile import AnswerSet
 from report.rqfile import (
@@ -237,18 +238,12 @@ def command(runs: Sequence[Path], target: Path | None, parquet: bool) -> None:
     if target is None:
         _write_csv(sys.stdout, _blocks(opened))
         return
-    target = target.resolve()  # a link stays
-    half = target.with_name(target.name + ".part")
-    try:
+    with whole_file.half_of(target.resolve()) as half:  # a link stays
         if parquet:
             _write_parquet(half, _blocks(opened))
         else:
             with half.open("w", encoding="utf-8", newline="") as file:
                 _write_csv(file, _blocks(opened))
-        half.replace(target)
-    except BaseException:
-        half.unlink(missing_ok=True)
-        raise
 
 
 def _blocks(runs: Sequence[Run]) -> Iterator[dict[str, Column]]:

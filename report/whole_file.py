@@ -4,6 +4,8 @@ A full disk, a kill or a crash of the host leaves what stood under the name befo
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -12,13 +14,19 @@ def write(path: Path, content: str | bytes, durable: bool = True, mode: int = 0o
     """Writes a file, replacing one of that name. `durable` has it on the disk before its name changes;
     what can be made again need not wait for that.
     """
+    with half_of(path) as half, _made(half, mode) as file:
+        file.write(_bytes(content))
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+@contextmanager
+def half_of(path: Path) -> Iterator[Path]:
+    """Where to write what gets its name at the end; nothing of it stays where that is not reached."""
     half = _half(path)
     try:
-        with _made(half, mode) as file:
-            file.write(_bytes(content))
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
+        yield half
         half.replace(path)
     except BaseException:
         half.unlink(missing_ok=True)

@@ -22,6 +22,7 @@ from pathlib import Path
 from cli import VERSION, programs
 from cli.errors import RepriseError, want
 from cli.tools import packages
+from report import whole_file
 
 PROGRAM = "reprise-mutator"
 FOLDER = f"{PROGRAM}-{VERSION}-{platform.machine()}"  # within the archive
@@ -59,24 +60,20 @@ def write(path: Path) -> None:
     if loader is None:
         raise RepriseError(f"{program} has no dynamic loader", "build it again with ./reprise")
     terms = license_texts(libraries.values())
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with (
-            partial.open("wb") as file,
-            gzip.GzipFile("", "wb", 6, file, mtime=0) as packed,
-            tarfile.open(fileobj=packed, mode="w") as archive,
-        ):
-            launcher = _LAUNCHER.format(loader=loader, program=PROGRAM)
-            _add(archive, PROGRAM, launcher.encode(), 0o755)
-            _add(archive, "README", _README.encode(), 0o644)
-            for name, text in sorted(terms.items()):
-                _add(archive, name, text, 0o644)
-            _add(archive, f"lib/{PROGRAM}", _stripped(program), 0o755)
-            for name, source in sorted(libraries.items()):
-                _add(archive, f"lib/{name}", source.read_bytes(), 0o755)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with (
+        whole_file.half_of(path) as half,
+        half.open("wb") as file,
+        gzip.GzipFile("", "wb", 6, file, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w") as archive,
+    ):
+        launcher = _LAUNCHER.format(loader=loader, program=PROGRAM)
+        _add(archive, PROGRAM, launcher.encode(), 0o755)
+        _add(archive, "README", _README.encode(), 0o644)
+        for name, text in sorted(terms.items()):
+            _add(archive, name, text, 0o644)
+        _add(archive, f"lib/{PROGRAM}", _stripped(program), 0o755)
+        for name, source in sorted(libraries.items()):
+            _add(archive, f"lib/{name}", source.read_bytes(), 0o755)
 
 
 def _libraries(program: Path) -> dict[str, Path]:
