@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from report.nested import RENAMED, leaves
 from report.rows import figures
-from report.run import Json, Run
+from report.run import RENAMED, Json, Run, leaves
 from report.series import KEY_FIGURES, conditions_that_differ, labels
 
 _NAMES = ("name", "title", "schema")  # which say nothing of what is done

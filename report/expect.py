@@ -18,9 +18,8 @@ from typing import Any
 from report import statistics
 from report.busy import spoils
 from report.errors import ReportError
-from report.nested import leaves
 from report.rows import figures
-from report.run import Json, as_number, value_at
+from report.run import Json, as_number, leaves, value_at
 from report.tables import number
 
 MET, MISSED, USAGE, NO_VERDICT = 0, 1, 2, 125  # exit statuses; 125 makes `git bisect run` skip a commit

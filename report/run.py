@@ -1,8 +1,10 @@
-"""A results folder as values. All reading of run files but the records themselves happens here."""
+"""A results folder as values. All reading of run files but the records themselves happens here. Uses Python's
+own library alone: the bootstrap reads it.
+"""
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,9 @@ SCHEMA = 1
 UPSTREAM = "upstream"  # the process under which a resolver's data path has counted
 COUNTED = ("queries", "tcp_queries", "answers")  # by an authoritative server itself
 TRACE_KEYS = ("trace", "generate", "synth")
+RENAMED = {  # keys of experiments that had another name before, and the one that they have now
+    "hierarchy.qname_minimisation": "hierarchy.qname_minimization",
+}
 Json = dict[str, Any]
 Samples = list["ServerSample"]
 
@@ -230,6 +235,15 @@ def value_at(table: Json, path: str) -> Any:
     for key in path.split("."):
         found = as_dict(found).get(key)
     return found
+
+
+def leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The dotted keys of a table, also in tables below it, and their values."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def as_json(path: Path) -> Json:

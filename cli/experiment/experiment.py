@@ -21,8 +21,8 @@ from pydantic.fields import FieldInfo
 from cli.errors import UsageError, want_choice
 from cli.experiment import keys, rules, tables
 from cli.experiment.schema import Experiment, Mutate
-from report import nested
-from report.nested import RENAMED
+from report.run import RENAMED
+from report.run import leaves as leaves_in
 
 _READER = TypeAdapter(Experiment)
 SYNTH_FILES = ("names", "tld_file")  # keys of [synth]
@@ -41,7 +41,7 @@ def read(path: Path, settings: list[str]) -> tuple[Experiment, tuple[str, ...]]:
     for setting in settings:
         tables.lay_over(table, setting, _value_of)
     named = given(table)
-    return of({"name": path.stem, **named}), tuple(name for name, _ in nested.leaves(named))
+    return of({"name": path.stem, **named}), tuple(name for name, _ in leaves_in(named))
 
 
 def of(table: Mapping[str, Any]) -> Experiment:

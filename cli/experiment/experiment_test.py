@@ -13,7 +13,7 @@ from cli.errors import UsageError
 from cli.experiment import document, tables
 from cli.experiment.experiment import as_dict, load, read
 from cli.servers import kinds
-from report.nested import RENAMED
+from report.run import RENAMED
 
 MINIMAL = """
 schema = 1

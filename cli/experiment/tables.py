@@ -15,7 +15,7 @@ from typing import Any
 
 from cli import programs
 from cli.errors import UsageError, want
-from report.nested import leaves
+from report.run import leaves
 
 _OURS = programs.ROOT / "experiments"
 _MOST_BYTES = 1_000_000

@@ -8,8 +8,7 @@ from cli.errors import RepriseError, want
 from cli.executor.run import carry_out
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
-from report.nested import RENAMED
-from report.run import Json, Run
+from report.run import RENAMED, Json, Run
 from report.sources import zone_of
 
 _RATE = 1_000.0  # queries a second

@@ -27,8 +27,7 @@ from cli.plan.facts import check_kinds
 from cli.progress import Progress
 from report import series as reports
 from report import whole_file
-from report.nested import leaves
-from report.run import as_json
+from report.run import as_json, leaves
 
 Settings = dict[str, Any]
 _MODES = ("grid", "list")
