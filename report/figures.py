@@ -110,9 +110,9 @@ def drawing(words: Words, size: Size = NORMAL) -> Iterator[tuple[Drawn, Axes]]:
             _mark_curves(axes)
 
 
-def bars(words: Words, counts: Mapping[str, int], total: int, label: str, size: Size = NORMAL) -> Drawn:
+def bars(words: Words, counts: Mapping[str, int], total: int, label: str) -> Drawn:
     """A bar for each count with its share of `total`, the first on top."""
-    with drawing(words, size) as (drawn, axes):
+    with drawing(words) as (drawn, axes):
         names = list(counts)[::-1]
         held = axes.barh(names, [counts[name] for name in names], height=0.6)
         labels = [f"{counts[name]:,} ({counts[name] / max(total, 1):.2%})" for name in names]
