@@ -288,21 +288,27 @@ void PeakSecond::add(Nanoseconds time) {
 
 void ConnectionTally::add(std::uint64_t connection) {
     ++queries_;
-    ++open_[connection];
-    if (open_.size() > kMostConnections) {
-        end_oldest();
+    std::uint64_t& queries = young_[connection];
+    if (const auto before = queries == 0 ? old_.extract(connection) : Open::node_type()) {
+        queries = before.mapped();
+    }
+    ++queries;
+    if (young_.size() == kMostConnections / 2) {
+        end_old();
     }
 }
 
-void ConnectionTally::end_oldest() {
-    ++by_queries_[open_.begin()->second];
-    open_.erase(open_.begin());
+/// Ends those that were not used lately; the others are followed on.
+void ConnectionTally::end_old() {
+    for (const auto& [connection, queries] : old_) {
+        ++by_queries_[queries];
+    }
+    old_ = std::exchange(young_, {});
 }
 
 void ConnectionTally::finish() {
-    while (!open_.empty()) {
-        end_oldest();
-    }
+    end_old();
+    end_old();
 }
 
 std::uint64_t ConnectionTally::connections() const {

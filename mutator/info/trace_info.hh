@@ -21,6 +21,7 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -226,8 +227,8 @@ private:
     std::uint64_t most_ = 0;
 };
 
-/// Queries per TCP connection. At most 262,144 connections are followed at once; beyond, the oldest
-/// is taken as ended.
+/// Queries per TCP connection. At most 262,144 connections are followed at once; beyond, those that
+/// were not used for the longest time are taken as ended.
 class ConnectionTally {
 public:
     void add(std::uint64_t connection);
@@ -246,10 +247,13 @@ public:
     [[nodiscard]] std::uint64_t queries() const { return queries_; }
 
 private:
-    void end_oldest();
+    using Open = std::unordered_map<std::uint64_t, std::uint64_t>;
+
+    void end_old();
 
     std::uint64_t queries_ = 0;
-    std::map<std::uint64_t, std::uint64_t> open_;
+    Open young_; ///< queries by connection
+    Open old_;   ///< not used since `young_` began
     std::map<std::uint64_t, std::uint64_t> by_queries_;
 };
 

@@ -65,6 +65,19 @@ TEST(TraceInfo, CountsASmallTrace) {
     EXPECT_EQ(figures.gaps.min(), 0);
 }
 
+TEST(TraceInfo, AnEarlyConnectionAmongManyIsCountedOnce) {
+    constexpr std::uint64_t kMany = 300'000;
+    ConnectionTally tally;
+    for (std::uint64_t connection = 1; connection <= kMany; ++connection) {
+        tally.add(1);
+        tally.add(connection);
+    }
+    tally.finish();
+    EXPECT_EQ(tally.queries(), 2 * kMany);
+    EXPECT_EQ(tally.connections(), kMany);
+    EXPECT_THAT(tally.by_queries(), ElementsAre(Pair(1, kMany - 1), Pair(kMany + 1, 1)));
+}
+
 TEST(TraceInfo, TextNamesWhatMatters) {
     const std::string text = info_text({.path = "x.pcap",
                                         .description = "pcap",
