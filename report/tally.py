@@ -48,9 +48,9 @@ class Rate:
         self._held = Counts(4_096)
 
     def add(self, times: Values) -> None:
-        """Times in ns; those before the start, and NEVER, are left out."""
-        known = (times >= 0) & (times < self._MOST * self.STEP_NS)
-        self._held.add(times[known] // self.STEP_NS)
+        """Times in ns; NEVER is left out. What left a moment before the start is of the first step."""
+        known = (times > -self.STEP_NS) & (times < self._MOST * self.STEP_NS)
+        self._held.add(np.maximum(times[known], 0) // self.STEP_NS)
 
     def steps(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Steps in which something happened, ascending, and how often."""

@@ -130,6 +130,12 @@ def test_a_rate_over_a_damaged_span_takes_no_memory_for_it() -> None:
     assert rate.per(10**8, 3).tolist() == [2, 1, 0]
 
 
+def test_what_left_a_moment_before_the_start_counts_in_the_first_step() -> None:
+    rate = Rate()
+    rate.add(np.array([-20_000, 0, 9_000_000, np.iinfo(np.int64).min]))
+    assert rate.per(10**8, 1).tolist() == [3]
+
+
 def test_means_are_those_of_each_source() -> None:
     means = Means()
     means.add(np.array([3, 1, 3], np.uint32), np.array([10_000, 5_000, 20_000]))
