@@ -26,7 +26,9 @@ def look_at(run: Run, files: Sequence[RqFile]) -> Findings:
     """Everything that the files of the run tell of it."""
     overflows: Counter[str] = Counter()
     taken: Counter[str] = Counter()
+    steps: Counter[str] = Counter()  # of the clock, as the querier saw it that saw most
     for file in files:
+        steps[file.host] = max(steps[file.host], as_int(file.statistics.get("clock_steps")))
         overflows[file.host] += as_int(file.statistics.get("receive_overflows"))
         taken[file.host] += as_int(file.statistics.get("frames_taken"))
     servers = {str(one.get("host")) for one in run.processes("server")}
@@ -34,6 +36,11 @@ def look_at(run: Run, files: Sequence[RqFile]) -> Findings:
     found = hosts.judge(run.hosts, servers, overflows, _unread(run), taken, torn)
     found.losses += _captures(run)
     found.remarks += [*_refused(run, files), *_delays(run), *_drifts(run), *server.gaps(run)]
+    found.remarks += [
+        f"the clock of {host} was set during the replay ({count} step{'s' if count > 1 else ''}): for 0.1 s "
+        "after that, latencies are up to when answers were read"
+        for host, count in (+steps).items()
+    ]
     return found
 
 

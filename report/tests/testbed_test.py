@@ -209,6 +209,14 @@ def test_clocks_that_drift_are_said(tmp_path: Path, same: bool, end_ns: int, war
     assert not warned or "within 0.08 ms" in found["warnings"][0]
 
 
+def test_a_clock_that_was_set_is_said(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [Query(0, 0, 0, MS)], stats={"clock_steps": 2})
+    assert summary_of(run)["warnings"] == [
+        "the clock of client1 was set during the replay (2 steps): for 0.1 s after that, latencies are up to "
+        "when answers were read"
+    ]
+
+
 def test_warnings_of_queriers_and_proxies_are_the_runs(tmp_path: Path) -> None:
     queries = [Query(0, 0, 0, MS)]
     run = write_run(tmp_path / "run", queries, stats={"warnings": ["realtime was refused"]})
