@@ -212,7 +212,7 @@ def _connections(measured: Measured) -> list[Drawn]:
         for state in ("established", "time_wait")
         for one in server.client_series(run, f"tcp_{state}")
     }
-    held = _not_zero({**servers, **clients})
+    held = _not_zero({**servers, **clients}) if _not_zero(servers) else {}
     caption = (
         "TCP connections by state, sampled once a second at the server's host and, where asked, the clients'."
         " Dotted: the last query was sent, and the replay closed what was open."
