@@ -64,8 +64,8 @@ Selection::Selection(const Options& options, const Servers& servers) {
         add(Skip::kUpdate, "drop", "where.opcode", {"UPDATE"});
     }
     add_of_sources(options, servers);
-    if (!transport_of(options.replay)) { // queriers speak all others
-        add(Skip::kTransport, "drop", "where.transport", {"quic", "https"});
+    if (!transport_of(options.replay)) {
+        add(Skip::kTransport, "drop", "where.transport", transport_names(false));
     }
     if (options.replay.collapse_retransmits) {
         add(Skip::kRetransmit, "collapse", "timeout", {fmt::to_string(options.replay.timeout_s)});

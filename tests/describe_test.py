@@ -15,6 +15,8 @@ def test_settings_and_counters_are_those_of_the_programs() -> None:
 
 
 def test_transports_are_those_of_the_programs_in_the_order_of_their_values() -> None:
+    played = document.described()["settings"]["replay"]["transport"]["words"].split(", ")
+    assert played == ["trace", *(one.name for one in TRANSPORTS.values() if one.played)]
     text = (programs.ROOT / "core/wire/query.hh").read_text(encoding="utf-8")
     names = text.partition("kNames{")[2].partition("}")[0]
     assert re.findall(r'"([a-z-]+)"', names) == list(TRANSPORTS)

@@ -258,6 +258,16 @@ Json describe_settings() {
     return out;
 }
 
+std::vector<std::string> transport_names(bool played) {
+    std::vector<std::string> names;
+    for (const Transport one : kTransports) {
+        if (is_among(transport_name(one), kTransportWords) == played) {
+            names.emplace_back(transport_name(one));
+        }
+    }
+    return names;
+}
+
 std::optional<Transport> transport_of(const Settings& settings) {
     const auto* const found = std::ranges::find(kTransports, settings.transport, transport_name);
     return found == kTransports.end() ? std::nullopt : std::optional(*found);

@@ -40,6 +40,9 @@ constexpr Allowed between(double low, double high) { return {.low = low, .high =
 
 constexpr Allowed one_of(std::string_view words) { return {.words = words}; }
 
+/// As in the trace, or one that queriers play.
+inline constexpr std::string_view kTransportWords = "trace, udp, tcp, tls, stateless-tcp";
+
 /// How queries travel over TLS (RFC 7858).
 struct TlsSettings {
     std::uint16_t port = 853;
@@ -132,7 +135,7 @@ struct Settings {
               "each source out of the client's prefix (10.0.0.0/8 shared by the clients, "
               "fd00:6d61:N::/64). `packet`: the trace's addresses and ports, written and read "
               "below the network stack, UDP only (one client, one querier)");
-        visit("transport", &S::transport, one_of("trace, udp, tcp, tls, stateless-tcp"),
+        visit("transport", &S::transport, one_of(kTransportWords),
               "how every query travels (`trace`: as in the trace; `stateless-tcp`: a TCP "
               "connection of its own for each). A query that had a TCP connection in the trace "
               "keeps it: its queries share one connection; all others of a source share another");
@@ -234,6 +237,9 @@ nlohmann::ordered_json settings_json(const Settings& settings);
 
 /// Table -> name -> type, default, what is allowed, help; for programs in other languages.
 nlohmann::ordered_json describe_settings();
+
+/// The names of the transports that queriers play, or of the others.
+std::vector<std::string> transport_names(bool played);
 
 /// The transport of every query; nothing where the trace's is kept.
 std::optional<Transport> transport_of(const Settings& settings);

@@ -8,8 +8,10 @@
 #include "core/rules/engine/selector.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/wire/query.hh"
+#include "core/wire/settings.hh"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -56,7 +58,6 @@ private:
 // transport: what a mix chooses for a source, whose queries are all treated alike.
 
 constexpr std::uint64_t kMixUse = 0x7a05; ///< of the seed; other than the selector's
-constexpr size_t kTransportCount = 6;
 
 std::uint8_t bit_of(Transport transport) {
     return static_cast<std::uint8_t>(1U << static_cast<unsigned>(transport));
@@ -70,11 +71,11 @@ bool has_connections(Transport transport) {
 std::vector<Weighted> read_mix(Arguments& arguments) {
     auto mix = get_mix(arguments, "to");
     if (mix.empty()) {
-        arguments.fail_lacking("needs to=, one of udp, tcp, tls, stateless-tcp, or a mix as "
-                               "udp:90,tcp:10");
+        arguments.fail_lacking(fmt::format("needs to=, one of {}, or a mix as udp:90,tcp:10",
+                                           fmt::join(transport_names(true), ", ")));
     }
     for (const Weighted& entry : mix) { // transports whose effect is seen in a replay
-        arguments.demand_word("to", entry.value, {"udp", "tcp", "tls", "stateless-tcp"});
+        arguments.demand_word("to", entry.value, transport_names(true));
     }
     return mix;
 }
@@ -86,9 +87,9 @@ public:
           targets_(
               read_mix(arguments), mixed_seed(settings.seed, kMixUse),
               [&](const std::string& text) { return transport_value(arguments, "to", text); }) {
-        for (size_t value = 0; value < kTransportCount; ++value) {
-            to_.at(value) =
-                &rare_count("to_" + std::string(transport_name(static_cast<Transport>(value))));
+        for (const Transport one : kTransports) {
+            to_.at(static_cast<size_t>(one)) =
+                &rare_count("to_" + std::string(transport_name(one)));
         }
         if (!settings.again && std::ranges::find(targets_.values(), Transport::kStatelessTcp) !=
                                    targets_.values().end()) {
@@ -140,8 +141,7 @@ private:
             choice = choices_.take(query.source, query.connection).value_or(choice);
         }
         bool kept = false;
-        for (size_t value = 0; value < kTransportCount; ++value) {
-            const auto transport = static_cast<Transport>(value);
+        for (const Transport transport : kTransports) {
             if ((choice & bit_of(transport)) == 0) {
                 continue;
             }
@@ -160,7 +160,7 @@ private:
     ConnectionChoices choices_; ///< transports of the connection's queries that are still on it
     std::vector<std::pair<size_t, Query>> extra_; ///< closes to insert, with their places
     std::uint64_t& closes_dropped_ = rare_count("closes_dropped");
-    std::array<std::uint64_t*, kTransportCount> to_{}; ///< changed, by the new transport
+    std::array<std::uint64_t*, kTransports.size()> to_{}; ///< changed, by the new transport
 };
 
 // class: classes of sources for the delay line and the queriers: round trip and idle time.

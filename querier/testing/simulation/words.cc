@@ -125,18 +125,15 @@ Nanoseconds duration(const std::string& text) {
 }
 
 Transport transport(const std::string& name) {
-    for (const Transport one : {Transport::kUdp, Transport::kTcp, Transport::kTls, Transport::kQuic,
-                                Transport::kHttps, Transport::kStatelessTcp}) {
-        if (transport_name(one) == name) {
-            return one;
-        }
+    const auto* const found = std::ranges::find(kTransports, name, transport_name);
+    if (found == kTransports.end()) {
+        throw Error(fmt::format("{} is no transport", name));
     }
-    throw Error(fmt::format("{} is no transport", name));
+    return *found;
 }
 
 bool is_transport(const std::string& word) {
-    constexpr std::array kNames{"udp", "tcp", "tls", "quic", "https", "stateless-tcp"};
-    return std::ranges::find(kNames, word) != kNames.end();
+    return std::ranges::find(kTransports, word, transport_name) != kTransports.end();
 }
 
 Action action(const std::string& word) {
