@@ -6,10 +6,12 @@
 #include "querier/schedule/pending_queries.hh"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace reprise::querier {
 namespace {
@@ -40,26 +42,26 @@ SourceOf source_of(const ReplayOptions& options) {
 
 Carriers::Carriers(const ReplayOptions& options, const CarrierParts& parts)
     : clock_(parts.network.clock()), queries_(parts.queries) {
+    by_transport_.fill(kMost);
     CarrierWish wish{.options = options, .servers = options.servers, .source = source_of(options)};
-    carriers_.push_back(parts.network.udp_carrier(wish, parts));
-    if (options.hedge_after > 0) {
-        for (const Endpoint& peer : options.hedge_peers) {
-            wish.servers = {};
-            (peer.address.is_v4() ? wish.servers.v4 : wish.servers.v6) = peer;
-            wish.number = static_cast<std::uint8_t>(carriers_.size());
-            carriers_.push_back(parts.network.udp_carrier(wish, parts));
-        }
+    const auto add = [&](std::unique_ptr<Carrier> carrier, const auto&... transports) {
+        ((by_transport_.at(static_cast<size_t>(transports)) = wish.number), ...);
+        carriers_.push_back(std::move(carrier));
+        ++wish.number;
+    };
+    add(parts.network.udp_carrier(wish, parts), Transport::kUdp);
+    while (wish.number <= options.hedge_peers.size()) {
+        wish.servers = options.servers_of(wish.number);
+        add(parts.network.udp_carrier(wish, parts));
     }
-    wish.servers = options.servers;
-    wish.number = static_cast<std::uint8_t>(carriers_.size());
-    carriers_.push_back(connection_carrier(wish, parts));
+    add(connection_carrier(wish, parts), Transport::kTcp, Transport::kTls,
+        Transport::kStatelessTcp);
 }
 
 SendResult Carriers::submit(std::uint32_t index) {
     PendingQuery& pending = queries_[index];
-    pending.carrier = pending.peer != 0 && pending.transport == Transport::kUdp
-                          ? pending.peer
-                          : number_of(pending.transport);
+    pending.carrier =
+        pending.transport == Transport::kUdp ? pending.peer : number_of(pending.transport);
     if (pending.carrier == kMost) {
         return SendResult::kFailed;
     }

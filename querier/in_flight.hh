@@ -1,7 +1,6 @@
 #pragma once
 #include "core/wire/record.hh"
 #include "core/wire/result_file.hh"
-#include "core/wire/settings.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"
 #include "querier/results/results.hh"
@@ -102,11 +101,11 @@ private:
     bool keep_messages_; ///< somebody wants them after they are sent
 };
 
-/// The carriers of a replay, and which of them a query takes. Number 0 is UDP to the server, 1 to
-/// kMostPeers are UDP to the peers of hedged queries; the last one has the connections to all.
+/// The carriers of a replay, and which of them a query takes. Number 0 is UDP to the server, those
+/// from 1 on are UDP to the peers of hedged queries; each other one asks the server and its peers.
 class Carriers {
 public:
-    static constexpr std::uint8_t kMost = kMostPeers + 2;
+    static constexpr std::uint8_t kMost = 64; ///< see EventTag
 
     /// Throws Error where one cannot be opened.
     Carriers(const ReplayOptions& options, const CarrierParts& parts);
@@ -156,16 +155,13 @@ private:
 
     /// kMost where there is none.
     [[nodiscard]] std::uint8_t number_of(Transport transport) const {
-        if (transport == Transport::kQuic || transport == Transport::kHttps) {
-            return kMost;
-        }
-        return transport == Transport::kUdp ? std::uint8_t{0}
-                                            : static_cast<std::uint8_t>(carriers_.size() - 1);
+        return by_transport_.at(static_cast<size_t>(transport));
     }
 
     const Clock& clock_;
     PendingQueries& queries_;
     std::vector<std::unique_ptr<Carrier>> carriers_;
+    std::array<std::uint8_t, kTransports.size()> by_transport_{};
     Looks events_;
     Looks polled_;
 };

@@ -84,6 +84,14 @@ ReplayOptions replay_options(const wire::Options& options) {
     return out;
 }
 
+Servers ReplayOptions::servers_of(std::uint8_t peer) const {
+    if (peer == 0) {
+        return servers;
+    }
+    const Endpoint& one = hedge_peers.at(peer - 1U);
+    return one.address.is_v4() ? Servers{.v4 = one, .v6 = {}} : Servers{.v4 = {}, .v6 = one};
+}
+
 std::vector<unsigned> parse_cpus(const std::string& text) {
     std::vector<unsigned> cpus;
     cpu_set_t allowed;

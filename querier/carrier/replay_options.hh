@@ -56,6 +56,9 @@ struct ReplayOptions : Settings {
     WaiterOptions waiter;
     Credit credit = kQuerierCredit; ///< what the parent may have out
     size_t descriptors = 1024;
+
+    /// Where queries go: the server under test (0), or a peer of hedged queries, from 1.
+    [[nodiscard]] Servers servers_of(std::uint8_t peer) const;
 };
 
 /// What wire::Options ask for. Throws UsageError.

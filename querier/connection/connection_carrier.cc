@@ -79,13 +79,7 @@ public:
                  .acknowledge_now = wish.options.socket.quickack,
                  .buffer = std::vector<std::uint8_t>(kMostRead)},
           queries_(parts.queries), statistics_(parts.statistics), clock_(parts.network.clock()),
-          servers_{wish.servers}, options_(wish.options), source_(wish.source),
-          number_(wish.number) {
-        for (const Endpoint& peer : wish.options.hedge_peers) {
-            servers_.push_back(peer.address.is_v4() ? Servers{.v4 = peer, .v6 = {}}
-                                                    : Servers{.v4 = {}, .v6 = peer});
-        }
-    }
+          options_(wish.options), source_(wish.source), number_(wish.number) {}
 
     /// The trace's client closes its connection.
     void prepare(const Query& query) override {
@@ -210,7 +204,7 @@ public:
 
 private:
     std::optional<Endpoint> server_of(const PendingQuery& pending) const {
-        std::optional<Endpoint> server = servers_[pending.peer].of(pending.family());
+        std::optional<Endpoint> server = options_.servers_of(pending.peer).of(pending.family());
         if (server && pending.transport == Transport::kTls) {
             server->port = options_.tls.port;
         }
@@ -278,7 +272,7 @@ private:
         const std::uint32_t at = free_.back();
         free_.pop_back();
         const PendingQuery& pending = queries_[index];
-        const std::uint32_t number = ++last_number_;
+        const auto number = static_cast<std::uint32_t>(++statistics_.connections_opened);
         ConnectionPlace& place = places_[at];
         place = {.connection = std::make_unique<Connection>(
                      tools_, std::move(opened.socket),
@@ -299,7 +293,6 @@ private:
                  .idle_limit = pending.idle_class == 0 ? options_.idle_timeout
                                                        : pending.idle_class * kSecond};
         by_key_[place.key] = at;
-        ++statistics_.connections_opened;
         statistics_.peak_open = std::max(statistics_.peak_open, ++statistics_.open_now);
         return at;
     }
@@ -436,7 +429,6 @@ private:
     PendingQueries& queries_;
     Statistics& statistics_;
     const Clock& clock_;
-    std::vector<Servers> servers_; ///< by PendingQuery's `peer`: first the server under test
     const ReplayOptions& options_;
     SourceOf source_;
     std::uint8_t number_;
@@ -447,7 +439,6 @@ private:
     /// first.
     std::map<Nanoseconds, IndexList<&ConnectionPlace::idle>> idle_;
     std::unordered_map<std::uint64_t, std::uint32_t> by_key_;
-    std::uint32_t last_number_ = 0;
     bool warned_ = false;
     bool warned_ports_ = false;
 };
