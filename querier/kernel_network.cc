@@ -19,6 +19,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <string>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -31,11 +32,11 @@ std::unique_ptr<Carrier> KernelNetwork::udp_carrier(const CarrierWish& wish,
                                                     const CarrierParts& parts) {
     switch (wish.options.sources) {
     case SourceMode::kPorts:
-        return ports_carrier(poller_, wish, parts);
+        return ports_carrier(wish, parts);
     case SourceMode::kPacket:
         return std::make_unique<PacketCarrier>(wish, parts);
     default:
-        return addresses_carrier(poller_, wish, parts);
+        return addresses_carrier(wish, parts);
     }
 }
 
@@ -138,7 +139,7 @@ void settle_in(QueryOptions& options) {
 int run_query(QueryOptions options) {
     SocketLink link(options.control_fd);
     KernelNetwork network;
-    network.watch_parent(options.control_fd);
+    network.watch(options.control_fd, EPOLLIN, {.kind = EventKind::kControl});
     settle_in(options);
     return run_querier(options, link, network);
 }

@@ -59,9 +59,6 @@ int run_querier(const QueryOptions& options, ControlLink& link, Network& network
 /// The network as the kernel gives it.
 class KernelNetwork final : public Network {
 public:
-    /// Readable: reported as an event of the parent (EventKind::kControl).
-    void watch_parent(int fd) { poller_.add(fd, EPOLLIN, {.kind = EventKind::kControl}); }
-
     [[nodiscard]] const Clock& clock() const override { return system_clock(); }
 
     std::unique_ptr<Carrier> udp_carrier(const CarrierWish& wish,
@@ -70,6 +67,10 @@ public:
     OpenedSocket connect(const Endpoint& server, const std::optional<IpAddress>& source,
                          bool kernel_stamps) override {
         return open_tcp(poller_, clock(), server, source, kernel_stamps);
+    }
+
+    void watch(int fd, std::uint32_t events, EventTag tag) override {
+        poller_.add(fd, events, tag);
     }
 
     std::span<const epoll_event> wait(Nanoseconds now, Nanoseconds wake) override {

@@ -276,7 +276,7 @@ using SourceOf = std::function<std::optional<IpAddress>(const PendingQuery&)>;
 /// Which carrier is wanted.
 struct CarrierWish {
     const ReplayOptions& options;
-    Servers servers;         ///< the server under test, or a peer
+    Servers servers;         ///< for UDP: the server under test, or a peer
     SourceOf source;         ///< empty: from the host's own address
     std::uint8_t number = 0; ///< of this carrier among the replay's, for its events
 };
@@ -301,13 +301,16 @@ public:
 
     [[nodiscard]] virtual const Clock& clock() const = 0;
 
-    /// The carrier of the source mode. Throws Error where it cannot be opened.
+    /// The carrier of UDP in the source mode. Throws Error where it cannot be opened.
     virtual std::unique_ptr<Carrier> udp_carrier(const CarrierWish& wish,
                                                  const CarrierParts& parts) = 0;
 
     /// Begins to connect, from `source` or from the host's own address.
     virtual OpenedSocket connect(const Endpoint& server, const std::optional<IpAddress>& source,
                                  bool kernel_stamps) = 0;
+
+    /// Reports the events of a descriptor (see epoll_ctl) under `tag`. Throws SystemError.
+    virtual void watch(int fd, std::uint32_t events, EventTag tag) = 0;
 
     /// Sleeps until an event or `wake`; at or before `now` = only looks. The events are good until
     /// the next call.

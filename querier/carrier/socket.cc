@@ -119,10 +119,6 @@ int bind_source(int fd, const IpAddress& source) {
     return ::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 ? 0 : errno;
 }
 
-OpenedSocket failed(int error) {
-    return {.socket = {}, .call = {}, .error = error, .not_ours = false};
-}
-
 class KernelTcp final : public TcpSocket {
 public:
     KernelTcp(Poller& poller, FileDescriptor fd) : poller_(poller), fd_(std::move(fd)) {}
@@ -184,34 +180,36 @@ private:
 
 } // namespace
 
-OpenedSocket open_tcp(Poller& poller, const Clock& clock, const Endpoint& server,
-                      const std::optional<IpAddress>& source, bool kernel_stamps) {
+OpenedDescriptor open_socket(int type, const Clock& clock, const Endpoint& server,
+                             const std::optional<IpAddress>& source) {
+    OpenedDescriptor out;
     sockaddr_storage address{};
     const socklen_t size = server.to_sockaddr(address);
-    FileDescriptor fd(::socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (!fd.valid()) {
-        return failed(errno);
+    out.fd = FileDescriptor(::socket(address.ss_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    out.error = !out.fd.valid() ? errno : source ? bind_source(out.fd.get(), *source) : 0;
+    if (out.error != 0) {
+        return out;
     }
-    if (kernel_stamps) {
-        set_option(fd.get(), SOL_SOCKET, SO_TIMESTAMPNS, 1);
-    }
-    if (const int error = source ? bind_source(fd.get(), *source) : 0; error != 0) {
-        OpenedSocket result = failed(error);
-        result.not_ours = error == EADDRNOTAVAIL; // the port is chosen later
-        return result;
-    }
-    SendCall call{.before = clock.now()};
+    out.call.before = clock.now();
     // Without a bind the kernel chooses the port with the peer in mind, as IP_BIND_ADDRESS_NO_PORT
     // makes a bind do.
-    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 &&
+    if (::connect(out.fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 &&
         errno != EINPROGRESS) {
-        return failed(errno);
+        out.error = errno == EADDRNOTAVAIL ? EADDRINUSE : errno; // no port is free
     }
-    call.after = clock.now();
-    return {.socket = std::make_unique<KernelTcp>(poller, std::move(fd)),
-            .call = call,
-            .error = 0,
-            .not_ours = false};
+    out.call.after = clock.now();
+    return out;
+}
+
+OpenedSocket open_tcp(Poller& poller, const Clock& clock, const Endpoint& server,
+                      const std::optional<IpAddress>& source, bool kernel_stamps) {
+    OpenedDescriptor opened = open_socket(SOCK_STREAM, clock, server, source);
+    if (kernel_stamps && opened.error == 0) {
+        set_option(opened.fd.get(), SOL_SOCKET, SO_TIMESTAMPNS, 1);
+    }
+    return {.socket = std::make_unique<KernelTcp>(poller, std::move(opened.fd)),
+            .call = opened.call,
+            .error = opened.error};
 }
 
 } // namespace reprise::querier

@@ -105,14 +105,24 @@ public:
 
 /// A connection in the making.
 struct OpenedSocket {
-    std::unique_ptr<TcpSocket> socket; ///< null where there is an error
-    SendCall call;                     ///< connect(), which sends the SYN
-    int error = 0;                     ///< errno; 0 = the SYN is on its way
-    bool not_ours = false;             ///< `source` is not an address of this host
+    std::unique_ptr<TcpSocket> socket;
+    SendCall call; ///< connect(), which sends the SYN
+    int error = 0; ///< errno; EADDRNOTAVAIL = `source` is not an address of this host
 };
 
-/// Begins to connect by the kernel to `server`, from `source` (port chosen by the kernel with the
-/// peer in mind) or from the host's own address. `poller` and `clock` must outlive it.
+/// The same as a descriptor.
+struct OpenedDescriptor {
+    FileDescriptor fd;
+    SendCall call;
+    int error = 0;
+};
+
+/// Begins to connect a socket of `type` (SOCK_STREAM, SOCK_DGRAM) to `server`, from `source` (port
+/// chosen by the kernel with the peer in mind) or from the host's own address.
+OpenedDescriptor open_socket(int type, const Clock& clock, const Endpoint& server,
+                             const std::optional<IpAddress>& source);
+
+/// The same for a TCP connection. `poller` must outlive it.
 OpenedSocket open_tcp(Poller& poller, const Clock& clock, const Endpoint& server,
                       const std::optional<IpAddress>& source, bool kernel_stamps);
 

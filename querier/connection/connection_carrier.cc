@@ -233,7 +233,7 @@ private:
         OpenedSocket opened = tools_.parts.network.connect(*server, source, !options_.fast);
         if (opened.error != 0) {
             tools_.parts.resources.give_back_descriptor();
-            result = opened.not_ours ? SendResult::kNoAddress : refused(opened.error, *server);
+            result = refused(opened.error, *server);
             return kNone;
         }
         pending.record.marks |= kMarkOpened;
@@ -245,11 +245,14 @@ private:
 
     /// The kernel did not even begin to connect.
     SendResult refused(int error, const Endpoint& server) {
+        if (error == EADDRNOTAVAIL) {
+            return SendResult::kNoAddress;
+        }
         if (error == EMFILE || error == ENFILE) {
             return SendResult::kNoRoom;
         }
         ++statistics_.connections_failed;
-        const bool no_port = error == EADDRNOTAVAIL || error == EADDRINUSE;
+        const bool no_port = error == EADDRINUSE;
         statistics_.count_failure(no_port ? "no free port" : std::strerror(error));
         if (no_port && !std::exchange(warned_ports_, true)) {
             spdlog::warn(

@@ -37,8 +37,7 @@ constexpr int kSendNothing = MSG_CONFIRM | MSG_PROXY | MSG_NOSIGNAL;
 
 /// No descriptor or port left.
 bool out_of_room(int error) {
-    return error == EMFILE || error == ENFILE || error == EAGAIN || error == EADDRINUSE ||
-           error == EADDRNOTAVAIL;
+    return error == EMFILE || error == ENFILE || error == EAGAIN || error == EADDRINUSE;
 }
 
 template <typename Info>
@@ -71,8 +70,8 @@ bool tells_of_icmp(msghdr& header) {
 /// and hands us ICMP errors and only the server's packets.
 class PortsCarrier final : public Carrier {
 public:
-    PortsCarrier(Poller& poller, const CarrierWish& wish, const CarrierParts& parts)
-        : poller_(poller), parts_(parts), clock_(parts.network.clock()), servers_(wish.servers),
+    PortsCarrier(const CarrierWish& wish, const CarrierParts& parts)
+        : parts_(parts), clock_(parts.network.clock()), servers_(wish.servers),
           number_(wish.number), out_(parts, true), in_(parts, false) {
         staged_.reserve(kMostStaged);
     }
@@ -224,18 +223,13 @@ private:
         if (!server) {
             return SendResult::kFailed;
         }
-        sockaddr_storage address{};
-        const socklen_t size = server->to_sockaddr(address);
-        int error = 0;
-        fd = udp_socket(address.ss_family, kPortReceiveBuffer, error);
-        if (fd.valid() &&
-            ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) < 0) {
-            error = errno;
+        OpenedDescriptor opened = open_socket(SOCK_DGRAM, clock_, *server, {});
+        if (opened.error != 0) {
+            return out_of_room(opened.error) ? SendResult::kNoRoom : SendResult::kFailed;
         }
-        if (error == 0) {
-            return SendResult::kStaged;
-        }
-        return out_of_room(error) ? SendResult::kNoRoom : SendResult::kFailed;
+        fd = std::move(opened.fd);
+        ready_for_datagrams(fd.get(), kPortReceiveBuffer);
+        return SendResult::kStaged;
     }
 
     std::uint32_t adopt(FileDescriptor fd, std::uint32_t source) {
@@ -247,11 +241,11 @@ private:
         free_.pop_back();
         Socket& socket = sockets_[place];
         const std::uint32_t generation = socket.generation + 1;
-        poller_.add(fd.get(), EPOLLIN,
-                    {.kind = EventKind::kCarrier,
-                     .carrier = number_,
-                     .place = place,
-                     .generation = generation});
+        parts_.network.watch(fd.get(), EPOLLIN,
+                             {.kind = EventKind::kCarrier,
+                              .carrier = number_,
+                              .place = place,
+                              .generation = generation});
         socket = {.fd = std::move(fd),
                   .source = source,
                   .generation = generation,
@@ -264,7 +258,6 @@ private:
         return place;
     }
 
-    Poller& poller_;
     CarrierParts parts_;
     const Clock& clock_;
     Servers servers_;
@@ -286,9 +279,9 @@ private:
 class AddressesCarrier final : public Carrier {
 public:
     /// Throws SystemError where the sockets cannot be opened.
-    AddressesCarrier(Poller& poller, const CarrierWish& wish, const CarrierParts& parts)
-        : poller_(poller), parts_(parts), clock_(parts.network.clock()), source_(wish.source),
-          number_(wish.number), in_(parts, true) {
+    AddressesCarrier(const CarrierWish& wish, const CarrierParts& parts)
+        : parts_(parts), clock_(parts.network.clock()), source_(wish.source), number_(wish.number),
+          in_(parts, true) {
         for (const std::uint8_t family : {std::uint8_t{4}, std::uint8_t{6}}) {
             if (const auto& server = wish.servers.of(family); server) {
                 parts.resources.take_descriptor();
@@ -402,10 +395,11 @@ private:
 
     void open(Family& family, const Endpoint& server) {
         family.server_size = server.to_sockaddr(family.server);
-        int error = 0;
-        family.fd = udp_socket(family.server.ss_family, kSharedReceiveBuffer, error);
-        check(family.fd.valid() ? 0 : -1, "socket for source addresses");
-        const int fd = family.fd.get();
+        const int fd =
+            check(::socket(family.server.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0),
+                  "socket for source addresses");
+        family.fd = FileDescriptor(fd);
+        ready_for_datagrams(fd, kSharedReceiveBuffer);
         const bool v6 = server.address.is_v6();
         const int level = v6 ? IPPROTO_IPV6 : IPPROTO_IP;
         set_option(fd, level, v6 ? IPV6_RECVPKTINFO : IP_PKTINFO, 1);
@@ -423,8 +417,8 @@ private:
         socklen_t size = sizeof any;
         check(::getsockname(fd, reinterpret_cast<sockaddr*>(&any), &size), "getsockname");
         family.port = Endpoint::from_sockaddr(any).port;
-        poller_.add(fd, EPOLLIN,
-                    {.kind = EventKind::kCarrier, .carrier = number_, .place = v6 ? 1U : 0U});
+        parts_.network.watch(
+            fd, EPOLLIN, {.kind = EventKind::kCarrier, .carrier = number_, .place = v6 ? 1U : 0U});
     }
 
     /// ICMP errors wait in a queue of their own and keep the socket ready until they are taken.
@@ -450,7 +444,6 @@ private:
         return pending.family() == 6 ? 1 : 0;
     }
 
-    Poller& poller_;
     CarrierParts parts_;
     const Clock& clock_;
     SourceOf source_;
@@ -461,14 +454,12 @@ private:
 
 } // namespace
 
-std::unique_ptr<Carrier> ports_carrier(Poller& poller, const CarrierWish& wish,
-                                       const CarrierParts& parts) {
-    return std::make_unique<PortsCarrier>(poller, wish, parts);
+std::unique_ptr<Carrier> ports_carrier(const CarrierWish& wish, const CarrierParts& parts) {
+    return std::make_unique<PortsCarrier>(wish, parts);
 }
 
-std::unique_ptr<Carrier> addresses_carrier(Poller& poller, const CarrierWish& wish,
-                                           const CarrierParts& parts) {
-    return std::make_unique<AddressesCarrier>(poller, wish, parts);
+std::unique_ptr<Carrier> addresses_carrier(const CarrierWish& wish, const CarrierParts& parts) {
+    return std::make_unique<AddressesCarrier>(wish, parts);
 }
 
 } // namespace reprise::querier

@@ -2,7 +2,6 @@
 // UDP by sockets: the source modes "ports", "addresses" and "mapped".
 
 #include "core/base/clock.hh"
-#include "core/base/fd.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/socket.hh"
 #include "querier/results/results.hh"
@@ -25,9 +24,9 @@ namespace reprise::querier {
 /// Payload of the largest IPv4 datagram; IPv6 carries 20 bytes more, which no DNS server takes.
 inline constexpr size_t kLargestDatagram = 65507;
 
-/// A datagram socket with receive stamps, drop counts and a buffer of `receive_buffer` bytes where
-/// the kernel allows it. On failure `error` is errno's value.
-FileDescriptor udp_socket(int family, int receive_buffer, int& error);
+/// Gives a datagram socket receive stamps, drop counts and a buffer of `receive_buffer` bytes,
+/// where the kernel allows it.
+void ready_for_datagrams(int fd, int receive_buffer);
 
 /// An error that came by ICMP and is reported on a later call.
 bool is_icmp(int error);
@@ -143,12 +142,10 @@ private:
     std::vector<mmsghdr> messages_;
 };
 
-/// The carrier of mode "ports"; `poller` must outlive it.
-std::unique_ptr<Carrier> ports_carrier(Poller& poller, const CarrierWish& wish,
-                                       const CarrierParts& parts);
+/// The carrier of mode "ports".
+std::unique_ptr<Carrier> ports_carrier(const CarrierWish& wish, const CarrierParts& parts);
 
 /// That of "addresses" and "mapped". Throws SystemError where the sockets cannot be opened.
-std::unique_ptr<Carrier> addresses_carrier(Poller& poller, const CarrierWish& wish,
-                                           const CarrierParts& parts);
+std::unique_ptr<Carrier> addresses_carrier(const CarrierWish& wish, const CarrierParts& parts);
 
 } // namespace reprise::querier

@@ -1,5 +1,4 @@
 #include "core/base/clock.hh"
-#include "core/base/fd.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/socket.hh"
 #include "querier/schedule/pending_queries.hh"
@@ -50,17 +49,12 @@ int send_in_fragments(int fd, mmsghdr& message) {
 
 } // namespace
 
-FileDescriptor udp_socket(int family, int receive_buffer, int& error) {
-    FileDescriptor fd(::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    error = fd.valid() ? 0 : errno;
-    if (fd.valid()) {
-        // What the kernel refuses here costs precision or buffer, never correctness.
-        set_option(fd.get(), SOL_SOCKET, SO_TIMESTAMPNS, 1);
-        set_option(fd.get(), SOL_SOCKET, SO_RXQ_OVFL, 1);
-        set_buffer(fd.get(), SO_RCVBUFFORCE, SO_RCVBUF, receive_buffer);
-        set_buffer(fd.get(), SO_SNDBUFFORCE, SO_SNDBUF, kSendBuffer);
-    }
-    return fd;
+void ready_for_datagrams(int fd, int receive_buffer) {
+    // What the kernel refuses here costs precision or buffer, never correctness.
+    set_option(fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+    set_option(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
+    set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, receive_buffer);
+    set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, kSendBuffer);
 }
 
 bool is_icmp(int error) {

@@ -155,10 +155,8 @@ OpenedSocket SimulatedNetwork::connect(const Endpoint& server,
     } else {
         arrive();
     }
-    return {.socket = simulated_tcp(*this, flow),
-            .call = {.before = now, .after = now},
-            .error = 0,
-            .not_ours = false};
+    return {
+        .socket = simulated_tcp(*this, flow), .call = {.before = now, .after = now}, .error = 0};
 }
 
 void SimulatedNetwork::deliver(const FlowPtr& flow, std::vector<std::uint8_t> bytes) {

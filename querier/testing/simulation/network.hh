@@ -86,6 +86,10 @@ public:
                                          const CarrierParts& parts) override;
     OpenedSocket connect(const Endpoint& server, const std::optional<IpAddress>& source,
                          bool kernel_stamps) override;
+
+    /// Its sockets have no descriptors.
+    void watch(int /*fd*/, std::uint32_t /*events*/, EventTag /*tag*/) override {}
+
     std::span<const epoll_event> wait(Nanoseconds now, Nanoseconds wake) override;
 
     [[nodiscard]] bool timer_fired() const override { return timer_fired_; }
