@@ -208,11 +208,12 @@ void add_digests(Command& app, DigestsOptions& options) {
                     "Seed of the numbers: only those with the same one can be compared")
         .show_default();
     command.footer(
-        "A header of 40 bytes (\"RPRDIG1\", the seed), then a row of 40 bytes for each record, "
-        "little-endian:\n64-bit numbers of the query's bytes, "
-        "the reply's bytes\n(both without the id), what the reply says whatever the order and "
-        "case of its records, and where the name\nasked is in the zone; 16 bits each of the "
-        "reply's flags, answers, authority records and size.\n`reprise compare` reads them.\n\n"
+        "A header of 40 bytes (\"RPRDIG2\", the seed), then a row of 56 bytes for each record, "
+        "little-endian:\n64 bits each of its sequence number and its place in the file, and of "
+        "numbers of the query's bytes, the\nreply's bytes (both without the id), what the reply "
+        "says whatever the order and case of its records, and\nwhere the name asked is in the "
+        "zone; 16 bits each of the reply's flags, answers, authority records and\nsize. `reprise "
+        "compare` and `reprise export` read them.\n\n"
         "Example: reprise-mutator digests root.ra -o root.digests --origin . --labels 1");
 }
 

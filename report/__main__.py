@@ -273,9 +273,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         first, *others = _sides(arguments, Path(scratch))
         evidence, asked, seed = _evidence(arguments, first, *others), again.Again(), secrets.randbits(64)
         made_by = arguments.programs, evidence.zone, seed
-        first, *others = sides = [
-            digested(one, *made_by, Path(scratch), _progress(one.name)) for one in (first, *others)
-        ]
+        first, *others = sides = [digested(one, *made_by, _progress(one.name)) for one in (first, *others)]
         page = differences.Page([one.name for one in sides])
         results = []
         for other in others:
@@ -339,7 +337,7 @@ def _sides(arguments: argparse.Namespace, scratch: Path) -> list[AnswerSet]:
     """What was recorded comes first, however the sides are named."""
     run = next((Run(path) for path in arguments.sides if path.is_dir()), None)
     opened = functools.partial(
-        open_source, scratch=scratch, arguments=reading_arguments(run), programs=arguments.programs
+        open_source, folder=scratch, arguments=reading_arguments(run), programs=arguments.programs
     )
     sides = [opened(path) for path in arguments.sides]
     if len(sides) == 1:

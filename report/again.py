@@ -17,6 +17,7 @@ from report.errors import ReportError
 from report.export import nameless, table
 from report.rafile import join
 from report.run import Json, Run
+from report.sources import digested
 from report.verdicts import MAX_LISTED, Pair, asked, findings
 from report.wire import parse
 
@@ -52,7 +53,7 @@ class Again:
         numbers = self._write(trace, runs[0])
         folders = [ask(run, trace) for run in runs]
         self.names = tuple(map(str, folders))
-        before, after = (join(str(one), Run(one).answer_paths) for one in folders)
+        before, after = (digested(join(str(one), Run(one).answer_paths)) for one in folders)
         for was, now in pairs(before, after):
             if was.reply or now.reply:
                 equal = was.reply[2:] == now.reply[2:]

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from report.classify import CLASSES, NXDOMAIN, QCLASS_IN, Evidence
 from report.errors import ReportError
 from report.rafile import AnswerSet, Places, windows
-from report.verdicts import Pair, Seen, Tally, Verdicts, Window, referral
+from report.rqfile import Records
+from report.verdicts import Pair, Seen, Tally, Verdicts, referral
 from report.wire import FLAGS, HEADER_BYTES, Message, parse, question, rcode_name
 from report.zone import Zone
 
@@ -53,19 +54,18 @@ def compare(
             told(done, of)
 
     with _without_collector():
-        first = _First(before, after, evidence, tally)
+        first = _First(evidence, tally)
         equal = [first.equal(*both) for both in read(before, after)]
         tally.compared = tally.parsed = tally.equal_bytes
         evidence.complete = True
         if zone is not None and (gone := first.gone - evidence.sought):
             of += len(before)
-            evidence.seek(gone, _denials(read(before), before), zone)
+            evidence.seek(gone, _denials(read(before)), zone)
         verdicts = Verdicts(evidence, tally)
         for (was, now), bits in zip(read(before, after), equal, strict=True):
             left, right = _common(was, now)
             others = np.unpackbits(bits, count=len(left)) == 0
-            sides = was[left[others]], now[right[others]]
-            verdicts.judge(Window(*sides, before.rows(sides[0]), after.rows(sides[1])), seen)
+            verdicts.judge(was[left[others]], now[right[others]], seen)
         verdicts.count()
     _check(before, after, tally)
     return _as_json(before, after, evidence, tally)
@@ -107,8 +107,6 @@ class _First:
     referrals of `before` say. `gone`: names of which is yet to be sought whether they are denied.
     """
 
-    before: AnswerSet
-    after: AnswerSet
     evidence: Evidence
     tally: Tally
     gone: set[str] = field(default_factory=set)
@@ -117,32 +115,31 @@ class _First:
     def equal(self, was: Places, now: Places) -> NDArray[np.uint8]:
         """A bit for each pair of a window, set where it is equal."""
         left, right = _common(was, now)
-        rows = self.before.rows(was)
-        one, other = rows[left], self.after.rows(now[right])
+        one, other = was.rows[left], now.rows[right]
         same = (one["size"] > 0) & (one["size"] == other["size"])
         same &= (one["query"] == other["query"]) & (one["reply"] == other["reply"])
         tally = self.tally
         tally.queries = [tally.queries[0] + len(was), tally.queries[1] + len(now)]
-        tally.recorded += int(np.count_nonzero(rows["size"]))
+        tally.recorded += int(np.count_nonzero(was.rows["size"]))
         tally.pairs += len(left)
         equal = np.zeros(len(was), np.bool_)
         equal[left] = same
-        self._glance(was, rows, equal)
+        self._glance(was, equal)
         if self.evidence.zone is not None:
             denied = left[~same & _has(one, 0) & _has(other, NXDOMAIN)]
-            self.gone |= _names(was, rows, denied, self.evidence.zone)
+            self.gone |= _names(was[denied], self.evidence.zone)
         return np.packbits(same)
 
-    def _glance(self, was: Places, rows: NDArray[np.void], equal: Chosen) -> None:
+    def _glance(self, was: Places, equal: Chosen) -> None:
         """Counts rcodes and referrals of equal replies, of which only what these need is looked into; notes
         what referrals say.
         """
-        tally, evidence = self.tally, self.evidence
+        tally, evidence, rows = self.tally, self.evidence, was.rows
         whole, bare = rows["size"] >= HEADER_BYTES, (rows["answers"] == 0) & (rows["authority"] == 0)
         rcodes = np.where(whole, rows["flags"] & 15, _DAMAGED).astype(np.int64)
         refers = _has(rows, 0) & (rows["flags"] & FLAGS["AA"] == 0) & (rows["answers"] == 0) & ~bare
         looked = np.flatnonzero((equal & whole & bare) | (refers & (equal | (not evidence.complete))))
-        replies, kind = self._kinds(was, rows, looked)
+        replies, kind = self._kinds(was[looked])
         found = [_DAMAGED if message is None else message.rcode for message in replies]
         rcodes[looked] = np.array(found, np.int64)[kind]
         counts = (np.bincount(kind, one, len(replies)) for one in (None, equal[looked]))
@@ -160,39 +157,37 @@ class _First:
             if (rcode := int(values[at])) != _DAMAGED:
                 tally.rcodes[rcode, rcode] += int(sums[at])
 
-    def _kinds(
-        self, places: Places, rows: NDArray[np.void], chosen: NDArray[np.intp]
-    ) -> tuple[list[Message | None], NDArray[np.intp]]:
+    def _kinds(self, places: Places) -> tuple[list[Message | None], NDArray[np.intp]]:
         """Of some replies one of each kind, and for each of them which kind it is of."""
-        contents, first, kind = np.unique(rows["content"][chosen], return_index=True, return_inverse=True)
+        contents, first, kind = np.unique(places.rows["content"], return_index=True, return_inverse=True)
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
         numbers = contents.tolist()
         fresh = [at for at, one in enumerate(numbers) if one not in self._known]
-        for at, answer in zip(fresh, places[chosen[first[fresh]]], strict=True):
+        for at, answer in zip(fresh, places[first[fresh]], strict=True):
             self._known[numbers[at]] = parse(answer.reply)
         return [self._known[one] for one in numbers], kind
 
 
-def _has(rows: NDArray[np.void], rcode: int) -> Chosen:
+def _has(rows: Records, rcode: int) -> Chosen:
     """Of the header; OPT may have more of it."""
     found: Chosen = (rows["size"] >= HEADER_BYTES) & (rows["flags"] & 15 == rcode)
     return found
 
 
-def _of_each_place(places: Places, rows: NDArray[np.void], chosen: NDArray[np.intp]) -> Iterator[bytes]:
+def _of_each_place(places: Places) -> Iterator[bytes]:
     """Of some replies one for each place of the name asked, or for each kind where that holds the name."""
-    held = rows[chosen]
-    _, first = np.unique(np.where(held["place"], held["place"], held["content"]), return_index=True)
-    return (one.reply for one in places[chosen[np.sort(first)]])
+    rows = places.rows
+    _, first = np.unique(np.where(rows["place"], rows["place"], rows["content"]), return_index=True)
+    return (one.reply for one in places[np.sort(first)])
 
 
-def _names(places: Places, rows: NDArray[np.void], chosen: NDArray[np.intp], zone: Zone) -> set[str]:
+def _names(places: Places, zone: Zone) -> set[str]:
     """What NXDOMAIN denies of the names that some replies are about: what is one label below the zone's
     origin, or the whole name if it is outside, unless the zone has it.
     """
     names = set[str]()
-    for reply in _of_each_place(places, rows, chosen):
+    for reply in _of_each_place(places):
         with contextlib.suppress(ValueError):  # a damaged question; other damage says nothing of its place
             (name, _, qclass), _ = question(reply)
             if qclass == QCLASS_IN:
@@ -200,13 +195,13 @@ def _names(places: Places, rows: NDArray[np.void], chosen: NDArray[np.intp], zon
     return names - zone.names
 
 
-def _denials(read: Iterator[tuple[Places, ...]], before: AnswerSet) -> Iterator[bytes]:
+def _denials(read: Iterator[tuple[Places, ...]]) -> Iterator[bytes]:
     """Authoritative NXDOMAINs with records, of each kind one."""
     for (was,) in read:
-        rows = before.rows(was)
+        rows = was.rows
         denies = _has(rows, NXDOMAIN) & (rows["flags"] & FLAGS["AA"] != 0)
         denies &= (rows["answers"] > 0) | (rows["authority"] > 0)
-        yield from _of_each_place(was, rows, np.flatnonzero(denies))
+        yield from _of_each_place(was[denies])
 
 
 # --- the result --------------------------------------------------------------------------------------------

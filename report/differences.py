@@ -143,7 +143,7 @@ def alone(
     for held in windows(sides):
         common = functools.reduce(np.intersect1d, [one.seqs for one in held])
         places = [one[np.searchsorted(one.seqs, common)] for one in held]
-        rows = [side.rows(one) for side, one in zip(sides, places, strict=True)]
+        rows = [one.rows for one in places]
         matching = np.all([one["query"] == rows[0]["query"] for one in rows], axis=0)
         answered = np.any([one["size"] > 0 for one in rows], axis=0)
         found.different += int(np.count_nonzero(~matching))

@@ -37,7 +37,7 @@ from report.rqfile import (
     windows,
 )
 from report.run import Run, as_dict
-from report.sources import open_source, reading_arguments
+from report.sources import digested, open_source, reading_arguments
 from report.wire import HEADER_BYTES, end_of_question, rcode_name
 
 _STATUS = {one.value: one.name.lower() for one in Status}
@@ -124,7 +124,7 @@ def _addresses(path: Path) -> Column:
 def names_of(run: Run, scratch: Path) -> tuple[Names, str]:
     """From the kept queries, the played trace, or the generator; why they are not known, "" = they are."""
     if run.answer_paths:
-        return _lookup(open_source(run.folder, scratch)), ""
+        return _lookup(digested(open_source(run.folder, scratch))), ""
     if run.source == "generate" and run.mutation is None:
         made = as_dict(run.experiment.get("generate"))
         name = dns.name.from_text(str(made.get("name"))).to_text()
@@ -136,7 +136,7 @@ def names_of(run: Run, scratch: Path) -> tuple[Names, str]:
     if why := _differs(run):
         return nameless, why
     try:
-        return _lookup(open_source(trace, scratch, reading_arguments(run))), ""
+        return _lookup(digested(open_source(trace, scratch, reading_arguments(run)))), ""
     except ReportError as error:
         return nameless, error.what
 

@@ -1,44 +1,42 @@
 """Reads `.ra` files: queries and their replies by sequence number, see docs/formats.md.
 
-Files are mapped and read in windows of sequence numbers. The records' sizes, two bytes each, lie on the disk,
-and so do the numbers by which answers are known to be equal or of one kind (`reprise-mutator digests`).
+Where the records of a file are, and the numbers by which answers are known to be equal or of one kind, says a
+table on the disk with a row for each (`reprise-mutator digests`, see report.sources). Files and tables are
+mapped and read in windows of sequence numbers.
 """
 
 from __future__ import annotations
 
+import bisect
 import struct
-import tempfile
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from mmap import mmap
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from report.container import Frame, mapped, open_frame, release, scratch
-from report.rqfile import spans
+from report.container import Frame, open_frame, release
+from report.rqfile import Piece, Records, pieces_of, spans
 from report.run import Run
 
 HEADER_MAGIC = b"RPRAHDR1"
 FOOTER_MAGIC = b"RPRAEND1"
 RECORD = struct.Struct("<QqIIII")
-_SIZES = struct.Struct("<III")  # the end of it
-MAX_MESSAGE = 65535
 _STEP = 8  # a record has a whole number of so many bytes
-_PIECE = 1 << 14  # records: a window may need a piece of every file
-_SAMPLE = 1 << 8  # one of so many sequence numbers is looked at to find the windows' ends
 _WINDOW = 1 << 18  # records of all sets, about
-_PLACE = np.dtype([("seq", np.uint64), ("file", np.int64), ("number", np.int64), ("offset", np.int64)])
-DIGESTS_HEADER = struct.Struct("<8sQ24x")  # magic and seed
-DIGEST = np.dtype(
+TABLE_HEADER = struct.Struct("<8s32x")
+TABLE_MAGIC = b"RPRDIG2\0"
+ROW = np.dtype(
     [
-        *((name, np.uint64) for name in ("query", "reply", "content", "place")),
+        *((name, np.uint64) for name in ("seq", "at", "query", "reply", "content", "place")),
         *((name, np.uint16) for name in ("flags", "answers", "authority", "size")),
     ]
 )
+_NONE = memoryview(b"")
 Chosen = NDArray[np.intp] | NDArray[np.bool_] | slice
 
 
@@ -52,28 +50,18 @@ class Answer(NamedTuple):
     reply: bytes
 
 
-class _Piece(NamedTuple):
-    """Records that stand together in a file: the number and the offset of the first, how many there are, and
-    their least, largest and some of their sequence numbers.
-    """
-
-    first: int
-    start: int
-    records: int
-    low: int
-    high: int
-    sample: NDArray[np.uint64]
-
-
 @dataclass(frozen=True)
 class RaFile(Frame):
-    """A mapped file; `pieces` are its whole records, and `steps` their sizes, mapped too."""
+    """A mapped file, and the rows of its records, mapped too; none before its table is made."""
 
-    pieces: tuple[_Piece, ...]
-    steps: memoryview
+    table: memoryview = _NONE
 
     def __len__(self) -> int:
-        return sum(piece.records for piece in self.pieces)
+        return len(self.table) // ROW.itemsize
+
+    @property
+    def rows(self) -> Records:
+        return np.frombuffer(self.table, ROW)
 
     @property
     def mapped(self) -> mmap | bytes:
@@ -82,61 +70,61 @@ class RaFile(Frame):
         assert isinstance(held, mmap | bytes)
         return held
 
-    def between(self, low: int, high: int) -> NDArray[np.void]:
-        """Sequence numbers from `low` to before `high`, with the numbers and offsets of their records."""
-        found = [np.zeros(0, _PLACE)]
-        steps = np.frombuffer(self.steps, np.uint16)
-        for piece in self.pieces:
-            if low <= piece.high and piece.low < high:
-                held = np.zeros(piece.records, _PLACE)
-                held["number"] = np.arange(piece.first, piece.first + piece.records)
-                held["offset"] = offsets = _offsets(piece.start, steps[held["number"]])
-                held["seq"] = seq = _seqs(self, offsets)
-                if piece.low < low or high <= piece.high:
-                    held = held[(seq >= np.uint64(low)) & (seq <= np.uint64(high - 1))]
-                found.append(held)
-                release(self.data, piece.start, int(offsets[-1]))
-        release(self.steps)
-        return np.concatenate(found)
+    def with_table(self, table: memoryview) -> RaFile:
+        """With what the mutator wrote of it, up to its end: it may have grown since."""
+        file = replace(self, table=table[TABLE_HEADER.size :])
+        places = file.rows["at"]
+        held, end = bisect.bisect(places, self.end - RECORD.size), self.start
+        if held:
+            at = int(places[held - 1])
+            *_, query_size, reply_size, _ = RECORD.unpack_from(self.data, at)
+            end = at + -(-(RECORD.size + query_size + reply_size) // _STEP) * _STEP
+            held -= end > self.end
+        whole = end == self.end or self.cut_off
+        damaged = None if whole else "a record in it is damaged; what follows is left out"
+        problem = self.problem or damaged or self.miscounted(held)
+        return replace(file, table=file.table[: held * ROW.itemsize], problem=problem)
 
 
 @dataclass(frozen=True)
 class Places:
-    """Records of a set, by ascending sequence number, each number once: which file they are in and where."""
+    """Records of a set, by ascending sequence number, each number once: the number of the file that each is
+    in, and its row. Of this `query` and `reply` are numbers of the bytes without the id, and `content` is one
+    of what the reply says, 0 without a reply: replies with the same number differ at most in the order and
+    case of their records and in what was asked. Names of the same `place` have the same cut() and top() in
+    the zone. `size` is the reply's; `flags`, `answers` and `authority` are of its header.
+    """
 
     files: tuple[RaFile, ...]
-    held: NDArray[np.void]
+    file: NDArray[np.intp]
+    rows: Records
 
     def __len__(self) -> int:
-        return len(self.held)
+        return len(self.rows)
 
     def __getitem__(self, chosen: Chosen) -> Places:
-        return Places(self.files, self.held[chosen])
+        return Places(self.files, self.file[chosen], self.rows[chosen])
 
     @property
     def seqs(self) -> NDArray[np.uint64]:
-        return self.held["seq"]
+        return self.rows["seq"]
 
     def __iter__(self) -> Iterator[Answer]:
         mapped = [file.mapped for file in self.files]
-        for file, at in self.held[["file", "offset"]].tolist():
+        for file, at in zip(self.file.tolist(), self.rows["at"].tolist(), strict=True):
             data = mapped[file]
             seq, time_ns, source, query_size, reply_size, _ = RECORD.unpack_from(data, at)
-            reply_at = at + RECORD.size + query_size
-            yield Answer(
-                seq,
-                time_ns,
-                source,
-                data[at + RECORD.size : reply_at],
-                data[reply_at : reply_at + reply_size],
-            )
+            query_at = at + RECORD.size
+            reply_at = query_at + query_size
+            query, reply = data[query_at:reply_at], data[reply_at : reply_at + reply_size]
+            yield Answer(seq, time_ns, source, query, reply)
 
 
 @dataclass(frozen=True)
 class AnswerSet:
     """Several files (one a querier) as one sequence, in order of seq. A seq seen twice keeps its first
     record. `run`: whose they are, None of a trace or a file. `trouble`: why what they were made of could not
-    be read whole. `digests`: of each file those of its records, on the disk; empty before they are made.
+    be read whole.
     """
 
     name: str
@@ -144,7 +132,6 @@ class AnswerSet:
     files: tuple[RaFile, ...]
     run: Run | None = None
     trouble: str = ""
-    digests: tuple[memoryview, ...] = ()
 
     def __len__(self) -> int:
         """How many records there are."""
@@ -159,96 +146,34 @@ class AnswerSet:
         told = [f"{file.path.name}: {file.problem}" for file in self.files if file.problem]
         return [*([self.trouble] if self.trouble else []), *told]
 
+    @cached_property
+    def pieces(self) -> list[Piece]:
+        return [one for at, file in enumerate(self.files) for one in pieces_of(at, file.rows, file.table)]
+
     def between(self, low: int, high: int) -> Places:
         """The records with sequence numbers from `low` to before `high`."""
-        held = [np.zeros(0, _PLACE), *(file.between(low, high) for file in self.files)]
-        for number, one in enumerate(held[1:]):
-            one["file"] = number
-        whole = np.concatenate(held)
-        return Places(self.files, whole[np.unique(whole["seq"], return_index=True)[1]])
-
-    def rows(self, places: Places) -> NDArray[np.void]:
-        """The digest of each: `query` and `reply` are numbers of the bytes without the id, and `content` is
-        one of what the reply says, 0 without a reply: replies with the same number differ at most in the
-        order and case of their records and in what was asked. Names of the same `place` have the same cut()
-        and top() in the zone.
-        """
-        found = np.zeros(len(places), DIGEST)
-        for number, digests in enumerate(self.digests):
-            inside = places.held["file"] == number
-            rows = np.frombuffer(digests[DIGESTS_HEADER.size :], DIGEST)
-            found[inside] = rows[places.held["number"][inside]]
-            release(digests)
-        return found
+        held = [(piece.file, part) for piece in self.pieces if len(part := piece.between(low, high))]
+        rows = np.concatenate([np.zeros(0, ROW), *(part for _, part in held)])
+        files = [np.full(len(part), number) for number, part in held]
+        first = np.unique(rows["seq"], return_index=True)[1]
+        return Places(self.files, np.concatenate([np.zeros(0, np.intp), *files])[first], rows[first])
 
 
 def windows(sets: Sequence[AnswerSet]) -> Iterator[tuple[Places, ...]]:
     """All records of some sets, in windows of the same sequence numbers, ascending. The windows before need
     no memory.
     """
-    pieces = [piece for one in sets for file in one.files for piece in file.pieces]
-    for low, high in spans(pieces, _WINDOW // _SAMPLE):
+    for low, high in spans([piece for one in sets for piece in one.pieces], _WINDOW):
         yield tuple(one.between(low, high) for one in sets)
-        for one in sets:
-            for file in one.files:
-                release(file.data)
-
-
-def read_ra(path: Path) -> RaFile:
-    """Maps and walks one file. Raises ReportError for what is not an `.ra` file of a known schema."""
-    frame = open_frame(path, HEADER_MAGIC, FOOTER_MAGIC)
-    with tempfile.NamedTemporaryFile(dir=scratch()) as index:
-        pieces, whole = _walk(frame, index)
-        index.flush()
-        steps = mapped(Path(index.name))
-    held = sum(piece.records for piece in pieces)
-    problem = frame.problem
-    if problem is None and not whole:
-        problem = "a record in it is damaged; what follows is left out"
-    return RaFile(**{**vars(frame), "problem": problem or frame.miscounted(held)}, pieces=pieces, steps=steps)
+        for file in (file for one in sets for file in one.files):
+            release(file.data)
+            release(file.table)
 
 
 def join(name: str, paths: Iterable[Path], run: Run | None = None) -> AnswerSet:
-    """Reads several files as one set; they must be of one kind, the first file's is taken."""
-    files = tuple(read_ra(path) for path in sorted(paths))
+    """Several files as one set; they must be of one kind, the first file's is taken. Raises ReportError for
+    what is not an `.ra` file of a known schema.
+    """
+    files = tuple(RaFile(**vars(open_frame(path, HEADER_MAGIC, FOOTER_MAGIC))) for path in sorted(paths))
     kinds = [str(file.header.get("kind", "replay")) for file in files]
     return AnswerSet(name, kinds[0] if kinds else "replay", files, run)
-
-
-def _walk(frame: Frame, index: IO[bytes]) -> tuple[tuple[_Piece, ...], bool]:
-    """The records, up to the first that does not fit, which in a file without footer is its end. One that is
-    cut by a crash of the host may end in zeros. Their sizes go to the index.
-    """
-    pieces: list[_Piece] = []
-    data, end = frame.data, frame.end
-    at, fixed, sizes = frame.start, RECORD.size, RECORD.size - _SIZES.size
-    good, count = True, 0
-    while good:
-        start, steps = at, array("H")
-        while len(steps) < _PIECE and at + fixed <= end:
-            query_size, reply_size, zero = _SIZES.unpack_from(data, at + sizes)
-            step = fixed + query_size + reply_size + 7 >> 3
-            known = 0 < query_size <= MAX_MESSAGE and reply_size <= MAX_MESSAGE
-            if zero or not known or at + step * _STEP > end:
-                break
-            steps.append(step)
-            at += step * _STEP
-        good = len(steps) == _PIECE
-        if steps:
-            steps.tofile(index)
-            seqs = _seqs(frame, _offsets(start, np.frombuffer(steps, np.uint16)))
-            low, high = int(seqs.min()), int(seqs.max())
-            pieces.append(_Piece(count, start, len(steps), low, high, seqs[::_SAMPLE].copy()))
-            count += len(steps)
-            release(data, start, at)
-    return tuple(pieces), at == end or frame.cut_off
-
-
-def _offsets(start: int, steps: NDArray[np.uint16]) -> NDArray[np.int64]:
-    """Where records of these sizes begin."""
-    after = np.cumsum(steps, dtype=np.int64)
-    return start + (after - steps) * _STEP
-
-
-def _seqs(frame: Frame, offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
-    return np.frombuffer(frame.data, np.uint64, len(frame.data) // 8)[offsets // 8]

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -176,18 +176,43 @@ class Window:
         return len(self.seq)
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """Records that stand together in a file; their least and largest sequence number, and some of those in
-    between.
+class Piece(NamedTuple):
+    """Records that stand together in a file, by its number; their least and largest sequence number, and some
+    of those in between.
     """
 
     file: int
-    start_ns: int
     records: Records
     low: int
     high: int
     sample: NDArray[np.uint64]
+
+    def between(self, low: int, high: int) -> Records:
+        """Those with sequence numbers from `low` to before `high`."""
+        if high <= self.low or self.high < low:
+            return self.records[:0]
+        if low <= self.low and self.high < high:
+            return self.records
+        seq = self.records["seq"]
+        return self.records[(seq >= np.uint64(low)) & (seq <= np.uint64(high - 1))]
+
+
+def pieces_of(file: int, records: Records, data: memoryview) -> Iterator[Piece]:
+    """Of the records of a file, which are in this mapped data and need no memory behind it."""
+    for at in range(0, len(records), CHUNK):
+        part = records[at : at + CHUNK]
+        seq = part["seq"]
+        yield Piece(file, part, int(seq.min()), int(seq.max()), seq[::_SAMPLE].copy())
+        release(data)
+
+
+def spans(pieces: Sequence[Piece], size: int) -> Iterator[tuple[int, int]]:
+    """Sequence numbers, from and up to, of windows that have about so many of the pieces' records."""
+    if pieces:
+        samples = np.sort(np.concatenate([piece.sample for piece in pieces]))
+        step = size // _SAMPLE
+        ends = np.unique(samples[step::step]).tolist()
+        yield from zip([0, *ends], [*ends, max(piece.high for piece in pieces) + 1], strict=True)
 
 
 def windows(
@@ -196,17 +221,12 @@ def windows(
     """All records, each once. Records of one sequence number are in one window. `seen` is told how many
     records there have been so far; `extra` names fields of records that are wanted beside the usual ones.
     """
-    pieces = []
-    for at, file in enumerate(files):
-        for part in file.parts():
-            seq, start_ns = part["seq"], file.start_mono_ns
-            pieces.append(_Piece(at, start_ns, part, int(seq.min()), int(seq.max()), seq[::_SAMPLE].copy()))
+    pieces = [piece for at, file in enumerate(files) for piece in pieces_of(at, file.records, file.data)]
     count = 0
-    for low, high in spans(pieces, _WINDOW // _SAMPLE):
-        near = [piece for piece in pieces if low <= piece.high and piece.low < high]
-        held = [(piece, part) for piece in near if len(part := _between(piece, low, high))]
+    for low, high in spans(pieces, _WINDOW):
+        held = [(piece.file, part) for piece in pieces if len(part := piece.between(low, high))]
         if held:
-            window = _window(held, extra)
+            window = _window(files, held, extra)
             count += len(window)
             yield window
             seen(count)
@@ -214,22 +234,7 @@ def windows(
             release(file.data)
 
 
-def spans(pieces: Sequence[Any], size: int) -> Iterator[tuple[int, int]]:
-    """Sequence numbers, from and up to, of windows that have so many of the pieces' samples."""
-    if pieces:
-        samples = np.sort(np.concatenate([piece.sample for piece in pieces]))
-        ends = np.unique(samples[size::size]).tolist()
-        yield from zip([0, *ends], [*ends, max(piece.high for piece in pieces) + 1], strict=True)
-
-
-def _between(piece: _Piece, low: int, high: int) -> Records:
-    if low <= piece.low and piece.high < high:
-        return piece.records
-    seq = piece.records["seq"]
-    return piece.records[(seq >= np.uint64(low)) & (seq <= np.uint64(high - 1))]
-
-
-def _window(held: list[tuple[_Piece, Records]], extra: Sequence[str]) -> Window:
+def _window(files: Sequence[RqFile], held: list[tuple[int, Records]], extra: Sequence[str]) -> Window:
     seq = np.concatenate([part["seq"] for _, part in held])
     order: slice | NDArray[np.intp] = slice(None)
     if np.any(seq[1:] < seq[:-1]):
@@ -239,10 +244,11 @@ def _window(held: list[tuple[_Piece, Records]], extra: Sequence[str]) -> Window:
         whole = np.concatenate([part[name] for _, part in held])[order]
         return np.where(whole == 0, NEVER, whole - start) if name in _TIMES else whole
 
-    start = np.concatenate([np.full(len(part), piece.start_ns) for piece, part in held])[order]
+    file = np.concatenate([np.full(len(part), number) for number, part in held])[order]
+    start = np.array([one.start_mono_ns for one in files], np.int64)[file]
     latency = column("latency_ns")
     return Window(
-        file=np.concatenate([np.full(len(part), piece.file) for piece, part in held])[order],
+        file=file,
         due=column("due_ns"),
         sent=column("send_ns"),
         received=column("recv_ns"),

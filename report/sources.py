@@ -1,18 +1,19 @@
 """What `compare` is given: run folders, `.ra` files, traces. `reprise-mutator` turns a trace into an `.ra`
-file, and tells answers apart by numbers.
+file, and tells where records are and their answers apart by numbers.
 """
 
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from report import rafile
-from report.container import mapped
+from report.container import mapped, scratch
 from report.errors import ReportError
-from report.rafile import DIGEST, DIGESTS_HEADER, AnswerSet
+from report.rafile import ROW, TABLE_HEADER, TABLE_MAGIC, AnswerSet, RaFile
 from report.run import Run, as_list
 from report.zone import Zone
 
@@ -50,10 +51,10 @@ def zone_of(run: Run) -> Path | None:
 
 
 def open_source(
-    path: Path, scratch: Path, arguments: Sequence[str] = (), programs: Path | None = None
+    path: Path, folder: Path, arguments: Sequence[str] = (), programs: Path | None = None
 ) -> AnswerSet:
     """Told by content: a folder is a run, a file is an `.ra` by its magic and a trace otherwise, of which
-    `arguments` choose the queries of the replay.
+    `arguments` choose the queries of the replay. `folder`: for what is made of a trace.
     """
     if path.is_dir():
         run = Run(path)
@@ -62,7 +63,7 @@ def open_source(
         return rafile.join(str(path), run.answer_paths, run)
     if _is_ra(path):
         return rafile.join(str(path), [path])
-    return _from_trace(path, scratch, arguments, programs)
+    return _from_trace(path, folder, arguments, programs)
 
 
 def _is_ra(path: Path) -> bool:
@@ -75,13 +76,13 @@ def _is_ra(path: Path) -> bool:
         ) from error
 
 
-def _from_trace(trace: Path, scratch: Path, arguments: Sequence[str], programs: Path | None) -> AnswerSet:
+def _from_trace(trace: Path, folder: Path, arguments: Sequence[str], programs: Path | None) -> AnswerSet:
     """Of a trace that is cut, what comes before."""
-    target = scratch / f"recorded-{len(list(scratch.iterdir()))}.ra"
+    target = folder / f"recorded-{len(list(folder.iterdir()))}.ra"
     command = [str(find_program(programs)), "answers", str(trace), "-o", str(target), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     answers = rafile.join(str(trace), [target] if target.exists() else [])
-    if done.returncode and not len(answers):
+    if done.returncode and not any(file.start < file.end for file in answers.files):
         what, _, hint = error_line(done.stderr).partition("; ")
         hint = hint or "check the trace with `reprise trace info`"
         raise ReportError(f"cannot read answers from {trace}: {what}", hint)
@@ -91,44 +92,44 @@ def _from_trace(trace: Path, scratch: Path, arguments: Sequence[str], programs: 
 
 def digested(
     answers: AnswerSet,
-    programs: Path | None,
-    zone: Zone | None,
-    seed: int,
-    scratch: Path,
+    programs: Path | None = None,
+    zone: Zone | None = None,
+    seed: int = 0,
     told: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> AnswerSet:
-    """The set with its digests. Raises ReportError where the mutator fails. Names count as far as the zone
+    """The set with its records. Raises ReportError where the mutator fails. Names count as far as the zone
     cuts. `seed`: the same for all that is compared, and known to no server before, so that it cannot write
     another answer with the numbers of one. `told`: how many records there have been, of how many.
     """
-    words = ["--origin", zone.origin, "--labels", str(zone.reach)] if zone else []
-    tables: list[memoryview] = []
-    done = 0
+    words = ["--seed", str(seed)]
+    words += ["--origin", zone.origin, "--labels", str(zone.reach)] if zone else []
+    files: list[RaFile] = []
+    done, of = 0, sum(file.count or 0 for file in answers.files)
     for file in answers.files:
-        if not len(file):  # it may be cut off in its header
-            tables.append(memoryview(b""))
+        if not file.header:  # it is cut off in it
+            files.append(file)
             continue
-        target = scratch / f"{len(list(scratch.iterdir()))}.digests"
-        program = str(find_program(programs))
-        argv = [program, "digests", str(file.path), "-o", str(target), "--seed", str(seed), *words]
-        with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, errors="replace") as child:
-            while (complaint := _complaint(child)) is None:
-                told(done + _rows(target.with_name(f"{target.name}.partial")), len(answers))
-        if child.returncode:
-            what, _, hint = error_line(complaint).partition("; ")
-            if hint == "see --help":
-                raise ReportError(f"{program} is older than this report", "build it with ./reprise")
-            if not hint or str(target) in what:
-                hint = f"see whether {scratch.parent} has room, or set TMPDIR"
-            raise ReportError(f"cannot read {file.path}: {what}", hint)
-        rows = mapped(target)
-        whole = len(rows) >= DIGESTS_HEADER.size + len(file) * DIGEST.itemsize
-        if not whole or DIGESTS_HEADER.unpack_from(rows)[1] != seed:
-            raise ReportError(f"{file.path} changes while it is read", "compare when its run is done")
-        tables.append(rows)
-        done += len(file)
-        told(done, len(answers))
-    return replace(answers, digests=tuple(tables))
+        with tempfile.TemporaryDirectory(prefix="reprise-compare-", dir=scratch()) as folder:
+            target = Path(folder) / "digests"
+            program = str(find_program(programs))
+            argv = [program, "digests", str(file.path), "-o", str(target), *words]
+            with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, errors="replace") as child:
+                while (complaint := _complaint(child)) is None:
+                    told(done + _rows(target.with_name(f"{target.name}.partial")), of)
+            if child.returncode:
+                what, _, hint = error_line(complaint).partition("; ")
+                if hint == "see --help":
+                    raise ReportError(f"{program} is older than this report", "build it with ./reprise")
+                if not hint or str(target) in what:
+                    hint = f"see whether {scratch()} has room, or set TMPDIR"
+                raise ReportError(f"cannot read {file.path}: {what}", hint)
+            table = mapped(target)
+        if TABLE_HEADER.unpack_from(table)[0] != TABLE_MAGIC:
+            raise ReportError(f"{program} is older than this report", "build it with ./reprise")
+        files.append(file.with_table(table))
+        done += len(files[-1])
+        told(done, max(of, done))
+    return replace(answers, files=tuple(files))
 
 
 def _complaint(child: subprocess.Popen[str]) -> str | None:
@@ -142,7 +143,7 @@ def _complaint(child: subprocess.Popen[str]) -> str | None:
 def _rows(path: Path) -> int:
     """How many a file has so far."""
     try:
-        return max(0, path.stat().st_size - DIGESTS_HEADER.size) // DIGEST.itemsize
+        return max(0, path.stat().st_size - TABLE_HEADER.size) // ROW.itemsize
     except OSError:
         return 0
 

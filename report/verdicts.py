@@ -5,9 +5,9 @@ kinds of messages are looked at once, whatever the number of their pairs.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from report.classify import (
     referral_owner,
 )
 from report.rafile import Answer, Places
+from report.rqfile import Records
 from report.wire import FLAGS, Message, parse, rcode_name
 from report.zone import Zone
 
@@ -157,26 +158,13 @@ class Tally:
     referrals: Referrals = field(default_factory=Referrals)
 
 
-class Window(NamedTuple):
-    was: Places
-    now: Places
-    before: NDArray[np.void]
-    after: NDArray[np.void]
-
-    def chosen(self, chosen: Any) -> Window:
-        return Window(self.was[chosen], self.now[chosen], self.before[chosen], self.after[chosen])
-
-    def pairs(self) -> Iterator[Pair]:
-        return zip(self.was, self.now, strict=True)
-
-
-def _places(window: Window) -> NDArray[np.uint64]:
+def _places(before: Records, after: Records) -> NDArray[np.uint64]:
     """Of the names, 0 where it does not matter: classify() asks for it where rcodes differ and where the
     replay refers to a cut.
     """
-    flags = window.before["flags"], window.after["flags"]
-    refers = flags[1] & (FLAGS["AA"] | 15) == 0
-    return np.where(refers | ((flags[0] ^ flags[1]) & 15 != 0), window.before["place"], np.uint64(0))
+    refers = after["flags"] & (FLAGS["AA"] | 15) == 0
+    matters = refers | ((before["flags"] ^ after["flags"]) & 15 != 0)
+    return np.where(matters, before["place"], np.uint64(0))
 
 
 @dataclass(slots=True)
@@ -203,33 +191,34 @@ class Verdicts:
     tally: Tally
     _held: dict[tuple[int, ...], _Verdict] = field(default_factory=dict)
 
-    def judge(self, window: Window, seen: Sequence[Seen]) -> None:
+    def judge(self, was: Places, now: Places, seen: Sequence[Seen]) -> None:
         """Counts pairs that are not equal in every byte, and tells `seen` of them."""
-        for at in range(0, len(window.was), _KEPT):
-            self._judge(window.chosen(slice(at, at + _KEPT)), seen)
+        for at in range(0, len(was), _KEPT):
+            part = slice(at, at + _KEPT)
+            self._judge(was[part], now[part], seen)
 
-    def _judge(self, window: Window, seen: Sequence[Seen]) -> None:
+    def _judge(self, was: Places, now: Places, seen: Sequence[Seen]) -> None:
         if len(self._held) >= _KEPT:
             self.count()
-        same = window.before["query"] == window.after["query"]
-        answered = (window.before["size"] > 0) | (window.after["size"] > 0)
+        same = was.rows["query"] == now.rows["query"]
+        answered = (was.rows["size"] > 0) | (now.rows["size"] > 0)
         self.tally.other_query += int(np.count_nonzero(~same))
         self.tally.neither += int(np.count_nonzero(same & ~answered))
-        window = window.chosen(same & answered)
-        numbers = window.before["content"], window.after["content"], _places(window)
+        was, now = was[same & answered], now[same & answered]
+        numbers = was.rows["content"], now.rows["content"], _places(was.rows, now.rows)
         mixed = (numbers[0] * _SPREAD + numbers[1]) * _SPREAD + numbers[2]
         _, first, kind, counts = np.unique(mixed, return_index=True, return_inverse=True, return_counts=True)
         keys = list(zip(*(one[first].tolist() for one in numbers), strict=True))
         by_time = np.argsort(first)
         fresh = [at for at in by_time.tolist() if keys[at] not in self._held]
-        for at, pair in zip(fresh, window.chosen(first[fresh]).pairs(), strict=True):
-            self._held[keys[at]] = self._new(pair)
+        for at, old, new in zip(fresh, was[first[fresh]], now[first[fresh]], strict=True):
+            self._held[keys[at]] = self._new(old, new)
         verdicts = [self._held[key] for key in keys]
         for one, count in zip(verdicts, counts.tolist(), strict=True):
             one.pairs += count
         wanted = np.array([bool(seen or one.broken or one.unexplained) for one in verdicts], np.bool_)[kind]
-        which = kind[wanted].tolist()
-        for at, pair in zip(which, window.chosen(wanted).pairs(), strict=True):
+        pairs = zip(was[wanted], now[wanted], strict=True)
+        for at, pair in zip(kind[wanted].tolist(), pairs, strict=True):
             self._list(verdicts[at], pair)
             for tell in seen:
                 tell(pair, verdicts[at].found)
@@ -242,8 +231,7 @@ class Verdicts:
         if verdict.broken and verdict.referral:
             self.tally.referrals.note(pair[0], verdict.referral)
 
-    def _new(self, pair: Pair) -> _Verdict:
-        was, now = pair
+    def _new(self, was: Answer, now: Answer) -> _Verdict:
         before, after = parse(was.reply), parse(now.reply)
         found = _judged(was.reply, now.reply, before, after, self.evidence)
         told = None

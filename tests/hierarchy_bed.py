@@ -9,6 +9,7 @@ import dns.message
 
 from cli.process import Process
 from report.rafile import join
+from report.sources import digested
 from tests import command
 
 ROOT, TLD, SLD, BIG = "198.41.0.4", "192.5.6.30", "203.0.114.1", "big.example.com."
@@ -120,7 +121,7 @@ class Result:
     def replies(self) -> list[dns.message.Message | None]:
         """The replies in the order of the trace."""
         assert self.folder is not None, self.said
-        found = join("answers", list(self.folder.glob("answers-*.ra"))).between(0, 1 << 62)
+        found = digested(join("answers", list(self.folder.glob("answers-*.ra")))).between(0, 1 << 62)
         return [dns.message.from_wire(one.reply) if one.reply else None for one in found]
 
 

@@ -218,29 +218,35 @@ std::ifstream open_answers(const std::string& path) {
     return file;
 }
 
-/// Calls take(query, reply) for the records, up to what is no whole one.
+/// Calls take(row, query, reply) for the records, up to what is no whole one; the row says which
+/// record it is.
 void each_answer(std::istream& file, auto&& take) {
     std::array<std::uint8_t, kRecordHead> head{};
     std::vector<std::uint8_t> body;
+    auto at = static_cast<std::uint64_t>(file.tellg());
     while (fill(file, head)) {
-        Cursor sizes(head);
-        sizes.seek(kSizesAt);
-        const auto query = sizes.little<std::uint32_t>();
-        const auto reply = sizes.little<std::uint32_t>();
-        if (sizes.little<std::uint32_t>() != 0 || query > kMaxMessage || reply > kMaxMessage) {
+        Cursor in(head);
+        const Digest row{.sequence = in.little<std::uint64_t>(), .at = at};
+        in.seek(kSizesAt);
+        const auto query = in.little<std::uint32_t>();
+        const auto reply = in.little<std::uint32_t>();
+        if (in.little<std::uint32_t>() != 0 || query == 0 || query > kMaxMessage ||
+            reply > kMaxMessage) {
             return;
         }
         body.resize((size_t{query} + reply + 7) / 8 * 8);
         if (!fill(file, body)) {
             return;
         }
-        take(Bytes(body).first(query), Bytes(body).subspan(query, reply));
+        take(row, Bytes(body).first(query), Bytes(body).subspan(query, reply));
+        at += head.size() + body.size();
     }
 }
 
-Digest digest_of(Bytes query, Bytes reply, Contents& contents, std::uint64_t seed) {
-    Digest row{.query = message_hash(query, seed),
-               .reply_size = static_cast<std::uint16_t>(reply.size())};
+/// The row with the numbers of its messages.
+Digest digest_of(Digest row, Bytes query, Bytes reply, Contents& contents, std::uint64_t seed) {
+    row.query = message_hash(query, seed);
+    row.reply_size = static_cast<std::uint16_t>(reply.size());
     if (reply.empty()) {
         return row;
     }
@@ -283,8 +289,8 @@ int run_digests(const DigestsOptions& options) {
         rows.clear();
         check_interrupt();
     };
-    each_answer(answers, [&](Bytes query, Bytes reply) {
-        rows.push_back(digest_of(query, reply, contents, options.seed));
+    each_answer(answers, [&](const Digest& row, Bytes query, Bytes reply) {
+        rows.push_back(digest_of(row, query, reply, contents, options.seed));
         if (rows.size() == kRowsAtOnce) {
             write();
         }

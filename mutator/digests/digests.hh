@@ -1,6 +1,6 @@
 #pragma once
-// `reprise-mutator digests`: of an answers file (.ra) a row of numbers for each record, by which
-// `reprise compare` tells equal answers and those of one kind.
+// `reprise-mutator digests`: of an answers file (.ra) a row for each record: where it is, and
+// numbers by which `reprise compare` tells equal answers and those of one kind.
 
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
@@ -75,7 +75,7 @@ struct DigestsOptions {
 
 /// What the file begins with.
 struct DigestsHeader {
-    std::array<char, 8> magic{'R', 'P', 'R', 'D', 'I', 'G', '1', 0};
+    std::array<char, 8> magic{'R', 'P', 'R', 'D', 'I', 'G', '2', 0};
     std::uint64_t seed = 0; ///< rows of files with the same one can be compared
     std::array<std::uint64_t, 3> unused{};
 };
@@ -84,6 +84,8 @@ static_assert(sizeof(DigestsHeader) == 40);
 
 /// A row, as it lies in the file. See message_hash() and Contents; zeroes where there is no reply.
 struct Digest {
+    std::uint64_t sequence = 0;
+    std::uint64_t at = 0; ///< where the record begins in the answers file
     std::uint64_t query = 0;
     std::uint64_t reply = 0;
     std::uint64_t content = 0;
@@ -94,7 +96,7 @@ struct Digest {
     std::uint16_t reply_size = 0;
 };
 
-static_assert(sizeof(Digest) == 40);
+static_assert(sizeof(Digest) == 56);
 
 /// Rows of the records before the first that is not whole. Returns the exit status 0. Throws
 /// UsageError, Error.

@@ -48,6 +48,9 @@ TEST_F(DigestsTest, ARowForEachRecord) {
     write_answers();
     const auto found = rows();
     ASSERT_EQ(found.size(), 2U);
+    EXPECT_EQ(found[0].sequence, 4U);
+    EXPECT_EQ(found[1].sequence, 2U);
+    EXPECT_EQ(found[1].at, found[0].at + 72); // with its head, and up to a multiple of 8
     EXPECT_EQ(found[0].query, message_hash(query_));
     EXPECT_EQ(found[0].reply, message_hash(reply_));
     EXPECT_EQ(found[0].content, Contents({}).of(query_, reply_).content);

@@ -16,6 +16,7 @@ from report.papers import measured
 from report.papers.book import FULL, QUICK, Row, Study, published
 from report.rafile import join
 from report.run import Json, Run, as_dict, as_json, as_list, value_at
+from report.sources import digested
 from report.tables import number
 from report.wire import parse
 
@@ -249,7 +250,7 @@ def differing(one: Path, other: Path) -> float | None:
     """The share of the queries answered in either run that have another rcode or other records in the answer
     section; TTLs do not count. None where no run kept answers.
     """
-    sets = (join(str(folder), Run(folder).answer_paths) for folder in (one, other))
+    sets = (digested(join(str(folder), Run(folder).answer_paths)) for folder in (one, other))
     different = queries = 0
     for own, others in pairs(*sets):
         queries += bool(own.reply or others.reply)

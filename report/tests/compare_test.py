@@ -59,9 +59,7 @@ def compare(before: Path, after: Path, zone: Zone | None) -> dict[str, Any]:
 
 
 def of_file(path: Path, zone: Zone | None) -> AnswerSet:
-    scratch = path.parent / "scratch"
-    scratch.mkdir(exist_ok=True)
-    return digested(join(path.stem, [path]), None, zone, 7, scratch)
+    return digested(join(path.stem, [path]), None, zone, 7)
 
 
 def reply(
@@ -389,7 +387,7 @@ def test_a_file_that_is_cut_off_in_its_header_is_a_problem_of_its_side(tmp_path:
     paths = [tmp_path / "a.ra", tmp_path / "b.ra"]
     paths[0].write_bytes(ra_bytes([(0, query, whole)]))
     paths[1].write_bytes(rest)
-    side = digested(join("run", paths), None, ZONE, 7, tmp_path)
+    side = digested(join("run", paths), None, ZONE, 7)
     result = comparison(of_file(paths[0], ZONE), side, c.Evidence(ZONE))
     assert (result["compared"], result["after"]["problems"]) == (1, ["b.ra: cut off in its header"])
 
@@ -414,7 +412,16 @@ def test_what_the_mutator_complains_of(tmp_path: Path, said: str, told: str) -> 
     program.write_text(f'#!/bin/sh\necho "reprise-mutator: error: {said}" >&2\nexit 1\n')
     program.chmod(0o755)
     with pytest.raises(ReportError, match=told):
-        digested(join("a", [tmp_path / "a.ra"]), tmp_path, None, 7, tmp_path)
+        digested(join("a", [tmp_path / "a.ra"]), tmp_path)
+
+
+def test_a_table_of_an_older_mutator_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.ra").write_bytes(ra_bytes([(0, reply().to_wire(), b"")]))
+    program = tmp_path / "reprise-mutator"
+    program.write_text('#!/bin/sh\nhead -c 80 /dev/zero >"$4"\n')
+    program.chmod(0o755)
+    with pytest.raises(ReportError, match="mutator is older than this report; build it"):
+        digested(join("a", [tmp_path / "a.ra"]), tmp_path)
 
 
 def test_progress_within_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -423,12 +430,12 @@ def test_progress_within_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "a.ra").write_bytes(ra_bytes([(seq, reply().to_wire(), b"") for seq in range(5)]))
     program = tmp_path / "reprise-mutator"
     part = '"$4.partial"'
-    steps = f'head -c 120 /dev/zero > {part}; sleep 1; rm {part}; exec {find_program(None)} "$@"'
+    steps = f'head -c 152 /dev/zero > {part}; sleep 1; rm {part}; exec {find_program(None)} "$@"'
     program.write_text(f"#!/bin/sh\n{steps}\n")
     program.chmod(0o755)
     seen: list[tuple[int, int]] = []
     told = lambda *one: seen.append(one)  # noqa: E731
-    digested(join("a", [tmp_path / "a.ra"]), tmp_path, None, 7, tmp_path, told)
+    digested(join("a", [tmp_path / "a.ra"]), tmp_path, told=told)
     assert (2, 5) in seen and seen[-1] == (5, 5)
 
 

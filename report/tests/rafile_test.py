@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from report import rafile
+from report import rafile, rqfile
 from report.errors import ReportError
-from report.rafile import Answer, AnswerSet, RaFile, join, read_ra, windows
+from report.rafile import Answer, AnswerSet, RaFile, join, windows
+from report.sources import digested
 from report.tests.writers import ra_bytes
 
 ANSWERS = [(n, b"query%d" % n, b"" if n == 3 else b"reply" * n) for n in range(6)]
@@ -18,6 +19,11 @@ def write(tmp_path: Path, name: str, content: bytes) -> Path:
     path = tmp_path / name
     path.write_bytes(content)
     return path
+
+
+def read_ra(path: Path) -> RaFile:
+    (file,) = digested(join("", [path])).files
+    return file
 
 
 def answers(*files: RaFile) -> list[Answer]:
@@ -62,22 +68,22 @@ def test_several_queriers_are_one_sequence(tmp_path: Path) -> None:
         write(tmp_path, "answers-a-0.ra", ra_bytes([ANSWERS[4], ANSWERS[0], ANSWERS[2]])),
         write(tmp_path, "answers-b-0.ra", ra_bytes([ANSWERS[1], ANSWERS[5], ANSWERS[3], ANSWERS[1]])),
     ]
-    joined = join("run", paths)
+    joined = digested(join("run", paths))
     assert [(answer.seq, answer.query, answer.reply) for answer in answers(*joined.files)] == ANSWERS
     assert len(joined) == len(ANSWERS) + 1
 
 
 def test_windows_have_the_same_numbers_of_all_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the order in the files, each record is in the window of its number."""
-    for name, value in (("_PIECE", 4), ("_SAMPLE", 2), ("_WINDOW", 8)):
-        monkeypatch.setattr(rafile, name, value)
+    for module, name, value in ((rqfile, "CHUNK", 4), (rqfile, "_SAMPLE", 2), (rafile, "_WINDOW", 8)):
+        monkeypatch.setattr(module, name, value)
     rng = random.Random(3)
     numbers = [[rng.randrange(80) for _ in range(60)] for _ in range(3)]
     paths = [
         write(tmp_path, f"{at}.ra", ra_bytes([(n, b"query", b"%d" % n) for n in held]))
         for at, held in enumerate(numbers)
     ]
-    sets = [join("a", paths[:2]), join("b", paths[2:])]
+    sets = [digested(join("a", paths[:2])), digested(join("b", paths[2:]))]
     wanted = [sorted({*numbers[0], *numbers[1]}), sorted({*numbers[2]})]
     found = list(windows(sets))
     assert len(found) > 4
@@ -95,6 +101,25 @@ def test_a_damaged_length_ends_the_file_with_a_problem(tmp_path: Path) -> None:
     whole[at : at + 4] = b"\xff\xff\xff\x00"
     file = read_ra(write(tmp_path, "a.ra", bytes(whole)))
     assert len(file) == 2
+    assert file.problem is not None
+
+
+def test_what_was_written_since_a_file_was_opened_is_left_out(tmp_path: Path) -> None:
+    whole = ra_bytes(ANSWERS)
+    opened = join("", [write(tmp_path, "a.ra", whole[:-50])])
+    write(tmp_path, "a.ra", whole)
+    (file,) = digested(opened).files
+    got = answers(file)
+    assert file.cut_off
+    assert [(one.seq, one.query, one.reply) for one in got] == ANSWERS[: len(got)]
+
+
+def test_a_record_that_reaches_over_the_end_is_damaged(tmp_path: Path) -> None:
+    whole = bytearray(ra_bytes(ANSWERS))
+    at = whole.index(b"query5") - 8
+    whole[at : at + 4] = (50).to_bytes(4, "little")
+    file = read_ra(write(tmp_path, "a.ra", bytes(whole)))
+    assert len(file) == 5
     assert file.problem is not None
 
 
