@@ -281,24 +281,6 @@ def test_no_secret_stands_in_the_results(tmp_path: Path) -> None:
     assert str(tmp_path / "secret.key") in (folder / "plan.json").read_text(encoding="utf-8")
 
 
-@pytest.mark.netns
-def test_rules_change_generated_queries(tmp_path: Path) -> None:
-    """Shares come out over the queries, and they are repeated until the limit."""
-    (tmp_path / "mine.toml").write_text(
-        "[generate]\nname = 'com'\ntype = 'NS'\nsources = 3\nrd = true\n"
-        "[replay]\nrate = 5000\nlimit = 20004\n"
-        "[[mutate.rule]]\nkind = 'transport'\nto = 'tcp'\nshare = 25\nby = 'query'\n"
-        "[server]\n[server.root_like]\n"
-    )
-    done = command("run", "mine.toml", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr + done.stdout
-    summary = read(results(tmp_path) / "summary.json")
-    assert summary["queries"]["answered"] == 20_004
-    assert summary["sources"] == 3
-    assert summary["transport"]["tcp"] == pytest.approx(5_001, abs=2)
-    assert summary["rcode"] == {"NOERROR": 20_004}
-
-
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -112,8 +112,8 @@ class Replay(ReplaySettings):
 @dataclass(frozen=True, config=CONFIG)
 class Mutate:
     """change the trace (or the synthesized one) as it is played; `rules` of `summary.json` says what each
-    rule did. For `heavy`, `jitter` and a `shift` of some queries, and with `[generate]`, the changed trace is
-    written first, as with `keep`. A rule of the file that sends queries over TLS needs a `[tls]` table
+    rule did. For `heavy`, `jitter` and a `shift` of some queries the changed trace is written first, as with
+    `keep`. A rule of the file that sends queries over TLS needs a `[tls]` table
     """
 
     rules: Annotated[Path | None, doc("a rule file")] = None
@@ -149,14 +149,13 @@ class Socket(SocketSettings):
 
 @dataclass(frozen=True, config=CONFIG)
 class Generate:
-    """instead of a trace one query again and again; wants `replay.rate`, `.fast` or `source_rate`, and `.limit` or
-    `.duration_s`; wins over `[synth]`. With `[mutate]` the rules see at least 10,000 of the queries, each
-    source equally often (`generated.tsv` in the results), and what they make of them is repeated
+    """instead of a trace one query again and again, without `[mutate]`; wants `replay.rate`, `.fast` or
+    `source_rate`, and `.limit` or `.duration_s`; wins over `[synth]`
     """
 
     name: Annotated[Text, doc("the name asked for")] = ""
     type: Annotated[Text, form(r"[A-Za-z0-9]{1,16}", "is not a record type", "use one such as A or TYPE65"), doc("the type asked for")] = "A"
-    sources: Annotated[Whole, span(1, 16_000_000, "from so many addresses (10.0.0.1 on) in turn; with `[mutate]` at most 1,000,000 of them")] = 1
+    sources: Annotated[Whole, span(1, 16_000_000, "from so many addresses (10.0.0.1 on) in turn")] = 1
     source_rate: Annotated[Number, span(0, 1e6, "queries a second that each source sends, which makes the rate grow with `sources`; 0 = as `[replay]` says")] = 0
     rd: Annotated[Flag | None, doc("with the flag RD, which resolvers want; not given: true for `server.kind` `hierarchy` and `address`, else false")] = None
 

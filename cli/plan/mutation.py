@@ -16,20 +16,16 @@ REPORT = f"{RESULTS}/mutate.json"
 
 def trace_path(experiment: Experiment) -> str:
     """The trace as it is given; one that is made lies in the results."""
-    if experiment.generate is not None:
-        return f"{RESULTS}/generated.tsv"
     return experiment.trace or f"{RESULTS}/trace.pcap"
 
 
 def is_written(experiment: Experiment, facts: Facts) -> bool:
-    """Whether the mutator writes the changed trace before it is played: where that is wanted, where a few
-    queries are repeated, and for rules that must see more of it first.
+    """Whether the mutator writes the changed trace before it is played: where that is wanted, and for rules
+    that must see more of it first.
     """
     mutate = experiment.mutate
     return mutate is not None and (
-        mutate.keep
-        or experiment.generate is not None
-        or any(map(_needs_whole, (*_rules_of(facts.rule_lines), *mutate.rule)))
+        mutate.keep or any(map(_needs_whole, (*_rules_of(facts.rule_lines), *mutate.rule)))
     )
 
 

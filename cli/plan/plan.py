@@ -183,23 +183,16 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
     served = (hierarchy if emulated else server_plan).steps(experiment, facts)
     first = emulated is not None or server_plan.names(experiment) is not None  # a trace is made of the zones
     steps: list[Step] = served if first else []
-    given: dict[str, Any]
     if experiment.trace is None and experiment.generate is None and experiment.synth is not None:
         options = (*flags(**_synth_options(experiment)), "-o", mutation.trace_path(experiment))
         argv = (facts.programs["reprise-mutator"], "synth", *options)
         steps.append(Step("synth", "making the trace", argv, keys=keys_of("synth")))
-    if experiment.generate is not None and experiment.mutate is not None:
-        given = {"name": experiment.generate.name, "kind": experiment.generate.type}
-        given |= {"sources": experiment.generate.sources, "rd": experiment.wants_recursion}
-        given |= {"six": True} if all(":" in one for one in server_plan.asked(experiment)) else {}
-        out, title = mutation.trace_path(experiment), "making the queries"
-        steps.append(facts.step("generate", title, "cli.plan.generated.write", out=out, **given))
     steps += mutation.steps(experiment, facts, mutation.trace_path(experiment))
     steps += delay.steps(experiment, facts)
     steps += [] if first else served
     clients = range(1, experiment.topology.clients + 1)
     hosts = {network.client(index): _control(experiment, index)[0] for index in clients}
-    given = {"out": f"{RUN}/tls", "hosts": hosts, "owner": facts.user}
+    given: dict[str, Any] = {"out": f"{RUN}/tls", "hosts": hosts, "owner": facts.user}
     given |= server_plan.certificate(experiment, facts)
     title, function = "making the run's certificates", "cli.plan.certificates.write"
     steps.append(facts.step("certificates", title, function, **given))

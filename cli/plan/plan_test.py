@@ -2,7 +2,6 @@
 
 import dataclasses
 import ipaddress
-import itertools
 import json
 import subprocess
 import tomllib
@@ -14,7 +13,7 @@ import pytest
 from cli import programs
 from cli.errors import RepriseError
 from cli.experiment.schema import Experiment, Generate, Mutate, Replay, Server
-from cli.plan import generated, mutation, network, planned, replay_options
+from cli.plan import mutation, network, planned, replay_options
 from cli.plan.plan import as_json, make
 from cli.plan.planned import Plan
 from cli.programs import flags
@@ -134,28 +133,6 @@ def test_generated_queries_ask_resolvers_for_recursion() -> None:
     assert "--generate-rd" not in argv_of(
         make(dataclasses.replace(base, server=Server(zone="/z")), FACTS), "controller"
     )
-
-
-@pytest.mark.parametrize(("addresses", "six"), [(("::1",), True), (("127.0.0.1", "::1"), False)])
-def test_generated_queries_come_from_addresses_that_can_reach_the_server(
-    addresses: tuple[str, ...], six: bool
-) -> None:
-    experiment = Experiment(
-        name="x",
-        generate=Generate(name="www.example.com", sources=2),
-        replay=Replay(rate=5, limit=5),
-        mutate=Mutate(rule=({"kind": "edns", "do": True},)),
-        server=Server(kind="address", addresses=addresses),
-    )
-    step = make(experiment, FACTS).named("generate")
-    assert ("six=true" in step.argv) == six
-    sources = [line.split("\t")[1] for line in itertools.islice(generated.rows("x", "A", 2, False, six), 3)]
-    first = "2001:db8::" if six else "10.0.0."
-    assert sources == [f"{first}1", f"{first}2", f"{first}1"]
-
-
-def test_generated_queries_that_rules_change_have_the_generators_name() -> None:
-    assert next(generated.rows("a\\.b", "65", 1, rd=False)).split("\t")[4:] == ["-", "a\\.b", "TYPE65\n"]
 
 
 def test_a_plan_is_read_back_from_its_json() -> None:

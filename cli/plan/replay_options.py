@@ -17,7 +17,7 @@ SETTINGS = f"{RUN}/settings.toml"
 def trace_or_generator(experiment: Experiment, trace: str) -> tuple[str, ...]:
     """What the controller plays: the trace's path, or the generator."""
     generate = experiment.generate
-    if generate is None or experiment.mutate is not None:
+    if generate is None:
         return (trace,)
     return flags(
         generate=f"{generate.name}/{generate.type}",
@@ -31,9 +31,6 @@ def file(experiment: Experiment, name: str) -> File:
     replay = _changed(experiment.replay, ReplaySettings())
     if experiment.rate:
         replay["rate"] = experiment.rate
-    if experiment.generate is not None and experiment.mutate is not None:
-        # Rules made a trace of the generated queries, which is played until [replay] ends it.
-        replay["loop"] = 0
     if experiment.replay.shows_trace_addresses:  # the testbed's own addresses cannot be sources
         own = network.own_prefixes(experiment.topology.clients, bool(experiment.emulated))
         replay["skip_sources"] = (*experiment.replay.skip_sources, *own)
