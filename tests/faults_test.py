@@ -96,7 +96,7 @@ def test_a_control_port_in_use_is_named(own_server: Path) -> None:
         else:
             other.listen()
         ended = run(own_server, experiment="address.toml")
-    assert "TCP port 18053, which distributor-client1 needs, is in use" in ended.line()
+    assert "listen on 127.0.0.1:18053 (is the port in use? choose another)" in ended.line()
     assert not ended.results
 
 

@@ -17,17 +17,15 @@ from typing import Protocol
 from pydantic import FiniteFloat, InstanceOf
 
 from cli import linux, process, programs
-from cli.errors import RepriseError
 from cli.executor import hoststeps, netns, processes, workers
 from cli.executor.processes import Child
 from cli.executor.space import Space
 from cli.executor.words import ended, told
-from cli.plan.planned import RESULTS, RUN, File, Folder, HostStep, Plan, Process, Ready, Refused, Step
+from cli.plan.planned import RESULTS, RUN, File, Folder, HostStep, Plan, Ready, Refused
 from cli.servers import ask
 from report.transports import TRANSPORTS
 
 _LOOK_S = 0.2  # between two looks at all processes
-_LISTEN = "0A"  # TCP_LISTEN of the kernel
 _SHOWN = 3  # zones that a server did not load, in an error line
 Text = InstanceOf[str]  # of a machine; names of files may be any bytes
 
@@ -146,7 +144,6 @@ class LocalMachine:
     def start(self, ident: str, turn: int = 0) -> Child:
         """The output of the main process goes to a file of its own."""
         what, log = self._plan.named(ident), self._log(ident)
-        self._check_port(what)
         argv = [self.fill(text).replace("@turn@", str(turn)) for text in what.argv]
         output = self._output if ident == self._plan.main else None
         netns_of_host, env = self._hosts.of(what.host), self._env(what.env)
@@ -155,16 +152,6 @@ class LocalMachine:
         child.floor_rss_bytes = processes.peak_rss_bytes(os.getpid()) + processes.FLOOR_MARGIN
         self.children[child.pid] = child
         return child
-
-    def _check_port(self, what: Step | Process) -> None:
-        """A port that is taken would make a process look ready that is not."""
-        port = what.ready.port
-        if what.ready.kind == "listen":
-            with linux.inside(self._hosts.of(what.host)):
-                if listens(port):
-                    raise RepriseError(
-                        f"TCP port {port}, which {what.id} needs, is in use", "end what uses it"
-                    )
 
     def _env(self, env: Mapping[str, str]) -> dict[str, str]:
         base = {
@@ -227,9 +214,7 @@ class LocalMachine:
         if wanted.asks:
             with linux.inside(self._hosts.of(wanted.source)):
                 return dns_problem(wanted)
-        latest = next(child for child in reversed(self.children.values()) if child.id == ident)
-        with linux.inside(self._hosts.of(latest.host)):
-            return problem(wanted, latest)
+        return problem(wanted, next(one for one in reversed(self.children.values()) if one.id == ident))
 
     def said(self, ident: str, keep: bool = False) -> Said:
         what, log = self._plan.named(ident), self._log(ident)
@@ -256,22 +241,13 @@ class LocalMachine:
 
 
 def problem(ready: Ready, child: Child) -> str | None:
-    """None when the process is ready as far as its own host can tell, otherwise what is still missing."""
+    """None when the process is ready as far as itself can tell, otherwise what is still missing."""
     if ready.kind == "exit" and child.exit != 0:
         return "it has not ended"
     if ready.kind == "log":
         said = child.log.read_bytes()[child.log_begin :] if child.log.exists() else b""
         return None if ready.text.encode() in said else f"its log does not say '{ready.text}'"
-    if ready.kind == "listen" and not listens(ready.port):
-        return f"it does not listen on TCP port {ready.port}"
     return None
-
-
-def listens(port: int) -> bool:
-    """Whether any socket of this network namespace listens on a TCP port."""
-    files = [path.read_text(encoding="ascii") for path in Path("/proc/self/net").glob("tcp*")]
-    rows = [line.split() for text in files for line in text.splitlines()]
-    return any(row[3] == _LISTEN and row[1].endswith(f":{port:04X}") for row in rows)
 
 
 def refused(wanted: Refused, log: Path) -> str:

@@ -5,7 +5,6 @@ import gzip
 import lzma
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -126,13 +125,6 @@ def test_progress_lines() -> None:
     )
     assert progress.parse("done clean=false because=host client1 lost; more") == (
         "done", {"clean": "false", "because": "host client1 lost; more"})  # fmt: skip
-
-
-def test_listening_sockets_are_seen() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        assert machine.listens(port)
-    assert not machine.listens(port)
 
 
 def test_network_commands_name_each_end_once() -> None:

@@ -205,7 +205,7 @@ DISTRIBUTOR = Process(
     "client1",
     ("distributor",),
     after=("server",),
-    ready=Ready("listen", timeout_s=2.0),
+    ready=Ready("log", timeout_s=2.0),
     stop=Stop("SIGTERM", 1.0, settle_s=1.0, settle_with="records"),
     ends=(0, 1),
 )
@@ -219,7 +219,7 @@ CONTROLLER = Process(
     silence_s=3.0,
 )
 PROXY = dataclasses.replace(
-    SERVER, id="proxy", role="proxy", host="proxy", ready=Ready("listen"), essential=False, restarts=1
+    SERVER, id="proxy", role="proxy", host="proxy", ready=Ready("log"), essential=False, restarts=1
 )
 PLAN = Plan(
     run="x",

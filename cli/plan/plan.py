@@ -271,7 +271,7 @@ def _distributor(experiment: Experiment, facts: Facts, index: int, before: tuple
         name,
         argv,
         after=tuple(one.id for one in before),
-        ready=Ready("listen", port=port),
+        ready=Ready("log", text="event=listening"),
         stop=Stop("SIGTERM", 10.0, settle_s=10.0, settle_with="records"),
         title=f"starting distributor on {name}",
         ends=(0, 1),  # its verdict reaches the results through the controller

@@ -49,18 +49,16 @@ class Refused:
 class Ready:
     """When the next process may start.
 
-    none; log: standard error has a line with `text`; listen: a TCP socket listens on `port`; dns: a query for
-    the SOA of `origin`, sent from host `source`, is answered with authority by every address over all
-    transports of `ports`; answers: the same, and any answer will do; exit: the process has ended well, its
-    work was all there was to do.
+    none; log: standard error has a line with `text`; dns: a query for the SOA of `origin`, sent from host
+    `source`, is answered with authority by every address over all transports of `ports`; answers: the same,
+    and any answer will do; exit: the process has ended well, its work was all there was to do.
 
     `hint`: how to fix that it ended before it was ready; `late_hint`: that it was not ready in time.
     `refusal`: what it means that it ended with the exit status 78 ("" = it has no such meaning).
     """
 
-    kind: Literal["none", "log", "listen", "dns", "answers", "exit"] = "none"
+    kind: Literal["none", "log", "dns", "answers", "exit"] = "none"
     text: str = ""
-    port: int = 0
     ports: dict[str, int] = field(default_factory=dict)
     addresses: tuple[str, ...] = ()
     origin: str = ""
