@@ -21,7 +21,7 @@ from cli.executor import hoststeps, netns, processes, workers
 from cli.executor.processes import Child
 from cli.executor.space import Space
 from cli.executor.words import ended, told
-from cli.plan.planned import RESULTS, RUN, File, Folder, HostStep, Plan, Ready, Refused
+from cli.plan.planned import RECORDS, RESULTS, RUN, File, Folder, HostStep, Plan, Ready, Refused
 from cli.servers import ask
 from report.transports import TRANSPORTS
 
@@ -180,7 +180,7 @@ class LocalMachine:
         if ended or time.monotonic() > self._looked + _LOOK_S:
             self._workers.look()
             self._looked = time.monotonic()
-        self._records = self._records or any(self._results.glob(self._plan.records))
+        self._records = self._records or any(self._results.glob(RECORDS))
         all_ended = bool(children) and not any(child.running for child in children)
         left = {one.leaves for one in self._plan.processes if one.leaves and all_ended}
         reasons, replaced = self._workers.told() if ended else ([], [])

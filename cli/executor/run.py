@@ -257,7 +257,7 @@ def as_expected(folder: Path, limits: dict[str, Any]) -> bool:
 
 def has_records(folder: Path) -> bool:
     """Whether queriers have begun to write there: then nothing of it is ever removed."""
-    return any(folder.glob("queries-*.rq"))
+    return any(folder.glob(planned.RECORDS))
 
 
 def _again(folder: Path) -> str:

@@ -243,7 +243,7 @@ def _of_resolver(experiment: Experiment, host: str, kind: str) -> dict[str, str]
 # --- processes --------------------------------------------------------------------------------------------
 
 
-def processes(experiment: Experiment, facts: Facts, _management: Management | None) -> tuple[Process, ...]:
+def processes(experiment: Experiment, facts: Facts, management: Management | None) -> tuple[Process, ...]:
     """From the far end: meta-DNS-servers, proxies, resolvers, what watches them, what fills their caches."""
     found: list[Process] = []
     for number, host in _metas(experiment):
@@ -256,9 +256,11 @@ def processes(experiment: Experiment, facts: Facts, _management: Management | No
     if experiment.sample.capture:  # on the link to the first resolver, from its first query
         link, wanted = hierarchy_hosts.resolver_link(1), f"port 53 or {server_plan.FRAGMENTS}"
         host, file = hierarchy_hosts.meta(1), "capture-meta.pcap"
-        found.append(server_plan.tcpdump(facts, "capture-meta", host, link, file, wanted))
+        found.append(server_plan.tcpdump(facts, management, "capture-meta", host, link, file, wanted))
     found += [_resolver(experiment, facts, *one) for one in _resolvers(experiment)]
     found += _watchers(experiment, facts)
+    if experiment.sample.capture:
+        found.append(server_plan.capture(experiment, facts, management))
     for number, host, _ in _resolvers(experiment) if _emulated(experiment).cache == "warm" else ():
         argv = facts.call(
             "cli.plan.warm.warm",
@@ -326,7 +328,7 @@ def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind
 
 
 def _watchers(experiment: Experiment, facts: Facts) -> list[Process]:
-    """Samplers at resolvers and meta-DNS-servers, and the capture at the first resolver."""
+    """Samplers at resolvers and meta-DNS-servers, and what the resolvers count."""
     hosts = [*(host for _, host, _ in _resolvers(experiment)), *(host for _, host in _metas(experiment))]
     found = [server_plan.sampler(host, {host: host}, experiment, facts) for host in hosts]
     for number, host, kind in _resolvers(experiment):
@@ -337,4 +339,4 @@ def _watchers(experiment: Experiment, facts: Facts) -> list[Process]:
             out=f"{RESULTS}/resolver-{host}.csv",
         )
         found.append(server_plan.watcher(host, argv, facts))
-    return [*found, *((server_plan.capture(experiment, facts),) if experiment.sample.capture else ())]
+    return found

@@ -14,7 +14,7 @@ import re
 from cli.errors import want
 from cli.plan import host_settings
 from cli.plan.network import Network
-from cli.plan.planned import HostStep, Management, Process, shell
+from cli.plan.planned import HostStep, Management, shell
 from cli.servers import nftables
 
 KIND = "hosts"
@@ -52,15 +52,6 @@ def guarded(host: str, what: nftables.Guarded, management: Management) -> nftabl
         return what
     clients = (interface,) if what.clients else ()
     return dataclasses.replace(what, links=(interface,), clients=clients)
-
-
-def process(one: Process, management: Management | None) -> Process:
-    """A capture is one of the machine's interface."""
-    interface = (management.interfaces if management else {}).get(one.host)
-    if interface is None or one.role != "capture":
-        return one
-    at = one.argv.index("-i") + 1
-    return dataclasses.replace(one, argv=(*one.argv[:at], interface, *one.argv[at + 1 :]))
 
 
 def _settings(network: Network, host: str) -> HostStep:

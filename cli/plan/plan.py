@@ -90,8 +90,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
         ),
         prepare=tuple(_with_rights(one, experiment, facts) for one in steps),
         processes=tuple(
-            placement.process(_with_rights(faults.supervised(one, experiment), experiment, facts), management)
-            for one in processes
+            _with_rights(faults.supervised(one, experiment), experiment, facts) for one in processes
         ),
         checks=tuple(_checks(experiment, facts, steps, processes)),
         figures=(*delay.figures(processes), *guards.figures(experiment, management)),

@@ -16,6 +16,7 @@ from cli.experiment.schema import Experiment
 from cli.plan.network import Network
 
 SCHEMA = 2
+RECORDS = "queries-*.rq"  # the files in the results that are there as soon as queries are recorded
 RUN = "@run@"
 RESULTS = "@results@"
 
@@ -239,9 +240,8 @@ class Plan:
     `setup` comes after `prepare` and before the processes; `begin` when everything but the main process has
     been started and is ready, `finish` when the main process has ended and everything else still runs,
     `faults` by the time of the replay. `user`: who owns the results while the run lasts ("" = ours).
-    `records`: the files in the results that are there as soon as queries are recorded. `private`: the plan
-    holds what only its user may read.
-    `given`: the experiment's keys that do not just have their defaults.
+    `private`: the plan holds what only its user may read. `given`: the experiment's keys that do not just
+    have their defaults.
     """
 
     run: str
@@ -259,7 +259,6 @@ class Plan:
     checks: tuple[Check, ...] = ()
     figures: tuple[Figure, ...] = ()
     warnings: tuple[str, ...] = ()
-    records: str = "queries-*.rq"
     private: bool = False
     user: str = ""
     given: tuple[str, ...] = ()

@@ -245,7 +245,7 @@ def processes(experiment: Experiment, facts: Facts, management: Management | Non
         argv = facts.call("cli.servers.counted.watch", **of, log=log, out=out, tls=tls)
         found.append(watcher(network.SERVER, argv, facts))
     if experiment.sample.capture:
-        found.append(capture(experiment, facts))
+        found.append(capture(experiment, facts, management))
     if experiment.socket is not None and (nagle := experiment.socket.nagle) is not None:
         argv = facts.call("cli.servers.running.switch_nagle", pid="@pid:server@", on=nagle)
         title = f"switching Nagle's algorithm {'on' if nagle else 'off'} at the server"
@@ -396,17 +396,19 @@ def _watchers(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
     return tuple(found)
 
 
-def capture(experiment: Experiment, facts: Facts) -> Process:
+def capture(experiment: Experiment, facts: Facts, management: Management | None) -> Process:
     """Packets of the service at the server's host; what a resolver or a front asks has other addresses."""
     interface = "data1" if experiment.topology.clients == 1 else "any"
     ports = " or ".join(f"port {port}" for port in experiment.ports)
     hosts = " or ".join(f"host {address}" for address in addresses(experiment))
     wanted = f"({ports} or {FRAGMENTS}) and ({hosts})"
-    return tcpdump(facts, "capture", network.SERVER, interface, "capture.pcap", wanted, ("server",))
+    file, after = "capture.pcap", ("server",)
+    return tcpdump(facts, management, "capture", network.SERVER, interface, file, wanted, after)
 
 
 def tcpdump(
     facts: Facts,
+    management: Management | None,
     ident: str,
     host: str,
     interface: str,
@@ -414,6 +416,8 @@ def tcpdump(
     wanted: str,
     after: tuple[str, ...] = (),
 ) -> Process:
+    """A capture at an interface of the plan, or at that of the host's machine."""
+    interface = (management.interfaces if management else {}).get(host, interface)
     # Into a new file of root's: one that exists already is refused.
     argv = shell(
         'set -C; to=$1; shift; exec "$@" > "$to"',
