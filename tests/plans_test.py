@@ -215,7 +215,7 @@ def blocks(plan: Plan) -> dict[str, list[str]]:
         ],
         "figures": [_word(one) for one in plan.figures],
         "warnings": list(plan.warnings),
-        "main": [plan.main, plan.records, plan.user, _word(plan.private)],
+        "main": [plan.main, plan.user, _word(plan.private)],
     }
 
 
