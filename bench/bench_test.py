@@ -89,7 +89,7 @@ def test_an_unknown_row_is_a_usage_error_and_names_the_rows(tmp_path: Path) -> N
     ("name", "row", "tools"),
     [
         pytest.param("udp", "few-sockets", {"dnsperf", "reprise"}, marks=NAPI),
-        pytest.param("udp", "fast-mode", {"dnsperf", "reprise-xdp", "reprise-ring", "kxdpgun"}, marks=NAPI),
+        pytest.param("udp", "fast-mode", {"dnsperf", "reprise-xdp", "kxdpgun"}, marks=NAPI),
         ("timing", "poisson-1k", {"drool", "reprise", "reprise-spin"}),
         ("reader", "pcap", {"reprise", "tcpdump", "tracestats"}),
         ("mutate", "text", {"reprise", "tracestats"}),

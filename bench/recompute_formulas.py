@@ -198,7 +198,6 @@ CLAIMS: tuple[tuple[str, ...], ...] = (
     ("udp few-sockets reprise", _OVER, "ratio dnsperf / {} >= 1.25"),
     ("udp many-sources reprise", _OVER, "ratio dnsperf / {} >= 1.2"),
     ("udp fast-mode reprise-xdp", _OVER, "ratio dnsperf / {} >= 4.0"),
-    ("udp fast-mode reprise-ring", _OVER, "ratio dnsperf / {} >= 1.6"),
     (r"udp \S+ reprise\S*", ": controller and distributor over dnsperf -c 10",
      "ratio {} tree / dnsperf -c 10 <= 0.10", "tree s/M"),
     (r"timing \S+ reprise", ": p50 of the absolute error in us", "p50 arrivals['absolute'] <= 30.0"),

@@ -18,7 +18,6 @@ from cli.plan import certificates, network
 from cli.process import Process
 
 _LIMIT_S = 180.0
-_NO_BPF = "--bounding-set=-bpf,-sys_admin,-perfmon"
 NAME = "server.reprise.test"
 TLS_PORT = 853
 _EARLY_DATA = 16_384  # bytes, as OpenSSL's own server takes
@@ -99,7 +98,6 @@ class Reprise:
 
     trace: Path
     controller: tuple[str, ...] = ()
-    may_load_bpf: bool = True  # else the client's side lacks the rights, as in many containers
     queriers: int = 1
     controller_core: int = SERVER_CORE
 
@@ -107,8 +105,7 @@ class Reprise:
         return self.start(bed).finish()
 
     def start(self, bed: Bed) -> Tree:
-        wrap = () if self.may_load_bpf else (programs.packaged("setpriv"), _NO_BPF)
-        distributor = bed.start_distributor(1, queriers=self.queriers, wrap=wrap, core=CLIENT_CORE)
+        distributor = bed.start_distributor(1, queriers=self.queriers, core=CLIENT_CORE)
         options = ("--source-mode", bed.source_mode, *self.controller)
         return Tree(
             bed, distributor, bed.start_controller(self.trace, extra=options, core=self.controller_core)

@@ -45,7 +45,6 @@ def steps(session: Session) -> list[Step]:
         Step("many-sources", "reprise", Reprise(many, (*closed, "100")), "addresses"),
         Step("fast-mode", "dnsperf", ten),
         Step("fast-mode", "reprise-xdp", Reprise(many, (*closed, "200")), "packet"),
-        Step("fast-mode", "reprise-ring", Reprise(many, (*closed, "200"), may_load_bpf=False), "packet"),
         Step("fast-mode", "kxdpgun", kxdpgun(how.gun_rate, how.gun_seconds, names)),
     ]
 

@@ -217,8 +217,8 @@ def test_last_lines_and_exits(tmp_path: Path) -> None:
     ("answer", "state", "words"),
     [
         ("xdp", "ok", "XDP"),
-        ("ring load the XDP program: Operation not permitted", "limited", "not permitted); run as root"),
-        ("none open a packet socket: Operation not permitted", "limited", "not available (open a packet"),
+        ("none open an XDP socket: Operation not permitted", "limited", "not permitted); run as root on Linux"),
+        ("none use BPF, which a build without clang-19 lacks", "limited", "XDP is not built"),
         ("", "limited", "not available"),
     ],
 )

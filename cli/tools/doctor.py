@@ -179,17 +179,14 @@ def fast_mode() -> Finding:
 
 def judge_fast_mode(answer: str) -> Finding:
     """The line of reprise-packet-check as a finding."""
-    kind, _, reason = answer.partition(" ")
-    detail, hint = f"not available ({reason or answer})", "run as root"
-    if kind == "xdp":
-        detail = 'source mode "packet" sends frames and receives by XDP'
-    elif kind == "ring" and "clang-19" in reason:
+    reason = answer.removeprefix("none ")
+    detail, hint = f"not available ({reason})", "run as root on Linux 5.18 or newer"
+    if answer == "xdp":
+        detail = 'source mode "packet" sends and receives by XDP'
+    elif "clang-19" in reason:
         detail = "XDP is not built; it comes with the first run in source mode packet"
         hint = "apt-get install clang-19"
-    elif kind == "ring":
-        detail = f"receives by a packet ring, at about twice the cost ({reason})"
-        hint = "run as root on Linux 5.18 or newer for XDP"
-    return judged(kind == "xdp", "fast mode", detail, hint)
+    return judged(answer == "xdp", "fast mode", detail, hint)
 
 
 def stateless() -> Finding:

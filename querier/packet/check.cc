@@ -1,10 +1,9 @@
 // reprise-packet-check: tries, in a network namespace of its own, what source mode "packet" needs,
-// and says in one line which way of receiving this kernel and user allow: "xdp", "ring REASON" or
-// "none REASON". Exit status 0 in all three cases. `reprise doctor` asks it.
+// and says in one line whether this kernel and user allow it: "xdp" or "none REASON". Exit status 0
+// in both cases. `reprise doctor` asks it.
 #include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/base/log.hh"
-#include "querier/packet/frame_ring.hh"
 #include "querier/packet/frame_sender.hh"
 #include "querier/packet/route.hh"
 #include "querier/packet/xdp_receiver.hh"
@@ -24,7 +23,6 @@ PacketRoute loopback() {
     PacketRoute route;
     route.interface = 1;
     route.name = "lo";
-    route.mtu = 1500;
     return route;
 }
 
@@ -32,28 +30,17 @@ reprise::Servers some_server() {
     return {.v4 = reprise::Endpoint::parse("192.0.2.1:53"), .v6 = {}};
 }
 
-template <typename Attempt> std::string why_not(Attempt attempt) {
-    try {
-        attempt();
-        return "";
-    } catch (const std::system_error& error) {
-        return error.what();
-    }
-}
-
 std::string verdict() {
     if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
         return fmt::format("none {}", reprise::SystemError("make a network namespace").what());
     }
-    const std::string sockets = why_not([] {
-        open_packet_sender(loopback());
-        const FrameRing ring(loopback(), some_server(), 512);
-    });
-    if (!sockets.empty()) {
-        return "none " + sockets;
+    try {
+        const FrameSender sender(loopback());
+        XdpReceiver(some_server(), 512, false).attach(loopback());
+        return "xdp";
+    } catch (const std::system_error& error) {
+        return fmt::format("none {}", error.what());
     }
-    const std::string xdp = why_not([] { XdpReceiver(some_server(), 512).attach(loopback()); });
-    return xdp.empty() ? "xdp" : "ring " + xdp;
 }
 
 int body(int /*argc*/, char** /*argv*/) {

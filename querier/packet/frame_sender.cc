@@ -3,35 +3,25 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
-#include "querier/carrier/carrier.hh"
 #include "querier/packet/route.hh"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
 #include <limits>
-#include <linux/if_packet.h>
 #include <linux/if_xdp.h>
-#include <memory>
 #include <span>
-#include <string>
 #include <sys/socket.h>
-#include <sys/uio.h>
-#include <system_error>
 #include <utility>
-#include <vector>
 
 namespace reprise::querier {
 namespace {
 
-constexpr size_t kCacheLine = 64;
-constexpr size_t kChunk = 2048;
 /// Enough for what is staged and for all that a driver's ring holds at a time.
 constexpr std::uint32_t kChunks = 2048;
 /// Frames of a call. They take no longer than `kMostInCall` messages of a UDP socket, so the
@@ -76,258 +66,148 @@ void store(std::uint32_t* at, std::uint32_t value) {
     std::atomic_ref(*at).store(value, std::memory_order_release);
 }
 
-// Sends by an AF_XDP socket in copy mode. The frames lie in memory shared with the kernel and are
-// named to it by a ring, so a batch costs one system call and none of the work that sendmmsg does
-// for each message; the kernel then goes the same way as for a packet socket (see
-// docs/decisions/0006-fast-mode.md for what that buys).
-//
-// Who owns what: a chunk of the memory is free, staged, or the kernel's until it comes back in the
-// ring of completions. The kernel reads the ring of frames only within our system call, so whatever
-// it has not consumed after one can be rewritten.
-
-class XskSender final : public FrameSender {
-public:
-    /// Throws SystemError where the kernel, user or driver does not allow it.
-    explicit XskSender(const PacketRoute& route)
-        : socket_(check(::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0), "open an XDP socket")) {
-        share_memory();
-        map_rings();
-        setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kSendBuffer, sizeof kSendBuffer);
-        const int budget = kBatch;
-        setsockopt(socket_.get(), SOL_XDP, kBudgetOption, &budget, sizeof budget);
-        bind_to(route);
-    }
-
-    std::span<std::uint8_t> room() override {
-        if (free_.empty()) {
-            reclaim();
-        }
-        if (free_.empty() || staged_ == kBatch) {
-            return {};
-        }
-        return {frames_.at(free_.back()), kChunk};
-    }
-
-    void commit(size_t size) override {
-        batch_[staged_++] = {
-            .frame = {.addr = free_.back(), .len = static_cast<std::uint32_t>(size), .options = 0},
-            .handed = false};
-        free_.pop_back();
-    }
-
-    int send(size_t first) override {
-        if (std::exchange(dropped_, false)) {
-            return -ENOBUFS;
-        }
-        announce(first);
-        const auto result = ::sendto(socket_.get(), nullptr, 0, MSG_DONTWAIT, nullptr, 0);
-        const int error = result < 0 ? errno : 0;
-        const size_t count = std::min(consumed(error), staged_ - first);
-        for (size_t i = first; i < first + count; ++i) {
-            batch_[i].handed = true;
-        }
-        reclaim();
-        // EBUSY: the driver dropped the last of them. EAGAIN: the call had sent enough, or nothing
-        // goes.
-        dropped_ = error == EBUSY && count > 1;
-        const size_t sent = error == EBUSY ? count - 1 : count;
-        if (sent > 0) {
-            return static_cast<int>(sent);
-        }
-        return error == EBUSY ? -ENOBUFS : error == 0 ? -EIO : -error;
-    }
-
-    void clear() override {
-        for (size_t i = staged_; i > 0; --i) {
-            if (!batch_[i - 1].handed) {
-                free_.push_back(batch_[i - 1].frame.addr);
-            }
-        }
-        staged_ = 0;
-        dropped_ = false;
-    }
-
-    [[nodiscard]] const char* kind() const override { return "xdp_socket"; }
-
-private:
-    struct Staged {
-        xdp_desc frame{};
-        bool handed = false; ///< the chunk is the kernel's
-    };
-
-    void share_memory() {
-        frames_ = Mapping(kChunk * kChunks, -1, 0, "make room for frames");
-        xdp_umem_reg memory{};
-        memory.addr = reinterpret_cast<std::uint64_t>(frames_.at(0));
-        memory.len = kChunk * kChunks;
-        memory.chunk_size = kChunk;
-        set(socket_, XDP_UMEM_REG, memory, "share memory with an XDP socket");
-        free_.reserve(kChunks);
-        for (std::uint64_t chunk = kChunks; chunk > 0; --chunk) {
-            free_.push_back((chunk - 1) * kChunk);
-        }
-    }
-
-    void map_rings() {
-        set(socket_, XDP_UMEM_FILL_RING, kFillPlaces, "make an XDP socket's rings");
-        set(socket_, XDP_UMEM_COMPLETION_RING, kChunks, "make an XDP socket's rings");
-        set(socket_, XDP_TX_RING, kPlaces, "make an XDP socket's rings");
-        const xdp_mmap_offsets offsets = offsets_of(socket_);
-        ring_ = Mapping(offsets.tx.desc + kPlaces * sizeof(xdp_desc), socket_.get(),
-                        XDP_PGOFF_TX_RING, "map an XDP socket's rings");
-        produced_at_ = place<std::uint32_t>(ring_, offsets.tx.producer);
-        consumed_at_ = place<std::uint32_t>(ring_, offsets.tx.consumer);
-        places_ = place<xdp_desc>(ring_, offsets.tx.desc);
-        completions_ = Mapping(offsets.cr.desc + kChunks * sizeof(std::uint64_t), socket_.get(),
-                               XDP_UMEM_PGOFF_COMPLETION_RING, "map an XDP socket's rings");
-        completed_at_ = place<std::uint32_t>(completions_, offsets.cr.producer);
-        taken_at_ = place<std::uint32_t>(completions_, offsets.cr.consumer);
-        returned_ = place<std::uint64_t>(completions_, offsets.cr.desc);
-    }
-
-    void bind_to(const PacketRoute& route) {
-        sockaddr_xdp address{};
-        address.sxdp_family = AF_XDP;
-        address.sxdp_flags = XDP_COPY;
-        address.sxdp_ifindex = route.interface;
-        const Nanoseconds limit = SteadyClock::now() + kBindPatience;
-        while (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) <
-               0) {
-            if (errno != EBUSY || SteadyClock::now() > limit) {
-                throw SystemError(fmt::format("bind an XDP socket to {}", route.name));
-            }
-            const timespec wait{.tv_sec = 0, .tv_nsec = kMillisecond};
-            nanosleep(&wait, nullptr);
-        }
-    }
-
-    /// Writes the frames behind what the kernel consumed, over what earlier calls left there.
-    void announce(size_t first) {
-        std::uint32_t at = consumed_;
-        const size_t end = std::min(staged_, first + kMostFramesInCall);
-        for (size_t i = first; i < end; ++i) {
-            places_[at++ % kPlaces] = batch_[i].frame;
-        }
-        for (std::uint32_t rest = at; static_cast<std::int32_t>(produced_ - rest) > 0; ++rest) {
-            places_[rest % kPlaces] = kNothing;
-        }
-        if (static_cast<std::int32_t>(at - produced_) > 0) {
-            produced_ = at;
-            store(produced_at_, produced_);
-        }
-    }
-
-    /// Frames that the kernel consumed in a call that ended with `error`.
-    size_t consumed(int error) {
-        const auto published = static_cast<std::int32_t>(load(consumed_at_) - consumed_);
-        auto count = static_cast<std::uint32_t>(std::max(published, 0));
-        if (error == EBUSY && count == 0) {
-            count = 1; // dropped alone, which the kernel tells with the next frame
-        }
-        consumed_ += count;
-        return count;
-    }
-
-    void reclaim() {
-        const std::uint32_t end = load(completed_at_);
-        if (taken_ == end) {
-            return;
-        }
-        while (taken_ != end) {
-            free_.push_back(returned_[taken_++ % kChunks]);
-        }
-        store(taken_at_, taken_);
-    }
-
-    FileDescriptor socket_;
-    Mapping frames_;
-    Mapping ring_;
-    Mapping completions_;
-    std::uint32_t* produced_at_ = nullptr; ///< in the ring
-    std::uint32_t* consumed_at_ = nullptr;
-    xdp_desc* places_ = nullptr;
-    std::uint32_t* completed_at_ = nullptr; ///< in the completions
-    std::uint32_t* taken_at_ = nullptr;
-    std::uint64_t* returned_ = nullptr;
-
-    std::uint32_t produced_ = 0;
-    std::uint32_t consumed_ = 0; ///< really; the kernel may publish it later
-    std::uint32_t taken_ = 0;
-    bool dropped_ = false; ///< the driver dropped the frame behind those the last send() told of
-    std::array<Staged, kBatch> batch_;
-    std::vector<std::uint64_t> free_; ///< chunks, the last used on top
-};
-
-/// Sends by a packet socket that receives nothing.
-class PacketSender final : public FrameSender {
-public:
-    /// Throws SystemError.
-    explicit PacketSender(const PacketRoute& route)
-        : socket_(check(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
-                        "open a packet socket")),
-          stride_((route.mtu + kEthernetHeader + kCacheLine - 1) / kCacheLine * kCacheLine),
-          frames_(kBatch * stride_), vectors_(kBatch), messages_(kBatch) {
-        const int on = 1;
-        check(setsockopt(socket_.get(), SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on),
-              "send past the queueing discipline");
-        setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kSendBuffer, sizeof kSendBuffer);
-        sockaddr_ll address{};
-        address.sll_family = AF_PACKET;
-        address.sll_ifindex = static_cast<int>(route.interface);
-        check(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
-              fmt::format("bind a packet socket to {}", route.name).c_str());
-        for (size_t i = 0; i < kBatch; ++i) {
-            vectors_[i].iov_base = &frames_[i * stride_];
-            messages_[i].msg_hdr.msg_iov = &vectors_[i];
-            messages_[i].msg_hdr.msg_iovlen = 1;
-        }
-    }
-
-    std::span<std::uint8_t> room() override {
-        if (staged_ == kBatch) {
-            return {};
-        }
-        return {&frames_[staged_ * stride_], stride_};
-    }
-
-    void commit(size_t size) override { vectors_[staged_++].iov_len = size; }
-
-    int send(size_t first) override {
-        const size_t most = std::min(staged_ - first, kMostInCall);
-        const int taken =
-            ::sendmmsg(socket_.get(), &messages_[first], static_cast<unsigned>(most), MSG_NOSIGNAL);
-        return taken < 0 ? -errno : taken;
-    }
-
-    void clear() override { staged_ = 0; }
-
-    [[nodiscard]] const char* kind() const override { return "packet_socket"; }
-
-private:
-    FileDescriptor socket_;
-    size_t stride_;
-    std::vector<std::uint8_t> frames_;
-    std::vector<iovec> vectors_;
-    std::vector<mmsghdr> messages_;
-};
-
 } // namespace
 
-std::unique_ptr<FrameSender> open_packet_sender(const PacketRoute& route) {
-    return std::make_unique<PacketSender>(route);
+FrameSender::FrameSender(const PacketRoute& route)
+    : socket_(check(::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0), "open an XDP socket")) {
+    share_memory();
+    map_rings();
+    setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kSendBuffer, sizeof kSendBuffer);
+    const int budget = kBatch;
+    setsockopt(socket_.get(), SOL_XDP, kBudgetOption, &budget, sizeof budget);
+    bind_to(route);
 }
 
-std::unique_ptr<FrameSender> open_sender(const PacketRoute& route, std::string& why) {
-    if (route.mtu + kEthernetHeader > kChunk) {
-        why = "frames of this MTU are too large for an XDP socket";
-        return open_packet_sender(route);
+std::span<std::uint8_t> FrameSender::room() {
+    if (free_.empty()) {
+        reclaim();
     }
-    try {
-        return std::make_unique<XskSender>(route);
-    } catch (const std::system_error& error) {
-        why = error.what();
-        return open_packet_sender(route);
+    if (free_.empty() || staged_ == kBatch) {
+        return {};
     }
+    return {frames_.at(free_.back()), kMostFrame};
+}
+
+void FrameSender::commit(size_t size) {
+    batch_[staged_++] = {
+        .frame = {.addr = free_.back(), .len = static_cast<std::uint32_t>(size), .options = 0},
+        .handed = false};
+    free_.pop_back();
+}
+
+int FrameSender::send(size_t first) {
+    if (std::exchange(dropped_, false)) {
+        return -ENOBUFS;
+    }
+    announce(first);
+    const auto result = ::sendto(socket_.get(), nullptr, 0, MSG_DONTWAIT, nullptr, 0);
+    const int error = result < 0 ? errno : 0;
+    const size_t count = std::min(consumed(error), staged_ - first);
+    for (size_t i = first; i < first + count; ++i) {
+        batch_[i].handed = true;
+    }
+    reclaim();
+    // EBUSY: the driver dropped the last of them. EAGAIN: the call had sent enough, or nothing
+    // goes.
+    dropped_ = error == EBUSY && count > 1;
+    const size_t sent = error == EBUSY ? count - 1 : count;
+    if (sent > 0) {
+        return static_cast<int>(sent);
+    }
+    return error == EBUSY ? -ENOBUFS : error == 0 ? -EIO : -error;
+}
+
+void FrameSender::clear() {
+    for (size_t i = staged_; i > 0; --i) {
+        if (!batch_[i - 1].handed) {
+            free_.push_back(batch_[i - 1].frame.addr);
+        }
+    }
+    staged_ = 0;
+    dropped_ = false;
+}
+
+void FrameSender::share_memory() {
+    frames_ = Mapping(kMostFrame * kChunks, -1, 0, "make room for frames");
+    xdp_umem_reg memory{};
+    memory.addr = reinterpret_cast<std::uint64_t>(frames_.at(0));
+    memory.len = kMostFrame * kChunks;
+    memory.chunk_size = kMostFrame;
+    set(socket_, XDP_UMEM_REG, memory, "share memory with an XDP socket");
+    free_.reserve(kChunks);
+    for (std::uint64_t chunk = kChunks; chunk > 0; --chunk) {
+        free_.push_back((chunk - 1) * kMostFrame);
+    }
+}
+
+void FrameSender::map_rings() {
+    set(socket_, XDP_UMEM_FILL_RING, kFillPlaces, "make an XDP socket's rings");
+    set(socket_, XDP_UMEM_COMPLETION_RING, kChunks, "make an XDP socket's rings");
+    set(socket_, XDP_TX_RING, kPlaces, "make an XDP socket's rings");
+    const xdp_mmap_offsets offsets = offsets_of(socket_);
+    ring_ = Mapping(offsets.tx.desc + kPlaces * sizeof(xdp_desc), socket_.get(), XDP_PGOFF_TX_RING,
+                    "map an XDP socket's rings");
+    produced_at_ = place<std::uint32_t>(ring_, offsets.tx.producer);
+    consumed_at_ = place<std::uint32_t>(ring_, offsets.tx.consumer);
+    places_ = place<xdp_desc>(ring_, offsets.tx.desc);
+    completions_ = Mapping(offsets.cr.desc + kChunks * sizeof(std::uint64_t), socket_.get(),
+                           XDP_UMEM_PGOFF_COMPLETION_RING, "map an XDP socket's rings");
+    completed_at_ = place<std::uint32_t>(completions_, offsets.cr.producer);
+    taken_at_ = place<std::uint32_t>(completions_, offsets.cr.consumer);
+    returned_ = place<std::uint64_t>(completions_, offsets.cr.desc);
+}
+
+void FrameSender::bind_to(const PacketRoute& route) {
+    sockaddr_xdp address{};
+    address.sxdp_family = AF_XDP;
+    address.sxdp_flags = XDP_COPY;
+    address.sxdp_ifindex = route.interface;
+    const Nanoseconds limit = SteadyClock::now() + kBindPatience;
+    while (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) < 0) {
+        if (errno != EBUSY || SteadyClock::now() > limit) {
+            throw SystemError(fmt::format("bind an XDP socket to {}", route.name));
+        }
+        const timespec wait{.tv_sec = 0, .tv_nsec = kMillisecond};
+        nanosleep(&wait, nullptr);
+    }
+}
+
+/// Writes the frames behind what the kernel consumed, over what earlier calls left there.
+void FrameSender::announce(size_t first) {
+    std::uint32_t at = consumed_;
+    const size_t end = std::min(staged_, first + kMostFramesInCall);
+    for (size_t i = first; i < end; ++i) {
+        places_[at++ % kPlaces] = batch_[i].frame;
+    }
+    for (std::uint32_t rest = at; static_cast<std::int32_t>(produced_ - rest) > 0; ++rest) {
+        places_[rest % kPlaces] = kNothing;
+    }
+    if (static_cast<std::int32_t>(at - produced_) > 0) {
+        produced_ = at;
+        store(produced_at_, produced_);
+    }
+}
+
+/// Frames that the kernel consumed in a call that ended with `error`.
+size_t FrameSender::consumed(int error) {
+    const auto published = static_cast<std::int32_t>(load(consumed_at_) - consumed_);
+    auto count = static_cast<std::uint32_t>(std::max(published, 0));
+    if (error == EBUSY && count == 0) {
+        count = 1; // dropped alone, which the kernel tells with the next frame
+    }
+    consumed_ += count;
+    return count;
+}
+
+void FrameSender::reclaim() {
+    const std::uint32_t end = load(completed_at_);
+    if (taken_ == end) {
+        return;
+    }
+    while (taken_ != end) {
+        free_.push_back(returned_[taken_++ % kChunks]);
+    }
+    store(taken_at_, taken_);
 }
 
 } // namespace reprise::querier

@@ -3,18 +3,18 @@
 // ports, replies are taken off the interface before the stack sees them. No socket, address or port
 // of this host is in the way, so a source costs no memory here.
 //
-// Replies come by an XDP program, or by a packet socket's ring where the kernel does not let us
-// load one. What the program leaves to the stack (fragments, IP options, extension headers) comes
-// by such a ring in both cases. Nothing wakes the process for a reply: the kernel stamps it, so
-// when it is fetched does not matter to its latency; next_wake() says when at the latest.
+// Replies come by an XDP program, as beginnings of messages or as frames (fragments, IP options,
+// extension headers, replies that are wanted whole). Nothing wakes the process for a reply: the
+// program stamps it, so when it is fetched does not matter to its latency; next_wake() says when at
+// the latest.
 //
 // One querier a host and interface: two could not tell their replies apart.
 
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/packet/frame_ring.hh"
 #include "querier/packet/frame_sender.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
@@ -51,15 +51,12 @@ public:
 
     void count_drops() override;
 
-    /// "xdp" or "ring".
-    [[nodiscard]] const char* kind() const { return xdp_ ? "xdp" : "ring"; }
-
 private:
     /// An interface in use, for the server of one family or of both.
     struct Interface {
         PacketRoute route;
         FileDescriptor claim; ///< tells other queriers of this host that it is taken
-        std::unique_ptr<FrameSender> sender;
+        FrameSender sender;
         std::array<std::uint32_t, FrameSender::kBatch> queries{}; ///< of the staged frames
     };
 
@@ -71,18 +68,14 @@ private:
 
     void open_lane(std::unique_ptr<Lane>& lane, const std::optional<Endpoint>& server);
     Interface& open_interface(PacketRoute route);
-    /// With room for so many replies between two polls. Why not, or empty.
-    std::string load_xdp(size_t replies);
 
     /// How many of the staged frames from `first` on are settled, at least one.
     size_t send_some(Interface& interface, size_t first, Nanoseconds& now);
     size_t refuse(const Interface& interface, size_t first, int error);
 
-    void take_record(const PacketRecord& record);
-    size_t drain(FrameRing& ring);
-    void take_odd(const FrameRing::Frame& frame);
+    void take_record(const ReplyHead& record);
+    void take_frame(Bytes frame, Nanoseconds time);
 
-    Servers servers_;
     Nanoseconds poll_gap_; ///< longest time between two polls while queries are in flight
     CarrierParts parts_;
     const Clock& clock_;
@@ -90,18 +83,15 @@ private:
     std::vector<std::unique_ptr<Interface>> interfaces_;
     std::unique_ptr<Lane> v4_;
     std::unique_ptr<Lane> v6_;
-    std::unique_ptr<XdpReceiver> xdp_; ///< none where the rings take all
-    std::vector<FrameRing> rings_;     ///< one an interface
+    XdpReceiver xdp_;
     UnusualReplies unusual_;
-    StampClock stamps_; ///< of the rings; the caller's may be as old as its last event
-    std::array<std::uint8_t, kLongPrefix> prefix_{}; ///< of the reply being handed over
+    std::array<std::uint8_t, kReplyPrefix> prefix_{}; ///< of the reply being handed over
     size_t in_flight_ = 0;
     std::uint16_t next_id_ = 0; ///< of IPv4
     bool used_ = false;         ///< anything was sent
     bool more_ = false;         ///< the last poll left replies behind
     Nanoseconds polled_ = 0;
-    Nanoseconds drops_read_ = 0;
-    std::uint64_t overflows_ = 0; ///< of the XDP program, counted already
+    std::uint64_t overflows_ = 0; ///< of the program, counted already
 };
 
 } // namespace reprise::querier

@@ -1,4 +1,4 @@
-// Frames as a packet socket hands them over, each behind its length in two bytes, from whoever can
+// Frames as the XDP program hands them over, each behind its length in two bytes, from whoever can
 // send to this host. No answer is from anybody but the server or larger than IP allows.
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <vector>
 
 using namespace reprise;          // NOLINT: one function
 using namespace reprise::querier; // NOLINT
@@ -21,10 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
     Cursor cursor({data, size});
     for (Nanoseconds time = 0; cursor.left() > 2; time += kMillisecond) {
         const size_t length = cursor.u16be();
-        const Bytes bytes = cursor.take(std::min(length, cursor.left()));
-        std::vector<std::uint8_t> frame(bytes.begin(), bytes.end());
-        const auto result = odd.read(
-            {.bytes = frame, .wire_length = static_cast<std::uint32_t>(length), .time = 0}, time);
+        const auto result = odd.read(cursor.take(std::min(length, cursor.left())), time);
         const bool message = result.kind == UnusualReplies::Kind::kMessage;
         if (message && (result.reply.size != result.reply.bytes.size() ||
                         result.reply.size > 65535 || result.destination.address.family == 0)) {

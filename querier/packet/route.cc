@@ -185,7 +185,8 @@ void fill_link(Netlink& netlink, PacketRoute& route) {
     if ((link.header<ifinfomsg>().ifi_flags & IFF_UP) == 0) {
         throw Error(fmt::format("interface {0} is down; ip link set {0} up", route.name));
     }
-    route.mtu = link.number(sizeof(ifinfomsg), IFLA_MTU);
+    route.mtu = std::min<std::uint32_t>(link.number(sizeof(ifinfomsg), IFLA_MTU),
+                                        kMostFrame - kEthernetHeader);
     route.macs.source = read_mac(link.attribute(sizeof(ifinfomsg), IFLA_ADDRESS));
 }
 

@@ -19,6 +19,8 @@ using MacAddress = std::array<std::uint8_t, 6>;
 
 inline constexpr size_t kEthernetHeader = 14;
 inline constexpr size_t kMostHeaders = kEthernetHeader + 40 + 8;
+/// Bytes of the longest frame to be sent: a chunk of an XDP socket's memory.
+inline constexpr size_t kMostFrame = 2048;
 
 /// Where frames to one server come from and go to, below IP.
 struct MacAddresses {
@@ -52,7 +54,7 @@ private:
 struct PacketRoute {
     std::uint32_t interface = 0; ///< index
     std::string name;            ///< of the interface
-    std::uint32_t mtu = 0;       ///< of the interface; bytes of an IP packet
+    std::uint32_t mtu = 0;       ///< bytes of an IP packet that fits the interface and kMostFrame
     MacAddresses macs;
 
     /// A message of this size fits into a frame without fragments.

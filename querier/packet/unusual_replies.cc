@@ -1,12 +1,13 @@
 #include "querier/packet/unusual_replies.hh"
 
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/packet.hh"
-#include "querier/packet/frame_ring.hh"
 
 #include <cstddef>
+#include <cstdint>
 #include <netinet/in.h>
 
 namespace reprise::querier {
@@ -20,12 +21,12 @@ constexpr Nanoseconds kFragmentTimeout = 30 * kSecond;
 UnusualReplies::UnusualReplies(const Servers& servers, size_t fragment_memory)
     : servers_(servers), fragments_(fragment_memory, kFragmentTimeout, tally_) {}
 
-UnusualReplies::Result UnusualReplies::read(const FrameRing::Frame& frame, Nanoseconds time) {
+UnusualReplies::Result UnusualReplies::read(Bytes frame, Nanoseconds time) {
     trace::IpPacket ip;
     const trace::Packet packet{.link = trace::LinkType::kEthernet,
                                .time = time,
-                               .bytes = frame.bytes,
-                               .wire_length = frame.wire_length};
+                               .bytes = frame,
+                               .wire_length = static_cast<std::uint32_t>(frame.size())};
     if (trace::decode_packet(packet, ip) != trace::Decoded::kIp || ip.cut) {
         return {};
     }

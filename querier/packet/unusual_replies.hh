@@ -1,18 +1,16 @@
 #pragma once
-// Replies as whole frames, whatever their shape: fragments, IP options, IPv6 extension headers. The
-// fast way takes only the plain ones.
+// Replies as whole frames, whatever their shape: fragments, IP options, IPv6 extension headers. Of
+// plain ones the fast way needs only the beginning.
 
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/tally.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/packet/frame_ring.hh"
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <vector>
 
 namespace reprise::querier {
@@ -25,7 +23,7 @@ public:
         kMessage,     ///< `reply` and `destination` are set
         kPending,     ///< a fragment; its datagram is not whole
         kUnreachable, ///< an ICMP error about one of our queries
-        kBad          ///< not what the filter of replies lets through, or malformed
+        kBad          ///< malformed, or nobody's reply
     };
 
     struct Result {
@@ -37,7 +35,7 @@ public:
     /// `fragment_memory`: most bytes held of datagrams that are not whole.
     explicit UnusualReplies(const Servers& servers, size_t fragment_memory = kFragmentMemory);
 
-    Result read(const FrameRing::Frame& frame, Nanoseconds time);
+    Result read(Bytes frame, Nanoseconds time);
 
     [[nodiscard]] size_t fragment_memory() const { return fragments_.memory(); }
 

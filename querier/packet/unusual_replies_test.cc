@@ -24,9 +24,7 @@ class UnusualRepliesTest : public ::testing::Test {
 protected:
     UnusualReplies::Result read(const Buffer& packet, Nanoseconds time = kSecond) {
         frame_ = ethernet(packet);
-        return unusual_.read(
-            {.bytes = frame_, .wire_length = static_cast<std::uint32_t>(frame_.size()), .time = 0},
-            time);
+        return unusual_.read(frame_, time);
     }
 
     /// The pieces of a datagram cut at `at`, a multiple of 8.
@@ -81,10 +79,7 @@ TEST_F(UnusualRepliesTest, MemoryIsBoundedWhateverFragmentsSay) {
         for (const unsigned offset : {0U, 8U}) {
             from.offset = offset;
             frame_ = ethernet(ipv4(Buffer(16, 1), from));
-            odd.read({.bytes = frame_,
-                      .wire_length = static_cast<std::uint32_t>(frame_.size()),
-                      .time = 0},
-                     kSecond);
+            odd.read(frame_, kSecond);
         }
     }
     EXPECT_LE(odd.fragment_memory(), kMost);

@@ -29,11 +29,14 @@
 namespace reprise::querier {
 namespace {
 
-constexpr size_t kLeastRing = 1 << 16;
+/// Room for the fragments of some hundred replies besides.
+constexpr size_t kLeastRing = 1 << 20;
 constexpr size_t kLargestRing = 64 << 20;
+/// What a reply that is kept whole takes in the ring, more often than not.
+constexpr size_t kWholeReply = 512;
 
-size_t ring_size(size_t replies) {
-    const size_t each = (sizeof(PacketRecord) + BPF_RINGBUF_HDR_SZ + 7) & ~size_t{7};
+size_t ring_size(size_t replies, bool whole) {
+    const size_t each = whole ? kWholeReply : sizeof(PacketRecord) + BPF_RINGBUF_HDR_SZ;
     return std::clamp(std::bit_ceil(replies * each), kLeastRing, kLargestRing);
 }
 
@@ -48,12 +51,14 @@ constexpr auto* kMap = "map the ring of replies";
 
 } // namespace
 
-XdpReceiver::XdpReceiver(const Servers& servers, size_t replies)
-    : object_(open_bpf(bpf::packet_receive_bpf(), "receive")), mask_(ring_size(replies) - 1) {
+XdpReceiver::XdpReceiver(const Servers& servers, size_t replies, bool whole)
+    : object_(open_bpf(bpf::packet_receive_bpf(), "receive")),
+      mask_(ring_size(replies, whole) - 1) {
     const size_t size = mask_ + 1;
     PacketServers from{};
     set_server(servers.v4, from.v4, from.port4);
     set_server(servers.v6, from.v6, from.port6);
+    from.whole = whole ? 1 : 0;
     check(
         bpf_map__set_max_entries(bpf_map_of(object_, "replies"), static_cast<std::uint32_t>(size)),
         "size the ring of replies");

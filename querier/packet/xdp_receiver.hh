@@ -22,15 +22,18 @@ namespace reprise::querier {
 /// its own once a drain, where libbpf's does both for each record.
 class XdpReceiver {
 public:
-    /// Loads the program with room for `replies` between two drains. Throws SystemError where this
-    /// kernel or user cannot.
-    XdpReceiver(const Servers& servers, size_t replies);
+    /// Loads the program with room for `replies` between two drains; `whole`: none of them is cut.
+    /// Throws SystemError where this kernel or user cannot.
+    XdpReceiver(const Servers& servers, size_t replies, bool whole);
 
     /// Attaches it to an interface; "native" or "generic". Throws SystemError.
     std::string attach(const PacketRoute& route);
 
-    /// Takes up to `most` records, oldest first. `take` gets each as a const PacketRecord&, lent
-    /// for the call. Returns how many there were.
+    /// The program, loaded.
+    [[nodiscard]] int program() const { return program_; }
+
+    /// Takes up to `most` records, oldest first. `take` gets the head of each as a const
+    /// ReplyHead&, with the record lent for the call. Returns how many there were.
     template <typename Take> size_t drain(size_t most, Take take) {
         const std::uint64_t end = std::atomic_ref(*produced_).load(std::memory_order_acquire);
         size_t count = 0;
@@ -45,7 +48,7 @@ public:
             // Another processor wrote them: fetched when needed, each would cost a wait of 100 ns.
             prefetch(position + 3 * kRecord);
             if ((head & BPF_RINGBUF_DISCARD_BIT) == 0) {
-                take(*reinterpret_cast<const PacketRecord*>(place + BPF_RINGBUF_HDR_SZ));
+                take(*reinterpret_cast<const ReplyHead*>(place + BPF_RINGBUF_HDR_SZ));
                 ++count;
             }
             const std::uint32_t size = head & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
