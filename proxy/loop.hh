@@ -19,7 +19,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace reprise::proxy {
@@ -40,8 +39,6 @@ public:
 
     /// When release_due() has something to do next.
     [[nodiscard]] std::optional<Nanoseconds> next_due() const { return line_.next_due(); }
-
-    void replace_routes(Routes routes) { routes_ = std::move(routes); }
 
 private:
     void take(std::span<std::uint8_t> packet);

@@ -28,7 +28,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <linux/capability.h>
 #include <memory>
 #include <net/if.h>
@@ -55,10 +54,6 @@ struct ProcessOptions {
 
 constexpr Nanoseconds kRefreshEvery = 100 * kMillisecond;
 
-AddressMap map_of(const ProcessOptions& options) {
-    return options.side == Side::kNone ? AddressMap{} : read_map(options.map);
-}
-
 Routes routes_of(const ProcessOptions& options, const AddressMap& map) {
     return options.side == Side::kResolver ? Routes::of_resolver(map, options.resolver)
            : options.side == Side::kMeta   ? Routes::of_meta(map)
@@ -82,11 +77,11 @@ std::unique_ptr<LinkSender> link_sender(const ProcessOptions& options, const Add
     }
 }
 
-/// Carries packets; SIGHUP reads the map again.
+/// Carries packets.
 class Process final : public Service {
 public:
     Process(const ProcessOptions& options, std::unique_ptr<DelayModel> model, const AddressMap& map)
-        : options_(options), model_(std::move(model)), tun_(options.tun),
+        : model_(std::move(model)), tun_(options.tun),
           mtu_(tun_, neighbors(map, options.side, options.resolver)),
           link_(link_sender(options, map, tun_)), loop_(tun_, routes_of(options, map), model_.get(),
                                                         link_.get(), statistics_, system_clock()) {
@@ -130,21 +125,6 @@ public:
         mtu_.fit(); // routes and links change
     }
 
-    void reload() override {
-        try {
-            const AddressMap map = map_of(options_);
-            loop_.replace_routes(routes_of(options_, map));
-            mtu_.replace(neighbors(map, options_.side, options_.resolver));
-            if (link_) {
-                link_->replace(flows(map, options_.side, options_.resolver));
-            }
-            spdlog::info("event=reloaded map={}", log_value(options_.map));
-        } catch (const std::exception& error) {
-            spdlog::warn("event=not_reloaded because={} hint=\"the old map stays in use\"",
-                         log_value(error.what()));
-        }
-    }
-
     std::string statistics() override {
         // The last value stays where the device has vanished or was made anew.
         const std::uint64_t dropped = tun_.dropped().value_or(0);
@@ -167,7 +147,6 @@ public:
     }
 
 private:
-    const ProcessOptions& options_;
     std::unique_ptr<DelayModel> model_;
     Tun tun_;
     MtuKeeper mtu_;
@@ -189,8 +168,8 @@ void refuse_programs(const std::string& interface) {
     }
 }
 
-/// Serves as a front of statelessTCP until SIGTERM, SIGINT or SIGQUIT, or only undoes what a killed
-/// one of this kind has left on the host, if anything. Throws UsageError, Error or SystemError.
+/// Serves as a front of statelessTCP until a signal comes, or only undoes what a killed one of this
+/// kind has left on the host, if anything. Throws UsageError, Error or SystemError.
 void run_stateless(const StatelessOptions& options) {
     spdlog::set_level(options.loglevel >= 3 ? spdlog::level::debug : spdlog::level::info);
     const bool is_bpf = options.front == FrontKind::kBpf;
@@ -240,10 +219,7 @@ Command add_command(Command& app, CommandLine& line, Side side, const char* name
 }
 
 void add_map(Command command, CommandLine& line) {
-    command
-        .add_option("--map", line.process.map,
-                    "map.tsv of the plan; read again on SIGHUP, while packets wait")
-        .required();
+    command.add_option("--map", line.process.map, "map.tsv of the plan").required();
     command.add_flag("--via-kernel", line.process.via_kernel,
                      "hand every packet to the host's forwarding, so that its packet filter sees "
                      "it; otherwise most go straight to the next hop, which costs less");
@@ -302,8 +278,10 @@ int run(int argc, char** argv) {
     auto model = model_of(line);
     if (!line.check) {
         const Signals signals = service_signals();
-        Process process(line.process, std::move(model), map_of(line.process));
-        serve(process, signals, line.process.stats);
+        const ProcessOptions& options = line.process;
+        Process process(options, std::move(model),
+                        options.side == Side::kNone ? AddressMap{} : read_map(options.map));
+        serve(process, signals, options.stats);
     }
     return 0;
 }

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <ctime>
 #include <exception>
 #include <poll.h>
@@ -42,19 +41,6 @@ void write_or_warn(Service& service, const std::string& path, bool& unwritten) {
     }
 }
 
-/// Does what waiting signals say; whether one ends the run.
-bool take_signals(Service& service, const Signals& signals) {
-    bool ended = false;
-    while (const auto number = signals.next()) {
-        if (*number == SIGHUP) {
-            service.reload();
-        } else {
-            ended = true;
-        }
-    }
-    return ended;
-}
-
 /// Waits for whatever comes first and does what it brought; whether the run goes on.
 bool turn(Service& service, const Signals& signals, Nanoseconds next_second) {
     std::array polls{pollfd{.fd = service.fd(), .events = POLLIN, .revents = 0},
@@ -72,7 +58,7 @@ bool turn(Service& service, const Signals& signals, Nanoseconds next_second) {
     if (const auto due = service.next_due(); due && *due <= now) {
         service.tick(now);
     }
-    return polls[1].revents == 0 || !take_signals(service, signals);
+    return polls[1].revents == 0;
 }
 
 } // namespace

@@ -32,9 +32,6 @@ public:
     /// Before the counts are written.
     virtual void each_second(Nanoseconds now) = 0;
 
-    /// SIGHUP.
-    virtual void reload() {}
-
     /// The counts of this moment, in the form of --stats.
     [[nodiscard]] virtual std::string statistics() = 0;
 
@@ -43,10 +40,10 @@ public:
     virtual void tell_end() = 0;
 };
 
-/// Those that serve() looks for. To be made first.
+/// Those that end serve(). To be made first.
 inline Signals service_signals() { return Signals{SIGTERM, SIGINT, SIGQUIT, SIGHUP}; }
 
-/// Serves until SIGTERM, SIGINT or SIGQUIT. `path`: where the counts are written, whole each time;
+/// Serves until a signal comes. `path`: where the counts are written, whole each time;
 /// empty for nowhere. Throws what the service throws, with its counts written, and SystemError
 /// where they cannot be written at the beginning or at the end.
 void serve(Service& service, const Signals& signals, const std::string& path);

@@ -364,35 +364,6 @@ def test_refused_realtime_is_in_the_statistics(bed: ProxyBed) -> None:
     )
 
 
-def test_a_changed_map_is_read_on_request(bed: ProxyBed) -> None:
-    resolver, _ = bed.start_both()
-    good = bed.map.read_text()
-    bed.map.write_text(good.replace(f"oqda\t{ROOT_A4}\t1", f"oqda\t{ROOT_A4}\t2"))
-    resolver.send(signal.SIGHUP)
-    resolver.until("event=reloaded")
-    assert bed.dig(ROOT_A4, "a.example.") == '"2"'
-    bed.map.write_text(good + "oqda\tnonsense\t1\n")
-    resolver.send(signal.SIGHUP)
-    resolver.until("event=not_reloaded")
-    assert bed.dig(ROOT_A4, "a.example.") == '"2"'
-
-
-def test_addresses_of_a_new_map_take_the_short_cut_too(bed: ProxyBed) -> None:
-    bed.start_responder()
-    bed.start_proxy(META)
-    whole = bed.map.read_text()
-    known = [
-        line for line in whole.splitlines() if not line.startswith("meta\t2") and not line.endswith("\t2")
-    ]
-    bed.map.write_text("\n".join(known) + "\n")
-    resolver = bed.start_proxy(RESOLVER)
-    assert "no servers" in bed.dig(ROOT_B4, "a.example.", "+time=1")
-    bed.map.write_text(whole)
-    resolver.send(signal.SIGHUP)
-    resolver.until("event=reloaded")
-    wait_for(lambda: goes_past_the_kernel(bed, ROOT_B4), "the short cut")
-
-
 def test_statistics_that_cannot_be_written_end_no_run(bed: ProxyBed) -> None:
     bed.start_responder()
     bed.start_proxy(META)

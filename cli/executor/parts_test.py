@@ -217,7 +217,7 @@ def test_last_lines_and_exits(tmp_path: Path) -> None:
     ("answer", "state", "words"),
     [
         ("xdp", "ok", "XDP"),
-        ("none open an XDP socket: Operation not permitted", "limited", "not permitted); run as root on Linux"),
+        ("none open an XDP socket: Operation not permitted", "limited", "not permitted); run as root"),
         ("none use BPF, which a build without clang-19 lacks", "limited", "XDP is not built"),
         ("", "limited", "not available"),
     ],

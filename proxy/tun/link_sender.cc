@@ -66,7 +66,7 @@ constexpr size_t kSlice = 128;
 } // namespace
 
 LinkSender::LinkSender(std::vector<Flow> flows, unsigned incoming)
-    : incoming_(incoming),
+    : flows_(std::move(flows)), incoming_(incoming),
       listen_({RTNLGRP_NEIGH, RTNLGRP_LINK, RTNLGRP_NEXTHOP, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE,
                RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE,
                RTNLGRP_IPV4_NETCONF, RTNLGRP_IPV6_NETCONF}),
@@ -79,13 +79,8 @@ LinkSender::LinkSender(std::vector<Flow> flows, unsigned incoming)
         messages_[i].msg_hdr.msg_iovlen = 1;
         messages_[i].msg_hdr.msg_namelen = sizeof(sockaddr_ll);
     }
-    replace(std::move(flows));
-    look_up(flows_.size());
-}
-
-void LinkSender::replace(std::vector<Flow> flows) {
-    flows_ = std::move(flows);
     begin_round();
+    look_up(flows_.size());
 }
 
 /// Until they are looked up again, packets go by the device.

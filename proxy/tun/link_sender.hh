@@ -94,9 +94,6 @@ public:
     /// Lets the next packet to each next hop take the kernel's way.
     void confirm();
 
-    /// For other packets from now on; they go by the device until refresh() has looked them up.
-    void replace(std::vector<Flow> flows);
-
 private:
     static constexpr size_t kBatch = 64;
     static constexpr size_t kRoom = 2'048; ///< larger packets go by the device

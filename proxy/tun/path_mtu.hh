@@ -37,8 +37,6 @@ public:
     /// refusal, once for each.
     void fit();
 
-    void replace(std::vector<IpAddress> neighbors) { neighbors_ = std::move(neighbors); }
-
 private:
     [[nodiscard]] std::optional<int> narrowest();
     [[nodiscard]] int wide_enough(int mtu);
