@@ -38,6 +38,7 @@ from cli.servers.nftables import Pair
 from cli.zones import world, zone_plan
 from cli.zones import zones as planned_zones
 from cli.zones.world_model import Settings, is_below, lineage, parent_of
+from tests import hard_worlds
 from tests.bed import BareBed
 
 TRUTH = ("198.18.128.1", "fd00:198:18::1")
@@ -69,8 +70,8 @@ class Data:
 
 
 def make(folder: Path, settings: Settings) -> Data:
-    """Writes the world and reads it back."""
-    world.write(world.make(settings), folder)
+    """Writes a hard world and reads it back."""
+    world.write(hard_worlds.make(settings), folder)
     return load(folder)
 
 

@@ -72,19 +72,19 @@ def compare_bind(
 
 
 def test_colored_views_answer_as_one_view_per_address(ground: Ground) -> None:
-    settings = Settings(zones=100, seed=1, signed=True, shape="random")
+    settings = Settings(zones=100, seed=1, signed=True)
     planned = compare_bind(ground, settings, {"colored": ()}, 120, minimal=False)
     assert planned.report["colors"] < len(planned.report["groups"]) / 3
 
 
 def test_views_of_papers_form_answer_as_one_view_per_address(ground: Ground) -> None:
-    settings = Settings(zones=40, seed=1, shape="random")
+    settings = Settings(zones=40, seed=1)
     compare_bind(ground, settings, {"paper": (), "separate": ()}, 60, minimal=True)
 
 
 def test_one_view_for_everything_is_found_wrong(ground: Ground) -> None:
     """The questions tell right from wrong: without colors, many answers differ."""
-    data = worlds.make(ground.folder / "zones", Settings(zones=60, seed=1, shape="random"))
+    data = worlds.make(ground.folder / "zones", Settings(zones=60, seed=1))
     asked = asked_of(data, worlds.plan(data.folder, ground.folder / "plan"), 1, 60)
     truth = worlds.start_truth(ground, "truth", worlds.true_views(data), minimal=False)
     wrong = worlds.start_truth(ground, "wrong", worlds.one_view(data), minimal=False)
@@ -95,7 +95,7 @@ def test_one_view_for_everything_is_found_wrong(ground: Ground) -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_planner_finds_the_conflicts_that_pairs_show(tmp_path: Path, seed: int) -> None:
     """Counted by a simple computation that shares no code with it."""
-    data = worlds.make(tmp_path / "zones", Settings(zones=120, seed=seed, shape="random"))
+    data = worlds.make(tmp_path / "zones", Settings(zones=120, seed=seed))
     planned = worlds.plan(data.folder, tmp_path / "plan")
     groups = conflicts.groups_of(data)
     pairs = conflicts.conflicts(groups)
@@ -109,7 +109,7 @@ def test_every_condition_is_needed(ground: Ground, left_out: str) -> None:
     """Views made without one of them give wrong answers, and the questions show it."""
     wrong = 0
     for seed in (1, 2, 3):
-        data = worlds.make(ground.folder / f"zones{seed}", Settings(zones=100, seed=seed, shape="random"))
+        data = worlds.make(ground.folder / f"zones{seed}", Settings(zones=100, seed=seed))
         source = random.Random(f"questions {seed}")
         asked = {one: worlds.questions(data, one, source, _EVERYTHING) for one in data.at}
         views = conflicts.views(data, conflicts.CONDITIONS.replace(left_out, ""))
@@ -135,7 +135,7 @@ def compare_nsd(ground: Ground, settings: Settings, most: int) -> Planned:
 
 
 def test_an_nsd_for_each_color_answers_as_one_for_each_address(ground: Ground) -> None:
-    planned = compare_nsd(ground, Settings(zones=36, seed=1, signed=True, shape="random"), 60)
+    planned = compare_nsd(ground, Settings(zones=36, seed=1, signed=True), 60)
     assert len(planned.slots) < len(planned.report["groups"])
 
 
@@ -143,7 +143,7 @@ def test_an_nsd_for_each_color_answers_as_one_for_each_address(ground: Ground) -
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_every_form_answers_every_question_alike(ground: Ground, seed: int, signed: bool) -> None:
-    settings = Settings(zones=150, seed=seed, signed=signed, shape="random")
+    settings = Settings(zones=150, seed=seed, signed=signed)
     forms = {"colored": ("--instances", "3"), "paper": (), "separate": ("--instances", "2")}
     compare_bind(ground, settings, forms, _EVERYTHING, minimal=seed == 2)
 
@@ -152,4 +152,4 @@ def test_every_form_answers_every_question_alike(ground: Ground, seed: int, sign
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_nsd_answers_alike_in_every_world(ground: Ground, seed: int, signed: bool) -> None:
-    compare_nsd(ground, Settings(zones=100, seed=seed, signed=signed, shape="random"), 500)
+    compare_nsd(ground, Settings(zones=100, seed=seed, signed=signed), 500)

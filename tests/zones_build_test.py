@@ -17,7 +17,7 @@ import pytest
 from cli.experiment.addresses import META4, META6
 from cli.zones import world as cli_world
 from cli.zones.world_model import Settings
-from tests import command, halves
+from tests import command, halves, hard_worlds
 from tests.conftest import DATA
 from tests.hierarchy_bed import Ask, play, write_trace, write_world
 
@@ -119,9 +119,8 @@ def test_another_resolver_is_told_the_same_by_the_rebuilt_world(
     tmp_path: Path, seed: int, shape: str, first: str, second: str, minimized: bool, dnssec: str
 ) -> None:
     world = tmp_path / "world"
-    cli_world.write(
-        cli_world.make(Settings(zones=24 if shape == "tree" else 40, seed=seed, shape=shape)), world
-    )
+    make, zones = (cli_world.make, 24) if shape == "tree" else (hard_worlds.make, 40)
+    cli_world.write(make(Settings(zones=zones, seed=seed)), world)
     trace = write_trace(tmp_path / "trace.tsv", asks_of(world))
     walked = play(
         made(tmp_path / "first"),
@@ -169,7 +168,7 @@ def test_five_thousand_zones_seen_by_a_resolver_under_load(tmp_path: Path) -> No
     from the rebuilt zones.
     """
     world = tmp_path / "world"
-    cli_world.write(cli_world.make(Settings(zones=5_000, seed=17, shape="tree")), world)
+    cli_world.write(cli_world.make(Settings(zones=5_000, seed=17)), world)
     trace = tmp_path / "hour.tsv"
     words = ("--profile", "recursive", "--names", str(world / "names.txt"), "-o", str(trace))
     assert command.run("trace", "synth", *words, cwd=tmp_path).returncode == 0

@@ -184,7 +184,6 @@ class World:
     zones: Annotated[Whole, span(1, 1_000_000, "how many zones")] = 100
     seed: Annotated[Whole, span(0, _MOST_SEED, "of what is drawn")] = 1
     signed: Annotated[Flag, doc("with DNSSEC")] = False
-    shape: Annotated[Literal["tree", "random"], doc("`random` is full of hard cases")] = "tree"
 
 
 @dataclass(frozen=True, config=CONFIG)

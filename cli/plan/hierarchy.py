@@ -194,7 +194,7 @@ def _bring_zones(emulated: Hierarchy, facts: Facts) -> Step:
         )
     synth = emulated.synth
     assert synth is not None, "the rules want zones"
-    options = flags(zones=synth.zones, seed=synth.seed, shape=synth.shape, signed=synth.signed)
+    options = flags(zones=synth.zones, seed=synth.seed, signed=synth.signed)
     argv = facts.module("cli", "zones", "synth", "-o", WORLD, *options)
     return Step("zones", "making the zones", argv, facts.module_env)
 

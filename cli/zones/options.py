@@ -9,7 +9,6 @@ from pathlib import Path
 from cli.errors import want
 from cli.experiment.addresses import META4, META6
 from cli.zones import zone_plan
-from cli.zones.world_layout import SHAPES
 from cli.zones.world_model import Settings
 
 ALGORITHMS = ("ed25519", "ecdsap256sha256", "ecdsap384sha384", "rsasha256", "rsasha512")
@@ -85,12 +84,6 @@ def _add_synth(parser: argparse.ArgumentParser) -> None:
         "--signed",
         action="store_true",
         help="with DNSSEC: chains of trust from the root, some insecure zones",
-    )
-    parser.add_argument(
-        "--shape",
-        choices=tuple(SHAPES),
-        default=default.shape,
-        help="tree: like the real hierarchy; random: full of hard cases, for tests (tree)",
     )
 
 

@@ -6,7 +6,7 @@ The folder holds the zone files, `zones.json` (which addresses serve each of the
 
 import argparse
 import os
-import re
+import random
 import sys
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cli.errors import RepriseError, want
-from cli.zones import signer, world_layout, world_records, zone_folder
-from cli.zones.world_model import ROOT, Draft, Record, Settings, enclosing, parent_of, text_of
+from cli.zones import signer, world_tree, zone_folder
+from cli.zones.world_model import ROOT, Draft, Record, Settings, enclosing, parent_of, start, text_of
 from cli.zones.zone_folder import Entry, ZoneFolder
 
 _FEWEST_ZONES, _MOST_ZONES = 8, 200_000
@@ -43,15 +43,18 @@ def make(settings: Settings) -> World:
     """The hierarchy of these settings; the same settings make the same one."""
     fits = _FEWEST_ZONES <= settings.zones <= _MOST_ZONES
     want(fits, f"--zones {settings.zones}: out of range", f"give {_FEWEST_ZONES} to {_MOST_ZONES}")
-    draft = world_layout.SHAPES[settings.shape](settings)
+    draft = start(random.Random(f"{settings.seed} tree"))
+    world_tree.add_zones(draft, settings.zones)
     if settings.signed:
         _secure(draft)
-    made = world_records.contents(draft, settings)
-    contents = [(name, records) for one in (made.records, made.second) for name, records in one.items()]
-    texts = _texts(draft, contents, settings.seed)
-    first = dict(zip(made.records, texts, strict=False))
-    second = dict(zip(made.second, texts[len(first) :], strict=True))
-    return _files(draft, first, second, made.names)
+    records, names = world_tree.contents(draft)
+    files = []
+    for zone, text in zip(
+        draft.zones.values(), _texts(draft, [*records.items()], settings.seed), strict=True
+    ):
+        addresses = dict.fromkeys(one for host in zone.servers for one in draft.hosts[host])
+        files.append(ZoneFile(zone.name, f"{zone.name.strip('.') or 'root'}.zone", tuple(addresses), text))
+    return World(tuple(files), tuple(names))
 
 
 def _secure(draft: Draft) -> None:
@@ -89,30 +92,6 @@ def _texts(draft: Draft, contents: list[tuple[str, list[Record]]], seed: int) ->
         return list(pool.map(text, contents))
 
 
-def _files(draft: Draft, texts: dict[str, str], second: dict[str, str], names: list[str]) -> World:
-    files: list[ZoneFile] = []
-    taken: set[str] = set()
-    for zone in draft.zones.values():
-        # Where it is served, and where with its second content; never both at one address.
-        first = [one for host in zone.holders if host not in zone.second for one in draft.hosts[host]]
-        others = [one for host in zone.second for one in draft.hosts[host] if one not in first]
-        for addresses, suffix, made in ((first, "", texts), (others, "second", second)):
-            if addresses or not suffix:
-                file = _file_name(zone.name + suffix, taken)
-                files.append(ZoneFile(zone.name, file, tuple(dict.fromkeys(addresses)), made[zone.name]))
-    return World(tuple(files), tuple(names))
-
-
-def _file_name(zone: str, taken: set[str]) -> str:
-    """A file for the zone that no other has, also where letters' case does not count."""
-    stem = re.sub(r"[^a-z0-9._-]", "_", zone.lower()).strip(".") or "root"
-    name, number = f"{stem}.zone", 2
-    while name in taken:
-        name, number = f"{stem}-{number}.zone", number + 1
-    taken.add(name)
-    return name
-
-
 def write(world: World, folder: Path) -> None:
     """Writes the files; those of an earlier world in this folder go first. The index comes before the zones:
     after an interruption it names files that are missing, which the planner tells.
@@ -136,8 +115,7 @@ def write(world: World, folder: Path) -> None:
 
 
 def command_synth(options: argparse.Namespace) -> int:
-    settings = Settings(options.zones, options.seed, options.signed, options.shape)
-    world = make(settings)
+    world = make(Settings(options.zones, options.seed, options.signed))
     try:
         write(world, options.output)
     except OSError as error:

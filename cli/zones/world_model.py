@@ -41,7 +41,6 @@ class Settings:
     zones: int = 100
     seed: int = 1
     signed: bool = False
-    shape: str = "tree"
 
 
 class Record(NamedTuple):
@@ -76,41 +75,21 @@ class Zone:
 
     name: str
     servers: tuple[str, ...]
-    delegated: tuple[str, ...] = ()  # the parent's NS set, where it is not `servers`
-    serving: tuple[str, ...] = ()  # hosts that hold the zone, where they are not `servers`
     security: str = ""  # "", "nsec" or "nsec3"
     ds: bool = True  # a signed zone's DS is in a signed parent
-    sibling_glue: bool = True
-    second: tuple[str, ...] = ()  # of those that serve, the hosts with another content
-
-    @property
-    def parent_servers(self) -> tuple[str, ...]:
-        return self.delegated or self.servers
-
-    @property
-    def holders(self) -> tuple[str, ...]:
-        return self.serving or self.servers
 
 
 @dataclass
 class Draft:
-    """A world in the making. `hosts` are name servers with their addresses; `aliases` are names of
-    theirs that have a CNAME instead, and where it leads.
-    """
+    """A world in the making. `hosts` are name servers with their addresses."""
 
     source: random.Random
     zones: dict[str, Zone] = field(default_factory=dict)
     hosts: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    aliases: dict[str, str] = field(default_factory=dict)
     used: set[str] = field(default_factory=lambda: {one for pair in LETTERS.values() for one in pair})
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (*self.hosts, *self.aliases)
-
-    def add(self, zone: Zone) -> Zone:
+    def add(self, zone: Zone) -> None:
         self.zones[zone.name] = zone
-        return zone
 
     def host(self, name: str, v6_share: float = 0.8) -> str:
         """A name server with an IPv4 address of its own, mostly an IPv6 one too."""
@@ -134,9 +113,9 @@ class Draft:
         return address
 
 
-def start(settings: Settings) -> Draft:
+def start(source: random.Random) -> Draft:
     """A world that has the root zone, its servers, and what their names hang from."""
-    draft = Draft(random.Random(f"{settings.seed} {settings.shape}"))
+    draft = Draft(source)
     letters = tuple(f"{letter}.{ROOT_SERVERS}" for letter in LETTERS)
     draft.hosts.update(zip(letters, LETTERS.values(), strict=True))
     for name in (ROOT, ROOT_SERVERS):
