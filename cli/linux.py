@@ -214,12 +214,6 @@ def units(process: str) -> list[str]:
     return [line.rpartition("/")[2] for line in groups]
 
 
-def available_memory() -> int:
-    """Bytes that processes may still take without swapping."""
-    text = Path("/proc/meminfo").read_text(encoding="ascii")
-    return int(text.partition("MemAvailable:")[2].split()[0]) * 1024
-
-
 def describe_exit(code: int) -> str:
     """An exit in words: a status or the name of the signal."""
     if code >= 0:

@@ -112,16 +112,15 @@ def parse(line: str) -> tuple[str, dict[str, str]]:
 
 
 def describe(fields: Mapping[str, str]) -> str:
-    """The live line: sent, answered, rate, lag, time left."""
+    """The live line: sent, answered, rate, lag, time since the start."""
 
     def get(name: str) -> str:
         return fields.get(name, "?")
 
-    left = get("left_s")
     lost = sum(
         int(fields.get(name, "0")) for name in ("timed_out", "failed") if fields.get(name, "0").isdigit()
     )
     return (
         f"sent {get('sent')}, answered {get('answered')}, not answered {lost}, {get('rate')} q/s, "
-        f"lag {get('lag_us')} us, " + ("time left unknown" if left in ("unknown", "?") else f"{left} s left")
+        f"lag {get('lag_us')} us, after {get('elapsed_s')} s"
     )

@@ -5,7 +5,6 @@
 #include "core/base/error.hh"
 #include "core/base/openssl.hh"
 #include "core/rules/engine/chain.hh"
-#include "core/trace/extent.hh"
 #include "core/trace/losses.hh"
 #include "core/tree/fanout.hh"
 #include "core/wire/query.hh"
@@ -20,12 +19,13 @@
 #include <openssl/ssl.h>
 #include <openssl/types.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <ios>
-#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -33,8 +33,11 @@
 namespace reprise::controller {
 namespace {
 
-/// Reads the beginning of what can be played. Throws Error where nothing can.
-trace::Extent look_at_trace(const Options& options, const Servers& servers) {
+constexpr std::uint64_t kEnough = 100'000; ///< messages, a tenth of a second's reading
+
+/// Reads the beginning of what can be played, and takes what follows to be like it: as many queries
+/// a second, and seconds a byte of the file. Throws Error where nothing can be played.
+std::string look_at_trace(const Options& options, const Servers& servers) {
     Options once = options;
     once.replay.loop = 1;
     TraceFeed feed(once, servers);
@@ -42,17 +45,27 @@ trace::Extent look_at_trace(const Options& options, const Servers& servers) {
     if (!feed.next(query)) {
         throw Error(no_queries(options, feed.state()));
     }
-    feed.stop_in(trace::Sample::kEnough);
-    trace::Sample sample;
+    feed.stop_in(kEnough);
+    const double before = feed.share_read();
+    const auto first = static_cast<double>(query.time);
+    double span = 0;
+    double queries = 0;
     do {
         if (!query.is_close()) {
-            sample.add(query.time, feed.describe().share_read);
+            span = std::max(span, static_cast<double>(query.time) - first);
+            ++queries;
         }
     } while (feed.next(query));
-    if (!feed.stopped()) {
-        sample.end();
+    double times = 1; // by which all is longer than what was read
+    if (feed.stopped()) {
+        const double read = feed.share_read() - before;
+        times = read > 0 ? (1 - before) / read : 0;
+        if (const auto until = feed.until(); until && span > 0) {
+            times = std::min(times, (static_cast<double>(*until) - first) / span);
+        }
     }
-    return sample.extent(feed.until());
+    return fmt::format("extent queries={:.0f} span_s={:.3f}\n", queries * times,
+                       span * times / 1e9);
 }
 
 void validate_generator(const Options& options) {
@@ -180,14 +193,14 @@ std::string no_queries(const Options& options, const FeedState& feed) {
         feed.trouble, trace::unread_suffix(feed.counters, feed.responses));
 }
 
-std::optional<trace::Extent> check(const Options& options) {
+std::string check(const Options& options) {
     tree::parse_peers("--distributor", options.distributors);
     const Servers servers = parse_servers(options.servers, options.server_port);
     const rules::Chain rules(options.rules); // throws
     if (options.check == "trace" && options.generate.empty()) {
         return look_at_trace(options, servers);
     }
-    return std::nullopt;
+    return "";
 }
 
 void validate(const Options& options) {

@@ -293,14 +293,12 @@ void Controller::progress() {
     const Nanoseconds elapsed = now - outcome_.start.mono;
     const wire::Status status = tree::status_of(fanout_.children(), now);
     const Counts counts = read_counts(status.counts());
-    const FeedState feed = feed_.state();
     rate_.count(counts.sent, elapsed - status.age_ns());
     fmt::print("progress read={} sent={} answered={} timed_out={} failed={} rate={:.0f} lag_us={} "
-               "elapsed_s={:.1f} left_s={}\n",
-               feed.read, counts.sent, counts.answered, counts.timed_out,
+               "elapsed_s={:.1f}\n",
+               feed_.state().read, counts.sent, counts.answered, counts.timed_out,
                counts.send_failed + counts.connection_failed, rate_.value(),
-               status.lag_ns() / kMicrosecond, static_cast<double>(elapsed) / 1e9,
-               left_text(options_, feed, elapsed));
+               status.lag_ns() / kMicrosecond, static_cast<double>(elapsed) / 1e9);
     std::fflush(stdout);
     const auto played = static_cast<std::uint64_t>(elapsed / kSecond);
     report_file_.grow(kReportRoom + tree::queriers_of(fanout_.children()) * kReportRoomQuerier +

@@ -11,7 +11,6 @@
 #include "controller/read_ahead.hh"
 #include "controller/trace_feed.hh"
 #include "core/base/output_file.hh"
-#include "core/trace/extent.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/host.hh"
 #include "core/wire/counts.hh"
@@ -20,7 +19,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,9 +36,10 @@ std::string read_authorities(const std::string& path);
 std::string no_queries(const Options& options, const FeedState& feed);
 
 /// Looks at what Options::check says. The trace is read up to its first query that can be played,
-/// and so much further that the extent of what is played in one lap can be told. Throws UsageError,
-/// TraceError, or Error where there is no such query.
-std::optional<trace::Extent> check(const Options& options);
+/// and so much further that it can be told about how much is played in one lap: the answer is
+/// "extent queries=N span_s=X\n", with zeros for what is not known, and empty for options alone.
+/// Throws UsageError, TraceError, or Error where there is no such query.
+std::string check(const Options& options);
 
 /// The start as announced, and the trace's span.
 struct StartTimes {
@@ -79,11 +78,6 @@ Report compile_report(const Options& options, const FeedState& feed, const tree:
 
 /// Whether a folder holds the report of a run whose queries were sent; those stay.
 bool holds_run(const std::string& folder);
-
-/// Seconds left for the progress line, `played` after the start: exact once the trace was read to
-/// its end, before that from the share of it that was read; "unknown" where neither is known (a
-/// pipe).
-std::string left_text(const Options& options, const FeedState& feed, Nanoseconds played);
 
 /// Adds what the queriers' sums say of a run as a whole. `late_ms`: what Counts::sent_late was
 /// counted by.

@@ -40,9 +40,7 @@ int body(int argc, char** argv) {
         reprise::demand_trace(options.trace);
     }
     if (!options.check.empty()) {
-        if (const auto extent = reprise::controller::check(options)) {
-            fmt::print("{}\n", extent->line());
-        }
+        fmt::print("{}", reprise::controller::check(options));
         return 0;
     }
     if (reprise::controller::holds_run(options.results)) {

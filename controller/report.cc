@@ -15,7 +15,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
@@ -288,16 +287,6 @@ bool holds_run(const std::string& folder) {
     const json told = json::parse(file, nullptr, false);
     const json::json_pointer start("/start/mono_ns");
     return told.is_object() && told.contains(start) && told[start] != 0;
-}
-
-std::string left_text(const Options& options, const FeedState& feed, Nanoseconds played) {
-    const double share = feed.ended ? 1 : feed.share_read;
-    const double now = static_cast<double>(played) / 1e9;
-    double whole = static_cast<double>(feed.last_due) / 1e9 / share;
-    if (options.replay.fast) {
-        whole = options.replay.duration_s > 0 ? options.replay.duration_s : now / share;
-    }
-    return std::isfinite(whole) ? fmt::format("{:.0f}", std::max(0.0, whole - now)) : "unknown";
 }
 
 void judge_counts(Report& report, double late_ms) {

@@ -35,10 +35,6 @@ constexpr std::uint16_t kRecursionDesired = 0x0100;
 constexpr double kDay = 86'400;
 constexpr std::uint64_t kRoom = 256UL << 10U; ///< a full buffer of sources
 
-double share_of(std::uint64_t done, std::uint64_t all) {
-    return all == 0 ? 0 : static_cast<double>(done) / static_cast<double>(all);
-}
-
 /// The longest way back in time that the hosts still play; at a rate or with no times at all none
 /// is too long.
 std::optional<Nanoseconds> longest_way_back(const Options& options) {
@@ -108,7 +104,6 @@ const FeedState& TraceFeed::describe() {
     state_.clock_steps = steady_.steps();
     state_.sources = sources_.size();
     state_.source_table_bytes = sources_.memory();
-    state_.share_read = share_read();
     return state_;
 }
 
@@ -157,17 +152,6 @@ void TraceFeed::restart() {
         rules_.restart();
         selection_.restart();
     }
-}
-
-double TraceFeed::share_read() const {
-    const std::uint64_t laps = options_.replay.loop;
-    const double of_lap = trace_ ? trace_->share_read() : 0;
-    const double lap =
-        share_of(lap_ - 1, laps) + (laps == 0 ? 0 : of_lap / static_cast<double>(laps));
-    const double time =
-        duration_ == 0 ? 0 : static_cast<double>(state_.last_due) / static_cast<double>(duration_);
-    return std::min(1.0,
-                    std::max({lap, time, share_of(timetable_.taken(), options_.replay.limit)}));
 }
 
 /// A trace that could not be read whole, or of which nothing was taken, is not begun again.
@@ -232,7 +216,7 @@ void TraceFeed::hold_close(Query close) {
         return;
     }
     close.time = timetable_.shifted(close.time);
-    close.due = std::max(timetable_.due_of_close(close.time), state_.last_due);
+    close.due = std::max(timetable_.due_of_close(close.time), last_due_);
     close.sequence = state_.read;
     if (duration_ == 0 || close.due < duration_) {
         describe(close);
@@ -252,7 +236,7 @@ bool TraceFeed::next(Query& query) {
         closes_.push_back(query);
     }
     query = closes_[closes_out_++];
-    query.due = std::min(query.due, state_.last_due); // else the query behind it would wait
+    query.due = std::min(query.due, last_due_); // else the query behind it would wait
     if (closes_out_ == closes_.size()) {
         closes_.clear();
         closes_out_ = 0;
@@ -288,10 +272,10 @@ bool TraceFeed::take(Query& query) {
         return false;
     }
     const double speed = options_.replay.speed / 1e9;
-    const double gap = static_cast<double>(query.due - state_.last_due) * speed;
+    const double gap = static_cast<double>(query.due - last_due_) * speed;
     demand_no_gap(options_, static_cast<double>(query.time - span_.first()) / 1e9 - gap, gap);
     timetable_.take(query.time);
-    state_.last_due = std::max(state_.last_due, query.due);
+    last_due_ = std::max(last_due_, query.due);
     lap_connections_ = std::max(lap_connections_, query.connection);
     if (query.connection != 0) {
         played_.add(query.connection, played_over(query));

@@ -43,7 +43,6 @@ struct FeedState {
     /// not one of them.
     std::uint64_t read = 0;
     SkipCounts skipped;
-    Nanoseconds last_due = 0; ///< latest due time read
     std::uint64_t responses = 0;
     Rcodes rcodes{};              ///< of the responses, without EDNS's extension
     std::uint64_t without_rd = 0; ///< queries handed out that do not ask for recursion
@@ -53,7 +52,6 @@ struct FeedState {
     std::uint64_t sources = 0;
     std::uint64_t source_table_bytes = 0;
     bool beyond = false;                  ///< a query behind replay.until was seen
-    double share_read = 0;                ///< of the replay, 0 to 1; 0 where it is not known
     trace::Counters counters;             ///< over all laps
     std::vector<rules::RuleCounts> rules; ///< the same
     std::string description;
@@ -186,11 +184,10 @@ public:
     /// Next query or close to hand out; false at the end. The message is good until the next call.
     bool next(Query& query);
 
-    /// Brings the account of the queries up to date: FeedState's first three.
+    /// Brings the account of the queries up to date: FeedState's first two.
     void count(FeedState& state) const {
         state.read = state_.read;
         state.skipped = state_.skipped;
-        state.last_due = state_.last_due;
     }
 
     /// That and the rest, but for the last six, which are as of the last state(); it costs more.
@@ -205,6 +202,9 @@ public:
 
     /// Whether they were.
     [[nodiscard]] bool stopped() const { return state_.read + state_.responses >= most_; }
+
+    /// Of the trace, in this lap, roughly, 0 to 1; 0 where it is not known.
+    [[nodiscard]] double share_read() const { return trace_ ? trace_->share_read() : 0; }
 
     /// Where replay.until ends it, by the trace's time. After the first query.
     [[nodiscard]] std::optional<Nanoseconds> until() const { return span_.end(); }
@@ -231,7 +231,6 @@ private:
     bool next_lap();
     bool take(Query& query);
     [[nodiscard]] std::string trouble() const;
-    [[nodiscard]] double share_read() const;
 
     Options options_;
     SourceTable sources_;
@@ -253,6 +252,7 @@ private:
     bool any_ = false;                   ///< a query was seen
     bool ended_ = false;                 ///< by a limit
     FeedState state_;
+    Nanoseconds last_due_ = 0; ///< latest due time read
     /// Queries and responses after which it ends.
     std::uint64_t most_ = std::numeric_limits<std::uint64_t>::max();
     PlayedConnections played_;  ///< of this lap

@@ -188,23 +188,6 @@ TEST_F(LimitedFeedTest, ALapRepeatsNoQueryOfTheOneBefore) {
     EXPECT_EQ(played.skipped, (Skips{{"retransmit", 6}}));
 }
 
-TEST_F(LimitedFeedTest, TheShareReadCountsLapsAndLimits) {
-    write_many(4);
-    options_.replay.loop = 2;
-    TraceFeed feed(options_, parse_servers({"198.18.0.53"}, 53));
-    Query query;
-    for (int i = 0; i < 5; ++i) {
-        feed.next(query);
-    }
-    EXPECT_GE(feed.state().share_read, 0.5);
-    options_.replay.limit = 5;
-    TraceFeed limited(options_, parse_servers({"198.18.0.53"}, 53));
-    for (int i = 0; i < 5; ++i) {
-        limited.next(query);
-    }
-    EXPECT_EQ(limited.state().share_read, 1);
-}
-
 TEST_F(LimitedFeedTest, AGapOfDaysEndsTheReading) {
     const auto row = [](int second) { return std::to_string(second) + "\t192.0.2.1\t.\tNS\n"; };
     std::ofstream(options_.trace) << "#reprise-text 1\ntime\tsource\tname\ttype\n"

@@ -69,7 +69,7 @@ void read_all(trace::Feed& feed, const char* what, auto&& take) {
     std::uint64_t messages = 0;
     feed.each([&](const Query& query) {
         take(query);
-        progress.tick(++messages, feed.share_read());
+        progress.tick(++messages);
         return true;
     });
 }

@@ -6,7 +6,6 @@
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/chain.hh"
 #include "core/rules/engine/rule.hh"
-#include "core/trace/extent.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/query_encoder.hh"
@@ -239,7 +238,7 @@ void demand_inputs(const MutateOptions& options) {
     std::ranges::for_each(options.inputs.paths, demand_trace);
 }
 
-/// Each input is read up to its first query, and so far that its extent can be told, before rules.
+/// Each input is read up to its first query.
 int check_mutate(const MutateOptions& options) {
     rules::make_rules(options.rules);
     if (options.check == "options") {
@@ -248,23 +247,14 @@ int check_mutate(const MutateOptions& options) {
     demand_inputs(options);
     for (const std::string& path : options.inputs.paths) {
         trace::Feed feed(path, {.ports = options.inputs.ports}, 1);
-        trace::Sample sample;
         std::uint64_t responses = 0;
         const bool ended = feed.each([&](const Query& query) {
-            if (query.is_response()) {
-                ++responses;
-            } else {
-                sample.add(query.time, feed.share_read());
-            }
-            return sample.wants_more();
+            responses += query.is_response() ? 1 : 0;
+            return query.is_response();
         });
         if (ended) {
-            sample.end();
-        }
-        if (!sample.any()) {
             throw Error(no_queries(path, feed, responses));
         }
-        fmt::print("{}\n", sample.extent().line());
     }
     return 0;
 }

@@ -67,7 +67,7 @@ int run_reduce(const ReduceOptions& options) {
             file.write(out);
             out.clear();
         }
-        progress.tick(++packets, source->share_read());
+        progress.tick(++packets);
     }
     check_interrupt();
     file.write(out);

@@ -74,7 +74,7 @@ int run_rtts(const RttsOptions& options) {
     Progress progress("rtts", check_interrupt);
     rules.each(feed, [&](const Query& query) {
         found.add(query);
-        progress.tick(found.queries, feed.share_read());
+        progress.tick(found.queries);
         return true;
     });
     check_interrupt();

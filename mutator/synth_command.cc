@@ -1,7 +1,6 @@
 #include "core/base/command_line.hh"
 #include "core/base/log.hh"
 #include "core/base/random.hh"
-#include "core/trace/extent.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "mutator/commands.hh"
 #include "mutator/output/output_file.hh"
@@ -177,11 +176,11 @@ void log_synth(const SynthCounts& counts, const SynthSink& sink, double seconds)
 }
 
 /// What is to be expected of the trace.
-trace::Extent extent_of(const SynthSettings& settings) {
+void tell_extent(const SynthSettings& settings) {
     const double rate = settings.options.rate_qps;
     const double queries =
         std::min(static_cast<double>(settings.most_queries), rate * settings.duration_ns / 1e9);
-    return {.queries = queries, .span_s = queries / rate};
+    fmt::print("extent queries={:.0f} span_s={:.3f}\n", queries, queries / rate);
 }
 
 } // namespace
@@ -214,14 +213,14 @@ int run_synth(const SynthOptions& options, const std::string& output) {
         tlds = load_tlds(options.tld_file);
     }
     if (options.check) {
-        fmt::print("{}\n", extent_of(settings).line());
+        tell_extent(settings);
         return 0;
     }
     SynthSink sink(output, output_form(options, output));
     Synthesizer synthesizer(settings, std::move(tlds), sink);
     Progress progress("synth", check_interrupt);
     while (synthesizer.step()) {
-        progress.tick(synthesizer.counts().queries, synthesizer.progress());
+        progress.tick(synthesizer.counts().queries);
     }
     synthesizer.finish();
     log_synth(synthesizer.counts(), sink, progress.elapsed_s());

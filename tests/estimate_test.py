@@ -11,8 +11,7 @@ from tests.small_disk import small_disk
 
 _UNITS = {"kB": 1e3, "MB": 1e6}
 _SAID = re.compile(
-    r"^reprise: (\d+) s of replay, about ([\d.]+) (kB|MB) of results \(\S+ .?B free\), "
-    r"\d+ MB of memory beside the server \(\S+ .?B free\)$",
+    r"^reprise: (\d+) s of replay, about ([\d.]+) (kB|MB) of results \(\S+ .?B free\)$",
     re.M,
 )
 
@@ -61,6 +60,4 @@ def test_what_is_not_known_is_not_told(desk: Path) -> None:
     changing = EXPERIMENT.replace("[server]", '[[mutate.rule]]\nkind = "jitter"\nus = 1\n[server]')
     (desk / "changed.toml").write_text(changing)
     ended = reprise(desk, "run", "changed.toml")
-    assert re.search("reprise: 1 s of replay, .* free[)], not counting changes by rules", ended.errors), (
-        ended.errors
-    )
+    assert "reprise: a replay of unknown length, an unknown amount of results (" in ended.errors

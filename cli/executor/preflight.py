@@ -1,5 +1,8 @@
 """What is looked at before anything starts: an experiment's files, the checks of its plan, and the room for
 its results.
+
+How much is played is told by the programs that look at a trace for the plan's checks: by its beginning, so
+that a large one is not read twice. Where the mutator changes it first, nobody knows.
 """
 
 import math
@@ -7,8 +10,9 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from cli import linux, programs
 from cli.errors import RepriseError, UsageError, complain, one_line, read_told
@@ -16,15 +20,25 @@ from cli.executor.space import existing
 from cli.executor.words import in_terms
 from cli.experiment import experiment as experiments
 from cli.experiment import tables
-from cli.experiment.schema import Experiment
-from cli.plan import estimate, privileges
-from cli.plan.estimate import Estimate, Extent
+from cli.experiment.schema import Experiment, Replay
+from cli.plan import privileges
 from cli.plan.planned import RESULTS, RUN, Check, File, Plan
 from cli.progress import parse, seconds_in_words
 from report.tables import number
 
 _ROUNDED_S = 1.0  # a trace ends before its nominal time
 _LIMIT_S = 5.0  # of a check; a trace that shows no query so soon is left to the run
+# Bytes of results, as they were measured.
+_RUN = 1_400_000  # logs, samples, manifest, summary, plots and page
+_RECORD = 80  # a query in queries-*.rq
+_MESSAGES = 400  # one with its response, in answers and in a capture
+
+
+class Estimate(NamedTuple):
+    """What a replay comes to at most, as far as is known before it starts; infinite where it is not."""
+
+    seconds: float
+    size: float  # bytes of results
 
 
 def check_files(experiment: Experiment) -> None:
@@ -49,11 +63,9 @@ def check_files(experiment: Experiment) -> None:
         raise UsageError(f"trace {path} is empty", "capture or fetch it again")
 
 
-def check_values(plan: Plan) -> Extent | None:
-    """Has the programs look at their command lines; the first complaint is a usage error. Returns what they
-    say of the trace.
-    """
-    found = None
+def check_values(plan: Plan) -> Estimate:
+    """Has the programs look at their command lines; the first complaint is a usage error."""
+    extent: Mapping[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="reprise-") as scratch:
         for file in plan.files:
             path = Path(_filled(file.path, scratch))
@@ -61,8 +73,27 @@ def check_values(plan: Plan) -> Extent | None:
                 path.write_text(file.content, encoding="utf-8", errors="surrogateescape")
         for check in plan.checks:
             word, fields = parse(_carry_out(check, plan.files, scratch))
-            found = found or (estimate.read(fields) if word == "extent" else None)
-    return found
+            extent = fields if word == "extent" else extent
+    return estimate(plan.experiment, extent)
+
+
+def estimate(experiment: Experiment, extent: Mapping[str, str]) -> Estimate:
+    """By the settings, and what a program told of the queries of a lap and their span."""
+    replay = experiment.replay
+    chosen = replay.collapse_retransmits or replay.skip_sources or replay.from_ or replay.until
+    if experiment.mutate or chosen or replay.sample_sources != Replay().sample_sources:
+        extent = extent if experiment.synth is None else {}  # which is of the whole trace
+    queries, span = (float(extent.get(key, "0")) for key in ("queries", "span_s"))
+    rate = experiment.rate or queries / max(span, 1e-3) * replay.speed
+    most = min(queries * replay.loop or math.inf, replay.limit or math.inf)
+    seconds = replay.duration_s or math.inf
+    if rate and not replay.fast:
+        seconds = min(seconds, most / rate)
+        most = min(most, seconds * rate)
+    if not queries and experiment.generate is None:
+        most = math.inf  # limits alone say little
+    each = _RECORD + _MESSAGES * (replay.answers + experiment.sample.capture)
+    return Estimate(seconds, _RUN + most * each)
 
 
 def _filled(word: str, scratch: str) -> str:
@@ -102,10 +133,8 @@ def check_faults(experiment: Experiment, expected: Estimate) -> None:
     """Faults lie within the replay, as far as its length is known; a fault that had no time makes the run
     unclean.
     """
-    if expected.rough:
-        return
     for at, one in enumerate(experiment.fault, 1):
-        if expected.seconds is not None and one.at + one.for_ > expected.seconds + _ROUNDED_S:
+        if one.at + one.for_ > expected.seconds + _ROUNDED_S:
             ends, replay = number(one.at + one.for_), number(expected.seconds)
             what = f"fault {at} lasts until {ends} s, and the replay {replay} s"
             raise UsageError(what, "let it begin earlier, or play more")
@@ -113,30 +142,22 @@ def check_faults(experiment: Experiment, expected: Estimate) -> None:
 
 # --- room -------------------------------------------------------------------------------------------------
 
-_RULES = ", not counting changes by rules or by the choice of queries"
 _TIMES = 2.0  # an estimate may be so many times too high
 
 
 def tell_estimate(found: Estimate, output: Path) -> None:
-    """One line of how long the replay takes, what it writes, and the memory it needs here."""
+    """One line of how long the replay takes, and what it writes."""
     length = "a replay of unknown length"
-    if found.seconds is not None:
+    if math.isfinite(found.seconds):
         length = f"{seconds_in_words(max(1.0, found.seconds))} of replay"
     size = f"about {size_in_words(found.size)}" if math.isfinite(found.size) else "an unknown amount"
-    available = linux.available_memory()
-    complain(
-        f"reprise: {length}, {size} of results ({size_in_words(free(output))} free), "
-        f"{size_in_words(found.memory)} of memory beside the server ({size_in_words(available)} free)"
-        + (_RULES if found.rough else "")
-    )
-    if found.memory > available:
-        complain("reprise: warning: that is more memory than is free; play less, or fewer connections")
+    complain(f"reprise: {length}, {size} of results ({size_in_words(free(output))} free)")
 
 
 def want_room(found: Estimate, output: Path) -> None:
     """An error where the results are far larger than what is free."""
     there = free(output)
-    if found.rough or not math.isfinite(found.size) or found.size <= _TIMES * there:
+    if math.isinf(found.size) or found.size <= _TIMES * there:
         return
     raise RepriseError(
         f"no space left for results in {existing(output)}: about {size_in_words(found.size)} are needed, and "

@@ -17,13 +17,13 @@ from cli.executor import preflight, sandbox
 from cli.executor.executor import Executor
 from cli.executor.machine import LocalMachine
 from cli.executor.outcome import Outcome
+from cli.executor.preflight import Estimate
 from cli.executor.words import shown
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
-from cli.plan import estimate, planned, privileges
+from cli.plan import planned, privileges
 from cli.plan import facts as machine
 from cli.plan import plan as plans
-from cli.plan.estimate import Estimate
 from cli.plan.planned import Management, Plan
 from report import whole_file
 from report.errors import ReportError
@@ -58,7 +58,7 @@ def _planned(
     preflight.check_files(experiment)
     plan = plans.make(experiment, machine.gather(experiment, run_name.new(experiment.name)), management)
     plan = replace(plan, given=given)
-    expected = estimate.of(plan, preflight.check_values(plan))
+    expected = preflight.check_values(plan)
     preflight.check_faults(experiment, expected)
     return plan, expected
 

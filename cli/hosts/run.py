@@ -23,16 +23,16 @@ from cli.executor import run as local
 from cli.executor.executor import Executor
 from cli.executor.machine import Text
 from cli.executor.outcome import Outcome
+from cli.executor.preflight import Estimate
 from cli.executor.sandbox import STOP
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
 from cli.hosts import changes, inputs, inventory, results, share, source
 from cli.hosts.inventory import Placement, Target
 from cli.hosts.remote import Agent, RemoteMachine
-from cli.plan import estimate, guards, network
+from cli.plan import guards, network
 from cli.plan import facts as machine
 from cli.plan import plan as plans
-from cli.plan.estimate import Estimate
 from cli.plan.planned import Facts, Management, Plan
 from cli.servers import running
 from cli.servers.kind import release_in
@@ -178,9 +178,9 @@ def _plan(
     _check_servers(placement, agents, hosts, interfaces)
     management = Management(_prefixes(placement, hosts), interfaces=interfaces)
     ours = plans.make(experiment, facts, management)
-    extent = preflight.check_values(ours)  # which is done here, with our files
+    expected = preflight.check_values(ours)  # which is done here, with our files
     plan = dataclasses.replace(plans.make(there, facts, management), experiment=experiment)
-    return plan, estimate.of(ours, extent, alone=False)
+    return plan, expected
 
 
 def _check_sources(experiment: Experiment, hosts: Mapping[str, Greeting]) -> None:

@@ -109,7 +109,7 @@ double Progress::elapsed_s() const {
     return static_cast<double>(SteadyClock::now() - started_) / 1e9;
 }
 
-void Progress::look(std::uint64_t done, double part) {
+void Progress::look(std::uint64_t done) {
     if (check_ != nullptr) {
         check_();
     }
@@ -119,10 +119,8 @@ void Progress::look(std::uint64_t done, double part) {
     }
     printed_ = elapsed;
     const double seconds = static_cast<double>(elapsed) / 1e9;
-    const std::string left =
-        part > 0 ? fmt::format("{:.0f}", seconds * (1 - part) / part) : "unknown";
-    spdlog::info("work={} done={} rate={:.0f} elapsed_s={:.0f} left_s={}", what_, done,
-                 static_cast<double>(done) / seconds, seconds, left);
+    spdlog::info("work={} done={} rate={:.0f} elapsed_s={:.0f}", what_, done,
+                 static_cast<double>(done) / seconds, seconds);
 }
 
 } // namespace reprise

@@ -41,11 +41,10 @@ public:
     explicit Progress(std::string_view what, void (*check)() = nullptr)
         : what_(what), check_(check), started_(SteadyClock::now()) {}
 
-    /// Call it often with what is done and the part of the whole, 0 to 1 (0 where unknown); it
-    /// looks at the clock every 32,768 calls.
-    void tick(std::uint64_t done, double part) {
+    /// Call it often with what is done; it looks at the clock every 32,768 calls.
+    void tick(std::uint64_t done) {
         if (++calls_ % kCallsPerLook == 0) {
-            look(done, part);
+            look(done);
         }
     }
 
@@ -54,7 +53,7 @@ public:
 private:
     static constexpr std::uint64_t kCallsPerLook = 32'768;
 
-    void look(std::uint64_t done, double part);
+    void look(std::uint64_t done);
 
     std::string_view what_;
     void (*check_)();

@@ -360,7 +360,6 @@ void Feed::begin_lap() {
         lap_.swap(lap);
     }
     merge_ = std::make_shared<Merge>(places_, spaces_, options_);
-    ended_ = 0;
 }
 
 void Feed::open() {
@@ -404,7 +403,6 @@ void Feed::give(std::shared_ptr<const Chunk> chunk) {
     responses_ += chunk->responses;
     share_ = chunk->share_read;
     if (chunk->last) {
-        ++ended_;
         files_[merge_->wanted()].end = chunk->end;
     }
     merge_->give(std::move(chunk));
@@ -441,11 +439,6 @@ Counters Feed::counters() const {
         }
     }
     return all;
-}
-
-double Feed::share_read() const {
-    return files_.size() == 1 ? share_
-                              : static_cast<double>(ended_) / static_cast<double>(files_.size());
 }
 
 } // namespace reprise::trace

@@ -124,8 +124,8 @@ public:
     /// That were left out.
     [[nodiscard]] std::uint64_t responses() const;
 
-    /// Of this lap, roughly, 0 to 1; 0 where it is not known.
-    [[nodiscard]] double share_read() const;
+    /// Of the only file, in this lap, roughly, 0 to 1; 0 where it is not known.
+    [[nodiscard]] double share_read() const { return share_; }
 
     /// Whether a path is a pipe, or another thing that can be read once.
     static bool is_live(const std::string& path);
@@ -159,8 +159,7 @@ private:
     Counters counters_;    ///< of the laps before
     std::uint64_t packets_ = 0;
     std::uint64_t responses_ = 0; ///< but for those that the merge left out
-    size_t ended_ = 0;            ///< files, in this lap
-    double share_ = 0;            ///< of the latest chunk's file
+    double share_ = 0;            ///< read of the latest chunk's file
 };
 
 } // namespace reprise::trace

@@ -71,11 +71,6 @@ bool Inputs::next_lap(Batch& batch) {
     return more;
 }
 
-double Inputs::share_read() const {
-    const double lap = feed_.share_read();
-    return laps_ == 1 ? lap : (static_cast<double>(lap_) + lap) / static_cast<double>(laps_);
-}
-
 bool Inputs::fill(BatchJob& job) {
     job.flush = flush_;
     Batch& batch = job.batch;
@@ -104,7 +99,7 @@ void Inputs::take(Batch& batch, size_t begin) {
             ++counts_.closes;
         } else {
             clock_.note(query.time);
-            progress_.tick(++counts_.queries, share_read());
+            progress_.tick(++counts_.queries);
         }
     }
     if (laps_ > 1) {

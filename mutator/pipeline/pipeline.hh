@@ -78,7 +78,6 @@ private:
     bool next_lap(Batch& batch);
     void take(Batch& batch, size_t begin);
     void hold_closes(Batch& batch, size_t begin);
-    [[nodiscard]] double share_read() const;
 
     std::uint64_t laps_;
     trace::Feed feed_;

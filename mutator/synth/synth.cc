@@ -143,12 +143,6 @@ void Synthesizer::finish() {
     sink_.finish();
 }
 
-double Synthesizer::progress() const {
-    const double by_count =
-        static_cast<double>(counts_.queries) / static_cast<double>(settings_.most_queries);
-    return std::max(by_count, offset_ / settings_.duration_ns);
-}
-
 void Synthesizer::make_message(std::uint32_t client) {
     const ClientHabit& habit = clients_.habit(client);
     counts_.junk_queries += queries_.make(client, habit, random_, message_) ? 1U : 0U;

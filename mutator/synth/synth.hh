@@ -126,9 +126,6 @@ public:
 
     [[nodiscard]] const SynthCounts& counts() const { return counts_; }
 
-    /// Part done, 0 to 1.
-    [[nodiscard]] double progress() const;
-
 private:
     void make_message(std::uint32_t client);
     void send_udp(Nanoseconds time);

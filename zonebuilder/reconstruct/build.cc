@@ -69,7 +69,7 @@ CaptureCounts observe(const std::vector<std::string>& captures,
             asked.add(query.destination.address);
             queries.query(query);
         }
-        progress.tick(counts.responses, feed.share_read());
+        progress.tick(counts.responses);
         return true;
     });
     counts.queries = queries.queries();
