@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,8 +21,9 @@ from cli.executor.words import in_terms
 from cli.experiment import experiment as experiments
 from cli.experiment import tables
 from cli.experiment.schema import Experiment, Replay
-from cli.plan import privileges
+from cli.plan import privileges, replay_options
 from cli.plan.planned import RESULTS, RUN, Check, File, Plan
+from cli.programs import flags
 from cli.progress import parse, seconds_in_words
 from report.tables import number
 
@@ -63,18 +64,31 @@ def check_files(experiment: Experiment) -> None:
         raise UsageError(f"trace {path} is empty", "capture or fetch it again")
 
 
+def check_settings(experiment: Experiment) -> None:
+    """Has the controller look at the settings of a replay, where there is no plan yet."""
+    file = replay_options.file(experiment, "")
+    given = flags(options=file.path, distributor="127.0.0.1:1", server="127.0.0.1", allow_public=True)
+    given += flags(run_id="x", cert="x", key="x", ca="x", confirm_return_path=True, check="options")
+    list(_answers([Check(("reprise-controller", "x", *given))], [file]))
+
+
 def check_values(plan: Plan) -> Estimate:
     """Has the programs look at their command lines; the first complaint is a usage error."""
     extent: Mapping[str, str] = {}
+    for answer in _answers(plan.checks, plan.files):
+        word, fields = parse(answer)
+        extent = fields if word == "extent" else extent
+    return estimate(plan.experiment, extent)
+
+
+def _answers(checks: Iterable[Check], files: Sequence[File]) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="reprise-") as scratch:
-        for file in plan.files:
+        for file in files:
             path = Path(_filled(file.path, scratch))
             if file.content is not None and path.parent == Path(scratch):
                 path.write_text(file.content, encoding="utf-8", errors="surrogateescape")
-        for check in plan.checks:
-            word, fields = parse(_carry_out(check, plan.files, scratch))
-            extent = fields if word == "extent" else extent
-    return estimate(plan.experiment, extent)
+        for check in checks:
+            yield _carry_out(check, files, scratch)
 
 
 def estimate(experiment: Experiment, extent: Mapping[str, str]) -> Estimate:

@@ -21,9 +21,9 @@ from cli.executor.preflight import Estimate
 from cli.executor.words import shown
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
-from cli.plan import planned, privileges
 from cli.plan import facts as machine
 from cli.plan import plan as plans
+from cli.plan import planned, privileges
 from cli.plan.planned import Management, Plan
 from report import whole_file
 from report.errors import ReportError

@@ -8,7 +8,7 @@ import shlex
 from typing import get_args
 
 from cli.errors import UsageError, exclude, want
-from cli.experiment.schema import AUTHORITATIVE, Experiment, Front, Rtt, Server, Stateless, Tls
+from cli.experiment.schema import AUTHORITATIVE, Experiment, Front, Rtt, Server, Stateless
 from cli.experiment.settings import Proxy
 
 _PLACEHOLDERS = {  # of server.command, and what has to be there
@@ -154,8 +154,6 @@ def _check_address(text: str, allow_public: bool) -> ipaddress.IPv4Address | ipa
 
 def check_transport(experiment: Experiment) -> None:
     replay = experiment.replay
-    for key in ("tcp_fallback", "tcp_after_timeout"):
-        exclude(replay.peers and "replay.peers", getattr(replay, key) and f"replay.{key}")
     packet = replay.source_mode == "packet" and 'replay.source_mode = "packet"'
     exclude(replay.peers and "replay.peers", packet, hint="use another source mode")
     server, nagle = experiment.server, experiment.socket.nagle if experiment.socket else None
@@ -164,30 +162,11 @@ def check_transport(experiment: Experiment) -> None:
         "socket.nagle is for an authoritative server of the run without a front",
         "leave it out",
     )
-    if experiment.over_tls:
-        _check_tls(experiment.tls_settings, experiment.server)
-
-
-def _check_tls(tls: Tls, server: Server) -> None:
+    port = experiment.tls_settings.port
     want(
-        server.kind == "address" or tls.port != server.port,
-        f"tls.port = {tls.port} is server.port too",
+        not experiment.over_tls or server.kind == "address" or port != server.port,
+        f"tls.port = {port} is server.port too",
         "give each a port of its own",
-    )
-    want(
-        tls.name is None or bool(re.fullmatch(r"(?![.\d]+$)[A-Za-z0-9._-]{1,253}", tls.name)),
-        f"tls.name = {tls.name!r} is not a host name",
-        "give the name in the server's certificate",
-    )
-    want(
-        not tls.early_data or tls.resume,
-        "tls.early_data needs tls.resume",
-        "early data belong to a resumed session",
-    )
-    want(
-        not tls.early_data or tls.version != "1.2",
-        "tls.early_data needs TLS 1.3",
-        'use tls.version = "1.3" or "any"',
     )
 
 

@@ -30,8 +30,8 @@ from cli.experiment.schema import Experiment
 from cli.hosts import changes, inputs, inventory, results, share, source
 from cli.hosts.inventory import Placement, Target
 from cli.hosts.remote import Agent, RemoteMachine
-from cli.plan import guards, network
 from cli.plan import facts as machine
+from cli.plan import guards, network
 from cli.plan import plan as plans
 from cli.plan.planned import Facts, Management, Plan
 from cli.servers import running

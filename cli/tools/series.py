@@ -140,6 +140,7 @@ def check(options: argparse.Namespace, settings: Settings) -> None:
     want(alone is None, f"{alone} changes no run", "leave it out of [sweep] and search.key")
     experiment = experiments.load(options.experiment, [*options.set, *words_of(settings), *ALONE])
     check_kinds(experiment)
+    preflight.check_settings(experiment)
     if not any(map(earlier, settings.values())):
         preflight.check_files(experiment)
     if options.inventory:
