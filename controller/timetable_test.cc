@@ -1,6 +1,5 @@
 #include "controller/timetable.hh"
 #include "core/base/clock.hh"
-#include "core/base/trace_time.hh"
 
 #include <gtest/gtest.h>
 
@@ -77,21 +76,6 @@ TEST(Timetable, SpeedScalesLapsToo) {
     dues(timetable, {0, 100});
     timetable.next_lap();
     EXPECT_EQ(dues(timetable, {0, 100}), (Times{100, 150}));
-}
-
-TEST(Span, RelativeTimesCountFromTheFirstQuery) {
-    Span span(TraceTime::parse("1"), TraceTime::parse("2.5"));
-    span.set_first(100 * kSecond);
-    EXPECT_TRUE(span.before(101 * kSecond - 1));
-    EXPECT_FALSE(span.before(101 * kSecond));
-    EXPECT_FALSE(span.after(102 * kSecond));
-    EXPECT_TRUE(span.after(102 * kSecond + kSecond / 2));
-}
-
-TEST(Span, WithoutTimesEverythingIsIn) {
-    const Span span({}, {});
-    EXPECT_FALSE(span.before(0));
-    EXPECT_FALSE(span.after(1'475'762'151 * kSecond));
 }
 
 } // namespace

@@ -75,10 +75,8 @@ TraceFeed::TraceFeed(const Options& options, const Servers& servers)
     : options_(options),
       sources_(options.check.empty() ? options.results + "/sources.csv" : "/dev/null"),
       rules_(options.rules), plays_closes_(wants_closes(options)), selection_(options, servers),
-      steady_(longest_way_back(options)), timetable_({.speed = options.replay.speed,
-                                                      .rate = options.replay.rate,
-                                                      .fast = options.replay.fast}),
-      span_(TraceTime::parse(options.replay.from), TraceTime::parse(options.replay.until)),
+      steady_(longest_way_back(options)), timetable_(options.replay),
+      from_(TraceTime::parse(options.replay.from)), until_(TraceTime::parse(options.replay.until)),
       transport_(transport_of(options.replay)),
       duration_(static_cast<Nanoseconds>(options.replay.duration_s * 1e9)) {
     if (!options.generate.empty()) {
@@ -189,9 +187,9 @@ bool TraceFeed::pull(Query& query) {
         if (more) {
             query.time = steady_.of_query(query.time);
             if (!std::exchange(any_, true)) {
-                span_.set_first(query.time);
+                first_ = query.time;
             }
-            if (!span_.after(query.time)) {
+            if (!reached(until_, query.time)) {
                 return true;
             }
             state_.beyond = true;
@@ -212,7 +210,7 @@ void TraceFeed::count_rcode(const Query& response) {
 /// A close belongs to what is played if a query of its connection does, and it comes before the
 /// end. One that is told late, for want of a segment, is no longer due when it was.
 void TraceFeed::hold_close(Query close) {
-    if (!played_.remove(close.connection, played_over(close)) || span_.after(close.time)) {
+    if (!played_.remove(close.connection, played_over(close)) || reached(until_, close.time)) {
         return;
     }
     close.time = timetable_.shifted(close.time);
@@ -253,7 +251,7 @@ bool TraceFeed::may_go_on() const {
 
 bool TraceFeed::next_query(Query& query) {
     while (may_go_on() && pull(query)) {
-        const bool before = span_.before(query.time);
+        const bool before = from_ && !reached(from_, query.time);
         query.time = timetable_.shifted(query.time);
         const Skip reason = before ? Skip::kFrom : selection_.judge(query);
         if (reason == Skip::kNone) {
@@ -273,7 +271,7 @@ bool TraceFeed::take(Query& query) {
     }
     const double speed = options_.replay.speed / 1e9;
     const double gap = static_cast<double>(query.due - last_due_) * speed;
-    demand_no_gap(options_, static_cast<double>(query.time - span_.first()) / 1e9 - gap, gap);
+    demand_no_gap(options_, static_cast<double>(query.time - first_) / 1e9 - gap, gap);
     timetable_.take(query.time);
     last_due_ = std::max(last_due_, query.due);
     lap_connections_ = std::max(lap_connections_, query.connection);

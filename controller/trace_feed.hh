@@ -207,7 +207,9 @@ public:
     [[nodiscard]] double share_read() const { return trace_ ? trace_->share_read() : 0; }
 
     /// Where replay.until ends it, by the trace's time. After the first query.
-    [[nodiscard]] std::optional<Nanoseconds> until() const { return span_.end(); }
+    [[nodiscard]] std::optional<Nanoseconds> until() const {
+        return until_ ? std::optional(until_->in_trace(first_)) : std::nullopt;
+    }
 
     /// Hands new sources to the file; throws SystemError where the disk is full.
     void flush_sources() { sources_.flush(); }
@@ -217,6 +219,12 @@ public:
 private:
     bool next_query(Query& query);
     [[nodiscard]] bool may_go_on() const;
+
+    /// Whether a time of the trace lies there or behind.
+    [[nodiscard]] bool reached(const std::optional<TraceTime>& mark, Nanoseconds time) const {
+        return mark && time >= mark->in_trace(first_);
+    }
+
     bool read_query(Query& query);
     void restart();
     bool pull(Query& query);
@@ -243,7 +251,9 @@ private:
     Selection selection_;
     SteadyTime steady_;
     Timetable timetable_;
-    Span span_;
+    std::optional<TraceTime> from_;      ///< what is played
+    std::optional<TraceTime> until_;     ///< and what no longer is
+    Nanoseconds first_ = 0;              ///< the time of the trace's first query
     std::optional<Transport> transport_; ///< instead of the trace's
     Nanoseconds duration_;               ///< of due times; 0: none
     std::uint64_t lap_ = 1;              ///< from 1

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <time.h> // NOLINT(modernize-deprecated-headers): ctime has no strptime()
 
 namespace reprise {
 namespace {
@@ -40,20 +40,16 @@ std::optional<Nanoseconds> decimals(std::string_view text) {
     return value;
 }
 
-/// The numbers in a text like `form`, whose zeros stand for digits; nothing where it is another.
-std::optional<std::array<int, 6>> numbers_of(std::string_view text, std::string_view form) {
-    std::array<int, 6> numbers{};
-    size_t at = 0;
-    for (size_t i = 0; i < text.size() && text.size() == form.size(); ++i) {
-        if (form[i] == '0' && text[i] >= '0' && text[i] <= '9') {
-            numbers.at(at) = numbers.at(at) * 10 + (text[i] - '0');
-        } else if (form[i] == '0' || text[i] != form[i]) {
-            return std::nullopt;
-        } else {
-            ++at;
-        }
-    }
-    return text.size() == form.size() ? std::optional(numbers) : std::nullopt;
+/// A time of UTC, written exactly by the form of strftime(3), as seconds since the epoch; a leap
+/// second is none.
+std::optional<std::int64_t> parse_utc(const std::string& text, const char* form) {
+    tm parts{};
+    std::array<char, 32> again{};
+    const bool read = strptime(text.c_str(), form, &parts) != nullptr;
+    const std::int64_t seconds = timegm(&parts); // it makes a March day of February 30
+    const size_t size = strftime(again.data(), again.size(), form, &parts);
+    return read && text == std::string_view(again.data(), size) ? std::optional(seconds)
+                                                                : std::nullopt;
 }
 
 /// "Z", "+02:00" or "-05:30" as seconds east of Greenwich.
@@ -62,39 +58,26 @@ std::optional<std::int64_t> parse_zone(std::string_view text) {
         return 0;
     }
     const bool west = text.starts_with('-');
-    const auto time = numbers_of(text, west ? "-00:00" : "+00:00");
-    if (!time || time->at(1) > 23 || time->at(2) > 59) {
+    if (!west && !text.starts_with('+')) {
         return std::nullopt;
     }
-    return (west ? -60 : 60) * (time->at(1) * 60 + time->at(2));
+    auto east = parse_utc(fmt::format("1970-01-01 {}", text.substr(1)), "%Y-%m-%d %H:%M");
+    return west && east ? -*east : east;
 }
 
-/// RFC 3339: "2016-10-06T11:00:00.5Z"; 60 as a leap second's is refused.
+/// RFC 3339: "2016-10-06T11:00:00.5Z".
 std::optional<Nanoseconds> parse_date_time(std::string_view text) {
-    constexpr std::string_view kForm = "0000-00-00T00:00:00";
-    if (text.size() <= kForm.size()) {
-        return std::nullopt;
-    }
-    const std::string_view rest = text.substr(kForm.size());
+    const std::string date(text.substr(0, std::string_view("2016-10-06T11:00:00").size()));
+    const std::string_view rest = text.substr(date.size());
     const size_t zone = std::min(rest.find_first_of("Zz+-"), rest.size());
-    const auto time =
-        numbers_of(text.substr(0, kForm.size()), text[10] == ' ' ? "0000-00-00 00:00:00" : kForm);
+    const bool spaced = date.find(' ') != std::string::npos;
+    const auto time = parse_utc(date, spaced ? "%Y-%m-%d %H:%M:%S" : "%Y-%m-%dT%H:%M:%S");
     const auto part = decimals(rest.substr(0, zone));
     const auto east = parse_zone(rest.substr(zone));
-    if (!time || !part || !east) {
+    if (!time || !part || !east || std::abs(*time - *east) > kLongestSeconds) {
         return std::nullopt;
     }
-    const auto [year, month, day, hour, minute, second] = *time;
-    const std::chrono::year_month_day date{std::chrono::year(year),
-                                           std::chrono::month(static_cast<unsigned>(month)),
-                                           std::chrono::day(static_cast<unsigned>(day))};
-    if (!date.ok() || hour > 23 || minute > 59 || second > 59) {
-        return std::nullopt;
-    }
-    const std::int64_t days = std::chrono::sys_days(date).time_since_epoch().count();
-    const std::int64_t seconds = ((days * 24 + hour) * 60 + minute) * 60 + second - *east;
-    return std::abs(seconds) <= kLongestSeconds ? std::optional(seconds * kSecond + *part)
-                                                : std::nullopt;
+    return (*time - *east) * kSecond + *part;
 }
 
 } // namespace

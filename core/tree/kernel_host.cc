@@ -55,7 +55,7 @@ private:
     }
 
     std::function<void()> action_;
-    std::unique_ptr<event, EventDeleter> event_;
+    std::unique_ptr<event, decltype([](auto* one) { event_free(one); })> event_;
 };
 
 event_base* new_base() {
@@ -107,11 +107,9 @@ void demand(int result, const std::string& attempt) {
 
 } // namespace
 
-void EventDeleter::operator()(event* e) const { event_free(e); }
-
 /// A connection that was freed with a callback put off until the next round lives until then: one
 /// round more, which calls nobody, lets it go.
-void EventDeleter::operator()(event_base* base) const {
+void EventBaseDeleter::operator()(event_base* base) const {
     event_base_loop(base, EVLOOP_NONBLOCK);
     event_base_free(base);
 }

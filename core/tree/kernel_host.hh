@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-struct event;
 struct event_base;
 
 namespace reprise::tree {
@@ -25,8 +24,7 @@ struct TlsFiles {
     std::string authority;   ///< PEM; the only one trusted
 };
 
-struct EventDeleter {
-    void operator()(event* e) const;
+struct EventBaseDeleter {
     void operator()(event_base* base) const;
 };
 
@@ -57,7 +55,7 @@ public:
     void stop() override;
 
 private:
-    std::unique_ptr<event_base, EventDeleter> base_;
+    std::unique_ptr<event_base, EventBaseDeleter> base_;
     TlsContext tls_;
     std::vector<std::unique_ptr<Timer>> signals_;
 };

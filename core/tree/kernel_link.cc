@@ -28,7 +28,6 @@
 #include <span>
 #include <string>
 #include <sys/socket.h>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -40,7 +39,6 @@ constexpr size_t kTlsRecord = 16UL << 10U;
 constexpr size_t kReadPiece = 7 * kTlsRecord; ///< below malloc's threshold for mmap()
 constexpr int kListenQueue = 128;
 constexpr size_t kMostNewcomers = 512;
-constexpr size_t kMostOfAddress = 256;
 constexpr Nanoseconds kHandshakeTime = 5 * kSecond;
 constexpr const char* kClosed = "closed by the other side";
 constexpr const char* kNotThisProtocol = "sent something that is not this protocol";
@@ -155,10 +153,6 @@ public:
     [[nodiscard]] Nanoseconds last_heard() const override { return last_heard_; }
 
 private:
-    struct BufferDeleter {
-        void operator()(bufferevent* b) const { bufferevent_free(b); }
-    };
-
     void read() {
         last_heard_ = SteadyClock::now();
         const std::string trouble = read_on();
@@ -244,7 +238,7 @@ private:
         handler_.down(reason);
     }
 
-    std::unique_ptr<bufferevent, BufferDeleter> buffer_;
+    std::unique_ptr<bufferevent, decltype([](auto* one) { bufferevent_free(one); })> buffer_;
     wire::Frame frame_; ///< reused: protobuf keeps its memory
     Handler handler_;
     std::function<void()> up_;
@@ -252,7 +246,7 @@ private:
 };
 
 /// A peer is handed over only when TLS has verified it; until then it is one of a few newcomers
-/// with little time.
+/// with little time, of whom the oldest makes room: a parent needs a few milliseconds.
 class KernelListener final : public Listener {
 public:
     KernelListener(KernelHost& host, SSL_CTX* tls, const Endpoint& where, Handler handler)
@@ -286,10 +280,6 @@ public:
     }
 
 private:
-    struct ListenerDeleter {
-        void operator()(evconnlistener* l) const { evconnlistener_free(l); }
-    };
-
     struct Newcomer {
         IpAddress address;
         Nanoseconds since = 0;
@@ -297,7 +287,10 @@ private:
     };
 
     void accept(FileDescriptor socket, const Endpoint& peer) {
-        make_room(peer.address);
+        if (newcomers_.size() >= kMostNewcomers) {
+            handler_.refused(newcomers_.front().address.text(), "made room for another one");
+            newcomers_.erase(newcomers_.begin());
+        }
         no_delay(socket.get());
         newcomers_.push_back(
             {.address = peer.address,
@@ -311,27 +304,6 @@ private:
             .down = [this,
                      peer](const std::string& reason) { handler_.refused(peer.text(), reason); },
         });
-    }
-
-    /// The oldest newcomer makes room: of the new one's address where that has its share, else of
-    /// the address that has most. So a parent, which needs a few milliseconds, is not the one that
-    /// goes, unless strangers come from more addresses than there is room for.
-    void make_room(const IpAddress& address) {
-        std::unordered_map<IpAddress, size_t> held;
-        for (const Newcomer& one : newcomers_) {
-            ++held[one.address];
-        }
-        const bool full = newcomers_.size() >= kMostNewcomers;
-        if (!full && held[address] < kMostOfAddress) {
-            return;
-        }
-        const IpAddress from = held[address] >= kMostOfAddress
-                                   ? address
-                                   : std::ranges::max_element(held, {}, [](const auto& entry) {
-                                         return entry.second;
-                                     })->first;
-        handler_.refused(from.text(), "made room for another one");
-        newcomers_.erase(std::ranges::find(newcomers_, from, &Newcomer::address));
     }
 
     /// Nothing of this object may be touched behind the call, which may destroy it.
@@ -355,7 +327,8 @@ private:
     SSL_CTX* tls_;
     Handler handler_;
     std::vector<Newcomer> newcomers_; ///< the oldest first
-    std::unique_ptr<evconnlistener, ListenerDeleter> listener_;
+    std::unique_ptr<evconnlistener, decltype([](auto* one) { evconnlistener_free(one); })>
+        listener_;
     std::unique_ptr<Timer> tick_ = host_.timer(200 * kMillisecond, [this] { tick(); });
 };
 

@@ -67,15 +67,11 @@ template <typename T> std::string text_of(const T& value) {
     }
 }
 
+/// `words`: with commas between them.
 bool is_among(std::string_view word, std::string_view words) {
-    for (size_t at = 0; at < words.size();) {
-        const size_t comma = std::min(words.find(", ", at), words.size());
-        if (words.substr(at, comma - at) == word) {
-            return true;
-        }
-        at = comma + 2;
-    }
-    return false;
+    const auto list = [](std::string_view text) { return fmt::format(", {}, ", text); };
+    return word.find(',') == std::string_view::npos &&
+           list(words).find(list(word)) != std::string::npos;
 }
 
 template <typename T>
