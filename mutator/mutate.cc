@@ -249,7 +249,7 @@ int check_mutate(const MutateOptions& options) {
         trace::Feed feed(path, {.ports = options.inputs.ports}, 1);
         std::uint64_t responses = 0;
         const bool ended = feed.each([&](const Query& query) {
-            responses += query.is_response() ? 1 : 0;
+            responses += query.is_response() ? 1U : 0U;
             return query.is_response();
         });
         if (ended) {

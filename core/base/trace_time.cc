@@ -40,16 +40,15 @@ std::optional<Nanoseconds> decimals(std::string_view text) {
     return value;
 }
 
-/// A time of UTC, written exactly by the form of strftime(3), as seconds since the epoch; a leap
-/// second is none.
-std::optional<std::int64_t> parse_utc(const std::string& text, const char* form) {
+/// "2016-10-06T11:00:00", which is of UTC, as seconds since the epoch; a leap second is none.
+std::optional<std::int64_t> parse_utc(const std::string& text) {
     tm parts{};
     std::array<char, 32> again{};
-    const bool read = strptime(text.c_str(), form, &parts) != nullptr;
-    const std::int64_t seconds = timegm(&parts); // it makes a March day of February 30
-    const size_t size = strftime(again.data(), again.size(), form, &parts);
-    return read && text == std::string_view(again.data(), size) ? std::optional(seconds)
-                                                                : std::nullopt;
+    const bool read = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts) != nullptr;
+    const std::int64_t seconds = timegm(&parts); // it makes a day of March of February 30
+    const size_t size = strftime(again.data(), again.size(), "%Y-%m-%dT%H:%M:%S", &parts);
+    const bool same = text == std::string_view(again.data(), size);
+    return read && same ? std::optional(seconds) : std::nullopt;
 }
 
 /// "Z", "+02:00" or "-05:30" as seconds east of Greenwich.
@@ -61,17 +60,19 @@ std::optional<std::int64_t> parse_zone(std::string_view text) {
     if (!west && !text.starts_with('+')) {
         return std::nullopt;
     }
-    auto east = parse_utc(fmt::format("1970-01-01 {}", text.substr(1)), "%Y-%m-%d %H:%M");
+    const auto east = parse_utc(fmt::format("1970-01-01T{}:00", text.substr(1)));
     return west && east ? -*east : east;
 }
 
-/// RFC 3339: "2016-10-06T11:00:00.5Z".
+/// RFC 3339: "2016-10-06T11:00:00.5Z", also with a space for the "T".
 std::optional<Nanoseconds> parse_date_time(std::string_view text) {
-    const std::string date(text.substr(0, std::string_view("2016-10-06T11:00:00").size()));
+    std::string date(text.substr(0, std::string_view("2016-10-06T11:00:00").size()));
     const std::string_view rest = text.substr(date.size());
     const size_t zone = std::min(rest.find_first_of("Zz+-"), rest.size());
-    const bool spaced = date.find(' ') != std::string::npos;
-    const auto time = parse_utc(date, spaced ? "%Y-%m-%d %H:%M:%S" : "%Y-%m-%dT%H:%M:%S");
+    if (const size_t space = date.find(' '); space != std::string::npos) {
+        date[space] = 'T';
+    }
+    const auto time = parse_utc(date);
     const auto part = decimals(rest.substr(0, zone));
     const auto east = parse_zone(rest.substr(zone));
     if (!time || !part || !east || std::abs(*time - *east) > kLongestSeconds) {
