@@ -2,7 +2,6 @@
 #include "controller/options.hh"
 #include "controller/selection.hh"
 #include "controller/trace_feed.hh"
-#include "core/base/clock.hh"
 #include "core/base/json.hh"
 #include "core/rules/engine/chain.hh"
 #include "core/trace/losses.hh"
