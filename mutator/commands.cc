@@ -219,12 +219,11 @@ void add_digests(Command& app, DigestsOptions& options) {
 
 const std::string kRuleFile = "rules";
 constexpr unsigned kMostJobs = 256;
-constexpr std::uint64_t kMostLaps = 1'000'000;
 
 void add_files(Command& command, MutateLine& line) {
     MutateOptions& options = line.options;
     command
-        .add_option("IN", options.inputs.paths,
+        .add_option("IN", options.inputs,
                     "Traces, of any form that info reads, known by content; - for standard input. "
                     "Several are merged by time")
         .required();
@@ -235,15 +234,11 @@ void add_files(Command& command, MutateLine& line) {
                     "Form to write; else by the output's ending: .pcap, .tsv or .txt, .rps")
         .one_of({"pcap", "text", "stream"});
     command
-        .add_option("--port", options.inputs.ports,
+        .add_option("--port", options.ports,
                     "DNS port in captures, on either end; may be repeated")
         .in_range(1, 65'535)
         .allow_extra_args(false)
         .show_default();
-    command
-        .add_option("--loop", options.inputs.laps,
-                    "Read the inputs N times; times go on from lap to lap")
-        .in_range(std::uint64_t{1}, kMostLaps);
     command.add_option("--jobs", options.jobs, "Threads; the output is the same for any number")
         .in_range(1U, kMostJobs)
         .show_default();

@@ -6,7 +6,6 @@
 #include "core/trace/feed.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "mutator/digests/digests.hh"
-#include "mutator/pipeline/pipeline.hh"
 #include "mutator/synth/synth_options.hh"
 
 #include <cstdint>
@@ -35,7 +34,8 @@ struct AnswersOptions {
 };
 
 struct MutateOptions {
-    InputOptions inputs;
+    std::vector<std::string> inputs; ///< "-" is standard input
+    std::vector<std::uint16_t> ports{53};
     std::string output; ///< "-" is standard output
     trace::OutputForm form = trace::OutputForm::kStream;
     unsigned jobs = 1;

@@ -141,7 +141,7 @@ private:
         }
         if (!is_trace_time(query.time)) {
             throw Error(fmt::format("a query at {} ns lies outside the years 1900 to 2149, which a "
-                                    "trace can have; give fewer laps (--loop) or change the times",
+                                    "trace can have; change the times",
                                     query.time));
         }
         if (query.is_close()) {
@@ -170,6 +170,13 @@ private:
     OutputFile* output_;
 };
 
+/// All inputs as one trace of queries and closes.
+trace::FeedOptions feed_options(const MutateOptions& options) {
+    return {.paths = options.inputs,
+            .reader = {.ports = options.ports, .closes = true},
+            .threads = options.jobs};
+}
+
 /// The first pass, for the rules that must see everything before they begin.
 void survey(const MutateOptions& options, const Rules& rules) {
     std::vector<rules::Rule*> asking;
@@ -181,16 +188,14 @@ void survey(const MutateOptions& options, const Rules& rules) {
     if (asking.empty()) {
         return;
     }
-    InputOptions once = options.inputs;
-    once.laps = 1;
-    Inputs inputs(once, options.jobs);
-    if (inputs.live()) {
+    trace::Feed feed(feed_options(options));
+    if (feed.live()) {
         throw UsageError("a rule reads the trace twice, and a pipe can be read once; write it to a "
                          "file first, or leave out the rule (heavy)");
     }
     std::vector<std::unique_ptr<Stage>> stages;
     stages.push_back(std::make_unique<SurveyStage>(std::move(asking)));
-    Pipeline(inputs, std::move(stages), options.jobs).run();
+    Pipeline(feed, std::move(stages), options.jobs).run();
 }
 
 /// One stage each, as the pipeline takes them; `counts` is kept up to date by the encoder's.
@@ -235,7 +240,7 @@ std::optional<OutputFile> open_report(const MutateOptions& options) {
 }
 
 void demand_inputs(const MutateOptions& options) {
-    std::ranges::for_each(options.inputs.paths, demand_trace);
+    std::ranges::for_each(options.inputs, demand_trace);
 }
 
 /// Each input is read up to its first query.
@@ -245,8 +250,8 @@ int check_mutate(const MutateOptions& options) {
         return 0;
     }
     demand_inputs(options);
-    for (const std::string& path : options.inputs.paths) {
-        trace::Feed feed(path, {.ports = options.inputs.ports}, 1);
+    for (const std::string& path : options.inputs) {
+        trace::Feed feed(path, {.ports = options.ports}, 1);
         std::uint64_t responses = 0;
         const bool ended = feed.each([&](const Query& query) {
             responses += query.is_response() ? 1U : 0U;
@@ -261,11 +266,14 @@ int check_mutate(const MutateOptions& options) {
 
 /// What a mutation did.
 struct MutateReport {
-    InputCounts in;
+    std::uint64_t queries = 0; ///< read
+    std::uint64_t closes = 0;
+    std::uint64_t responses = 0; ///< left out
+    std::uint64_t packets = 0;   ///< or rows, or records
+    trace::Counters counters;    ///< as the reader's
     OutputCounts out;
     std::uint64_t bytes = 0; ///< written
     double seconds = 0;
-    std::vector<trace::Feed::File> files;
     std::vector<rules::RuleCounts> rules; ///< in the order of the options' rules
 };
 
@@ -278,7 +286,7 @@ Json files_json(const std::vector<trace::Feed::File>& files) {
 }
 
 std::vector<std::string> losses_of(const MutateReport& report) {
-    return trace::losses(report.in.counters, report.in.queries + report.in.responses);
+    return trace::losses(report.counters, report.queries + report.responses);
 }
 
 /// One line a rule, and one for the whole.
@@ -294,7 +302,7 @@ void log_report(const MutateOptions& options, const MutateReport& report) {
     }
     spdlog::info("work=mutate queries_in={} queries_out={} responses_dropped={} closes_in={} "
                  "closes_out={} bytes={} elapsed_s={:.2f}",
-                 report.in.queries, report.out.queries, report.in.responses, report.in.closes,
+                 report.queries, report.out.queries, report.responses, report.closes,
                  report.out.closes, report.bytes, report.seconds);
     if (report.out.out_of_order > 0) {
         spdlog::warn(
@@ -305,33 +313,33 @@ void log_report(const MutateOptions& options, const MutateReport& report) {
     for (const std::string& loss : losses_of(report)) {
         spdlog::warn("work=mutate lost={}", log_value(loss));
     }
-    if (report.in.queries == 0) {
+    if (report.queries == 0) {
         spdlog::warn("work=mutate note=\"no DNS query was read ({} packets or rows, {} responses); "
                      "check the input, and give --port N for DNS on another port\"",
-                     report.in.packets, report.in.responses);
+                     report.packets, report.responses);
     }
-    if (const std::string left_out = trace::left_out(report.in.counters); !left_out.empty()) {
+    if (const std::string left_out = trace::left_out(report.counters); !left_out.empty()) {
         spdlog::warn("work=mutate left_out={}", log_value(left_out)); // the last line
     }
 }
 
 /// One JSON object, schema 1.
-std::string report_json(const MutateOptions& options, const MutateReport& report) {
+std::string report_json(const MutateOptions& options, const MutateReport& report,
+                        const std::vector<trace::Feed::File>& files) {
     return json_text({{"schema", 1},
-                      {"inputs", files_json(report.files)},
+                      {"inputs", files_json(files)},
                       {"output", options.output},
                       {"seed", options.rules.settings.seed},
-                      {"laps", options.inputs.laps},
-                      {"queries_in", report.in.queries},
+                      {"queries_in", report.queries},
                       {"queries_out", report.out.queries},
-                      {"responses_dropped", report.in.responses},
-                      {"closes_in", report.in.closes},
+                      {"responses_dropped", report.responses},
+                      {"closes_in", report.closes},
                       {"closes_out", report.out.closes},
                       {"closes_left_out", report.out.losses.closes_left_out},
                       {"connections_split", report.out.losses.connections_split},
                       {"out_of_order", report.out.out_of_order},
-                      {"packets", report.in.packets},
-                      {"counters", report.in.counters},
+                      {"packets", report.packets},
+                      {"counters", report.counters},
                       {"losses", losses_of(report)},
                       {"rules", rules::counts_json(options.rules, report.rules)},
                       {"bytes", report.bytes},
@@ -353,25 +361,29 @@ int run_mutate(const MutateOptions& options) {
     OutputFile output(options.output);
     std::optional<OutputFile> report_file = open_report(options);
     survey(options, rules);
-    Inputs inputs(options.inputs, options.jobs);
-    if (options.inputs.paths.size() == 1 && options.inputs.laps == 1 && !inputs.live()) {
-        inputs.feed().open(); // others are opened when their time comes
+    trace::Feed feed(feed_options(options));
+    if (options.inputs.size() == 1 && !feed.live()) {
+        feed.open(); // others are opened when their time comes
         give_up({CAP_DAC_READ_SEARCH});
     }
     MutateReport report;
-    Pipeline(inputs, make_stages(rules, options.form, output, report.out), options.jobs).run();
-    const int status = tell_trouble(inputs.files());
+    Pipeline pipeline(feed, make_stages(rules, options.form, output, report.out), options.jobs);
+    pipeline.run();
+    const int status = tell_trouble(feed.files());
     output.finish();
     report.seconds = static_cast<double>(SteadyClock::now() - began) / 1e9;
     report.bytes = output.bytes();
-    report.in = inputs.counts();
-    report.files = inputs.files();
+    report.queries = pipeline.queries();
+    report.closes = pipeline.closes();
+    report.responses = feed.responses();
+    report.packets = feed.packets();
+    report.counters = feed.counters();
     for (const auto& rule : rules) {
         report.rules.push_back(rule->counts());
     }
     log_report(options, report);
     if (report_file) {
-        report_file->write(report_json(options, report) + "\n");
+        report_file->write(report_json(options, report, feed.files()) + "\n");
         report_file->finish();
     }
     return status;

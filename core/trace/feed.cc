@@ -31,6 +31,12 @@ namespace {
 
 constexpr Nanoseconds kAtOnce = std::numeric_limits<Nanoseconds>::min();
 
+/// Whether a path is a pipe, or another thing that can be read once.
+bool is_live(const std::string& path) {
+    std::error_code ignored;
+    return path == "-" || !std::filesystem::is_regular_file(path, ignored);
+}
+
 } // namespace
 
 /// The files of one lap, and chunks that were read and wait for the merge. All calls may come from
@@ -309,11 +315,6 @@ Feed::Feed(const std::string& path, const ReaderOptions& reader, size_t batch)
     open();
 }
 
-bool Feed::is_live(const std::string& path) {
-    std::error_code ignored;
-    return path == "-" || !std::filesystem::is_regular_file(path, ignored);
-}
-
 void Feed::add(const std::string& path) {
     const bool live = is_live(path);
     Place place{.first = kAtOnce, .space = 0};
@@ -354,11 +355,7 @@ void Feed::begin_lap() {
     std::iota(order.begin(), order.end(), 0);
     std::ranges::sort(order, {},
                       [this](size_t file) { return std::pair(places_[file].first, file); });
-    auto lap = std::make_shared<Lap>(std::move(files), std::move(order), options_.threads);
-    {
-        const std::scoped_lock lock(lap_mutex_);
-        lap_.swap(lap);
-    }
+    lap_ = std::make_shared<Lap>(std::move(files), std::move(order), options_.threads);
     merge_ = std::make_shared<Merge>(places_, spaces_, options_);
 }
 
@@ -371,7 +368,6 @@ void Feed::open() {
 void Feed::restart() {
     counters_ = counters();
     responses_ = responses();
-    starved_ = false;
     begin_lap();
 }
 
@@ -414,20 +410,13 @@ std::uint64_t Feed::responses() const { return responses_ + merge_->responses();
 
 bool Feed::ready() const { return !starved_ || lap_->has(merge_->wanted()); }
 
-Feed::Work Feed::work_of(std::shared_ptr<Lap> lap, std::optional<size_t> wanted) {
-    const auto file = lap->pick(wanted);
-    return file ? Work([lap = std::move(lap), file = *file] { lap->run(file); }) : Work();
+Feed::Work Feed::pick(std::optional<size_t> wanted) {
+    const auto file = lap_->pick(wanted);
+    return file ? Work([lap = lap_.get(), file = *file] { lap->run(file); }) : Work();
 }
 
 Feed::Work Feed::pick() {
-    return work_of(lap_, starved_ ? std::optional(merge_->wanted()) : std::nullopt);
-}
-
-Feed::Work Feed::pick_ahead() {
-    std::unique_lock lock(lap_mutex_);
-    auto lap = lap_;
-    lock.unlock();
-    return work_of(std::move(lap), std::nullopt);
+    return pick(starved_ ? std::optional(merge_->wanted()) : std::nullopt);
 }
 
 Counters Feed::counters() const {

@@ -1,6 +1,6 @@
 #pragma once
 // Traces as one stream of messages: files and pipes, merged by time, read in chunks by as many
-// threads as there are, and again from the beginning if asked.
+// threads as there are, or by one and again from the beginning if asked.
 //
 // Files are merged by the time at their head, and files with the same time in the order in which
 // they were given; that is the same as by the latest time each has shown so far, which Chunk's
@@ -29,7 +29,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -93,7 +92,7 @@ public:
     /// Adds to the batch without waiting. One thread at a time.
     Step next(Batch& batch);
 
-    /// Begins again, also in the middle. Counts go on.
+    /// Begins again, also in the middle. Counts go on. Not with threads.
     void restart();
 
     /// Whether next() has something to work on. Not while it runs.
@@ -106,12 +105,15 @@ public:
     Work pick();
 
     /// Also while next() runs: what may be read although nothing is wanted.
-    Work pick_ahead();
+    Work pick_ahead() { return pick(std::nullopt); }
 
     /// Whether it is a pipe that next() waits for.
     [[nodiscard]] bool waits_for_pipe() const;
 
     [[nodiscard]] const std::vector<File>& files() const { return files_; }
+
+    /// Whether one of them is a pipe.
+    [[nodiscard]] bool live() const { return std::ranges::any_of(files_, &File::live); }
 
     /// Of the only file, or the first.
     [[nodiscard]] const FileEnd& end() const { return files_.front().end; }
@@ -126,9 +128,6 @@ public:
 
     /// Of the only file, in this lap, roughly, 0 to 1; 0 where it is not known.
     [[nodiscard]] double share_read() const { return share_; }
-
-    /// Whether a path is a pipe, or another thing that can be read once.
-    static bool is_live(const std::string& path);
 
 private:
     class Lap;
@@ -145,16 +144,14 @@ private:
     void begin_lap();
     void give(std::shared_ptr<const Chunk> chunk);
     [[nodiscard]] ChunkOptions chunk_options(bool live) const;
-    static Work work_of(std::shared_ptr<Lap> lap, std::optional<size_t> wanted);
+    Work pick(std::optional<size_t> wanted);
 
     FeedOptions options_;
     std::vector<File> files_;
     std::vector<Place> places_;
     size_t spaces_ = 1; ///< number of them
     std::shared_ptr<Merge> merge_;
-    /// A read may still be under way on the lap before: it keeps what it reads from.
     std::shared_ptr<Lap> lap_;
-    std::mutex lap_mutex_; ///< restart() puts another one there while pick_ahead() looks
     bool starved_ = false; ///< next() was
     Counters counters_;    ///< of the laps before
     std::uint64_t packets_ = 0;

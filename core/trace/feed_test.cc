@@ -1,4 +1,4 @@
-// What one thread reads of one trace (Feed::read()). Several files and threads: inputs_test.cc.
+// What one thread reads of one trace (Feed::read()). Several files and threads: pipeline_test.cc.
 #include "core/base/fd.hh"
 #include "core/dns/message.hh"
 #include "core/trace/batch.hh"

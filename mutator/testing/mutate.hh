@@ -1,7 +1,7 @@
 #pragma once
 // Captures made by hand, and what mutating them yields, for the tests of `mutate`.
 
-#include "core/trace/batch.hh"
+#include "core/trace/feed.hh"
 #include "core/trace/testing/packets.hh"
 #include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
@@ -79,18 +79,23 @@ private:
     Lines* lines_;
 };
 
-/// What the inputs yield with so many threads.
-inline Lines merged_lines(const InputOptions& options, unsigned threads,
-                          InputCounts* counts = nullptr) {
-    Inputs inputs(options, threads);
+inline trace::FeedOptions feed_options(std::vector<std::string> paths, unsigned threads) {
+    return {.paths = std::move(paths), .reader = {.closes = true}, .threads = threads};
+}
+
+/// What a feed for so many threads yields.
+inline Lines merged_lines(trace::Feed& feed, unsigned threads) {
     Lines lines;
     std::vector<std::unique_ptr<Stage>> stages;
     stages.push_back(std::make_unique<CollectStage>(lines));
-    Pipeline(inputs, std::move(stages), threads).run();
-    if (counts != nullptr) {
-        *counts = inputs.counts();
-    }
+    Pipeline(feed, std::move(stages), threads).run();
     return lines;
+}
+
+/// The same of files.
+inline Lines merged_lines(const std::vector<std::string>& paths, unsigned threads) {
+    trace::Feed feed(feed_options(paths, threads));
+    return merged_lines(feed, threads);
 }
 
 } // namespace reprise::mutator::test

@@ -1,7 +1,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/base/error.hh"
 #include "core/base/random.hh"
+#include "core/trace/feed.hh"
 #include "core/trace/testing/packets.hh"
 #include "mutator/commands.hh"
 #include "mutator/pipeline/pipeline.hh"
@@ -126,7 +126,7 @@ private:
     std::vector<TimedPacket> packets_;
 };
 
-class InputsTest : public ::testing::Test {
+class PipelineTest : public ::testing::Test {
 protected:
     std::string write(const std::string& name, const std::vector<TimedPacket>& packets) {
         write_capture(folder_.file(name), packets);
@@ -149,24 +149,24 @@ protected:
     TemporaryFolder folder_;
 };
 
-TEST_F(InputsTest, OneCaptureIsWhatTheReaderReads) {
+TEST_F(PipelineTest, OneCaptureIsWhatTheReaderReads) {
     const std::string path = write("one", Traffic(1).make(9'000)); // several chunks
     const Lines expected = test::read_lines(path);
     ASSERT_GT(expected.size(), 10'000U);
     for (const unsigned threads : {1U, 5U}) {
-        EXPECT_EQ(merged_lines({.paths = {path}}, threads), expected) << threads;
+        EXPECT_EQ(merged_lines({path}, threads), expected) << threads;
     }
 }
 
 // Streams and fragments cross nearly every cut.
-TEST_F(InputsTest, RotatedCapturesAreOneTrace) {
+TEST_F(PipelineTest, RotatedCapturesAreOneTrace) {
     const std::vector<TimedPacket> packets = Traffic(2).make(1'500);
     const Lines expected = test::read_lines(write("whole", packets));
     for (const size_t files : {2U, 7U, 150U}) {
         std::vector<std::string> paths = rotate(packets, files);
         std::ranges::rotate(paths, paths.begin() + 1); // the order of arguments is not that of time
         for (const unsigned threads : {1U, 4U}) {
-            EXPECT_EQ(merged_lines({.paths = paths}, threads), expected) << files << " " << threads;
+            EXPECT_EQ(merged_lines(paths, threads), expected) << files << " " << threads;
         }
     }
 }
@@ -174,7 +174,7 @@ TEST_F(InputsTest, RotatedCapturesAreOneTrace) {
 // Packets step back in time within a file, and the files overlap. The reference is put in order by
 // the definition: latest time so far of what is not left out, then file, then place. Files that
 // were reduced before are the same.
-TEST_F(InputsTest, OverlappingUnorderedCaptures) {
+TEST_F(PipelineTest, OverlappingUnorderedCaptures) {
     Random random(3);
     constexpr size_t kFiles = 4;
     std::vector<std::vector<TimedPacket>> files(kFiles);
@@ -203,26 +203,24 @@ TEST_F(InputsTest, OverlappingUnorderedCaptures) {
                            [](const auto& placed) { return placed.second; });
     const Lines expected = test::read_lines(write("reference", reference));
     for (const unsigned threads : {1U, 6U}) {
-        EXPECT_EQ(merged_lines({.paths = paths}, threads), expected) << threads;
-        EXPECT_EQ(merged_lines({.paths = reduced}, threads), expected) << threads;
+        EXPECT_EQ(merged_lines(paths, threads), expected) << threads;
+        EXPECT_EQ(merged_lines(reduced, threads), expected) << threads;
     }
 }
 
-TEST_F(InputsTest, CountsAreOfAllFiles) {
+TEST_F(PipelineTest, CountsAreOfAllFiles) {
     const std::vector<TimedPacket> packets = Traffic(4).make(500);
-    InputCounts one;
-    InputCounts several;
-    merged_lines({.paths = {write("whole", packets)}}, 1, &one);
-    merged_lines({.paths = rotate(packets, 5)}, 3, &several);
-    EXPECT_EQ(one.packets, packets.size());
-    EXPECT_EQ(several.packets, one.packets);
-    EXPECT_EQ(several.queries, one.queries);
-    EXPECT_EQ(several.responses, one.responses);
-    EXPECT_GT(one.responses, 100U);
-    EXPECT_EQ(several.counters, one.counters);
+    trace::Feed one(test::feed_options({write("whole", packets)}, 1));
+    trace::Feed several(test::feed_options(rotate(packets, 5), 3));
+    EXPECT_EQ(merged_lines(several, 3).size(), merged_lines(one, 1).size());
+    EXPECT_EQ(one.packets(), packets.size());
+    EXPECT_EQ(several.packets(), one.packets());
+    EXPECT_EQ(several.responses(), one.responses());
+    EXPECT_GT(one.responses(), 100U);
+    EXPECT_EQ(several.counters(), one.counters());
 }
 
-TEST_F(InputsTest, TextIsMergedWithCapturesAndKeepsItsConnectionsApart) {
+TEST_F(PipelineTest, TextIsMergedWithCapturesAndKeepsItsConnectionsApart) {
     const Buffer message = prefixed(dns(1));
     const auto segment = [&](std::uint32_t sequence, const Buffer& payload, const char* flags) {
         return ipv4(tcp({.sequence = sequence, .flags = flags, .payload = payload}),
@@ -236,7 +234,7 @@ TEST_F(InputsTest, TextIsMergedWithCapturesAndKeepsItsConnectionsApart) {
                         << "1700000002.5\t192.0.2.7\ta.\tA\ttcp\t1\n"
                         << "1700000009\t192.0.2.7\tb.\tA\tudp\t-\n";
     for (const unsigned threads : {1U, 3U}) {
-        const Lines lines = merged_lines({.paths = {text, capture}}, threads);
+        const Lines lines = merged_lines({text, capture}, threads);
         ASSERT_THAT(lines, SizeIs(4));
         EXPECT_THAT(lines[0], HasSubstr("1700000001000000000 192.0.2.1:40000"));
         EXPECT_THAT(lines[1], HasSubstr("1700000002500000000 192.0.2.7"));
@@ -247,44 +245,25 @@ TEST_F(InputsTest, TextIsMergedWithCapturesAndKeepsItsConnectionsApart) {
     }
 }
 
-TEST_F(InputsTest, ALapWithoutAQueryIsTheLast) {
-    const std::string path = folder_.file("responses");
-    write_capture(path, {{ipv4(udp(53, 1000, dns(1, true))), kBegin}});
-    InputCounts counts;
-    EXPECT_THAT(merged_lines({.paths = {path}, .laps = 1'000'000}, 1, &counts), SizeIs(0));
-    EXPECT_EQ(counts.packets, 1U);
-}
+/// Closes a pipe's other end at the first query.
+class HangUpStage final : public Stage {
+public:
+    explicit HangUpStage(int fd) : fd_(fd) {}
 
-TEST_F(InputsTest, LapsGoOnInTimeAndInConnections) {
-    const Buffer message = prefixed(dns(1));
-    const auto segment = [&](std::uint32_t sequence, const Buffer& payload, const char* flags) {
-        return ipv4(tcp({.sequence = sequence, .flags = flags, .payload = payload}),
-                    {.protocol = 6});
-    };
-    const std::string path = write(
-        "l", {{ipv4(udp(1, 53, dns(3))), kBegin},
-              {segment(1, {}, "S"), kBegin},
-              {segment(2, message, "A"), kBegin + 10},
-              {ipv4(udp(2, 53, dns(4))), kBegin + 20},
-              {segment(2 + static_cast<std::uint32_t>(message.size()), {}, "FA"), kBegin + 900}});
-    const Lines lines = merged_lines({.paths = {path}, .laps = 2}, 2);
-    ASSERT_THAT(lines, SizeIs(8));
-    EXPECT_THAT(lines[1], HasSubstr("0010 192.0.2.1:40000"));
-    EXPECT_THAT(lines[1], HasSubstr(" tcp 1 "));
-    EXPECT_THAT(lines[3], HasSubstr("0030 ")) << "a close behind the lap's end";
-    EXPECT_THAT(lines[3], HasSubstr("close"));
-    EXPECT_THAT(lines[4], HasSubstr("0030 "));
-    EXPECT_THAT(lines[5], HasSubstr("0040 192.0.2.1:40000"));
-    EXPECT_THAT(lines[5], HasSubstr(" tcp 2 "));
-    EXPECT_THAT(lines[7], HasSubstr("0930 "));
-}
+    void run(BatchJob& job) override {
+        EXPECT_TRUE(job.flush);
+        if (!job.batch.queries.empty()) {
+            EXPECT_FALSE(job.last);
+            ::close(fd_);
+        }
+    }
 
-TEST_F(InputsTest, APipeIsReadOnce) {
-    EXPECT_THROW(Inputs({.paths = {"-"}, .laps = 2}, 1), UsageError);
-}
+private:
+    int fd_;
+};
 
 // What came through a pipe is handed on although the pipe stays open and the batch is not full.
-TEST_F(InputsTest, APipeIsNotWaitedFor) {
+TEST_F(PipelineTest, APipeIsNotWaitedFor) {
     const std::string path = folder_.file("fifo");
     ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
     trace::test::PcapFile file(101, true);
@@ -292,37 +271,26 @@ TEST_F(InputsTest, APipeIsNotWaitedFor) {
     const int fd = ::open(path.c_str(), O_RDWR);
     ASSERT_EQ(::write(fd, file.bytes().data(), file.bytes().size()),
               static_cast<ssize_t>(file.bytes().size()));
-    {
-        Inputs inputs({.paths = {path}}, 1);
-        BatchJob job;
-        while (!inputs.fill(job)) {
-            if (const auto read = inputs.feed().pick()) {
-                read();
-            }
-        }
-        EXPECT_THAT(job.batch.queries, SizeIs(1));
-        EXPECT_TRUE(job.flush);
-        EXPECT_FALSE(job.last);
-    }
-    ::close(fd);
+    trace::Feed feed(test::feed_options({path}, 1));
+    std::vector<std::unique_ptr<Stage>> stages;
+    stages.push_back(std::make_unique<HangUpStage>(fd));
+    Pipeline pipeline(feed, std::move(stages), 1);
+    pipeline.run(); // ends once the stage has closed the pipe
+    EXPECT_EQ(pipeline.queries(), 1U);
 }
 
-TEST_F(InputsTest, ADamagedFileEndsAndTheOthersGoOn) {
+TEST_F(PipelineTest, ADamagedFileEndsAndTheOthersGoOn) {
     const std::vector<TimedPacket> packets = Traffic(5).make(300);
     std::vector<std::string> paths = rotate(packets, 3);
     std::filesystem::resize_file(paths[1], std::filesystem::file_size(paths[1]) / 2);
     paths.push_back(folder_.file("missing"));
-    Inputs inputs({.paths = paths}, 2);
-    Lines lines;
-    std::vector<std::unique_ptr<Stage>> stages;
-    stages.push_back(std::make_unique<test::CollectStage>(lines));
-    Pipeline(inputs, std::move(stages), 2).run();
-    EXPECT_GT(lines.size(), 200U);
-    EXPECT_EQ(inputs.files()[0].end.trouble, "");
-    EXPECT_THAT(inputs.files()[1].end.trouble, HasSubstr("cut or corrupt"));
-    EXPECT_EQ(inputs.files()[2].end.trouble, "");
-    EXPECT_FALSE(inputs.files()[3].end.opened);
-    EXPECT_THAT(inputs.files()[3].end.trouble, HasSubstr("No such file"));
+    trace::Feed feed(test::feed_options(paths, 2));
+    EXPECT_GT(merged_lines(feed, 2).size(), 200U);
+    EXPECT_EQ(feed.files()[0].end.trouble, "");
+    EXPECT_THAT(feed.files()[1].end.trouble, HasSubstr("cut or corrupt"));
+    EXPECT_EQ(feed.files()[2].end.trouble, "");
+    EXPECT_FALSE(feed.files()[3].end.opened);
+    EXPECT_THAT(feed.files()[3].end.trouble, HasSubstr("No such file"));
 }
 
 } // namespace
