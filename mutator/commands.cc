@@ -234,8 +234,7 @@ void add_files(Command& command, MutateLine& line) {
                     "Form to write; else by the output's ending: .pcap, .tsv or .txt, .rps")
         .one_of({"pcap", "text", "stream"});
     command
-        .add_option("--port", options.ports,
-                    "DNS port in captures, on either end; may be repeated")
+        .add_option("--port", options.ports, "DNS port in captures, on either end; may be repeated")
         .in_range(1, 65'535)
         .allow_extra_args(false)
         .show_default();

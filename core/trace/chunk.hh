@@ -23,7 +23,7 @@ namespace reprise::trace {
 struct FileEnd {
     bool opened = false;     ///< false: `trouble` says why not, and names the file
     std::string trouble;     ///< why reading ended before its end, one line; empty where it did not
-    std::string description; ///< e.g. "pcapng, gzip, libpcap"
+    std::string description; ///< e.g. "pcapng, gzip"
 };
 
 class Chunk {

@@ -415,9 +415,7 @@ Feed::Work Feed::pick(std::optional<size_t> wanted) {
     return file ? Work([lap = lap_.get(), file = *file] { lap->run(file); }) : Work();
 }
 
-Feed::Work Feed::pick() {
-    return pick(starved_ ? std::optional(merge_->wanted()) : std::nullopt);
-}
+Feed::Work Feed::pick() { return pick(starved_ ? std::optional(merge_->wanted()) : std::nullopt); }
 
 Counters Feed::counters() const {
     Counters all = counters_;

@@ -1,11 +1,10 @@
 #pragma once
-// Where packets come from, chosen by what the file holds (never by its name): pcap through libpcap
-// and pcapng through our own reader, both out of a decompressed stream; ERF through libtrace, from
-// plain files.
+// Where packets come from, chosen by what the file holds (never by its name): pcap and pcapng out
+// of a decompressed stream; ERF through libtrace, from plain files.
 //
-// libtrace (Debian's 3.0.22) reads pcap too, but slower than libpcap, and without pcapng, zst, lz4
-// and the link types SLL2, NULL, LOOP, MPLS and 228/229. Of a truncated gz or bz2 file it loses the
-// packets before the cut, and over headers that tell of a frame of 64 KiB it ends the program.
+// libtrace (Debian's 3.0.22) reads pcap too, but slower, and without pcapng, zst, lz4 and the link
+// types SLL2, NULL, LOOP, MPLS and 228/229. Of a truncated gz or bz2 file it loses the packets
+// before the cut, and over headers that tell of a frame of 64 KiB it ends the program.
 
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/reassembly/packet.hh"
@@ -32,7 +31,7 @@ public:
     /// size is unknown (a pipe).
     [[nodiscard]] virtual double share_read() const { return stream_->share_read(); }
 
-    /// For example "pcapng, gzip, libpcap" or "text".
+    /// For example "pcapng, gzip" or "text".
     [[nodiscard]] virtual std::string description() const { return describe(form_, *stream_); }
 
 protected:

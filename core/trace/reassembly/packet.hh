@@ -27,8 +27,8 @@ enum class LinkType : std::uint8_t {
     kUnknown,  ///< not read; one interface of several in a pcapng file
 };
 
-/// The link type of a capture file's or libpcap's number (https://www.tcpdump.org/linktypes.html),
-/// if it is read.
+/// The link type of a capture file's number (https://www.tcpdump.org/linktypes.html), if it is
+/// read.
 std::optional<LinkType> link_type(int number);
 
 /// One frame as captured. `bytes` borrows from the source until its next packet.
