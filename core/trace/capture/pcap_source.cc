@@ -242,7 +242,7 @@ private:
         if (!link) {
             throw TraceError(
                 fmt::format("trace {} has link type {}, which is not read; give a capture of "
-                            "Ethernet, Linux cooked, loopback, 802.11, MPLS or raw IP",
+                            "Ethernet, Linux cooked, loopback, MPLS or raw IP",
                             path, number));
         }
         link_ = *link;

@@ -173,9 +173,6 @@ bool decode_counted(const Packet& packet, IpPacket& ip, Tally& tally) {
     case Decoded::kMplsUnread:
         tally.add(Count::kMplsUnread);
         break;
-    case Decoded::kWlanUnread:
-        tally.add(Count::kWlanUnread);
-        break;
     case Decoded::kNotIp:
         tally.add(Count::kNotIp);
     }

@@ -123,48 +123,6 @@ Decoded skip_family(Cursor& in) {
     return ip ? Decoded::kIp : Decoded::kNotIp;
 }
 
-/// 802.11: only data frames hold IP, after LLC and SNAP. Encrypted ones and those that hold
-/// several packets (A-MSDU) are not read.
-Decoded skip_wlan(Cursor& in) {
-    constexpr unsigned kTypes = 0x0c;
-    constexpr unsigned kData = 0x08;
-    constexpr unsigned kEmpty = 0x40;
-    constexpr unsigned kQos = 0x80;
-    constexpr unsigned kBothDirections = 0x03; // has a fourth address
-    constexpr unsigned kProtected = 0x40;
-    constexpr unsigned kOrder = 0x80;
-    constexpr unsigned kAggregate = 0x80;
-    constexpr std::uint32_t kSnap = 0xaaaa03;
-    const unsigned kind = in.u8();
-    const unsigned flags = in.u8();
-    if ((kind & kTypes) != kData || (kind & kEmpty) != 0) {
-        return Decoded::kNotIp;
-    }
-    in.skip(22);
-    in.skip((flags & kBothDirections) == kBothDirections ? 6 : 0);
-    unsigned qos = 0;
-    if ((kind & kQos) != 0) {
-        qos = in.u8();
-        in.skip((flags & kOrder) != 0 ? 5 : 1);
-    }
-    if ((flags & kProtected) != 0 || (qos & kAggregate) != 0) {
-        return Decoded::kWlanUnread;
-    }
-    if (in.u32be() >> 8U != kSnap) {
-        return Decoded::kNotIp;
-    }
-    in.skip(2);
-    return skip_shims(in, in.u16be());
-}
-
-Decoded skip_radiotap(Cursor& in) {
-    constexpr size_t kRead = 4;
-    in.skip(2);
-    const size_t size = in.little<std::uint16_t>();
-    in.skip(size - kRead); // below that it is beyond any frame's end
-    return skip_wlan(in);
-}
-
 /// Leaves the cursor at the IP header if it returns kIp, by what the link layer says: the header's
 /// version was not checked. If the cursor overran, the frame is cut or damaged, whatever is
 /// returned.
@@ -187,10 +145,6 @@ Decoded skip_link(LinkType link, Cursor& in) {
         return Decoded::kIp; // decode_network goes by the version
     case LinkType::kMpls:
         return skip_labels(in);
-    case LinkType::kWlan:
-        return skip_wlan(in);
-    case LinkType::kRadiotap:
-        return skip_radiotap(in);
     case LinkType::kUnknown:
         break;
     }
@@ -320,16 +274,14 @@ std::optional<LinkType> link_type(int number) {
     };
 
     // Raw IP is 12 or 14 by system, 101 in files; 228 and 229 name the version.
-    constexpr std::array<Number, 13> kNumbers{{
+    constexpr std::array<Number, 11> kNumbers{{
         {0, kNull},
         {1, kEthernet},
         {12, kRaw},
         {14, kRaw},
         {101, kRaw},
-        {105, kWlan},
         {108, kNull},
         {113, kSll},
-        {127, kRadiotap},
         {219, kMpls},
         {228, kRaw},
         {229, kRaw},

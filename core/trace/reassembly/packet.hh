@@ -17,14 +17,12 @@ namespace reprise::trace {
 /// What a captured frame begins with.
 enum class LinkType : std::uint8_t {
     kEthernet,
-    kRaw,      ///< IPv4 or IPv6, told apart by the version nibble
-    kSll,      ///< Linux cooked capture
-    kSll2,     ///< Linux cooked capture, version 2
-    kNull,     ///< 4 bytes of address family in either byte order (BSD loopback, OpenBSD LOOP)
-    kMpls,     ///< a stack of labels
-    kWlan,     ///< 802.11
-    kRadiotap, ///< the radio's measurements, then 802.11
-    kUnknown,  ///< not read; one interface of several in a pcapng file
+    kRaw,     ///< IPv4 or IPv6, told apart by the version nibble
+    kSll,     ///< Linux cooked capture
+    kSll2,    ///< Linux cooked capture, version 2
+    kNull,    ///< 4 bytes of address family in either byte order (BSD loopback, OpenBSD LOOP)
+    kMpls,    ///< a stack of labels
+    kUnknown, ///< not read; one interface of several in a pcapng file
 };
 
 /// The link type of a capture file's number (https://www.tcpdump.org/linktypes.html), if it is
@@ -52,9 +50,9 @@ struct IpPacket {
     std::uint32_t fragment_id = 0;
 };
 
-enum class Decoded : std::uint8_t { kIp, kNotIp, kBad, kUnknownLink, kMplsUnread, kWlanUnread };
+enum class Decoded : std::uint8_t { kIp, kNotIp, kBad, kUnknownLink, kMplsUnread };
 
-/// Link and network layer: Ethernet with any depth of VLAN tags, PPPoE, MPLS, 802.11, cooked, raw,
+/// Link and network layer: Ethernet with any depth of VLAN tags, PPPoE, MPLS, cooked, raw,
 /// loopback; IPv4 options; IPv6 extension headers. Padding after the IP packet is cut off.
 Decoded decode_packet(const Packet& packet, IpPacket& ip);
 

@@ -98,35 +98,6 @@ TEST(LinkLayer, MplsOfOtherThings) {
     EXPECT_EQ(decode(LinkType::kMpls, hex("00064000 0000")).decoded, Decoded::kBad);
 }
 
-TEST(LinkLayer, WlanIsPassedOver) {
-    const Buffer snap = hex("aaaa03 000000");
-    const Buffer rest(22);
-    const auto data = [&](const char* kind, const Buffer& more, const Buffer& packet) {
-        return hex(kind) + rest + more + snap + be16(packet[0] >> 4U == 6 ? 0x86ddU : 0x0800U) +
-               packet;
-    };
-    for (const Buffer& packet : {ipv4(kUdp), ipv6(kUdp)}) {
-        const Buffer frame = data("0801", {}, packet);
-        expect_udp(LinkType::kWlan, frame);
-        expect_udp(LinkType::kWlan, data("0803", Buffer(6), packet));
-        expect_udp(LinkType::kWlan, data("8802", hex("0700"), packet));
-        expect_udp(LinkType::kWlan, data("8882", hex("0700 00000000"), packet));
-        expect_udp(LinkType::kRadiotap, hex("00000c00 01000000 00000000") + frame + Buffer(4));
-    }
-    const auto decoded = [](const Buffer& frame) {
-        return decode(LinkType::kRadiotap, hex("00000800 00000000") + frame).decoded;
-    };
-    EXPECT_EQ(decoded(data("8842", hex("0000"), ipv4(kUdp))), Decoded::kWlanUnread) << "encrypted";
-    EXPECT_EQ(decoded(data("8802", hex("8000"), ipv4(kUdp))), Decoded::kWlanUnread) << "A-MSDU";
-    EXPECT_EQ(decoded(hex("8000") + Buffer(60)), Decoded::kNotIp) << "a beacon";
-    EXPECT_EQ(decoded(hex("d400 0000 020000000001")), Decoded::kNotIp) << "an acknowledgement";
-    EXPECT_EQ(decoded(hex("4801") + rest), Decoded::kNotIp) << "no data";
-    EXPECT_EQ(decoded(hex("0801") + rest + hex("424203") + Buffer(40)), Decoded::kNotIp);
-    EXPECT_EQ(decoded(hex("0801") + Buffer(9)), Decoded::kBad);
-    EXPECT_EQ(decode(LinkType::kRadiotap, hex("00000300 0801") + Buffer(60)).decoded,
-              Decoded::kBad);
-}
-
 TEST(LinkLayer, LoopbackFamilyInEitherByteOrder) {
     expect_udp(LinkType::kNull, hex("02000000") + ipv4(kUdp));
     expect_udp(LinkType::kNull, hex("00000002") + ipv4(kUdp));
@@ -162,10 +133,8 @@ TEST(LinkLayer, NumbersOfCaptureFiles) {
         EXPECT_EQ(link_type(number), LinkType::kRaw);
     }
     EXPECT_EQ(link_type(108), LinkType::kNull);
-    EXPECT_EQ(link_type(105), LinkType::kWlan);
-    EXPECT_EQ(link_type(127), LinkType::kRadiotap);
     EXPECT_EQ(link_type(219), LinkType::kMpls);
-    EXPECT_FALSE(link_type(195)) << "802.15.4";
+    EXPECT_FALSE(link_type(105)) << "802.11";
 }
 
 TEST(Ipv4, OptionsAreSkipped) {

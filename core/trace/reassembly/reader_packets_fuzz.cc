@@ -18,8 +18,7 @@ using namespace reprise; // NOLINT(google-build-using-namespace)
 
 constexpr std::array kLinks{trace::LinkType::kEthernet, trace::LinkType::kRaw,
                             trace::LinkType::kSll,      trace::LinkType::kSll2,
-                            trace::LinkType::kNull,     trace::LinkType::kMpls,
-                            trace::LinkType::kWlan,     trace::LinkType::kRadiotap};
+                            trace::LinkType::kNull,     trace::LinkType::kMpls};
 
 /// Touches every byte handed out, so that the address sanitizer sees what is no longer there.
 /// `told`: connections whose close was yielded, once each.

@@ -18,7 +18,6 @@ enum class Count : std::uint8_t {
     kCutPacket,         ///< the capture holds less than was sent, so a message is incomplete
     kUnknownLink,       ///< of a link type that is not read
     kMplsUnread,        ///< after MPLS labels, neither IP nor Ethernet
-    kWlanUnread,        ///< 802.11: encrypted, or several in one (A-MSDU)
     kTunnel,            ///< taken out of a tunnel
     kTunnelUnread,      ///< in a tunnel within a tunnel, or one that holds neither IP nor Ethernet
     kOtherProtocol,     ///< IP but neither UDP nor TCP; DNS quoted inside ICMP is among them
@@ -57,11 +56,9 @@ inline constexpr std::array<CountKind, static_cast<size_t>(Count::kEnd)> kCountK
     {"bad_packet", "malformed headers"},
     {"cut_packet", "packets captured only in part", "capture whole packets (tcpdump -s 0)"},
     {"unknown_link", "packets of interfaces whose link type is not read",
-     "capture on Ethernet, Linux cooked, loopback, 802.11, MPLS or raw IP"},
+     "capture on Ethernet, Linux cooked, loopback, MPLS or raw IP"},
     {"mpls_unread", "packets behind MPLS labels that are neither IP nor Ethernet",
      "capture where they travel without labels"},
-    {"wlan_unread", "802.11 frames that are encrypted or hold several packets",
-     "capture at the access point's Ethernet, or decrypt them first"},
     {"tunnel"},
     {"tunnel_unread", "packets in a tunnel within a tunnel, or in one of another kind",
      "capture where the inner packets travel"},
