@@ -32,6 +32,24 @@
 namespace reprise::mutator {
 namespace {
 
+struct InfoOptions {
+    std::string trace;
+    std::vector<std::uint16_t> ports{53};
+    bool json = false;
+    std::string json_file; ///< written beside what is printed; empty for none
+};
+
+struct AnswersOptions {
+    TraceCommand files;
+    double window_s = 10; ///< trace time a query waits for its response
+};
+
+void add_ports(Command& command, std::vector<std::uint16_t>& ports) {
+    command.add_option("--port", ports, "DNS port in the trace, on either end; may be repeated")
+        .in_range(1, 65'535)
+        .show_default();
+}
+
 void print_line(const std::string& text) {
     if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
         throw SystemError("write standard output");
@@ -51,8 +69,8 @@ std::string answers_json(const AnswersOptions& options, const trace::PairerCount
                          const trace::Feed& feed) {
     const auto lost = trace::losses(feed.counters(), counts.queries + counts.responses);
     return json_text({{"schema", 1},
-                      {"trace", options.trace},
-                      {"answers", options.output},
+                      {"trace", options.files.trace},
+                      {"answers", options.files.output},
                       {"queries", counts.queries},
                       {"responses", counts.responses},
                       {"matched", counts.matched},
@@ -74,16 +92,8 @@ void read_all(trace::Feed& feed, const char* what, auto&& take) {
     });
 }
 
-} // namespace
-
-std::string no_queries(const std::string& path, const trace::Feed& feed, std::uint64_t responses) {
-    return fmt::format("{} holds no DNS query ({} packets, {} responses{}{}{}); check that it is "
-                       "the right file and give --port N for DNS on another port",
-                       path, feed.packets(), responses, feed.end().trouble.empty() ? "" : ", ",
-                       feed.end().trouble, trace::unread_suffix(feed.counters(), responses));
-}
-
 int run_info(const InfoOptions& options) {
+    demand_trace(options.trace);
     TraceInfo info;
     std::optional<OutputFile> json_file;
     if (!options.json_file.empty()) {
@@ -115,9 +125,11 @@ int run_info(const InfoOptions& options) {
 }
 
 int run_answers(const AnswersOptions& options) {
-    trace::Feed feed(options.trace, {.ports = options.ports});
-    OutputPath path(options.output);
-    RaWriter writer = open_answers(path, json_text({{"kind", "trace"}, {"trace", options.trace}}));
+    const std::string& trace = options.files.trace;
+    demand_trace(trace);
+    trace::Feed feed(trace, {.ports = options.files.ports});
+    OutputPath path(options.files.output);
+    RaWriter writer = open_answers(path, json_text({{"kind", "trace"}, {"trace", trace}}));
     trace::Pairer pairer({.window = static_cast<Nanoseconds>(options.window_s * 1e9)},
                          [&](const trace::Exchange& exchange) {
                              writer.append({.sequence = exchange.sequence,
@@ -129,41 +141,30 @@ int run_answers(const AnswersOptions& options) {
     check_interrupt();
     pairer.finish();
     if (pairer.counts().queries == 0) {
-        throw Error(no_queries(options.trace, feed, pairer.counts().responses));
+        throw Error(no_queries(trace, feed, pairer.counts().responses));
     }
     writer.finish();
     path.commit();
     print_line(answers_json(options, pairer.counts(), feed) + "\n");
-    return status_of(options.trace, feed.end().trouble, "counted");
+    return status_of(trace, feed.end().trouble, "counted");
 }
 
-namespace {
-
-void add_ports(Command& command, std::vector<std::uint16_t>& ports) {
-    command.add_option("--port", ports, "DNS port in the trace, on either end; may be repeated")
-        .in_range(1, 65'535)
-        .show_default();
-}
-
-void add_trace(Command& command, std::string& trace) {
-    command.add_option("TRACE", trace, "Trace of any form, plain or gz, bz2, xz, zst, lz4")
-        .required();
-}
-
-void add_info(Command& app, InfoOptions& options) {
+void add_info(Command& app, int& status) {
+    const auto options = std::make_shared<InfoOptions>();
     Command command = app.add_subcommand(
         "info",
         "Says what a trace holds: counts, rate over time, sources and their skew, names, types, "
         "EDNS, retransmits, response times, round trips of TCP handshakes");
     command
         .add_option(
-            "TRACE", options.trace,
+            "TRACE", options->trace,
             "Trace: pcap, pcapng, text, stream, fsdb text, dnsperf queries, dnstap or C-DNS, "
             "known by content; plain or gz, bz2, xz, zst, lz4; - for standard input")
         .required();
-    command.add_flag("--json", options.json, "One JSON object instead of text");
-    command.add_option("--json-file", options.json_file, "Write the JSON object to a file as well");
-    add_ports(command, options.ports);
+    command.add_flag("--json", options->json, "One JSON object instead of text");
+    command.add_option("--json-file", options->json_file,
+                       "Write the JSON object to a file as well");
+    add_ports(command, options->ports);
     command.footer(
         "Quantiles of times are within 0.1 %. Memory grows only with distinct sources (about 64 "
         "bytes each)\nand with the queries of 10 s of trace that wait for a response. Names are "
@@ -171,16 +172,16 @@ void add_info(Command& app, InfoOptions& options) {
         "queries, and the output says by how many.\n"
         "Exit status: 0 read whole; 1 cut, corrupt, unreadable or without a query; 2 usage.\n\n"
         "Example: reprise-mutator info root.pcap.xz");
+    command.callback([options, &status] { status = run_info(*options); });
 }
 
-void add_answers(Command& app, AnswersOptions& options) {
+void add_answers(Command& app, int& status) {
+    const auto options = std::make_shared<AnswersOptions>();
     Command command = app.add_subcommand(
         "answers", "Writes every query of a trace with its recorded response, for comparison");
-    add_trace(command, options.trace);
-    command.add_option("-o,--output", options.output, "File to write (.ra)").required();
-    add_ports(command, options.ports);
+    add_files(command, options->files, "File to write (.ra)");
     command
-        .add_option("--window-s", options.window_s,
+        .add_option("--window-s", options->window_s,
                     "Seconds of trace time a query waits for its response")
         .in_range(0.001, 3600.0)
         .show_default();
@@ -191,20 +192,22 @@ void add_answers(Command& app, AnswersOptions& options) {
         "at "
         "most 1 GiB.\n\n"
         "Example: reprise-mutator answers root.pcap.xz -o root.ra");
+    command.callback([options, &status] { status = run_answers(*options); });
 }
 
-void add_digests(Command& app, DigestsOptions& options) {
+void add_digests(Command& app, int& status) {
+    const auto options = std::make_shared<DigestsOptions>();
     Command command = app.add_subcommand(
         "digests", "Writes numbers that tell which answers are equal or of one kind");
-    command.add_option("FILE.ra", options.answers, "Answers of a replay or of a trace").required();
-    command.add_option("-o,--output", options.output, "File to write").required();
-    command.add_option("--origin", options.origin, "Origin of the served zone");
+    command.add_option("FILE.ra", options->answers, "Answers of a replay or of a trace").required();
+    command.add_option("-o,--output", options->output, "File to write").required();
+    command.add_option("--origin", options->origin, "Origin of the served zone");
     command
-        .add_option("--labels", options.labels,
+        .add_option("--labels", options->labels,
                     "Labels at the end of a name below the origin that count")
         .show_default();
     command
-        .add_option("--seed", options.seed,
+        .add_option("--seed", options->seed,
                     "Seed of the numbers: only those with the same one can be compared")
         .show_default();
     command.footer(
@@ -215,192 +218,38 @@ void add_digests(Command& app, DigestsOptions& options) {
         "zone; 16 bits each of the reply's flags, answers, authority records and\nsize. `reprise "
         "compare` and `reprise export` read them.\n\n"
         "Example: reprise-mutator digests root.ra -o root.digests --origin . --labels 1");
-}
-
-const std::string kRuleFile = "rules";
-constexpr unsigned kMostJobs = 256;
-
-void add_files(Command& command, MutateLine& line) {
-    MutateOptions& options = line.options;
-    command
-        .add_option("IN", options.inputs,
-                    "Traces, of any form that info reads, known by content; - for standard input. "
-                    "Several are merged by time")
-        .required();
-    command.add_option("-o,--output", options.output, "File to write, - for standard output")
-        .required();
-    command
-        .add_option("--to", line.form,
-                    "Form to write; else by the output's ending: .pcap, .tsv or .txt, .rps")
-        .one_of({"pcap", "text", "stream"});
-    command
-        .add_option("--port", options.ports, "DNS port in captures, on either end; may be repeated")
-        .in_range(1, 65'535)
-        .allow_extra_args(false)
-        .show_default();
-    command.add_option("--jobs", options.jobs, "Threads; the output is the same for any number")
-        .in_range(1U, kMostJobs)
-        .show_default();
-    command
-        .add_option(
-            "--check", options.check,
-            "Write nothing: look at the rules, and with trace also for a query in each input")
-        .one_of({"options", "trace"});
-    command.add_option("--report", options.report, "File for what was done, as JSON");
-}
-
-void add_rules(Command& command, MutateLine& line) {
-    const std::string group = "Rules, applied in the order given";
-    command
-        .add_option("--rules", line.rules[kRuleFile],
-                    "TOML file of rules, put in at this place; may be repeated")
-        .type_name("FILE")
-        .allow_extra_args(false)
-        .group(group);
-    for (const rules::RuleKind& kind : rules::rule_kinds()) {
-        command.add_option("--" + kind.name, line.rules[kind.name], kind.help)
-            .type_name("KEY=VALUE,...")
-            .allow_extra_args(false)
-            .group(group);
-        if (!kind.older.empty()) {
-            command.add_option("--" + kind.older, line.rules[kind.older], kind.help)
-                .allow_extra_args(false)
-                .hidden();
-        }
-    }
-    command.add_option("--seed", line.options.rules.settings.seed, "Of what rules draw at random")
-        .show_default();
-    command
-        .add_option("--malformed", line.malformed,
-                    "Messages that a rule cannot parse: kept as they are, or dropped")
-        .one_of({"keep", "drop"})
-        .show_default();
-}
-
-/// The rules in the order of the command line.
-void collect_rules(const Command& command, const MutateLine& line, rules::RuleSet& set) {
-    std::map<std::string, size_t> used;
-    for (const std::string& name : command.parse_order()) {
-        const auto values = line.rules.find(name);
-        if (values == line.rules.end()) {
-            continue;
-        }
-        const std::string& value = values->second.at(used[name]++);
-        if (name == kRuleFile) {
-            rules::read_rule_file(value, set);
-        } else {
-            set.rules.push_back(rules::parse_rule_option(name, value));
-        }
-    }
-}
-
-void add_mutate(Command& app, MutateLine& line) {
-    Command command = app.add_subcommand(
-        "mutate", "Changes traces by rules: one or several in any form, one out");
-    add_files(command, line);
-    add_rules(command, line);
-    command.footer(
-        "Responses are left out. Every rule also takes share=PERCENT, by=query|source and filters: "
-        "where.type=, where.name=SUFFIX,\nwhere.source=PREFIX, where.destination=PREFIX, "
-        "where.transport=, where.from=, where.until=, where.edns=on|off, where.do=on|off,\n"
-        "where.flags=, where.opcode=.\n"
-        "Exit status: 0 clean; 1 an input was cut or damaged (what was good is written), or the "
-        "run failed; 2 usage.\n\n"
-        "Example: reprise-mutator mutate root.pcap.xz -o tcp.rps --transport tcp\n"
-        "Example: reprise-mutator mutate root.pcap -o half.pcap --edns do=on,share=50 --speed 2\n"
-        "Example: reprise-mutator mutate root.pcap --to stream -o - | reprise-controller - ...");
-}
-
-void add_reduce(Command& app, ReduceOptions& options) {
-    Command command = app.add_subcommand(
-        "reduce", "Leaves of a capture only what a replay needs: pcap, raw IP, nanoseconds");
-    add_trace(command, options.trace);
-    command
-        .add_option("-o,--output", options.output, "File to write (.pcap), - for standard output")
-        .required();
-    add_ports(command, options.ports);
-    command.footer(
-        "Keeps the queries over UDP, and the TCP segments and fragments that make sense only with "
-        "others, of which\nsome may lie in the next file: mutate makes the same of reduced "
-        "captures as of the captures themselves.\n\n"
-        "Example: reprise-mutator reduce hour-13.pcap.xz -o hour-13.pcap");
-}
-
-void add_rtts(Command& app, RttsOptions& options) {
-    Command command = app.add_subcommand(
-        "rtts", "Writes the round trip of every source that has one, as a table for a delay line");
-    add_trace(command, options.trace);
-    command.add_option("-o,--output", options.output, "File to write, - for standard output")
-        .required();
-    add_ports(command, options.ports);
-    command
-        .add_option_function(
-            "--rules", [&](const std::string& path) { rules::read_rule_file(path, options.rules); },
-            "TOML file of rules that change the trace before; may be repeated")
-        .type_name("FILE")
-        .trigger_on_parse();
-    command.footer(
-        "Lines ADDRESS rtt_ms, from the column rtt of the text form or the same in the stream "
-        "form; other forms have\nnone. Where a source has several, its first counts.\n\n"
-        "Example: reprise-mutator rtts trace.txt -o rtts.tsv");
+    command.callback([options, &status] {
+        demand_trace(options->answers);
+        status = run_digests(*options);
+    });
 }
 
 } // namespace
 
-MutateOptions mutate_options(const Command& app, const MutateLine& line) {
-    MutateOptions options = line.options;
-    options.form =
-        line.form.empty() ? trace::form_of(options.output) : trace::form_named(line.form);
-    const Command command = app.get_subcommand("mutate");
-    const std::uint64_t seed = options.rules.settings.seed;
-    collect_rules(command, line, options.rules);
-    // What the command line says wins over rule files.
-    if (command.count("--seed") > 0) {
-        options.rules.settings.seed = seed;
-    }
-    if (command.count("--malformed") > 0) {
-        options.rules.settings.drop_malformed = line.malformed == "drop";
-    }
-    return options;
+std::string no_queries(const std::string& path, const trace::Feed& feed, std::uint64_t responses) {
+    return fmt::format("{} holds no DNS query ({} packets, {} responses{}{}{}); check that it is "
+                       "the right file and give --port N for DNS on another port",
+                       path, feed.packets(), responses, feed.end().trouble.empty() ? "" : ", ",
+                       feed.end().trouble, trace::unread_suffix(feed.counters(), responses));
 }
 
-void add_commands(Command& app, CommandLine& line) {
+void add_files(Command& command, TraceCommand& files, const char* output) {
+    command.add_option("TRACE", files.trace, "Trace of any form, plain or gz, bz2, xz, zst, lz4")
+        .required();
+    command.add_option("-o,--output", files.output, output).required();
+    add_ports(command, files.ports);
+}
+
+void add_commands(Command& app, int& status) {
     app.require_subcommand(1);
     app.column_width(34);
-    add_info(app, line.info);
-    add_answers(app, line.answers);
-    add_digests(app, line.digests);
-    add_mutate(app, line.mutate);
-    add_reduce(app, line.reduce);
-    add_rtts(app, line.rtts);
-    add_synth(app, line.synth, line.synth_output);
-}
-
-int run_command(const Command& app, const CommandLine& line) {
-    if (app.got_subcommand("info")) {
-        demand_trace(line.info.trace);
-        return run_info(line.info);
-    }
-    if (app.got_subcommand("answers")) {
-        demand_trace(line.answers.trace);
-        return run_answers(line.answers);
-    }
-    if (app.got_subcommand("digests")) {
-        demand_trace(line.digests.answers);
-        return run_digests(line.digests);
-    }
-    if (app.got_subcommand("mutate")) {
-        return run_mutate(mutate_options(app, line.mutate));
-    }
-    if (app.got_subcommand("reduce")) {
-        demand_trace(line.reduce.trace);
-        return run_reduce(line.reduce);
-    }
-    if (app.got_subcommand("rtts")) {
-        demand_trace(line.rtts.trace);
-        return run_rtts(line.rtts);
-    }
-    return run_synth(line.synth, line.synth_output);
+    add_info(app, status);
+    add_answers(app, status);
+    add_digests(app, status);
+    add_mutate(app, status);
+    add_reduce(app, status);
+    add_rtts(app, status);
+    add_synth(app, status);
 }
 
 } // namespace reprise::mutator

@@ -1,9 +1,4 @@
-#include "core/base/command_line.hh"
 #include "core/base/error.hh"
-#include "core/base/random.hh"
-#include "core/trace/reassembly/options.hh"
-#include "mutator/commands.hh"
-#include "mutator/synth/synth_options.hh"
 #include "mutator/testing/support.hh"
 
 #include <gmock/gmock.h>
@@ -20,17 +15,7 @@
 namespace reprise::mutator {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-/// Parses as main does.
-CommandLine parse(const std::vector<std::string>& arguments) {
-    CommandLine line;
-    Command app;
-    add_commands(app, line);
-    app.parse(arguments);
-    return line;
-}
 
 /// Sizes of query and reply of an answers file's records, as docs/formats.md lays them out.
 std::vector<std::pair<std::uint32_t, std::uint32_t>> record_sizes(const std::string& path) {
@@ -55,10 +40,9 @@ protected:
 
     /// A trace of ten queries.
     std::string make_trace() {
-        SynthOptions options;
-        options.queries = 10;
-        options.tld_file = tlds_;
-        EXPECT_EQ(run_synth(options, folder_.file("t.pcap")), 0);
+        EXPECT_EQ(run_words({"synth", "--queries", "10", "--tld-file", tlds_, "-o",
+                             folder_.file("t.pcap")}),
+                  0);
         return folder_.file("t.pcap");
     }
 
@@ -69,7 +53,7 @@ protected:
 TEST_F(CommandsTest, SynthThenInfo) {
     const std::string path = make_trace();
     ::testing::internal::CaptureStdout();
-    EXPECT_EQ(run_info({.trace = path, .json = true}), 0);
+    EXPECT_EQ(run_words({"info", path, "--json"}), 0);
     const std::string out = ::testing::internal::GetCapturedStdout();
     EXPECT_THAT(out, HasSubstr(R"("queries":10,"responses":0)"));
     EXPECT_EQ(out.back(), '\n');
@@ -79,7 +63,7 @@ TEST_F(CommandsTest, CutTraceIsCountedAndFails) {
     const std::string path = make_trace();
     std::filesystem::resize_file(path, std::filesystem::file_size(path) - 5);
     ::testing::internal::CaptureStdout();
-    EXPECT_EQ(run_info({.trace = path}), 1);
+    EXPECT_EQ(run_words({"info", path}), 1);
     const std::string out = ::testing::internal::GetCapturedStdout();
     EXPECT_THAT(out, HasSubstr("messages        9 queries"));
     EXPECT_THAT(out, HasSubstr("trouble "));
@@ -87,10 +71,8 @@ TEST_F(CommandsTest, CutTraceIsCountedAndFails) {
 
 TEST_F(CommandsTest, TraceWithoutQueries) {
     const std::string path = make_trace();
-    const std::vector<std::uint16_t> ports{5300};
-    const std::string output = folder_.file("a.ra");
-    EXPECT_THROW(run_info({.trace = path, .ports = ports}), Error);
-    EXPECT_THROW(run_answers({.trace = path, .output = output, .ports = ports}), Error);
+    EXPECT_THROW(run_words({"info", path, "--port", "5300", "--port", "5353"}), Error);
+    EXPECT_THROW(run_words({"answers", path, "-o", folder_.file("a.ra"), "--port", "5300"}), Error);
     EXPECT_FALSE(std::filesystem::exists(folder_.file("a.ra")));
     EXPECT_FALSE(std::filesystem::exists(folder_.file("a.ra.partial")));
 }
@@ -98,7 +80,7 @@ TEST_F(CommandsTest, TraceWithoutQueries) {
 TEST_F(CommandsTest, AnswersHasARecordForEveryQuery) {
     const std::string path = make_trace();
     ::testing::internal::CaptureStdout();
-    EXPECT_EQ(run_answers({.trace = path, .output = folder_.file("a.ra")}), 0);
+    EXPECT_EQ(run_words({"answers", path, "-o", folder_.file("a.ra"), "--window-s", "2.5"}), 0);
     EXPECT_THAT(::testing::internal::GetCapturedStdout(), HasSubstr(R"("unanswered":10)"));
     const auto sizes = record_sizes(folder_.file("a.ra"));
     ASSERT_EQ(sizes.size(), 10U);
@@ -109,53 +91,27 @@ TEST_F(CommandsTest, AnswersHasARecordForEveryQuery) {
 }
 
 TEST_F(CommandsTest, BadPathsAreOneLineErrors) {
-    EXPECT_THROW(run_info({.trace = folder_.file("none")}), trace::TraceError);
+    EXPECT_THROW(run_words({"info", folder_.file("none")}), UsageError);
     const std::string path = make_trace();
-    EXPECT_THROW(run_answers({.trace = path, .output = folder_.file("none/a.ra")}), UsageError);
+    EXPECT_THROW(run_words({"answers", path, "-o", folder_.file("none/a.ra")}), UsageError);
     try {
-        run_info({.trace = path, .json_file = folder_.file("none/a.json")});
+        run_words({"info", path, "--json-file", folder_.file("none/a.json")});
         FAIL();
     } catch (const UsageError& error) {
         EXPECT_THAT(error.what(), HasSubstr("give --json-file a file name"));
     }
-    SynthOptions options;
-    options.tld_file = tlds_;
-    EXPECT_THROW(run_synth(options, folder_.file("none/a.pcap")), UsageError);
-}
-
-TEST(CommandLine, Info) {
-    const CommandLine line = parse({"info", "x.pcap", "--json", "--port", "53", "--port", "5353"});
-    EXPECT_EQ(line.info.trace, "x.pcap");
-    EXPECT_TRUE(line.info.json);
-    EXPECT_THAT(line.info.ports, ElementsAre(53, 5353));
-}
-
-TEST(CommandLine, Answers) {
-    const CommandLine line = parse({"answers", "x.pcap", "-o", "x.ra", "--window-s", "2.5"});
-    EXPECT_EQ(line.answers.output, "x.ra");
-    EXPECT_EQ(line.answers.window_s, 2.5);
-    EXPECT_THAT(line.answers.ports, ElementsAre(53));
-}
-
-TEST(CommandLine, Synth) {
-    const CommandLine line = parse({"synth", "-o", "-", "--queries", "7", "--arrival", "fixed",
-                                    "--rate", "1e3", "--types", "A:1", "--seed", "9"});
-    EXPECT_EQ(line.synth_output, "-");
-    EXPECT_EQ(line.synth.queries, 7U);
-    EXPECT_EQ(line.synth.arrival, Arrival::kFixed);
-    EXPECT_EQ(line.synth.rate_qps, 1000);
-    EXPECT_EQ(line.synth.seed, 9U);
-    EXPECT_FALSE(line.synth.duration_s);
+    EXPECT_THROW(run_words({"synth", "--tld-file", tlds_, "-o", folder_.file("none/a.pcap")}),
+                 UsageError);
 }
 
 TEST(CommandLine, MistakesAreUsageErrors) {
-    EXPECT_THROW(parse({}), UsageError);
-    EXPECT_THROW(parse({"info"}), UsageError);
-    EXPECT_THROW(parse({"answers", "x"}), UsageError);
-    EXPECT_THROW(parse({"info", "x", "--port", "0"}), UsageError);
-    EXPECT_THROW(parse({"info", "x", "--port", "65536"}), UsageError);
-    EXPECT_THROW(parse({"synth", "-o", "x", "--arrival", "bursts"}), UsageError);
-    EXPECT_THROW(parse({"synth", "-o", "x", "--queries", "-1"}), UsageError);
+    EXPECT_THROW(run_words({}), UsageError);
+    EXPECT_THROW(run_words({"info"}), UsageError);
+    EXPECT_THROW(run_words({"answers", "x"}), UsageError);
+    EXPECT_THROW(run_words({"info", "x", "--port", "0"}), UsageError);
+    EXPECT_THROW(run_words({"info", "x", "--port", "65536"}), UsageError);
+    EXPECT_THROW(run_words({"synth", "-o", "x", "--arrival", "bursts"}), UsageError);
+    EXPECT_THROW(run_words({"synth", "-o", "x", "--queries", "-1"}), UsageError);
 }
 
 } // namespace

@@ -8,18 +8,15 @@
 namespace {
 
 int body(int argc, char** argv) {
-    reprise::mutator::CommandLine line;
+    int status = 0;
     reprise::Command app(
         "Changes traces by rules, looks into them, takes their recorded answers, and "
         "makes new ones.",
         "reprise-mutator");
     app.set_version_flag("--version", REPRISE_VERSION);
-    reprise::mutator::add_commands(app, line);
-    if (const auto status = app.parse(argc, argv)) {
-        return *status;
-    }
+    reprise::mutator::add_commands(app, status);
     reprise::note_signals({SIGINT, SIGTERM, SIGQUIT});
-    return reprise::mutator::run_command(app, line);
+    return app.parse(argc, argv).value_or(status);
 }
 
 } // namespace

@@ -1,3 +1,4 @@
+#include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/base/host.hh"
@@ -27,6 +28,7 @@
 #include <limits>
 #include <linux/capability.h>
 #include <malloc.h>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +38,21 @@
 namespace reprise::mutator {
 
 namespace {
+
+struct MutateOptions {
+    std::vector<std::string> inputs; ///< "-" is standard input
+    std::vector<std::uint16_t> ports{53};
+    std::string output; ///< "-" is standard output
+    std::string to;     ///< form to write; empty for the output's ending
+    trace::OutputForm form = trace::OutputForm::kStream;
+    unsigned jobs = 1;
+    std::map<std::string, std::vector<std::string>> given; ///< rules by kind; "rules" are files
+    std::string malformed = "keep";
+    rules::RuleSet rules; ///< in the order of the command line
+    std::string report;   ///< JSON file; empty for none
+    /// "options" or "trace": look at the rules, and at the inputs; write nothing.
+    std::string check;
+};
 
 using Rules = std::vector<std::unique_ptr<rules::Rule>>;
 
@@ -346,8 +363,6 @@ std::string report_json(const MutateOptions& options, const MutateReport& report
                       {"seconds", report.seconds}});
 }
 
-} // namespace
-
 int run_mutate(const MutateOptions& options) {
     if (!options.check.empty()) {
         return check_mutate(options);
@@ -387,6 +402,117 @@ int run_mutate(const MutateOptions& options) {
         report_file->finish();
     }
     return status;
+}
+
+const std::string kRuleFile = "rules";
+constexpr unsigned kMostJobs = 256;
+
+void add_inputs(Command& command, MutateOptions& options) {
+    command
+        .add_option("IN", options.inputs,
+                    "Traces, of any form that info reads, known by content; - for standard input. "
+                    "Several are merged by time")
+        .required();
+    command.add_option("-o,--output", options.output, "File to write, - for standard output")
+        .required();
+    command
+        .add_option("--to", options.to,
+                    "Form to write; else by the output's ending: .pcap, .tsv or .txt, .rps")
+        .one_of({"pcap", "text", "stream"});
+    command
+        .add_option("--port", options.ports, "DNS port in captures, on either end; may be repeated")
+        .in_range(1, 65'535)
+        .allow_extra_args(false)
+        .show_default();
+    command.add_option("--jobs", options.jobs, "Threads; the output is the same for any number")
+        .in_range(1U, kMostJobs)
+        .show_default();
+    command
+        .add_option(
+            "--check", options.check,
+            "Write nothing: look at the rules, and with trace also for a query in each input, and "
+            "about how many there are")
+        .one_of({"options", "trace"});
+    command.add_option("--report", options.report, "File for what was done, as JSON");
+}
+
+void add_rules(Command& command, MutateOptions& options) {
+    const std::string group = "Rules, applied in the order given";
+    command
+        .add_option("--rules", options.given[kRuleFile],
+                    "TOML file of rules, put in at this place; may be repeated")
+        .type_name("FILE")
+        .allow_extra_args(false)
+        .group(group);
+    for (const rules::RuleKind& kind : rules::rule_kinds()) {
+        command.add_option("--" + kind.name, options.given[kind.name], kind.help)
+            .type_name("KEY=VALUE,...")
+            .allow_extra_args(false)
+            .group(group);
+        if (!kind.older.empty()) {
+            command.add_option("--" + kind.older, options.given[kind.older], kind.help)
+                .allow_extra_args(false)
+                .hidden();
+        }
+    }
+    command.add_option("--seed", options.rules.settings.seed, "Of what rules draw at random")
+        .show_default();
+    command
+        .add_option("--malformed", options.malformed,
+                    "Messages that a rule cannot parse: kept as they are, or dropped")
+        .one_of({"keep", "drop"})
+        .show_default();
+}
+
+/// Once all options are known.
+void complete(const Command& command, MutateOptions& options) {
+    options.form =
+        options.to.empty() ? trace::form_of(options.output) : trace::form_named(options.to);
+    const std::uint64_t seed = options.rules.settings.seed;
+    std::map<std::string, size_t> used;
+    for (const std::string& name : command.parse_order()) {
+        const auto values = options.given.find(name);
+        if (values == options.given.end()) {
+            continue;
+        }
+        const std::string& value = values->second.at(used[name]++);
+        if (name == kRuleFile) {
+            rules::read_rule_file(value, options.rules);
+        } else {
+            options.rules.rules.push_back(rules::parse_rule_option(name, value));
+        }
+    }
+    // What the command line says wins over rule files.
+    if (command.count("--seed") > 0) {
+        options.rules.settings.seed = seed;
+    }
+    if (command.count("--malformed") > 0) {
+        options.rules.settings.drop_malformed = options.malformed == "drop";
+    }
+}
+
+} // namespace
+
+void add_mutate(Command& app, int& status) {
+    const auto options = std::make_shared<MutateOptions>();
+    Command command = app.add_subcommand(
+        "mutate", "Changes traces by rules: one or several in any form, one out");
+    add_inputs(command, *options);
+    add_rules(command, *options);
+    command.footer(
+        "Responses are left out. Every rule also takes share=PERCENT, by=query|source and filters: "
+        "where.type=, where.name=SUFFIX,\nwhere.source=PREFIX, where.destination=PREFIX, "
+        "where.transport=, where.from=, where.until=, where.edns=on|off, where.do=on|off,\n"
+        "where.flags=, where.opcode=.\n"
+        "Exit status: 0 clean; 1 an input was cut or damaged (what was good is written), or the "
+        "run failed; 2 usage.\n\n"
+        "Example: reprise-mutator mutate root.pcap.xz -o tcp.rps --transport tcp\n"
+        "Example: reprise-mutator mutate root.pcap -o half.pcap --edns do=on,share=50 --speed 2\n"
+        "Example: reprise-mutator mutate root.pcap --to stream -o - | reprise-controller - ...");
+    command.callback([&app, options, &status] {
+        complete(app.get_subcommand("mutate"), *options);
+        status = run_mutate(*options);
+    });
 }
 
 } // namespace reprise::mutator

@@ -1,11 +1,7 @@
 #include "core/base/clock.hh"
-#include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
-#include "core/rules/engine/arguments.hh"
-#include "core/trace/forms/query_encoder.hh"
 #include "core/trace/testing/packets.hh"
-#include "mutator/commands.hh"
 #include "mutator/output/output_file.hh"
 #include "mutator/testing/mutate.hh"
 #include "mutator/testing/support.hh"
@@ -26,21 +22,12 @@ namespace {
 
 using test::kBegin;
 using test::TimedPacket;
-using ::testing::ElementsAre;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using trace::test::dns;
 using trace::test::ipv4;
 using trace::test::udp;
-
-/// Parses as main does; rules in order.
-MutateOptions parse(std::vector<std::string> arguments) {
-    CommandLine line;
-    Command app;
-    add_commands(app, line);
-    arguments.insert(arguments.begin(), "mutate");
-    app.parse(arguments);
-    return mutate_options(app, line.mutate);
-}
 
 class MutateTest : public ::testing::Test {
 protected:
@@ -56,8 +43,9 @@ protected:
     }
 
     std::string run(std::vector<std::string> arguments, const std::string& output, int status = 0) {
+        arguments.insert(arguments.begin(), "mutate");
         arguments.insert(arguments.end(), {"-o", folder_.file(output)});
-        EXPECT_EQ(run_mutate(parse(arguments)), status);
+        EXPECT_EQ(run_words(arguments), status);
         return folder_.file(output);
     }
 
@@ -66,29 +54,24 @@ protected:
 
 TEST_F(MutateTest, RulesComeInTheOrderOfTheCommandLine) {
     const std::string file = folder_.file("r.toml");
-    std::ofstream(file) << "[[rule]]\nkind = \"header\"\nrd = \"on\"\n";
-    const MutateOptions options =
-        parse({"--speed", "2", "in", "--edns", "do=on", "--rules", file, "--edns", "size=1232",
-               "--speed", "factor=3", "-o", "x.rps", "--seed", "9", "--malformed", "drop"});
-    std::vector<std::string> kinds;
-    kinds.reserve(options.rules.rules.size());
-    for (const rules::Arguments& rule : options.rules.rules) {
-        kinds.push_back(rule.kind());
-    }
-    EXPECT_THAT(kinds, ElementsAre("speed", "edns", "header", "edns", "speed"));
-    EXPECT_THAT(options.inputs, ElementsAre("in"));
-    EXPECT_EQ(options.rules.settings.seed, 9U);
-    EXPECT_TRUE(options.rules.settings.drop_malformed);
-    EXPECT_EQ(options.form, trace::OutputForm::kStream);
+    std::ofstream(file) << "seed = 7\n[[rule]]\nkind = \"header\"\nrd = \"on\"\n";
+    run({"--speed", "2", capture("in", 3), "--edns", "do=on", "--rules", file, "--edns",
+         "size=1232", "--speed", "factor=3", "--seed", "9", "--report", folder_.file("r.json")},
+        "x.rps");
+    const std::string report = file_text(folder_.file("r.json"));
+    EXPECT_THAT(report, HasSubstr(R"("seed":9)"));
+    EXPECT_THAT(report, ContainsRegex("kind\":\"speed.*kind\":\"edns.*kind\":\"header.*"
+                                      "kind\":\"edns.*kind\":\"speed"));
 }
 
 TEST_F(MutateTest, TheFormIsTheEndingOrWhatIsAskedFor) {
-    EXPECT_EQ(parse({"in", "-o", "a.pcap"}).form, trace::OutputForm::kPcap);
-    EXPECT_EQ(parse({"in", "-o", "a.txt"}).form, trace::OutputForm::kText);
-    EXPECT_EQ(parse({"in", "-o", "a.txt", "--to", "stream"}).form, trace::OutputForm::kStream);
-    EXPECT_THROW(parse({"in", "-o", "-"}), UsageError);
-    EXPECT_THROW(parse({"in", "-o", "a.pcapng"}), UsageError);
-    EXPECT_THROW(parse({"in", "-o", "a.rps", "--loop", "2"}), UsageError) << "removed";
+    const std::string in = capture("in", 3);
+    EXPECT_EQ(test::read_lines(run({in}, "a.pcap")).size(), 3U);
+    EXPECT_THAT(file_text(run({in}, "a.txt")), StartsWith("#reprise-text"));
+    EXPECT_THAT(file_text(run({in, "--to", "stream"}, "b.txt")), StartsWith("RPSTREAM"));
+    EXPECT_THROW(run_words({"mutate", in, "-o", "-"}), UsageError);
+    EXPECT_THROW(run({in}, "a.pcapng"), UsageError);
+    EXPECT_THROW(run({in, "--loop", "2"}, "a.rps"), UsageError) << "removed";
 }
 
 TEST_F(MutateTest, FormsRoundTrip) {

@@ -1,4 +1,6 @@
+#include "core/base/command_line.hh"
 #include "core/base/error.hh"
+#include "core/base/fd.hh"
 #include "core/base/log.hh"
 #include "core/trace/capture/source.hh"
 #include "core/trace/chunk_reader.hh"
@@ -17,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace reprise::mutator {
@@ -30,9 +33,8 @@ std::uint32_t missing_of(const trace::Packet& packet) {
     return packet.wire_length > captured ? packet.wire_length - captured : 0;
 }
 
-} // namespace
-
-int run_reduce(const ReduceOptions& options) {
+int run_reduce(const TraceCommand& options) {
+    demand_trace(options.trace);
     const auto opened = trace::open_trace(options.trace, {.ports = options.ports});
     const auto& source = opened.packets;
     if (!source) {
@@ -83,6 +85,21 @@ int run_reduce(const ReduceOptions& options) {
         spdlog::warn("work=reduce left_out={}", log_value(left_out));
     }
     return status_of(options.trace, source->trouble());
+}
+
+} // namespace
+
+void add_reduce(Command& app, int& status) {
+    const auto files = std::make_shared<TraceCommand>();
+    Command command = app.add_subcommand(
+        "reduce", "Leaves of a capture only what a replay needs: pcap, raw IP, nanoseconds");
+    add_files(command, *files, "File to write (.pcap), - for standard output");
+    command.footer(
+        "Keeps the queries over UDP, and the TCP segments and fragments that make sense only with "
+        "others, of which\nsome may lie in the next file: mutate makes the same of reduced "
+        "captures as of the captures themselves.\n\n"
+        "Example: reprise-mutator reduce hour-13.pcap.xz -o hour-13.pcap");
+    command.callback([files, &status] { status = run_reduce(*files); });
 }
 
 } // namespace reprise::mutator

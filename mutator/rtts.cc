@@ -1,6 +1,9 @@
+#include "core/base/command_line.hh"
 #include "core/base/error.hh"
+#include "core/base/fd.hh"
 #include "core/base/flat_ids.hh"
 #include "core/base/log.hh"
+#include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/chain.hh"
 #include "core/trace/feed.hh"
 #include "core/wire/query.hh"
@@ -13,6 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -63,12 +67,16 @@ struct SourceRtts {
     }
 };
 
-} // namespace
+struct RttsOptions {
+    TraceCommand files;
+    rules::RuleSet rules; ///< change the trace before
+};
 
 int run_rtts(const RttsOptions& options) {
-    OutputFile file(options.output);
-    trace::Feed feed(options.trace,
-                     {.ports = options.ports, .closes = !options.rules.rules.empty()});
+    const std::string& trace = options.files.trace;
+    demand_trace(trace);
+    OutputFile file(options.files.output);
+    trace::Feed feed(trace, {.ports = options.files.ports, .closes = !options.rules.rules.empty()});
     rules::Chain rules(options.rules);
     SourceRtts found;
     Progress progress("rtts", check_interrupt);
@@ -81,7 +89,7 @@ int run_rtts(const RttsOptions& options) {
     if (found.sources.size() == 0) {
         throw Error(fmt::format("none of the {} queries of {} ({}) carries a round trip; give a "
                                 "trace of the text or stream form with the column rtt",
-                                found.queries, options.trace, feed.end().description));
+                                found.queries, trace, feed.end().description));
     }
     file.write(found.table());
     file.finish();
@@ -93,9 +101,30 @@ int run_rtts(const RttsOptions& options) {
         fmt::print(stderr,
                    "reprise-mutator: {}: {} sources have several round trips; the first of each "
                    "counts\n",
-                   options.trace, found.conflicting);
+                   trace, found.conflicting);
     }
-    return status_of(options.trace, feed.end().trouble);
+    return status_of(trace, feed.end().trouble);
+}
+
+} // namespace
+
+void add_rtts(Command& app, int& status) {
+    const auto options = std::make_shared<RttsOptions>();
+    Command command = app.add_subcommand(
+        "rtts", "Writes the round trip of every source that has one, as a table for a delay line");
+    add_files(command, options->files, "File to write, - for standard output");
+    command
+        .add_option_function(
+            "--rules",
+            [options](const std::string& path) { rules::read_rule_file(path, options->rules); },
+            "TOML file of rules that change the trace before; may be repeated")
+        .type_name("FILE")
+        .trigger_on_parse();
+    command.footer(
+        "Lines ADDRESS rtt_ms, from the column rtt of the text form or the same in the stream "
+        "form; other forms have\nnone. Where a source has several, its first counts.\n\n"
+        "Example: reprise-mutator rtts trace.txt -o rtts.tsv");
+    command.callback([options, &status] { status = run_rtts(*options); });
 }
 
 } // namespace reprise::mutator

@@ -1,6 +1,4 @@
 #include "core/base/error.hh"
-#include "core/rules/engine/catalog.hh"
-#include "mutator/commands.hh"
 #include "mutator/testing/support.hh"
 
 #include <gmock/gmock.h>
@@ -24,11 +22,11 @@ std::string row(const std::string& time, const std::string& source, const std::s
 
 class RttsTest : public ::testing::Test {
 protected:
-    int run(const std::string& rows, const rules::RuleSet& rules = {}) {
+    int run(const std::string& rows, const std::string& rules = "") {
         std::ofstream(folder_.file("trace.txt")) << kTrace << rows;
-        return run_rtts({.trace = folder_.file("trace.txt"),
-                         .output = folder_.file("rtts.tsv"),
-                         .rules = rules});
+        std::ofstream(folder_.file("rules")) << rules;
+        return run_words({"rtts", folder_.file("trace.txt"), "-o", folder_.file("rtts.tsv"),
+                          "--rules", folder_.file("rules")});
     }
 
     [[nodiscard]] std::string table() const { return file_text(folder_.file("rtts.tsv")); }
@@ -54,11 +52,10 @@ TEST_F(RttsTest, TheFirstOfSeveralCountsAndTheirNumberIsTold) {
 }
 
 TEST_F(RttsTest, RulesChangeTheTraceBefore) {
-    rules::RuleSet rules;
-    rules::parse_rule_file("[[rule]]\nkind = 'drop'\nwhere.source = '192.0.2.7'\n"
-                           "[[rule]]\nkind = 'class'\nrtt = 9\n",
-                           "rules", rules);
-    EXPECT_EQ(run(row("1", "192.0.2.7", "40") + row("2", "192.0.2.8", "-"), rules), 0);
+    EXPECT_EQ(run(row("1", "192.0.2.7", "40") + row("2", "192.0.2.8", "-"),
+                  "[[rule]]\nkind = 'drop'\nwhere.source = '192.0.2.7'\n"
+                  "[[rule]]\nkind = 'class'\nrtt = 9\n"),
+              0);
     EXPECT_EQ(table(), "# source\trtt_ms\n192.0.2.8\t9\n");
 }
 

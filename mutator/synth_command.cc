@@ -13,6 +13,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -158,7 +159,8 @@ void add_form(Command& command, SynthOptions& options) {
                      "Write nothing: look at the options, and print how much the trace would hold");
 }
 
-trace::OutputForm output_form(const SynthOptions& options, const std::string& output) {
+trace::OutputForm output_form(const SynthOptions& options) {
+    const std::string& output = options.output;
     if (!options.form.empty()) {
         return trace::form_named(options.form);
     }
@@ -183,30 +185,7 @@ void tell_extent(const SynthSettings& settings) {
     fmt::print("extent queries={:.0f} span_s={:.3f}\n", queries, queries / rate);
 }
 
-} // namespace
-
-void add_synth(Command& app, SynthOptions& options, std::string& output) {
-    Command command = app.add_subcommand(
-        "synth",
-        "Makes a trace of queries: like a root server's, like a resolver's, or in fixed steps");
-    command.add_option("-o,--output", output, "File to write, - for standard output").required();
-    add_profile(command, options);
-    add_form(command, options);
-    add_length(command, options);
-    add_shares(command, options);
-    add_content(command, options);
-    add_addresses(command, options);
-    command.footer(
-        "Memory does not grow with the trace's length.\n\n"
-        "Example: reprise-mutator synth --profile root -o minute.pcap\n"
-        "Example: reprise-mutator synth --profile syn-2 --duration 60 -o steps.tsv\n"
-        "Example: reprise-mutator synth --profile recursive --names top-10k.txt.xz -o stub.rps\n"
-        "Example: reprise-mutator synth --rate 10000 --duration 60 --clients 50000 -o root.pcap\n"
-        "Example: reprise-mutator synth --arrival fixed --rate 100 --queries 1000 --tcp-share 0 "
-        "-o - | zstd > fixed.pcap.zst");
-}
-
-int run_synth(const SynthOptions& options, const std::string& output) {
+int run_synth(const SynthOptions& options) {
     const SynthSettings settings = check_options(options);
     std::vector<std::string> tlds;
     if (needs_tlds(settings)) {
@@ -216,7 +195,7 @@ int run_synth(const SynthOptions& options, const std::string& output) {
         tell_extent(settings);
         return 0;
     }
-    SynthSink sink(output, output_form(options, output));
+    SynthSink sink(options.output, output_form(options));
     Synthesizer synthesizer(settings, std::move(tlds), sink);
     Progress progress("synth", check_interrupt);
     while (synthesizer.step()) {
@@ -225,6 +204,36 @@ int run_synth(const SynthOptions& options, const std::string& output) {
     synthesizer.finish();
     log_synth(synthesizer.counts(), sink, progress.elapsed_s());
     return 0;
+}
+
+} // namespace
+
+void add_synth_options(Command& command, SynthOptions& options) {
+    add_profile(command, options);
+    add_form(command, options);
+    add_length(command, options);
+    add_shares(command, options);
+    add_content(command, options);
+    add_addresses(command, options);
+}
+
+void add_synth(Command& app, int& status) {
+    const auto options = std::make_shared<SynthOptions>();
+    Command command = app.add_subcommand(
+        "synth",
+        "Makes a trace of queries: like a root server's, like a resolver's, or in fixed steps");
+    command.add_option("-o,--output", options->output, "File to write, - for standard output")
+        .required();
+    add_synth_options(command, *options);
+    command.footer(
+        "Memory does not grow with the trace's length.\n\n"
+        "Example: reprise-mutator synth --profile root -o minute.pcap\n"
+        "Example: reprise-mutator synth --profile syn-2 --duration 60 -o steps.tsv\n"
+        "Example: reprise-mutator synth --profile recursive --names top-10k.txt.xz -o stub.rps\n"
+        "Example: reprise-mutator synth --rate 10000 --duration 60 --clients 50000 -o root.pcap\n"
+        "Example: reprise-mutator synth --arrival fixed --rate 100 --queries 1000 --tcp-share 0 "
+        "-o - | zstd > fixed.pcap.zst");
+    command.callback([options, &status] { status = run_synth(*options); });
 }
 
 } // namespace reprise::mutator

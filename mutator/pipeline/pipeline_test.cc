@@ -3,7 +3,6 @@
 #include "core/base/random.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/testing/packets.hh"
-#include "mutator/commands.hh"
 #include "mutator/pipeline/pipeline.hh"
 #include "mutator/testing/mutate.hh"
 #include "mutator/testing/support.hh"
@@ -196,7 +195,7 @@ TEST_F(PipelineTest, OverlappingUnorderedCaptures) {
         }
         paths.push_back(write("o" + std::to_string(i), files[i]));
         reduced.push_back(paths.back() + ".pcap");
-        ASSERT_EQ(run_reduce({.trace = paths.back(), .output = reduced.back()}), 0);
+        ASSERT_EQ(run_words({"reduce", paths.back(), "-o", reduced.back()}), 0);
     }
     std::vector<TimedPacket> reference;
     std::ranges::transform(all, std::back_inserter(reference),

@@ -30,14 +30,12 @@ namespace {
 
 const std::vector<std::string> kTlds{"com", "net", "org", "arpa", "uk", "de", "info", "museum"};
 
-SynthOptions parsed(std::vector<std::string> words) {
-    Command app;
-    CommandLine line;
-    add_commands(app, line);
-    words.insert(words.begin(), "synth");
-    words.insert(words.end(), {"-o", "x.pcap"});
-    app.parse(words);
-    return line.synth;
+SynthOptions parsed(const std::vector<std::string>& words) {
+    Command command;
+    SynthOptions options;
+    add_synth_options(command, options);
+    command.parse(words);
+    return options;
 }
 
 class ProfilesTest : public ::testing::Test {

@@ -66,6 +66,7 @@ struct SynthOptions {
     std::string client_prefix = "198.18.0.0/15";       ///< RFC 2544, for benchmarks
     std::string client_prefix6 = "2001:db8:c000::/34"; ///< RFC 3849, for documentation
     std::uint64_t seed = 1;
+    std::string output; ///< "-" is standard output
     std::string form;   ///< of the output: pcap, text, stream; empty = by its name
     bool check = false; ///< only look at the options
 };
