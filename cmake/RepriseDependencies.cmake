@@ -13,7 +13,6 @@ pkg_check_modules(event REQUIRED IMPORTED_TARGET libevent_core libevent_extra li
 pkg_check_modules(archive REQUIRED IMPORTED_TARGET libarchive)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(fstrm REQUIRED IMPORTED_TARGET libfstrm)
-pkg_check_modules(cbor REQUIRED IMPORTED_TARGET libcbor)
 pkg_check_modules(idn2 REQUIRED IMPORTED_TARGET libidn2)
 pkg_check_modules(knot REQUIRED IMPORTED_TARGET libknot libdnssec)
 pkg_check_modules(zscanner REQUIRED IMPORTED_TARGET libzscanner)

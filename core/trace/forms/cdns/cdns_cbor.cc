@@ -5,12 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cbor/callbacks.h>
-#include <cbor/data.h>
-#include <cbor/streaming.h>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
@@ -19,56 +15,6 @@ namespace reprise::trace {
 namespace {
 
 constexpr size_t kChunk = 64UL << 10U;
-
-CborItem& item_of(void* context) { return *static_cast<CborItem*>(context); }
-
-/// A number, or the head of a container with so many items.
-template <CborItem::Kind kKind, typename T> void take_number(void* context, T value) {
-    item_of(context) = {.kind = kKind, .value = value};
-}
-
-template <CborItem::Kind kKind>
-void take_string(void* context, const unsigned char* data, size_t size) {
-    item_of(context) = {.kind = kKind, .bytes = {data, size}};
-}
-
-template <CborItem::Kind kKind> void take_indefinite(void* context) {
-    item_of(context) = {.kind = kKind, .indefinite = true};
-}
-
-template <CborItem::Kind kKind, typename... T> void take_bare(void* context, T... /*value*/) {
-    item_of(context) = {.kind = kKind};
-}
-
-cbor_callbacks make_callbacks() {
-    using Kind = CborItem::Kind;
-    return {
-        .uint8 = take_number<Kind::kUnsigned>,
-        .uint16 = take_number<Kind::kUnsigned>,
-        .uint32 = take_number<Kind::kUnsigned>,
-        .uint64 = take_number<Kind::kUnsigned>,
-        .negint64 = take_number<Kind::kNegative>,
-        .negint32 = take_number<Kind::kNegative>,
-        .negint16 = take_number<Kind::kNegative>,
-        .negint8 = take_number<Kind::kNegative>,
-        .byte_string_start = take_indefinite<Kind::kBytes>,
-        .byte_string = take_string<Kind::kBytes>,
-        .string = take_string<Kind::kText>,
-        .string_start = take_indefinite<Kind::kText>,
-        .indef_array_start = take_indefinite<Kind::kArray>,
-        .array_start = take_number<Kind::kArray>,
-        .indef_map_start = take_indefinite<Kind::kMap>,
-        .map_start = take_number<Kind::kMap>,
-        .tag = take_number<Kind::kTag>,
-        .float2 = take_bare<Kind::kOther>,
-        .float4 = take_bare<Kind::kOther>,
-        .float8 = take_bare<Kind::kOther>,
-        .undefined = take_bare<Kind::kOther>,
-        .null = take_bare<Kind::kOther>,
-        .boolean = take_bare<Kind::kOther>,
-        .indef_break = take_bare<Kind::kBreak>,
-    };
-}
 
 } // namespace
 
@@ -98,31 +44,55 @@ bool CborReader::fill(size_t size) {
     return true;
 }
 
+/// The same for an item: it is an error where there are fewer.
+bool CborReader::need(size_t size) {
+    if (ok() && !fill(size)) {
+        fail(stream_->error().empty() ? "the file ends within an item" : stream_->error());
+    }
+    return ok();
+}
+
+/// The first byte has the major type and a small number, or how many bytes of a number follow.
 CborItem CborReader::next() {
-    static const cbor_callbacks kCallbacks = make_callbacks();
-    for (size_t wanted = 1; ok();) {
-        if (!fill(wanted)) {
-            fail(stream_->error().empty() ? "the file ends within an item" : stream_->error());
-            break;
-        }
-        CborItem item;
-        const Bytes bytes = left();
-        const cbor_decoder_result result =
-            cbor_stream_decode(bytes.data(), bytes.size(), &kCallbacks, &item);
-        if (result.status == CBOR_DECODER_FINISHED) {
-            used_ += result.read;
-            offset_ += result.read;
-            return item;
-        }
-        // The length of a hostile string may also wrap around.
-        if (result.status == CBOR_DECODER_ERROR || result.required <= bytes.size()) {
-            fail("not CBOR");
-        } else if (result.required > kMostString) {
+    using Kind = CborItem::Kind;
+    constexpr unsigned kNumberFollows = 24; // and 25, 26, 27: of twice the size each
+    constexpr unsigned kIndefinite = 31;
+    if (!need(1)) {
+        return {};
+    }
+    const unsigned small = left().front() & 0x1fU;
+    const bool follows = small >= kNumberFollows && small < kNumberFollows + 4;
+    size_t size = 1 + (follows ? size_t{1} << (small - kNumberFollows) : 0);
+    if (!need(size)) {
+        return {};
+    }
+    CborItem item{.kind = static_cast<Kind>(left().front() >> 5U),
+                  .indefinite = small == kIndefinite,
+                  .value = follows ? 0 : small};
+    for (const std::uint8_t byte : left().subspan(1, size - 1)) {
+        item.value = item.value << 8U | byte;
+    }
+    if (item.indefinite && item.kind == Kind::kOther) {
+        item = {.kind = Kind::kBreak};
+    }
+    const bool container = item.kind >= Kind::kBytes && item.kind <= Kind::kMap;
+    if ((small > kNumberFollows + 3 && small < kIndefinite) || (item.indefinite && !container)) {
+        fail("not CBOR");
+        return {};
+    }
+    if (!item.indefinite && (item.kind == Kind::kBytes || item.kind == Kind::kText)) {
+        if (item.value > kMostString) {
             fail(fmt::format("a string of over {} bytes", kMostString));
         }
-        wanted = result.required;
+        if (!need(size + item.value)) {
+            return {};
+        }
+        item.bytes = left().subspan(size, item.value);
+        size += item.value;
     }
-    return {};
+    used_ += size;
+    offset_ += size;
+    return item;
 }
 
 std::uint64_t CborReader::number() {

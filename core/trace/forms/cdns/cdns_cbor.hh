@@ -1,5 +1,6 @@
 #pragma once
-// CBOR (RFC 8949) pulled item by item from a stream through libcbor's stateless decoder.
+// CBOR (RFC 8949) pulled item by item from a stream. What floats and simple values say is not
+// looked at.
 //
 // Like Cursor, a reader keeps its first error: every later item is empty and ok() is false, so a
 // parser checks once. No length is believed before its bytes are there: a container's length only
@@ -18,8 +19,8 @@
 namespace reprise::trace {
 
 struct CborItem {
+    /// The major types, and what else an item may be.
     enum class Kind : std::uint8_t {
-        kNone, ///< an error
         kUnsigned,
         kNegative, ///< -1 - value
         kBytes,
@@ -27,8 +28,9 @@ struct CborItem {
         kArray,
         kMap,
         kTag,
-        kBreak, ///< the end of an indefinite container or string
         kOther, ///< floats, true, false, null, undefined
+        kBreak, ///< the end of an indefinite container or string
+        kNone,  ///< an error
     };
 
     Kind kind = Kind::kNone;
@@ -112,6 +114,7 @@ private:
     void enter();
     std::int64_t map_key();
     bool fill(size_t size);
+    bool need(size_t size);
 
     [[nodiscard]] Bytes left() const { return Bytes(buffer_).subspan(used_); }
 
