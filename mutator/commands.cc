@@ -248,7 +248,6 @@ void add_commands(Command& app, int& status) {
     add_digests(app, status);
     add_mutate(app, status);
     add_reduce(app, status);
-    add_rtts(app, status);
     add_synth(app, status);
 }
 

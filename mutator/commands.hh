@@ -3,9 +3,11 @@
 // the pure parts.
 
 #include "core/trace/feed.hh"
+#include "core/trace/forms/query_encoder.hh"
 #include "mutator/synth/synth_options.hh"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -31,11 +33,6 @@ void add_mutate(Command& app, int& status);
 /// themselves.
 void add_reduce(Command& app, int& status);
 
-/// The round trips of a trace's sources as a table for a delay line: rows `ADDRESS rtt_ms`,
-/// tab-separated, in order of appearance, behind a line that names them. An error where no query
-/// has a class.
-void add_rtts(Command& app, int& status);
-
 void add_synth(Command& app, int& status);
 
 // What they share.
@@ -52,6 +49,11 @@ void add_files(Command& command, TraceCommand& files, const char* output);
 
 /// What is said of a trace that was readable but holds nothing to work on.
 std::string no_queries(const std::string& path, const trace::Feed& feed, std::uint64_t responses);
+
+/// In place of a form of trace: the round trip of each source as a table for a delay line. Rows
+/// `ADDRESS rtt_ms`, tab-separated, in order of appearance, behind a line that names them; a
+/// source's first class counts, whatever its port. Throws Error at the end where no query has one.
+std::unique_ptr<trace::QueryEncoder> make_rtt_encoder();
 
 /// The options of `synth`. What is given explicitly wins over the profile, wherever it stands.
 void add_synth_options(Command& command, SynthOptions& options);

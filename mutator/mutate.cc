@@ -39,12 +39,13 @@ namespace reprise::mutator {
 
 namespace {
 
+constexpr const char* kRtts = "rtts";
+
 struct MutateOptions {
     std::vector<std::string> inputs; ///< "-" is standard input
     std::vector<std::uint16_t> ports{53};
     std::string output; ///< "-" is standard output
-    std::string to;     ///< form to write; empty for the output's ending
-    trace::OutputForm form = trace::OutputForm::kStream;
+    std::string to;     ///< form to write, or kRtts; empty for the output's ending
     unsigned jobs = 1;
     std::map<std::string, std::vector<std::string>> given; ///< rules by kind; "rules" are files
     std::string malformed = "keep";
@@ -215,14 +216,23 @@ void survey(const MutateOptions& options, const Rules& rules) {
     Pipeline(feed, std::move(stages), options.jobs).run();
 }
 
+std::unique_ptr<trace::QueryEncoder> make_encoder(const MutateOptions& options) {
+    if (options.to == kRtts) {
+        return make_rtt_encoder();
+    }
+    return trace::make_encoder(options.to.empty() ? trace::form_of(options.output)
+                                                  : trace::form_named(options.to));
+}
+
 /// One stage each, as the pipeline takes them; `counts` is kept up to date by the encoder's.
-std::vector<std::unique_ptr<Stage>> make_stages(const Rules& rules, trace::OutputForm form,
+std::vector<std::unique_ptr<Stage>> make_stages(const Rules& rules,
+                                                std::unique_ptr<trace::QueryEncoder> encoder,
                                                 OutputFile& output, OutputCounts& counts) {
     std::vector<std::unique_ptr<Stage>> stages;
     for (const auto& rule : rules) {
         stages.push_back(std::make_unique<RuleStage>(*rule));
     }
-    stages.push_back(std::make_unique<EncodeStage>(trace::make_encoder(form), counts));
+    stages.push_back(std::make_unique<EncodeStage>(std::move(encoder), counts));
     stages.push_back(std::make_unique<WriteStage>(output));
     return stages;
 }
@@ -364,6 +374,7 @@ std::string report_json(const MutateOptions& options, const MutateReport& report
 }
 
 int run_mutate(const MutateOptions& options) {
+    auto encoder = make_encoder(options);
     if (!options.check.empty()) {
         return check_mutate(options);
     }
@@ -382,7 +393,8 @@ int run_mutate(const MutateOptions& options) {
         give_up({CAP_DAC_READ_SEARCH});
     }
     MutateReport report;
-    Pipeline pipeline(feed, make_stages(rules, options.form, output, report.out), options.jobs);
+    Pipeline pipeline(feed, make_stages(rules, std::move(encoder), output, report.out),
+                      options.jobs);
     pipeline.run();
     const int status = tell_trouble(feed.files());
     output.finish();
@@ -417,8 +429,9 @@ void add_inputs(Command& command, MutateOptions& options) {
         .required();
     command
         .add_option("--to", options.to,
-                    "Form to write; else by the output's ending: .pcap, .tsv or .txt, .rps")
-        .one_of({"pcap", "text", "stream"});
+                    "Form to write; else by the output's ending: .pcap, .tsv or .txt, .rps. rtts: "
+                    "a table ADDRESS rtt_ms of the sources that have one, for a delay line")
+        .one_of({"pcap", "text", "stream", kRtts});
     command
         .add_option("--port", options.ports, "DNS port in captures, on either end; may be repeated")
         .in_range(1, 65'535)
@@ -466,8 +479,6 @@ void add_rules(Command& command, MutateOptions& options) {
 
 /// Once all options are known.
 void complete(const Command& command, MutateOptions& options) {
-    options.form =
-        options.to.empty() ? trace::form_of(options.output) : trace::form_named(options.to);
     const std::uint64_t seed = options.rules.settings.seed;
     std::map<std::string, size_t> used;
     for (const std::string& name : command.parse_order()) {

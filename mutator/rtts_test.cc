@@ -25,8 +25,8 @@ protected:
     int run(const std::string& rows, const std::string& rules = "") {
         std::ofstream(folder_.file("trace.txt")) << kTrace << rows;
         std::ofstream(folder_.file("rules")) << rules;
-        return run_words({"rtts", folder_.file("trace.txt"), "-o", folder_.file("rtts.tsv"),
-                          "--rules", folder_.file("rules")});
+        return run_words({"mutate", folder_.file("trace.txt"), "-o", folder_.file("rtts.tsv"),
+                          "--to", "rtts", "--rules", folder_.file("rules")});
     }
 
     [[nodiscard]] std::string table() const { return file_text(folder_.file("rtts.tsv")); }
@@ -42,11 +42,11 @@ TEST_F(RttsTest, TellsEverySourceOnce) {
 }
 
 TEST_F(RttsTest, TheFirstOfSeveralCountsAndTheirNumberIsTold) {
-    testing::internal::CaptureStderr();
+    testing::internal::CaptureStdout(); // where logs go in tests
     EXPECT_EQ(run(row("1", "192.0.2.7", "40") + row("2", "192.0.2.7", "50") +
                   row("3", "192.0.2.7", "60") + row("4", "192.0.2.8", "5")),
               0);
-    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+    EXPECT_THAT(testing::internal::GetCapturedStdout(),
                 HasSubstr("1 sources have several round trips; the first of each counts"));
     EXPECT_THAT(table(), HasSubstr("192.0.2.7\t40\n"));
 }
@@ -64,7 +64,7 @@ TEST_F(RttsTest, ATraceWithoutClassesIsAnError) {
         run(row("1", "192.0.2.7", "-"));
         FAIL();
     } catch (const Error& error) {
-        EXPECT_THAT(error.what(), HasSubstr("none of the 1 queries of"));
+        EXPECT_THAT(error.what(), HasSubstr("none of the 1 queries carries"));
         EXPECT_THAT(error.what(), HasSubstr("with the column rtt"));
     }
 }

@@ -64,7 +64,8 @@ def steps(experiment: Experiment, facts: Facts) -> list[Step]:
         return []
     trace, ports = mutation.played_path(experiment, facts), flags(port=experiment.replay.ports)
     rules = mutation.options(experiment, facts)
-    argv = (facts.programs["reprise-mutator"], "rtts", trace, "-o", SOURCES, *ports, *rules)
+    table = ("-o", SOURCES, "--to", "rtts")
+    argv = (facts.programs["reprise-mutator"], "mutate", trace, *table, *ports, *rules)
     return [Step("rtts", "taking the trace's round trips", argv)]
 
 

@@ -4,10 +4,10 @@
 
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"
+#include "core/trace/batch.hh"
 #include "core/trace/feed.hh"
 #include "core/wire/query.hh"
 
-#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -26,16 +26,6 @@ public:
 
     /// As feed.read(), and the rules applied. Responses are not shown to rules.
     bool read(trace::Feed& feed, Batch& batch);
-
-    /// As feed.each().
-    bool each(trace::Feed& feed, auto&& take) {
-        for (Batch batch; read(feed, batch);) {
-            if (!std::ranges::all_of(batch.queries, take)) {
-                return false;
-            }
-        }
-        return true;
-    }
 
     /// The feed begins again, and so do the rules; their counts go on.
     void restart();
