@@ -220,8 +220,14 @@ std::unique_ptr<trace::QueryEncoder> make_encoder(const MutateOptions& options) 
     if (options.to == kRtts) {
         return make_rtt_encoder();
     }
-    return trace::make_encoder(options.to.empty() ? trace::form_of(options.output)
-                                                  : trace::form_named(options.to));
+    const auto form = options.to.empty() ? trace::form_of(options.output)
+                                         : std::optional(trace::form_named(options.to));
+    if (!form) {
+        throw UsageError(fmt::format("the name {} does not say which form to write; end it in "
+                                     ".pcap, .tsv, .txt or .rps, or give --to pcap, text or stream",
+                                     options.output));
+    }
+    return trace::make_encoder(*form);
 }
 
 /// One stage each, as the pipeline takes them; `counts` is kept up to date by the encoder's.

@@ -160,13 +160,8 @@ void add_form(Command& command, SynthOptions& options) {
 }
 
 trace::OutputForm output_form(const SynthOptions& options) {
-    const std::string& output = options.output;
-    if (!options.form.empty()) {
-        return trace::form_named(options.form);
-    }
-    const bool other =
-        output.ends_with(".tsv") || output.ends_with(".txt") || output.ends_with(".rps");
-    return other ? trace::form_of(output) : trace::OutputForm::kPcap;
+    return options.form.empty() ? trace::form_of(options.output).value_or(trace::OutputForm::kPcap)
+                                : trace::form_named(options.form);
 }
 
 void log_synth(const SynthCounts& counts, const SynthSink& sink, double seconds) {

@@ -2,8 +2,8 @@
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/chain.hh"
+#include "core/trace/batch.hh"
 #include "core/trace/feed.hh"
-#include "core/wire/query.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

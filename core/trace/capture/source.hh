@@ -52,21 +52,13 @@ public:
     virtual bool next(Packet& packet) = 0;
 };
 
-/// Opens a capture by content; `stream` is at its beginning, and what `path` names.
+/// Opens a capture by content; `stream` is at its beginning, and what `path` names. Packets of an
+/// interface whose link type is not read, in pcapng, have LinkType::kUnknown. Throws TraceError
+/// where the file has no good beginning.
 std::unique_ptr<PacketSource> open_source(std::unique_ptr<ByteStream> stream,
                                           const std::string& path);
 
-// What open_source() chooses from, as told above.
-
-std::unique_ptr<PacketSource> open_pcap(std::unique_ptr<ByteStream> stream,
-                                        const std::string& path);
-
-/// Packets of an interface whose link type is not read have LinkType::kUnknown. Throws TraceError
-/// where the file has no good beginning.
-std::unique_ptr<PacketSource> open_pcapng(std::unique_ptr<ByteStream> stream,
-                                          const std::string& path);
-
-/// Null where libtrace does not take the file.
+/// The same of ERF. Null where libtrace does not take the file.
 std::unique_ptr<PacketSource> open_erf(const std::string& path);
 
 } // namespace reprise::trace

@@ -1,12 +1,10 @@
-#include "core/base/error.hh"
 #include "core/trace/forms/pcap/pcap_encoder.hh"
 #include "core/trace/forms/query_encoder.hh"
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <array>
 #include <memory>
-#include <string>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -40,15 +38,10 @@ OutputForm form_named(std::string_view word) {
                             : OutputForm::kStream;
 }
 
-OutputForm form_of(const std::string& path) {
-    for (const auto& [ending, form] : kEndings) {
-        if (path.ends_with(ending)) {
-            return form;
-        }
-    }
-    throw UsageError(fmt::format("the name {} does not say which form to write; end it in .pcap, "
-                                 ".tsv, .txt or .rps, or give --to pcap, text or stream",
-                                 path));
+std::optional<OutputForm> form_of(std::string_view path) {
+    const auto* const found = std::ranges::find_if(
+        kEndings, [path](const auto& ending) { return path.ends_with(ending.first); });
+    return found != kEndings.end() ? std::optional(found->second) : std::nullopt;
 }
 
 } // namespace reprise::trace

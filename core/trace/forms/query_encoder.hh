@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -65,8 +66,7 @@ std::unique_ptr<QueryEncoder> make_encoder(OutputForm form);
 /// Of "pcap", "text" or "stream".
 OutputForm form_named(std::string_view word);
 
-/// The form that a file name asks for by its ending (.pcap, .tsv or .txt, .rps); throws UsageError
-/// for others and for "-", which need --to.
-OutputForm form_of(const std::string& path);
+/// The form that a file name asks for by its ending (.pcap, .tsv or .txt, .rps), if it does.
+std::optional<OutputForm> form_of(std::string_view path);
 
 } // namespace reprise::trace
