@@ -5,9 +5,7 @@
 #include "core/base/fd.hh"
 #include "core/base/json.hh"
 #include "core/base/log.hh"
-#include "core/rules/engine/catalog.hh"
 #include "core/trace/feed.hh"
-#include "core/trace/forms/query_encoder.hh"
 #include "core/trace/losses.hh"
 #include "core/trace/pairs.hh"
 #include "core/trace/reassembly/connections.hh"
@@ -18,12 +16,10 @@
 #include "mutator/output/output_file.hh"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <system_error>

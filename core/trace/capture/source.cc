@@ -172,7 +172,8 @@ protected:
         }
     }
 
-    [[nodiscard]] std::uint64_t in_unit() const { return offset_ - begin_; }
+    /// Bytes read since the header's beginning.
+    [[nodiscard]] std::uint64_t taken() const { return offset_ - begin_; }
 
     std::uint64_t packets_ = 0;
 
@@ -293,7 +294,7 @@ private:
         if (!read_header(type, size)) {
             return false;
         }
-        const auto done = static_cast<std::uint32_t>(in_unit());
+        const auto done = static_cast<std::uint32_t>(taken());
         const bool kept = type == kInterface || type == kPacketOfOld || type == kSimplePacket ||
                           type == kEnhancedPacket;
         if (size < done + kBlockTrailer || size % 4 != 0 || (kept && size > kMostBlock)) {
