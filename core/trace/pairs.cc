@@ -151,7 +151,6 @@ void Pairer::add_query(const Query& query) {
     Open& open = open_.emplace_back();
     open.query = message_of(query);
     open.size = static_cast<std::uint32_t>(query.message.size());
-    open.transport = query.transport;
     held_ += open.size;
     const std::uint64_t sequence = counts_.queries++;
     if (early_.empty() || !match_early(open)) {
@@ -264,7 +263,6 @@ void Pairer::close_front() {
     sink_({.sequence = first_,
            .query_time = open.query.time,
            .reply_time = open.reply_time,
-           .transport = open.transport,
            .answered = open.answered,
            .query = bytes.first(asked),
            .reply = bytes.subspan(asked)});

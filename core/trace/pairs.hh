@@ -94,7 +94,6 @@ struct Exchange {
     std::uint64_t sequence = 0; ///< index among the queries of the trace, from 0
     Nanoseconds query_time = 0;
     Nanoseconds reply_time = 0;
-    Transport transport = Transport::kUdp;
     bool answered = false;
     Bytes query; ///< empty where bytes are not kept
     Bytes reply; ///< the same, and where it is unanswered
@@ -155,7 +154,6 @@ private:
         Nanoseconds reply_time = 0;
         std::uint64_t next = kNone; ///< of the same chain, younger
         std::uint32_t size = 0;     ///< of the query's message
-        Transport transport = Transport::kUdp;
         bool answered = false;
     };
 

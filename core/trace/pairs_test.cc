@@ -248,7 +248,6 @@ TEST_F(PairerTest, TcpIsPairedWithinItsConnection) {
     add(5, reply_bytes(1, "a"), 40'000, 2);
     add(6, reply_bytes(1, "a"), 40'000, 0);
     EXPECT_THAT(replies(), ElementsAre(-1, 5, 4));
-    EXPECT_EQ(out_[1].transport, Transport::kTcp);
 }
 
 TEST_F(PairerTest, ManyOpenQueriesOfOneKeyStayInOrder) {
