@@ -52,6 +52,14 @@ bool CborReader::need(size_t size) {
     return ok();
 }
 
+/// The bytes of a string whose head has `head` bytes; empty where they are not there.
+Bytes CborReader::string_behind(size_t head, std::uint64_t size) {
+    if (size > kMostString) {
+        fail(fmt::format("a string of over {} bytes", kMostString));
+    }
+    return need(head + size) ? left().subspan(head, size) : Bytes{};
+}
+
 /// The first byte has the major type and a small number, or how many bytes of a number follow.
 CborItem CborReader::next() {
     using Kind = CborItem::Kind;
@@ -78,17 +86,14 @@ CborItem CborReader::next() {
     const bool container = item.kind >= Kind::kBytes && item.kind <= Kind::kMap;
     if ((small > kNumberFollows + 3 && small < kIndefinite) || (item.indefinite && !container)) {
         fail("not CBOR");
-        return {};
     }
-    if (!item.indefinite && (item.kind == Kind::kBytes || item.kind == Kind::kText)) {
-        if (item.value > kMostString) {
-            fail(fmt::format("a string of over {} bytes", kMostString));
-        }
-        if (!need(size + item.value)) {
-            return {};
-        }
-        item.bytes = left().subspan(size, item.value);
-        size += item.value;
+    const bool string = item.kind == Kind::kBytes || item.kind == Kind::kText;
+    if (string && !item.indefinite) {
+        item.bytes = string_behind(size, item.value);
+        size += item.bytes.size();
+    }
+    if (!ok()) {
+        return {};
     }
     used_ += size;
     offset_ += size;

@@ -115,6 +115,7 @@ private:
     std::int64_t map_key();
     bool fill(size_t size);
     bool need(size_t size);
+    Bytes string_behind(size_t head, std::uint64_t size);
 
     [[nodiscard]] Bytes left() const { return Bytes(buffer_).subspan(used_); }
 
