@@ -20,7 +20,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -32,7 +31,6 @@ struct InfoOptions {
     std::string trace;
     std::vector<std::uint16_t> ports{53};
     bool json = false;
-    std::string json_file; ///< written beside what is printed; empty for none
 };
 
 struct AnswersOptions {
@@ -91,10 +89,6 @@ void read_all(trace::Feed& feed, const char* what, auto&& take) {
 int run_info(const InfoOptions& options) {
     demand_trace(options.trace);
     TraceInfo info;
-    std::optional<OutputFile> json_file;
-    if (!options.json_file.empty()) {
-        json_file.emplace(options.json_file, "--json-file");
-    }
     trace::Feed feed(options.trace,
                      {.ports = options.ports,
                       .handshakes = [&info](const trace::TcpHandshake& t) { info.add(t); }});
@@ -112,10 +106,6 @@ int run_info(const InfoOptions& options) {
                          .losses =
                              trace::losses(counters, figures.all.queries + figures.all.responses),
                          .trouble = feed.end().trouble};
-    if (json_file) {
-        json_file->write(info_json(file, figures) + "\n");
-        json_file->finish();
-    }
     print_line(options.json ? info_json(file, figures) + "\n" : info_text(file, figures));
     return status_of(options.trace, feed.end().trouble, "counted");
 }
@@ -158,8 +148,6 @@ void add_info(Command& app, int& status) {
             "known by content; plain or gz, bz2, xz, zst, lz4; - for standard input")
         .required();
     command.add_flag("--json", options->json, "One JSON object instead of text");
-    command.add_option("--json-file", options->json_file,
-                       "Write the JSON object to a file as well");
     add_ports(command, options->ports);
     command.footer(
         "Quantiles of times are within 0.1 %. Memory grows only with distinct sources (about 64 "

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import shlex
 import subprocess
 import time
@@ -189,9 +188,11 @@ def _traces(session: Session, options: argparse.Namespace) -> int:
 
 def _counted(trace: str | Path, target: Path, given: IO[bytes] | None = None) -> bool:
     """Whether a trace, `-` for what is given, could be read whole."""
-    argv = [programs.own("reprise-mutator"), "info", str(trace), "--json-file", str(target)]
-    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
-        return subprocess.run(argv, stdin=given, stdout=nowhere, stderr=nowhere, check=False).returncode == 0
+    argv = [programs.own("reprise-mutator"), "info", str(trace), "--json"]
+    done = subprocess.run(argv, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    if done.stdout:
+        target.write_bytes(done.stdout)
+    return done.returncode == 0
 
 
 def _make(session: Session, name: str, target: Path) -> None:
