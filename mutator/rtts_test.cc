@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <string>
+#include <vector>
 
 namespace reprise::mutator {
 namespace {
@@ -23,10 +24,14 @@ std::string row(const std::string& time, const std::string& source, const std::s
 class RttsTest : public ::testing::Test {
 protected:
     int run(const std::string& rows, const std::string& rules = "") {
+        std::vector<std::string> words{
+            "mutate", folder_.file("trace.txt"), "-o", folder_.file("rtts.tsv"), "--to", "rtts"};
         std::ofstream(folder_.file("trace.txt")) << kTrace << rows;
-        std::ofstream(folder_.file("rules")) << rules;
-        return run_words({"mutate", folder_.file("trace.txt"), "-o", folder_.file("rtts.tsv"),
-                          "--to", "rtts", "--rules", folder_.file("rules")});
+        if (!rules.empty()) {
+            std::ofstream(folder_.file("rules")) << rules;
+            words.insert(words.end(), {"--rules", folder_.file("rules")});
+        }
+        return run_words(words);
     }
 
     [[nodiscard]] std::string table() const { return file_text(folder_.file("rtts.tsv")); }
