@@ -60,16 +60,15 @@ def exchanges(capture: Path) -> list[Exchange]:
     """Whole responses, each pair of a question's server and response once."""
     argv = [programs.own("reprise-zonebuilder"), "exchanges", str(capture)]
     lines = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
-    found: dict[tuple[str, str, bytes], Exchange] = {}
+    found: dict[tuple[str, bytes], Exchange] = {}
     for line in lines:
-        time, server, _, query, text = line.split("\t")
+        time, server, _, text = line.split("\t")
         try:
             response = dns.message.from_wire(bytes.fromhex(text), ignore_trailing=True)
         except dns.exception.DNSException:
             continue
         if len(response.question) == 1 and not response.flags & dns.flags.TC:
-            key = (server, query[4:], bytes.fromhex(text)[2:])
-            found.setdefault(key, Exchange(time, server, response))
+            found.setdefault((server, bytes.fromhex(text)[2:]), Exchange(time, server, response))
     return list(found.values())
 
 

@@ -436,7 +436,7 @@ def answers_of(capture: Path) -> list[dns.rrset.RRset]:
     """All answers of the capture, by the pairing of the program and dnspython."""
     argv = [programs.own("reprise-zonebuilder"), "exchanges", str(capture)]
     lines = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
-    messages = [dns.message.from_wire(bytes.fromhex(line.split("\t")[4])) for line in lines]
+    messages = [dns.message.from_wire(bytes.fromhex(line.split("\t")[3])) for line in lines]
     return [rrset for one in messages for rrset in one.answer if "example.com" in rrset.name.to_text()]
 
 

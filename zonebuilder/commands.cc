@@ -116,25 +116,18 @@ int run_exchanges(const CaptureOptions& options) {
                       .responses = trace::Responses::kWhole});
     feed.open();
     give_up({CAP_DAC_READ_SEARCH});
-    trace::AskedBefore queries(true);
+    trace::AskedBefore queries;
     feed.each([&](const Query& query) {
         if (!query.is_response()) {
             queries.query(query);
             return true;
         }
-        const trace::Asked asked = queries.response(query);
-        if (asked == trace::Asked::kNo) {
+        if (queries.response(query) == trace::Asked::kNo) {
             return true;
         }
         std::string line =
             fmt::format("{}.{:09}\t{}\t{}\t", query.time / kSecond, query.time % kSecond,
                         query.source.address.text(), transport_name(query.transport));
-        if (asked == trace::Asked::kYes) {
-            append_hex(line, bytes_of(queries.query_of(query)));
-        } else {
-            line += '-';
-        }
-        line += '\t';
         append_hex(line, query.message);
         fmt::print("{}\n", line);
         return true;
@@ -168,13 +161,13 @@ void add_capture_commands(Command& app, int& status) {
                  "Example: reprise-zonebuilder build upstream.pcap -o zones");
     build.callback([options, &status] { status = run_build(*options); });
     Command exchanges = app.add_subcommand(
-        "exchanges", "Responses of captures with their queries, a line each, for programs");
+        "exchanges", "Responses of captures to what was asked, a line each, for programs");
     exchanges.add_option("CAPTURE", options->captures, "Captures, of any form that Reprise reads")
         .required();
     exchanges.footer(
         "Columns, with tabs between: seconds since 1970, the server's address, udp, tcp or another "
-        "transport,\nthe query and the response in hexadecimal. Responses to what was not asked "
-        "are left out; without a query\nin the capture, - stands for it.\n"
+        "transport,\nand the response in hexadecimal. Responses to what was not asked are left "
+        "out.\n"
         "Exit status: 0 done; 1 a capture is cut or cannot be read; 2 usage.");
     exchanges.callback([options, &status] { status = run_exchanges(*options); });
     for (Command command : {build, exchanges}) {

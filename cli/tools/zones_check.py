@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import json
 import os
 import signal
@@ -116,30 +115,29 @@ def command_check(options: argparse.Namespace) -> int:
 
 def read_exchanges(captures: Sequence[str], ports: Sequence[str]) -> tuple[list[Exchange], bool]:
     """Each exchange once, and whether the captures are whole: of one that is cut, the rest counts. Truncated
-    responses are left out; queries that are not in the capture are made.
+    responses are left out; queries are made of the responses, which repeat what counts of them.
     """
     argv = [*privileges.reading(), programs.own("reprise-zonebuilder"), "exchanges", *captures]
     argv += programs.flags(port=[*ports])
-    seen: dict[tuple[str, bytes, bytes], tuple[str, int]] = {}
+    seen: dict[tuple[str, bytes], tuple[str, int]] = {}
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            at, server, _, query, response = line.rstrip("\n").split("\t")
+            at, server, _, response = line.rstrip("\n").split("\t")
             answer = bytes.fromhex(response)
             if answer[2] & 2:  # TC
                 continue
-            key = (server, b"" if query == "-" else bytes.fromhex(query)[2:], answer[2:])
-            first, count = seen.get(key, (at, 0))
-            seen[key] = (first, count + 1)
+            first, count = seen.get((server, answer[2:]), (at, 0))
+            seen[server, answer[2:]] = (first, count + 1)
     if process.returncode not in (0, EXIT_FAILED) or (process.returncode and not seen):
         raise RepriseError("the captures cannot be read", "see the message above")
     found = []
-    for (server, asked, answer), (at, count) in seen.items():
+    for (server, answer), (at, count) in seen.items():
         recorded = _parse(b"\0\0" + answer)
         if recorded is None or len(recorded.question) != 1:
             continue
         if recorded.question[0].rdclass == dns.rdataclass.IN and recorded.opcode() == 0:
-            found.append(Exchange(server, at, asked or _made_query(recorded), recorded, count))
+            found.append(Exchange(server, at, _query_of(recorded), recorded, count))
     return found, process.returncode == 0
 
 
@@ -150,12 +148,12 @@ def _parse(wire: bytes) -> dns.message.Message | None:
         return None
 
 
-def _made_query(recorded: dns.message.Message) -> bytes:
+def _query_of(recorded: dns.message.Message) -> bytes:
     question = recorded.question[0]
     made = dns.message.make_query(question.name, question.rdtype)
     if recorded.edns >= 0:
         made.use_edns(0, recorded.ednsflags & dns.flags.DO, 4096)
-    made.flags = dns.flags.Flag(0)
+    made.flags = recorded.flags & (dns.flags.RD | dns.flags.CD)
     return made.to_wire()[2:]
 
 
@@ -172,7 +170,8 @@ def _plan(zones: Path, folder: Path) -> AddressMap:
         one.mkdir()
         machine.make_folders([Folder(str(one), "0750", user, server)], str)
     planner = [sys.executable, "-m", "cli", "zones", "plan", str(world), "-o", str(made), "--skip-bad"]
-    _called("cli.zones.zone_folder.copy", source=zones, target=world)
+    words = call.words("cli.zones.zone_folder.copy", source=zones, target=world)
+    _carry_out([*privileges.reading(), sys.executable, "-m", "cli.call", *words])
     _carry_out([*privileges.reading(), *planner])
     words = call.words("cli.zones.zones.serve", zones=world, made=made, out=plan, folder=own)
     _carry_out([sys.executable, "-m", "cli.call", *words])
@@ -189,14 +188,7 @@ def _read(path: Path) -> bytes:
     return b""
 
 
-def _called(function: str, **values: Any) -> str:
-    """What a function of ours prints, called by a user who may read files but not ours."""
-    return _carry_out(
-        [*privileges.reading(), sys.executable, "-m", "cli.call", *call.words(function, **values)]
-    )
-
-
-def _carry_out(argv: Sequence[str]) -> str:
+def _carry_out(argv: Sequence[str]) -> None:
     environment = {**os.environ, "PYTHONPATH": str(programs.ROOT)}
     done = subprocess.run(
         argv, env=environment, capture_output=True, text=True, check=False, umask=0o022
@@ -204,7 +196,6 @@ def _carry_out(argv: Sequence[str]) -> str:
     if done.returncode != 0:
         sys.stderr.write(done.stderr)
         raise RepriseError("the zones cannot be planned", "see the message above")
-    return done.stdout
 
 
 @contextlib.contextmanager
@@ -304,16 +295,16 @@ class _Reasons:
             self._failed = {
                 (one["server"], normalized(one["name"])): one for one in report.get("failures", [])
             }
-            self._other = {(normalized(one["owner"]), one["type"]) for one in report.get("versions", [])}
+            self._places = {
+                key: {(normalized(one["owner"]), one["type"]) for one in report.get(key, [])}
+                for key in ("removed", "versions", "made_up")
+            }
             contradictory = (*report.get("conflicts", []), *report.get("contradictions", []))
             self._contradictory = {normalized(one["owner"]) for one in contradictory}
-            self._removed = {(normalized(one["owner"]), one["type"]) for one in report.get("removed", [])}
-            self._made_up = {(normalized(one["owner"]), one["type"]) for one in report.get("made_up", [])}
             self._zones = {normalized(one["name"]): set(one["addresses"]) for one in report.get("zones", [])}
             refused = {normalized(one["zone"]) for one in report.get("refused", [])}
         except (OSError, ValueError, KeyError, TypeError):
             raise RepriseError("build.json of the zones is damaged", "build the zones again") from None
-        self._folder = zones
         planned = zone_plan.read_report(plan / "plan.json")
         self._not_loaded = refused | {normalized(one["zone"]) for one in planned["failed"] if one["zone"]}
         self._unroutable = {one["address"] for one in planned["unroutable"]}
@@ -333,28 +324,15 @@ class _Reasons:
             return "contradictory"
         wanted, given = records(one.recorded.answer), records(got.answer)
         if given < wanted:
-            missing = self._of_signatures(wanted - given) or "incomplete"
+            missing = "signature_missing" if _signatures(wanted - given) else "incomplete"
             return "alias_into_another_zone" if _ends_at_alias(got) else missing
         return self._of_denial(denial(one.recorded), denial(got))
 
     def _of_records(self, places: set[tuple[str, str]]) -> str:
         """The reason why one of these owners and types is served differently, or ""."""
-        if places & self._removed:
+        if places & self._places["removed"]:
             return "removed"
-        return "changed_during_capture" if places & self._other else ""
-
-    def _of_signatures(self, missing: frozenset[Record]) -> str:
-        """For answers that lack nothing else."""
-        if any(kind != "RRSIG" for _, kind, _ in missing):
-            return ""
-        return "signature_not_served" if missing & self._signatures else "signature_missing"
-
-    @functools.cached_property
-    def _signatures(self) -> frozenset[Record]:
-        """Those in the zones' files, which another user than root reads."""
-        lines = _called("cli.tools.zones_compare.listed", folder=self._folder).splitlines()
-        words = (line.split("\t") for line in lines)
-        return frozenset((one[0], one[1], one[2]) for one in words if len(one) == 3)
+        return "changed_during_capture" if places & self._places["versions"] else ""
 
     def _unserved(self, one: Exchange) -> str:
         if one.server in self._unroutable:
@@ -375,11 +353,16 @@ class _Reasons:
         missing = {(owner, kind) for owner, kind, _ in wanted - got}
         if known := self._of_records(missing):
             return known
-        if any((owner, kind) in self._made_up for owner, kind, _ in got if kind == "SOA"):
+        if any((owner, kind) in self._places["made_up"] for owner, kind, _ in got if kind == "SOA"):
             return "soa_made_up"
-        if missing and (known := self._of_signatures(wanted - got)):
-            return known
-        return "proof_missing" if missing and not any(kind == "SOA" for _, kind in missing) else "unknown"
+        if not missing or any(kind == "SOA" for _, kind in missing):
+            return "unknown"
+        return "signature_missing" if _signatures(wanted - got) else "proof_missing"
+
+
+def _signatures(records: frozenset[Record]) -> bool:
+    """Whether there is nothing else."""
+    return all(kind == "RRSIG" for _, kind, _ in records)
 
 
 def _ends_at_alias(message: dns.message.Message) -> bool:

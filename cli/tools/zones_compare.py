@@ -1,9 +1,6 @@
 """In what two answers of a name server differ, but for TTLs, order and the times of signatures."""
 
-import contextlib
-import re
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 
 import dns.flags
 import dns.message
@@ -11,19 +8,12 @@ import dns.name
 import dns.rdatatype
 import dns.rrset
 
-from cli.errors import RepriseError
-from cli.zones import zone_folder, zonefile
-from cli.zones.zone_folder import Entry, ZoneFolder
-
 _DENIAL = ("SOA", "NSEC", "NSEC3", "RRSIG")
 
 Record = tuple[str, str, str]  # owner, type, data
 _LOWER = frozenset(
     ("NS", "CNAME", "DNAME", "PTR", "SOA", "MX", "SRV", "NAPTR", "RP", "AFSDB", "KX", "MINFO")
 )  # names have no case
-
-# What can be read without knowing the lines before it.
-_WHOLE = re.compile(r"\S*(?<!\\)\.\s+\d+\s+IN\s+(?:RRSIG(?:\s+[^\s();]+){9,}|(?!RRSIG\s)[A-Z\d]+\s[^();]+)")
 
 
 def records(section: Iterable[dns.rrset.RRset]) -> frozenset[Record]:
@@ -43,28 +33,6 @@ def signature(text: str) -> str:
     """The type, algorithm and labels of an RRSIG, and its signer."""
     covered, algorithm, labels, *_, signer, _ = text.split(None, 8)
     return f"{covered} {algorithm} {labels} {signer.lower()}"
-
-
-def signatures(folder: Path) -> Iterator[Record]:
-    """Those in the zones of a folder, as `records` gives them, but for zones that do not load."""
-    found = zone_folder.read(folder)
-    for one in found.entries:
-        with contextlib.suppress(RepriseError):
-            for line in _lines(found, one):
-                words = line.split(None, 4)
-                if len(words) == 5 and words[3] == "RRSIG":
-                    yield (normalized(words[0]), "RRSIG", signature(words[4]))
-
-
-def _lines(folder: ZoneFolder, one: Entry) -> list[str]:
-    """The lines that have a zone's signatures, and others, each with a record and all its fields."""
-    path = folder.path / one.file
-    if zone_folder.is_plain(path):
-        with zonefile.opened(path) as file:
-            lines = [line.decode("latin-1").rstrip() for line in file if b"rrsig" in line.lower()]
-        if all(map(_WHOLE.fullmatch, lines)):
-            return lines
-    return zone_folder.text_of(folder, one).splitlines()  # slow
 
 
 def normalized(text: str) -> str:
@@ -110,8 +78,3 @@ def denial(message: dns.message.Message) -> frozenset[Record]:
     found = frozenset(one for one in records(message.authority) if one[1] in _DENIAL)
     is_negative = message.flags & dns.flags.AA and any(one[1] == "SOA" for one in found)
     return found if is_negative else frozenset()
-
-
-def listed(folder: Path) -> str:
-    """A line for each signature of a folder."""
-    return "\n".join("\t".join(one) for one in signatures(folder))

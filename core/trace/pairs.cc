@@ -13,8 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
-#include <string>
-#include <string_view>
 #include <utility>
 
 namespace reprise::trace {
@@ -82,7 +80,6 @@ bool Retransmits::repeats(const Query& query) {
 
 void AskedBefore::advance(Nanoseconds now) {
     asked_.advance(now);
-    bytes_.advance(now);
     ways_.advance(now);
     clients_.advance(now);
 }
@@ -97,14 +94,6 @@ void AskedBefore::query(const Query& query) {
     const std::uint8_t* const before = asked_.find(key); // a repeated query is one with that
     const std::uint8_t answered = before != nullptr ? *before : std::uint8_t{0};
     asked_.add(key) = answered;
-    if (keep_) {
-        bytes_.add(key).assign(query.message.begin(), query.message.end());
-    }
-}
-
-std::string_view AskedBefore::query_of(const Query& response) {
-    const std::string* const kept = bytes_.find(exchange_of(response));
-    return kept != nullptr ? std::string_view(*kept) : std::string_view();
 }
 
 Asked AskedBefore::response(const Query& query) {

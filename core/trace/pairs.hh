@@ -16,8 +16,6 @@
 #include <deque>
 #include <functional>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -57,16 +55,9 @@ public:
     static constexpr Nanoseconds kPatience = 30 * kSecond;
     static constexpr Nanoseconds kBegin = 5 * kSecond; ///< queries may lie before the capture
 
-    /// `keep`: the bytes of queries, for query_of().
-    explicit AskedBefore(bool keep = false) : keep_(keep) {}
-
     void query(const Query& query);
 
     Asked response(const Query& query);
-
-    /// The query of a response that was kYes; empty where they are not kept.
-    /// Good until the next query().
-    [[nodiscard]] std::string_view query_of(const Query& response);
 
     [[nodiscard]] std::uint64_t queries() const { return queries_; }
 
@@ -78,9 +69,7 @@ private:
 
     void advance(Nanoseconds now);
 
-    bool keep_;
     Recent<std::uint8_t> asked_{kPatience}; ///< by everything: 1 where it was answered
-    Recent<std::string> bytes_{kPatience};  ///< the same, where they are kept
     Recent<Nothing> ways_{kPatience};       ///< by addresses and ports
     Recent<Nothing> clients_{kPatience};
     std::optional<Nanoseconds> first_; ///< query

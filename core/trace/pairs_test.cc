@@ -86,7 +86,7 @@ TEST_F(RetransmitsTest, AClockThatIsSetBackKeepsNothingLonger) {
 }
 
 TEST(AskedBefore, TellsForEachResponseWhetherItWasAskedFor) {
-    AskedBefore queries(true);
+    AskedBefore queries;
     const auto query = query_bytes(1, "a");
     const auto reply = reply_bytes(1, "A");
     const auto other = reply_bytes(2, "a");
@@ -94,7 +94,6 @@ TEST(AskedBefore, TellsForEachResponseWhetherItWasAskedFor) {
     queries.query(message_of(1, query));
     queries.query(message_of(2, query));
     EXPECT_EQ(queries.response(message_of(3, reply)), Asked::kYes);
-    EXPECT_EQ(queries.query_of(message_of(3, reply)), std::string(query.begin(), query.end()));
     EXPECT_EQ(queries.response(message_of(45 * kSecond, reply)), Asked::kYes) << "again";
     EXPECT_EQ(queries.response(message_of(46 * kSecond, other)), Asked::kNo);
     EXPECT_EQ(queries.response(message_of(47 * kSecond, other, 41'000)), Asked::kNo)
