@@ -135,7 +135,7 @@ TEST_F(PlanCommand, MissingFilesAndFolders) {
     write("zones.json", R"({"schema":1,"zones":[{"name":"org.","file":"none.zone"}]})");
     EXPECT_THAT(run(), HasSubstr("none.zone: No such file or directory"));
     write("zones.json", "{");
-    EXPECT_THAT(run(), HasSubstr("zones.json is not JSON"));
+    EXPECT_THAT(run(), HasSubstr("zones.json: [json.exception.parse_error"));
     write("zones.json", R"({"schema":1,"zones":[]})");
     EXPECT_THAT(run(), HasSubstr("no zone in"));
     options_.folder += "/none";

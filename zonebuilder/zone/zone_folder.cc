@@ -168,11 +168,6 @@ using SortedJson = nlohmann::json;
 
 constexpr std::string_view kList = "zones.json";
 
-/// Entries are counted from 1, as people count.
-[[noreturn]] void refuse(std::size_t entry, std::string_view what, std::string_view hint) {
-    throw Error(fmt::format("{}: zone {}: {}; {}", kList, entry, what, hint));
-}
-
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
 /// The JSON library knows, but says so only by throwing.
@@ -201,97 +196,46 @@ std::string printable(std::string file) {
     return file;
 }
 
-std::string string_of(const SortedJson& zone, const char* key, std::size_t entry) {
-    const auto value = zone.find(key);
-    if (value == zone.end() || !value->is_string() || value->get<std::string>().empty()) {
-        refuse(entry, fmt::format("no \"{}\"", key), "give it as a string");
+NameKey name_of(const SortedJson& one) {
+    const auto name = NameKey::parse(one.at("name").get<std::string>());
+    if (!name) {
+        throw Error(fmt::format("{} is not a domain name; write it as in a zone file",
+                                one["name"].dump(-1, ' ', true)));
     }
-    return value->get<std::string>();
+    return *name;
 }
 
-IpAddress address_of(const SortedJson& value, std::size_t entry) {
-    const auto address =
-        value.is_string() ? IpAddress::parse(value.get<std::string>()) : std::nullopt;
-    if (!address) {
-        refuse(entry, fmt::format("{} is not an IP address", value.dump()),
-               R"(give addresses like "192.0.2.1" or "2001:db8::1")");
-    }
-    return *address;
-}
-
-std::optional<std::vector<IpAddress>> addresses_of(const SortedJson& zone, std::size_t entry) {
-    const auto value = zone.find("addresses");
-    if (value == zone.end()) {
-        return std::nullopt;
-    }
-    if (!value->is_array()) {
-        refuse(entry, "\"addresses\" is not a list", "give a list of strings, or leave it out");
-    }
+std::vector<IpAddress> addresses_of(const SortedJson& list) {
     std::vector<IpAddress> addresses;
-    for (const SortedJson& one : *value) {
-        addresses.push_back(address_of(one, entry));
+    for (const SortedJson& one : list.get_ref<const SortedJson::array_t&>()) {
+        const auto address = IpAddress::parse(one.get<std::string>());
+        if (!address) {
+            throw Error(fmt::format("{} is not an IP address; give addresses like \"192.0.2.1\" or "
+                                    "\"2001:db8::1\"",
+                                    one.dump()));
+        }
+        addresses.push_back(*address);
     }
     sort_unique(addresses);
     return addresses;
 }
 
-ZoneEntry entry_of(const SortedJson& zone, std::size_t entry) {
-    if (!zone.is_object()) {
-        refuse(entry, "not an object", R"(give {"name": ..., "file": ...})");
+ZoneEntry entry_of(const SortedJson& zone) {
+    ZoneEntry entry{.name = name_of(zone), .file = zone.at("file"), .addresses = {}};
+    if (!can_be_quoted(entry.file)) {
+        throw Error("the file's name has a quote, a backslash or a control character; rename it");
+    }
+    entry.file = fs::path(entry.file).lexically_normal().string();
+    if (zone.contains("addresses")) {
+        entry.addresses = addresses_of(zone["addresses"]);
     }
     for (const auto& [key, value] : zone.items()) { // a misspelled "addresses" gives it to others
         if (key != "name" && key != "file" && key != "addresses") {
-            refuse(entry, fmt::format("unknown key {}", SortedJson(key).dump(-1, ' ', true)),
-                   "there are name, file and addresses");
+            throw Error(fmt::format("unknown key {}; there are name, file and addresses",
+                                    SortedJson(key).dump(-1, ' ', true)));
         }
     }
-    const std::string name = string_of(zone, "name", entry);
-    const std::string file = string_of(zone, "file", entry);
-    const auto parsed = NameKey::parse(name);
-    if (!parsed) {
-        refuse(entry, fmt::format("{} is not a domain name", SortedJson(name).dump(-1, ' ', true)),
-               "write it as in a zone file");
-    }
-    if (!can_be_quoted(file)) {
-        refuse(entry, "the file's name has a quote, a backslash or a control character",
-               "rename it");
-    }
-    return {.name = parsed,
-            .file = fs::path(file).lexically_normal().string(),
-            .addresses = addresses_of(zone, entry)};
-}
-
-/// The library's message names line and column, in several lines.
-SortedJson parse_json(std::string_view text) {
-    try {
-        return SortedJson::parse(text);
-    } catch (const SortedJson::exception& error) {
-        std::string what = error.what();
-        std::ranges::replace(what, '\n', ' ');
-        throw Error(fmt::format("{} is not JSON: {}; fix it, or remove it to use every *.zone file",
-                                kList, what));
-    }
-}
-
-/// The list "asked", which may be left out.
-std::vector<AskedInVain> asked_of(const SortedJson& list) {
-    std::vector<AskedInVain> asked;
-    const auto given = list.find("asked");
-    for (const SortedJson& one : given == list.end() ? SortedJson::array() : *given) {
-        const auto name = one.is_object() ? one.find("name") : one.end();
-        const auto parsed = one.is_object() && name != one.end() && name->is_string()
-                                ? NameKey::parse(name->get<std::string>())
-                                : std::nullopt;
-        if (!parsed) {
-            throw Error(
-                fmt::format("{}: entry {} of \"asked\" has no domain name; give {{\"name\": "
-                            "..., \"addresses\": [...]}}",
-                            kList, asked.size() + 1));
-        }
-        const std::size_t entry = asked.size() + 1;
-        asked.push_back({*parsed, addresses_of(one, entry).value_or(std::vector<IpAddress>{})});
-    }
-    return asked;
+    return entry;
 }
 
 /// Only regular files: a pipe would be waited for, a device may never end. Throws ZoneError.
@@ -360,26 +304,34 @@ std::vector<ZoneEntry> zone_files(const fs::path& folder) {
 } // namespace
 
 ZoneList parse_zones_json(std::string_view text) {
-    const SortedJson list = parse_json(text);
-    if (!list.is_object() || list.value("schema", SortedJson()) != SortedJson(1)) {
-        throw Error(fmt::format("{} has no \"schema\": 1; this program reads schema 1", kList));
-    }
-    if (!list.contains("zones") || !list["zones"].is_array()) {
-        throw Error(
-            fmt::format("{} has no list \"zones\"; give one object for each zone file", kList));
-    }
-    ZoneList found{.zones = {}, .asked = asked_of(list)};
-    std::vector<ZoneEntry>& entries = found.zones;
-    std::set<std::pair<NameKey, std::string>> seen;
-    for (const SortedJson& zone : list["zones"]) {
-        entries.push_back(entry_of(zone, entries.size() + 1));
-        const ZoneEntry& entry = entries.back();
-        const NameKey name = entry.name.value_or(NameKey{});
-        if (!seen.emplace(name, entry.file).second) {
-            refuse(entries.size(),
-                   fmt::format("{} from {} is listed twice", name.text(), entry.file),
-                   "put all its addresses into one entry");
+    ZoneList found;
+    std::string part; // entries are counted from 1, as people count
+    try {
+        const SortedJson list = SortedJson::parse(text);
+        if (list.at("schema") != 1) {
+            throw Error("this program reads \"schema\": 1");
         }
+        std::set<std::pair<std::optional<NameKey>, std::string>> seen;
+        for (const SortedJson& zone : list.at("zones").get_ref<const SortedJson::array_t&>()) {
+            part = fmt::format("zone {}: ", found.zones.size() + 1);
+            const ZoneEntry& entry = found.zones.emplace_back(entry_of(zone));
+            if (!seen.emplace(entry.name, entry.file).second) {
+                throw Error(fmt::format("{} from {} is listed twice; put all its addresses into "
+                                        "one entry",
+                                        name_of(zone).text(), entry.file));
+            }
+        }
+        for (const SortedJson& one : list.value("asked", SortedJson::array())) {
+            part = fmt::format("entry {} of \"asked\": ", found.asked.size() + 1);
+            found.asked.push_back(
+                {name_of(one), addresses_of(one.value("addresses", SortedJson::array()))});
+        }
+    } catch (const Error& error) {
+        throw Error(fmt::format("{}: {}{}", kList, part, error.what()));
+    } catch (const SortedJson::exception& error) { // some have several lines
+        std::string what = error.what();
+        std::ranges::replace(what, '\n', ' ');
+        throw Error(fmt::format("{}: {}{}; see docs/formats.md", kList, part, what));
     }
     return found;
 }

@@ -39,18 +39,18 @@ TEST(ZonesJson, ReadsEntries) {
 
 TEST(ZonesJson, SaysWhatIsWrong) {
     using ::testing::HasSubstr;
-    EXPECT_THAT(refusal("{"), HasSubstr("is not JSON"));
-    EXPECT_THAT(refusal("[]"), HasSubstr("schema"));
+    EXPECT_THAT(refusal("{"), HasSubstr("zones.json: "));
+    EXPECT_THAT(refusal("[]"), HasSubstr("array; see docs/formats.md"));
     EXPECT_THAT(refusal(R"({"schema":2,"zones":[]})"), HasSubstr("schema"));
-    EXPECT_THAT(refusal(R"({"schema":1})"), HasSubstr("no list \"zones\""));
-    EXPECT_THAT(refusal(R"({"schema":1,"zones":{}})"), HasSubstr("no list \"zones\""));
-    EXPECT_THAT(refusal(list("7")), HasSubstr("zone 1: not an object"));
-    EXPECT_THAT(refusal(list(R"({"file":"x"})")), HasSubstr("no \"name\""));
+    EXPECT_THAT(refusal(R"({"schema":1})"), HasSubstr("key 'zones' not found"));
+    EXPECT_THAT(refusal(R"({"schema":1,"zones":{}})"), HasSubstr("object"));
+    EXPECT_THAT(refusal(list("7")), HasSubstr("zone 1: "));
+    EXPECT_THAT(refusal(list(R"({"file":"x"})")), HasSubstr("key 'name' not found"));
     EXPECT_THAT(refusal(list(R"({"name":"a..b","file":"x"})")), HasSubstr("not a domain name"));
-    EXPECT_THAT(refusal(list(R"({"name":"a","file":7})")), HasSubstr("no \"file\""));
+    EXPECT_THAT(refusal(list(R"({"name":"a","file":7})")), HasSubstr("must be string"));
     EXPECT_THAT(refusal(list(R"({"name":"a","file":"x\"y"})")), HasSubstr("rename it"));
     EXPECT_THAT(refusal(list(R"({"name":"a","file":"x","addresses":"1.1.1.1"})")),
-                HasSubstr("is not a list"));
+                HasSubstr("zone 1: "));
     EXPECT_THAT(refusal(list(R"({"name":"a","file":"x","addresses":["1.1.1"]})")),
                 HasSubstr("\"1.1.1\" is not an IP address"));
     EXPECT_THAT(refusal(list(R"({"name":"a","file":"x","adresses":["1.1.1.1"]})")),
