@@ -449,8 +449,7 @@ void add_inputs(Command& command, MutateOptions& options) {
     command
         .add_option(
             "--check", options.check,
-            "Write nothing: look at the rules, and with trace also for a query in each input, and "
-            "about how many there are")
+            "Write nothing: look at the rules, and with trace also for a query in each input")
         .one_of({"options", "trace"});
     command.add_option("--report", options.report, "File for what was done, as JSON");
 }
