@@ -32,8 +32,8 @@ namespace {
 /// Room for the fragments of some hundred replies besides.
 constexpr size_t kLeastRing = 1 << 20;
 constexpr size_t kLargestRing = 64 << 20;
-/// What a reply that is kept whole takes in the ring, more often than not.
-constexpr size_t kWholeReply = 512;
+/// What a reply that is kept whole takes in the ring at most, in packets of 1,500 bytes.
+constexpr size_t kWholeReply = 1600;
 
 size_t ring_size(size_t replies, bool whole) {
     const size_t each = whole ? kWholeReply : sizeof(PacketRecord) + BPF_RINGBUF_HDR_SZ;
