@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <vector>
 
 using namespace reprise;          // NOLINT: one function
 using namespace reprise::querier; // NOLINT
@@ -20,7 +21,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
     Cursor cursor({data, size});
     for (Nanoseconds time = 0; cursor.left() > 2; time += kMillisecond) {
         const size_t length = cursor.u16be();
-        const auto result = odd.read(cursor.take(std::min(length, cursor.left())), time);
+        const Bytes bytes = cursor.take(std::min(length, cursor.left()));
+        const std::vector<std::uint8_t> frame(bytes.begin(), bytes.end()); // its end is guarded
+        const auto result = odd.read(frame, time);
         const bool message = result.kind == UnusualReplies::Kind::kMessage;
         if (message && (result.reply.size != result.reply.bytes.size() ||
                         result.reply.size > 65535 || result.destination.address.family == 0)) {
