@@ -28,6 +28,7 @@
 #include <span>
 #include <string>
 #include <sys/socket.h>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -246,7 +247,7 @@ private:
 };
 
 /// A peer is handed over only when TLS has verified it; until then it is one of a few newcomers
-/// with little time, of whom the oldest makes room: a parent needs a few milliseconds.
+/// with little time.
 class KernelListener final : public Listener {
 public:
     KernelListener(KernelHost& host, SSL_CTX* tls, const Endpoint& where, Handler handler)
@@ -288,8 +289,7 @@ private:
 
     void accept(FileDescriptor socket, const Endpoint& peer) {
         if (newcomers_.size() >= kMostNewcomers) {
-            handler_.refused(newcomers_.front().address.text(), "made room for another one");
-            newcomers_.erase(newcomers_.begin());
+            make_room();
         }
         no_delay(socket.get());
         newcomers_.push_back(
@@ -304,6 +304,20 @@ private:
             .down = [this,
                      peer](const std::string& reason) { handler_.refused(peer.text(), reason); },
         });
+    }
+
+    /// The oldest of the address that has most makes room, so that a single stranger cannot push
+    /// out a parent, whose handshake takes a few round trips.
+    void make_room() {
+        std::unordered_map<IpAddress, size_t> held;
+        for (const Newcomer& one : newcomers_) {
+            ++held[one.address];
+        }
+        const IpAddress from = std::ranges::max_element(held, {}, [](const auto& entry) {
+                                   return entry.second;
+                               })->first;
+        handler_.refused(from.text(), "made room for another one");
+        newcomers_.erase(std::ranges::find(newcomers_, from, &Newcomer::address));
     }
 
     /// Nothing of this object may be touched behind the call, which may destroy it.
