@@ -206,6 +206,7 @@ bool PacketCarrier::poll() {
     polled_ = clock_.now();
     const auto take = [this](const ReplyHead& record) { take_record(record); };
     more_ = xdp_.drain(kMostRecords, take) == kMostRecords;
+    count_drops(); // a querier that is killed has told of them
     return !more_;
 }
 
