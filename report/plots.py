@@ -13,6 +13,7 @@ from report.figures import NORMAL, WIDE, Drawn, Size, Words, bars, drawing, lege
 from report.run import Json, Run
 from report.server import Series
 from report.tally import FEWEST_ANSWERS, Measured, Tally, by_round_trip
+from report.transports import TRANSPORTS
 
 _DASHED = {"linestyle": (0, (2, 2)), "linewidth": 1.2}
 _RCODES = Words("rcodes", "Response codes", "Answers by response code.", "no answer was received")
@@ -201,8 +202,11 @@ def _kernel_memory(measured: Measured) -> list[Drawn]:
 
 
 def _connections(measured: Measured) -> list[Drawn]:
-    """Only where the server had any connection: a run over UDP has no such plot."""
+    """Only where queries went over connections or the server had any: clients have the controller's, too. A
+    front or a server elsewhere may hold all of the server's.
+    """
     run = measured.run
+    asked = any(one.stream and measured.tally.sent_over[one.name] for one in TRANSPORTS.values())
     servers = {
         f"server, {state.replace('_', '-')}": server.host_series(run, f"tcp_{state}")
         for state in server.TCP_STATES
@@ -212,7 +216,7 @@ def _connections(measured: Measured) -> list[Drawn]:
         for state in ("established", "time_wait")
         for one in server.client_series(run, f"tcp_{state}")
     }
-    held = _not_zero({**servers, **clients}) if _not_zero(servers) else {}
+    held = _not_zero({**servers, **clients}) if asked or _not_zero(servers) else {}
     caption = (
         "TCP connections by state, sampled once a second at the server's host and, where asked, the clients'."
         " Dotted: the last query was sent, and the replay closed what was open."

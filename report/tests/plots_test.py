@@ -1,5 +1,6 @@
 """Plots show the figures that they were given: lines, boxes and ticks of written runs."""
 
+import dataclasses
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
@@ -171,6 +172,17 @@ def test_samples_hold_until_the_next_one_and_counts_have_whole_ticks(tmp_path: P
     assert all(tick == int(tick) for tick in axes_of(drawn, "rcodes").get_xticks())
     end = 19 / 10 + 0.01  # the hundredth of a second in which the last query was sent
     assert [one.get_xdata() for one in connections.lines if one.get_linestyle() == ":"] == [[end, end]]
+
+
+@pytest.mark.parametrize("transport", [0, 1])
+def test_clients_have_connections_where_the_server_is_not_sampled(tmp_path: Path, transport: int) -> None:
+    """Over UDP there is the controller's alone."""
+    queries = [dataclasses.replace(one, transport=transport) for one in steady(20)]
+    run = write_run(tmp_path / "run", queries)
+    text = sampled((-1, 10, 1, 0), (0, 20, 3, 0.1), (2, 30, 1, 0.3), process="querier")
+    (run / "client1.csv").write_text(text)
+    names = [one.name for one in drawn_of(measure(Run(run)))]
+    assert ("connections" in names) == bool(transport)
 
 
 def repeats(folder: Path, scale: Sequence[float]) -> list[Seen]:
