@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from report.rqfile import read_rq
-from report.sources import open_source
+from report.sources import digested, open_source
 from tests.bed import synth
 from tests.desk import furnish, run
 
@@ -27,8 +27,9 @@ def played(folder: Path) -> list[tuple[Any, ...]]:
         for file in files
         for one in file.records
     ]
-    answers = open_source(folder, folder).between(0, 1 << 62)
+    answers = digested(open_source(folder, folder)).between(0, 1 << 62)
     messages = {one.seq: one.query for one in answers}
+    assert messages
     return [(*record, messages.get(record[0])) for record in sorted(records)]
 
 
