@@ -115,7 +115,8 @@ def digested(
             argv = [program, "digests", str(file.path), "-o", str(target), *words]
             with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, errors="replace") as child:
                 while (complaint := _complaint(child)) is None:
-                    told(done + _rows(target.with_name(f"{target.name}.partial")), of)
+                    read = done + _rows(target.with_name(f"{target.name}.partial"))
+                    told(read, max(of, read))  # a file that was cut off does not say how many it has
             if child.returncode:
                 what, _, hint = error_line(complaint).partition("; ")
                 if hint == "see --help":
