@@ -3,7 +3,6 @@ option(REPRISE_WERROR "Treat warnings as errors (dev and CI)" OFF)
 option(REPRISE_FUZZ "Build the libFuzzer targets (needs clang)" OFF)
 option(REPRISE_SHARED "Link components as shared libraries (dev and sanitizers: links cost less)" OFF)
 option(REPRISE_PRECOMPILE "Precompile the system's headers" ON)
-option(REPRISE_COVERAGE "Count the lines that run (needs clang)" OFF)
 set(REPRISE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
 find_program(REPRISE_MOLD mold DOC "a faster linker")
 
