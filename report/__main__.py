@@ -287,7 +287,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         alike = alone.as_json(page.names) if alone else None
         if asked.differing:
             runs = [one.run for one in sides if one.run]
-            asked.ask(runs, arguments.ask, Path(scratch), evidence)
+            asked.ask(runs, arguments.ask, Path(scratch), evidence, arguments.programs)
     run = others[0].run if first.recorded and len(others) == 1 else None
     whole: Json = results[0] if alike is None else {"schema": 1, "against_first": results, "alike": alike}
     if asked.names:

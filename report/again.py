@@ -45,7 +45,9 @@ class Again:
             if self.kinds[kind] <= MAX_LISTED:
                 self.differing[pair[0].seq] = kind, pair[0].query
 
-    def ask(self, runs: Sequence[Run], ask: Ask, scratch: Path, evidence: Evidence) -> None:
+    def ask(
+        self, runs: Sequence[Run], ask: Ask, scratch: Path, evidence: Evidence, programs: Path | None
+    ) -> None:
         """Asks the servers of both runs, one after the other. Raises ReportError where a run does not tell
         how its queries were sent, or the answers are not kept.
         """
@@ -53,7 +55,7 @@ class Again:
         numbers = self._write(trace, runs[0])
         folders = [ask(run, trace) for run in runs]
         self.names = tuple(map(str, folders))
-        before, after = (digested(join(str(one), Run(one).answer_paths)) for one in folders)
+        before, after = (digested(join(str(one), Run(one).answer_paths), programs) for one in folders)
         for was, now in pairs(before, after):
             if was.reply or now.reply:
                 equal = was.reply[2:] == now.reply[2:]
