@@ -170,7 +170,7 @@ bool Pipeline::fill(BatchJob& job) {
         if (query.is_close()) {
             ++closes_;
         } else {
-            progress_.tick(++queries_, feed_->share_read());
+            progress_.tick(++queries_);
         }
     }
     job.flush = feed_->live();
