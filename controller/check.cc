@@ -194,7 +194,7 @@ std::string no_queries(const Options& options, const FeedState& feed) {
 }
 
 std::string check(const Options& options) {
-    tree::parse_peers(options.distributors);
+    tree::parse_peers("--distributor", options.distributors);
     const Servers servers = parse_servers(options.servers, options.server_port);
     const rules::Chain rules(options.rules); // throws
     if (options.check == "trace" && options.generate.empty()) {

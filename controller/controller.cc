@@ -111,7 +111,7 @@ void Controller::open() {
     if (read_next()) {
         outcome_.start.trace_first = outcome_.start.trace_last = held_.trace_time();
         phase_ = Phase::kConnect;
-        for (const auto& peer : tree::parse_peers(options_.distributors)) {
+        for (const auto& peer : tree::parse_peers("--distributor", options_.distributors)) {
             fanout_.add(peer.name, peer.endpoint.text(), host_.connect(peer.endpoint));
         }
     } else if (ended_) {

@@ -18,7 +18,8 @@ namespace reprise::controller {
 namespace {
 
 TEST(Options, PeersWithAndWithoutNames) {
-    const auto peers = tree::parse_peers({"client1=192.0.2.1:4853", "[2001:db8::1]:4853"});
+    const auto peers =
+        tree::parse_peers("--distributor", {"client1=192.0.2.1:4853", "[2001:db8::1]:4853"});
     ASSERT_EQ(peers.size(), 2U);
     EXPECT_EQ(peers[0].name, "client1");
     EXPECT_EQ(peers[0].endpoint.text(), "192.0.2.1:4853");
@@ -28,7 +29,7 @@ TEST(Options, PeersWithAndWithoutNames) {
 
 TEST(Options, BadPeersAreNamed) {
     for (const char* bad : {"client1", "192.0.2.1", "192.0.2.1:0", "host:99999", "a=b=1.2.3.4:5"}) {
-        EXPECT_THROW(tree::parse_peers({bad}), UsageError) << bad;
+        EXPECT_THROW(tree::parse_peers("--distributor", {bad}), UsageError) << bad;
     }
 }
 

@@ -4,6 +4,7 @@
 #include "core/base/error.hh"
 #include "core/base/log.hh"
 #include "core/tree/distributor.hh"
+#include "core/tree/fanout.hh"
 #include "core/tree/kernel_host.hh"
 #include "querier/carrier/replay_options.hh"
 #include "querier/process.hh"
@@ -27,6 +28,7 @@ struct Commands {
     reprise::tree::TlsFiles tls;
     std::vector<std::string> prefixes;
     std::string listen;
+    std::vector<std::string> feeds;
     std::string cpus;
     bool check = false;
 
@@ -50,9 +52,13 @@ struct Commands {
         command.add_option("--key", tls.key, "Its key, PEM").required();
         command.add_option("--ca", tls.authority, "The run's authority, PEM").required();
         command.add_option("--queriers", distributor.queriers,
-                           "Querier processes; 0 = one a processor");
+                           "Querier processes; 0 = one a processor, or none with --feed");
         command.add_option("--cpus", cpus,
                            "Processors for the queriers in turn, e.g. 0,2-3; default: any");
+        command
+            .add_option("--feed", feeds,
+                        "[NAME=]HOST:PORT of a further distributor to feed; repeatable")
+            .allow_extra_args(false);
         command.add_flag("--check", check, "Look at the options and start nothing");
     }
 
@@ -79,6 +85,7 @@ struct Commands {
                 fmt::format("--listen {}: not ADDR:PORT; give e.g. 127.0.0.1:4480", listen));
         }
         distributor.listen = *endpoint;
+        distributor.feeds = reprise::tree::parse_peers("--feed", feeds);
         for (const std::string& prefix : prefixes) {
             reprise::querier::parse_prefix(prefix);
             distributor.querier_arguments.emplace_back("--source-prefix");

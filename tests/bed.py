@@ -230,7 +230,7 @@ class Bed(BareBed):
         self.clients, self.source_mode = clients, source_mode
         super().__init__(folder, extend(network.local(clients, listen_queue, source_mode, peers)))
         names = {network.client(i): network.control_address(i) for i in range(1, clients + 1)}
-        certificates.write(folder / "tls", names)
+        certificates.write(folder / "tls", names, feeders=[network.client(1)])
 
     @property
     def results(self) -> Path:
@@ -270,7 +270,9 @@ class Bed(BareBed):
         index: int,
         *,
         queriers: int = 2,
+        feeds: tuple[str, ...] = (),
         results: Path | None = None,
+        host: str = "",
         run: str = "",
         tls: Path | None = None,
         extra: tuple[str, ...] = (),
@@ -289,8 +291,10 @@ class Bed(BareBed):
             str(queriers),
         ]
         argv += ["--results", str(results or self.results), *_tls(folder, name), *extra]
+        for feed in feeds:
+            argv += ["--feed", feed]
         title = f"distributor-{name}" if self.clients > 1 else "distributor"
-        program = self.start(name, argv, title, core)
+        program = self.start(host or name, argv, title, core)
         wait_for(lambda: "event=listening" in program.text() or program.has_ended(), f"{name} listening")
         return program
 

@@ -1,7 +1,6 @@
 """What a run says of itself: it is clean only where the server was asked on time and answered."""
 
 import os
-import shutil
 import signal
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from cli.plan import network
 from report.rqfile import Status
-from tests.bed import Bed, MakeBed, accounted, progress, synth, wait_for, wait_for_answers
+from tests.bed import PORT, Bed, MakeBed, accounted, progress, synth, wait_for, wait_for_answers
 
 pytestmark = pytest.mark.netns
 
@@ -153,11 +152,10 @@ def test_a_family_that_nobody_hears_does_not_hold_up_the_other(make_bed: MakeBed
 def test_a_distributors_key_commands_nobody(bed: Bed, trace: Path) -> None:
     """Of this run, and signed by its authority; but a certificate says what its key is good for."""
     first = bed.start_distributor(1, queriers=1)
-    stolen = bed.folder / "stolen"
-    shutil.copytree(bed.folder / "tls", stolen)
-    for end in ("pem", "key"):
-        shutil.copy(stolen / f"client2.{end}", stolen / f"controller.{end}")
-    assert bed.start_controller(trace, tls=stolen).wait() == 1
+    second = bed.start_distributor(
+        2, queriers=1, host="client1", feeds=(f"client1={network.control_address(1)}:{PORT}",)
+    )
+    assert second.wait() == 1
     wait_for(lambda: "event=refused" in first.text(), "the refusal")
     assert "purpose" in first.text() or "certificate" in first.text()
     assert not first.has_ended()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cli.plan import certificates, network
-from tests.bed import Bed, accounted, synth, wait_for
+from tests.bed import PORT, Bed, accounted, synth, wait_for
 from tests.small_disk import fill, thin_disk
 
 pytestmark = pytest.mark.netns
@@ -59,6 +59,22 @@ def test_a_source_stays_with_one_querier_and_hosts_share_the_load(bed: Bed, trac
     sources = [set(np.asarray(file.records["source"]).tolist()) for file in bed.records()]
     assert len(sources) == 4
     assert sum(len(one) for one in sources) == len(set().union(*sources))
+
+
+def test_a_distributor_feeds_another(bed: Bed, trace: Path) -> None:
+    """Depth three: the controller's one child has a querier of its own and feeds a second distributor."""
+    bed.start_server()
+    host = network.client(1)
+    bed.ip(host, "addr", "add", f"{network.control_address(2)}/32", "dev", "lo")
+    bed.start_distributor(2, queriers=1, host=host)
+    top = bed.start_distributor(1, queriers=1, feeds=(f"client2={network.control_address(2)}:{PORT}",))
+    controller = bed.start_controller(trace, extra=QUICKLY)
+    assert controller.wait() == 0, controller.text() + top.text()
+    account = bed.account()
+    assert account["queries"]["answered"] == account["queries"]["read"]
+    hosts = {report["host"] for report in account["children"][0]["reports"]}
+    assert hosts == {"client1", "client2"}
+    assert account["children"][0]["queriers"] == 2
 
 
 def test_strangers_are_refused(bed: Bed, trace: Path) -> None:

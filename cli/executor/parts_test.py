@@ -145,16 +145,19 @@ def test_certificates_are_for_their_hosts_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "address", "use"),
+    ("name", "address", "feeder", "uses"),
     [
-        ("controller", None, ExtendedKeyUsageOID.CLIENT_AUTH),
-        ("client1", "198.18.1.2", ExtendedKeyUsageOID.SERVER_AUTH),
+        ("controller", None, False, [ExtendedKeyUsageOID.CLIENT_AUTH]),
+        ("client1", "198.18.1.2", False, [ExtendedKeyUsageOID.SERVER_AUTH]),
+        ("client1", "198.18.1.2", True, [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
     ],
 )
-def test_certificates_name_their_roles(name: str, address: str | None, use: x509.ObjectIdentifier) -> None:
-    pem, _ = certificates.issue(certificates.make_authority(), name, address)
+def test_certificates_name_their_roles(
+    name: str, address: str | None, feeder: bool, uses: list[x509.ObjectIdentifier]
+) -> None:
+    pem, _ = certificates.issue(certificates.make_authority(), name, address, feeder)
     found = x509.load_pem_x509_certificate(pem).extensions.get_extension_for_class(x509.ExtendedKeyUsage)
-    assert list(found.value) == [use]
+    assert list(found.value) == uses
 
 
 def test_keys_are_readable_by_their_owner_only(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 There are ca.pem, and NAME.pem and NAME.key for every distributor and for the controller. A certificate says
 what its key is good for: the controller's is of client use, so it commands; a distributor's of server use, so
-it takes commands and cannot give any to other hosts. The CA's own key is never written.
+it takes commands and cannot give any to other hosts, unless it feeds some. The CA's own key is never written.
 The server under test has a certificate of an authority of its own, so that nothing the server has opens the
 control connections.
 """
@@ -11,7 +11,7 @@ import datetime
 import ipaddress
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,13 +41,14 @@ def make_authority() -> Authority:
     return Authority(key, _signed("reprise run CA", key, None, identifier))
 
 
-def issue(authority: Authority, name: str, address: str | None) -> tuple[bytes, bytes]:
+def issue(authority: Authority, name: str, address: str | None, feeder: bool = False) -> tuple[bytes, bytes]:
     """PEM certificate and private key for a program called `name`: with an address it takes commands, without
-    it gives them.
+    it or as a feeder it gives them.
     """
-    use = ExtendedKeyUsageOID.SERVER_AUTH if address else ExtendedKeyUsageOID.CLIENT_AUTH
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH] if address else []
+    uses += [ExtendedKeyUsageOID.CLIENT_AUTH] if feeder or not address else []
     key = ec.generate_private_key(ec.SECP256R1())
-    return _sign(authority, name, (address,) if address else (), use, key)
+    return _sign(authority, name, (address,) if address else (), uses, key)
 
 
 def issue_service(
@@ -56,20 +57,20 @@ def issue_service(
     """PEM certificate and private key of the server under test; `key_type` as experiments name it."""
     of_rsa = key_type == "rsa-2048"
     key = rsa.generate_private_key(65_537, 2048) if of_rsa else ec.generate_private_key(ec.SECP256R1())
-    return _sign(authority, name, addresses, ExtendedKeyUsageOID.SERVER_AUTH, key)
+    return _sign(authority, name, addresses, [ExtendedKeyUsageOID.SERVER_AUTH], key)
 
 
 def _sign(
     authority: Authority,
     name: str,
     addresses: Iterable[str],
-    use: x509.ObjectIdentifier,
+    uses: list[x509.ObjectIdentifier],
     key: Key,
 ) -> tuple[bytes, bytes]:
     names: list[x509.GeneralName] = [x509.DNSName(name)]
     names += [x509.IPAddress(ipaddress.ip_address(one)) for one in addresses]
     issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
-    more = (x509.ExtendedKeyUsage([use]), x509.SubjectAlternativeName(names), issuer_key)
+    more = (x509.ExtendedKeyUsage(uses), x509.SubjectAlternativeName(names), issuer_key)
     certificate = _signed(name, key, authority, *more)
     pem, clear = serialization.Encoding.PEM, serialization.NoEncryption()
     secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, clear)
@@ -94,6 +95,7 @@ def write(
     out: Path,
     hosts: dict[str, str],
     owner: str = "",
+    feeders: Collection[str] = (),
     servers: dict[str, str] | None = None,
     authority: Path | None = None,
     name: str = "",
@@ -108,7 +110,7 @@ def write(
     own = make_authority()
     _put(out / "ca.pem", own.certificate.public_bytes(serialization.Encoding.PEM), 0o644)
     for host, address in [*hosts.items(), (CONTROLLER, None)]:
-        certificate, key = issue(own, host, address)
+        certificate, key = issue(own, host, address, host in feeders)
         _put(out / f"{host}.pem", certificate, 0o644)
         _put(out / f"{host}.key", key, 0o600)
     for path in (out, *out.iterdir()) if owner else ():

@@ -30,6 +30,13 @@ constexpr Credit kCreditPortion{.records = 4096, .bytes = 5UL << 20U};
 constexpr Nanoseconds kStandstill = kSecond;    ///< of this process, between two ticks
 constexpr Nanoseconds kFarewell = 10 * kSecond; ///< for the parent to take Finished
 
+unsigned default_queriers(const DistributorOptions& options) {
+    if (options.queriers > 0 || !options.feeds.empty()) {
+        return options.queriers;
+    }
+    return static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
 std::vector<std::string> querier_arguments(const DistributorOptions& options, unsigned index) {
     std::vector<std::string> list{"reprise-querier", "query",
                                   "--control-fd",    std::to_string(kControlFd),
@@ -82,13 +89,11 @@ Distributor::Distributor(DistributorOptions options, Host& host)
                            })),
       beat_(host.clock().now(), kStandstill) {
     host.on_stop([this](const std::string& because) { stop(because); });
-    if (options_.queriers == 0) {
-        options_.queriers = static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-    }
+    options_.queriers = default_queriers(options_);
 }
 
 int Distributor::run() {
-    start_queriers();
+    add_children();
     host_.run();
     return finish();
 }
@@ -105,12 +110,15 @@ void Distributor::return_credit(const Credit& credit) {
     }
 }
 
-void Distributor::start_queriers() {
+void Distributor::add_children() {
     for (unsigned i = 0; i < options_.queriers; ++i) {
         Host::Child child = host_.start(querier_arguments(options_, i));
         pids_.push_back(child.pid);
         fanout_.add(fmt::format("{}/{}", options_.name, i), fmt::format("pid {}", child.pid),
                     std::move(child.link));
+    }
+    for (const Peer& feed : options_.feeds) {
+        fanout_.add(feed.name, feed.endpoint.text(), host_.connect(feed.endpoint));
     }
 }
 
@@ -172,7 +180,7 @@ void Distributor::note_refusal(const std::string& peer, const std::string& becau
     }
 }
 
-/// A querier that is lost is ended for good, so that nothing waits for it. Before the start
+/// A local querier that is lost is ended for good, so that nothing waits for it. Before the start
 /// no run is possible without it.
 void Distributor::on_lost(const Child& child) {
     for (size_t i = 0; i < pids_.size(); ++i) {
@@ -300,17 +308,22 @@ void Distributor::on_over() {
 wire::Finished Distributor::compile_reports() {
     wire::Finished finished;
     const Nanoseconds until = host_.clock().now() + kReapPatience;
-    for (size_t i = 0; i < pids_.size(); ++i) {
-        const Child& child = *fanout_.children()[i];
-        for (const wire::QuerierReport& report : child.reports) {
+    for (size_t i = 0; i < fanout_.children().size(); ++i) {
+        Child& child = *fanout_.children()[i];
+        const bool local = i < pids_.size();
+        const std::string ending =
+            local && child.lost ? host_.reap(std::exchange(pids_[i], -1), until) : std::string();
+        for (wire::QuerierReport& report : child.reports) {
             wire::QuerierReport& out = *finished.add_reports();
             out = report;
-            out.set_assigned(child.assigned);
+            if (local) {
+                out.set_assigned(child.assigned);
+            }
         }
         if (child.lost) {
             wire::QuerierReport& out = *finished.add_reports();
-            out = report_of_lost(child, host_.reap(std::exchange(pids_[i], -1), until));
-            out.set_host(options_.name);
+            out = report_of_lost(child, ending);
+            out.set_host(local ? options_.name : child.name);
             out.set_querier(static_cast<std::uint32_t>(i));
         }
     }

@@ -1,6 +1,7 @@
 #pragma once
 // Distributor: one per client host. It starts the host's queriers as child processes, takes queries
-// from its parent, the controller, under mutual TLS and gives each to the querier of its source.
+// from its parent (the controller or another distributor) under mutual TLS and gives each to the
+// querier of its source. It may feed further distributors.
 //
 // Blocks that come before Start are kept (bounded by the credit we gave) so that the heavy sources
 // of the first window can be placed; after Start they pass straight through.
@@ -23,7 +24,8 @@ struct DistributorOptions {
     std::string name; ///< host name in the experiment
     Endpoint listen;
     std::string results = ".";
-    unsigned queriers = 0;                      ///< 0: one a processor
+    unsigned queriers = 0;                      ///< 0: one a processor, unless it feeds others
+    std::vector<Peer> feeds;                    ///< further distributors
     std::vector<unsigned> cpus;                 ///< processors for the queriers in turn; empty: any
     std::vector<std::string> querier_arguments; ///< passed on: {"--source-prefix", "10.0.0.0/8"}
 };
@@ -38,7 +40,7 @@ public:
 
 private:
     void return_credit(const Credit& credit);
-    void start_queriers();
+    void add_children();
     void listen();
     void welcome(std::unique_ptr<Link> parent);
     void refuse_parent(const std::string& because);
@@ -61,7 +63,7 @@ private:
     std::unique_ptr<Timer> tick_;
     std::unique_ptr<Timer> flush_;
     std::unique_ptr<Timer> farewell_;
-    std::vector<pid_t> pids_; ///< of the queriers, the children of fanout_, in order
+    std::vector<pid_t> pids_; ///< of the first children of fanout_, in order
     std::unique_ptr<Listener> listener_;
     std::unique_ptr<Link> parent_;
     /// Kept a while: no link is destroyed in its own handler.

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -100,7 +101,7 @@ ClockSample ClockOffset::latest() const {
     return *std::ranges::min_element(recent, series_.end(), {}, &ClockSample::round_trip);
 }
 
-std::vector<Peer> parse_peers(const std::vector<std::string>& texts) {
+std::vector<Peer> parse_peers(std::string_view option, const std::vector<std::string>& texts) {
     std::vector<Peer> peers;
     for (const std::string& text : texts) {
         const size_t equals = text.find('=');
@@ -108,7 +109,7 @@ std::vector<Peer> parse_peers(const std::vector<std::string>& texts) {
         const auto endpoint = Endpoint::parse(named ? text.substr(equals + 1) : text);
         if (!endpoint || endpoint->port == 0) {
             throw UsageError(fmt::format(
-                "--distributor {}: not [NAME=]ADDRESS:PORT, e.g. client1=192.0.2.1:4853", text));
+                "{} {}: not [NAME=]ADDRESS:PORT, e.g. client1=192.0.2.1:4853", option, text));
         }
         peers.push_back({.name = named ? text.substr(0, equals) : "", .endpoint = *endpoint});
     }

@@ -21,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -78,8 +79,8 @@ struct Peer {
     Endpoint endpoint;
 };
 
-/// Reads "[NAME=]ADDRESS:PORT", the values of --distributor. Throws UsageError naming the bad one.
-std::vector<Peer> parse_peers(const std::vector<std::string>& texts);
+/// Reads "[NAME=]ADDRESS:PORT", the values of an option. Throws UsageError naming the bad one.
+std::vector<Peer> parse_peers(std::string_view option, const std::vector<std::string>& texts);
 
 /// What a parent knows of one child.
 struct Child {

@@ -172,8 +172,8 @@ public:
     }
 
 private:
-    /// NAME [queriers N] [clock TIME] [version N] [credit N] [credit-bytes N] [run NAME]
-    /// [starts TIME]
+    /// NAME [queriers N] [feeds NAME,NAME] [clock TIME] [version N] [credit N] [credit-bytes N]
+    /// [run NAME] [starts TIME]
     void add_client(Words& words) {
         Client client;
         client.machine.name = take(words);
@@ -185,10 +185,18 @@ private:
         client.options.name = client.machine.name;
         client.options.run = take_after(words, "run", options_.run);
         client.options.results = folder_.path();
-        client.starts = duration(take_after(words, "starts", "0s"));
-        client.options.queriers = static_cast<unsigned>(number(take_after(words, "queriers", "1")));
+        const std::string fed = take_after(words, "feeds", "");
+        client.starts = duration(take_after(words, "starts", fed.empty() ? "0s" : "500ms"));
+        client.options.queriers =
+            static_cast<unsigned>(number(take_after(words, "queriers", fed.empty() ? "1" : "0")));
         const std::string where = fmt::format("10.0.0.{}:4480", clients_.size() + 1);
         client.options.listen = parsed(Endpoint::parse(where), where);
+        std::istringstream names(fed);
+        for (std::string name; std::getline(names, name, ',');) {
+            client.options.feeds.push_back(
+                {.name = name, .endpoint = clients_.at(name).options.listen});
+            fed_.insert(name);
+        }
         world_.machines[where] = client.machine;
         clients_.emplace(client.machine.name, client);
     }
@@ -271,7 +279,9 @@ private:
 
     void control() {
         for (const auto& [name, client] : clients_) {
-            options_.distributors.push_back(name + "=" + client.options.listen.text());
+            if (!fed_.contains(name)) {
+                options_.distributors.push_back(name + "=" + client.options.listen.text());
+            }
         }
         Machine machine;
         machine.name = "controller";
@@ -398,6 +408,7 @@ private:
     MemoryTlsServer tls_{ServerOptions{}};
     controller::Options options_;
     std::map<std::string, Client> clients_;
+    std::set<std::string> fed_;
     std::set<std::string> shown_;
     std::deque<std::vector<std::uint8_t>> messages_;
     std::vector<Query> queries_;
