@@ -88,6 +88,8 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         raise RepriseError("interrupted", "run it again") from None
     python = VENV / "bin/python"  # help needs no environment
+    if python.exists() and VENV.stat().st_uid != os.geteuid():
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # root's files would be in the owner's way
     program = str(python) if python.exists() else sys.executable
     os.execv(program, [program, "-P", "-m", "cli", *arguments])
 

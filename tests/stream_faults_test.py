@@ -49,7 +49,7 @@ def ended(records: Records, status: Status) -> int:
 
 @pytest.mark.parametrize("transport", ["tcp", pytest.param("tls", marks=pytest.mark.slow)])
 def test_a_server_killed_with_connections_open(make_bed: MakeBed, tmp_path: Path, transport: str) -> None:
-    sources, gap_s = (1_000, 4) if transport == "tcp" else (300, 15)
+    sources, gap_s = (1_000, 8) if transport == "tcp" else (300, 15)
     bed = make_bed()
     certified = certify(tmp_path / "service")
     server = start_nsd(bed, certified)

@@ -151,8 +151,9 @@ def _parse(wire: bytes) -> dns.message.Message | None:
 def _query_of(recorded: dns.message.Message) -> bytes:
     question = recorded.question[0]
     made = dns.message.make_query(question.name, question.rdtype)
-    if recorded.edns >= 0:
-        made.use_edns(0, recorded.ednsflags & dns.flags.DO, 4096)
+    signed = any(one.rdtype == dns.rdatatype.RRSIG for section in recorded.sections[1:] for one in section)
+    if recorded.edns >= 0 or signed:  # some servers do not say DO in their answers (RFC 3225)
+        made.use_edns(0, dns.flags.DO if signed else recorded.ednsflags & dns.flags.DO, 4096)
     made.flags = recorded.flags & (dns.flags.RD | dns.flags.CD)
     return made.to_wire()[2:]
 
