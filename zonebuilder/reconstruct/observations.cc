@@ -283,10 +283,9 @@ void Observations::observe(const Context& context, const Rrset& rrset, Rank rank
     ++known.count;
     const bool counts = sooner(context.time, known.time);
     const bool both = known.signatures != kNoId && rrset.signatures != kNoId;
-    if (known.signatures == kNoId || (both && counts)) {
-        known.signatures = rrset.signatures;
-    } else if (both && context.time == known.time &&
-               contents_[rrset.signatures] < contents_[known.signatures]) {
+    const bool first_of_equals = both && context.time == known.time &&
+                                 contents_[rrset.signatures] < contents_[known.signatures];
+    if (known.signatures == kNoId || (both && counts) || first_of_equals) {
         known.signatures = rrset.signatures; // in any order of packets the same
     }
     if (counts) {
