@@ -159,9 +159,12 @@ std::vector<std::string> read_tlds(std::istream& in) {
             tlds.push_back(*label);
         }
     }
-    std::ranges::stable_sort(tlds, {}, [](const std::string& tld) {
-        return std::ranges::find(kPopular, tld) - kPopular.begin();
-    });
+    auto front = tlds.begin();
+    for (const auto& popular : kPopular) {
+        if (const auto at = std::find(front, tlds.end(), popular); at != tlds.end()) {
+            std::rotate(front++, at, at + 1);
+        }
+    }
     return tlds;
 }
 
