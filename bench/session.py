@@ -111,6 +111,7 @@ def opened(options: Options) -> Iterator[Session]:
     argv = [sys.executable, "-m", "bench.watch", str(session.folder / "watch.txt")]
     watch = Process.started(argv, session.folder / "watch.log", bound=True, core=core)
     try:
+        watch.until("watching")
         yield session
     finally:
         watch.stop()

@@ -1,4 +1,5 @@
-"""Writes the processors' time counters as the kernel gives them, five times a second, until it is ended.
+"""Writes the processors' time counters as the kernel gives them, five times a second, until it is ended,
+and says `watching` after the first.
 
 Usage: python -m bench.watch FILE
 
@@ -21,9 +22,11 @@ def lines() -> list[str]:
 
 def main(path: str) -> None:
     with Path(path).open("w", encoding="ascii", buffering=1) as out:
+        out.writelines(lines())
+        print("watching", flush=True)
         while True:
-            out.writelines(lines())
             time.sleep(_PAUSE_S)
+            out.writelines(lines())
 
 
 if __name__ == "__main__":

@@ -184,7 +184,7 @@ def release() -> Found:
 
 def _pytest(words: Sequence[str]) -> Found:
     found = release()
-    argv = (sys.executable, "-m", "pytest", "-q", *words)
+    argv = (sys.executable, "-m", "pytest", "-q", "--tb=short", *words)
     return found if found.failed else tested("pytest", *argv, report="--junit-xml")
 
 
