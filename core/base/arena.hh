@@ -1,7 +1,6 @@
 #pragma once
 #include "core/base/bytes.hh"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,7 +24,7 @@ public:
     /// The same with a copy of `bytes` in it.
     std::span<std::uint8_t> copy(Bytes bytes) {
         const std::span<std::uint8_t> out = allocate(bytes.size());
-        std::ranges::copy(bytes, out.begin());
+        copy_bytes(bytes, out.data());
         return out;
     }
 

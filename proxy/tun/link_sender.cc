@@ -175,7 +175,7 @@ bool LinkSender::add(Bytes packet) {
     if (!hop->to || std::exchange(hop->by_kernel, false)) {
         return false;
     }
-    std::ranges::copy(packet, static_cast<std::uint8_t*>(pieces_[filled_].iov_base));
+    copy_bytes(packet, static_cast<std::uint8_t*>(pieces_[filled_].iov_base));
     pieces_[filled_].iov_len = packet.size();
     messages_[filled_].msg_hdr.msg_name = &*hop->to;
     ++filled_;

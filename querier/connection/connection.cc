@@ -1,5 +1,6 @@
 #include "querier/connection/connection.hh"
 
+#include "core/base/bytes.hh"
 #include "core/wire/result_file.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/socket.hh"
@@ -45,7 +46,7 @@ void encode(std::vector<std::uint8_t>& out, const PendingQuery& pending) {
     const Bytes message = pending.bytes();
     out.resize(message.size() + 2);
     store16(out.data(), message.size());
-    std::ranges::copy(message, out.begin() + 2);
+    copy_bytes(message, out.data() + 2);
     if (message.size() >= 2) {
         store16(out.data() + 2, pending.wire_id);
     }

@@ -1,9 +1,9 @@
 #include "querier/schedule/pending_queries.hh"
 
+#include "core/base/bytes.hh"
 #include "core/wire/query.hh"
 #include "querier/schedule/matcher.hh"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -79,7 +79,7 @@ void PendingQueries::keep(std::uint32_t index) {
     } else {
         pending.own = std::make_unique_for_overwrite<std::uint8_t[]>(size);
     }
-    std::ranges::copy(pending.bytes(), pending.own.get());
+    copy_bytes(pending.bytes(), pending.own.get());
     pending.message = pending.own.get();
     kept_bytes_ += size;
 }

@@ -1,5 +1,6 @@
 #include "core/rules/message/message_editor.hh"
 
+#include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/rules/engine/arguments.hh"
@@ -206,16 +207,16 @@ Edit splice(Batch& batch, Bytes& message, size_t begin, size_t size, Bytes by) {
         if (std::ranges::equal(old.subspan(begin, size), by)) {
             return Edit::kUnchanged;
         }
-        std::ranges::copy(by, writable(message).data() + begin);
+        copy_bytes(by, writable(message).data() + begin);
         return Edit::kChanged;
     }
     if (old.size() - size + by.size() > kMaxMessage) {
         return Edit::kTooLong;
     }
     const std::span<std::uint8_t> made = batch.allocate(old.size() - size + by.size());
-    auto* at = std::ranges::copy(old.first(begin), made.data()).out;
-    at = std::ranges::copy(by, at).out;
-    std::ranges::copy(old.subspan(begin + size), at);
+    auto* at = copy_bytes(old.first(begin), made.data());
+    at = copy_bytes(by, at);
+    copy_bytes(old.subspan(begin + size), at);
     message = made;
     return Edit::kChanged;
 }

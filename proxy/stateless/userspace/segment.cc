@@ -1,6 +1,7 @@
 #include "proxy/stateless/userspace/segment.hh"
 
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "core/base/checksum.hh"
 #include "core/dns/message.hh"
 #include "proxy/rewrite/headers.hh"
@@ -159,7 +160,7 @@ size_t write_segment(std::span<std::uint8_t> out, const Reply& reply, std::uint1
     if (reply.mss != 0) {
         store32(&tcp[kTcpHeader], 0x0204'0000U | reply.mss);
     }
-    std::ranges::copy(reply.data, tcp.begin() + static_cast<std::ptrdiff_t>(header));
+    copy_bytes(reply.data, tcp.data() + header);
     const size_t addresses = 2 * reply.connection.server.address.size();
     Checksum sum = pseudo_header(out.subspan(begin - addresses, addresses), kTcp, length);
     sum.add(tcp);

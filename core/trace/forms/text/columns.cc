@@ -1,5 +1,6 @@
 #include "core/trace/forms/text/columns.hh"
 
+#include "core/base/bytes.hh"
 #include "core/base/text.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
@@ -380,12 +381,12 @@ void make_message(const Row& row, std::vector<std::uint8_t>& out) {
     const auto put = [&at](auto... words) { ((store16(at, words), at += 2), ...); };
     const bool edns = row.has(kOfEdns);
     put(row.id, row.flags | size_t{row.opcode} << 11U, 1U, 0U, 0U, edns ? 1U : 0U);
-    at = std::ranges::copy(row.name, at).out;
+    at = copy_bytes(row.name, at);
     put(row.type, row.dns_class);
     if (edns) {
         *at++ = 0;
         put(kTypeOpt, row.edns, row.version, row.dnssec_ok ? 0x8000U : 0U, row.options.size());
-        std::ranges::copy(row.options, at);
+        copy_bytes(row.options, at);
     }
 }
 
