@@ -21,12 +21,14 @@ from tests.command import run as command
 
 QUICK = programs.ROOT / "experiments/quickstart.toml"
 LENIENT = ("replay.late_ms=1000", "replay.max_lateness_s=20", "replay.timeout_s=30")  # of a busy machine
-SHORT = [
-    word
-    for one in ("synth.duration=1", "synth.rate=400", "synth.clients=50", *LENIENT)
-    for word in ("--set", one)
-]
 LIMIT_S = 60.0
+
+
+def given(*settings: str) -> list[str]:
+    return [word for one in settings for word in ("--set", one)]
+
+
+SHORT = given("synth.duration=1", "synth.rate=400", "synth.clients=50", *LENIENT)
 
 
 def process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -153,7 +155,7 @@ def test_a_snapped_capture_says_what_it_lost(tmp_path: Path) -> None:
     plain = (tmp_path / "t.pcap").read_bytes()
     for size, status in ((70, 0), (38, 2)):  # some of the queries; none
         (tmp_path / "cut.pcap").write_bytes(snapped(plain, size))
-        done = command("run", str(QUICK), "--set", "trace=cut.pcap", cwd=tmp_path)
+        done = command("run", str(QUICK), *given("trace=cut.pcap", *LENIENT), cwd=tmp_path)
         assert done.returncode == status, done.stderr
         lost = r"cut_packet \d+ \(\d+\.\d %\): packets captured only in part; capture whole packets"
         assert re.search(lost, done.stderr if status else done.stdout)
@@ -221,7 +223,7 @@ def test_the_table_at_the_end() -> None:
 def test_every_query_goes_over_connections_seen_at_both_ends(tmp_path: Path, transport: str) -> None:
     settings = [f"replay.transport={transport}", "replay.queries_per_connection=2", "sample.clients=true"]
     settings.append("synth.duration=2")  # the sockets are counted once a second
-    done = command("run", str(QUICK), *SHORT, *(w for one in settings for w in ("--set", one)), cwd=tmp_path)
+    done = command("run", str(QUICK), *SHORT, *given(*settings), cwd=tmp_path)
     assert done.returncode == 0, done.stderr + done.stdout
     summary = read(results(tmp_path) / "summary.json")
     queries, counts = summary["queries"], summary["connections"]
