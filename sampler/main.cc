@@ -7,7 +7,6 @@
 #include "core/base/output_file.hh"
 #include "core/base/signals.hh"
 #include "sampler/sampler.hh"
-#include "sampler/tcp_states.hh"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,6 @@
 #include "core/base/netlink.hh"
 #include "sampler/host_counters.hh"
 #include "sampler/sampler.hh"
-#include "sampler/tcp_states.hh"
 
 #include <gtest/gtest.h>
 
