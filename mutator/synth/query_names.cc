@@ -201,9 +201,6 @@ constexpr std::string_view kAlphanumeric = "abcdefghijklmnopqrstuvwxyz0123456789
 constexpr std::string_view kCapitals = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 constexpr std::string_view kDigits = "0123456789";
 
-constexpr std::uint16_t kTypeTxt = 16;
-constexpr std::uint16_t kTypeAaaa = 28;
-
 // Labels of names that do not exist (from 1; 7 stands for more) and of hosts that do (from 3).
 const std::vector<double> kJunkLabels{0.446, 0.227, 0.09, 0.13, 0.045, 0.022, 0.04};
 const std::vector<double> kHostLabels{0.653, 0.239, 0.078, 0.024, 0.006};

@@ -5,7 +5,6 @@
 #include "core/base/host.hh"
 #include "core/base/json.hh"
 #include "core/base/log.hh"
-#include "core/dns/words.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/pairs.hh"
@@ -105,7 +104,7 @@ std::string zone_text(const Draft& zone, const Observations& seen, Dnssec dnssec
     // Right after NS records, BIND takes records at the name of one of these servers for glue, and
     // after those of the apex it then refuses a DS record. So DS records come before.
     const auto place = [&](const DraftRrset& one) {
-        const int at = one.type == type::kSoa ? 0 : one.type == type::kDs ? 1 : 2;
+        const int at = one.type == kTypeSoa ? 0 : one.type == kTypeDs ? 1 : 2;
         return std::tuple(at, seen.names().key(one.owner), one.type);
     };
     std::vector<DraftRrset> ordered = zone.rrsets;
@@ -117,7 +116,7 @@ std::string zone_text(const Draft& zone, const Observations& seen, Dnssec dnssec
         const std::string owner = seen.names().name(one.owner).text();
         append(one, owner, one.type, one.content);
         if (dnssec == Dnssec::kKeep && one.signatures != kNoId) {
-            append(one, owner, type::kRrsig, one.signatures);
+            append(one, owner, kTypeRrsig, one.signatures);
         }
     }
     return out;

@@ -156,15 +156,15 @@ private:
     /// NS records at the apex: the parent's; those that somebody told of; one of our own.
     void add_servers(std::size_t i) {
         Draft& zone = zones()[i];
-        if (zone.find(zone.name, type::kNs, names_) != nullptr) {
+        if (zone.find(zone.name, kTypeNs, names_) != nullptr) {
             return;
         }
         const std::size_t parent =
             zone.name == NameTable::kRoot ? kNone : enclosing(names_.parent(zone.name));
         const DraftRrset* const delegation =
-            parent == kNone ? nullptr : zones()[parent].find(zone.name, type::kNs, names_);
+            parent == kNone ? nullptr : zones()[parent].find(zone.name, kTypeNs, names_);
         if (delegation != nullptr) {
-            make(i, zone.name, type::kNs, delegation->content, delegation->ttl,
+            make(i, zone.name, kTypeNs, delegation->content, delegation->ttl,
                  "servers_from_parent");
             return;
         }
@@ -180,7 +180,7 @@ private:
                 add_root_addresses(zone);
             }
         }
-        make(i, zone.name, type::kNs, content(std::move(data)), kTtl, "servers_unknown");
+        make(i, zone.name, kTypeNs, content(std::move(data)), kTtl, "servers_unknown");
     }
 
     /// A name for a server whose name was not recorded: in the zone, or next to it if a DNAME
@@ -191,7 +191,7 @@ private:
             names_.add(name);
             return name;
         }
-        const bool renames = zone.find(zone.name, type::kDname, names_) != nullptr;
+        const bool renames = zone.find(zone.name, kTypeDname, names_) != nullptr;
         const NameId above = renames ? names_.parent(zone.name) : zone.name;
         constexpr std::size_t kLongest = 63;
         std::string label = "reprise-ns";
@@ -217,23 +217,23 @@ private:
 
     void add_soa(std::size_t i) {
         const Draft& zone = zones()[i];
-        if (zone.find(zone.name, type::kSoa, names_) != nullptr) {
+        if (zone.find(zone.name, kTypeSoa, names_) != nullptr) {
             return;
         }
-        const DraftRrset* const servers = zone.find(zone.name, type::kNs, names_);
+        const DraftRrset* const servers = zone.find(zone.name, kTypeNs, names_);
         const auto targets = servers_in(seen_.contents()[servers->content], names_);
         const NameKey first = targets.empty() ? NameKey{} : names_.name(targets.front());
-        make(i, zone.name, type::kSoa, content({soa_of(first)}), kTtl, "no_soa");
+        make(i, zone.name, kTypeSoa, content({soa_of(first)}), kTtl, "no_soa");
     }
 
     // Addresses of name servers
 
     void make_addresses(std::size_t zone, NameId owner, const std::vector<IpAddress>& addresses,
                         std::string_view why) {
-        for (const std::uint16_t type : {type::kA, type::kAaaa}) {
+        for (const std::uint16_t type : {kTypeA, kTypeAaaa}) {
             std::vector<std::string> data;
             for (const IpAddress& address : addresses) {
-                if (address.is_v4() == (type == type::kA)) {
+                if (address.is_v4() == (type == kTypeA)) {
                     data.emplace_back(view(address));
                 }
             }
@@ -244,14 +244,14 @@ private:
     }
 
     [[nodiscard]] bool has_address(std::size_t zone, NameId name) {
-        return zones()[zone].find(name, type::kA, names_) != nullptr ||
-               zones()[zone].find(name, type::kAaaa, names_) != nullptr ||
-               zones()[zone].find(name, type::kCname, names_) != nullptr;
+        return zones()[zone].find(name, kTypeA, names_) != nullptr ||
+               zones()[zone].find(name, kTypeAaaa, names_) != nullptr ||
+               zones()[zone].find(name, kTypeCname, names_) != nullptr;
     }
 
     /// The name servers' own zones have their addresses.
     void add_addresses(std::size_t i) {
-        const DraftRrset* const servers = zones()[i].find(zones()[i].name, type::kNs, names_);
+        const DraftRrset* const servers = zones()[i].find(zones()[i].name, kTypeNs, names_);
         std::vector<NameId> without;
         std::vector<IpAddress> known;
         for (const NameId target : servers_in(seen_.contents()[servers->content], names_)) {
@@ -288,7 +288,7 @@ private:
     /// below a cut, as the root's are, the addresses go with the NS records.
     void add_own_addresses(std::size_t i) {
         Draft& zone = zones()[i];
-        const ContentId servers = zone.find(zone.name, type::kNs, names_)->content;
+        const ContentId servers = zone.find(zone.name, kTypeNs, names_)->content;
         for (const NameId target : servers_in(seen_.contents()[servers], names_)) {
             if (enclosing(target) != i) {
                 if (names_.within(target, zones()[i].name) && !has_address(i, target)) {
@@ -309,7 +309,7 @@ private:
 
     void drop_alias(Draft& zone, NameId name) {
         std::erase_if(zone.rrsets, [&](const DraftRrset& one) {
-            const bool alias = one.owner == name && one.type == type::kCname;
+            const bool alias = one.owner == name && one.type == kTypeCname;
             if (alias) {
                 drafts_.dropped.push_back(
                     {.observation = one.observation, .why = "alias_of_name_server"});
@@ -326,10 +326,10 @@ private:
             return;
         }
         const std::size_t parent = enclosing(names_.parent(name));
-        const DraftRrset* servers = zones()[parent].find(name, type::kNs, names_);
+        const DraftRrset* servers = zones()[parent].find(name, kTypeNs, names_);
         if (servers == nullptr) {
-            servers = zones()[i].find(name, type::kNs, names_);
-            make(parent, name, type::kNs, servers->content, servers->ttl, "delegation_from_child");
+            servers = zones()[i].find(name, kTypeNs, names_);
+            make(parent, name, kTypeNs, servers->content, servers->ttl, "delegation_from_child");
         }
         for (const NameId target : servers_in(seen_.contents()[servers->content], names_)) {
             if (names_.within(target, name) && !has_address(parent, target)) {
@@ -342,11 +342,11 @@ private:
     std::vector<IpAddress> own_addresses(NameId target) {
         std::vector<IpAddress> found;
         const std::size_t home = enclosing(target);
-        for (const std::uint16_t type : {type::kA, type::kAaaa}) {
+        for (const std::uint16_t type : {kTypeA, kTypeAaaa}) {
             if (const DraftRrset* const one = zones()[home].find(target, type, names_)) {
                 for (const std::string_view data : rdatas(seen_.contents()[one->content])) {
                     const auto* const bytes = reinterpret_cast<const std::uint8_t*>(data.data());
-                    found.push_back(type == type::kA ? IpAddress::v4(bytes) : IpAddress::v6(bytes));
+                    found.push_back(type == kTypeA ? IpAddress::v4(bytes) : IpAddress::v6(bytes));
                 }
             }
         }

@@ -20,8 +20,6 @@
 namespace reprise::zonebuilder {
 namespace {
 
-constexpr std::uint16_t kTypeTxt = 16;
-
 class Denier : public Maker {
 public:
     using Maker::Maker;
@@ -72,8 +70,8 @@ private:
     /// Another zone has the name, or a DNAME record renames it.
     [[nodiscard]] bool is_elsewhere(const Draft& zone, NameId name) const {
         for (; name != zone.name; name = names_.parent(name)) {
-            if (zone.find(name, type::kNs, names_) != nullptr ||
-                zone.find(names_.parent(name), type::kDname, names_) != nullptr) {
+            if (zone.find(name, kTypeNs, names_) != nullptr ||
+                zone.find(names_.parent(name), kTypeDname, names_) != nullptr) {
                 return true;
             }
         }
@@ -88,7 +86,7 @@ private:
                 continue;
             }
             if (is_elsewhere(zone, denial.name)) {
-                if (denial.type != type::kDs) {
+                if (denial.type != kTypeDs) {
                     drafts_.contradictions.push_back({.denial = index, .zone = zone.name});
                 }
                 continue;
@@ -97,7 +95,7 @@ private:
             const bool has = source != kNoId;
             if (denial.type == 0 ? has
                                  : has && (zone.find(source, denial.type, names_) != nullptr ||
-                                           zone.find(source, type::kCname, names_) != nullptr)) {
+                                           zone.find(source, kTypeCname, names_) != nullptr)) {
                 drafts_.contradictions.push_back({.denial = index, .zone = zone.name});
             } else if (denial.type != 0 && !has) {
                 make_empty(i, denial.name);
@@ -131,7 +129,7 @@ private:
     std::set<NameId> proven_names(const Draft& zone) {
         std::set<NameId> found;
         for (const DraftRrset& one : zone.rrsets) {
-            if (one.type != type::kNsec || one.observation == kNoId) {
+            if (one.type != kTypeNsec || one.observation == kNoId) {
                 continue;
             }
             const std::string_view rdata = first_rdata(seen_.contents()[one.content]);
@@ -183,10 +181,10 @@ private:
         }
         std::ranges::sort(zone.addresses);
         const NameKey server = NameKey::parse("reprise-ns.invalid.").value_or(NameKey{});
-        make(i, name, type::kNs, content({wire_of(server)}), kTtl, why);
-        make(i, name, type::kSoa, content({soa_of(server)}), kTtl, why);
+        make(i, name, kTypeNs, content({wire_of(server)}), kTtl, why);
+        make(i, name, kTypeSoa, content({soa_of(server)}), kTtl, why);
         if (name == NameTable::kRoot) { // which the server's name lies in
-            make(i, names_.add(server), type::kA, content({std::string(kNobody)}), kTtl, why);
+            make(i, names_.add(server), kTypeA, content({std::string(kNobody)}), kTtl, why);
         }
         flush();
     }

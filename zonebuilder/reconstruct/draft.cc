@@ -76,7 +76,7 @@ private:
     /// Who answered with authority for which zones.
     void find_servers() {
         for (const Observation& one : seen_.rrsets()) {
-            const bool own = one.rank == Rank::kAnswer && one.type != type::kDs;
+            const bool own = one.rank == Rank::kAnswer && one.type != kTypeDs;
             if (own && hierarchy_.trusts(one.server, one.owner)) {
                 zones()[hierarchy_.enclosing(one.owner)].seen_serving.push_back(one.server);
             }
@@ -112,17 +112,17 @@ private:
         if (!hierarchy_.trusts(one.server, one.owner)) {
             return {.dropped = "not_its_zone"};
         }
-        const bool nowhere = one.type == type::kNs || one.type == type::kNsec3;
+        const bool nowhere = one.type == kTypeNs || one.type == kTypeNsec3;
         if (nowhere && names_.is_wildcard(one.owner)) {
             return {.dropped = "at_wildcard"}; // servers load no such zone
         }
-        if (one.type == type::kNsec || one.type == type::kNsec3) {
+        if (one.type == kTypeNsec || one.type == kTypeNsec3) {
             return place_proof(one);
         }
-        if (one.rank == Rank::kReferral || one.type == type::kDs) {
+        if (one.rank == Rank::kReferral || one.type == kTypeDs) {
             return place_delegation(one);
         }
-        if (one.type == type::kSoa || one.type == type::kNs) {
+        if (one.type == kTypeSoa || one.type == kTypeNs) {
             return place_apex(one);
         }
         return one.rank == Rank::kAnswer ? Place{.zone = hierarchy_.enclosing(one.owner)}
@@ -142,8 +142,7 @@ private:
         if (one.signatures == kNoId) {
             return {.dropped = "unsigned_proof"};
         }
-        if (one.type == type::kNsec3 &&
-            first_rdata(seen_.contents()[one.content]).front() != kSha1) {
+        if (one.type == kTypeNsec3 && first_rdata(seen_.contents()[one.content]).front() != kSha1) {
             return {.dropped = "unknown_hash"};
         }
         const auto signer = signer_in(seen_.contents()[one.signatures]);
@@ -248,19 +247,19 @@ private:
     void part_alias(Draft& zone, std::size_t from) {
         const auto begin = zone.rrsets.begin() + static_cast<std::ptrdiff_t>(from);
         const auto alias =
-            std::ranges::find(begin, zone.rrsets.end(), type::kCname, &DraftRrset::type);
+            std::ranges::find(begin, zone.rrsets.end(), kTypeCname, &DraftRrset::type);
         if (alias == zone.rrsets.end()) {
             return;
         }
         const DraftRrset cname = *alias;
         const auto rival = std::find_if(begin, zone.rrsets.end(), [&](const DraftRrset& one) {
-            return one.type != type::kCname && !joins_alias(one.type) && !counts(cname, one);
+            return one.type != kTypeCname && !joins_alias(one.type) && !counts(cname, one);
         });
         const bool keep = rival == zone.rrsets.end() && cname.owner != zone.name;
         const DraftRrset winner = keep ? cname : rival == zone.rrsets.end() ? *begin : *rival;
         const auto loses = [&](const DraftRrset& one) {
-            const bool beaten = keep ? one.type != type::kCname && !joins_alias(one.type)
-                                     : one.type == type::kCname;
+            const bool beaten =
+                keep ? one.type != kTypeCname && !joins_alias(one.type) : one.type == kTypeCname;
             if (beaten) {
                 drafts_.conflicts.push_back({.zone = zone.name,
                                              .kept = winner.observation,
@@ -287,9 +286,9 @@ private:
         std::unordered_set<NameId> cuts;
         std::unordered_set<NameId> targets;
         for (const DraftRrset& one : zone.rrsets) {
-            if (one.type == type::kDname) {
+            if (one.type == kTypeDname) {
                 dnames.insert(one.owner);
-            } else if (one.type == type::kNs) {
+            } else if (one.type == kTypeNs) {
                 const auto servers = servers_in(seen_.contents()[one.content], names_);
                 targets.insert(servers.begin(), servers.end());
                 if (one.owner != zone.name) {
@@ -313,12 +312,11 @@ private:
                                            const std::unordered_set<NameId>& dnames,
                                            const std::unordered_set<NameId>& cuts,
                                            const std::unordered_set<NameId>& targets) const {
-        if (one.type == type::kNsec3) {
+        if (one.type == kTypeNsec3) {
             return {};
         }
         const bool at_cut = cuts.contains(one.owner);
-        const bool parents =
-            one.type == type::kNs || one.type == type::kDs || one.type == type::kNsec;
+        const bool parents = one.type == kTypeNs || one.type == kTypeDs || one.type == kTypeNsec;
         if (at_cut && parents) {
             return {};
         }

@@ -87,7 +87,7 @@ private:
 
     void list_targets() {
         for (const Observation& one : seen_.rrsets()) {
-            if (one.type == type::kNs) {
+            if (one.type == kTypeNs) {
                 for (const NameId target : targets_of(one.content)) {
                     is_target_.insert(target);
                 }
@@ -96,7 +96,7 @@ private:
     }
 
     [[nodiscard]] bool is_item(const Observation& one) const {
-        return (one.type == type::kNs && one.rank != Rank::kUnauthoritative) ||
+        return (one.type == kTypeNs && one.rank != Rank::kUnauthoritative) ||
                (is_address(one.type) && is_target_.contains(one.owner));
     }
 
@@ -190,7 +190,7 @@ private:
             return;
         }
         const Observation& one = seen_.rrsets()[item.index];
-        if (one.type != type::kNs) {
+        if (one.type != kTypeNs) {
             add_addresses(one.owner, one.content);
             return;
         }
@@ -322,9 +322,9 @@ private:
         Unnamed unnamed;
         for (const Observation& one : seen_.rrsets()) {
             if (one.rank == Rank::kAnswer) {
-                const bool above = one.type == type::kDs;
+                const bool above = one.type == kTypeDs;
                 add_unnamed(unnamed, one.server, above ? names_.parent(one.owner) : one.owner);
-            } else if (one.rank == Rank::kReferral && one.type == type::kNs) {
+            } else if (one.rank == Rank::kReferral && one.type == kTypeNs) {
                 add_unnamed(unnamed, one.server, names_.parent(one.owner));
             }
         }
@@ -350,14 +350,14 @@ private:
     void take_hidden() {
         std::set<std::pair<ServerId, NameId>> refers;
         for (const Observation& one : seen_.rrsets()) {
-            if (one.rank == Rank::kReferral && one.type == type::kNs) {
+            if (one.rank == Rank::kReferral && one.type == kTypeNs) {
                 refers.insert({one.server, one.owner});
             }
         }
         std::map<NameId, std::vector<const Observation*>> hidden; ///< by the name below the zone
         for (const Observation& one : seen_.rrsets()) {
             const CutIndex lowest = found_.enclosing(one.owner);
-            if (one.rank != Rank::kAnswer || one.type == type::kDs || lowest == kNone ||
+            if (one.rank != Rank::kAnswer || one.type == kTypeDs || lowest == kNone ||
                 !refers.contains({one.server, found_.cuts_[lowest].name}) ||
                 found_.serves(one.server, lowest) || one.owner == found_.cuts_[lowest].name) {
                 continue;

@@ -24,7 +24,6 @@ namespace {
 
 constexpr std::uint16_t kNoError = 0;
 constexpr std::uint16_t kNxDomain = 3;
-constexpr std::uint16_t kAny = 255;
 constexpr std::uint16_t kHinfo = 13;
 
 constexpr std::size_t kSignatureLabels = 3;  ///< place in an RRSIG's rdata
@@ -44,7 +43,7 @@ const Rrset* find(const std::vector<Rrset>& section, NameId owner, std::uint16_t
     return found == section.end() ? nullptr : &*found;
 }
 
-bool is_denial_proof(std::uint16_t type) { return type == type::kNsec || type == type::kNsec3; }
+bool is_denial_proof(std::uint16_t type) { return type == kTypeNsec || type == kTypeNsec3; }
 
 } // namespace
 
@@ -104,19 +103,19 @@ void Observations::add_answer(Context& context) {
 /// RRsets were used.
 std::size_t Observations::follow_dname(Context& context, Rank rank) {
     const auto& answer = context.response.answer;
-    if (std::ranges::find(answer, type::kDname, &Rrset::type) == answer.end()) {
+    if (std::ranges::find(answer, kTypeDname, &Rrset::type) == answer.end()) {
         return 0;
     }
     const Rrset* dname = nullptr;
     for (NameId above = context.name; above != NameTable::kRoot && dname == nullptr;) {
         above = names_.parent(above);
-        dname = find(answer, above, type::kDname);
+        dname = find(answer, above, kTypeDname);
     }
     if (dname == nullptr) {
         return 0;
     }
     observe(context, *dname, rank);
-    const bool made = find(answer, context.name, type::kCname) != nullptr;
+    const bool made = find(answer, context.name, kTypeCname) != nullptr;
     if (const auto target = name_in(first_rdata(contents_[dname->content]))) {
         const NameKey name = names_.name(context.name);
         const auto moved = name.moved(names_.key(dname->owner), *target);
@@ -135,11 +134,11 @@ std::size_t Observations::follow_cname(Context& context, Rank rank) {
             continue;
         }
         ++used;
-        if (!(wanted == kAny && rrset.type == kHinfo)) { // made up instead of ANY (RFC 8482)
+        if (!(wanted == kTypeAny && rrset.type == kHinfo)) { // made up instead of ANY (RFC 8482)
             observe(context, rrset, rank);
         }
-        context.answered = context.answered || rrset.type == wanted || wanted == kAny;
-        if (rrset.type == type::kCname && !context.answered) {
+        context.answered = context.answered || rrset.type == wanted || wanted == kTypeAny;
+        if (rrset.type == kTypeCname && !context.answered) {
             const auto target = name_in(first_rdata(contents_[rrset.content]));
             context.name = target ? names_.add(*target) : here;
         }
@@ -153,28 +152,28 @@ void Observations::add_authority(Context& context) {
     bool soa = false;
     for (const Rrset& rrset : context.response.authority) {
         const bool encloses = names_.within(context.name, rrset.owner);
-        if (rrset.type == type::kSoa && rrset.owner == context.name &&
+        if (rrset.type == kTypeSoa && rrset.owner == context.name &&
             context.response.rcode == kNxDomain) {
             fail(context, Failure::kDeniesZone);
             ignored_["denies_its_zone"] += context.response.authority.size();
             return;
         }
-        if (rrset.type == type::kSoa && encloses) {
+        if (rrset.type == kTypeSoa && encloses) {
             soa = true;
             observe(context, rrset, Rank::kAuthority);
             claim(context, rrset.owner);
             deny(context, rrset.owner);
-        } else if (rrset.type == type::kSoa) {
+        } else if (rrset.type == kTypeSoa) {
             ++ignored_["unknown_authority"];
         }
     }
     for (const Rrset& rrset : context.response.authority) {
         const bool encloses = names_.within(context.name, rrset.owner);
-        if (rrset.type == type::kNs && encloses) {
+        if (rrset.type == kTypeNs && encloses) {
             add_servers(context, rrset, soa);
         } else if (is_denial_proof(rrset.type)) {
             observe(context, rrset, Rank::kAuthority);
-        } else if (rrset.type != type::kSoa) {
+        } else if (rrset.type != kTypeSoa) {
             ++ignored_["unknown_authority"];
         }
     }
@@ -201,7 +200,7 @@ void Observations::add_other(Context& context) {
     const Response& response = context.response;
     const auto used = rrsets_counted_;
     const auto cut = std::ranges::find_if(response.authority, [&](const Rrset& one) {
-        return one.type == type::kNs && names_.within(context.name, one.owner);
+        return one.type == kTypeNs && names_.within(context.name, one.owner);
     });
     if (!response.answer.empty()) {
         for (const Rrset& rrset : response.answer) {
@@ -212,7 +211,7 @@ void Observations::add_other(Context& context) {
         fail(context, Failure::kNotAuthoritative);
     } else if (cut == response.authority.end()) {
         const bool denial = std::ranges::any_of(
-            response.authority, [](const Rrset& one) { return one.type == type::kSoa; });
+            response.authority, [](const Rrset& one) { return one.type == kTypeSoa; });
         fail(context, denial ? Failure::kNotAuthoritative : Failure::kEmpty);
     } else if (cut->owner == NameTable::kRoot) {
         fail(context, Failure::kUpward);
@@ -232,8 +231,7 @@ void Observations::add_other(Context& context) {
 /// NS and DS records of the cut, and what proves that there is no DS.
 void Observations::add_referral(Context& context, NameId cut) {
     for (const Rrset& rrset : context.response.authority) {
-        const bool at_cut =
-            rrset.owner == cut && (rrset.type == type::kNs || rrset.type == type::kDs);
+        const bool at_cut = rrset.owner == cut && (rrset.type == kTypeNs || rrset.type == kTypeDs);
         if (at_cut || is_denial_proof(rrset.type)) {
             observe(context, rrset, Rank::kReferral);
         }
@@ -302,7 +300,7 @@ void Observations::observe(const Context& context, const Rrset& rrset, Rank rank
 /// SOA and NS records of an authoritative response tell the zone's name; a signature's signer does
 /// anywhere.
 void Observations::claim_by(const Context& context, const Rrset& rrset, Rank rank) {
-    if (rank != Rank::kReferral && (rrset.type == type::kSoa || rrset.type == type::kNs)) {
+    if (rank != Rank::kReferral && (rrset.type == kTypeSoa || rrset.type == kTypeNs)) {
         claim(context, rrset.owner);
     }
     if (rrset.signatures == kNoId) {
@@ -335,7 +333,7 @@ void Observations::deny(const Context& context, NameId zone) {
 void Observations::claim(const Context& context, NameId zone) {
     const Response& response = context.response;
     const NameId asked =
-        response.question_type == type::kDs ? names_.parent(response.question) : response.question;
+        response.question_type == kTypeDs ? names_.parent(response.question) : response.question;
     if (!names_.within(asked, zone)) {
         return; // behind an alias, where nobody asked it to go
     }

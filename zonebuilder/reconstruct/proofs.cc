@@ -137,7 +137,7 @@ public:
     void run() {
         for (const Draft& zone : zones()) {
             for (const DraftRrset& one : zone.rrsets) {
-                if (one.type == type::kDs) {
+                if (one.type == kTypeDs) {
                     secure_.insert(one.owner);
                 }
             }
@@ -176,7 +176,7 @@ private:
             return;
         }
         signature_ = *signature;
-        const auto* const keys = zone(i).find(apex, type::kDnskey, names_);
+        const auto* const keys = zone(i).find(apex, kTypeDnskey, names_);
         if (keys == nullptr) {
             make_key(i);
         }
@@ -184,8 +184,8 @@ private:
             drafts_.unproven.push_back(
                 {.zone = apex, .why = keys == nullptr ? "no_keys" : "keys_unsigned"});
         }
-        const auto hashed = std::ranges::count(zone(i).rrsets, type::kNsec3, &DraftRrset::type);
-        const auto plain = std::ranges::count(zone(i).rrsets, type::kNsec, &DraftRrset::type);
+        const auto hashed = std::ranges::count(zone(i).rrsets, kTypeNsec3, &DraftRrset::type);
+        const auto plain = std::ranges::count(zone(i).rrsets, kTypeNsec, &DraftRrset::type);
         if (plain > hashed) {
             add_nsec(i);
         } else {
@@ -209,19 +209,19 @@ private:
     void make_key(std::size_t i) {
         std::string data{1, 0, 3, signature_[kAlgorithm]};
         data += "made up by reprise: not recorded";
-        make_signed(i, zone(i).name, type::kDnskey, data, "no_keys");
+        make_signed(i, zone(i).name, kTypeDnskey, data, "no_keys");
     }
 
     // NSEC3
 
     /// Those of most of the zone's NSEC3 records; of nothing where it has none.
     [[nodiscard]] std::string parameters(const Draft& zone) const {
-        if (const auto* const known = zone.find(zone.name, type::kNsec3Param, names_)) {
+        if (const auto* const known = zone.find(zone.name, kTypeNsec3Param, names_)) {
             return std::string(first_rdata(seen_.contents()[known->content]));
         }
         std::map<std::string, std::size_t> counts{{std::string("\1\0\0\0\0", 5), 0}};
         for (const DraftRrset& one : zone.rrsets) {
-            if (one.type == type::kNsec3) {
+            if (one.type == kTypeNsec3) {
                 std::string made(parameters_in(first_rdata(seen_.contents()[one.content])));
                 if (!made.empty()) {
                     made[1] = 0; // flags
@@ -236,9 +236,9 @@ private:
     void add_nsec3(std::size_t i) {
         const NameId apex = zone(i).name;
         const std::string how = parameters(zone(i));
-        const bool denies = std::ranges::find(zone(i).rrsets, type::kNsec3, &DraftRrset::type) !=
+        const bool denies = std::ranges::find(zone(i).rrsets, kTypeNsec3, &DraftRrset::type) !=
                             zone(i).rrsets.end();
-        make(i, apex, type::kNsec3Param, content({how}), 0,
+        make(i, apex, kTypeNsec3Param, content({how}), 0,
              denies ? "no_nsec3_parameters" : "no_denials");
         std::string next = denies ? hash_of(wire_of(names_.name(apex)), how) : "";
         if (next.empty()) {
@@ -250,8 +250,8 @@ private:
         increment(next);
         const std::string data =
             how + static_cast<char>(next.size()) + next +
-            bitmap({type::kNs, type::kSoa, type::kRrsig, type::kDnskey, type::kNsec3Param});
-        make_signed(i, owner, type::kNsec3, data, "no_apex_denial");
+            bitmap({kTypeNs, kTypeSoa, kTypeRrsig, kTypeDnskey, kTypeNsec3Param});
+        make_signed(i, owner, kTypeNsec3, data, "no_apex_denial");
     }
 
     // NSEC
@@ -263,7 +263,7 @@ private:
     [[nodiscard]] std::vector<Span> spans(const Draft& zone) const {
         std::vector<Span> found;
         for (const DraftRrset& one : zone.rrsets) {
-            if (one.type == type::kNsec) {
+            if (one.type == kTypeNsec) {
                 const auto next = name_in(first_rdata(seen_.contents()[one.content]));
                 found.emplace_back(names_.key(one.owner), next ? next->key() : "");
             }
@@ -289,21 +289,21 @@ private:
         NameId cut = kNoId; // the last; what is below comes right after it
         for (const DraftRrset& one : zone(i).rrsets) {
             const bool glue = cut != kNoId && names_.below(one.owner, cut);
-            if (glue || one.type == type::kNsec3) {
+            if (glue || one.type == kTypeNsec3) {
                 continue;
             }
-            cut = one.type == type::kNs && one.owner != zone(i).name ? one.owner : cut;
+            cut = one.type == kTypeNs && one.owner != zone(i).name ? one.owner : cut;
             types[one.owner].insert(one.type);
         }
         for (auto& [owner, held] : types) {
-            if (held.contains(type::kNsec) || denied(known, names_.key(owner))) {
+            if (held.contains(kTypeNsec) || denied(known, names_.key(owner))) {
                 continue;
             }
-            held.insert({type::kRrsig, type::kNsec});
-            if (owner != zone(i).name && held.contains(type::kNs)) { // what else is there is glue
+            held.insert({kTypeRrsig, kTypeNsec});
+            if (owner != zone(i).name && held.contains(kTypeNs)) { // what else is there is glue
                 std::erase_if(held, is_address);
             }
-            make_signed(i, owner, type::kNsec, following(owner) + bitmap(held), "no_denial");
+            make_signed(i, owner, kTypeNsec, following(owner) + bitmap(held), "no_denial");
         }
     }
 

@@ -3,7 +3,6 @@
 #include "core/base/arena.hh"
 #include "core/base/flat_ids.hh"
 #include "core/dns/message.hh"
-#include "core/dns/words.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <fmt/format.h>
@@ -195,7 +194,7 @@ struct Dump {
         rrset.rrs.rdata = room.put(rdata);
         rrset.rrs.size = static_cast<std::uint32_t>(knot_rdata_size(rrset.rrs.rdata->len));
         style.generic = generic;
-        style.human_timestamp = type != type::kRrsig || has_dates(rdata);
+        style.human_timestamp = type != kTypeRrsig || has_dates(rdata);
         int size = -1;
         while ((size = knot_rrset_txt_dump_data(&rrset, 0, buffer.data(), buffer.size(), &style)) <
                    0 &&
@@ -221,8 +220,8 @@ Dump& dump() {
 
 bool append_rdata(std::string& out, std::uint16_t type, std::string_view rdata) {
     const std::string_view text = dump().text(dump().ones, type, rdata, !is_named(type));
-    if (type == type::kNsec || type == type::kNsec3) {
-        append_types(out, text, type == type::kNsec ? 1 : 5);
+    if (type == kTypeNsec || type == kTypeNsec3) {
+        append_types(out, text, type == kTypeNsec ? 1 : 5);
     } else {
         out += text;
     }
@@ -236,7 +235,7 @@ bool is_valid_rdata(std::uint16_t type, std::string_view rdata) {
         return type == kApl && rdata.empty();
     }
     // Only the NSEC3 record of an empty non-terminal lists no type.
-    const bool whole = type == type::kNsec3 ? has_next_owner(rdata) : text.back() != ' ';
+    const bool whole = type == kTypeNsec3 ? has_next_owner(rdata) : text.back() != ' ';
     return whole && text == dump().text(dump().zeros, type, rdata, false);
 }
 
@@ -249,7 +248,7 @@ constexpr std::string_view kOtherClass = "class_not_in";
 
 /// A name has one record of these types at most.
 bool is_singleton(std::uint16_t type) {
-    return type == type::kCname || type == type::kDname || type == type::kSoa;
+    return type == kTypeCname || type == kTypeDname || type == kTypeSoa;
 }
 
 /// Memory for one message's records.
@@ -409,7 +408,7 @@ std::string_view ResponseReader::read_section(Bytes message, std::size_t& at, un
         const auto owner = owner_of(message, begin, one.owner);
         const std::string_view rdata(reinterpret_cast<const char*>(one.rrs.rdata->data),
                                      one.rrs.rdata->len);
-        const bool signature = one.type == type::kRrsig;
+        const bool signature = one.type == kTypeRrsig;
         if (!owner || (signature && rdata.size() < 2)) {
             return kMalformed;
         }
@@ -463,7 +462,7 @@ bool ResponseReader::group(std::vector<Rrset>& out, std::uint32_t& surplus) {
         }
         content_of(data_, content_);
         const ContentId content = contents_.add(content_);
-        if (!check(first.signature ? type::kRrsig : first.type, content)) {
+        if (!check(first.signature ? kTypeRrsig : first.type, content)) {
             return false;
         }
         const bool over_last =

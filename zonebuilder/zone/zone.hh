@@ -4,6 +4,7 @@
 #include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/dns/name.hh"
+#include "core/dns/words.hh" // IWYU pragma: export
 
 #include <algorithm>
 #include <array>
@@ -155,38 +156,21 @@ struct BadZone {
     std::string why;
 };
 
-namespace type {
-constexpr std::uint16_t kA = 1;
-constexpr std::uint16_t kNs = 2;
-constexpr std::uint16_t kCname = 5;
-constexpr std::uint16_t kSoa = 6;
-constexpr std::uint16_t kAaaa = 28;
-constexpr std::uint16_t kDname = 39;
-constexpr std::uint16_t kOpt = 41;
-constexpr std::uint16_t kDs = 43;
-constexpr std::uint16_t kRrsig = 46;
-constexpr std::uint16_t kNsec = 47;
-constexpr std::uint16_t kDnskey = 48;
-constexpr std::uint16_t kNsec3 = 50;
-constexpr std::uint16_t kNsec3Param = 51;
-constexpr std::uint16_t kKey = 25;
-} // namespace type
-
 /// Types of queries and of messages, which no zone holds.
 constexpr bool is_meta(std::uint16_t type) {
-    return type == 0 || type == type::kOpt || (type >= 128 && type <= 255);
+    return type == 0 || type == 41 || (type >= 128 && type <= 255); // 41: OPT
 }
 
-constexpr bool is_address(std::uint16_t type) { return type == type::kA || type == type::kAaaa; }
+constexpr bool is_address(std::uint16_t type) { return type == kTypeA || type == kTypeAaaa; }
 
 /// What may stand beside a CNAME (RFC 4035 section 2.5).
 constexpr bool joins_alias(std::uint16_t type) {
-    return type == type::kRrsig || type == type::kNsec || type == type::kKey;
+    return type == kTypeRrsig || type == kTypeNsec || type == kTypeKey;
 }
 
 /// Records of a type are there for DNSSEC alone.
 constexpr bool is_dnssec(std::uint16_t type) {
-    return (type >= type::kRrsig && type <= type::kNsec3Param && type != 49) || type == type::kDs ||
+    return (type >= kTypeRrsig && type <= kTypeNsec3Param && type != 49) || type == kTypeDs ||
            type == 59 || type == 60 || type == 32769; // CDS, CDNSKEY, DLV
 }
 

@@ -35,10 +35,10 @@ NameKey target_of(const ZoneRecord& record) {
 
 std::optional<IpAddress> address_of(const ZoneRecord& record) {
     const auto raw = bytes_of(record.rdata);
-    if (record.type == type::kA && raw.size() == 4) {
+    if (record.type == kTypeA && raw.size() == 4) {
         return IpAddress::v4(raw.data());
     }
-    if (record.type == type::kAaaa && raw.size() == 16) {
+    if (record.type == kTypeAaaa && raw.size() == 16) {
         return IpAddress::v6(raw.data());
     }
     return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<IpAddress> address_of(const ZoneRecord& record) {
 NameKey apex_of(const Records& records, const std::optional<NameKey>& expected) {
     const ZoneRecord* soa = nullptr;
     for (const ZoneRecord& record : records) {
-        if (record.type != type::kSoa) {
+        if (record.type != kTypeSoa) {
             continue;
         }
         if (soa != nullptr) {
@@ -75,7 +75,7 @@ bool same_alias(const ZoneRecord& a, const ZoneRecord& b) {
 void check_aliases(const Records& records, const NameKey& apex) {
     std::unordered_map<std::string_view, const ZoneRecord*> aliases;
     for (const ZoneRecord& record : records) {
-        if (record.type == type::kCname && record.owner.within(apex)) {
+        if (record.type == kTypeCname && record.owner.within(apex)) {
             aliases.emplace(record.owner.key(), &record);
         }
     }
@@ -102,10 +102,10 @@ std::string_view why_refused(const ZoneRecord& record, const NameKey& apex) {
     if (is_meta(record.type)) {
         return "a type that is not zone data";
     }
-    if (record.type == type::kNs && is_wildcard(record.owner)) {
+    if (record.type == kTypeNs && is_wildcard(record.owner)) {
         return "an NS record at a wildcard";
     }
-    if (record.type == type::kDs && record.owner == apex) {
+    if (record.type == kTypeDs && record.owner == apex) {
         return "a DS record at the zone's own name; it belongs into the parent";
     }
     const bool cut = is_address(record.type) && !address_of(record);
@@ -122,7 +122,7 @@ void check_records(const Records& records, const NameKey& apex) {
         if (const auto why = why_refused(record, apex); !why.empty()) {
             throw ZoneError(record.line, std::string(why));
         }
-        if (record.type == type::kDname &&
+        if (record.type == kTypeDname &&
             !same_alias(record, *dnames.emplace(record.owner.key(), &record).first->second)) {
             throw ZoneError(record.line, fmt::format("a second DNAME at {}", record.owner.text()));
         }
@@ -133,7 +133,7 @@ void check_records(const Records& records, const NameKey& apex) {
 std::uint64_t records_below(const Records& records, const NameKey& apex) {
     std::unordered_set<std::string_view> dnames;
     for (const ZoneRecord& record : records) {
-        if (record.type == type::kDname && record.owner.within(apex)) {
+        if (record.type == kTypeDname && record.owner.within(apex)) {
             dnames.insert(record.owner.key());
         }
     }
@@ -142,7 +142,7 @@ std::uint64_t records_below(const Records& records, const NameKey& apex) {
     }
     return static_cast<std::uint64_t>(std::ranges::count_if(records, [&](const ZoneRecord& record) {
         // Hashed names lie below the apex, where a DNAME may be; their signatures come with them.
-        if (record.type == type::kNsec3 || record.type == type::kRrsig) {
+        if (record.type == kTypeNsec3 || record.type == kTypeRrsig) {
             return false;
         }
         auto above = record.owner.enclosing();
@@ -185,7 +185,7 @@ KeyId signing_key(std::string_view signature) {
 std::optional<Validity> validity_of(const Records& records, const NameKey& apex) {
     std::map<std::pair<std::string_view, std::uint16_t>, Validity> of; // an owner and a type
     for (const ZoneRecord& record : records) {
-        if (record.type == type::kRrsig && record.owner.within(apex)) {
+        if (record.type == kTypeRrsig && record.owner.within(apex)) {
             auto& valid = of.try_emplace({record.owner.key(), covered(record.rdata)}, record.valid)
                               .first->second;
             valid = {.from = std::min(valid.from, record.valid.from),
@@ -215,20 +215,20 @@ public:
         ++zone_.records;
         if (const auto address = address_of(record)) {
             zone_.hosts.push_back({record.owner, *address});
-        } else if (record.type == type::kNs) {
+        } else if (record.type == kTypeNs) {
             add_server(record);
-        } else if (record.type == type::kCname || record.type == type::kDname) {
-            zone_.aliases.push_back({record.owner, target_of(record), record.type == type::kDname});
-        } else if (record.type == type::kDnskey && record.owner == zone_.name) {
+        } else if (record.type == kTypeCname || record.type == kTypeDname) {
+            zone_.aliases.push_back({record.owner, target_of(record), record.type == kTypeDname});
+        } else if (record.type == kTypeDnskey && record.owner == zone_.name) {
             add_key(record);
-        } else if (record.type == type::kRrsig) {
+        } else if (record.type == kTypeRrsig) {
             add_signature(record);
         }
-        if (record.type == type::kDs && record.rdata.size() == 3) {
+        if (record.type == kTypeDs && record.rdata.size() == 3) {
             ds_[record.owner].push_back({.tag = load16(bytes_of(record.rdata).data()),
                                          .algorithm = static_cast<std::uint8_t>(record.rdata[2])});
         }
-        const bool denial = record.type == type::kNsec || record.type == type::kNsec3Param;
+        const bool denial = record.type == kTypeNsec || record.type == kTypeNsec3Param;
         zone_.denies = zone_.denies || (denial && record.owner == zone_.name);
     }
 
@@ -275,11 +275,11 @@ private:
     void add_signature(const ZoneRecord& record) {
         const bool apex = record.owner == zone_.name;
         const std::uint16_t over = covered(record.rdata);
-        if (apex && over == type::kDnskey && record.rdata.size() >= kSignatureHead) {
+        if (apex && over == kTypeDnskey && record.rdata.size() >= kSignatureHead) {
             signatures_.push_back(signing_key(record.rdata));
         }
-        servers_signed_ = servers_signed_ || (apex && over == type::kNs);
-        signs_delegations_ = signs_delegations_ || over == type::kDs;
+        servers_signed_ = servers_signed_ || (apex && over == kTypeNs);
+        signs_delegations_ = signs_delegations_ || over == kTypeDs;
     }
 
     /// Whether a key signs all keys; a key that does not cannot be an anchor.

@@ -48,8 +48,7 @@ constexpr std::uint32_t kDefaultTtl = 3600; ///< servers have their own; nothing
 constexpr std::string_view kGenerate = "$GENERATE";
 
 bool looked_into(std::uint16_t type) {
-    constexpr std::array kTypes{type::kA,     type::kAaaa,  type::kNs,
-                                type::kCname, type::kDname, type::kDnskey};
+    constexpr std::array kTypes{kTypeA, kTypeAaaa, kTypeNs, kTypeCname, kTypeDname, kTypeDnskey};
     return std::ranges::find(kTypes, type) != kTypes.end();
 }
 
@@ -59,7 +58,7 @@ constexpr std::size_t kSignatureFixed = 18;
 /// What is kept of an RRSIG: who made it where it is over keys; of the many others only what they
 /// are over, which fits into a string without memory of its own.
 std::size_t signature_part(const zs_scanner_t& state) {
-    const bool keys = state.r_data[0] == 0 && state.r_data[1] == type::kDnskey;
+    const bool keys = state.r_data[0] == 0 && state.r_data[1] == kTypeDnskey;
     return keys ? kSignatureFixed : 2;
 }
 
@@ -78,10 +77,10 @@ std::string_view data_of(const zs_scanner_t& state) {
     if (looked_into(state.r_type)) {
         return data;
     }
-    if (state.r_type == type::kDs) {
+    if (state.r_type == kTypeDs) {
         return data.substr(0, kKeyId);
     }
-    const bool signature = state.r_type == type::kRrsig && data.size() > kSignatureFixed;
+    const bool signature = state.r_type == kTypeRrsig && data.size() > kSignatureFixed;
     return signature ? data.substr(0, signature_part(state)) : std::string_view{};
 }
 
@@ -125,7 +124,7 @@ ZoneRecord record_of(const zs_scanner_t& state, std::string_view text) {
                       .line = state.line_counter,
                       .rdata = {}};
     record.rdata = data_of(state);
-    if (state.r_type == type::kRrsig && !record.rdata.empty()) {
+    if (state.r_type == kTypeRrsig && !record.rdata.empty()) {
         record.valid = validity_of(state);
     }
     return record;
