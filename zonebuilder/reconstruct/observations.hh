@@ -145,22 +145,7 @@ public:
     }
 
 private:
-    struct Context;
-
-    void add_authoritative(Context& context);
-    void add_other(Context& context);
-    void add_authority(Context& context);
-    void add_answer(Context& context);
-    std::size_t follow_dname(Context& context, Rank rank);
-    std::size_t follow_cname(Context& context, Rank rank);
-    void add_servers(Context& context, const Rrset& servers, bool soa);
-    void add_referral(Context& context, NameId cut);
-    void observe(const Context& context, const Rrset& rrset, Rank rank);
-    void deny(const Context& context, NameId zone);
-    void claim(const Context& context, NameId zone);
-    void claim_by(const Context& context, const Rrset& rrset, Rank rank);
-    NameId wildcard_of(const Rrset& rrset);
-    void fail(const Context& context, Failure why);
+    class Reading;
 
     Nanoseconds at_;
     NameTable names_;
@@ -171,7 +156,6 @@ private:
     Keyed<Claim> claims_;
     Keyed<Failed> failures_;
     std::map<std::string_view, std::uint64_t> ignored_;
-    std::uint64_t rrsets_counted_ = 0; ///< that were observed, each time
 };
 
 } // namespace reprise::zonebuilder
