@@ -59,12 +59,8 @@ public:
     /// The lowest zone that encloses the name, kNone where there is none.
     [[nodiscard]] CutIndex enclosing(NameId name) const;
 
-    /// The same without a zone of this name itself.
-    [[nodiscard]] CutIndex above(NameId name) const;
-
     /// The lowest one that the server may speak for.
     [[nodiscard]] CutIndex enclosing_of(ServerId server, NameId name) const;
-    [[nodiscard]] CutIndex above_of(ServerId server, NameId name) const;
 
     /// Whether the server speaks for a zone that encloses the name.
     [[nodiscard]] bool trusts(ServerId server, NameId name) const {

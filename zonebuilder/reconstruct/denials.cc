@@ -133,15 +133,11 @@ private:
                 continue;
             }
             const std::string_view rdata = first_rdata(seen_.contents()[one.content]);
-            const auto next = name_in(rdata);
-            if (!next) {
-                continue;
-            }
             constexpr std::string_view kOnlyItself{"\0\6\0\0\0\0\0\3", 8}; // RRSIG, NSEC
             if (!rdata.ends_with(kOnlyItself)) {
                 found.insert(one.owner);
             }
-            const NameId id = names_.add(*next);
+            const NameId id = names_.add(name_in(rdata));
             if (names_.within(id, zone.name) && !begins_with_zero(id)) {
                 found.insert(id);
             }

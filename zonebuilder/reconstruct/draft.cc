@@ -19,7 +19,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -145,20 +144,21 @@ private:
         if (one.type == kTypeNsec3 && first_rdata(seen_.contents()[one.content]).front() != kSha1) {
             return {.dropped = "unknown_hash"};
         }
-        const auto signer = signer_in(seen_.contents()[one.signatures]);
-        const auto id = signer ? names_.find(signer->key()) : std::nullopt;
+        const auto id = names_.find(signer_in(seen_.contents()[one.signatures]).key());
         const bool above = id && names_.within(one.owner, *id);
         return above && hierarchy_.at(*id) != Hierarchy::kNone ? Place{.zone = hierarchy_.at(*id)}
                                                                : Place{.dropped = "unknown_signer"};
     }
 
     [[nodiscard]] Place place_delegation(const Observation& one) const {
-        const CutIndex lowest = hierarchy_.above(one.owner);
-        const CutIndex own = hierarchy_.above_of(one.server, one.owner);
-        if (lowest == own) {
-            return {.zone = lowest};
+        if (one.owner == NameTable::kRoot) {
+            return {};
         }
-        return serves(one.server, lowest) ? Place{.zone = lowest} : Place{.dropped = "below_cut"};
+        const NameId parent = names_.parent(one.owner);
+        const CutIndex lowest = hierarchy_.enclosing(parent);
+        const bool own =
+            lowest == hierarchy_.enclosing_of(one.server, parent) || serves(one.server, lowest);
+        return own ? Place{.zone = lowest} : Place{.dropped = "below_cut"};
     }
 
     /// Beside or behind what was asked for.
@@ -387,7 +387,9 @@ void Maker::make(std::size_t zone, NameId owner, std::uint16_t type, ContentId c
 
 ContentId Maker::content(std::vector<std::string> data) {
     std::ranges::sort(data);
-    return seen_.contents().add(content_of({data.begin(), data.end()}));
+    std::string made;
+    content_of({data.begin(), data.end()}, made);
+    return seen_.contents().add(made);
 }
 
 void Maker::flush() {

@@ -406,34 +406,11 @@ Hierarchy::Hierarchy(Observations& observations) : names_(&observations.names())
 }
 
 CutIndex Hierarchy::enclosing(NameId name) const {
-    for (;; name = names_->parent(name)) {
-        if (at(name) != kNone || name == NameTable::kRoot) {
-            return at(name);
-        }
-    }
-}
-
-CutIndex Hierarchy::above(NameId name) const {
-    return name == NameTable::kRoot ? kNone : enclosing(names_->parent(name));
+    return at(names_->lowest(name, [this](NameId one) { return at(one) != kNone; }));
 }
 
 CutIndex Hierarchy::enclosing_of(ServerId server, NameId name) const {
-    if (server >= cuts_of_.size() || cuts_of_[server].empty()) {
-        return kNone;
-    }
-    for (;; name = names_->parent(name)) {
-        const CutIndex index = at(name);
-        if (index != kNone && serves(server, index)) {
-            return index;
-        }
-        if (name == NameTable::kRoot) {
-            return kNone;
-        }
-    }
-}
-
-CutIndex Hierarchy::above_of(ServerId server, NameId name) const {
-    return name == NameTable::kRoot ? kNone : enclosing_of(server, names_->parent(name));
+    return at(names_->lowest(name, [&](NameId one) { return serves(server, at(one)); }));
 }
 
 bool Hierarchy::serves(ServerId server, CutIndex cut) const {

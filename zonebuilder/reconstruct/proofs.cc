@@ -17,6 +17,7 @@
 // of one over other records. A validating resolver accepts none of them, just as it accepts no
 // answer without a proof: the proofs that it needs are in the capture or nowhere.
 
+#include "core/base/bytes.hh"
 #include "core/dns/name.hh"
 #include "zonebuilder/reconstruct/build.hh"
 #include "zonebuilder/reconstruct/observations.hh"
@@ -50,19 +51,18 @@ constexpr std::size_t kLabels = 3;
 constexpr std::size_t kTtlPlace = 4;
 
 /// Names in the order of their labels from the root down (RFC 4034 section 6.1); a key's own order
-/// puts shorter labels first.
+/// puts shorter labels first. Not libknot's, which takes zero bytes for ends of labels.
 bool before(std::string_view a, std::string_view b) {
-    while (!a.empty() && !b.empty()) {
-        const std::size_t a_size = static_cast<std::uint8_t>(a.front()) + 1U;
-        const std::size_t b_size = static_cast<std::uint8_t>(b.front()) + 1U;
-        const auto order = a.substr(1, a_size - 1).compare(b.substr(1, b_size - 1));
-        if (order != 0) {
-            return order < 0;
+    Cursor one(bytes_of(a));
+    Cursor other(bytes_of(b));
+    while (one.left() > 0 && other.left() > 0) {
+        const Bytes first = one.take(one.u8());
+        const Bytes second = other.take(other.u8());
+        if (!std::ranges::equal(first, second)) {
+            return std::ranges::lexicographical_compare(first, second);
         }
-        a.remove_prefix(a_size);
-        b.remove_prefix(b_size);
     }
-    return a.empty() && !b.empty();
+    return other.left() > 0;
 }
 
 /// The types as NSEC and NSEC3 records have them.
@@ -158,8 +158,7 @@ private:
                 continue;
             }
             const std::string_view signatures = seen_.contents()[one.signatures];
-            const auto signer = signer_in(signatures);
-            if (signer && signer->key() == names_.key(zone.name)) {
+            if (signer_in(signatures).key() == names_.key(zone.name)) {
                 return std::string(first_rdata(signatures));
             }
         }
@@ -264,8 +263,8 @@ private:
         std::vector<Span> found;
         for (const DraftRrset& one : zone.rrsets) {
             if (one.type == kTypeNsec) {
-                const auto next = name_in(first_rdata(seen_.contents()[one.content]));
-                found.emplace_back(names_.key(one.owner), next ? next->key() : "");
+                found.emplace_back(names_.key(one.owner),
+                                   name_in(first_rdata(seen_.contents()[one.content])).key());
             }
         }
         std::ranges::sort(found, before, &Span::first);

@@ -1,6 +1,7 @@
 #include "zonebuilder/reconstruct/response.hh"
 
 #include "core/base/arena.hh"
+#include "core/base/bytes.hh"
 #include "core/base/flat_ids.hh"
 #include "core/dns/message.hh"
 #include "zonebuilder/zone/zone.hh"
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <optional>
 #include <random>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -104,23 +106,14 @@ bool is_named(std::uint16_t type) { return std::ranges::find(kNamed, type) != kN
 /// Data that ends in a list of types, behind so many words: libzscanner does not take all of them
 /// by name (NULL and SIG).
 void append_types(std::string& out, std::string_view text, unsigned before) {
-    while (!text.empty()) {
-        const std::string_view word = text.substr(0, text.find(' '));
+    for (const auto part : text | std::views::split(' ')) {
+        const std::string word(part.begin(), part.end());
         std::uint16_t type = 0;
-        const bool known =
-            before == 0 && knot_rrtype_from_string(std::string(word).c_str(), &type) == 0;
-        if (known) {
-            out += type_text(type);
-        } else {
-            out += word;
-        }
-        text.remove_prefix(word.size());
-        if (!text.empty()) {
-            out += ' ';
-            text.remove_prefix(1);
-        }
+        const bool known = before == 0 && knot_rrtype_from_string(word.c_str(), &type) == 0;
+        out += (known ? type_text(type) : word) + ' ';
         before -= before > 0 ? 1U : 0U;
     }
+    out.pop_back();
 }
 
 } // namespace
@@ -135,23 +128,20 @@ namespace {
 /// those over 68 years ahead before 1970.
 bool has_dates(std::string_view rdata) {
     constexpr std::size_t kExpiration = 8;
-    constexpr std::size_t kInception = 12;
     constexpr std::uint32_t kLatest = 3'000'000'000; // in 2065
-    const auto seconds = [rdata](std::size_t at) {
-        const auto* const bytes = reinterpret_cast<const std::uint8_t*>(rdata.data()) + at;
-        return std::uint32_t{load16(bytes)} << 16U | load16(bytes + 2);
-    };
-    return rdata.size() >= kInception + 4 && seconds(kExpiration) < kLatest &&
-           seconds(kInception) < kLatest;
+    Cursor in(bytes_of(rdata));
+    in.skip(kExpiration);
+    const bool dates = in.u32be() < kLatest && in.u32be() < kLatest; // the second is the inception
+    return dates && in.ok();
 }
 
 /// Whether an NSEC3 record (RFC 5155 section 3.2) names a next owner.
 bool has_next_owner(std::string_view rdata) {
     constexpr std::size_t kSaltSize = 4;
-    const auto byte = [rdata](std::size_t at) {
-        return at < rdata.size() ? static_cast<std::uint8_t>(rdata[at]) : std::uint8_t{0};
-    };
-    return byte(kSaltSize + 1 + byte(kSaltSize)) > 0;
+    Cursor in(bytes_of(rdata));
+    in.skip(kSaltSize);
+    in.skip(in.u8());
+    return in.u8() > 0;
 }
 
 /// Room for one rdata as libknot has it, with bytes of one value behind it: libknot 3.2 reads
@@ -220,10 +210,10 @@ Dump& dump() {
 
 bool append_rdata(std::string& out, std::uint16_t type, std::string_view rdata) {
     const std::string_view text = dump().text(dump().ones, type, rdata, !is_named(type));
-    if (type == kTypeNsec || type == kTypeNsec3) {
-        append_types(out, text, type == kTypeNsec ? 1 : 5);
-    } else {
+    if (type != kTypeNsec && type != kTypeNsec3) {
         out += text;
+    } else if (!text.empty()) {
+        append_types(out, text, type == kTypeNsec ? 1 : 5);
     }
     return !text.empty();
 }
@@ -285,11 +275,11 @@ std::string_view first_rdata(std::string_view content) {
     return content.substr(2, load16(bytes_of(content).data()));
 }
 
-std::optional<NameKey> name_in(std::string_view rdata, std::size_t at) {
-    return rdata.size() <= at ? std::nullopt : NameKey::from_wire(bytes_of(rdata).subspan(at));
+NameKey name_in(std::string_view rdata, std::size_t at) {
+    return NameKey::from_wire(bytes_of(rdata).subspan(at)).value_or(NameKey{});
 }
 
-std::optional<NameKey> signer_in(std::string_view content) {
+NameKey signer_in(std::string_view content) {
     constexpr std::size_t kSigner = 18;
     return name_in(first_rdata(content), kSigner);
 }
@@ -297,9 +287,7 @@ std::optional<NameKey> signer_in(std::string_view content) {
 std::vector<NameId> servers_in(std::string_view content, NameTable& names) {
     std::vector<NameId> found;
     for (const std::string_view rdata : rdatas(content)) {
-        if (const auto name = name_in(rdata)) {
-            found.push_back(names.add(*name));
-        }
+        found.push_back(names.add(name_in(rdata)));
     }
     return found;
 }
@@ -312,12 +300,6 @@ void content_of(const std::vector<std::string_view>& rdatas, std::string& conten
         content.append(reinterpret_cast<const char*>(size.data()), size.size());
         content += rdata;
     }
-}
-
-std::string content_of(const std::vector<std::string_view>& rdatas) {
-    std::string content;
-    content_of(rdatas, content);
-    return content;
 }
 
 std::string_view ResponseReader::read(Bytes message, Response& response) {

@@ -1,7 +1,7 @@
 #pragma once
 // A response as ids: texts and names by number, for a capture repeats them so often that everything
-// else refers to them, and its sections' RRsets in canonical form. response.cc is the only user of
-// libknot.
+// else refers to them, and its sections' RRsets in canonical form. Only response.cc reads and
+// writes records by libknot.
 
 #include "core/base/arena.hh"
 #include "core/base/bytes.hh"
@@ -41,6 +41,8 @@ private:
 
 using NameId = Strings::Id;
 
+inline constexpr std::uint32_t kNoId = 0xffffffff;
+
 /// Names as their keys (NameKey::key()). With a name all that enclose it are there, too.
 class NameTable {
 public:
@@ -78,6 +80,17 @@ public:
         return id != kRoot && key(id).substr(key(parent(id)).size()) == "\1*";
     }
 
+    /// The lowest of the name and those that enclose it for which `holds`; kNoId: none of them.
+    template <typename Holds> [[nodiscard]] NameId lowest(NameId id, Holds holds) const {
+        while (!holds(id)) {
+            if (id == kRoot) {
+                return kNoId;
+            }
+            id = parent(id);
+        }
+        return id;
+    }
+
     /// The lowest name that encloses or equals both.
     [[nodiscard]] NameId common(NameId a, NameId b) const;
 
@@ -103,25 +116,22 @@ bool is_valid_rdata(std::uint16_t type, std::string_view rdata);
 /// Of an RRset's records, encoded (see rdatas()); equal records have equal ids.
 using ContentId = Strings::Id;
 
-inline constexpr std::uint32_t kNoId = 0xffffffff;
-
 /// The rdata of an RRset's records: canonical form (RFC 4034 section 6), sorted, none twice.
 std::vector<std::string_view> rdatas(std::string_view content);
 
 /// The first of them; a content has one at least.
 std::string_view first_rdata(std::string_view content);
 
-/// The name at a place of an rdata.
-std::optional<NameKey> name_in(std::string_view rdata, std::size_t at = 0);
+/// The name at a place of an rdata that is valid.
+NameKey name_in(std::string_view rdata, std::size_t at = 0);
 
 /// Of the first RRSIG of a content the signer's name (RFC 4034 section 3.1.7).
-std::optional<NameKey> signer_in(std::string_view content);
+NameKey signer_in(std::string_view content);
 
 /// The names that the NS records of a content have as data.
 std::vector<NameId> servers_in(std::string_view content, NameTable& names);
 
-/// The reverse; `rdatas` as above. The second form uses the memory of `content` again.
-std::string content_of(const std::vector<std::string_view>& rdatas);
+/// The reverse; `rdatas` as above. Uses the memory of `content` again.
 void content_of(const std::vector<std::string_view>& rdatas, std::string& content);
 
 struct Rrset {
