@@ -183,11 +183,9 @@ public:
 
     std::string zones() {
         list("zones", lines(report_.drafts.zones, [&](const Draft& one) { return placed(one); }));
-        list("asked", lines(report_.drafts.refused, [&](const Refused& one) {
-                 return Json{{"name", name(one.name)},
-                             {"addresses", list_of(one.servers, [&](ServerId server) {
-                                  return address(server);
-                              })}};
+        list("asked", lines(report_.drafts.refused, [](const auto& one) {
+                 return Json{{"name", one.first.text()},
+                             {"addresses", list_of(one.second, &IpAddress::text)}};
              }));
         return std::move(text_) + "}\n";
     }
@@ -210,10 +208,10 @@ private:
         text_ += ']';
     }
 
-    template <typename T, typename Make> static Lines lines(const std::vector<T>& all, Make make) {
+    template <typename All, typename Make> static Lines lines(const All& all, Make make) {
         Lines made;
         made.reserve(all.size());
-        for (const T& one : all) {
+        for (const auto& one : all) {
             made.push_back(text(make(one)));
         }
         return made;

@@ -126,9 +126,6 @@ struct Draft {
     std::vector<std::uint32_t> denials{};
     std::vector<IpAddress> addresses{}; ///< of its servers; sorted; of complete()
     std::string file{};                 ///< what it is written to
-
-    [[nodiscard]] const DraftRrset* find(NameId owner, std::uint16_t type,
-                                         const NameTable& names) const;
 };
 
 /// An observation that is in no zone.
@@ -141,12 +138,6 @@ struct Dropped {
 struct LameServer {
     NameId zone = NameTable::kRoot;
     ServerId server = 0;
-};
-
-/// A name that servers refused; it lies in none of their zones.
-struct Refused {
-    NameId name = NameTable::kRoot;
-    std::vector<ServerId> servers; ///< sorted
 };
 
 /// A zone whose answers no resolver can validate, though it is signed or its parent says so.
@@ -162,7 +153,8 @@ struct Drafts {
     std::vector<Dropped> dropped;
     // Of complete():
     std::vector<LameServer> lame;
-    std::vector<Refused> refused; ///< sorted by the name's key
+    /// Names that servers refused; they lie in none of their zones.
+    std::map<NameKey, std::set<IpAddress>> refused;
     std::vector<Contradiction> contradictions;
     std::vector<NameId> unreachable; ///< zones without an address
     std::vector<Unproven> unproven;
@@ -191,6 +183,9 @@ public:
         : seen_(seen), names_(seen.names()), drafts_(drafts) {}
 
 protected:
+    /// The zone's records of a type at a name; null where it has none.
+    [[nodiscard]] const DraftRrset* find(const Draft& zone, NameId owner, std::uint16_t type) const;
+
     /// Unless the zone has such records or they were made before.
     void make(std::size_t zone, NameId owner, std::uint16_t type, ContentId content,
               std::uint32_t ttl, std::string_view why, ContentId signatures = kNoId);

@@ -10,20 +10,19 @@
 // - A record below a name that exists without any (denials.cc).
 
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "zonebuilder/reconstruct/build.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -57,8 +56,6 @@ public:
     }
 
 private:
-    static constexpr std::size_t kNone = SIZE_MAX;
-
     /// Takes a step for each zone; what it makes is there for the next step.
     void each(void (Completer::*step)(std::size_t)) {
         for (std::size_t i = 0; i < zones().size(); ++i) {
@@ -77,15 +74,8 @@ private:
 
     /// The lowest zone of ours that encloses the name.
     [[nodiscard]] std::size_t enclosing(NameId name) const {
-        for (;; name = names_.parent(name)) {
-            const auto found = zone_at_.find(name);
-            if (found != zone_at_.end()) {
-                return found->second;
-            }
-            if (name == NameTable::kRoot) {
-                return kNone;
-            }
-        }
+        return zone_at_.at(
+            names_.lowest(name, [this](NameId one) { return zone_at_.contains(one); }));
     }
 
     void add_zone(NameId name) {
@@ -94,14 +84,11 @@ private:
         }
     }
 
-    /// All known zones around a name, and the root.
+    /// All known zones around a name but the root, which is there.
     void add_enclosing(NameId name) {
-        for (;; name = names_.parent(name)) {
-            if (hierarchy_.at(name) != Hierarchy::kNone || name == NameTable::kRoot) {
+        for (; name != NameTable::kRoot; name = names_.parent(name)) {
+            if (hierarchy_.at(name) != Hierarchy::kNone) {
                 add_zone(name);
-            }
-            if (name == NameTable::kRoot) {
-                return;
             }
         }
     }
@@ -156,13 +143,11 @@ private:
     /// NS records at the apex: the parent's; those that somebody told of; one of our own.
     void add_servers(std::size_t i) {
         Draft& zone = zones()[i];
-        if (zone.find(zone.name, kTypeNs, names_) != nullptr) {
+        if (find(zone, zone.name, kTypeNs) != nullptr) {
             return;
         }
-        const std::size_t parent =
-            zone.name == NameTable::kRoot ? kNone : enclosing(names_.parent(zone.name));
-        const DraftRrset* const delegation =
-            parent == kNone ? nullptr : zones()[parent].find(zone.name, kTypeNs, names_);
+        const Draft& parent = zones()[enclosing(names_.parent(zone.name))];
+        const DraftRrset* const delegation = find(parent, zone.name, kTypeNs);
         if (delegation != nullptr) {
             make(i, zone.name, kTypeNs, delegation->content, delegation->ttl,
                  "servers_from_parent");
@@ -191,7 +176,7 @@ private:
             names_.add(name);
             return name;
         }
-        const bool renames = zone.find(zone.name, kTypeDname, names_) != nullptr;
+        const bool renames = find(zone, zone.name, kTypeDname) != nullptr;
         const NameId above = renames ? names_.parent(zone.name) : zone.name;
         constexpr std::size_t kLongest = 63;
         std::string label = "reprise-ns";
@@ -217,13 +202,16 @@ private:
 
     void add_soa(std::size_t i) {
         const Draft& zone = zones()[i];
-        if (zone.find(zone.name, kTypeSoa, names_) != nullptr) {
+        if (find(zone, zone.name, kTypeSoa) != nullptr) {
             return;
         }
-        const DraftRrset* const servers = zone.find(zone.name, kTypeNs, names_);
-        const auto targets = servers_in(seen_.contents()[servers->content], names_);
-        const NameKey first = targets.empty() ? NameKey{} : names_.name(targets.front());
+        const NameKey first = names_.name(servers_of(zone).front());
         make(i, zone.name, kTypeSoa, content({soa_of(first)}), kTtl, "no_soa");
+    }
+
+    /// By the NS records that every zone has since add_servers(); one at least.
+    std::vector<NameId> servers_of(const Draft& zone) {
+        return servers_in(seen_.contents()[find(zone, zone.name, kTypeNs)->content], names_);
     }
 
     // Addresses of name servers
@@ -244,17 +232,16 @@ private:
     }
 
     [[nodiscard]] bool has_address(std::size_t zone, NameId name) {
-        return zones()[zone].find(name, kTypeA, names_) != nullptr ||
-               zones()[zone].find(name, kTypeAaaa, names_) != nullptr ||
-               zones()[zone].find(name, kTypeCname, names_) != nullptr;
+        return find(zones()[zone], name, kTypeA) != nullptr ||
+               find(zones()[zone], name, kTypeAaaa) != nullptr ||
+               find(zones()[zone], name, kTypeCname) != nullptr;
     }
 
     /// The name servers' own zones have their addresses.
     void add_addresses(std::size_t i) {
-        const DraftRrset* const servers = zones()[i].find(zones()[i].name, kTypeNs, names_);
         std::vector<NameId> without;
         std::vector<IpAddress> known;
-        for (const NameId target : servers_in(seen_.contents()[servers->content], names_)) {
+        for (const NameId target : servers_of(zones()[i])) {
             const auto& addresses = hierarchy_.addresses(target);
             const std::size_t home = enclosing(target);
             known.insert(known.end(), addresses.begin(), addresses.end());
@@ -288,19 +275,15 @@ private:
     /// below a cut, as the root's are, the addresses go with the NS records.
     void add_own_addresses(std::size_t i) {
         Draft& zone = zones()[i];
-        const ContentId servers = zone.find(zone.name, kTypeNs, names_)->content;
-        for (const NameId target : servers_in(seen_.contents()[servers], names_)) {
+        for (const NameId target : servers_of(zone)) {
             if (enclosing(target) != i) {
-                if (names_.within(target, zones()[i].name) && !has_address(i, target)) {
-                    make_addresses(i, target, own_addresses(target), "glue_from_child");
-                }
+                add_glue(i, target, zone.name);
                 continue;
             }
             drop_alias(zone, target);
             if (!has_address(i, target)) {
                 const bool known = !zone.addresses.empty();
-                const IpAddress nobody =
-                    IpAddress::v4(reinterpret_cast<const std::uint8_t*>(kNobody.data()));
+                const IpAddress nobody = IpAddress::v4(bytes_of(kNobody).data());
                 make_addresses(i, target, known ? zone.addresses : std::vector{nobody},
                                known ? "address_of_another_server" : "address_unknown");
             }
@@ -326,15 +309,20 @@ private:
             return;
         }
         const std::size_t parent = enclosing(names_.parent(name));
-        const DraftRrset* servers = zones()[parent].find(name, kTypeNs, names_);
+        const DraftRrset* servers = find(zones()[parent], name, kTypeNs);
         if (servers == nullptr) {
-            servers = zones()[i].find(name, kTypeNs, names_);
+            servers = find(zones()[i], name, kTypeNs);
             make(parent, name, kTypeNs, servers->content, servers->ttl, "delegation_from_child");
         }
         for (const NameId target : servers_in(seen_.contents()[servers->content], names_)) {
-            if (names_.within(target, name) && !has_address(parent, target)) {
-                make_addresses(parent, target, own_addresses(target), "glue_from_child");
-            }
+            add_glue(parent, target, name);
+        }
+    }
+
+    /// In a zone, for a name server at or below a cut of it.
+    void add_glue(std::size_t zone, NameId target, NameId cut) {
+        if (names_.within(target, cut) && !has_address(zone, target)) {
+            make_addresses(zone, target, own_addresses(target), "glue_from_child");
         }
     }
 
@@ -343,9 +331,9 @@ private:
         std::vector<IpAddress> found;
         const std::size_t home = enclosing(target);
         for (const std::uint16_t type : {kTypeA, kTypeAaaa}) {
-            if (const DraftRrset* const one = zones()[home].find(target, type, names_)) {
+            if (const DraftRrset* const one = find(zones()[home], target, type)) {
                 for (const std::string_view data : rdatas(seen_.contents()[one->content])) {
-                    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(data.data());
+                    const auto* const bytes = bytes_of(data).data();
                     found.push_back(type == kTypeA ? IpAddress::v4(bytes) : IpAddress::v6(bytes));
                 }
             }

@@ -15,7 +15,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace reprise::zonebuilder {
 namespace {
@@ -70,8 +69,8 @@ private:
     /// Another zone has the name, or a DNAME record renames it.
     [[nodiscard]] bool is_elsewhere(const Draft& zone, NameId name) const {
         for (; name != zone.name; name = names_.parent(name)) {
-            if (zone.find(name, kTypeNs, names_) != nullptr ||
-                zone.find(names_.parent(name), kTypeDname, names_) != nullptr) {
+            if (find(zone, name, kTypeNs) != nullptr ||
+                find(zone, names_.parent(name), kTypeDname) != nullptr) {
                 return true;
             }
         }
@@ -94,8 +93,8 @@ private:
             const NameId source = source_of(zone, denial.name);
             const bool has = source != kNoId;
             if (denial.type == 0 ? has
-                                 : has && (zone.find(source, denial.type, names_) != nullptr ||
-                                           zone.find(source, kTypeCname, names_) != nullptr)) {
+                                 : has && (find(zone, source, denial.type) != nullptr ||
+                                           find(zone, source, kTypeCname) != nullptr)) {
                 drafts_.contradictions.push_back({.denial = index, .zone = zone.name});
             } else if (denial.type != 0 && !has) {
                 make_empty(i, denial.name);
@@ -168,14 +167,9 @@ private:
     // Servers that answered oddly
 
     /// A zone of its own for addresses that answer like nobody else: only a SOA and an NS record.
-    void add_private_zone(NameId name, const std::set<ServerId>& servers, std::string_view why) {
+    void add_private_zone(NameId name, const std::set<IpAddress>& servers, std::string_view why) {
         const std::size_t i = zones().size();
-        Draft& zone = zones().emplace_back();
-        zone.name = name;
-        for (const ServerId server : servers) {
-            zone.addresses.push_back(seen_.address(server));
-        }
-        std::ranges::sort(zone.addresses);
+        zones().push_back({.name = name, .addresses = {servers.begin(), servers.end()}});
         const NameKey server = NameKey::parse("reprise-ns.invalid.").value_or(NameKey{});
         make(i, name, kTypeNs, content({wire_of(server)}), kTtl, why);
         make(i, name, kTypeSoa, content({soa_of(server)}), kTtl, why);
@@ -185,41 +179,23 @@ private:
         flush();
     }
 
-    /// Zones and who serves them, before any is added.
-    [[nodiscard]] std::set<std::pair<NameId, IpAddress>> serving() const {
-        std::set<std::pair<NameId, IpAddress>> found;
-        for (const Draft& zone : drafts_.zones) {
-            for (const IpAddress& address : zone.addresses) {
-                found.emplace(zone.name, address);
-            }
-        }
-        return found;
-    }
-
     /// Names that were refused; servers that did nothing else get a zone that nobody asks for, so
     /// that they are there to refuse.
     void add_refusals() {
         constexpr std::uint16_t kRefused = 5;
-        std::map<std::string_view, std::pair<NameId, std::set<ServerId>>> refused;
-        std::set<ServerId> only;
+        std::set<IpAddress> only;
         std::set<IpAddress> serving;
         for (const Draft& zone : zones()) {
             serving.insert(zone.addresses.begin(), zone.addresses.end());
         }
         for (const Failed& one : seen_.failures()) {
             if (one.why == Failure::kRcode && one.rcode == kRefused) {
-                auto& [name, servers] = refused[names_.key(one.name)];
-                name = one.name;
-                servers.insert(one.server);
-                if (!serving.contains(seen_.address(one.server))) {
-                    only.insert(one.server);
+                const IpAddress& server = seen_.address(one.server);
+                drafts_.refused[names_.name(one.name)].insert(server);
+                if (!serving.contains(server)) {
+                    only.insert(server);
                 }
             }
-        }
-        for (const auto& [key, one] : refused) {
-            std::vector<ServerId> servers(one.second.begin(), one.second.end());
-            std::ranges::sort(servers, {}, [this](ServerId id) { return seen_.address(id); });
-            drafts_.refused.push_back({.name = one.first, .servers = std::move(servers)});
         }
         if (!only.empty()) {
             const NameKey name = NameKey::parse("reprise-refuses.invalid.").value_or(NameKey{});
@@ -230,27 +206,24 @@ private:
     /// NXDOMAIN with a SOA of the same name: no zone says so. One around it that is empty does
     /// nearly.
     void add_denied_zones() {
-        std::map<std::string_view, std::pair<NameId, std::set<ServerId>>> denied;
-        const auto serves = serving();
-        const auto serves_around = [&](ServerId server, NameId name) {
-            while (name != NameTable::kRoot && !serves.contains({name, seen_.address(server)})) {
-                name = names_.parent(name);
-            }
-            return serves.contains({name, seen_.address(server)});
-        };
-        for (const Failed& one : seen_.failures()) {
-            if (one.why == Failure::kDeniesZone && !serves_around(one.server, one.name)) {
-                NameId above = names_.parent(one.name);
-                while (names_.is_wildcard(above)) { // which is no zone
-                    above = names_.parent(above);
-                }
-                auto& [name, servers] = denied[names_.key(above)];
-                name = above;
-                servers.insert(one.server);
+        std::set<std::pair<NameId, IpAddress>> serving; // before any is added
+        for (const Draft& zone : zones()) {
+            for (const IpAddress& address : zone.addresses) {
+                serving.emplace(zone.name, address);
             }
         }
-        for (const auto& [key, one] : denied) {
-            add_private_zone(one.first, one.second, "denies_its_zone");
+        std::map<NameKey, std::set<IpAddress>> denied;
+        for (const Failed& one : seen_.failures()) {
+            const IpAddress& server = seen_.address(one.server);
+            const auto serves = [&](NameId zone) { return serving.contains({zone, server}); };
+            if (one.why == Failure::kDeniesZone && names_.lowest(one.name, serves) == kNoId) {
+                const auto is_zone = [this](NameId name) { return !names_.is_wildcard(name); };
+                const NameId above = names_.lowest(names_.parent(one.name), is_zone);
+                denied[names_.name(above)].insert(server);
+            }
+        }
+        for (const auto& [name, servers] : denied) {
+            add_private_zone(names_.add(name), servers, "denies_its_zone");
         }
     }
 };

@@ -343,14 +343,6 @@ private:
 
 } // namespace
 
-const DraftRrset* Draft::find(NameId owner, std::uint16_t type, const NameTable& names) const {
-    const auto place = std::ranges::lower_bound(
-        rrsets, std::pair(names.key(owner), type), {},
-        [&](const DraftRrset& one) { return std::pair(names.key(one.owner), one.type); });
-    return place != rrsets.end() && place->owner == owner && place->type == type ? &*place
-                                                                                 : nullptr;
-}
-
 Drafts make_drafts(Observations& seen, const Hierarchy& hierarchy) {
     return Drafter(seen, hierarchy).run();
 }
@@ -371,9 +363,17 @@ std::string soa_of(const NameKey& server) {
     return data;
 }
 
+const DraftRrset* Maker::find(const Draft& zone, NameId owner, std::uint16_t type) const {
+    const auto place = std::ranges::lower_bound(
+        zone.rrsets, std::pair(names_.key(owner), type), {},
+        [this](const DraftRrset& one) { return std::pair(names_.key(one.owner), one.type); });
+    const bool there = place != zone.rrsets.end() && place->owner == owner && place->type == type;
+    return there ? &*place : nullptr;
+}
+
 void Maker::make(std::size_t zone, NameId owner, std::uint16_t type, ContentId content,
                  std::uint32_t ttl, std::string_view why, ContentId signatures) {
-    if (drafts_.zones[zone].find(owner, type, seen_.names()) == nullptr &&
+    if (find(drafts_.zones[zone], owner, type) == nullptr &&
         made_.emplace(zone, owner, type).second) {
         extra_[zone].push_back({.owner = owner,
                                 .type = type,
@@ -394,7 +394,7 @@ ContentId Maker::content(std::vector<std::string> data) {
 
 void Maker::flush() {
     const auto place = [this](const DraftRrset& one) {
-        return std::pair(seen_.names().key(one.owner), one.type);
+        return std::pair(names_.key(one.owner), one.type);
     };
     for (auto& [zone, extra] : extra_) {
         auto& rrsets = drafts_.zones[zone].rrsets;

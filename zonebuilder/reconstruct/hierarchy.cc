@@ -15,6 +15,7 @@
 // that named no zone at all: their answers get the zone that is known to enclose them, else one
 // that is assumed.
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "zonebuilder/reconstruct/build.hh"
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
@@ -167,7 +168,7 @@ private:
 
     void add_addresses(NameId target, ContentId content) {
         for (const std::string_view rdata : rdatas(seen_.contents()[content])) {
-            const auto* bytes = reinterpret_cast<const std::uint8_t*>(rdata.data());
+            const auto* const bytes = bytes_of(rdata).data();
             const IpAddress address =
                 rdata.size() == 4 ? IpAddress::v4(bytes) : IpAddress::v6(bytes);
             auto& known = found_.addresses_[target];

@@ -39,7 +39,6 @@ extern "C" {
 #include <set>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -175,7 +174,7 @@ private:
             return;
         }
         signature_ = *signature;
-        const auto* const keys = zone(i).find(apex, kTypeDnskey, names_);
+        const auto* const keys = find(zone(i), apex, kTypeDnskey);
         if (keys == nullptr) {
             make_key(i);
         }
@@ -215,7 +214,7 @@ private:
 
     /// Those of most of the zone's NSEC3 records; of nothing where it has none.
     [[nodiscard]] std::string parameters(const Draft& zone) const {
-        if (const auto* const known = zone.find(zone.name, kTypeNsec3Param, names_)) {
+        if (const auto* const known = find(zone, zone.name, kTypeNsec3Param)) {
             return std::string(first_rdata(seen_.contents()[known->content]));
         }
         std::map<std::string, std::size_t> counts{{std::string("\1\0\0\0\0", 5), 0}};
