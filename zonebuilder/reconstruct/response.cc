@@ -54,50 +54,6 @@ std::string_view key_above(std::string_view key) {
     return key.substr(0, last);
 }
 
-} // namespace
-
-Strings::Id Strings::add(std::string_view text) {
-    const auto [id, fresh] = ids_.find_or_add(hash_of(text), static_cast<Id>(texts_.size()));
-    if (fresh) {
-        const Bytes kept = memory_.copy(bytes_of(text));
-        texts_.emplace_back(reinterpret_cast<const char*>(kept.data()), kept.size());
-    }
-    return id;
-}
-
-std::optional<Strings::Id> Strings::find(std::string_view text) const {
-    return ids_.find(hash_of(text));
-}
-
-NameTable::NameTable() { add(std::string_view{}); }
-
-NameId NameTable::add(std::string_view key) {
-    const NameId id = keys_.add(key);
-    if (id == parents_.size()) {
-        parents_.push_back(kRoot); // now, for the names above get their numbers in between
-        const NameId above = key.empty() ? kRoot : add(key_above(key));
-        parents_[id] = above;
-    }
-    return id;
-}
-
-unsigned NameTable::labels(NameId id) const {
-    unsigned labels = 0;
-    for (; id != kRoot; id = parent(id)) {
-        ++labels;
-    }
-    return labels;
-}
-
-NameId NameTable::common(NameId a, NameId b) const {
-    while (!within(b, a)) {
-        a = parent(a);
-    }
-    return a;
-}
-
-namespace {
-
 constexpr std::array<std::uint16_t, 22> kNamed{1,  2,  5,  6,  12, 13, 15, 16, 28, 33, 35,
                                                39, 43, 44, 46, 47, 48, 50, 51, 52, 59, 60};
 
@@ -115,14 +71,6 @@ void append_types(std::string& out, std::string_view text, unsigned before) {
     }
     out.pop_back();
 }
-
-} // namespace
-
-std::string type_text(std::uint16_t type) {
-    return is_named(type) ? type_name(type) : fmt::format("TYPE{}", type);
-}
-
-namespace {
 
 /// Whether the times of an RRSIG (RFC 4034 section 3.1.5) can be written as dates: libknot puts
 /// those over 68 years ahead before 1970.
@@ -206,33 +154,6 @@ Dump& dump() {
     return one;
 }
 
-} // namespace
-
-bool append_rdata(std::string& out, std::uint16_t type, std::string_view rdata) {
-    const std::string_view text = dump().text(dump().ones, type, rdata, !is_named(type));
-    if (type != kTypeNsec && type != kTypeNsec3) {
-        out += text;
-    } else if (!text.empty()) {
-        append_types(out, text, type == kTypeNsec ? 1 : 5);
-    }
-    return !text.empty();
-}
-
-bool is_valid_rdata(std::uint16_t type, std::string_view rdata) {
-    constexpr std::uint16_t kApl = 42; // may be empty (RFC 3123)
-    const std::string text(dump().text(dump().ones, type, rdata, false));
-    if (text.empty()) {
-        return type == kApl && rdata.empty();
-    }
-    // Only the NSEC3 record of an empty non-terminal lists no type.
-    const bool whole = type == kTypeNsec3 ? has_next_owner(rdata) : text.back() != ' ';
-    return whole && text == dump().text(dump().zeros, type, rdata, false);
-}
-
-namespace {
-
-constexpr std::uint16_t kClassIn = 1;
-
 constexpr std::string_view kMalformed = "malformed";
 constexpr std::string_view kOtherClass = "class_not_in";
 
@@ -261,12 +182,76 @@ Pool& pool() {
 
 } // namespace
 
+Strings::Id Strings::add(std::string_view text) {
+    const auto [id, fresh] = ids_.find_or_add(hash_of(text), static_cast<Id>(texts_.size()));
+    if (fresh) {
+        const Bytes kept = memory_.copy(bytes_of(text));
+        texts_.emplace_back(reinterpret_cast<const char*>(kept.data()), kept.size());
+    }
+    return id;
+}
+
+std::optional<Strings::Id> Strings::find(std::string_view text) const {
+    return ids_.find(hash_of(text));
+}
+
+NameTable::NameTable() { add(std::string_view{}); }
+
+NameId NameTable::add(std::string_view key) {
+    const NameId id = keys_.add(key);
+    if (id == parents_.size()) {
+        parents_.push_back(kRoot); // now, for the names above get their numbers in between
+        const NameId above = key.empty() ? kRoot : add(key_above(key));
+        parents_[id] = above;
+    }
+    return id;
+}
+
+unsigned NameTable::labels(NameId id) const {
+    unsigned labels = 0;
+    for (; id != kRoot; id = parent(id)) {
+        ++labels;
+    }
+    return labels;
+}
+
+NameId NameTable::common(NameId a, NameId b) const {
+    while (!within(b, a)) {
+        a = parent(a);
+    }
+    return a;
+}
+
+std::string type_text(std::uint16_t type) {
+    return is_named(type) ? type_name(type) : fmt::format("TYPE{}", type);
+}
+
+bool append_rdata(std::string& out, std::uint16_t type, std::string_view rdata) {
+    const std::string_view text = dump().text(dump().ones, type, rdata, !is_named(type));
+    if (type != kTypeNsec && type != kTypeNsec3) {
+        out += text;
+    } else if (!text.empty()) {
+        append_types(out, text, type == kTypeNsec ? 1 : 5);
+    }
+    return !text.empty();
+}
+
+bool is_valid_rdata(std::uint16_t type, std::string_view rdata) {
+    constexpr std::uint16_t kApl = 42; // may be empty (RFC 3123)
+    const std::string text(dump().text(dump().ones, type, rdata, false));
+    if (text.empty()) {
+        return type == kApl && rdata.empty();
+    }
+    // Only the NSEC3 record of an empty non-terminal lists no type.
+    const bool whole = type == kTypeNsec3 ? has_next_owner(rdata) : text.back() != ' ';
+    return whole && text == dump().text(dump().zeros, type, rdata, false);
+}
+
 std::vector<std::string_view> rdatas(std::string_view content) {
     std::vector<std::string_view> found;
-    while (content.size() >= 2) {
-        const auto size = load16(bytes_of(content).data());
-        found.push_back(content.substr(2, size));
-        content.remove_prefix(std::min<std::size_t>(2UL + size, content.size()));
+    while (!content.empty()) {
+        found.push_back(first_rdata(content));
+        content.remove_prefix(2 + found.back().size());
     }
     return found;
 }
@@ -295,9 +280,7 @@ std::vector<NameId> servers_in(std::string_view content, NameTable& names) {
 void content_of(const std::vector<std::string_view>& rdatas, std::string& content) {
     content.clear();
     for (const std::string_view rdata : rdatas) {
-        std::array<std::uint8_t, 2> size{};
-        store16(size.data(), rdata.size());
-        content.append(reinterpret_cast<const char*>(size.data()), size.size());
+        content += {static_cast<char>(rdata.size() >> 8U), static_cast<char>(rdata.size())};
         content += rdata;
     }
 }
@@ -314,7 +297,7 @@ std::string_view ResponseReader::read(Bytes message, Response& response) {
     if (!question) {
         return "not_one_question";
     }
-    if (question->dns_class != kClassIn) {
+    if (question->dns_class != KNOT_CLASS_IN) {
         return kOtherClass;
     }
     KeyRoom room;
@@ -384,8 +367,8 @@ std::string_view ResponseReader::read_section(Bytes message, std::size_t& at, un
         if (is_meta(one.type)) {
             continue;
         }
-        if (one.rclass != kClassIn || one.rrs.count != 1) {
-            return one.rclass != kClassIn ? kOtherClass : kMalformed;
+        if (one.rclass != KNOT_CLASS_IN || one.rrs.count != 1) {
+            return one.rclass != KNOT_CLASS_IN ? kOtherClass : kMalformed;
         }
         const auto owner = owner_of(message, begin, one.owner);
         const std::string_view rdata(reinterpret_cast<const char*>(one.rrs.rdata->data),

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <compare>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -17,7 +16,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 namespace reprise::zonebuilder {
@@ -82,22 +80,24 @@ struct Validity {
     auto operator<=>(const Validity&) const = default;
 };
 
-/// A record as its zone file has it.
-struct ZoneRecord {
-    NameKey owner;
-    std::uint16_t type = 0;
-    std::uint32_t ttl = 0;
-    std::uint64_t line = 0;
-    std::string rdata; ///< wire form; only of the types that the planner looks into
-    Validity valid{};  ///< of an RRSIG
-};
-
 /// What a DS record says about the key that it stands for, except the digest.
 struct KeyId {
     std::uint16_t tag = 0;
     std::uint8_t algorithm = 0;
 
     bool operator==(const KeyId&) const = default;
+};
+
+/// A record as its zone file has it.
+struct ZoneRecord {
+    NameKey owner;
+    std::uint16_t type = 0;
+    std::uint16_t covered = 0; ///< the type that an RRSIG is over
+    std::uint32_t ttl = 0;
+    std::uint64_t line = 0;
+    std::string rdata; ///< wire form; only of the types that the planner looks into
+    Validity valid{};  ///< of an RRSIG
+    KeyId signer{};    ///< the key that an RRSIG was made with
 };
 
 /// An NS RRset below the apex: the child's name and its servers.
@@ -283,9 +283,3 @@ struct LoadedZones {
 LoadedZones load_zones(const std::filesystem::path& folder, const std::vector<ZoneEntry>& entries);
 
 } // namespace reprise::zonebuilder
-
-template <> struct std::hash<reprise::zonebuilder::NameKey> {
-    std::size_t operator()(const reprise::zonebuilder::NameKey& name) const noexcept {
-        return std::hash<std::string>{}(name.key());
-    }
-};

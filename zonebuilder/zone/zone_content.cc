@@ -151,9 +151,6 @@ std::uint64_t records_below(const Records& records, const NameKey& apex) {
     }));
 }
 
-/// An RRSIG up to its key tag.
-constexpr std::size_t kSignatureHead = 18;
-
 /// RFC 4034 appendix B.
 std::uint16_t key_tag(std::string_view key) {
     std::uint32_t sum = 0;
@@ -164,21 +161,9 @@ std::uint16_t key_tag(std::string_view key) {
     return static_cast<std::uint16_t>(sum + (sum >> 16U));
 }
 
-/// The type that a signature is over; 0 where too little was kept of it.
-std::uint16_t covered(std::string_view signature) {
-    const auto raw = bytes_of(signature);
-    return raw.size() < 2 ? 0 : load16(raw.data());
-}
-
 /// Of the data of a DNSKEY record.
 KeyId key_of(std::string_view key) {
     return {.tag = key_tag(key), .algorithm = static_cast<std::uint8_t>(key[3])};
-}
-
-/// The key that an RRSIG with this beginning was made with (RFC 4034 section 3.1).
-KeyId signing_key(std::string_view signature) {
-    return {.tag = load16(bytes_of(signature).data() + 16),
-            .algorithm = static_cast<std::uint8_t>(signature[2])};
 }
 
 /// Several signatures over the same records stand in for each other.
@@ -186,8 +171,8 @@ std::optional<Validity> validity_of(const Records& records, const NameKey& apex)
     std::map<std::pair<std::string_view, std::uint16_t>, Validity> of; // an owner and a type
     for (const ZoneRecord& record : records) {
         if (record.type == kTypeRrsig && record.owner.within(apex)) {
-            auto& valid = of.try_emplace({record.owner.key(), covered(record.rdata)}, record.valid)
-                              .first->second;
+            auto& valid =
+                of.try_emplace({record.owner.key(), record.covered}, record.valid).first->second;
             valid = {.from = std::min(valid.from, record.valid.from),
                      .until = std::max(valid.until, record.valid.until)};
         }
@@ -225,8 +210,10 @@ public:
             add_signature(record);
         }
         if (record.type == kTypeDs && record.rdata.size() == 3) {
-            ds_[record.owner].push_back({.tag = load16(bytes_of(record.rdata).data()),
-                                         .algorithm = static_cast<std::uint8_t>(record.rdata[2])});
+            has_ds_ = true;
+            cuts_[record.owner].ds.push_back(
+                {.tag = load16(bytes_of(record.rdata).data()),
+                 .algorithm = static_cast<std::uint8_t>(record.rdata[2])});
         }
         const bool denial = record.type == kTypeNsec || record.type == kTypeNsec3Param;
         zone_.denies = zone_.denies || (denial && record.owner == zone_.name);
@@ -235,12 +222,12 @@ public:
     Zone finish() {
         mark_glue();
         check_anchors();
-        for (auto& [name, servers] : cuts_) {
-            // Below another cut nobody is ever sent there.
-            if (zone_.delegations.empty() || !name.within(zone_.delegations.back().name)) {
-                const auto ds = ds_.find(name);
-                zone_.delegations.push_back({name, std::move(servers),
-                                             ds == ds_.end() ? std::vector<KeyId>{} : ds->second});
+        for (auto& [name, cut] : cuts_) {
+            // Below another cut nobody is ever sent there, and not without a server.
+            if (!cut.servers.empty() &&
+                (zone_.delegations.empty() || !name.within(zone_.delegations.back().name))) {
+                cut.name = name;
+                zone_.delegations.push_back(std::move(cut));
             }
         }
         return std::move(zone_);
@@ -252,7 +239,7 @@ private:
             zone_.ns_ttl = record.ttl;
             zone_.servers.push_back(target_of(record));
         } else {
-            cuts_[record.owner].push_back(target_of(record));
+            cuts_[record.owner].servers.push_back(target_of(record));
         }
     }
 
@@ -274,12 +261,11 @@ private:
 
     void add_signature(const ZoneRecord& record) {
         const bool apex = record.owner == zone_.name;
-        const std::uint16_t over = covered(record.rdata);
-        if (apex && over == kTypeDnskey && record.rdata.size() >= kSignatureHead) {
-            signatures_.push_back(signing_key(record.rdata));
+        if (apex && record.covered == kTypeDnskey) {
+            signatures_.push_back(record.signer);
         }
-        servers_signed_ = servers_signed_ || (apex && over == kTypeNs);
-        signs_delegations_ = signs_delegations_ || over == kTypeDs;
+        servers_signed_ = servers_signed_ || (apex && record.covered == kTypeNs);
+        signs_delegations_ = signs_delegations_ || record.covered == kTypeDs;
     }
 
     /// Whether a key signs all keys; a key that does not cannot be an anchor.
@@ -293,7 +279,7 @@ private:
     void check_anchors() {
         zone_.signs_keys = !signatures_.empty();
         const bool has_keys = !zone_.anchors.empty();
-        const bool data_signed = ds_.empty() ? servers_signed_ : signs_delegations_;
+        const bool data_signed = has_ds_ ? signs_delegations_ : servers_signed_;
         std::erase_if(zone_.anchors, [&](const TrustAnchor& anchor) {
             return !data_signed || !signs_keys(anchor);
         });
@@ -306,8 +292,10 @@ private:
             return;
         }
         std::unordered_set<std::string_view> cuts;
-        for (const auto& [name, servers] : cuts_) {
-            cuts.insert(name.key());
+        for (const auto& [name, cut] : cuts_) {
+            if (!cut.servers.empty()) {
+                cuts.insert(name.key());
+            }
         }
         for (HostAddress& host : zone_.hosts) {
             host.glue = std::ranges::any_of(
@@ -316,9 +304,9 @@ private:
     }
 
     Zone zone_;
-    std::map<NameKey, std::vector<NameKey>> cuts_;
-    std::vector<KeyId> signatures_;                      ///< over the keys: by which they are
-    std::unordered_map<NameKey, std::vector<KeyId>> ds_; ///< of children
+    std::map<NameKey, Delegation> cuts_; ///< and names that have DS records alone
+    std::vector<KeyId> signatures_;      ///< over the keys: by which they are
+    bool has_ds_ = false;
     bool servers_signed_ = false;
     bool signs_delegations_ = false;
 };

@@ -52,36 +52,23 @@ bool looked_into(std::uint16_t type) {
     return std::ranges::find(kTypes, type) != kTypes.end();
 }
 
-/// Of an RRSIG: all but the signer's name and the signature.
-constexpr std::size_t kSignatureFixed = 18;
-
-/// What is kept of an RRSIG: who made it where it is over keys; of the many others only what they
-/// are over, which fits into a string without memory of its own.
-std::size_t signature_part(const zs_scanner_t& state) {
-    const bool keys = state.r_data[0] == 0 && state.r_data[1] == kTypeDnskey;
-    return keys ? kSignatureFixed : 2;
-}
-
-/// Expiration and inception of an RRSIG (RFC 4034 section 3.1).
-Validity validity_of(const zs_scanner_t& state) {
-    Cursor cursor(std::span(state.r_data, kSignatureFixed));
-    cursor.skip(8);
-    const std::uint32_t until = cursor.u32be();
-    return {.from = cursor.u32be(), .until = until};
+/// What is kept of an RRSIG (RFC 4034 section 3.1): all but its TTL, the signer's name and the
+/// signature.
+void take_signature(const zs_scanner_t& state, ZoneRecord& record) {
+    Cursor in(std::span(state.r_data, state.r_data_length));
+    record.covered = in.u16be();
+    record.signer.algorithm = in.u8();
+    in.skip(5);
+    record.valid.until = in.u32be();
+    record.valid.from = in.u32be();
+    record.signer.tag = in.u16be();
 }
 
 /// The part of a record's data that is kept; nothing for most types.
 std::string_view data_of(const zs_scanner_t& state) {
     constexpr std::size_t kKeyId = 3; // all of a DS record but the digest
     const std::string_view data{reinterpret_cast<const char*>(state.r_data), state.r_data_length};
-    if (looked_into(state.r_type)) {
-        return data;
-    }
-    if (state.r_type == kTypeDs) {
-        return data.substr(0, kKeyId);
-    }
-    const bool signature = state.r_type == kTypeRrsig && data.size() > kSignatureFixed;
-    return signature ? data.substr(0, signature_part(state)) : std::string_view{};
+    return looked_into(state.r_type) ? data : data.substr(0, state.r_type == kTypeDs ? kKeyId : 0);
 }
 
 /// What BIND alone knows; its own tools write the records out.
@@ -122,10 +109,10 @@ ZoneRecord record_of(const zs_scanner_t& state, std::string_view text) {
                       .type = state.r_type,
                       .ttl = state.r_ttl,
                       .line = state.line_counter,
-                      .rdata = {}};
-    record.rdata = data_of(state);
-    if (state.r_type == kTypeRrsig && !record.rdata.empty()) {
-        record.valid = validity_of(state);
+                      .rdata = std::string(data_of(state))};
+    constexpr std::size_t kFixed = 18; // the signer's name is behind it
+    if (state.r_type == kTypeRrsig && state.r_data_length > kFixed) {
+        take_signature(state, record);
     }
     return record;
 }
