@@ -42,7 +42,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -247,77 +246,52 @@ std::vector<Edge> find_conflicts(const std::vector<Zone>& zones, const ZoneTree&
 
 namespace {
 
-constexpr Color kNone = UINT32_MAX;
-
 struct Node {
     std::vector<std::uint32_t> neighbors;
     std::vector<bool> seen; ///< colors among them
     std::size_t shown = 0;  ///< how many of those
-    Color color = kNone;
-};
-
-/// The graph while it is being colored.
-class Painter {
-public:
-    Painter(std::size_t nodes, const std::vector<Edge>& edges) : nodes_(nodes) {
-        for (const Edge& edge : edges) {
-            nodes_[edge.first].neighbors.push_back(edge.second);
-            nodes_[edge.second].neighbors.push_back(edge.first);
-        }
-        for (std::uint32_t node = 0; node < nodes; ++node) {
-            waiting_.insert(place_of(node));
-        }
-    }
-
-    std::vector<Color> run() {
-        while (!waiting_.empty()) {
-            Node& node = nodes_[std::get<std::uint32_t>(*waiting_.begin())];
-            waiting_.erase(waiting_.begin());
-            node.color = static_cast<Color>(std::ranges::find(node.seen, false) -
-                                            node.seen.begin()); // the lowest one free
-            for (const std::uint32_t neighbor : node.neighbors) {
-                show(neighbor, node.color);
-            }
-        }
-        std::vector<Color> colors;
-        std::ranges::transform(nodes_, std::back_inserter(colors), &Node::color);
-        return colors;
-    }
-
-private:
-    /// The most constrained comes first: most colors shown, most neighbors, lowest number.
-    using Place = std::tuple<std::size_t, std::size_t, std::uint32_t>;
-
-    [[nodiscard]] Place place_of(std::uint32_t node) const {
-        return {SIZE_MAX - nodes_[node].shown, SIZE_MAX - nodes_[node].neighbors.size(), node};
-    }
-
-    /// Tells a node that a neighbor has got a color; only the first time changes its place in the
-    /// queue.
-    void show(std::uint32_t number, Color color) {
-        Node& node = nodes_[number];
-        if (node.color != kNone) {
-            return;
-        }
-        if (node.seen.size() <= color) {
-            node.seen.resize(color + 1UL);
-        }
-        if (!node.seen[color]) {
-            waiting_.erase(place_of(number));
-            node.seen[color] = true;
-            ++node.shown;
-            waiting_.insert(place_of(number));
-        }
-    }
-
-    std::vector<Node> nodes_;
-    std::set<Place> waiting_;
 };
 
 } // namespace
 
 std::vector<Color> color_graph(std::size_t nodes, const std::vector<Edge>& edges) {
-    return Painter(nodes, edges).run();
+    constexpr Color kNone = UINT32_MAX;
+    std::vector<Node> graph(nodes);
+    for (const Edge& edge : edges) {
+        graph[edge.first].neighbors.push_back(edge.second);
+        graph[edge.second].neighbors.push_back(edge.first);
+    }
+    // The most constrained comes first: most colors shown, most neighbors, lowest number.
+    using Place = std::tuple<std::size_t, std::size_t, std::uint32_t>;
+    const auto place_of = [&](std::uint32_t node) {
+        return Place(SIZE_MAX - graph[node].shown, SIZE_MAX - graph[node].neighbors.size(), node);
+    };
+    std::set<Place> waiting;
+    for (std::uint32_t node = 0; node < nodes; ++node) {
+        waiting.insert(place_of(node));
+    }
+    std::vector<Color> colors(nodes, kNone);
+    while (!waiting.empty()) {
+        const auto number = std::get<std::uint32_t>(*waiting.begin());
+        waiting.erase(waiting.begin());
+        const Node& node = graph[number];
+        const auto color = static_cast<Color>(std::ranges::find(node.seen, false) -
+                                              node.seen.begin()); // the lowest one free
+        colors[number] = color;
+        for (const std::uint32_t neighbor : node.neighbors) {
+            Node& other = graph[neighbor];
+            if (other.seen.size() <= color) {
+                other.seen.resize(color + 1UL);
+            }
+            if (colors[neighbor] == kNone && !other.seen[color]) {
+                waiting.erase(place_of(neighbor));
+                other.seen[color] = true;
+                ++other.shown;
+                waiting.insert(place_of(neighbor));
+            }
+        }
+    }
+    return colors;
 }
 
 } // namespace reprise::zonebuilder

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <iterator>
 #include <nlohmann/json_fwd.hpp>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -122,19 +123,13 @@ Json trusted_json(const Plan& plan, const std::vector<Zone>& zones) {
 }
 
 std::size_t address_count(const Plan& plan) {
-    std::size_t count = 0;
-    for (const Group& group : plan.groups) {
-        count += group.addresses.size();
-    }
-    return count;
+    const auto add = [](std::size_t sum, const Group& one) { return sum + one.addresses.size(); };
+    return std::accumulate(plan.groups.begin(), plan.groups.end(), std::size_t{0}, add);
 }
 
 std::size_t out_of_zone(const std::vector<Zone>& zones) {
-    std::size_t count = 0;
-    for (const Zone& zone : zones) {
-        count += zone.out_of_zone;
-    }
-    return count;
+    const auto add = [](std::size_t sum, const Zone& zone) { return sum + zone.out_of_zone; };
+    return std::accumulate(zones.begin(), zones.end(), std::size_t{0}, add);
 }
 
 std::size_t lame_zones(const Plan& plan, bool built) {

@@ -19,6 +19,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -77,12 +78,8 @@ std::vector<RootServer> root_servers(const std::vector<Zone>& zones, ZoneRange r
     if (!reachable && !servers.empty()) {
         servers.begin()->second.addresses = addresses_serving(groups, roots);
     }
-    std::vector<RootServer> sorted;
-    sorted.reserve(servers.size());
-    for (auto& [name, server] : servers) {
-        sorted.push_back(std::move(server));
-    }
-    return sorted;
+    const auto sorted = std::views::values(servers);
+    return {sorted.begin(), sorted.end()};
 }
 
 /// Of the DS records that a zone has for another.

@@ -45,7 +45,6 @@ private:
     struct Search;
 
     [[nodiscard]] const Host* find(std::string_view key) const;
-    void look_at(const NameKey& name, Search& search) const;
     void look_above(const NameKey& name, bool known, Search& search) const;
     [[nodiscard]] Search look_for(const NameKey& host) const;
 

@@ -104,21 +104,17 @@ void AddressBook::look_above(const NameKey& name, bool known, Search& search) co
     }
 }
 
-void AddressBook::look_at(const NameKey& name, Search& search) const {
-    const Host* const exact = find(name.key());
-    if (exact != nullptr) {
-        search.take(*exact);
-    }
-    look_above(name, exact != nullptr && exact->everywhere, search);
-}
-
 AddressBook::Search AddressBook::look_for(const NameKey& host) const {
     Search search;
     search.follow(host);
     while (!search.ahead.empty()) {
         const NameKey name = std::move(search.ahead.back());
         search.ahead.pop_back();
-        look_at(name, search);
+        const Host* const exact = find(name.key());
+        if (exact != nullptr) {
+            search.take(*exact);
+        }
+        look_above(name, exact != nullptr && exact->everywhere, search);
     }
     return search;
 }

@@ -355,7 +355,8 @@ private:
                 refers.insert({one.server, one.owner});
             }
         }
-        std::map<NameId, std::vector<const Observation*>> hidden; ///< by the name below the zone
+        std::map<NameId, std::vector<NameId>> hidden; // names by the one below the zone
+        std::map<NameId, std::vector<ServerId>> servers;
         for (const Observation& one : seen_.rrsets()) {
             const CutIndex lowest = found_.enclosing(one.owner);
             if (one.rank != Rank::kAnswer || one.type == kTypeDs || lowest == kNone ||
@@ -363,31 +364,20 @@ private:
                 found_.serves(one.server, lowest) || one.owner == found_.cuts_[lowest].name) {
                 continue;
             }
-            NameId below = one.owner;
-            while (names_.parent(below) != found_.cuts_[lowest].name) {
-                below = names_.parent(below);
+            const NameId below = names_.lowest(one.owner, [&](NameId name) {
+                return names_.parent(name) == found_.cuts_[lowest].name;
+            });
+            hidden[below].push_back(one.owner);
+            servers[below].push_back(one.server);
+        }
+        for (const auto& [below, names] : hidden) {
+            if (const auto zone = zone_of(names, below)) {
+                const CutIndex index = cut(*zone);
+                found_.cuts_[index].assumed = true;
+                for (const ServerId server : servers[below]) {
+                    trust(server, index);
+                }
             }
-            hidden[below].push_back(&one);
-        }
-        for (const auto& [below, answers] : hidden) {
-            take_hidden_zone(below, answers);
-        }
-    }
-
-    void take_hidden_zone(NameId below, const std::vector<const Observation*>& answers) {
-        std::vector<NameId> names;
-        names.reserve(answers.size());
-        for (const Observation* const one : answers) {
-            names.push_back(one->owner);
-        }
-        const auto zone = zone_of(names, below);
-        if (!zone) {
-            return;
-        }
-        const CutIndex index = cut(*zone);
-        found_.cuts_[index].assumed = true;
-        for (const Observation* const one : answers) {
-            trust(one->server, index);
         }
     }
 

@@ -148,8 +148,6 @@ public:
     }
 
 private:
-    [[nodiscard]] const Draft& zone(std::size_t i) const { return drafts_.zones[i]; }
-
     /// Data of a signature by the zone itself; none where the zone is not signed.
     [[nodiscard]] std::optional<std::string> signature_of(const Draft& zone) const {
         for (const DraftRrset& one : zone.rrsets) {
@@ -165,8 +163,8 @@ private:
     }
 
     void prove(std::size_t i) {
-        const NameId apex = zone(i).name;
-        const auto signature = signature_of(zone(i));
+        const NameId apex = zones()[i].name;
+        const auto signature = signature_of(zones()[i]);
         if (!signature) {
             if (secure_.contains(apex)) {
                 drafts_.unproven.push_back({.zone = apex, .why = "no_signatures"});
@@ -174,7 +172,7 @@ private:
             return;
         }
         signature_ = *signature;
-        const auto* const keys = find(zone(i), apex, kTypeDnskey);
+        const auto* const keys = find(zones()[i], apex, kTypeDnskey);
         if (keys == nullptr) {
             make_key(i);
         }
@@ -182,8 +180,8 @@ private:
             drafts_.unproven.push_back(
                 {.zone = apex, .why = keys == nullptr ? "no_keys" : "keys_unsigned"});
         }
-        const auto hashed = std::ranges::count(zone(i).rrsets, kTypeNsec3, &DraftRrset::type);
-        const auto plain = std::ranges::count(zone(i).rrsets, kTypeNsec, &DraftRrset::type);
+        const auto hashed = std::ranges::count(zones()[i].rrsets, kTypeNsec3, &DraftRrset::type);
+        const auto plain = std::ranges::count(zones()[i].rrsets, kTypeNsec, &DraftRrset::type);
         if (plain > hashed) {
             add_nsec(i);
         } else {
@@ -207,7 +205,7 @@ private:
     void make_key(std::size_t i) {
         std::string data{1, 0, 3, signature_[kAlgorithm]};
         data += "made up by reprise: not recorded";
-        make_signed(i, zone(i).name, kTypeDnskey, data, "no_keys");
+        make_signed(i, zones()[i].name, kTypeDnskey, data, "no_keys");
     }
 
     // NSEC3
@@ -232,10 +230,10 @@ private:
     }
 
     void add_nsec3(std::size_t i) {
-        const NameId apex = zone(i).name;
-        const std::string how = parameters(zone(i));
-        const bool denies = std::ranges::find(zone(i).rrsets, kTypeNsec3, &DraftRrset::type) !=
-                            zone(i).rrsets.end();
+        const NameId apex = zones()[i].name;
+        const std::string how = parameters(zones()[i]);
+        const bool denies = std::ranges::find(zones()[i].rrsets, kTypeNsec3, &DraftRrset::type) !=
+                            zones()[i].rrsets.end();
         make(i, apex, kTypeNsec3Param, content({how}), 0,
              denies ? "no_nsec3_parameters" : "no_denials");
         std::string next = denies ? hash_of(wire_of(names_.name(apex)), how) : "";
@@ -282,15 +280,15 @@ private:
     }
 
     void add_nsec(std::size_t i) {
-        const std::vector<Span> known = spans(zone(i));
-        std::map<NameId, std::set<std::uint16_t>> types{{zone(i).name, {}}};
+        const std::vector<Span> known = spans(zones()[i]);
+        std::map<NameId, std::set<std::uint16_t>> types{{zones()[i].name, {}}};
         NameId cut = kNoId; // the last; what is below comes right after it
-        for (const DraftRrset& one : zone(i).rrsets) {
+        for (const DraftRrset& one : zones()[i].rrsets) {
             const bool glue = cut != kNoId && names_.below(one.owner, cut);
             if (glue || one.type == kTypeNsec3) {
                 continue;
             }
-            cut = one.type == kTypeNs && one.owner != zone(i).name ? one.owner : cut;
+            cut = one.type == kTypeNs && one.owner != zones()[i].name ? one.owner : cut;
             types[one.owner].insert(one.type);
         }
         for (auto& [owner, held] : types) {
@@ -298,7 +296,7 @@ private:
                 continue;
             }
             held.insert({kTypeRrsig, kTypeNsec});
-            if (owner != zone(i).name && held.contains(kTypeNs)) { // what else is there is glue
+            if (owner != zones()[i].name && held.contains(kTypeNs)) { // what else is there is glue
                 std::erase_if(held, is_address);
             }
             make_signed(i, owner, kTypeNsec, following(owner) + bitmap(held), "no_denial");
