@@ -84,19 +84,14 @@ private:
             if (!names_.within(denial.name, zone.name)) {
                 continue;
             }
-            if (is_elsewhere(zone, denial.name)) {
-                if (denial.type != kTypeDs) {
-                    drafts_.contradictions.push_back({.denial = index, .zone = zone.name});
-                }
-                continue;
-            }
-            const NameId source = source_of(zone, denial.name);
-            const bool has = source != kNoId;
-            if (denial.type == 0 ? has
-                                 : has && (find(zone, source, denial.type) != nullptr ||
-                                           find(zone, source, kTypeCname) != nullptr)) {
+            const bool elsewhere = is_elsewhere(zone, denial.name);
+            const NameId source = elsewhere ? kNoId : source_of(zone, denial.name);
+            const bool has = source != kNoId &&
+                             (denial.type == 0 || find(zone, source, denial.type) != nullptr ||
+                              find(zone, source, kTypeCname) != nullptr);
+            if (elsewhere ? denial.type != kTypeDs : has) {
                 drafts_.contradictions.push_back({.denial = index, .zone = zone.name});
-            } else if (denial.type != 0 && !has) {
+            } else if (!elsewhere && denial.type != 0 && source == kNoId) {
                 make_empty(i, denial.name);
             }
         }

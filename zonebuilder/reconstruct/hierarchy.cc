@@ -54,7 +54,6 @@ class Hierarchy::Discovery {
 public:
     Discovery(Hierarchy& found, Observations& seen)
         : found_(found), seen_(seen), names_(seen.names()) {
-        list_targets();
         list_items();
     }
 
@@ -86,36 +85,32 @@ private:
         return servers_in(seen_.contents()[content], names_);
     }
 
-    void list_targets() {
-        for (const Observation& one : seen_.rrsets()) {
+    /// What servers said of zones and of name servers' addresses. No zone has a wildcard's name.
+    void list_items() {
+        const auto& rrsets = seen_.rrsets();
+        std::unordered_set<NameId> targets;
+        for (const Observation& one : rrsets) {
             if (one.type == kTypeNs) {
-                for (const NameId target : targets_of(one.content)) {
-                    is_target_.insert(target);
-                }
+                const auto servers = targets_of(one.content);
+                targets.insert(servers.begin(), servers.end());
             }
         }
-    }
-
-    [[nodiscard]] bool is_item(const Observation& one) const {
-        return (one.type == kTypeNs && one.rank != Rank::kUnauthoritative) ||
-               (is_address(one.type) && is_target_.contains(one.owner));
-    }
-
-    /// No zone has the name of a wildcard.
-    void list_items() {
         items_.resize(seen_.servers());
-        const auto& rrsets = seen_.rrsets();
+        const auto add = [this](ServerId server, const Item& item) {
+            if (!names_.is_wildcard(item.name)) {
+                items_[server].push_back(item);
+            }
+        };
         for (std::uint32_t i = 0; i < rrsets.size(); ++i) {
-            if (is_item(rrsets[i]) && !names_.is_wildcard(rrsets[i].owner)) {
-                items_[rrsets[i].server].push_back({rrsets[i].owner, i, false, false});
+            const Observation& one = rrsets[i];
+            if ((one.type == kTypeNs && one.rank != Rank::kUnauthoritative) ||
+                (is_address(one.type) && targets.contains(one.owner))) {
+                add(one.server, {one.owner, i, false, false});
             }
         }
         const auto& claims = seen_.claims();
         for (std::uint32_t i = 0; i < claims.size(); ++i) {
-            if (names_.is_wildcard(claims[i].zone)) {
-                continue;
-            }
-            items_[claims[i].server].push_back({claims[i].zone, i, true, false});
+            add(claims[i].server, {claims[i].zone, i, true, false});
         }
         for (auto& list : items_) {
             std::ranges::sort(list, {}, [this](const Item& one) {
@@ -256,15 +251,13 @@ private:
         if (found_.trusts(claim.server, claim.zone)) {
             return;
         }
-        const CutIndex known = found_.at(claim.zone);
         if (!supported(claim)) {
             found_.distrusted_.push_back(
                 {.server = claim.server, .zone = claim.zone, .time = claim.time});
         } else {
-            const bool listed = known == kNone || !complete(found_.cuts_[known]);
             const CutIndex index = cut(claim.zone);
             found_.cuts_[index].claimed = true;
-            if (!listed) {
+            if (complete(found_.cuts_[index])) {
                 insert_sorted(found_.cuts_[index].unlisted, claim.server);
             }
             trust(claim.server, index);
@@ -384,7 +377,6 @@ private:
     Hierarchy& found_;
     Observations& seen_;
     NameTable& names_;
-    std::unordered_set<NameId> is_target_;
     std::vector<std::vector<Item>> items_; ///< of a ServerId; sorted by key
     std::vector<std::pair<ServerId, CutIndex>> work_;
     std::unordered_map<NameId, std::vector<CutIndex>> wanting_; ///< zones with this name server

@@ -143,7 +143,6 @@ struct Zone {
     bool denies = false;              ///< NSEC or NSEC3PARAM at the apex
     /// When every signed RRset has a signature that is valid; none without signatures.
     std::optional<Validity> signatures;
-    std::uint64_t records = 0;
     std::uint64_t out_of_zone = 0; ///< records that no server takes, because they lie outside
     std::uint64_t below_dname = 0; ///< records that NSD does not take, because a DNAME is above
 };

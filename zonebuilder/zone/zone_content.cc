@@ -197,7 +197,6 @@ public:
             ++zone_.out_of_zone;
             return;
         }
-        ++zone_.records;
         if (const auto address = address_of(record)) {
             zone_.hosts.push_back({record.owner, *address});
         } else if (record.type == kTypeNs) {
