@@ -182,8 +182,9 @@ std::string plan_json(const Plan& plan, const PlanSettings& settings,
                     {"color", one.color + 1},    {"zones", one.zones.size()},
                     {"names", names(one.zones)}, {"files", files(one.zones)}};
     };
-    const auto unroutable = [&](const Unroutable& one) {
-        return Json{{"address", one.address.text()}, {"why", one.why}, {"zones", names(one.zones)}};
+    const auto unroutable = [&](const auto& one) {
+        const auto& [address, about] = one;
+        return Json{{"address", address.text()}, {"why", about.why}, {"zones", names(about.zones)}};
     };
     const auto unserved = [&](const Unserved& one) {
         return Json{{"zone", zones[one.zone].name.text()}, {"why", one.why}};

@@ -185,9 +185,9 @@ TEST(MakePlan, TestbedAddressesAreUnroutable) {
     reserving.reserved = {{prefix("10.1.0.0/16"), "reserved"}};
     const Plan plan = make_plan(all, reserving);
     ASSERT_EQ(plan.unroutable.size(), 3U);
-    EXPECT_EQ(plan.unroutable[0].why, "reserved");
-    EXPECT_EQ(plan.unroutable[1].why, "a meta address");
-    EXPECT_EQ(plan.unroutable[2].why, "a resolver's own address");
+    EXPECT_EQ(plan.unroutable.at(ip("10.1.1.1")).why, "reserved");
+    EXPECT_EQ(plan.unroutable.at(ip("198.18.200.1")).why, "a meta address");
+    EXPECT_EQ(plan.unroutable.at(ip("198.19.254.1")).why, "a resolver's own address");
     EXPECT_EQ(plan.groups.size(), 1U);
 }
 

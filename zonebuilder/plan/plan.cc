@@ -160,15 +160,6 @@ void plan_root(Plan& plan, const std::vector<Zone>& zones, const ZoneTree& tree,
     plan.trusted = trusted_zones(zones, tree, engine);
 }
 
-/// Slots and what follows from them.
-void plan_slots(Plan& plan, const std::vector<Color>& colors, const PlanSettings& settings) {
-    const auto instances = assign_instances(plan.groups, settings.instances);
-    plan.colors = std::ranges::max(colors) + 1;
-    plan.slots = make_slots(plan.groups, colors, instances, settings.form);
-    plan.meta = meta_addresses(plan.slots.size(), settings.resolvers.size(), settings.meta4,
-                               settings.meta6);
-}
-
 } // namespace
 
 Plan make_plan(const std::vector<Zone>& zones, const PlanSettings& settings,
@@ -207,7 +198,13 @@ Plan make_plan(const std::vector<Zone>& zones, const PlanSettings& settings,
     });
     std::vector<Color> colors;
     measure("color", [&] { colors = color_graph(plan.groups.size(), plan.edges); });
-    measure("slots", [&] { plan_slots(plan, colors, settings); });
+    measure("slots", [&] {
+        const auto instances = assign_instances(plan.groups, settings.instances);
+        plan.colors = std::ranges::max(colors) + 1;
+        plan.slots = make_slots(plan.groups, colors, instances, settings.form);
+        plan.meta = meta_addresses(plan.slots.size(), settings.resolvers.size(), settings.meta4,
+                                   settings.meta6);
+    });
     return plan;
 }
 

@@ -24,6 +24,7 @@ namespace reprise::zonebuilder {
 /// and some resolvers follow them.
 class AddressBook {
 public:
+    /// The zones are sorted by name.
     explicit AddressBook(const std::vector<Zone>& zones);
 
     /// Where the host really is: what zones that own the name say; where none does, what glue says.
@@ -74,9 +75,8 @@ std::optional<IpAddress> nth_address(const Prefix& prefix, std::uint64_t n);
 
 using GroupIndex = std::uint32_t;
 
-/// An address of a name server to which no packet can be sent.
+/// Of an address of a name server to which no packet can be sent.
 struct Unroutable {
-    IpAddress address;
     std::string why;
     std::vector<ZoneIndex> zones; ///< that it would serve
 };
@@ -89,8 +89,8 @@ struct Unserved {
 
 struct Serving {
     std::map<IpAddress, std::vector<ZoneIndex>> zones_of; ///< ascending zones
-    std::vector<Unroutable> unroutable;                   ///< by address
-    std::vector<Unserved> unserved;                       ///< by zone
+    std::map<IpAddress, Unroutable> unroutable;
+    std::vector<Unserved> unserved; ///< by zone
 };
 
 /// Takes the stated addresses of each zone, else those of its name servers by its apex and its
@@ -239,7 +239,7 @@ struct Trusted {
 struct Plan {
     std::vector<Group> groups;
     std::vector<Lame> lame;
-    std::vector<Unroutable> unroutable;
+    std::map<IpAddress, Unroutable> unroutable;
     std::vector<Unserved> unserved;
     std::vector<Edge> edges;
     Color colors = 0;

@@ -33,6 +33,12 @@ void append(std::vector<IpAddress>& to, const std::vector<IpAddress>& from) {
     to.insert(to.end(), from.begin(), from.end());
 }
 
+/// The zones are sorted, so other contents of a name are neighbors.
+bool only_content(const std::vector<Zone>& zones, std::size_t i) {
+    return (i == 0 || zones[i].name != zones[i - 1].name) &&
+           (i + 1 == zones.size() || zones[i].name != zones[i + 1].name);
+}
+
 } // namespace
 
 /// What a search has found, and which names it has met.
@@ -58,12 +64,9 @@ struct AddressBook::Search {
 };
 
 AddressBook::AddressBook(const std::vector<Zone>& zones) {
-    std::unordered_map<std::string_view, std::size_t> contents;
-    for (const Zone& zone : zones) {
-        ++contents[zone.name.key()];
-    }
-    for (const Zone& zone : zones) {
-        const bool only = contents[zone.name.key()] == 1;
+    for (std::size_t i = 0; i < zones.size(); ++i) {
+        const Zone& zone = zones[i];
+        const bool only = only_content(zones, i);
         for (const HostAddress& host : zone.hosts) {
             Host& entry = hosts_[host.host.key()];
             (host.glue ? entry.glue : entry.own).push_back(host.address);
@@ -209,12 +212,6 @@ Delegated delegated_zones(const std::vector<Zone>& zones) {
     return delegated;
 }
 
-/// The zones are sorted, so other contents of a name are neighbors.
-bool only_content(const std::vector<Zone>& zones, std::size_t i) {
-    return (i == 0 || zones[i].name != zones[i - 1].name) &&
-           (i + 1 == zones.size() || zones[i].name != zones[i + 1].name);
-}
-
 /// Those that are stated, else those of the zone's name servers and of others.
 std::vector<IpAddress> servers_of(const Zone& zone, const AddressBook& book,
                                   const Names& others = {}) {
@@ -243,30 +240,11 @@ std::string why_unserved(const Zone& zone, bool has_addresses) {
                        zone.servers.size() > 1 ? " or its other name servers" : "");
 }
 
-bool taken(const std::vector<Group>& groups, const IpAddress& address) {
-    return std::ranges::any_of(groups, [&](const Group& group) {
-        return std::ranges::binary_search(group.addresses, address);
-    });
-}
-
-/// The group with the fewest zones among those that serve the root; end where none does.
-auto smallest_root_group(std::vector<Group>& groups, ZoneRange roots) {
-    auto best = groups.end();
-    for (auto group = groups.begin(); group != groups.end(); ++group) {
-        if (group->serves_any(roots) &&
-            (best == groups.end() || group->zones.size() < best->zones.size())) {
-            best = group;
-        }
-    }
-    return best;
-}
-
 } // namespace
 
 Serving serve(const std::vector<Zone>& zones, const AddressBook& book,
               const std::vector<Reserved>& reserved) {
     Serving serving;
-    std::map<IpAddress, Unroutable> unroutable;
     const Delegated delegated = delegated_zones(zones);
     for (ZoneIndex i = 0; i < zones.size(); ++i) {
         bool reachable = false;
@@ -275,8 +253,9 @@ Serving serve(const std::vector<Zone>& zones, const AddressBook& book,
                                    : servers_of(zones[i], book);
         for (const IpAddress& address : servers) {
             if (auto why = why_unroutable(address, reserved)) {
-                const auto entry = unroutable.try_emplace(address, Unroutable{address, *why, {}});
-                entry.first->second.zones.push_back(i);
+                Unroutable& entry = serving.unroutable[address];
+                entry.why = *std::move(why);
+                entry.zones.push_back(i);
             } else {
                 serving.zones_of[address].push_back(i);
                 reachable = true;
@@ -285,9 +264,6 @@ Serving serve(const std::vector<Zone>& zones, const AddressBook& book,
         if (!reachable) {
             serving.unserved.push_back({i, why_unserved(zones[i], !servers.empty())});
         }
-    }
-    for (auto& [address, entry] : unroutable) {
-        serving.unroutable.push_back(std::move(entry));
     }
     return serving;
 }
@@ -344,15 +320,21 @@ std::vector<Group> make_groups(const Serving& serving) {
 
 std::size_t add_root_addresses(std::vector<Group>& groups, const ZoneTree& tree,
                                const std::vector<Reserved>& reserved) {
-    const auto root = smallest_root_group(groups, tree.at(NameKey{}.key()));
-    if (root == groups.end()) {
+    const ZoneRange roots = tree.at(NameKey{}.key());
+    const auto root = std::ranges::min_element(groups, {}, [&](const Group& one) {
+        return std::pair(!one.serves_any(roots), one.zones.size());
+    });
+    if (root == groups.end() || !root->serves_any(roots)) {
         return 0;
     }
     std::size_t added = 0;
     for (const std::string_view text : kRootServerAddresses) {
-        const auto address = IpAddress::parse(text);
-        if (address && !taken(groups, *address) && !why_unroutable(*address, reserved)) {
-            root->addresses.push_back(*address);
+        const IpAddress address = known_prefix(text).address;
+        const bool taken = std::ranges::any_of(groups, [&](const Group& one) {
+            return std::ranges::binary_search(one.addresses, address);
+        });
+        if (!taken && !why_unroutable(address, reserved)) {
+            root->addresses.push_back(address);
             std::ranges::sort(root->addresses);
             ++added;
         }

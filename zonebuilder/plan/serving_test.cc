@@ -93,7 +93,7 @@ TEST(Serving, ReportsWhatNobodyServesAndWhatCannotBeRouted) {
     EXPECT_THAT(world.serving.unserved[1].why, HasSubstr("empty"));
     EXPECT_THAT(world.serving.unserved[2].why, HasSubstr("routed"));
     ASSERT_EQ(world.serving.unroutable.size(), 1U);
-    EXPECT_EQ(world.serving.unroutable[0].zones.size(), 2U);
+    EXPECT_EQ(world.serving.unroutable.at(ip("127.0.0.1")).zones.size(), 2U);
     EXPECT_EQ(world.groups.size(), 1U);
 }
 

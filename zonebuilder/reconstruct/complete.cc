@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -162,7 +163,9 @@ private:
         if (data.empty()) {
             data.push_back(wire_of(own_server(zone)));
             if (zone.name == NameTable::kRoot && zone.addresses.empty()) {
-                add_root_addresses(zone);
+                for (const auto text : std::span(kRootServerAddresses).first(2)) {
+                    zone.addresses.push_back(known_prefix(text).address);
+                }
             }
         }
         make(i, zone.name, kTypeNs, content(std::move(data)), kTtl, "servers_unknown");
@@ -189,15 +192,6 @@ private:
                                              static_cast<char>(label.size()) + label);
         names_.add(name);
         return name;
-    }
-
-    /// Those of a.root-servers.net.
-    static void add_root_addresses(Draft& zone) {
-        for (const std::string_view text : {"198.41.0.4", "2001:503:ba3e::2:30"}) {
-            if (const auto address = IpAddress::parse(text)) {
-                zone.addresses.push_back(*address);
-            }
-        }
     }
 
     void add_soa(std::size_t i) {

@@ -219,8 +219,7 @@ private:
 
     void trust_root_servers() {
         for (const std::string_view text : kRootServerAddresses) {
-            const auto address = IpAddress::parse(text);
-            const auto server = address ? seen_.find_server(*address) : std::nullopt;
+            const auto server = seen_.find_server(known_prefix(text).address);
             if (server && !items_[*server].empty()) {
                 trust(*server, cut(NameTable::kRoot));
             }

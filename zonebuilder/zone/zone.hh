@@ -180,7 +180,8 @@ template <typename T> void sort_unique(std::vector<T>& values) {
     values.erase(twice.begin(), twice.end());
 }
 
-/// Addresses of the Internet's root servers, of today and from before their renumberings.
+/// Addresses of the Internet's root servers, of today and from before their renumberings; those of
+/// a.root-servers.net come first.
 inline constexpr std::string_view kRootServerAddresses[] = {
     "198.41.0.4",           "2001:503:ba3e::2:30", "170.247.170.2",  "2801:1b8:10::b",
     "199.9.14.201",         "2001:500:200::b",     "192.228.79.201", "2001:500:84::b",
