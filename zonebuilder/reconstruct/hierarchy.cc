@@ -11,9 +11,8 @@
 // server's word, the shortest names first; but not if the server was only asked for names in lower
 // zones that are its own by other evidence, for then nobody believed it to serve more. A server
 // that is none of the zone's name servers, all of which are known, is marked: what those say
-// counts first. Last come servers
-// that named no zone at all: their answers get the zone that is known to enclose them, else one
-// that is assumed.
+// counts first. Last come servers that named no zone at all: their answers get the zone that is
+// known to enclose them, else one that is assumed.
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "zonebuilder/reconstruct/build.hh"

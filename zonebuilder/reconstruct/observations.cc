@@ -115,7 +115,7 @@ private:
                 continue;
             }
             ++used;
-            if (wanted != kTypeAny || rrset.type != kHinfo) { // which stands for ANY (RFC 8482)
+            if (wanted != kTypeAny || rrset.type != kHinfo) { // made up instead (RFC 8482)
                 observe(rrset, rank);
             }
             answered_ = answered_ || rrset.type == wanted || wanted == kTypeAny;
