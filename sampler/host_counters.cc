@@ -65,27 +65,20 @@ std::vector<std::string_view> line_of(std::string_view text, std::string_view la
     return {};
 }
 
+/// Its size where the word is not in the line.
+size_t index_of(const std::vector<std::string_view>& line, std::string_view word) {
+    return static_cast<size_t>(std::ranges::find(line, word) - line.begin());
+}
+
 /// A line "LABEL name value name value ...".
 std::uint64_t named(std::string_view text, std::string_view label, std::string_view name) {
     const std::vector<std::string_view> line = line_of(text, label);
-    for (size_t at = 1; at + 1 < line.size(); ++at) {
-        if (line[at] == name) {
-            return number(line[at + 1]);
-        }
-    }
-    return 0;
+    return number_at(line, index_of(line, name) + 1);
 }
 
-/// Two lines, "LABEL name name ..." and "LABEL value value ...".
+/// Two lines of as many words, "LABEL name name ..." and "LABEL value value ...".
 std::uint64_t below(std::string_view text, std::string_view label, std::string_view name) {
-    const std::vector<std::string_view> names = line_of(text, label);
-    const std::vector<std::string_view> values = line_of(text, label, 1);
-    for (size_t at = 0; at < names.size(); ++at) {
-        if (names[at] == name) {
-            return number_at(values, at);
-        }
-    }
-    return 0;
+    return number_at(line_of(text, label, 1), index_of(line_of(text, label), name));
 }
 
 namespace fs = std::filesystem;
