@@ -44,14 +44,12 @@ std::vector<std::string_view> words(std::string_view line) {
     return found;
 }
 
-std::uint64_t number(std::string_view word) {
-    std::uint64_t value = 0;
-    std::from_chars(word.data(), word.data() + word.size(), value);
-    return value;
-}
-
 std::uint64_t number_at(const std::vector<std::string_view>& line, size_t index) {
-    return index < line.size() ? number(line[index]) : 0;
+    std::uint64_t value = 0;
+    if (index < line.size()) {
+        std::from_chars(line[index].data(), line[index].data() + line[index].size(), value);
+    }
+    return value;
 }
 
 /// The words of the `nth` line that begins with `label`.

@@ -17,7 +17,6 @@
 // of one over other records. A validating resolver accepts none of them, just as it accepts no
 // answer without a proof: the proofs that it needs are in the capture or nowhere.
 
-#include "core/base/bytes.hh"
 #include "core/dns/name.hh"
 #include "zonebuilder/reconstruct/build.hh"
 #include "zonebuilder/reconstruct/observations.hh"

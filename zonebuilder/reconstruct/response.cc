@@ -1,7 +1,6 @@
 #include "zonebuilder/reconstruct/response.hh"
 
 #include "core/base/arena.hh"
-#include "core/base/bytes.hh"
 #include "core/base/flat_ids.hh"
 #include "core/dns/message.hh"
 #include "zonebuilder/zone/zone.hh"
