@@ -215,7 +215,7 @@ std::vector<Pid> descendants(Pid root, const ProcessTable& table) {
     }
     for (size_t at = 0; at < found.size(); ++at) {
         for (const auto& [pid, about] : table) {
-            if (about.parent == found[at]) {
+            if (about.parent == found[at] && pid != root) { // numbers go round while /proc is read
                 found.push_back(pid);
             }
         }

@@ -226,6 +226,7 @@ TEST(ProcessTree, HoldsAllGenerations) {
     const ProcessTable table{{1, {}}, {5, {.parent = 1}}, {6, {.parent = 5}}, {7, {.parent = 6}}};
     EXPECT_EQ(descendants(5, table), (std::vector<Pid>{5, 6, 7}));
     EXPECT_TRUE(descendants(99, table).empty());
+    EXPECT_EQ(descendants(5, {{5, {.parent = 6}}, {6, {.parent = 5}}}), (std::vector<Pid>{5, 6}));
 }
 
 TEST(ProcessTree, ReadsThisProcess) {
