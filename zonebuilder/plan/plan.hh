@@ -8,7 +8,6 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,7 +23,7 @@ namespace reprise::zonebuilder {
 /// and some resolvers follow them.
 class AddressBook {
 public:
-    /// The zones are sorted by name.
+    /// The zones are sorted by name, and stay where they are.
     explicit AddressBook(const std::vector<Zone>& zones);
 
     /// Where the host really is: what zones that own the name say; where none does, what glue says.
@@ -49,12 +48,7 @@ private:
     void look_above(const NameKey& name, bool known, Search& search) const;
     [[nodiscard]] Search look_for(const NameKey& host) const;
 
-    /// Keys are looked up without a copy.
-    struct Hash : std::hash<std::string_view> {
-        using is_transparent = void;
-    };
-
-    std::unordered_map<std::string, Host, Hash, std::equal_to<>> hosts_; ///< by key
+    std::unordered_map<std::string_view, Host> hosts_; ///< by key, which is in a zone
 };
 
 // Which addresses no packet of an experiment can be sent to.
