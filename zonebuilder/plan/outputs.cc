@@ -38,61 +38,6 @@ std::string base64(std::string_view data) {
     return text;
 }
 
-} // namespace
-
-std::string map_text(const Plan& plan, const PlanSettings& settings) {
-    std::string text = "#reprise-map 1\n";
-    auto out = std::back_inserter(text);
-    for (std::size_t i = 0; i < settings.resolvers.size(); ++i) {
-        fmt::format_to(out, "resolver\t{}\t{}\t{}\n", i + 1, text_or_dash(settings.resolvers[i].v4),
-                       text_or_dash(settings.resolvers[i].v6));
-    }
-    for (const MetaAddress& meta : plan.meta) {
-        fmt::format_to(out, "meta\t{}\t{}\t{}\t{}\t{}\n", meta.slot + 1, meta.resolver + 1,
-                       plan.slots[meta.slot].instance + 1, meta.v4.text(), meta.v6.text());
-    }
-    for (const Group& group : plan.groups) {
-        for (const IpAddress& address : group.addresses) {
-            fmt::format_to(out, "oqda\t{}\t{}\n", address.text(), group.slot + 1);
-        }
-    }
-    return text;
-}
-
-std::string root_hints(const Plan& plan) {
-    if (plan.root_servers.empty()) {
-        return "; there is no root zone\n";
-    }
-    std::string text = fmt::format("; {}\n", kMade);
-    auto out = std::back_inserter(text);
-    for (const RootServer& server : plan.root_servers) {
-        if (server.addresses.empty()) {
-            continue; // a hint without an address leads nowhere
-        }
-        fmt::format_to(out, ". {} IN NS {}\n", server.ttl, server.name.text());
-        for (const IpAddress& address : server.addresses) {
-            fmt::format_to(out, "{} {} IN {} {}\n", server.name.text(), server.ttl,
-                           address.is_v4() ? "A" : "AAAA", address.text());
-        }
-    }
-    return text;
-}
-
-std::string root_key(const Plan& plan) {
-    std::string text;
-    for (const TrustAnchor& anchor : plan.anchors) {
-        const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(anchor.rdata[i]); };
-        text += fmt::format(". {} IN DNSKEY {} {} {} {}\n", anchor.ttl, byte(0) << 8U | byte(1),
-                            byte(2), byte(3), base64(std::string_view(anchor.rdata).substr(4)));
-    }
-    return text;
-}
-
-// The plan for programs (plan.json) and for people. Lists are in the order of the plan, which is
-// that of the sorted zones, so that two reports can be compared line by line.
-
-namespace {
-
 /// Lame delegations of zones that are here, or delegations to zones that are not.
 Json lame_json(const Plan& plan, bool built) {
     Json list = Json::array();
@@ -162,6 +107,57 @@ std::string_view name_of(Form form) {
 }
 
 } // namespace
+
+std::string map_text(const Plan& plan, const PlanSettings& settings) {
+    std::string text = "#reprise-map 1\n";
+    auto out = std::back_inserter(text);
+    for (std::size_t i = 0; i < settings.resolvers.size(); ++i) {
+        fmt::format_to(out, "resolver\t{}\t{}\t{}\n", i + 1, text_or_dash(settings.resolvers[i].v4),
+                       text_or_dash(settings.resolvers[i].v6));
+    }
+    for (const MetaAddress& meta : plan.meta) {
+        fmt::format_to(out, "meta\t{}\t{}\t{}\t{}\t{}\n", meta.slot + 1, meta.resolver + 1,
+                       plan.slots[meta.slot].instance + 1, meta.v4.text(), meta.v6.text());
+    }
+    for (const Group& group : plan.groups) {
+        for (const IpAddress& address : group.addresses) {
+            fmt::format_to(out, "oqda\t{}\t{}\n", address.text(), group.slot + 1);
+        }
+    }
+    return text;
+}
+
+std::string root_hints(const Plan& plan) {
+    if (plan.root_servers.empty()) {
+        return "; there is no root zone\n";
+    }
+    std::string text = fmt::format("; {}\n", kMade);
+    auto out = std::back_inserter(text);
+    for (const RootServer& server : plan.root_servers) {
+        if (server.addresses.empty()) {
+            continue; // a hint without an address leads nowhere
+        }
+        fmt::format_to(out, ". {} IN NS {}\n", server.ttl, server.name.text());
+        for (const IpAddress& address : server.addresses) {
+            fmt::format_to(out, "{} {} IN {} {}\n", server.name.text(), server.ttl,
+                           address.is_v4() ? "A" : "AAAA", address.text());
+        }
+    }
+    return text;
+}
+
+std::string root_key(const Plan& plan) {
+    std::string text;
+    for (const TrustAnchor& anchor : plan.anchors) {
+        const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(anchor.rdata[i]); };
+        text += fmt::format(". {} IN DNSKEY {} {} {} {}\n", anchor.ttl, byte(0) << 8U | byte(1),
+                            byte(2), byte(3), base64(std::string_view(anchor.rdata).substr(4)));
+    }
+    return text;
+}
+
+// The plan for programs (plan.json) and for people. Lists are in the order of the plan, which is
+// that of the sorted zones, so that two reports can be compared line by line.
 
 std::string plan_json(const Plan& plan, const PlanSettings& settings,
                       const std::vector<Zone>& zones, const std::vector<BadZone>& failed) {
