@@ -45,7 +45,7 @@ void encode(const Rules& rules, size_t first, Batch& batch, trace::QueryEncoder&
     encode(rules, first + 1, batch, encoder, out);
     while (rule.has_more()) {
         Batch more;
-        rule.apply_more(more);
+        rule.apply(more);
         encode(rules, first + 1, more, encoder, out);
     }
 }

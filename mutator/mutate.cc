@@ -25,10 +25,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
 #include <limits>
 #include <linux/capability.h>
 #include <malloc.h>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,8 +47,6 @@ struct MutateOptions {
     std::string output; ///< "-" is standard output
     std::string to;     ///< form to write, or kRtts; empty for the output's ending
     unsigned jobs = 1;
-    std::map<std::string, std::vector<std::string>> given; ///< rules by kind; "rules" are files
-    std::string malformed = "keep";
     rules::RuleSet rules; ///< in the order of the command line
     std::string report;   ///< JSON file; empty for none
     /// "options" or "trace": look at the rules, and at the inputs; write nothing.
@@ -64,84 +62,37 @@ void keep_freed_memory() {
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
 }
 
-/// Shows the rules every query and changes nothing.
-class SurveyStage final : public Stage {
-public:
-    explicit SurveyStage(std::vector<rules::Rule*> rules) : rules_(std::move(rules)) {}
-
-    void run(BatchJob& job) override {
-        for (const Query& query : job.batch.queries) {
-            for (rules::Rule* rule : rules_) {
-                rule->survey(query);
-            }
+/// Applies one rule. The last piece of the last batch is the last one behind this stage.
+Stage rule_stage(rules::Rule& rule) {
+    return [&rule](BatchJob& job) {
+        if (rule.has_more() || !job.batch.queries.empty()) {
+            rule.apply(job.batch);
         }
-    }
-
-private:
-    std::vector<rules::Rule*> rules_;
-};
-
-/// Applies one rule.
-class RuleStage final : public Stage {
-public:
-    explicit RuleStage(rules::Rule& rule) : rule_(&rule) {}
-
-    void run(BatchJob& job) override {
-        if (!job.batch.queries.empty()) {
-            rule_->apply(job.batch);
-        }
-        last_ = job.last;
-        flush_ = job.flush;
-        end_piece(job);
-    }
-
-    [[nodiscard]] bool has_more() const override { return rule_->has_more(); }
-
-    void run_more(BatchJob& job) override {
-        rule_->apply_more(job.batch);
-        job.flush = flush_;
-        end_piece(job);
-    }
-
-private:
-    /// The last piece of the last job is the last one behind this stage.
-    void end_piece(BatchJob& job) {
-        job.last = last_ && !has_more();
+        const bool more = rule.has_more();
+        job.last = job.last && !more;
         if (job.last) {
-            rule_->finish(job.batch);
+            rule.finish(job.batch);
         }
-    }
-
-    rules::Rule* rule_;
-    bool last_ = false;  ///< the job at work was
-    bool flush_ = false; ///< the same
-};
-
-struct OutputCounts {
-    std::uint64_t queries = 0;
-    std::uint64_t closes = 0;       ///< of the trace, as far as they are written
-    std::uint64_t out_of_order = 0; ///< queries with an earlier time than the one before them
-    trace::EncoderLosses losses;
-};
+        return more;
+    };
+}
 
 /// Makes the output's bytes. Throws Error for a connection's number or a time that no reader would
 /// take back.
-class EncodeStage final : public Stage {
+class Encoding {
 public:
-    EncodeStage(std::unique_ptr<trace::QueryEncoder> encoder, OutputCounts& counts)
-        : encoder_(std::move(encoder)), counts_(&counts) {}
+    explicit Encoding(std::unique_ptr<trace::QueryEncoder> encoder)
+        : encoder_(std::move(encoder)) {}
 
-    void run(BatchJob& job) override {
+    void run(BatchJob& job) {
         if (!std::exchange(begun_, true)) {
             encoder_->begin(job.bytes);
         }
         for (Query& query : job.batch.queries) {
-            query.sequence = counts_->queries;
+            query.sequence = queries_;
             encoder_->encode(query, job.bytes);
             count(query);
         }
-        counts_->losses = encoder_->losses();
-        counts_->closes = closes_ - counts_->losses.closes_left_out;
         if (job.flush) {
             encoder_->flush(job.bytes);
         }
@@ -149,6 +100,16 @@ public:
             encoder_->finish(job.bytes);
         }
     }
+
+    [[nodiscard]] std::uint64_t queries() const { return queries_; }
+
+    /// Of the trace, given to the encoder.
+    [[nodiscard]] std::uint64_t closes() const { return closes_; }
+
+    /// Queries with an earlier time than the one before them.
+    [[nodiscard]] std::uint64_t out_of_order() const { return out_of_order_; }
+
+    [[nodiscard]] trace::EncoderLosses losses() const { return encoder_->losses(); }
 
 private:
     void count(const Query& query) {
@@ -166,26 +127,17 @@ private:
             ++closes_;
             return;
         }
-        ++counts_->queries;
-        counts_->out_of_order += query.time < last_ ? 1U : 0U;
+        ++queries_;
+        out_of_order_ += query.time < last_ ? 1U : 0U;
         last_ = query.time;
     }
 
     std::unique_ptr<trace::QueryEncoder> encoder_;
-    OutputCounts* counts_;
-    std::uint64_t closes_ = 0;                                   ///< that the encoder was given
+    std::uint64_t queries_ = 0;
+    std::uint64_t closes_ = 0;
+    std::uint64_t out_of_order_ = 0;
     Nanoseconds last_ = std::numeric_limits<Nanoseconds>::min(); ///< time of the query before
     bool begun_ = false;
-};
-
-class WriteStage final : public Stage {
-public:
-    explicit WriteStage(OutputFile& output) : output_(&output) {}
-
-    void run(BatchJob& job) override { output_->write(job.bytes); }
-
-private:
-    OutputFile* output_;
 };
 
 /// All inputs as one trace of queries and closes.
@@ -211,9 +163,13 @@ void survey(const MutateOptions& options, const Rules& rules) {
         throw UsageError("a rule reads the trace twice, and a pipe can be read once; write it to a "
                          "file first, or leave out the rule (heavy)");
     }
-    std::vector<std::unique_ptr<Stage>> stages;
-    stages.push_back(std::make_unique<SurveyStage>(std::move(asking)));
-    Pipeline(feed, std::move(stages), options.jobs).run();
+    const auto show = [&asking](BatchJob& job) {
+        for (const Query& query : job.batch.queries) {
+            std::ranges::for_each(asking, [&](rules::Rule* rule) { rule->survey(query); });
+        }
+        return false;
+    };
+    Pipeline(feed, {show}, options.jobs).run();
 }
 
 std::unique_ptr<trace::QueryEncoder> make_encoder(const MutateOptions& options) {
@@ -230,16 +186,19 @@ std::unique_ptr<trace::QueryEncoder> make_encoder(const MutateOptions& options) 
     return trace::make_encoder(*form);
 }
 
-/// One stage each, as the pipeline takes them; `counts` is kept up to date by the encoder's.
-std::vector<std::unique_ptr<Stage>> make_stages(const Rules& rules,
-                                                std::unique_ptr<trace::QueryEncoder> encoder,
-                                                OutputFile& output, OutputCounts& counts) {
-    std::vector<std::unique_ptr<Stage>> stages;
+std::vector<Stage> make_stages(const Rules& rules, Encoding& encoding, OutputFile& output) {
+    std::vector<Stage> stages;
     for (const auto& rule : rules) {
-        stages.push_back(std::make_unique<RuleStage>(*rule));
+        stages.push_back(rule_stage(*rule));
     }
-    stages.push_back(std::make_unique<EncodeStage>(std::move(encoder), counts));
-    stages.push_back(std::make_unique<WriteStage>(output));
+    stages.emplace_back([&encoding](BatchJob& job) {
+        encoding.run(job);
+        return false;
+    });
+    stages.emplace_back([&output](BatchJob& job) {
+        output.write(job.bytes);
+        return false;
+    });
     return stages;
 }
 
@@ -297,19 +256,6 @@ int check_mutate(const MutateOptions& options) {
     return 0;
 }
 
-/// What a mutation did.
-struct MutateReport {
-    std::uint64_t queries = 0; ///< read
-    std::uint64_t closes = 0;
-    std::uint64_t responses = 0; ///< left out
-    std::uint64_t packets = 0;   ///< or rows, or records
-    trace::Counters counters;    ///< as the reader's
-    OutputCounts out;
-    std::uint64_t bytes = 0; ///< written
-    double seconds = 0;
-    std::vector<rules::RuleCounts> rules; ///< in the order of the options' rules
-};
-
 Json files_json(const std::vector<trace::Feed::File>& files) {
     return list_of(files, [](const trace::Feed::File& file) {
         return Json{{"path", file.path},
@@ -318,69 +264,75 @@ Json files_json(const std::vector<trace::Feed::File>& files) {
     });
 }
 
-std::vector<std::string> losses_of(const MutateReport& report) {
-    return trace::losses(report.counters, report.queries + report.responses);
+/// What a mutation did, schema 1, but for the last two keys.
+Json report_json(const MutateOptions& options, const Rules& rules, const trace::Feed& feed,
+                 const Pipeline& pipeline, const Encoding& encoding) {
+    std::vector<rules::RuleCounts> counts;
+    std::ranges::transform(rules, std::back_inserter(counts),
+                           [](const auto& rule) { return rule->counts(); });
+    const trace::EncoderLosses lost = encoding.losses();
+    return {{"schema", 1},
+            {"inputs", files_json(feed.files())},
+            {"output", options.output},
+            {"seed", options.rules.settings.seed},
+            {"queries_in", pipeline.queries()},
+            {"queries_out", encoding.queries()},
+            {"responses_dropped", feed.responses()},
+            {"closes_in", pipeline.closes()},
+            {"closes_out", encoding.closes() - lost.closes_left_out},
+            {"closes_left_out", lost.closes_left_out},
+            {"connections_split", lost.connections_split},
+            {"out_of_order", encoding.out_of_order()},
+            {"packets", feed.packets()},
+            {"counters", feed.counters()},
+            {"losses", trace::losses(feed.counters(), pipeline.queries() + feed.responses())},
+            {"rules", rules::counts_json(options.rules, counts)}};
+}
+
+/// " NAME=VALUE" for each.
+std::string log_values(const Json& values) {
+    std::string text;
+    for (const auto& [name, value] : values.items()) {
+        text += fmt::format(" {}={}", name,
+                            value.is_string() ? log_value(value.get<std::string>()) : value.dump());
+    }
+    return text;
 }
 
 /// One line a rule, and one for the whole.
-void log_report(const MutateOptions& options, const MutateReport& report) {
-    for (size_t i = 0; i < report.rules.size(); ++i) {
-        std::string counts;
-        for (const auto& [name, count] : report.rules[i]) {
-            counts += fmt::format(" {}={}", name, count);
-        }
-        const auto& rule = options.rules.rules.at(i);
-        spdlog::info("work=mutate rule={} kind={} place={}{}", i + 1, rule.kind(),
-                     log_value(rule.place()), counts);
+void log_report(const Json& report, const trace::Counters& counters) {
+    size_t number = 0;
+    for (const Json& rule : report.at("rules")) {
+        spdlog::info("work=mutate rule={}{}", ++number, log_values(rule));
     }
-    spdlog::info("work=mutate queries_in={} queries_out={} responses_dropped={} closes_in={} "
-                 "closes_out={} bytes={} elapsed_s={:.2f}",
-                 report.queries, report.out.queries, report.responses, report.closes,
-                 report.out.closes, report.bytes, report.seconds);
-    if (report.out.out_of_order > 0) {
+    Json whole;
+    for (const char* key :
+         {"queries_in", "queries_out", "responses_dropped", "closes_in", "closes_out", "bytes"}) {
+        whole[key] = report.at(key);
+    }
+    spdlog::info("work=mutate{} elapsed_s={:.2f}", log_values(whole),
+                 report.at("seconds").get<double>());
+    if (report.at("out_of_order") != 0) {
         spdlog::warn(
             "work=mutate out_of_order={} note=\"this many queries have an earlier time than "
             "the one before them; sort the inputs by time\"",
-            report.out.out_of_order);
+            report.at("out_of_order").dump());
     }
-    for (const std::string& loss : losses_of(report)) {
-        spdlog::warn("work=mutate lost={}", log_value(loss));
+    for (const Json& loss : report.at("losses")) {
+        spdlog::warn("work=mutate lost={}", log_value(loss.get<std::string>()));
     }
-    if (report.queries == 0) {
+    if (report.at("queries_in") == 0) {
         spdlog::warn("work=mutate note=\"no DNS query was read ({} packets or rows, {} responses); "
                      "check the input, and give --port N for DNS on another port\"",
-                     report.packets, report.responses);
+                     report.at("packets").dump(), report.at("responses_dropped").dump());
     }
-    if (const std::string left_out = trace::left_out(report.counters); !left_out.empty()) {
+    if (const std::string left_out = trace::left_out(counters); !left_out.empty()) {
         spdlog::warn("work=mutate left_out={}", log_value(left_out)); // the last line
     }
 }
 
-/// One JSON object, schema 1.
-std::string report_json(const MutateOptions& options, const MutateReport& report,
-                        const std::vector<trace::Feed::File>& files) {
-    return json_text({{"schema", 1},
-                      {"inputs", files_json(files)},
-                      {"output", options.output},
-                      {"seed", options.rules.settings.seed},
-                      {"queries_in", report.queries},
-                      {"queries_out", report.out.queries},
-                      {"responses_dropped", report.responses},
-                      {"closes_in", report.closes},
-                      {"closes_out", report.out.closes},
-                      {"closes_left_out", report.out.losses.closes_left_out},
-                      {"connections_split", report.out.losses.connections_split},
-                      {"out_of_order", report.out.out_of_order},
-                      {"packets", report.packets},
-                      {"counters", report.counters},
-                      {"losses", losses_of(report)},
-                      {"rules", rules::counts_json(options.rules, report.rules)},
-                      {"bytes", report.bytes},
-                      {"seconds", report.seconds}});
-}
-
 int run_mutate(const MutateOptions& options) {
-    auto encoder = make_encoder(options);
+    Encoding encoding(make_encoder(options));
     if (!options.check.empty()) {
         return check_mutate(options);
     }
@@ -398,31 +350,21 @@ int run_mutate(const MutateOptions& options) {
         feed.open(); // others are opened when their time comes
         give_up({CAP_DAC_READ_SEARCH});
     }
-    MutateReport report;
-    Pipeline pipeline(feed, make_stages(rules, std::move(encoder), output, report.out),
-                      options.jobs);
+    Pipeline pipeline(feed, make_stages(rules, encoding, output), options.jobs);
     pipeline.run();
     const int status = tell_trouble(feed.files());
     output.finish();
-    report.seconds = static_cast<double>(SteadyClock::now() - began) / 1e9;
-    report.bytes = output.bytes();
-    report.queries = pipeline.queries();
-    report.closes = pipeline.closes();
-    report.responses = feed.responses();
-    report.packets = feed.packets();
-    report.counters = feed.counters();
-    for (const auto& rule : rules) {
-        report.rules.push_back(rule->counts());
-    }
-    log_report(options, report);
+    Json report = report_json(options, rules, feed, pipeline, encoding);
+    report["bytes"] = output.bytes();
+    report["seconds"] = static_cast<double>(SteadyClock::now() - began) / 1e9;
+    log_report(report, feed.counters());
     if (report_file) {
-        report_file->write(report_json(options, report, feed.files()) + "\n");
+        report_file->write(json_text(report) + "\n");
         report_file->finish();
     }
     return status;
 }
 
-const std::string kRuleFile = "rules";
 constexpr unsigned kMostJobs = 256;
 
 void add_inputs(Command& command, MutateOptions& options) {
@@ -454,57 +396,37 @@ void add_inputs(Command& command, MutateOptions& options) {
     command.add_option("--report", options.report, "File for what was done, as JSON");
 }
 
+// Rules are read as they are met, all other options at the end of the command line, so seed and
+// malformed win over those of rule files.
 void add_rules(Command& command, MutateOptions& options) {
     const std::string group = "Rules, applied in the order given";
     command
-        .add_option("--rules", options.given[kRuleFile],
-                    "TOML file of rules, put in at this place; may be repeated")
+        .add_option_function(
+            "--rules",
+            [&options](const std::string& path) { rules::read_rule_file(path, options.rules); },
+            "TOML file of rules, put in at this place; may be repeated")
         .type_name("FILE")
-        .allow_extra_args(false)
-        .group(group);
+        .group(group)
+        .trigger_on_parse();
     for (const rules::RuleKind& kind : rules::rule_kinds()) {
-        command.add_option("--" + kind.name, options.given[kind.name], kind.help)
-            .type_name("KEY=VALUE,...")
-            .allow_extra_args(false)
-            .group(group);
+        const auto add = [&](const std::string& name) {
+            const auto take = [&options, name](const std::string& value) {
+                options.rules.rules.push_back(rules::parse_rule_option(name, value));
+            };
+            return command.add_option_function("--" + name, take, kind.help)
+                .type_name("KEY=VALUE,...")
+                .trigger_on_parse();
+        };
+        add(kind.name).group(group);
         if (!kind.older.empty()) {
-            command.add_option("--" + kind.older, options.given[kind.older], kind.help)
-                .allow_extra_args(false)
-                .hidden();
+            add(kind.older).hidden();
         }
     }
     command.add_option("--seed", options.rules.settings.seed, "Of what rules draw at random")
         .show_default();
-    command
-        .add_option("--malformed", options.malformed,
-                    "Messages that a rule cannot parse: kept as they are, or dropped")
-        .one_of({"keep", "drop"})
-        .show_default();
-}
-
-/// Once all options are known.
-void complete(const Command& command, MutateOptions& options) {
-    const std::uint64_t seed = options.rules.settings.seed;
-    std::map<std::string, size_t> used;
-    for (const std::string& name : command.parse_order()) {
-        const auto values = options.given.find(name);
-        if (values == options.given.end()) {
-            continue;
-        }
-        const std::string& value = values->second.at(used[name]++);
-        if (name == kRuleFile) {
-            rules::read_rule_file(value, options.rules);
-        } else {
-            options.rules.rules.push_back(rules::parse_rule_option(name, value));
-        }
-    }
-    // What the command line says wins over rule files.
-    if (command.count("--seed") > 0) {
-        options.rules.settings.seed = seed;
-    }
-    if (command.count("--malformed") > 0) {
-        options.rules.settings.drop_malformed = options.malformed == "drop";
-    }
+    command.add_choice("--malformed", options.rules.settings.drop_malformed,
+                       {{"keep", false}, {"drop", true}},
+                       "Messages that a rule cannot parse: kept as they are (default), or dropped");
 }
 
 } // namespace
@@ -525,10 +447,7 @@ void add_mutate(Command& app, int& status) {
         "Example: reprise-mutator mutate root.pcap.xz -o tcp.rps --transport tcp\n"
         "Example: reprise-mutator mutate root.pcap -o half.pcap --edns do=on,share=50 --speed 2\n"
         "Example: reprise-mutator mutate root.pcap --to stream -o - | reprise-controller - ...");
-    command.callback([&app, options, &status] {
-        complete(app.get_subcommand("mutate"), *options);
-        status = run_mutate(*options);
-    });
+    command.callback([options, &status] { status = run_mutate(*options); });
 }
 
 } // namespace reprise::mutator

@@ -22,11 +22,11 @@ constexpr auto kLook = std::chrono::milliseconds(100);
 
 } // namespace
 
-Pipeline::Pipeline(trace::Feed& feed, std::vector<std::unique_ptr<Stage>> stages, unsigned threads)
+Pipeline::Pipeline(trace::Feed& feed, std::vector<Stage> stages, unsigned threads)
     // Two for each thread: one being worked on, one waiting; and one being filled.
     : feed_(&feed), progress_("mutate", check_interrupt), threads_(threads),
       most_jobs_(2 * size_t{threads} + 1) {
-    for (auto& stage : stages) {
+    for (Stage& stage : stages) {
         stations_.push_back({.stage = std::move(stage), .queue = {}});
     }
 }
@@ -95,14 +95,10 @@ Pipeline::Task Pipeline::pick() {
 Pipeline::Task Pipeline::pick_stage() {
     for (size_t i = stations_.size(); i-- > 0;) {
         Station& station = stations_[i];
-        if (station.busy) {
-            continue;
-        }
-        if (station.more ? may_run_more(i) : !station.queue.empty()) {
+        if (!station.busy && !station.queue.empty() && (!station.more || may_run_more(i))) {
             station.busy = true;
             jobs_ += station.more ? 1U : 0U;
-            return station.more ? Task([this, i] { run_more(i); })
-                                : Task([this, i] { run_stage(i); });
+            return [this, i] { run_stage(i); };
         }
     }
     return {};
@@ -125,39 +121,31 @@ void Pipeline::run_stage(size_t index) {
     auto job = std::move(station.queue.front());
     station.queue.pop_front();
     lock.unlock();
-    station.stage->run(*job);
-    hand_on(std::move(job), index);
-}
-
-void Pipeline::run_more(size_t index) {
-    auto job = std::make_unique<BatchJob>();
-    stations_[index].stage->run_more(*job);
-    hand_on(std::move(job), index);
-}
-
-/// From a stage that is done with it.
-void Pipeline::hand_on(std::unique_ptr<BatchJob> job, size_t index) {
-    Station& station = stations_[index];
-    const bool more = station.stage->has_more();
-    const bool behind_all = index + 1 == stations_.size();
-    if (behind_all) {
-        finish(std::move(job));
-    }
-    const std::scoped_lock lock(mutex_);
-    station.busy = false;
-    station.more = more;
-    if (!behind_all) {
-        stations_[index + 1].queue.push_back(std::move(job));
-    }
-}
-
-/// A job has passed the last stage.
-void Pipeline::finish(std::unique_ptr<BatchJob> job) {
+    std::unique_ptr<BatchJob> piece;
+    const bool flush = job->flush;
     const bool last = job->last;
-    job.reset();
-    const std::scoped_lock lock(mutex_);
-    done_ |= last;
-    --jobs_;
+    if (station.stage(*job)) {
+        piece = std::make_unique<BatchJob>();
+        piece->flush = flush;
+        piece->last = last;
+    }
+    const bool behind_all = index + 1 == stations_.size();
+    const bool ends = behind_all && job->last;
+    if (behind_all) {
+        job.reset();
+    }
+    lock.lock();
+    station.busy = false;
+    station.more = piece != nullptr;
+    if (piece) {
+        station.queue.push_front(std::move(piece));
+    }
+    if (job) {
+        stations_[index + 1].queue.push_back(std::move(job));
+    } else {
+        done_ |= ends;
+        --jobs_;
+    }
 }
 
 /// Adds queries to the job; true when it is to be handed on: it is full, or the last, or a pipe is

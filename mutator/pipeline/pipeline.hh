@@ -31,28 +31,16 @@ struct BatchJob {
     bool last = false;
 };
 
-class Stage {
-public:
-    Stage() = default;
-    virtual ~Stage() = default;
-    Stage(const Stage&) = delete;
-    Stage& operator=(const Stage&) = delete;
-
-    /// Takes the next batch; one is the last (BatchJob::last).
-    virtual void run(BatchJob& job) = 0;
-
-    /// Whether the stage kept back some of what it made of the batch. run_more() is then called,
-    /// with empty ones, before the next run().
-    [[nodiscard]] virtual bool has_more() const { return false; }
-
-    /// Fills the job with the next piece; the last piece has what the batch had (BatchJob::last).
-    virtual void run_more(BatchJob& /*job*/) {}
-};
+/// Works on the next batch; one is the last (BatchJob::last). Returns whether it kept back some of
+/// what it made of the batch. It is then called with jobs for the next pieces before the next
+/// batch: with an empty batch each, and `flush` and `last` as they came. Of a stage that has more,
+/// a job is not the last.
+using Stage = std::function<bool(BatchJob& job)>;
 
 class Pipeline {
 public:
     /// Borrows the feed; `threads`, which it was made for, include the caller's.
-    Pipeline(trace::Feed& feed, std::vector<std::unique_ptr<Stage>> stages, unsigned threads);
+    Pipeline(trace::Feed& feed, std::vector<Stage> stages, unsigned threads);
 
     /// Until the last batch has passed the last stage. Throws what the first failing stage threw,
     /// and Error at an interrupt.
@@ -65,10 +53,10 @@ public:
 
 private:
     struct Station {
-        std::unique_ptr<Stage> stage;
+        Stage stage;
         std::deque<std::unique_ptr<BatchJob>> queue;
         bool busy = false;
-        bool more = false; ///< the stage has; its queue waits
+        bool more = false; ///< the stage has: the first of its queue is for that
     };
 
     using Task = std::function<void()>;
@@ -78,9 +66,6 @@ private:
     Task pick_stage();
     [[nodiscard]] bool may_run_more(size_t index) const;
     void run_stage(size_t index);
-    void run_more(size_t index);
-    void hand_on(std::unique_ptr<BatchJob> job, size_t index);
-    void finish(std::unique_ptr<BatchJob> job);
     bool fill(BatchJob& job);
     void run_fill();
     void attempt(const Task& task);
@@ -90,7 +75,7 @@ private:
     Progress progress_;
     std::uint64_t queries_ = 0;
     std::uint64_t closes_ = 0;
-    std::vector<Station> stations_;
+    std::deque<Station> stations_;
     unsigned threads_;
     std::mutex mutex_;
     std::condition_variable changed_;

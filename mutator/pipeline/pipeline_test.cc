@@ -244,23 +244,6 @@ TEST_F(PipelineTest, TextIsMergedWithCapturesAndKeepsItsConnectionsApart) {
     }
 }
 
-/// Closes a pipe's other end at the first query.
-class HangUpStage final : public Stage {
-public:
-    explicit HangUpStage(int fd) : fd_(fd) {}
-
-    void run(BatchJob& job) override {
-        EXPECT_TRUE(job.flush);
-        if (!job.batch.queries.empty()) {
-            EXPECT_FALSE(job.last);
-            ::close(fd_);
-        }
-    }
-
-private:
-    int fd_;
-};
-
 // What came through a pipe is handed on although the pipe stays open and the batch is not full.
 TEST_F(PipelineTest, APipeIsNotWaitedFor) {
     const std::string path = folder_.file("fifo");
@@ -271,9 +254,15 @@ TEST_F(PipelineTest, APipeIsNotWaitedFor) {
     ASSERT_EQ(::write(fd, file.bytes().data(), file.bytes().size()),
               static_cast<ssize_t>(file.bytes().size()));
     trace::Feed feed(test::feed_options({path}, 1));
-    std::vector<std::unique_ptr<Stage>> stages;
-    stages.push_back(std::make_unique<HangUpStage>(fd));
-    Pipeline pipeline(feed, std::move(stages), 1);
+    const auto hang_up = [fd](BatchJob& job) {
+        EXPECT_TRUE(job.flush);
+        if (!job.batch.queries.empty()) {
+            EXPECT_FALSE(job.last);
+            ::close(fd);
+        }
+        return false;
+    };
+    Pipeline pipeline(feed, {hang_up}, 1);
     pipeline.run(); // ends once the stage has closed the pipe
     EXPECT_EQ(pipeline.queries(), 1U);
 }

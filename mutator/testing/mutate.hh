@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <fstream>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,22 +62,6 @@ inline Lines read_lines(const std::string& path) {
     return lines;
 }
 
-/// Keeps what passes it.
-class CollectStage final : public Stage {
-public:
-    explicit CollectStage(Lines& lines) : lines_(&lines) {}
-
-    void run(BatchJob& job) override {
-        for (const Query& query : job.batch.queries) {
-            lines_->push_back(line_of(query.time, query.source, query.destination, query.transport,
-                                      query.connection, query.message));
-        }
-    }
-
-private:
-    Lines* lines_;
-};
-
 inline trace::FeedOptions feed_options(std::vector<std::string> paths, unsigned threads) {
     return {.paths = std::move(paths), .reader = {.closes = true}, .threads = threads};
 }
@@ -86,9 +69,14 @@ inline trace::FeedOptions feed_options(std::vector<std::string> paths, unsigned 
 /// What a feed for so many threads yields.
 inline Lines merged_lines(trace::Feed& feed, unsigned threads) {
     Lines lines;
-    std::vector<std::unique_ptr<Stage>> stages;
-    stages.push_back(std::make_unique<CollectStage>(lines));
-    Pipeline(feed, std::move(stages), threads).run();
+    const auto collect = [&lines](BatchJob& job) {
+        for (const Query& query : job.batch.queries) {
+            lines.push_back(line_of(query.time, query.source, query.destination, query.transport,
+                                    query.connection, query.message));
+        }
+        return false;
+    };
+    Pipeline(feed, {collect}, threads).run();
     return lines;
 }
 

@@ -31,14 +31,13 @@ Chain::Chain(RuleSet set) : set_(std::move(set)), rules_(make_rules(set_)) {
     }
 }
 
-/// Replaces what is in the batch by queries that the rules from the one returned on have not seen;
-/// nothing at the end.
+/// Replaces what is in the batch by queries that the rules from the one returned on have not seen,
+/// or by none where that has more; nothing at the end.
 std::optional<size_t> Chain::read_next(trace::Feed& feed, Batch& batch) {
-    for (size_t next = rules_.size(); next > 0; --next) {
-        if (rules_[next - 1]->has_more()) {
+    for (size_t last = rules_.size(); last-- > 0;) {
+        if (rules_[last]->has_more()) {
             batch.clear();
-            rules_[next - 1]->apply_more(batch);
-            return next;
+            return last;
         }
     }
     return feed.read(batch) ? std::optional<size_t>(0) : std::nullopt;

@@ -4,10 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 
 namespace reprise::rules {
+namespace {
+
+constexpr size_t kFirstHeld = 256UL << 10U; ///< usual messages of a batch, about once
+
+} // namespace
 
 void Rule::apply(Batch& batch) {
     const size_t queries = batch.queries.size();
@@ -52,14 +56,10 @@ void Rule::count_on(const Rule& before) {
 }
 
 void PiecewiseRule::apply(Batch& batch) {
-    incoming_.swap(batch.queries);
-    apply_more(batch);
-    if (has_more()) {
-        hold();
+    const bool fresh = !has_more();
+    if (fresh) {
+        incoming_.swap(batch.queries);
     }
-}
-
-void PiecewiseRule::apply_more(Batch& batch) {
     bytes_ = 0;
     while (at_ < incoming_.size() && work(incoming_[at_], batch)) {
         ++at_;
@@ -67,20 +67,13 @@ void PiecewiseRule::apply_more(Batch& batch) {
     if (at_ == incoming_.size()) {
         incoming_.clear();
         at_ = 0;
-        holds_ = false;
+        held_.reset();
+    } else if (fresh) { // the batch goes on with the piece, and its messages may be edited there
+        held_.emplace(kFirstHeld);
+        for (size_t i = at_; i < incoming_.size(); ++i) {
+            incoming_[i].message = held_->copy(incoming_[i].message);
+        }
     }
-}
-
-// The batch goes on with the piece, and its messages may be edited there.
-void PiecewiseRule::hold() {
-    if (!held_) {
-        held_ = std::make_unique<Batch>();
-    }
-    held_->clear();
-    for (size_t i = at_; i < incoming_.size(); ++i) {
-        incoming_[i].message = held_->copy(incoming_[i].message);
-    }
-    holds_ = true;
 }
 
 void PiecewiseRule::put(const Query& query, Batch& batch) {
@@ -89,7 +82,7 @@ void PiecewiseRule::put(const Query& query, Batch& batch) {
 }
 
 void PiecewiseRule::pass(Query query, Batch& batch) {
-    if (holds_) {
+    if (held_) {
         query.message = batch.copy(query.message);
     }
     put(query, batch);

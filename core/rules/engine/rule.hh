@@ -5,13 +5,14 @@
 // any thread), and what the rule before it left. So a rule may count, remember and draw random
 // numbers, and the result does not depend on the number of threads.
 
+#include "core/base/arena.hh"
 #include "core/rules/engine/selector.hh"
 #include "core/trace/batch.hh" // IWYU pragma: export
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,12 +48,9 @@ public:
         return (takes(query) ? change(query, batch) : leave(query)) != Outcome::kDropped;
     }
 
-    /// Whether apply() and apply_more() kept something back, as it would have been too much for one
-    /// batch. apply_more() is then called, with empty batches, before all else.
+    /// Whether apply() kept something back, as it would have been too much for one batch. It is
+    /// then called with empty batches, which get the next pieces, before all else.
     [[nodiscard]] virtual bool has_more() const { return false; }
-
-    /// Appends the next piece.
-    virtual void apply_more(Batch& /*batch*/) {}
 
     /// After the last batch: appends what was kept back. Queries that this appends go through the
     /// rules behind it as any others.
@@ -132,8 +130,6 @@ public:
 
     [[nodiscard]] bool has_more() const final { return at_ < incoming_.size(); }
 
-    void apply_more(Batch& batch) final;
-
 protected:
     using Rule::Rule;
 
@@ -152,14 +148,10 @@ protected:
     void pass(Query query, Batch& batch);
 
 private:
-    void hold();
-
     std::vector<Query> incoming_; ///< a batch's queries while it is filled anew
     size_t at_ = 0;               ///< the query at work
-    std::unique_ptr<Batch>
-        held_; ///< messages of `incoming_`, once their batch went on without them
-    bool holds_ = false;
-    size_t bytes_ = 0; ///< of messages in the present piece
+    std::optional<Arena> held_;   ///< their messages, once the batch went on without them
+    size_t bytes_ = 0;            ///< of messages in the present piece
 };
 
 } // namespace reprise::rules

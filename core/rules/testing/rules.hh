@@ -103,7 +103,7 @@ inline std::vector<Owned> run(Rule& rule, const std::vector<Owned>& trace, size_
         take(batch, out);
         while (rule.has_more()) {
             batch.clear();
-            rule.apply_more(batch);
+            rule.apply(batch);
             take(batch, out);
         }
     }

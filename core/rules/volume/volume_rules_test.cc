@@ -128,7 +128,7 @@ size_t most_at_once(Rule& rule, const std::vector<Owned>& trace) {
     size_t most = batch.queries.size();
     while (rule.has_more()) {
         batch.clear();
-        rule.apply_more(batch);
+        rule.apply(batch);
         most = std::max(most, batch.queries.size());
     }
     return most;
