@@ -171,14 +171,6 @@ Command Command::get_subcommand(const std::string& name) const {
 
 std::size_t Command::count(const std::string& option) const { return app_->count(option); }
 
-std::vector<std::string> Command::parse_order() const {
-    std::vector<std::string> names;
-    for (const CLI::Option* option : app_->parse_order()) {
-        names.push_back(option->get_lnames().empty() ? "" : option->get_lnames().front());
-    }
-    return names;
-}
-
 Command Command::relative(CLI::App* app) const {
     return Command(std::shared_ptr<CLI::App>(app_, app));
 }

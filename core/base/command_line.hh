@@ -105,9 +105,6 @@ public:
     [[nodiscard]] Command get_subcommand(const std::string& name) const;
     /// How many values an option was given.
     [[nodiscard]] std::size_t count(const std::string& option) const;
-    /// The names of the options in the order of the command line, once for each value, without
-    /// dashes; "" for arguments without a name.
-    [[nodiscard]] std::vector<std::string> parse_order() const;
 
 private:
     explicit Command(std::shared_ptr<CLI::App> app) : app_(std::move(app)) {}

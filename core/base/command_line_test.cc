@@ -236,7 +236,6 @@ TEST(Command, ListsTakeSeveralValues) {
     EXPECT_THAT(lone, ElementsAre("c", "d"));
     EXPECT_THAT(parted, ElementsAre("e", "f"));
     EXPECT_THAT(last, ElementsAre("g"));
-    EXPECT_THAT(command.parse_order(), ElementsAre("many", "many", "lone", "lone", "parted", ""));
     EXPECT_EQ(command.count("--lone"), 2U);
 }
 
@@ -251,6 +250,8 @@ TEST(Command, FunctionsRunAtOnceWhereAsked) {
     EXPECT_EQ(size, "huge");
     command.parse({"--like", "big"});
     EXPECT_EQ(size, "big");
+    command.parse({"--like", "big", "--like", "vast"});
+    EXPECT_EQ(size, "vast");
 }
 
 // How CLI11 words these depends on its release.
