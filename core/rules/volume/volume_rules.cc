@@ -10,7 +10,6 @@
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"
 #include "core/rules/engine/selector.hh"
-#include "core/rules/source/source_addresses.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/pairs.hh"
 #include "core/wire/query.hh"
@@ -87,6 +86,51 @@ private:
     std::vector<std::uint64_t> counts_; ///< by number
     std::vector<bool> heavy_;           ///< the same; empty until choose()
     std::uint64_t& dropped_ = count("dropped");
+};
+
+// Addresses out of a prefix by number, in no visible order.
+
+/// Gives each number below size() an address of its own: a keyed permutation of the prefix's host
+/// parts without the first and the last (in IPv6 of its lowest 62 bits). Nothing is stored.
+class AddressPool {
+public:
+    /// The prefix must leave at least 2 bits.
+    AddressPool(const Prefix& prefix, std::uint64_t key) : prefix_(prefix), key_(key) {
+        const unsigned bits = std::min(prefix.free_bits(), 62U);
+        mask_ = (std::uint64_t{1} << bits) - 1;
+        half_ = (bits + 1) / 2;
+    }
+
+    [[nodiscard]] const Prefix& prefix() const { return prefix_; }
+
+    [[nodiscard]] std::uint64_t size() const { return mask_ - 1; }
+
+    /// Numbers from size() on begin again.
+    // Walking the permutation past the two values that are no hosts keeps it one on the others.
+    [[nodiscard]] IpAddress at(std::uint64_t number) const {
+        std::uint64_t host = permuted(number % size() + 1);
+        while (host == 0 || host == mask_) {
+            host = permuted(host);
+        }
+        return prefix_.host(host).value_or(prefix_.address);
+    }
+
+private:
+    // Each step (add, multiply by an odd number, fold the upper half into the lower) can be undone
+    // on numbers of these many bits, so the whole is a permutation of them.
+    [[nodiscard]] std::uint64_t permuted(std::uint64_t value) const {
+        for (std::uint64_t round = 0; round < 3; ++round) {
+            const std::uint64_t key = mixed_seed(key_, round);
+            value = ((value + key) * (key | 1U)) & mask_;
+            value ^= value >> half_;
+        }
+        return value;
+    }
+
+    Prefix prefix_;
+    std::uint64_t mask_ = 0;
+    unsigned half_ = 0;
+    std::uint64_t key_;
 };
 
 constexpr std::string_view kCopies4 = "10.0.0.0/8"; ///< private use (RFC 1918)

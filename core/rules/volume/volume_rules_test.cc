@@ -2,7 +2,6 @@
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/rules/engine/rule.hh"
-#include "core/rules/source/source_addresses.hh"
 #include "core/rules/testing/rules.hh"
 #include "core/wire/query.hh"
 
@@ -35,21 +34,24 @@ std::set<IpAddress> sources_of(const std::vector<Owned>& trace) {
     return sources;
 }
 
-TEST(AddressPool, EveryNumberHasItsAddress) {
+TEST(DuplicateRule, EveryCopyHasItsAddress) {
     for (const char* text :
-         {"198.51.100.0/24", "198.51.100.0/30", "203.0.113.0/25", "2001:db8::/112"}) {
+         {"198.51.100.0/24", "198.51.100.0/30", "203.0.113.0/25", "2001:db8::/116"}) {
         const Prefix prefix = *Prefix::parse(text);
-        const AddressPool pool(prefix, 7);
+        const size_t room = (1UL << prefix.free_bits()) - 2;
+        const auto out = run("duplicate", std::to_string(room + 2) + ",prefix=" + text,
+                             {query_at(kStart, prefix.address.is_v4() ? "192.0.2.1" : "2001::1")});
+        ASSERT_EQ(out.size(), room + 2);
         std::set<IpAddress> seen;
-        for (std::uint64_t i = 0; i < pool.size(); ++i) {
-            EXPECT_TRUE(prefix.holds(pool.at(i)));
-            EXPECT_TRUE(seen.insert(pool.at(i)).second) << text << " " << i;
+        for (size_t i = 1; i <= room; ++i) {
+            EXPECT_TRUE(prefix.holds(out[i].source.address));
+            EXPECT_TRUE(seen.insert(out[i].source.address).second) << text << " " << i;
         }
         EXPECT_FALSE(seen.contains(prefix.address));
-        EXPECT_EQ(pool.at(pool.size()), pool.at(0));
+        EXPECT_EQ(out.back().source, out[1].source);
     }
-    EXPECT_NE(AddressPool(*Prefix::parse("10.0.0.0/8"), 1).at(0),
-              AddressPool(*Prefix::parse("10.0.0.0/8"), 2).at(0));
+    EXPECT_NE(run("duplicate", "2", {query_at(kStart)}, 1, 1), // by the seed
+              run("duplicate", "2", {query_at(kStart)}, 1, 2));
 }
 
 TEST(DuplicateRule, ThePopulationIsKTimesAsLarge) {
