@@ -33,10 +33,9 @@ struct RuleKind {
     std::string first_key; ///< of a command-line value without "key="
     std::string help;      ///< one line for --help: what it does, its keys
     std::unique_ptr<Rule> (*make)(Arguments&, const RuleSettings&);
-    std::vector<std::string_view>
-        sets{}; ///< keys of which a later rule's value replaces this one's
     Effect effect = Effect::kOther;
-    std::string older{}; ///< another name that is accepted, but not listed
+    std::vector<std::string_view> sets{}; ///< keys whose value a later rule's replaces
+    std::string older{};                  ///< another name that is accepted, but not listed
 };
 
 /// RuleKind::make of a rule that reads its arguments itself.

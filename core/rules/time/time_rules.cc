@@ -8,6 +8,7 @@
 #include "core/rules/engine/rule.hh"
 #include "core/rules/engine/selector.hh"
 #include "core/wire/query.hh"
+#include "core/wire/waiting.hh"
 
 #include <fmt/format.h>
 
@@ -16,7 +17,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -205,14 +205,14 @@ public:
 
     void apply(Batch& batch) override {
         incoming_.swap(batch.queries);
-        for (const Query& query : incoming_) {
+        for (Query& query : incoming_) {
+            newest_ = std::max(newest_, query.time);
             const Nanoseconds moved = delay(query);
             const Nanoseconds time = low_ == high_
                                          ? shifted(query.time, moved)
                                          : added(std::max<Nanoseconds>(query.time, 0), moved);
-            changed_ += !query.is_close() && time != query.time ? 1U : 0U;
-            hold(query, time);
-            newest_ = std::max(newest_, query.time);
+            changed_ += set(query.time, time) == Outcome::kChanged && !query.is_close() ? 1U : 0U;
+            held_.put(time, query);
             release(newest_ + std::min<Nanoseconds>(low_, 0), batch);
         }
         incoming_.clear();
@@ -223,23 +223,11 @@ public:
     void finish(Batch& batch) override { release(kLastTime, batch); }
 
 private:
-    struct Held {
-        Query query; ///< its message is in `bytes`
-        std::vector<std::uint8_t> bytes;
-    };
-
-    void hold(const Query& query, Nanoseconds time) {
-        Held held{.query = query, .bytes = {query.message.begin(), query.message.end()}};
-        held.query.time = time;
-        held_.emplace(time, std::move(held));
-    }
-
     /// Appends what is due up to and including `until`.
     void release(Nanoseconds until, Batch& batch) {
-        for (; !held_.empty() && held_.begin()->first <= until; held_.erase(held_.begin())) {
-            Held& first = held_.begin()->second;
-            first.query.message = batch.copy(first.bytes);
-            batch.queries.push_back(first.query);
+        while (held_.due(until)) {
+            Query& query = batch.queries.emplace_back(held_.take());
+            query.message = batch.copy(query.message);
         }
     }
 
@@ -254,9 +242,9 @@ private:
     Nanoseconds low_;
     Nanoseconds high_;
     Random random_;
-    std::multimap<Nanoseconds, Held> held_; ///< by new time; 200 bytes each and the message
-    std::vector<Query> incoming_;           ///< a batch's queries while it is filled anew
-    Nanoseconds newest_ = 0;                ///< old time
+    WaitingMessages held_;        ///< by new time; 200 bytes each and the message
+    std::vector<Query> incoming_; ///< a batch's queries while it is filled anew
+    Nanoseconds newest_ = 0;      ///< old time
     std::uint64_t& changed_ = count("changed");
 };
 
@@ -373,43 +361,27 @@ std::unique_ptr<Rule> make_profile(Arguments& arguments, const RuleSettings& set
 
 std::vector<RuleKind> time_rules() {
     return {
-        {"speed",
-         "factor",
+        {"speed", "factor",
          "the gap before every query taken is divided by factor=: 2 plays twice as fast",
-         make<SpeedRule>,
-         {},
-         Effect::kTimes},
+         make<SpeedRule>, Effect::kTimes},
         {"shift", "seconds",
          "times move by seconds=, which may be negative; with share or where the order is restored "
          "(up to 3600 s of the trace in memory)",
          make_shift},
-        {"gap",
-         "ms",
-         "queries follow each other every ms= milliseconds, from the first one's time",
-         make_gap,
-         {},
-         Effect::kNewTimes},
-        {"poisson",
-         "rate",
+        {"gap", "ms", "queries follow each other every ms= milliseconds, from the first one's time",
+         make_gap, Effect::kNewTimes},
+        {"poisson", "rate",
          "queries arrive as a Poisson process of rate= queries/s, from the first one's time",
-         make_poisson,
-         {},
-         Effect::kNewTimes},
-        {"jitter",
-         "us",
+         make_poisson, Effect::kNewTimes},
+        {"jitter", "us",
          "times move by up to us= microseconds either way (at most 60000000: twice us= of the "
          "trace is in memory), drawn evenly; the order is restored",
-         make_jitter,
-         {},
-         Effect::kTimes},
-        {"profile",
-         "points",
+         make_jitter, Effect::kTimes},
+        {"profile", "points",
          "queries arrive at a rate that changes: points=SECONDS:RATE,... from the first query, "
          "linear between them, equal seconds are a step, the last rate stays; poisson=on (off: "
          "evenly spaced)",
-         make_profile,
-         {},
-         Effect::kNewTimes},
+         make_profile, Effect::kNewTimes},
     };
 }
 
