@@ -268,7 +268,7 @@ def test_malformed_messages_are_kept_or_dropped(minute: Run, tmp_path: Path) -> 
         ("--edns", "cookie=12", "key cookie"),
         ("--header", "rd,-rd", "there twice"),
         ("--name", "prefix=a,suffix=b", "contradicts prefix"),
-        ("--name", "prefix=a..b", "is not a name"),
+        ("--name", "prefix=a..b", "is not a domain name"),
         ("--type", "AAAB", "did you mean AAAA?"),
     ),
 )

@@ -198,18 +198,23 @@ std::vector<Weighted> get_mix(Arguments& arguments, std::string_view key) {
     return mix;
 }
 
+Name name_value(const Arguments& arguments, std::string_view key, const std::string& text) {
+    const auto name = parse_name(text);
+    if (!name) {
+        arguments.fail(key, fmt::format("\"{}\" is not a domain name; write it as example.com., "
+                                        "labels of 1 to 63 bytes, 255 in all",
+                                        text));
+    }
+    return *name;
+}
+
 std::vector<Name> get_names(Arguments& arguments, std::string_view key, bool lower_case) {
     std::vector<Name> names;
     for (const std::string& text : arguments.get_list(key)) {
-        auto name = parse_name(text);
-        if (!name) {
-            arguments.fail(
-                key, fmt::format("\"{}\" is not a domain name; write it as example.com.", text));
-        }
+        names.push_back(name_value(arguments, key, text));
         if (lower_case) {
-            name->lower();
+            names.back().lower();
         }
-        names.push_back(*name);
     }
     return names;
 }

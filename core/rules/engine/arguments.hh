@@ -24,7 +24,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -130,11 +129,14 @@ std::vector<Weighted> get_mix(Arguments& arguments, std::string_view key);
 class WeightedPicker {
 public:
     /// At least one; not negative, with a positive sum.
-    WeightedPicker(const std::vector<double>& weights, std::uint64_t seed)
-        : shares_(weights), credit_(weights.size()), random_(seed) {
-        const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-        for (double& share : shares_) {
-            share /= sum;
+    WeightedPicker(const std::vector<Weighted>& mix, std::uint64_t seed)
+        : credit_(mix.size()), random_(seed) {
+        double sum = 0;
+        for (const Weighted& one : mix) {
+            sum += one.weight;
+        }
+        for (const Weighted& one : mix) {
+            shares_.push_back(one.weight / sum);
         }
         std::ranges::generate(pool_, [this] { return draw(); });
     }
@@ -157,6 +159,8 @@ private:
     std::array<size_t, 16> pool_{};
     Random random_;
 };
+
+Name name_value(const Arguments& arguments, std::string_view key, const std::string& text);
 
 /// Values as names; in lower case for ends_in() where `lower`.
 std::vector<Name> get_names(Arguments& arguments, std::string_view key, bool lower = false);

@@ -11,11 +11,8 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,23 +27,6 @@ std::uint64_t mixed_seed(std::uint64_t seed, std::uint64_t use) {
 
 std::uint64_t source_key(const IpAddress& address, std::uint64_t key) {
     return XXH3_64bits_withSeed(address.bytes.data(), address.size(), key);
-}
-
-StickyChoice::StickyChoice(const std::vector<double>& weights) {
-    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-    double before = 0;
-    for (size_t i = 0; i + 1 < weights.size(); ++i) {
-        before += weights[i];
-        const double limit = std::ldexp(before / sum, 64);
-        limits_.push_back(limit < 0x1p64 ? static_cast<std::uint64_t>(limit)
-                                         : std::numeric_limits<std::uint64_t>::max());
-    }
-}
-
-std::uint32_t StickyChoice::draw(std::uint64_t uniform) const {
-    // A mix has few choices; counting them all needs no branch.
-    return static_cast<std::uint32_t>(
-        std::ranges::count_if(limits_, [&](std::uint64_t limit) { return limit <= uniform; }));
 }
 
 namespace {
@@ -201,9 +181,7 @@ Selector::Selector(Arguments& arguments, std::uint64_t seed, Closes closes, bool
     share_ = arguments.get_number("share", 0, 100).value_or(100) / 100;
     const auto by = arguments.get_word("by", {"query", "source"});
     by_source_ = by ? *by == "source" : by_source;
-    const double limit = std::ldexp(share_, 64);
-    limit_ = limit < 0x1p64 ? static_cast<std::uint64_t>(limit)
-                            : std::numeric_limits<std::uint64_t>::max();
+    limit_ = limit_of(share_);
     inverted_ = share_ > 0.5;
     stretch_ = 1 / (inverted_ ? 1 - share_ : share_);
     draw_next();

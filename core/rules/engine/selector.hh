@@ -10,6 +10,8 @@
 #include "core/rules/engine/arguments.hh"
 #include "core/trace/batch.hh"
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -28,16 +30,44 @@ std::uint64_t mixed_seed(std::uint64_t seed, std::uint64_t use);
 /// XXH3 of the address with the key as its seed. Not secret: it spreads, it does not hide.
 std::uint64_t source_key(const IpAddress& address, std::uint64_t key);
 
-/// Draws by weights with a uniform 64-bit number in place of a random generator.
-class StickyChoice {
-public:
-    /// Not negative, with a positive sum where one is drawn.
-    explicit StickyChoice(const std::vector<double>& weights);
+/// So much of the numbers that are spread evenly over 64 bits lies below it; `share` is 0 to 1.
+inline std::uint64_t limit_of(double share) {
+    const double limit = std::ldexp(share, 64);
+    return limit < 0x1p64 ? static_cast<std::uint64_t>(limit)
+                          : std::numeric_limits<std::uint64_t>::max();
+}
 
-    [[nodiscard]] std::uint32_t draw(std::uint64_t uniform) const;
+/// What a mix chooses for a source.
+template <typename Value> class StickyMix {
+public:
+    /// `read` makes the value of an entry's text.
+    template <typename Read>
+    StickyMix(const std::vector<Weighted>& mix, std::uint64_t key, Read read) : key_(key) {
+        double sum = 0;
+        for (const Weighted& entry : mix) {
+            values_.push_back(read(entry.value));
+            sum += entry.weight;
+        }
+        double before = 0;
+        for (size_t i = 0; i + 1 < mix.size(); ++i) {
+            before += mix[i].weight;
+            limits_.push_back(limit_of(before / sum));
+        }
+    }
+
+    [[nodiscard]] const std::vector<Value>& values() const { return values_; }
+
+    /// There must be some. A mix has few choices; counting them all needs no branch.
+    [[nodiscard]] Value draw(const IpAddress& source) const {
+        const std::uint64_t drawn = source_key(source, key_);
+        return values_[static_cast<size_t>(
+            std::ranges::count_if(limits_, [&](std::uint64_t limit) { return limit <= drawn; }))];
+    }
 
 private:
+    std::vector<Value> values_;
     std::vector<std::uint64_t> limits_; ///< where the next choice begins; one less than choices
+    std::uint64_t key_;
 };
 
 // The conditions of a rule's `where`.

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <set>
 #include <string>
 #include <vector>
@@ -166,17 +167,21 @@ TEST(Where, TimesFromTheFirstQueryAndAbsolute) {
     EXPECT_THAT(complaint("keep", "where.from=10,where.until=10"), HasSubstr("is not later"));
 }
 
-TEST(StickyChoice, FollowsTheWeights) {
-    const StickyChoice choice({50, 30, 0, 20});
+TEST(StickyMix, FollowsTheWeights) {
+    const auto number = [](const std::string& text) { return std::stoul(text); };
+    const StickyMix<size_t> mix({{"0", 50}, {"1", 30}, {"2", 0}, {"3", 20}}, 1, number);
+    const StickyMix<size_t> lone({{"7", 1}}, 1, number);
     std::array<int, 4> drawn{};
-    for (std::uint64_t i = 0; i < 100'000; ++i) {
-        ++drawn.at(choice.draw(mixed_seed(i, 1)));
+    IpAddress source{.bytes = {}, .family = 4};
+    for (std::uint32_t i = 0; i < 100'000; ++i) {
+        std::memcpy(source.bytes.data(), &i, sizeof i);
+        ++drawn.at(mix.draw(source));
+        EXPECT_EQ(lone.draw(source), 7U);
     }
     EXPECT_NEAR(drawn[0], 50'000, 700);
     EXPECT_NEAR(drawn[1], 30'000, 700);
     EXPECT_EQ(drawn[2], 0);
     EXPECT_NEAR(drawn[3], 20'000, 700);
-    EXPECT_EQ(StickyChoice({1}).draw(~std::uint64_t{0}), 0U);
 }
 
 } // namespace

@@ -3,19 +3,12 @@
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
-#include "core/rules/engine/arguments.hh"
-#include "core/rules/engine/catalog.hh"
-#include "core/rules/engine/rule.hh"
-#include "core/rules/engine/selector.hh"
 #include "core/trace/batch.hh"
-#include "core/wire/query.hh"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -239,30 +232,52 @@ void set_fields(std::uint8_t* opt, const OptChange& change) {
     }
 }
 
-/// Where no option is to change: the record's fixed part, in place.
-Edit edit_fields(std::uint8_t* opt, const OptChange& change) {
-    std::array<std::uint8_t, kOptSize> old;
-    std::memcpy(old.data(), opt, kOptSize);
-    set_fields(opt, change);
-    return std::memcmp(old.data(), opt, kOptSize) != 0 ? Edit::kChanged : Edit::kUnchanged;
+void append(std::vector<std::uint8_t>& out, Bytes bytes) {
+    out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-const OptionChange* find_change(const OptChange& change, std::uint16_t code) {
-    const auto found = std::ranges::find(change.options, code, &OptionChange::code);
-    return found != change.options.end() ? &*found : nullptr;
+void append_option(std::vector<std::uint8_t>& out, std::uint16_t code, Bytes value) {
+    append16(out, code);
+    append16(out, value.size());
+    append(out, value);
 }
 
-bool has_option(Bytes opt, std::uint16_t code) {
-    Cursor in(opt);
+/// The old options with what changes in them, then the new ones. False where the old are malformed.
+bool append_options(std::vector<std::uint8_t>& out, Bytes old, const OptChange& change) {
+    unsigned placed = 0; // a bit for each of the changes
+    const auto place = [&](const OptionChange& option) {
+        const unsigned bit = 1U << static_cast<unsigned>(&option - change.options.data());
+        if (!option.remove && (placed & bit) == 0) {
+            append_option(out, option.code, option.value);
+        }
+        placed |= bit;
+    };
+    Cursor in(old);
     in.skip(kOptSize);
     while (in.left() > 0) {
-        const std::uint16_t found = in.u16be();
+        const size_t begin = in.position();
+        const std::uint16_t code = in.u16be();
         in.skip(in.u16be());
-        if (found == code) {
-            return true;
+        if (!in.ok()) {
+            return false;
+        }
+        const auto found = std::ranges::find(change.options, code, &OptionChange::code);
+        if (found != change.options.end()) {
+            place(*found);
+        } else if (code != kOptionPadding || change.padding_block == 0) {
+            append(out, old.subspan(begin, in.position() - begin));
         }
     }
-    return false;
+    std::ranges::for_each(change.options, place);
+    return true;
+}
+
+void append_padding(std::vector<std::uint8_t>& out, size_t size_without, size_t block) {
+    const size_t bare = size_without + kOptionHeader;
+    const size_t padding = (block - bare % block) % block;
+    append16(out, kOptionPadding);
+    append16(out, padding);
+    out.resize(out.size() + padding); // zeros (RFC 7830)
 }
 
 } // namespace
@@ -311,83 +326,35 @@ Edit set_name(Batch& batch, Bytes& message, const MessageLayout& layout, Bytes n
     return splice(batch, message, kDnsHeaderSize, old.size(), name);
 }
 
-void OptEditor::append(Bytes bytes) { opt_.insert(opt_.end(), bytes.begin(), bytes.end()); }
-
-void OptEditor::append_option(std::uint16_t code, Bytes value) {
-    std::array<std::uint8_t, kOptionHeader> header{};
-    store16(header.data(), code);
-    store16(header.data() + 2, static_cast<std::uint16_t>(value.size()));
-    append(header);
-    append(value);
-}
-
-/// The old options with what changes in them, then the new ones. False where the old are malformed.
-bool OptEditor::compose_options(Bytes old, const OptChange& change) {
-    Cursor in(old);
-    in.skip(kOptSize);
-    while (in.left() > 0) {
-        const size_t begin = in.position();
-        const std::uint16_t code = in.u16be();
-        in.skip(in.u16be());
-        if (!in.ok()) {
-            return false;
-        }
-        if (code == kOptionPadding && change.padding_block != 0) {
-            continue;
-        }
-        const OptionChange* found = find_change(change, code);
-        if (found == nullptr) {
-            append(old.subspan(begin, in.position() - begin));
-        } else if (!found->remove && !has_option(opt_, code)) {
-            append_option(code, found->value);
-        }
-    }
-    for (const OptionChange& option : change.options) {
-        if (!option.remove && !has_option(opt_, option.code)) {
-            append_option(option.code, option.value);
-        }
-    }
-    return true;
-}
-
-void OptEditor::append_padding(size_t size_without, size_t block) {
-    const size_t bare = size_without + kOptionHeader;
-    const size_t padding = (block - bare % block) % block;
-    append_option(kOptionPadding, {});
-    store16(opt_.data() + opt_.size() - 2, static_cast<std::uint16_t>(padding));
-    opt_.resize(opt_.size() + padding); // zeros (RFC 7830)
-}
-
-Edit OptEditor::apply(Batch& batch, Bytes& message, const MessageLayout& layout,
-                      const OptChange& change) {
+Edit set_opt(Batch& batch, Bytes& message, const MessageLayout& layout, const OptChange& change,
+             std::vector<std::uint8_t>& scratch) {
     if (!layout.whole) {
         return Edit::kMalformed;
     }
     const bool there = layout.opt != 0;
-    if (there && change.options.empty() && change.padding_block == 0) {
-        return edit_fields(writable(message).data() + layout.opt,
-                           change); // even with malformed options
-    }
     const size_t begin = there ? layout.opt : layout.place;
     const size_t size = there ? layout.opt_end - layout.opt : 0;
     const Bytes old = there ? message.subspan(begin, size) : Bytes(kNewOpt);
-    opt_.clear();
-    append(old.first(kOptSize));
-    set_fields(opt_.data(), change);
-    if (!compose_options(old, change)) {
+    scratch.clear();
+    append(scratch, old.first(kOptSize));
+    set_fields(scratch.data(), change);
+    if (there && change.options.empty() && change.padding_block == 0) {
+        return splice(batch, message, begin, kOptSize, scratch); // even with malformed options
+    }
+    if (!append_options(scratch, old, change)) {
         return Edit::kMalformed;
     }
     if (change.padding_block != 0) {
-        append_padding(message.size() - size + opt_.size(), change.padding_block);
+        append_padding(scratch, message.size() - size + scratch.size(), change.padding_block);
     }
-    if (layout.pinned && opt_.size() != size) {
+    if (layout.pinned && scratch.size() != size) {
         return Edit::kCompressed;
     }
-    if (opt_.size() > kMaxMessage) {
+    if (scratch.size() > kMaxMessage) {
         return Edit::kTooLong;
     }
-    store16(opt_.data() + kOptSize - 2, static_cast<std::uint16_t>(opt_.size() - kOptSize));
-    const Edit done = splice(batch, message, begin, size, opt_);
+    store16(scratch.data() + kOptSize - 2, scratch.size() - kOptSize);
+    const Edit done = splice(batch, message, begin, size, scratch);
     if (!there && done == Edit::kChanged) {
         count_additional(message, 1);
     }
@@ -407,36 +374,6 @@ Edit remove_opt(Batch& batch, Bytes& message, const MessageLayout& layout) {
     const Edit done = splice(batch, message, layout.opt, layout.opt_end - layout.opt, {});
     count_additional(message, -1);
     return done;
-}
-
-MessageRule::MessageRule(Arguments& arguments, const RuleSettings& settings,
-                         const std::function<Editor(Arguments&, const RuleSettings&)>& read)
-    : Rule(Selector(arguments, settings.seed, Closes::kNone)),
-      drop_malformed_(settings.drop_malformed), edit_(read(arguments, settings)) {}
-
-Rule::Outcome MessageRule::change(Query& query, Batch& batch) {
-    const MessageLayout layout = parse_layout(query.message);
-    switch (edit_(query, layout, batch)) {
-    case Edit::kChanged:
-        signed_ += layout.is_signed ? 1U : 0U;
-        return Outcome::kChanged;
-    case Edit::kMalformed:
-        ++malformed_;
-        dropped_ += drop_malformed_ ? 1U : 0U;
-        return drop_malformed_ ? Outcome::kDropped : Outcome::kSame;
-    case Edit::kNoQuestion:
-        ++no_question_;
-        break;
-    case Edit::kTooLong:
-        ++too_long_;
-        break;
-    case Edit::kCompressed:
-        ++compressed_;
-        break;
-    case Edit::kUnchanged:
-        break;
-    }
-    return Outcome::kSame;
 }
 
 } // namespace reprise::rules

@@ -8,18 +8,12 @@
 // would make one wrong, the message is kept and the result is kCompressed. Queries with such
 // records are updates, notifications and transfers, and few.
 
-#include "core/rules/engine/arguments.hh"
-#include "core/rules/engine/catalog.hh"
-#include "core/rules/engine/rule.hh"
+#include "core/base/bytes.hh"
 #include "core/trace/batch.hh"
-#include "core/wire/query.hh"
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 namespace reprise::rules {
@@ -57,12 +51,12 @@ MessageLayout parse_layout(Bytes message);
 
 /// What became of a message.
 enum class Edit : std::uint8_t {
-    kChanged,
-    kUnchanged,  ///< it was as wanted
     kMalformed,  ///< cannot be parsed as far as the edit needs
     kNoQuestion, ///< well formed, but asks nothing
     kTooLong,    ///< a name over 255 bytes, or a message over 65,535
     kCompressed, ///< a pointer of another record would go wrong
+    kUnchanged,  ///< it was as wanted
+    kChanged,
 };
 
 /// Replaces the bits of `mask` in the header's flags. Needs no more than a header.
@@ -82,7 +76,7 @@ Edit set_name(Batch& batch, Bytes& message, const MessageLayout& layout, Bytes n
 struct OptionChange {
     std::uint16_t code = 0;
     bool remove = false;
-    Bytes value; ///< borrowed
+    std::vector<std::uint8_t> value;
 };
 
 /// What is to be set in an OPT record; the rest stays.
@@ -95,54 +89,12 @@ struct OptChange {
 };
 
 /// Changes the OPT record, or adds one: size 1232, version 0, no flags, with the changes, at the
-/// layout's place. Options keep their order; new ones follow, padding is last. Keeps memory for
-/// composing between calls.
-class OptEditor {
-public:
-    Edit apply(Batch& batch, Bytes& message, const MessageLayout& layout, const OptChange& change);
-
-private:
-    bool compose_options(Bytes old, const OptChange& change);
-    void append_option(std::uint16_t code, Bytes value);
-    void append_padding(size_t size_without, size_t block);
-    void append(Bytes bytes);
-
-    std::vector<std::uint8_t> opt_;
-};
+/// layout's place. Options keep their order; new ones follow, padding is last. `scratch` is memory
+/// for composing, best kept between calls.
+Edit set_opt(Batch& batch, Bytes& message, const MessageLayout& layout, const OptChange& change,
+             std::vector<std::uint8_t>& scratch);
 
 /// Without an OPT record.
 Edit remove_opt(Batch& batch, Bytes& message, const MessageLayout& layout);
-
-/// Edits the message of a query that the selector took. Queries come in order.
-using Editor = std::function<Edit(Query& query, const MessageLayout& layout, Batch& batch)>;
-
-/// A rule that edits messages. Counts besides the usual ones, where not zero: "malformed",
-/// "no_question", "too_long" and "compressed" are queries kept as they were (Edit says why);
-/// "dropped" of "malformed" went with RuleSettings::drop_malformed; "signed" were changed though
-/// their TSIG or SIG(0) no longer holds.
-class MessageRule final : public Rule {
-public:
-    /// `read` reads the keys behind those of the selector.
-    MessageRule(Arguments& arguments, const RuleSettings& settings,
-                const std::function<Editor(Arguments&, const RuleSettings&)>& read);
-
-private:
-    Outcome change(Query& query, Batch& batch) override;
-
-    bool drop_malformed_;
-    Editor edit_;
-    std::uint64_t& malformed_ = rare_count("malformed");
-    std::uint64_t& no_question_ = rare_count("no_question");
-    std::uint64_t& too_long_ = rare_count("too_long");
-    std::uint64_t& compressed_ = rare_count("compressed");
-    std::uint64_t& signed_ = rare_count("signed");
-    std::uint64_t& dropped_ = rare_count("dropped");
-};
-
-/// RuleKind::make of a rule that edits messages.
-template <Editor (*kRead)(Arguments&, const RuleSettings&)>
-std::unique_ptr<Rule> make_editing(Arguments& arguments, const RuleSettings& settings) {
-    return std::make_unique<MessageRule>(arguments, settings, kRead);
-}
 
 } // namespace reprise::rules

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,6 +31,52 @@
 
 namespace reprise::rules {
 namespace {
+
+/// Edits the message of a query that the selector took. Queries come in order.
+using Editor = std::function<Edit(Query& query, const MessageLayout& layout, Batch& batch)>;
+
+/// A rule that edits messages. Counts besides the usual ones, where not zero: "malformed",
+/// "no_question", "too_long" and "compressed" are queries kept as they were (Edit says why);
+/// "dropped" of "malformed" went with RuleSettings::drop_malformed; "signed" were changed though
+/// their TSIG or SIG(0) no longer holds.
+class MessageRule final : public Rule {
+public:
+    /// `read` reads the keys behind those of the selector.
+    MessageRule(Arguments& arguments, const RuleSettings& settings,
+                Editor (*read)(Arguments&, const RuleSettings&))
+        : Rule(Selector(arguments, settings.seed, Closes::kNone)),
+          drop_malformed_(settings.drop_malformed), edit_(read(arguments, settings)) {}
+
+private:
+    Outcome change(Query& query, Batch& batch) override {
+        const MessageLayout layout = parse_layout(query.message);
+        const Edit done = edit_(query, layout, batch);
+        if (done == Edit::kChanged) {
+            signed_ += layout.is_signed ? 1U : 0U;
+            return Outcome::kChanged;
+        }
+        if (done != Edit::kUnchanged) {
+            ++*kept_.at(static_cast<size_t>(done));
+        }
+        const bool dropped = done == Edit::kMalformed && drop_malformed_;
+        dropped_ += dropped ? 1U : 0U;
+        return dropped ? Outcome::kDropped : Outcome::kSame;
+    }
+
+    bool drop_malformed_;
+    Editor edit_;
+    /// By Edit.
+    std::array<std::uint64_t*, 4> kept_{&rare_count("malformed"), &rare_count("no_question"),
+                                        &rare_count("too_long"), &rare_count("compressed")};
+    std::uint64_t& signed_ = rare_count("signed");
+    std::uint64_t& dropped_ = rare_count("dropped");
+};
+
+/// RuleKind::make of a rule that edits messages.
+template <Editor (*kRead)(Arguments&, const RuleSettings&)>
+std::unique_ptr<Rule> make_editing(Arguments& arguments, const RuleSettings& settings) {
+    return std::make_unique<MessageRule>(arguments, settings, kRead);
+}
 
 // edns: the OPT record and its options.
 
@@ -83,13 +130,7 @@ public:
         check(arguments);
     }
 
-    EdnsChange(const EdnsChange&) = delete; // options point into it
-    EdnsChange& operator=(const EdnsChange&) = delete;
-    EdnsChange(EdnsChange&&) = delete;
-    EdnsChange& operator=(EdnsChange&&) = delete;
-    ~EdnsChange() = default;
-
-    Edit edit(Query& query, const MessageLayout& layout, Batch& batch) {
+    Edit operator()(Query& query, const MessageLayout& layout, Batch& batch) {
         if (set_ == false) {
             return remove_opt(batch, query.message, layout);
         }
@@ -97,7 +138,7 @@ public:
             return Edit::kUnchanged;
         }
         fill(query.source.address);
-        return editor_.apply(batch, query.message, layout, change_);
+        return set_opt(batch, query.message, layout, change_, scratch_);
     }
 
 private:
@@ -117,17 +158,12 @@ private:
     }
 
     void read_cookies(Arguments& arguments) {
-        const auto text = arguments.get_text("cookie");
-        if (!text) {
-            return;
+        if (const auto text = arguments.get_text("cookie")) {
+            const bool off = *text == "off";
+            random_cookie_ = *text == "random";
+            want(kOptionCookie, off,
+                 off || random_cookie_ ? OptionBytes(kCookieSize) : read_cookie(arguments, *text));
         }
-        random_cookie_ = *text == "random";
-        if (random_cookie_) {
-            cookie_.resize(kCookieSize);
-        } else if (*text != "off") {
-            cookie_ = read_cookie(arguments, *text);
-        }
-        want(kOptionCookie, cookie_.empty(), cookie_);
     }
 
     void read_subnets(Arguments& arguments) {
@@ -163,21 +199,23 @@ private:
         }
     }
 
-    void want(std::uint16_t code, bool remove, Bytes value = {}) {
+    void want(std::uint16_t code, bool remove, const OptionBytes& value = {}) {
         change_.options.push_back({code, remove, value});
         adds_ = adds_ || !remove;
+    }
+
+    OptionBytes& value_of(std::uint16_t code) {
+        return std::ranges::find(change_.options, code, &OptionChange::code)->value;
     }
 
     /// The options that a source chooses: its cookie and its subnet never change.
     void fill(const IpAddress& source) {
         if (random_cookie_) {
             const std::uint64_t cookie = source_key(source, cookie_key_);
-            std::memcpy(cookie_.data(), &cookie, kCookieSize); // where the option's value points
+            std::memcpy(value_of(kOptionCookie).data(), &cookie, kCookieSize);
         }
         if (subnets_.size() > 1) {
-            const size_t draw = source_key(source, subnet_key_) % subnets_.size();
-            std::ranges::find(change_.options, kOptionSubnet, &OptionChange::code)->value =
-                subnets_[draw];
+            value_of(kOptionSubnet) = subnets_[source_key(source, subnet_key_) % subnets_.size()];
         }
     }
 
@@ -185,18 +223,14 @@ private:
     bool adds_ = false; ///< an OPT record to queries without
     OptChange change_;
     bool random_cookie_ = false;
-    OptionBytes cookie_;
     std::vector<OptionBytes> subnets_;
     std::uint64_t cookie_key_;
     std::uint64_t subnet_key_;
-    OptEditor editor_;
+    OptionBytes scratch_;
 };
 
 Editor edit_edns(Arguments& arguments, const RuleSettings& settings) {
-    return [edns = std::make_shared<EdnsChange>(arguments, settings)](
-               Query& query, const MessageLayout& layout, Batch& batch) {
-        return edns->edit(query, layout, batch);
-    };
+    return EdnsChange(arguments, settings);
 }
 
 // header: flags and opcode of a query's header.
@@ -248,46 +282,30 @@ Editor edit_header(Arguments& arguments, const RuleSettings& /*settings*/) {
 
 constexpr std::uint64_t kTypeUse = 0x74797065; ///< of the seed; other than the selector's
 
-std::unique_ptr<Rule> make_type(Arguments& arguments, const RuleSettings& settings) {
-    std::vector<std::uint16_t> types;
-    std::vector<double> weights;
-    for (const auto& [type, weight] : get_mix(arguments, "to")) {
-        types.push_back(type_value(arguments, "to", type));
-        weights.push_back(weight);
-    }
-    if (types.empty()) {
+Editor edit_type(Arguments& arguments, const RuleSettings& settings) {
+    const auto mix = get_mix(arguments, "to");
+    if (mix.empty()) {
         arguments.fail("", "no type to change to; give to=AAAA or to=A:50,AAAA:50");
     }
-    const auto edit_type = [&](Arguments& /*arguments*/, const RuleSettings& /*settings*/) {
-        const bool by_source = arguments.get_word("by", {"query", "source"}) == "source";
-        return [types, picker = WeightedPicker(weights, settings.seed),
-                sticky = StickyChoice(weights), key = mixed_seed(settings.seed, kTypeUse),
-                by_source](Query& query, const MessageLayout& layout, Batch& /*batch*/) mutable {
-            if (layout.name_end == 0) { // deals nothing
-                return set_type(query.message, layout, 0);
-            }
-            const size_t choice =
-                by_source ? sticky.draw(source_key(query.source.address, key)) : picker.pick();
-            return set_type(query.message, layout, types[choice]);
-        };
+    const StickyMix<std::uint16_t> types(
+        mix, mixed_seed(settings.seed, kTypeUse),
+        [&](const std::string& text) { return type_value(arguments, "to", text); });
+    const bool by_source = arguments.get_word("by", {"query", "source"}) == "source";
+    return [types, picker = WeightedPicker(mix, settings.seed),
+            by_source](Query& query, const MessageLayout& layout, Batch& /*batch*/) mutable {
+        if (layout.name_end == 0) { // deals nothing
+            return set_type(query.message, layout, 0);
+        }
+        return set_type(query.message, layout,
+                        by_source ? types.draw(query.source.address)
+                                  : types.values()[picker.pick()]);
     };
-    return std::make_unique<MessageRule>(arguments, settings, edit_type);
 }
 
 // name: the name that is asked for. One change a rule, each made of the old name's parts.
 
-Name read_name(Arguments& arguments, std::string_view key, const std::string& text) {
-    auto name = parse_name(text);
-    if (!name) {
-        arguments.fail(key, fmt::format("\"{}\" is not a name: labels have 1 to 63 bytes, the "
-                                        "whole at most 255",
-                                        text));
-    }
-    return *name;
-}
-
 Name read_name(Arguments& arguments, std::string_view key) {
-    return read_name(arguments, key, arguments.get_text(key).value_or("."));
+    return name_value(arguments, key, arguments.get_text(key).value_or("."));
 }
 
 /// Another name by `rename(old, number, out)`: it fills `out`, or returns false where the old name
@@ -312,7 +330,7 @@ Editor unique_name(Arguments& arguments, const RuleSettings& settings) {
     constexpr size_t kMostDigits = 16;
     constexpr size_t kMost = Name::kMostLabel - kMostDigits;
     const auto text = arguments.get_text("unique").value_or(".");
-    const Name name = read_name(arguments, "unique", text);
+    const Name name = name_value(arguments, "unique", text);
     const Bytes label = name.labels();
     if (label.empty() || size_t{label[0]} + 1 != label.size() || label[0] > kMost) {
         arguments.fail("unique", fmt::format("\"{}\" is not the beginning of a label; give at "
@@ -367,12 +385,12 @@ Editor name_of_zone(Arguments& arguments, const RuleSettings& /*settings*/) {
     if (names.size() != 2) {
         arguments.fail("zone", "takes two names; give zone=FROM,TO");
     }
-    return moved_name(read_name(arguments, "zone", names[0]),
-                      read_name(arguments, "zone", names[1]));
+    return moved_name(name_value(arguments, "zone", names[0]),
+                      name_value(arguments, "zone", names[1]));
 }
 
 Editor suffixed_name(Arguments& arguments, const RuleSettings& /*settings*/) {
-    return moved_name(read_name(arguments, "suffix", "."), read_name(arguments, "suffix"));
+    return moved_name(name_value(arguments, "suffix", "."), read_name(arguments, "suffix"));
 }
 
 Editor fixed_name(Arguments& arguments, const RuleSettings& /*settings*/) {
@@ -426,16 +444,16 @@ constexpr std::array<std::pair<std::string_view, EditName>, 6> kNameChanges{
      {"fixed", fixed_name}}};
 
 /// The one change that is asked for.
-std::unique_ptr<Rule> make_name(Arguments& arguments, const RuleSettings& settings) {
+Editor edit_name(Arguments& arguments, const RuleSettings& settings) {
     EditName found = nullptr;
     std::string_view by;
-    for (const auto& [key, edit_name] : kNameChanges) {
+    for (const auto& [key, edit] : kNameChanges) {
         arguments.get_list(key); // known, so that a wrong key's nearest is found among them
         if (arguments.has(key)) {
             if (found != nullptr) {
                 arguments.fail(key, fmt::format("contradicts {}; give each a rule of its own", by));
             }
-            found = edit_name;
+            found = edit;
             by = key;
         }
     }
@@ -443,7 +461,7 @@ std::unique_ptr<Rule> make_name(Arguments& arguments, const RuleSettings& settin
         arguments.fail("",
                        "no change; give one of unique=, prefix=, suffix=, zone=, case=, fixed=");
     }
-    return std::make_unique<MessageRule>(arguments, settings, found);
+    return found(arguments, settings);
 }
 
 } // namespace
@@ -466,13 +484,13 @@ std::vector<RuleKind> message_rules() {
              .first_key = "fixed",
              .help = "Query names, one of: unique=LABEL (with a number, as a new first label), "
                      "prefix=LABEL, suffix=NAME, zone=FROM,TO, case=0x20|lower|upper, fixed=NAME",
-             .make = make_name,
+             .make = make_editing<edit_name>,
              .sets = {"fixed", "case"}},
             {.name = "type",
              .first_key = "to",
              .help = "Query types: to=AAAA, or a mix to=A:50,AAAA:50, chosen evenly; with "
                      "by=source each source has one type",
-             .make = make_type,
+             .make = make_editing<edit_type>,
              .sets = {"to"}}};
 }
 

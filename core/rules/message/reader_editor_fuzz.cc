@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <vector>
 
 namespace {
 
@@ -33,7 +34,8 @@ OptChange change_of(unsigned choice) {
         change.dnssec_ok = (choice & 4U) != 0;
     }
     if ((choice & 8U) != 0) {
-        change.options.push_back({kOptionCookie, (choice & 16U) != 0, kValue});
+        change.options.push_back(
+            {kOptionCookie, (choice & 16U) != 0, {kValue.begin(), kValue.end()}});
         change.options.push_back({kOptionNsid, (choice & 32U) != 0, {}});
     }
     if ((choice & 64U) != 0) {
@@ -50,8 +52,8 @@ public:
           edited_(batch.copy(message)) {}
 
     void opt(const OptChange& change) {
-        OptEditor editor;
-        finish(editor.apply(batch_, edited_, layout_, change));
+        std::vector<std::uint8_t> scratch;
+        finish(set_opt(batch_, edited_, layout_, change, scratch));
         const auto edns = reprise::parse_edns(edited_);
         if (done_ == Edit::kChanged) {
             require(edns && edns->udp_size == change.udp_size.value_or(edns->udp_size));

@@ -92,15 +92,15 @@ TEST(TypeRule, RefusesWhatIsNoType) {
 }
 
 TEST(WeightedPicker, KeepsToItsWeights) {
-    const std::vector<double> weights{1, 2, 3, 0, 94};
-    WeightedPicker picker(weights, 7);
-    std::vector<double> picked(weights.size());
+    const std::vector<Weighted> mix{{"a", 1}, {"b", 2}, {"c", 3}, {"d", 0}, {"e", 94}};
+    WeightedPicker picker(mix, 7);
+    std::vector<double> picked(mix.size());
     for (int i = 0; i < 100'000; ++i) {
         ++picked[picker.pick()];
     }
     EXPECT_EQ(picked[3], 0);
-    for (size_t i = 0; i < weights.size(); ++i) {
-        EXPECT_NEAR(picked[i], weights[i] * 1000, 17);
+    for (size_t i = 0; i < mix.size(); ++i) {
+        EXPECT_NEAR(picked[i], mix[i].weight * 1000, 17);
     }
     EXPECT_EQ(std::accumulate(picked.begin(), picked.end(), 0.0), 100'000);
 }

@@ -28,33 +28,6 @@
 namespace reprise::rules {
 namespace {
 
-/// What a mix chooses for a source.
-template <typename Value> class StickyMix {
-public:
-    /// `read` makes the value of an entry's text.
-    template <typename Read>
-    StickyMix(const std::vector<Weighted>& mix, std::uint64_t key, Read read) : key_(key) {
-        std::vector<double> weights;
-        for (const Weighted& entry : mix) {
-            values_.push_back(read(entry.value));
-            weights.push_back(entry.weight);
-        }
-        choice_ = StickyChoice(weights);
-    }
-
-    [[nodiscard]] const std::vector<Value>& values() const { return values_; }
-
-    /// There must be some.
-    [[nodiscard]] Value draw(const IpAddress& source) const {
-        return values_[choice_.draw(source_key(source, key_))];
-    }
-
-private:
-    std::vector<Value> values_;
-    StickyChoice choice_{{}};
-    std::uint64_t key_;
-};
-
 // transport: what a mix chooses for a source, whose queries are all treated alike.
 
 constexpr std::uint64_t kMixUse = 0x7a05; ///< of the seed; other than the selector's
