@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <ctime>
 #include <functional>
-#include <numeric>
+#include <iterator>
 #include <ranges>
 #include <string>
 #include <string_view>
@@ -45,58 +45,45 @@ std::uint64_t DistinctSketch::estimate() const {
 }
 
 std::uint64_t TopKeys::distinct() const {
-    return error_ == 0 ? size_ : std::max<std::uint64_t>(most_, sketch_.estimate());
+    return error_ == 0 ? size() : std::max<std::uint64_t>(most_, sketch_.estimate());
 }
 
 void TopKeys::add(std::string_view key) {
-    const std::uint64_t hash = XXH3_64bits(key.data(), key.size());
-    Slot& slot = slot_of(key, hash);
-    if (slot.count++ > 0) {
-        return;
+    if (count(key, 1)) {
+        sketch_.add(XXH3_64bits(key.data(), key.size()));
+        most_ = std::max(most_, size());
     }
-    slot.hash = hash;
-    slot.begin = static_cast<std::uint32_t>(text_.size());
-    slot.length = static_cast<std::uint32_t>(key.size());
-    text_ += key;
-    sketch_.add(hash);
-    most_ = std::max(most_, ++size_);
-    if (size_ > 2 * kept_) {
+    if (size() > 2 * kept_) {
         purge();
     }
 }
 
-TopKeys::Slot& TopKeys::slot_of(std::string_view key, std::uint64_t hash) {
-    const auto unused = static_cast<unsigned>(std::countl_zero(slots_.size()) + 1);
-    size_t at = (hash * spread_) >> unused;
-    while (slots_[at].count > 0 && (slots_[at].hash != hash || key_of(slots_[at]) != key)) {
-        at = (at + 1) & (slots_.size() - 1);
+/// Adds to the key's count; whether it is new.
+bool TopKeys::count(std::string_view key, std::uint64_t times) {
+    const std::uint64_t hash = XXH3_64bits_withSeed(key.data(), key.size(), seed_);
+    const auto [number, fresh] =
+        numbers_.find_or_add(std::bit_cast<Numbers::Key>(hash), static_cast<std::uint32_t>(size()));
+    if (fresh) {
+        counted_.push_back({.begin = static_cast<std::uint32_t>(text_.size()),
+                            .length = static_cast<std::uint32_t>(key.size())});
+        text_ += key;
     }
-    return slots_[at];
+    counted_[number].count += times;
+    return fresh;
 }
 
 void TopKeys::purge() {
-    std::vector<std::uint64_t> all;
-    all.reserve(size_);
-    for (const Slot& slot : slots_) {
-        if (slot.count > 0) {
-            all.push_back(slot.count);
-        }
-    }
-    const auto last_kept = all.begin() + static_cast<std::ptrdiff_t>(kept_ - 1);
-    std::ranges::nth_element(all, last_kept, std::greater{});
-    const std::uint64_t less = *last_kept;
+    const std::vector<Counted> old = std::exchange(counted_, {});
     const std::string text = std::exchange(text_, {});
-    const std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(slots_.size()));
-    size_ = 0;
-    for (const Slot& slot : old) {
-        if (slot.count > less) {
-            const auto key = std::string_view(text).substr(slot.begin, slot.length);
-            slot_of(key, slot.hash) = {.hash = slot.hash,
-                                       .count = slot.count - less,
-                                       .begin = static_cast<std::uint32_t>(text_.size()),
-                                       .length = slot.length};
-            text_ += key;
-            ++size_;
+    std::vector<std::uint64_t> counts;
+    std::ranges::transform(old, std::back_inserter(counts), &Counted::count);
+    const auto last_kept = counts.begin() + static_cast<std::ptrdiff_t>(kept_ - 1);
+    std::ranges::nth_element(counts, last_kept, std::greater{});
+    const std::uint64_t less = *last_kept;
+    numbers_ = {};
+    for (const Counted& one : old) {
+        if (one.count > less) {
+            count(std::string_view(text).substr(one.begin, one.length), one.count - less);
         }
     }
     error_ += less;
@@ -104,12 +91,9 @@ void TopKeys::purge() {
 
 std::vector<TopKeys::Entry> TopKeys::top(size_t most) const {
     std::vector<Entry> all;
-    all.reserve(size_);
-    for (const Slot& slot : slots_) {
-        if (slot.count > 0) {
-            all.push_back({.key = std::string(key_of(slot)), .count = slot.count});
-        }
-    }
+    std::ranges::transform(counted_, std::back_inserter(all), [this](const Counted& one) {
+        return Entry{.key = text_.substr(one.begin, one.length), .count = one.count};
+    });
     const size_t shown = std::min(most, all.size());
     std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(shown),
                               [](const Entry& a, const Entry& b) {
@@ -268,8 +252,6 @@ std::string utc(Nanoseconds time) {
 
 namespace {
 
-constexpr size_t kMostConnections = 262'144;
-
 void count(Tally& tally, bool response) { ++(response ? tally.responses : tally.queries); }
 
 } // namespace
@@ -288,32 +270,16 @@ void PeakSecond::add(Nanoseconds time) {
 
 void ConnectionTally::add(std::uint64_t connection) {
     ++queries_;
-    std::uint64_t& queries = young_[connection];
-    if (const auto before = queries == 0 ? old_.extract(connection) : Open::node_type()) {
-        queries = before.mapped();
+    followed_.advance(0);
+    const std::uint64_t* const known = followed_.find(connection);
+    const std::uint64_t before = known != nullptr ? *known : 0;
+    followed_.add(connection) = before + 1;
+    ++by_queries_[before + 1];
+    if (before == 0) {
+        ++connections_;
+    } else if (--by_queries_[before] == 0) {
+        by_queries_.erase(before);
     }
-    ++queries;
-    if (young_.size() == kMostConnections / 2) {
-        end_old();
-    }
-}
-
-/// Ends those that were not used lately; the others are followed on.
-void ConnectionTally::end_old() {
-    for (const auto& [connection, queries] : old_) {
-        ++by_queries_[queries];
-    }
-    old_ = std::exchange(young_, {});
-}
-
-void ConnectionTally::finish() {
-    end_old();
-    end_old();
-}
-
-std::uint64_t ConnectionTally::connections() const {
-    return std::accumulate(by_queries_.begin(), by_queries_.end(), std::uint64_t{0},
-                           [](std::uint64_t sum, const auto& item) { return sum + item.second; });
 }
 
 double TraceFigures::rate() const {
@@ -417,7 +383,6 @@ void TraceInfo::add_response(const Query& query) {
 
 void TraceInfo::finish() {
     pairer_.finish();
-    figures_.connections.finish();
     figures_.pairs = pairer_.counts();
     figures_.skew = measure_skew(figures_.source_queries);
 }

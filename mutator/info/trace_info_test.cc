@@ -72,7 +72,6 @@ TEST(TraceInfo, AnEarlyConnectionAmongManyIsCountedOnce) {
         tally.add(1);
         tally.add(connection);
     }
-    tally.finish();
     EXPECT_EQ(tally.queries(), 2 * kMany);
     EXPECT_EQ(tally.connections(), kMany);
     EXPECT_THAT(tally.by_queries(), ElementsAre(Pair(1, kMany - 1), Pair(kMany + 1, 1)));
