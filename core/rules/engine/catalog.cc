@@ -221,8 +221,8 @@ namespace {
 /// A rule file is written by hand; more than this is another file by mistake.
 constexpr std::streamsize kMostBytes = 1L << 20U;
 
-std::string place_of(const std::string& name, const toml::node& node) {
-    return fmt::format("{}:{}", name, node.source().begin.line);
+std::string place_of(const toml::node& node) {
+    return fmt::format("{}:{}", *node.source().path, node.source().begin.line);
 }
 
 [[noreturn]] void fail(const std::string& place, const std::string& what) {
@@ -296,103 +296,72 @@ std::vector<std::string> values_of(const std::string& place, const toml::node& n
     return values;
 }
 
-class RuleFile {
-public:
-    RuleFile(std::string name, RuleSet& rules) : name_(std::move(name)), rules_(rules) {}
-
-    void read(const toml::table& root) {
-        if (root.empty()) {
-            fail(name_, "holds no rule; write [[rule]] with kind = \"KIND\"");
-        }
-        for (const auto& [key, value] : in_order(root)) {
-            read_key(key, *value);
-        }
-    }
-
-private:
-    void read_key(const std::string& key, const toml::node& value) {
-        const std::string place = place_of(name_, value);
-        if (key == "seed") {
-            read_seed(place, value);
-        } else if (key == "malformed") {
-            read_malformed(place, value);
-        } else if (key == "rule") {
-            read_rules(place, value);
-        } else {
-            fail(place, fmt::format("key {} is not known{}", key,
-                                    suggestion(key, {"seed", "malformed", "rule"})));
+/// Keys of a rule, or of its "where" with that in front.
+void add_arguments(const toml::table& table, const std::string& prefix,
+                   std::vector<Argument>& list) {
+    for (const auto& [name, value] : in_order(table)) {
+        const std::string place = place_of(*value);
+        const std::string key = prefix + name;
+        if (key == "where") {
+            const toml::table* conditions = value->as_table();
+            if (conditions == nullptr) {
+                fail(place, "where is a table; write where = { type = \"A\" }");
+            }
+            add_arguments(*conditions, "where.", list);
+        } else if (key != "kind") {
+            list.push_back({.key = key,
+                            .values = values_of(fmt::format("{}: key {}", place, key), *value),
+                            .place = place});
         }
     }
+}
 
-    void read_seed(const std::string& place, const toml::node& value) {
+Arguments read_rule(const toml::node& node) {
+    const toml::table* table = node.as_table();
+    if (table == nullptr) {
+        fail(place_of(node), "a rule is a table; write [[rule]]");
+    }
+    const toml::node* kind = table->get("kind");
+    if (kind == nullptr) {
+        fail(place_of(node), R"(the rule has no kind; write kind = "KIND")");
+    }
+    if (!kind->is_string()) {
+        fail(place_of(*kind), "kind is not a text; write kind = \"KIND\"");
+    }
+    const std::string name = kind->as_string()->get();
+    kind_of(name, place_of(*kind)); // a wrong one is told before its keys
+    std::vector<Argument> list;
+    add_arguments(*table, "", list);
+    return {name, place_of(node), std::move(list)};
+}
+
+void read_key(const std::string& key, const toml::node& value, RuleSet& rules) {
+    const std::string place = place_of(value);
+    if (key == "seed") {
         const auto* seed = value.as_integer();
         if (seed == nullptr || seed->get() < 0) {
             fail(place, "key seed: is not a whole number from 0");
         }
-        rules_.settings.seed = static_cast<std::uint64_t>(seed->get());
-    }
-
-    void read_malformed(const std::string& place, const toml::node& value) {
+        rules.settings.seed = static_cast<std::uint64_t>(seed->get());
+    } else if (key == "malformed") {
         const auto word = value.value<std::string_view>().value_or("");
         if (word != "keep" && word != "drop") {
             fail(place, R"(key malformed: is neither "keep" nor "drop")");
         }
-        rules_.settings.drop_malformed = word == "drop";
-    }
-
-    void read_rules(const std::string& place, const toml::node& value) {
+        rules.settings.drop_malformed = word == "drop";
+    } else if (key == "rule") {
         const toml::array* list = value.as_array();
         if (list == nullptr) {
             fail(place, "rules are a list; write [[rule]], with two brackets");
         }
         for (const toml::node& node : *list) {
-            const toml::table* table = node.as_table();
-            if (table == nullptr) {
-                fail(place_of(name_, node), "a rule is a table; write [[rule]]");
-            }
-            read_rule(place_of(name_, node), *table);
+            rules.rules.push_back(read_rule(node));
         }
+    } else {
+        fail(place, fmt::format("key {} is not known{}", key,
+                                suggestion(key, {"seed", "malformed", "rule"})));
     }
-
-    void read_rule(const std::string& place, const toml::table& table) {
-        const toml::node* kind = table.get("kind");
-        if (kind == nullptr) {
-            fail(place, R"(the rule has no kind; write kind = "KIND")");
-        }
-        const std::string kind_place = place_of(name_, *kind);
-        if (!kind->is_string()) {
-            fail(kind_place, "kind is not a text; write kind = \"KIND\"");
-        }
-        const std::string name = kind->as_string()->get();
-        kind_of(name, kind_place); // a wrong one is told before its keys
-        std::vector<Argument> list;
-        add_arguments(table, "", list);
-        rules_.rules.emplace_back(name, place, std::move(list));
-    }
-
-    /// Keys of a rule, or of its "where" with that in front.
-    void add_arguments(const toml::table& table, const std::string& prefix,
-                       std::vector<Argument>& list) {
-        for (const auto& [name, value] : in_order(table)) {
-            const std::string place = place_of(name_, *value);
-            const std::string key = prefix + name;
-            if (key == "where") {
-                const toml::table* conditions = value->as_table();
-                if (conditions == nullptr) {
-                    fail(place, "where is a table; write where = { type = \"A\" }");
-                }
-                add_arguments(*conditions, "where.", list);
-            } else if (key != "kind") {
-                list.push_back({.key = key,
-                                .values = values_of(fmt::format("{}: key {}", place, key), *value),
-                                .place = place});
-            }
-        }
-    }
-
-    std::string name_;
-    RuleSet& rules_;
-};
+}
 
 /// toml++'s own words, on one line.
 std::string one_line(std::string_view text) {
@@ -423,7 +392,13 @@ std::string read_text(const std::string& path) {
 
 void parse_rule_file(std::string_view text, const std::string& name, RuleSet& rules) {
     try {
-        RuleFile(name, rules).read(toml::parse(text, name));
+        const toml::table root = toml::parse(text, name);
+        if (root.empty()) {
+            fail(name, "holds no rule; write [[rule]] with kind = \"KIND\"");
+        }
+        for (const auto& [key, value] : in_order(root)) {
+            read_key(key, *value, rules);
+        }
     } catch (const toml::parse_error& error) {
         throw RuleError(fmt::format("{}:{}: {}", name, error.source().begin.line,
                                     one_line(error.description())));
