@@ -5,7 +5,7 @@
 #include "mutator/commands.hh"
 #include "mutator/output/output_file.hh"
 #include "mutator/synth/clients.hh"
-#include "mutator/synth/name_list.hh"
+#include "mutator/synth/names.hh"
 #include "mutator/synth/synth.hh"
 #include "mutator/synth/synth_options.hh"
 

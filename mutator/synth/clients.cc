@@ -4,8 +4,7 @@
 #include "core/base/random.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
-#include "mutator/synth/name_list.hh"
-#include "mutator/synth/query_names.hh"
+#include "mutator/synth/names.hh"
 #include "mutator/synth/synth_options.hh"
 
 #include <fmt/format.h>

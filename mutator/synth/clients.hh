@@ -4,7 +4,7 @@
 #include "core/base/address.hh"
 #include "core/base/random.hh"
 #include "core/dns/name.hh"
-#include "mutator/synth/query_names.hh"
+#include "mutator/synth/names.hh"
 #include "mutator/synth/synth_options.hh"
 
 #include <cstdint>

@@ -1,10 +1,9 @@
-#include "mutator/synth/name_list.hh"
-
 #include "core/base/error.hh"
 #include "core/dns/name.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/line_reader.hh"
 #include "core/trace/reassembly/options.hh"
+#include "mutator/synth/names.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

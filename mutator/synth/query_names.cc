@@ -1,9 +1,8 @@
-#include "mutator/synth/query_names.hh"
-
 #include "core/base/random.hh"
 #include "core/base/text.hh"
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"
+#include "mutator/synth/names.hh"
 #include "mutator/synth/synth_options.hh"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Lists of names: of a list's lines those that are names, and the top-level domains of a public
 // suffix list.
-#include "mutator/synth/name_list.hh"
+#include "mutator/synth/names.hh"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "core/base/random.hh"
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"
-#include "mutator/synth/query_names.hh"
+#include "mutator/synth/names.hh"
 #include "mutator/synth/synth_options.hh"
 
 #include <gtest/gtest.h>

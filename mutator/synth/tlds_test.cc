@@ -1,5 +1,5 @@
 #include "core/base/error.hh"
-#include "mutator/synth/name_list.hh"
+#include "mutator/synth/names.hh"
 #include "mutator/testing/support.hh"
 
 #include <gmock/gmock.h>
