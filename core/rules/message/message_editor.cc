@@ -40,144 +40,136 @@ class LayoutParser {
 public:
     explicit LayoutParser(Bytes message) : message_(message), in_(message) {}
 
-    MessageLayout parse();
+    MessageLayout parse() {
+        if (message_.size() < kDnsHeaderSize || message_.size() > kMaxMessage) {
+            return out_;
+        }
+        in_.skip(4); // id, flags
+        const unsigned asked = in_.u16be();
+        const unsigned others = in_.u16be();
+        const unsigned authorities = in_.u16be();
+        const unsigned additionals = in_.u16be();
+        out_.header = true;
+        out_.asks = asked > 0;
+        out_.whole = questions(asked) && records(others, false) && records(authorities, false) &&
+                     records(additionals, true);
+        out_.end = in_.position();
+        if (!out_.is_signed) {
+            out_.place = out_.end;
+        }
+        return out_;
+    }
 
 private:
-    bool questions(unsigned count);
-    bool records(unsigned count, bool additional);
-    bool record(bool additional, bool last);
-    bool name(Cursor& in);
-    bool data_names(std::uint16_t type, size_t begin, size_t end);
+    /// A possibly compressed name. A pointer must lead back (RFC 1035); it is not followed.
+    bool name(Cursor& in) {
+        const size_t begin = in.position();
+        while (in.position() - begin < Name::kMost) {
+            const unsigned length = in.u8();
+            if (length == 0) {
+                return in.ok();
+            }
+            if (length >= 0xc0U) {
+                const size_t target = (length & 0x3fU) << 8U | in.u8();
+                out_.compressed = true;
+                points_ahead_ = points_ahead_ || target >= (out_.opt != 0 ? out_.opt : record_);
+                return in.ok() && target >= kDnsHeaderSize && target < begin;
+            }
+            if (length > 63) {
+                return false;
+            }
+            in.skip(length);
+        }
+        return false;
+    }
+
+    bool questions(unsigned count) {
+        if (count > 0) {
+            const Bytes first = take_name(in_); // which rules change: without pointers
+            in_.skip(4);
+            if (first.empty() || !in_.ok()) {
+                return false;
+            }
+            out_.name_end = kDnsHeaderSize + first.size();
+        }
+        for (unsigned i = 1; i < count; ++i) {
+            if (!name(in_)) {
+                return false;
+            }
+            in_.skip(4);
+        }
+        return in_.ok();
+    }
+
+    bool data_names(std::uint16_t type, size_t begin, size_t end) {
+        const auto found = std::ranges::find(kDataNames, type, &DataNames::type);
+        if (found == kDataNames.end() || begin == end) { // an UPDATE's deletion has no data
+            return true;
+        }
+        Cursor in(message_.first(end));
+        in.seek(begin);
+        in.skip(found->skip);
+        for (int strings = type == kTypeNaptr ? 3 : 0; strings > 0; --strings) {
+            in.skip(in.u8());
+        }
+        bool good = in.ok();
+        for (unsigned i = 0; i < found->names && good; ++i) {
+            good = name(in);
+        }
+        return good;
+    }
+
+    bool record(bool additional, bool last) {
+        record_ = in_.position();
+        points_ahead_ = false;
+        if (!name(in_)) {
+            return false;
+        }
+        const std::uint16_t type = in_.u16be();
+        in_.skip(6); // class, time to live
+        const Bytes data = in_.take(in_.u16be());
+        const size_t end = in_.position();
+        if (!in_.ok()) {
+            return false;
+        }
+        if (additional && type == kTypeOpt) {
+            const bool good = out_.opt == 0 && message_[record_] == 0;
+            out_.opt = record_;
+            out_.opt_end = end;
+            return good;
+        }
+        out_.stray_opt = out_.stray_opt || type == kTypeOpt;
+        if (!data_names(type, end - data.size(), end)) {
+            return false;
+        }
+        // TSIG (RFC 8945), or a SIG that covers no type (RFC 2931).
+        const bool signs = type == kTypeTsig ||
+                           (type == kTypeSig && data.size() >= 2 && data[0] == 0 && data[1] == 0);
+        const bool signature = additional && last && signs;
+        if (signature) {
+            out_.is_signed = true;
+            out_.place = record_;
+        }
+        out_.pinned = out_.pinned || (points_ahead_ && (signature || out_.opt != 0));
+        return true;
+    }
+
+    bool records(unsigned count, bool additional) {
+        for (unsigned i = 0; i < count; ++i) {
+            if (!record(additional, i + 1 == count)) {
+                return false;
+            }
+        }
+        return true;
+    }
 
     Bytes message_;
     Cursor in_;
     MessageLayout out_;
     size_t record_ = 0; ///< where the present record begins
-    bool points_ahead_ =
-        false; ///< a pointer of this record leads to what an edit of OPT would move
+    /// A pointer of this record leads to what an edit of OPT would move.
+    bool points_ahead_ = false;
 };
-
-/// A possibly compressed name. A pointer must lead back (RFC 1035); it is not followed.
-bool LayoutParser::name(Cursor& in) {
-    const size_t begin = in.position();
-    while (in.position() - begin < Name::kMost) {
-        const unsigned length = in.u8();
-        if (length == 0) {
-            return in.ok();
-        }
-        if (length >= 0xc0U) {
-            const size_t target = (length & 0x3fU) << 8U | in.u8();
-            out_.compressed = true;
-            points_ahead_ = points_ahead_ || target >= (out_.opt != 0 ? out_.opt : record_);
-            return in.ok() && target >= kDnsHeaderSize && target < begin;
-        }
-        if (length > 63) {
-            return false;
-        }
-        in.skip(length);
-    }
-    return false;
-}
-
-bool LayoutParser::questions(unsigned count) {
-    if (count > 0) {
-        const Bytes first = take_name(in_); // which rules change: without pointers
-        in_.skip(4);
-        if (first.empty() || !in_.ok()) {
-            return false;
-        }
-        out_.name_end = kDnsHeaderSize + first.size();
-    }
-    for (unsigned i = 1; i < count; ++i) {
-        if (!name(in_)) {
-            return false;
-        }
-        in_.skip(4);
-    }
-    return in_.ok();
-}
-
-bool LayoutParser::data_names(std::uint16_t type, size_t begin, size_t end) {
-    const auto found = std::ranges::find(kDataNames, type, &DataNames::type);
-    if (found == kDataNames.end() || begin == end) { // an UPDATE's deletion has no data
-        return true;
-    }
-    Cursor in(message_.first(end));
-    in.seek(begin);
-    in.skip(found->skip);
-    for (int strings = type == kTypeNaptr ? 3 : 0; strings > 0; --strings) {
-        in.skip(in.u8());
-    }
-    bool good = in.ok();
-    for (unsigned i = 0; i < found->names && good; ++i) {
-        good = name(in);
-    }
-    return good;
-}
-
-bool LayoutParser::record(bool additional, bool last) {
-    record_ = in_.position();
-    points_ahead_ = false;
-    if (!name(in_)) {
-        return false;
-    }
-    const std::uint16_t type = in_.u16be();
-    in_.skip(6); // class, time to live
-    const Bytes data = in_.take(in_.u16be());
-    const size_t end = in_.position();
-    if (!in_.ok()) {
-        return false;
-    }
-    if (additional && type == kTypeOpt) {
-        const bool good = out_.opt == 0 && message_[record_] == 0;
-        out_.opt = record_;
-        out_.opt_end = end;
-        return good;
-    }
-    out_.stray_opt = out_.stray_opt || type == kTypeOpt;
-    if (!data_names(type, end - data.size(), end)) {
-        return false;
-    }
-    // TSIG (RFC 8945), or a SIG that covers no type (RFC 2931).
-    const bool signs =
-        type == kTypeTsig || (type == kTypeSig && data.size() >= 2 && data[0] == 0 && data[1] == 0);
-    const bool signature = additional && last && signs;
-    if (signature) {
-        out_.is_signed = true;
-        out_.place = record_;
-    }
-    out_.pinned = out_.pinned || (points_ahead_ && (signature || out_.opt != 0));
-    return true;
-}
-
-bool LayoutParser::records(unsigned count, bool additional) {
-    for (unsigned i = 0; i < count; ++i) {
-        if (!record(additional, i + 1 == count)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-MessageLayout LayoutParser::parse() {
-    if (message_.size() < kDnsHeaderSize || message_.size() > kMaxMessage) {
-        return out_;
-    }
-    in_.skip(4); // id, flags
-    const unsigned asked = in_.u16be();
-    const unsigned others = in_.u16be();
-    const unsigned authorities = in_.u16be();
-    const unsigned additionals = in_.u16be();
-    out_.header = true;
-    out_.asks = asked > 0;
-    out_.whole = questions(asked) && records(others, false) && records(authorities, false) &&
-                 records(additionals, true);
-    out_.end = in_.position();
-    if (!out_.is_signed) {
-        out_.place = out_.end;
-    }
-    return out_;
-}
 
 } // namespace
 

@@ -140,20 +140,22 @@ constexpr std::uint64_t kPool4Use = 4;
 constexpr std::uint64_t kPool6Use = 6;
 constexpr std::uint64_t kMostDuplicates = 10'000;
 
-/// The prefix of the family that is given, or the default.
-AddressPool pool_of(Arguments& arguments, bool v4, std::uint64_t seed) {
-    Prefix prefix = known_prefix(v4 ? kCopies4 : kCopies6);
-    int found = 0;
-    for (const Prefix& one : get_prefixes(arguments, "prefix")) {
-        if (one.address.is_v4() == v4) {
-            prefix = one;
-            ++found;
-        }
+/// Of the prefix that is given, or the usual one.
+AddressPool pool_of(const Arguments& arguments, const std::vector<Prefix>& given,
+                    std::string_view usual, std::string_view each, std::uint64_t key) {
+    const Prefix prefix = given.empty() ? known_prefix(usual) : given.front();
+    if (given.size() > 1 || prefix.free_bits() < 2) {
+        arguments.fail("prefix",
+                       fmt::format("needs one prefix{}, with at least 2 bits left free", each));
     }
-    if (found > 1 || prefix.free_bits() < 2) {
-        arguments.fail("prefix", "needs one prefix a family, with at least 2 bits left free");
-    }
-    return {prefix, mixed_seed(seed, v4 ? kPool4Use : kPool6Use)};
+    return {prefix, key};
+}
+
+AddressPool copies_of(Arguments& arguments, bool v4, std::uint64_t seed) {
+    auto given = get_prefixes(arguments, "prefix");
+    std::erase_if(given, [v4](const Prefix& one) { return one.address.is_v4() != v4; });
+    return pool_of(arguments, given, v4 ? kCopies4 : kCopies6, " a family",
+                   mixed_seed(seed, v4 ? kPool4Use : kPool6Use));
 }
 
 /// Each query taken comes `copies` times at the same time: once as it is and, behind it, from fresh
@@ -165,8 +167,8 @@ public:
         : PiecewiseRule(Selector(arguments, settings.seed, Closes::kNone, true)),
           copies_(static_cast<std::uint32_t>(
               arguments.get_integer("copies", 1, kMostDuplicates).value_or(0))),
-          pool4_(pool_of(arguments, true, settings.seed)),
-          pool6_(pool_of(arguments, false, settings.seed)), all_(arguments.takes_all()) {
+          pool4_(copies_of(arguments, true, settings.seed)),
+          pool6_(copies_of(arguments, false, settings.seed)), all_(arguments.takes_all()) {
         if (copies_ == 0) {
             arguments.fail({},
                            "has no copies=; give how many copies of each query to send, like 2");
@@ -175,17 +177,11 @@ public:
 
 private:
     bool work(Query& query, Batch& batch) override {
-        if (full(batch)) {
-            return false;
-        }
-        if (done_ == 0) {
-            begin(query, batch);
-        }
-        while (done_ < wanted_) {
+        for (; done_ == 0 || done_ < wanted_; ++done_) {
             if (full(batch)) {
                 return false;
             }
-            copy(query, batch);
+            done_ == 0 ? begin(query, batch) : copy(query, batch);
         }
         done_ = 0;
         return true;
@@ -217,7 +213,6 @@ private:
         }
         query.connection *= copies_;
         pass(query, batch);
-        done_ = 1;
     }
 
     /// The next one.
@@ -228,7 +223,6 @@ private:
         query.message = batch.copy(query.message); // rules behind this one may edit each
         put(query, batch);
         added_ += query.is_close() ? 0U : 1U;
-        ++done_;
     }
 
     std::uint64_t number_of(const IpAddress& source) {
@@ -310,21 +304,14 @@ double rate_of(Arguments& arguments) {
     return *rate;
 }
 
-AddressPool attackers(Arguments& arguments, std::uint64_t seed) {
-    const auto prefixes = get_prefixes(arguments, "prefix");
-    const Prefix prefix = prefixes.empty() ? known_prefix(kAttackers) : prefixes.front();
-    if (prefixes.size() > 1 || prefix.free_bits() < 2) {
-        arguments.fail("prefix", "needs one prefix, with at least 2 bits left free");
-    }
-    return {prefix, mixed_seed(seed, kPoolUse)};
-}
-
 /// Mixes an attack into the trace: queries made up, merged by time. It ends with the trace at the
 /// latest.
 class AttackRule : public PiecewiseRule {
 public:
     AttackRule(Arguments& arguments, const RuleSettings& settings)
-        : rate_(rate_of(arguments)), pool_(attackers(arguments, settings.seed)),
+        : rate_(rate_of(arguments)),
+          pool_(pool_of(arguments, get_prefixes(arguments, "prefix"), kAttackers, "",
+                        mixed_seed(settings.seed, kPoolUse))),
           at_(seconds_of(arguments, "at", "0")), length_(seconds_of(arguments, "for", "")),
           arrivals_(arguments.get_switch("poisson").value_or(true) ? Arrival::kPoisson
                                                                    : Arrival::kFixed,
