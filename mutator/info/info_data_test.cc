@@ -38,10 +38,10 @@ TEST(InfoData, TheRootMinuteIsAsTsharkSeesIt) {
     EXPECT_NEAR(f.skew.zipf, 0.805, 0.001);
     EXPECT_EQ(f.retransmits, 83U);
     const auto names = f.names.top(2);
-    EXPECT_EQ(name_text(bytes_of(names[0].key)), ".");
-    EXPECT_EQ(names[0].count, 405U);
-    EXPECT_EQ(name_text(bytes_of(names[1].key)), "static.optonline.net.");
-    EXPECT_EQ(names[1].count, 30U);
+    EXPECT_EQ(name_text(bytes_of(names[0].first)), ".");
+    EXPECT_EQ(names[0].second, 405U);
+    EXPECT_EQ(name_text(bytes_of(names[1].first)), "static.optonline.net.");
+    EXPECT_EQ(names[1].second, 30U);
     EXPECT_EQ(f.bins.queries().size(), 480U);
     EXPECT_DOUBLE_EQ(f.bins.width_s(), 0.125);
     EXPECT_EQ(std::accumulate(f.bins.queries().begin(), f.bins.queries().end(), std::uint64_t{0}),

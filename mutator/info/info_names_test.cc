@@ -22,10 +22,10 @@ TEST(TopKeys, AreExactWhileThereAreFew) {
     EXPECT_EQ(keys.size(), 8U);
     const auto top = keys.top(3);
     ASSERT_EQ(top.size(), 3U);
-    EXPECT_EQ(top[0].key, "b"); // ties by key
-    EXPECT_EQ(top[1].key, "h");
-    EXPECT_EQ(top[2].key, "a");
-    EXPECT_EQ(top[0].count, 2U);
+    EXPECT_EQ(top[0].first, "b"); // ties by key
+    EXPECT_EQ(top[1].first, "h");
+    EXPECT_EQ(top[2].first, "a");
+    EXPECT_EQ(top[0].second, 2U);
 }
 
 /// A million keys, half of them one of a hundred frequent ones.
@@ -45,10 +45,10 @@ TEST(TopKeys, StayWithinTheirErrorAndMemory) {
     EXPECT_LE(keys.error(), kAll / kKept);
     EXPECT_LE(keys.size(), 2 * kKept);
     const auto top = keys.top(100);
-    for (const TopKeys::Entry& entry : top) {
-        EXPECT_LE(entry.count, truth[entry.key]);
-        EXPECT_GE(entry.count + keys.error(), truth[entry.key]);
-        EXPECT_LE(entry.key.size(), 2U) << "not one of the frequent ones";
+    for (const auto& [key, count] : top) {
+        EXPECT_LE(count, truth[key]);
+        EXPECT_GE(count + keys.error(), truth[key]);
+        EXPECT_LE(key.size(), 2U) << "not one of the frequent ones";
     }
 }
 

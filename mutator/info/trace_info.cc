@@ -89,16 +89,14 @@ void TopKeys::purge() {
     error_ += less;
 }
 
-std::vector<TopKeys::Entry> TopKeys::top(size_t most) const {
-    std::vector<Entry> all;
-    std::ranges::transform(counted_, std::back_inserter(all), [this](const Counted& one) {
-        return Entry{.key = text_.substr(one.begin, one.length), .count = one.count};
-    });
+Named TopKeys::top(size_t most) const {
+    Named all;
+    all.reserve(size());
+    for (const Counted& one : counted_) {
+        all.emplace_back(text_.substr(one.begin, one.length), one.count);
+    }
     const size_t shown = std::min(most, all.size());
-    std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(shown),
-                              [](const Entry& a, const Entry& b) {
-                                  return a.count != b.count ? a.count > b.count : a.key < b.key;
-                              });
+    std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(shown), Greatest{});
     all.resize(shown);
     return all;
 }
@@ -294,9 +292,7 @@ std::vector<SourceCount> TraceFigures::top_sources(size_t count) const {
         std::views::transform(
             [this](std::uint32_t i) { return SourceCount(sources[i], source_queries[i]); });
     std::vector<SourceCount> top(std::min(count, sources.size()));
-    std::ranges::partial_sort_copy(counts, top, [](const auto& a, const auto& b) {
-        return a.second != b.second ? a.second > b.second : a.first < b.first;
-    });
+    std::ranges::partial_sort_copy(counts, top, Greatest{});
     return top;
 }
 

@@ -44,6 +44,16 @@ private:
     std::array<std::uint8_t, 1U << kBits> registers_{};
 };
 
+/// Counts by name, the greatest first; ties by name.
+using Named = std::vector<std::pair<std::string, std::uint64_t>>;
+
+/// Their order.
+struct Greatest {
+    bool operator()(const auto& a, const auto& b) const {
+        return a.second != b.second ? a.second > b.second : a.first < b.first;
+    }
+};
+
 // Which keys come most often, in bounded memory: exact while there are few, with a known error
 // beyond.
 //
@@ -56,17 +66,12 @@ private:
 
 class TopKeys {
 public:
-    struct Entry {
-        std::string key;
-        std::uint64_t count = 0; ///< at least; at most error() more
-    };
-
     explicit TopKeys(size_t kept = 32'768) : kept_(kept) {}
 
     void add(std::string_view key);
 
-    /// The greatest counts, ties by key.
-    [[nodiscard]] std::vector<Entry> top(size_t most) const;
+    /// The greatest counts. Each is at least so, at most error() more.
+    [[nodiscard]] Named top(size_t most) const;
 
     /// 0 while counts are exact.
     [[nodiscard]] std::uint64_t error() const { return error_; }
@@ -183,17 +188,12 @@ inline std::string grouped(std::uint64_t number) {
 
 inline std::string number_text(std::uint64_t number) { return std::to_string(number); }
 
-/// Counts by name, the greatest first; ties by name.
-using Named = std::vector<std::pair<std::string, std::uint64_t>>;
-
 template <typename Counts, typename Name> Named named(const Counts& counts, Name name) {
     Named out;
     for (const auto& [key, count] : counts) {
         out.emplace_back(name(key), count);
     }
-    std::ranges::sort(out, [](const auto& a, const auto& b) {
-        return a.second != b.second ? a.second > b.second : a.first < b.first;
-    });
+    std::ranges::sort(out, Greatest{});
     return out;
 }
 

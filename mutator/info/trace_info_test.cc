@@ -156,8 +156,8 @@ TEST(TraceInfo, NamesCountWithoutRegardToCase) {
     }
     const auto top = info.figures().names.top(5);
     ASSERT_EQ(top.size(), 1U);
-    EXPECT_EQ(name_text(bytes_of(top[0].key)), "www.example.");
-    EXPECT_EQ(top[0].count, 2U);
+    EXPECT_EQ(name_text(bytes_of(top[0].first)), "www.example.");
+    EXPECT_EQ(top[0].second, 2U);
 }
 
 /// One name more than are counted exactly, each asked for once: all are forgotten at once.

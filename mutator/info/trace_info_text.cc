@@ -137,8 +137,8 @@ void add_names(Lines& lines, const TraceFigures& f) {
         return;
     }
     Named top;
-    for (const TopKeys::Entry& entry : names.top(5)) {
-        top.emplace_back(name_text(bytes_of(entry.key)), entry.count);
+    for (const auto& [name, count] : names.top(5)) {
+        top.emplace_back(name_text(bytes_of(name)), count);
     }
     const bool exact = names.error() == 0;
     lines.add(
@@ -240,18 +240,13 @@ std::string info_text(const FileFacts& file, const TraceFigures& figures) {
 
 namespace {
 
-struct Point {
-    std::string_view name;
-    double share;
-};
-
-constexpr std::array<Point, 7> kPoints{{{"p1", 0.01},
-                                        {"p5", 0.05},
-                                        {"q1", 0.25},
-                                        {"median", 0.5},
-                                        {"q3", 0.75},
-                                        {"p95", 0.95},
-                                        {"p99", 0.99}}};
+constexpr std::array<std::pair<const char*, double>, 7> kPoints{{{"p1", 0.01},
+                                                                 {"p5", 0.05},
+                                                                 {"q1", 0.25},
+                                                                 {"median", 0.5},
+                                                                 {"q3", 0.75},
+                                                                 {"p95", 0.95},
+                                                                 {"p99", 0.99}}};
 
 Json tally_json(const Tally& tally, const Tally& all) {
     return {{"queries", tally.queries},
@@ -272,8 +267,8 @@ Json distribution_json(const Histogram& histogram) {
              {"mean", microseconds(histogram.mean())},
              {"sd", microseconds(histogram.standard_deviation())},
              {"min", microseconds(histogram.min())}};
-    for (const Point& point : kPoints) {
-        out[point.name] = microseconds(histogram.quantile(point.share));
+    for (const auto& [name, part] : kPoints) {
+        out[name] = microseconds(histogram.quantile(part));
     }
     out["max"] = microseconds(histogram.max());
     return out;
@@ -299,10 +294,10 @@ Json handshakes_json(const HandshakeFigures& shakes) {
 
 Json names_json(const TraceFigures& f) {
     const TopKeys& names = f.names;
-    const auto row = [&f](const TopKeys::Entry& entry) {
-        return Json{{"name", name_text(bytes_of(entry.key))},
-                    {"queries", entry.count},
-                    {"share", share(entry.count, f.all.queries)}};
+    const auto row = [&f](const auto& name) {
+        return Json{{"name", name_text(bytes_of(name.first))},
+                    {"queries", name.second},
+                    {"share", share(name.second, f.all.queries)}};
     };
     const bool exact = names.error() == 0;
     return {{"distinct", names.distinct()},
