@@ -66,9 +66,6 @@ public:
     /// Closes, and gives the file its name.
     void finish();
 
-    /// For error messages.
-    [[nodiscard]] const std::string& name() const { return name_; }
-
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
 private:

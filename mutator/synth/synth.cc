@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -93,6 +94,14 @@ void SynthSink::finish() {
 
 namespace {
 
+using trace::kTcpAck;
+using trace::kTcpFin;
+using trace::kTcpPush;
+using trace::kTcpSyn;
+
+constexpr Nanoseconds kServerDelay = 20 * kMicrosecond;
+constexpr Nanoseconds kPacketGap = 1 * kMicrosecond;
+
 /// A connection without a query for so long is closed, whatever it still had to send.
 constexpr Nanoseconds kIdleLimit = 5 * kSecond;
 
@@ -105,7 +114,71 @@ std::uint64_t draw_geometric(double mean, Random& random) {
     return count;
 }
 
+Nanoseconds draw_round_trip(Random& random) {
+    return static_cast<Nanoseconds>(portable_power(150, random.unit()) * 1e6);
+}
+
 } // namespace
+
+/// The packets of one connection, as seen in front of the server: handshake, queries with the
+/// server's acknowledgements, and the client's orderly close. The server's part comes 20 us after
+/// what it answers; the client's after a round trip of 1 to 150 ms (drawn, log-uniform).
+class TcpFlow {
+public:
+    /// Begins connection `number` of the sink, with the SYN at `time`.
+    TcpFlow(Nanoseconds time, std::uint64_t number, const Endpoint& client, const Endpoint& server,
+            Random& random, SynthSink& sink)
+        : sink_(&sink), number_(number), round_trip_(draw_round_trip(random)),
+          tcp_{.ends = {client, server},
+               .next = {static_cast<std::uint32_t>(random.bits()),
+                        static_cast<std::uint32_t>(random.bits())}} {
+        put(time, kClient, kTcpSyn);
+        put(time + kServerDelay, kServer, kTcpSyn | kTcpAck);
+        last_ = time + kServerDelay + round_trip_;
+        put(last_, kClient, kTcpAck);
+    }
+
+    /// Puts a query, at `time` or as soon as the connection stands.
+    void send(Nanoseconds time, Bytes message) {
+        last_ = std::max(time, last_ + kPacketGap);
+        payload_.clear();
+        append16(payload_, message.size());
+        payload_.insert(payload_.end(), message.begin(), message.end());
+        put(last_, kClient, kTcpPush | kTcpAck, payload_);
+        put(last_ + kServerDelay, kServer, kTcpAck);
+    }
+
+    /// Writes the close, at `time` or after the last query. Returns the time of the last segment.
+    Nanoseconds close(Nanoseconds time) {
+        const Nanoseconds fin = std::max(time, last_ + kServerDelay + round_trip_);
+        put(fin, kClient, kTcpFin | kTcpAck);
+        put(fin + kServerDelay, kServer, kTcpFin | kTcpAck);
+        const Nanoseconds end = fin + kServerDelay + round_trip_;
+        put(end, kClient, kTcpAck);
+        return end;
+    }
+
+    [[nodiscard]] const Endpoint& client() const { return tcp_.ends[kClient]; }
+
+    /// When the last query was or will be sent.
+    [[nodiscard]] Nanoseconds last_sent() const { return last_; }
+
+private:
+    static constexpr size_t kClient = 0;
+    static constexpr size_t kServer = 1;
+
+    void put(Nanoseconds time, size_t from, unsigned flags, Bytes payload = {}) {
+        sink_->segment(time, number_,
+                       tcp_.segment(from, static_cast<std::uint8_t>(flags), payload));
+    }
+
+    SynthSink* sink_;
+    std::uint64_t number_;
+    Nanoseconds round_trip_;
+    Nanoseconds last_ = 0;
+    trace::TcpEnds tcp_;
+    std::vector<std::uint8_t> payload_;
+};
 
 Synthesizer::Synthesizer(const SynthSettings& settings, std::vector<std::string> tlds,
                          SynthSink& sink)
@@ -114,6 +187,8 @@ Synthesizer::Synthesizer(const SynthSettings& settings, std::vector<std::string>
       start_(static_cast<Nanoseconds>(std::floor(settings.options.start_s)) * kSecond +
              std::llround((settings.options.start_s - std::floor(settings.options.start_s)) * 1e9)),
       arrivals_(settings.options.arrival, settings.options.rate_qps, settings.options.gap_cv) {}
+
+Synthesizer::~Synthesizer() = default;
 
 bool Synthesizer::step() {
     if (counts_.queries >= settings_.most_queries) {
@@ -169,8 +244,9 @@ TcpFlow& Synthesizer::open_connection(Nanoseconds time) {
     flow_client_ = clients_.draw(random_);
     flow_left_ = draw_geometric(settings_.options.tcp_queries, random_);
     const Endpoint client = free_endpoint(flow_client_, time);
-    return flow_.emplace(time, ++counts_.connections, client, server_for(flow_client_), random_,
-                         sink_);
+    flow_ = std::make_unique<TcpFlow>(time, ++counts_.connections, client, server_for(flow_client_),
+                                      random_, sink_);
+    return *flow_;
 }
 
 void Synthesizer::close(Nanoseconds time) {
@@ -211,56 +287,6 @@ Endpoint Synthesizer::client_endpoint(std::uint32_t client) {
 
 const Endpoint& Synthesizer::server_for(std::uint32_t client) const {
     return clients_.habit(client).ipv6 ? settings_.server6 : settings_.server4;
-}
-
-namespace {
-
-using trace::kTcpAck;
-using trace::kTcpFin;
-using trace::kTcpPush;
-using trace::kTcpSyn;
-
-constexpr Nanoseconds kServerDelay = 20 * kMicrosecond;
-constexpr Nanoseconds kPacketGap = 1 * kMicrosecond;
-
-Nanoseconds draw_round_trip(Random& random) {
-    return static_cast<Nanoseconds>(portable_power(150, random.unit()) * 1e6);
-}
-
-} // namespace
-
-TcpFlow::TcpFlow(Nanoseconds time, std::uint64_t number, const Endpoint& client,
-                 const Endpoint& server, Random& random, SynthSink& sink)
-    : sink_(&sink), number_(number), round_trip_(draw_round_trip(random)),
-      tcp_{.ends = {client, server},
-           .next = {static_cast<std::uint32_t>(random.bits()),
-                    static_cast<std::uint32_t>(random.bits())}} {
-    put(time, kClient, kTcpSyn);
-    put(time + kServerDelay, kServer, kTcpSyn | kTcpAck);
-    last_ = time + kServerDelay + round_trip_;
-    put(last_, kClient, kTcpAck);
-}
-
-void TcpFlow::send(Nanoseconds time, Bytes message) {
-    last_ = std::max(time, last_ + kPacketGap);
-    payload_.clear();
-    append16(payload_, message.size());
-    payload_.insert(payload_.end(), message.begin(), message.end());
-    put(last_, kClient, kTcpPush | kTcpAck, payload_);
-    put(last_ + kServerDelay, kServer, kTcpAck);
-}
-
-Nanoseconds TcpFlow::close(Nanoseconds time) {
-    const Nanoseconds fin = std::max(time, last_ + kServerDelay + round_trip_);
-    put(fin, kClient, kTcpFin | kTcpAck);
-    put(fin + kServerDelay, kServer, kTcpFin | kTcpAck);
-    const Nanoseconds end = fin + kServerDelay + round_trip_;
-    put(end, kClient, kTcpAck);
-    return end;
-}
-
-void TcpFlow::put(Nanoseconds time, size_t from, unsigned flags, Bytes payload) {
-    sink_->segment(time, number_, tcp_.segment(from, static_cast<std::uint8_t>(flags), payload));
 }
 
 } // namespace reprise::mutator

@@ -20,7 +20,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -68,40 +67,7 @@ private:
     std::uint64_t records_ = 0;
 };
 
-/// The packets of one connection, as seen in front of the server: handshake, queries with the
-/// server's acknowledgements, and the client's orderly close. The server's part comes 20 us after
-/// what it answers; the client's after a round trip of 1 to 150 ms (drawn, log-uniform).
-class TcpFlow {
-public:
-    /// Begins connection `number` of the sink, with the SYN at `time`.
-    TcpFlow(Nanoseconds time, std::uint64_t number, const Endpoint& client, const Endpoint& server,
-            Random& random, SynthSink& sink);
-
-    /// Puts a query, at `time` or as soon as the connection stands.
-    void send(Nanoseconds time, Bytes message);
-
-    /// Writes the close, at `time` or after the last query. Returns the time of the last
-    /// segment.
-    Nanoseconds close(Nanoseconds time);
-
-    [[nodiscard]] const Endpoint& client() const { return tcp_.ends[kClient]; }
-
-    /// When the last query was or will be sent.
-    [[nodiscard]] Nanoseconds last_sent() const { return last_; }
-
-private:
-    static constexpr size_t kClient = 0;
-    static constexpr size_t kServer = 1;
-
-    void put(Nanoseconds time, size_t from, unsigned flags, Bytes payload = {});
-
-    SynthSink* sink_;
-    std::uint64_t number_;
-    Nanoseconds round_trip_;
-    Nanoseconds last_ = 0;
-    trace::TcpEnds tcp_;
-    std::vector<std::uint8_t> payload_;
-};
+class TcpFlow;
 
 struct SynthCounts {
     std::uint64_t queries = 0;
@@ -117,6 +83,7 @@ class Synthesizer {
 public:
     /// `tlds` as from load_tlds(), where needs_tlds(); the sink must outlive the synthesizer.
     Synthesizer(const SynthSettings& settings, std::vector<std::string> tlds, SynthSink& sink);
+    ~Synthesizer();
 
     /// The next arrival; false where the trace has all it should.
     bool step();
@@ -142,7 +109,7 @@ private:
     Clients clients_;
     QueryMaker queries_;
     SynthSink& sink_;
-    std::optional<TcpFlow> flow_; ///< newest connection, while it has queries to send
+    std::unique_ptr<TcpFlow> flow_; ///< newest connection, while it has queries to send
     std::unordered_map<Endpoint, Nanoseconds> busy_; ///< until these connections end
     size_t swept_ = 0;                               ///< of busy_, after the last sweep
     std::uint32_t flow_client_ = 0;
