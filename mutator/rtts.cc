@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <memory>
@@ -38,10 +39,7 @@ public:
                            query.rtt_class);
         }
         Class& known = classes_[source];
-        if (known.ms != query.rtt_class && !known.conflicting) {
-            known.conflicting = true;
-            ++conflicting_;
-        }
+        known.conflicting = known.conflicting || known.ms != query.rtt_class;
     }
 
     void finish(std::string& /*out*/) override {
@@ -51,22 +49,22 @@ public:
                                     queries_));
         }
         spdlog::info("work=mutate rtt_sources={} queries_without={}", classes_.size(), without_);
-        if (conflicting_ != 0) {
+        const auto conflicting = std::ranges::count(classes_, true, &Class::conflicting);
+        if (conflicting != 0) {
             spdlog::warn("work=mutate note=\"{} sources have several round trips; the first of "
                          "each counts\"",
-                         conflicting_);
+                         conflicting);
         }
     }
 
 private:
     struct Class {
         std::uint16_t ms = 0;
-        bool conflicting = false;
+        bool conflicting = false; ///< queries of the source carry another
     };
 
     AddressTable sources_;
-    std::vector<Class> classes_;    ///< by number
-    std::uint64_t conflicting_ = 0; ///< sources whose queries carry more than one class
+    std::vector<Class> classes_; ///< by number
     std::uint64_t queries_ = 0;
     std::uint64_t without_ = 0; ///< queries without a class
 };

@@ -23,11 +23,8 @@ namespace reprise::mutator {
 namespace {
 
 std::vector<double> weights_of(const Mix& mix) {
-    std::vector<double> weights;
-    weights.reserve(mix.size());
-    for (const WeightedNumber& item : mix) {
-        weights.push_back(item.weight);
-    }
+    std::vector<double> weights(mix.size());
+    std::ranges::transform(mix, weights.begin(), &WeightedNumber::weight);
     return weights;
 }
 
