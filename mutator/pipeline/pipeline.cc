@@ -92,27 +92,21 @@ Pipeline::Task Pipeline::pick() {
     return fill_busy_ ? feed_->pick_ahead() : feed_->pick();
 }
 
+// Pieces need jobs besides those of the feed, all of which may be waiting before their stage. That
+// few wait behind it bounds memory; as these drain by themselves, or by the last stage that has
+// more, there is no deadlock.
 Pipeline::Task Pipeline::pick_stage() {
+    size_t behind = 0;
     for (size_t i = stations_.size(); i-- > 0;) {
         Station& station = stations_[i];
-        if (!station.busy && !station.queue.empty() && (!station.more || may_run_more(i))) {
+        if (!station.busy && !station.queue.empty() && (!station.more || behind < threads_)) {
             station.busy = true;
             jobs_ += station.more ? 1U : 0U;
             return [this, i] { run_stage(i); };
         }
+        behind += station.queue.size();
     }
     return {};
-}
-
-// Pieces need jobs besides those of the feed, all of which may be waiting before this stage.
-// That few are on their way behind it bounds memory; as these drain by themselves, or by the last
-// stage that has more, there is no deadlock.
-bool Pipeline::may_run_more(size_t index) const {
-    size_t waiting = 0;
-    for (size_t i = index + 1; i < stations_.size(); ++i) {
-        waiting += stations_[i].queue.size();
-    }
-    return waiting < threads_;
 }
 
 void Pipeline::run_stage(size_t index) {
@@ -148,12 +142,15 @@ void Pipeline::run_stage(size_t index) {
     }
 }
 
-/// Adds queries to the job; true when it is to be handed on: it is full, or the last, or a pipe is
-/// to be waited for.
-bool Pipeline::fill(BatchJob& job) {
-    const std::vector<Query>& queries = job.batch.queries;
+/// Adds queries to the job, which is handed on when it is full, or the last, or a pipe is to be
+/// waited for.
+void Pipeline::run_fill() {
+    if (!filling_) {
+        filling_ = std::make_unique<BatchJob>();
+    }
+    const std::vector<Query>& queries = filling_->batch.queries;
     const size_t begin = queries.size();
-    const trace::Feed::Step step = feed_->next(job.batch);
+    const trace::Feed::Step step = feed_->next(filling_->batch);
     for (const Query& query : std::span(queries).subspan(begin)) {
         if (query.is_close()) {
             ++closes_;
@@ -161,16 +158,10 @@ bool Pipeline::fill(BatchJob& job) {
             progress_.tick(++queries_);
         }
     }
-    job.flush = feed_->live();
-    job.last = ended_ = step == trace::Feed::Step::kEnd;
-    return step != trace::Feed::Step::kStarved || (feed_->waits_for_pipe() && !queries.empty());
-}
-
-void Pipeline::run_fill() {
-    if (!filling_) {
-        filling_ = std::make_unique<BatchJob>();
-    }
-    const bool whole = fill(*filling_);
+    filling_->flush = feed_->live();
+    filling_->last = ended_ = step == trace::Feed::Step::kEnd;
+    const bool whole =
+        step != trace::Feed::Step::kStarved || (feed_->waits_for_pipe() && !queries.empty());
     const std::scoped_lock lock(mutex_);
     fill_busy_ = false;
     if (whole) {

@@ -64,9 +64,7 @@ private:
     void work() noexcept;
     Task pick();
     Task pick_stage();
-    [[nodiscard]] bool may_run_more(size_t index) const;
     void run_stage(size_t index);
-    bool fill(BatchJob& job);
     void run_fill();
     void attempt(const Task& task);
     void stop(std::exception_ptr error);
