@@ -66,17 +66,13 @@ void Pipeline::attempt(const Task& task) {
         check_interrupt();
         task();
     } catch (...) {
-        stop(std::current_exception());
+        const std::scoped_lock lock(mutex_);
+        if (!error_) {
+            error_ = std::current_exception();
+        }
+        done_ = true;
+        changed_.notify_all();
     }
-}
-
-void Pipeline::stop(std::exception_ptr error) {
-    const std::scoped_lock lock(mutex_);
-    if (!error_) {
-        error_ = std::move(error);
-    }
-    done_ = true;
-    changed_.notify_all();
 }
 
 /// Work for a thread; none where all that can be done is being done. Needs the lock.

@@ -67,7 +67,6 @@ private:
     void run_stage(size_t index);
     void run_fill();
     void attempt(const Task& task);
-    void stop(std::exception_ptr error);
 
     trace::Feed* feed_;
     Progress progress_;
