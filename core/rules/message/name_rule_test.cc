@@ -160,8 +160,9 @@ TEST(NameRule, CaseNeedsTheQuestionOnly) {
 TEST(NameRule, RefusesWhatContradicts) {
     EXPECT_THAT(complaint("name", "share=10"), HasSubstr("give one of"));
     EXPECT_THAT(complaint("name", "prefix=a,suffix=b"), HasSubstr("contradicts prefix"));
-    EXPECT_THAT(complaint("name", "prefix=a..b"), HasSubstr("not a name"));
-    EXPECT_THAT(complaint("name", "prefix=" + std::string(64, 'x')), HasSubstr("not a name"));
+    EXPECT_THAT(complaint("name", "prefix=a..b"), HasSubstr("not a domain name"));
+    EXPECT_THAT(complaint("name", "prefix=" + std::string(64, 'x')),
+                HasSubstr("not a domain name"));
     EXPECT_EQ(complaint("name", "prefix=" + std::string(63, 'x')), "");
     EXPECT_THAT(complaint("name", "prefix=."), HasSubstr("prefix"));
     EXPECT_THAT(complaint("name", "unique=a.b"), HasSubstr("without a dot"));
