@@ -106,6 +106,11 @@ def _address(packed: bytes) -> str:
     return str(ipaddress.ip_address(packed))
 
 
+@lru_cache(maxsize=1 << 16)
+def _packed(address: str) -> bytes:
+    return ipaddress.IPv4Address(address).packed
+
+
 def query(ident: int, name: str, kind: int = 1) -> bytes:
     """A DNS query of class IN."""
     labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split(".") if label)
@@ -177,6 +182,6 @@ def captured(
     time: int, source: str, destination: str, protocol: int, body: bytes, fragment: int = 0
 ) -> bytes:
     """A packet of raw IPv4; `fragment` is its field of flags and offset."""
-    addresses = ipaddress.IPv4Address(source).packed + ipaddress.IPv4Address(destination).packed
+    addresses = _packed(source) + _packed(destination)
     ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(body), 7, fragment, 64, protocol, 0) + addresses + body
     return struct.pack("<IIII", time // 10**9, time % 10**9, len(ip), len(ip)) + ip

@@ -12,6 +12,7 @@ from cli import programs
 
 _LAYERS = "frame ip ipv6 udp tcp dns"
 _FILTER = "dns.flags.response == 0 && !icmp && !icmpv6"
+_SUMMED = ("ip", "udp", "tcp")
 Pairs = list[tuple[str, Any]]
 
 
@@ -36,11 +37,13 @@ class View:
     connections: frozenset[tuple[Seen, ...]]
 
 
-def view(capture: Path) -> View:
-    """Of a capture that tshark reads."""
+def view(capture: Path, *, summed: bool = False) -> View:
+    """Of a capture that tshark reads; `summed`: all its checksums of IPv4, UDP and TCP have to be right."""
     queries: list[Seen] = []
     connections: defaultdict[str, list[Seen]] = defaultdict(list)
-    for layers in _frames(capture):
+    for layers in _frames(capture, summed):
+        if summed:
+            assert not _is_wrong(layers), layers
         for seen, stream in _queries(layers):
             queries.append(seen)
             if stream is not None:
@@ -48,12 +51,23 @@ def view(capture: Path) -> View:
     return View(tuple(sorted(queries)), frozenset(tuple(sorted(found)) for found in connections.values()))
 
 
-def _frames(capture: Path) -> list[Pairs]:
-    argv = [programs.packaged("tshark"), "-r", str(capture), "-Y", _FILTER, "-T", "json", "-x", "-j", _LAYERS]
+def _frames(capture: Path, summed: bool) -> list[Pairs]:
+    """Those of queries, and where checksums are looked at those with a wrong one."""
+    wrong = (f"{name}.checksum.status == 0" for name in _SUMMED)
+    wanted = " || ".join((f"({_FILTER})", *wrong)) if summed else _FILTER
+    checks = [word for name in _SUMMED if summed for word in ("-o", f"{name}.check_checksum:TRUE")]
+    argv = [programs.packaged("tshark"), "-r", str(capture), *checks, "-Y", wanted]
+    argv += ["-T", "json", "-x", "-j", _LAYERS]
     done = subprocess.run(argv, capture_output=True, check=True)
     # A frame may hold several DNS messages, each under the same key: so lists of pairs, not dictionaries.
     loaded: list[Pairs] = json.loads(done.stdout or b"[]", object_pairs_hook=list)
     return [_find(_find(frame, "_source"), "layers") for frame in loaded]
+
+
+def _is_wrong(layers: Pairs) -> bool:
+    statuses = {f"{name}.checksum.status" for name in _SUMMED}
+    fields = (field for name, pairs in layers if name in _SUMMED for field in pairs)
+    return any(name in statuses and value == "0" for name, value in fields)
 
 
 def _find(pairs: Pairs, key: str) -> Any:
