@@ -18,6 +18,8 @@ from cli.tools import needs, packages
 from cli.tools.building import LOCK, VENV, Environment, Release, alone
 from cli.tools.needs import Needs
 
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+
 
 def prepare(arguments: list[str]) -> None:
     """Does what is still to do for the needs of a command. Help, and what is wrong with a command line, are
@@ -75,6 +77,16 @@ def _carry_out(wanted: Needs) -> None:
         environment.finish(fetching.watch(Progress(quiet_s=steps.LINE_EVERY_S)))
 
 
+def decide_on_bytecode() -> None:
+    """pip has compiled nothing: what is imported is compiled then, and kept, or each command and each step of
+    a run would compile it again. But root's files would be in the owner's way.
+    """
+    if VENV.stat().st_uid == os.geteuid():
+        os.environ.pop(_NO_BYTECODE, None)
+    else:
+        os.environ[_NO_BYTECODE] = "1"
+
+
 @telling
 def main(arguments: list[str]) -> int:
     """Prepares and hands over; only what went wrong comes back."""
@@ -88,8 +100,8 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         raise RepriseError("interrupted", "run it again") from None
     python = VENV / "bin/python"  # help needs no environment
-    if python.exists() and VENV.stat().st_uid != os.geteuid():
-        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # root's files would be in the owner's way
+    if python.exists():
+        decide_on_bytecode()
     program = str(python) if python.exists() else sys.executable
     os.execv(program, [program, "-P", "-m", "cli", *arguments])
 

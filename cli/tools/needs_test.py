@@ -1,6 +1,7 @@
 """What command lines need, and that it is what the plans use."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -34,6 +35,18 @@ def test_help_and_what_is_no_command_need_nothing(
     monkeypatch.setattr(bootstrap, "_carry_out", lambda _: pytest.fail("something is installed"))
     bootstrap.prepare(words.split())
     assert capsys.readouterr() == ("", "")  # the command tells it
+
+
+@pytest.mark.parametrize(("others", "left"), [(0, None), (1, "1")])
+def test_who_owns_the_environment_compiles_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int, left: str | None
+) -> None:
+    monkeypatch.setattr(bootstrap, "VENV", tmp_path)
+    owner = tmp_path.stat().st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: owner + others)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "yes")
+    bootstrap.decide_on_bytecode()
+    assert os.environ.get("PYTHONDONTWRITEBYTECODE") == left
 
 
 def test_the_value_of_an_option_names_no_bench() -> None:
