@@ -1,14 +1,19 @@
 """Errors of a run in one line, from what programs said: their error lines, their reasons, their logs."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cli import linux
 from cli.errors import last_line, read_told
 from cli.executor.processes import Child
-from cli.plan.planned import File, Process, Step
+
+if TYPE_CHECKING:  # slow to import, and hosts import this for every few steps
+    from cli.plan.planned import File, Process, Step
 
 _OPTION = re.compile(r"(?<![\w-])--(?!help\b)([a-z][a-z0-9-]*)")
 _MOST = 65_536  # bytes of a log that are looked through for a reason

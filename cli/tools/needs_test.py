@@ -198,10 +198,15 @@ def test_python_packages_are_pinned_once() -> None:
     assert len(names) == len(set(names)) > 20
 
 
-def test_the_bootstrap_uses_pythons_own_library_alone() -> None:
-    """Followed by the imports of our modules, as they stand at the top of each."""
+@pytest.mark.parametrize(
+    "files", ["cli/bootstrap.py cli/tools/needs.py", "cli/hosts/changes.py cli/hosts/unit.py"]
+)
+def test_the_bootstrap_and_what_hosts_call_use_pythons_own_library_alone(files: str) -> None:
+    """Followed by the imports of our modules, as they stand at the top of each. Hosts call functions for every
+    few steps.
+    """
     seen: set[Path] = set()
-    left = [programs.ROOT / "cli/bootstrap.py", programs.ROOT / "cli/tools/needs.py"]
+    left = [programs.ROOT / one for one in files.split()]
     while left:
         path = left.pop()
         seen.add(path)
