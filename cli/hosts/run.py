@@ -59,11 +59,10 @@ class Greeting:
     servers: dict[str, str] = dataclasses.field(default_factory=dict)  # an older release reports none
 
 
-def command_run(options: argparse.Namespace) -> int:
+def carry_out(options: argparse.Namespace, placement: Placement) -> int:
     """Runs an experiment to its results; 0 only when the run is clean."""
     experiment, given = experiments.read(options.experiment, options.set)
     preflight.check_files(experiment)
-    placement = inventory.place(experiment, inventory.read(*options.inventory))
     run = run_name.new(experiment.name)
     with ExitStack() as held:
         with _agents(placement, run) as agents:
