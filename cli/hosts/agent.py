@@ -91,7 +91,6 @@ def hello() -> dict[str, Any]:
         "operator": os.environ.get("SSH_CONNECTION", "").split(" ")[0],
         "interfaces": interfaces(),
         "dns_ports": dns_ports(),
-        "servers": {name: kind.version() for name, kind in KINDS.items()},
         "clock": linux.clock(),
         "host": machine.host(),
     }
@@ -127,6 +126,7 @@ def serve() -> None:
             "hello": hello,
             "nop": lambda: None,  # whoever asks wants us to know that it is there
             "lock": lambda run: held.enter_context(changes.locked(run)),
+            "versions": lambda kinds: {kind: KINDS[kind].version() for kind in kinds},
             "leftovers": lambda interface: [(one.what, one.hint) for one in leftovers.found(interface)],
             "facts": lambda experiment, run: machine.gather(
                 TypeAdapter(Experiment).validate_python(experiment), run

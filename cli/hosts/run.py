@@ -56,7 +56,6 @@ class Greeting:
     dns_ports: list[str]
     clock: dict[str, Any]
     host: dict[str, Any]
-    servers: dict[str, str] = dataclasses.field(default_factory=dict)  # an older release reports none
 
 
 def carry_out(options: argparse.Namespace, placement: Placement) -> int:
@@ -166,10 +165,10 @@ def _plan(
     facts = machine.checked(said, experiment, run, placement.home.root)
     for host, target in placement.targets.items():
         facts.cores_of[host] = hosts[target.name].cores
+    kinds = machine.kinds(experiment)
     for host in _servers(placement):
-        said_there = hosts[placement.targets[host].name].servers
-        versions = {kind: release_in(said_there.get(kind, "")) for kind in machine.kinds(experiment)}
-        facts.versions_of[host] = versions
+        found = agents[placement.targets[host].name].ask("versions", dict[str, Text], kinds=kinds)
+        facts.versions_of[host] = {kind: release_in(found.get(kind, "")) for kind in kinds}
     interfaces = {
         host: target.interface(hosts[target.name].interfaces) for host, target in placement.targets.items()
     }
