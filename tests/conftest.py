@@ -10,6 +10,7 @@ import pytest
 from cli import programs
 from tests.bed import Bed, MakeBed, synth
 from tests.desk import QUERIES, furnish
+from tests.testbed_hosts import GROUPS, Testbed, opened
 
 DATA = programs.ROOT.parent / "shared" / "data"
 REAL_MINUTE = DATA / "root" / "nsd-live.raw.pcap.xz"
@@ -32,6 +33,23 @@ def make_bed(tmp_path: Path) -> Iterator[MakeBed]:
             return made.enter_context(Bed(tmp_path, clients=clients, source_mode=source_mode, peers=peers))
 
         yield make
+
+
+@pytest.fixture(scope="session")
+def standing_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
+    """Hosts for tests that leave them as they were."""
+    with opened(tmp_path_factory.mktemp("standing") / "bed", GROUPS) as made:
+        yield made
+
+
+@pytest.fixture
+def hosts(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Testbed]:
+    """Tests of the long suite kill agents and fill disks: each has hosts of its own."""
+    if request.node.get_closest_marker("slow"):
+        with opened(tmp_path / "bed", GROUPS) as made:
+            yield made
+    else:
+        yield request.getfixturevalue("standing_hosts")
 
 
 @pytest.fixture(scope="session")

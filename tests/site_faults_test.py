@@ -2,7 +2,6 @@
 
 import json
 import platform
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,17 +9,17 @@ import pytest
 from cli import VERSION, programs
 from cli.hosts import changes
 from tests.bed import accounted, wait_for
-from tests.site_test import EXPERIMENT, GROUPS, begun, run_of, states, summary
+from tests.site_test import EXPERIMENT, begun, run_of, states, summary
 from tests.testbed_hosts import OPERATOR, Testbed, opened
 
 pytestmark = pytest.mark.netns
 
 
 @pytest.fixture
-def hosts(tmp_path: Path) -> Iterator[Testbed]:
+def hosts(hosts: Testbed, tmp_path: Path) -> Testbed:
+    """With an experiment beside them."""
     (tmp_path / "site.toml").write_text(EXPERIMENT)
-    with opened(tmp_path / "bed", GROUPS) as made:
-        yield made
+    return hosts
 
 
 def refused(hosts: Testbed, folder: Path, *words: str) -> str:
@@ -41,15 +40,20 @@ def replaced(hosts: Testbed, host: str, path: str, text: str) -> None:
 
 
 def test_hosts_with_other_versions_are_named(hosts: Testbed, tmp_path: Path) -> None:
-    linux = programs.ROOT / "cli/linux.py"
+    linux, package = programs.ROOT / "cli/linux.py", programs.ROOT / "cli/__init__.py"
     replaced(hosts, "load2", str(linux), linux.read_text() + "\n")
-    assert refused(hosts, tmp_path, "--no-deploy") == (
+    try:
+        other_files = refused(hosts, tmp_path, "--no-deploy")
+        replaced(hosts, "load1", str(package), package.read_text().replace(VERSION, "0.0.1"))
+        other_version = refused(hosts, tmp_path, "--no-deploy")
+    finally:
+        for name in ("load1", "load2"):
+            hosts.on(name, f"umount {linux} {package} 2> /dev/null; true")
+    assert other_files == (
         f"reprise: error: load2 has Reprise {VERSION}, but not with the same files as this machine; "
         "run it without --no-deploy"
     )
-    package = programs.ROOT / "cli/__init__.py"
-    replaced(hosts, "load1", str(package), package.read_text().replace(VERSION, "0.0.1"))
-    assert refused(hosts, tmp_path, "--no-deploy").startswith(
+    assert other_version.startswith(
         f"reprise: error: load1 has Reprise 0.0.1, and this machine has {VERSION}; install the same version"
     )
 

@@ -19,7 +19,7 @@ from cli.experiment import experiment as experiments
 from cli.hosts import inventory
 from cli.process import Process
 from tests.bed import ZONE, synth, wait_for
-from tests.testbed_hosts import Testbed, opened
+from tests.testbed_hosts import Testbed
 
 pytestmark = pytest.mark.netns
 
@@ -40,7 +40,6 @@ queriers = 1
 source_mode = "ports"
 late_ms = 1000
 """
-GROUPS = {"controller": ["boss"], "clients": ["load1", "load2"], "servers": ["dns"]}
 
 
 def run_of(parent: Path) -> Path:
@@ -54,10 +53,10 @@ def summary(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def hosts(tmp_path: Path) -> Iterator[Testbed]:
+def hosts(hosts: Testbed, tmp_path: Path) -> Testbed:
+    """With an experiment beside them."""
     (tmp_path / "site.toml").write_text(EXPERIMENT)
-    with opened(tmp_path / "bed", GROUPS) as made:
-        yield made
+    return hosts
 
 
 def states(hosts: Testbed) -> dict[str, str]:
@@ -177,8 +176,8 @@ def test_an_operator_who_is_gone_leaves_nothing_on_the_hosts(hosts: Testbed, tmp
 
 def test_a_host_that_refuses_ssh_is_named(hosts: Testbed, tmp_path: Path) -> None:
     text = hosts.inventory.read_text()
-    hosts.inventory.write_text(text.replace("load2 reprise", "load2 ansible_port=1 reprise"))
-    words = ("run", "site.toml", "--inventory", str(hosts.inventory))
+    (tmp_path / "hosts.ini").write_text(text.replace("load2 reprise", "load2 ansible_port=1 reprise"))
+    words = ("run", "site.toml", "--inventory", "hosts.ini")
     done = hosts.run(*words, cwd=tmp_path)
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
@@ -255,6 +254,9 @@ def running(hosts: Testbed, tmp_path: Path) -> Iterator[tuple[str, str]]:
     yield addresses
     server.terminate()
     server.wait(10)
+    for name in ("boss", "load1", "load2"):
+        hosts.on(name, "ip", "route", "del", addresses[0])
+    hosts.on("dns", "ip", "addr", "del", f"{addresses[0]}/32", "dev", "exp0")
 
 
 def test_a_running_server_is_asked_from_hosts(

@@ -9,8 +9,8 @@ import pytest
 
 from bench.veth import SEND_CHECKSUMS, has_offload
 from cli import programs
-from tests.site_test import EXPERIMENT, GROUPS, begun, run_of, states, summary
-from tests.testbed_hosts import Testbed, opened
+from tests.site_test import EXPERIMENT, begun, run_of, states, summary
+from tests.testbed_hosts import GROUPS, Testbed, opened
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow]
 

@@ -9,8 +9,8 @@ import pytest
 from cli import programs
 from cli.hosts import unit
 from tests.bed import wait_for
-from tests.site_test import EXPERIMENT, GROUPS, begun, run_of, states, summary
-from tests.testbed_hosts import Testbed, opened
+from tests.site_test import EXPERIMENT, begun, run_of, states, summary
+from tests.testbed_hosts import GROUPS, Testbed, opened
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow]
 

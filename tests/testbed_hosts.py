@@ -20,6 +20,7 @@ from tests.ssh import Ssh, shared_connections
 
 OPERATOR, LAN = "operator", "lan"
 PORT = 2222
+GROUPS = {"controller": ["boss"], "clients": ["load1", "load2"], "servers": ["dns"]}
 
 
 @dataclass(frozen=True)
