@@ -24,12 +24,13 @@ from cli.__main__ import main
 from cli.process import Process
 from report import __main__ as _report  # noqa: F401 - imported before the fork, not in each command
 
-__all__ = ["LIMIT_S", "SAVING", "run", "save_blank", "save_for_ever", "start"]
+__all__ = ["LIMIT_S", "SAVING", "UNRENDERED", "run", "save_blank", "save_for_ever", "start"]
 
 Save = Callable[..., None]
 
 LIMIT_S = 120.0
 SAVING = "saving a plot"
+UNRENDERED = f"{programs.ROOT}/tests/unrendered:{programs.ROOT}"  # PYTHONPATH of commands that are not forked
 _CRASHED = 70  # as nothing else in the command ends
 
 

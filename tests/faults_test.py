@@ -166,9 +166,9 @@ def test_two_runs_at_once_do_not_meet(desk: Path) -> None:
 
 @pytest.mark.netns
 def test_a_run_goes_on_without_output_streams(desk: Path) -> None:
-    command = f'exec "{sys.executable}" -m cli run good.toml <&- >&- 2>&-'
-    environment = {**os.environ, "PYTHONPATH": str(programs.ROOT)}
-    done = subprocess.run(["/bin/sh", "-c", command], cwd=desk, env=environment, timeout=LIMIT_S, check=False)
+    line = f'exec "{sys.executable}" -m cli run good.toml <&- >&- 2>&-'
+    environment = {**os.environ, "PYTHONPATH": command.UNRENDERED}
+    done = subprocess.run(["/bin/sh", "-c", line], cwd=desk, env=environment, timeout=LIMIT_S, check=False)
     (folder,) = (desk / "results").iterdir()
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     assert summary["queries"]["answered"] == QUERIES

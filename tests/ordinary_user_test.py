@@ -16,6 +16,7 @@ import pytest
 
 from cli import linux, programs
 from report.rqfile import Status, read_rq
+from tests.command import UNRENDERED
 
 pytestmark = [
     pytest.mark.netns,
@@ -47,7 +48,7 @@ def run(home: Path, name: str, *settings: str, first: Callable[[], None] | None 
     done = subprocess.run(
         [*as_user, programs.ROOT / "reprise", "run", name, "-o", home / "results", *words],
         preexec_fn=first, cwd="/", capture_output=True, text=True, timeout=180, check=False,
-        env={"PATH": programs.SEARCH_PATH, "HOME": str(home)},
+        env={"PATH": programs.SEARCH_PATH, "HOME": str(home), "PYTHONPATH": UNRENDERED},
     )  # fmt: skip
     return done.returncode, done.stderr
 

@@ -10,10 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import matplotlib as mpl
+
 from cli import programs
 from cli.hosts import changes
 from cli.plan.network import Host, Link, Network, Route, sysctls
 from cli.process import Process
+from tests import command
 from tests.bed import BareBed, wait_for
 from tests.booted_host import booted
 from tests.ssh import Ssh, shared_connections
@@ -43,7 +46,8 @@ class Testbed:
         """A module of Python there."""
         python = str(programs.ROOT / ".venv/bin/python")
         places = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(self.folder)}
-        env = {"PYTHONPATH": str(programs.ROOT), "PWD": str(cwd), **places}
+        places["MPLCONFIGDIR"] = mpl.get_cachedir()  # to look for fonts takes seconds
+        env = {"PYTHONPATH": command.UNRENDERED, "PWD": str(cwd), **places}
         argv = ["env", "-C", str(cwd), python, "-P", "-m", *words]
         return Process.started(argv, log, env=env, netns=self.bed.hosts.of(OPERATOR))
 
