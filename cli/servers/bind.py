@@ -110,13 +110,16 @@ zone "." {{ type hint; file "{site.hints}"; }};
 
 def counted(_server: Serving) -> dict[str, int]:
     """By its statistics channel. The connection leaves no TIME-WAIT, which would count as one of clients."""
-    from http.client import HTTPConnection  # noqa: PLC0415 - too slow to import for a bootstrap
+    from http.client import HTTPConnection, HTTPException  # noqa: PLC0415 - too slow to import for a bootstrap
 
     with contextlib.closing(HTTPConnection("127.0.0.1", _STATISTICS_PORT, _STATISTICS_S)) as channel:
         channel.connect()
         channel.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        channel.request("GET", "/json/v1/server")
-        found = json.load(channel.getresponse())
+        try:
+            channel.request("GET", "/json/v1/server")
+            found = json.load(channel.getresponse())
+        except HTTPException as error:
+            raise OSError(f"{type(error).__name__}: {error}") from None
     own, views = found.get("nsstats", {}), found.get("views", {}).values()
     return {
         "queries": int(found.get("opcodes", {}).get("QUERY", 0)),

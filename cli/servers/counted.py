@@ -18,7 +18,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ _EACH_S = 1.0
 _TRIES = 3  # to learn what a server counts
 _UPSTREAM = ("udp_queries", "udp_dropped", "tcp_connections", "tcp_queries")
 _OWN, _ASKED = ("queries", "recursions", "under_way"), ("udp_queries", "tcp_queries")
-_UNREAD = (OSError, ValueError, KeyError, StopIteration, HTTPException, RepriseError)
+_UNREAD = (OSError, ValueError, KeyError, StopIteration, RepriseError)
 
 
 def await_idle(kind: str, folder: Path) -> None:
