@@ -108,7 +108,7 @@ def test_pipes(tmp_path: Path) -> None:
     """Every form through standard input and output, from one program to the next."""
     trace = tmp_path / "a.pcap"
     own = programs.own("reprise-mutator")
-    made = ["synth", "--queries", "5000", "--rate", "1000", "--tcp-share", "0.1"]
+    made = ["synth", "--queries", "1500", "--rate", "1000", "--tcp-share", "0.1"]
     subprocess.run([own, *made, "-o", str(trace)], check=True, capture_output=True)
     data = trace.read_bytes()
     for form in ("text", "stream", "pcap"):

@@ -54,7 +54,7 @@ def changed(folder: Path, trace: Path, *rules: str) -> tuple[Done, tuple[Seen, .
 
 
 Minute = tuple[Path, tuple[Seen, ...]]
-PACKETS = "2400"  # of the real minute, about 6 s
+PACKETS = "2000"  # of the real minute, over 5 s
 
 
 @pytest.fixture(scope="session")
