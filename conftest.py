@@ -1,5 +1,6 @@
 """Tests run in several processes at once; each has a network of its own, so that their ports never meet."""
 
+import itertools
 import os
 import signal
 import subprocess
@@ -8,22 +9,45 @@ import pytest
 
 from cli import linux, programs
 
-# The files with the longest tests: with these at the end a worker would be left alone.
+# The files that take longest: with one of these at the end a worker would be left alone.
 _LONGEST = (
     "site_test.py",
+    "hierarchy_test.py",
+    "mutate_forms_test.py",
+    "bench_test.py",
+    "stateless_experiment_test.py",
+    "stateless_faults_test.py",
     "site_faults_test.py",
-    "search_test.py",
-    "series_test.py",
+    "stateless_reference_test.py",
+    "fault_matrix_test.py",
+    "timetable_test.py",
+    "run_test.py",
     "zones_build_test.py",
+    "search_test.py",
+    "faults_test.py",
+    "ordinary_user_test.py",
+    "servers_test.py",
     "zones_round_trip_test.py",
     "roles_test.py",
-    "mutate_forms_test.py",
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first."""
-    items.sort(key=lambda item: item.path.name not in _LONGEST)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes longest begins first, a file with each worker: each gets an equal part of the list, and who
+    has done his takes from the end of another's.
+    """
+    count = getattr(config, "workerinput", {}).get("workercount", 1)
+    parts: list[list[pytest.Item]] = [[] for _ in range(count)]
+    others: list[pytest.Item] = []
+    for item in items:
+        name = item.path.name
+        (parts[_LONGEST.index(name) % count] if name in _LONGEST else others).append(item)
+    left, rest = len(items), iter(others)
+    for number, part in enumerate(parts):
+        size = left // (count - number)
+        part += itertools.islice(rest, max(0, size - len(part)))
+        left -= size
+    items[:] = [*itertools.chain.from_iterable(parts), *rest]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -27,7 +27,7 @@ from cli.tools.checking import Found, built, configured, files, git, good, run, 
 _DATA_SKIP = re.compile(  # the reasons to skip that CI accepts: data that are not there, and a container
     r"shared data|\w+_data_test:|kernel threads are not visible in this PID namespace$"
 )
-_AT_ONCE = ("-n", str((os.cpu_count() or 1) + 2), "--dist", "worksteal")  # Python tests also wait
+_AT_ONCE = ("-n", str((os.cpu_count() or 1) + 4), "--dist", "worksteal")  # Python tests mostly wait
 _RECENT = 20  # commits that are looked at where the main branch itself is checked out
 _MOST = 50  # failures that are named at the end
 _LONGEST = 10  # tests and checks that are named with their times
@@ -165,7 +165,8 @@ def _ctest(preset: str, only: Sequence[str] = (), options: Sequence[str] = (), c
     names = ("-R", f"^({'|'.join(only)})$") if only else ()
     filtered = ("env", f"GTEST_FILTER={cases}") if cases else ()
     kept = [word for kind in ("passed", "failed") for word in (f"--test-output-size-{kind}", "10000000")]
-    words = (*filtered, "ctest", "--preset", preset, "-j", str(os.cpu_count() or 1), *names, *options, *kept)
+    jobs = str((os.cpu_count() or 1) + 1)  # some wait
+    words = (*filtered, "ctest", "--preset", preset, "-j", jobs, *names, *options, *kept)
     return tested(title, *words, "--no-tests=error", report="--output-junit")
 
 
