@@ -13,7 +13,7 @@ from tests import hard_worlds
 
 @pytest.mark.parametrize("signed", [False, True])
 def test_every_zone_loads_and_verifies(tmp_path: Path, signed: bool) -> None:
-    settings = Settings(zones=60, seed=3, signed=signed)
+    settings = Settings(zones=40, seed=3, signed=signed)
     made = hard_worlds.make(settings)
     assert made == hard_worlds.make(settings)
     world.write(made, tmp_path)

@@ -24,7 +24,7 @@ def unsigned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def signed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("signed") / "zones"
-    world.write(world.make(Settings(zones=30, seed=7, signed=True)), folder)
+    world.write(world.make(Settings(zones=20, seed=7, signed=True)), folder)
     return folder
 
 
