@@ -72,8 +72,8 @@ def compare_bind(
 
 
 def test_colored_views_answer_as_one_view_per_address(ground: Ground) -> None:
-    settings = Settings(zones=100, seed=1, signed=True)
-    planned = compare_bind(ground, settings, {"colored": ()}, 120, minimal=False)
+    settings = Settings(zones=70, seed=1, signed=True)
+    planned = compare_bind(ground, settings, {"colored": ()}, 80, minimal=False)
     assert planned.report["colors"] < len(planned.report["groups"]) / 3
 
 
