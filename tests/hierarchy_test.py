@@ -195,13 +195,6 @@ def test_a_warm_cache_asks_nobody(tmp_path: Path, world: Path, trace: Path, reso
     assert result.summary["resolver"]["cache_hit_share"] >= (0.8 if resolver == "unbound" else 0.9)
 
 
-def test_other_times_than_the_traces_are_warned_of(tmp_path: Path, world: Path, trace: Path) -> None:
-    result = play(tmp_path, world, trace, replay__speed=2)
-    assert result.status == 0, result.said
-    assert "warning: the trace's times are changed and TTLs are not" in result.said
-    assert any("TTLs" in one for one in result.summary["warnings"])
-
-
 @pytest.mark.parametrize("data_path", ["tun", "nft"])
 def test_an_address_without_zones_is_counted_and_named(tmp_path: Path, world: Path, data_path: str) -> None:
     trace = write_trace(tmp_path / "lost.tsv", [Ask("www.example.com."), Ask("www.elsewhere.com.")])
@@ -277,14 +270,6 @@ def test_a_guard_that_was_removed_is_an_unclean_run(tmp_path: Path, world: Path)
     assert result.status == 1
 
 
-def test_other_sources_are_no_leak(tmp_path: Path, world: Path, trace: Path) -> None:
-    """Answers go to the trace's own addresses, out of which nothing else may come."""
-    result = play(tmp_path, world, trace, replay__source_mode="addresses", hierarchy__data_path="tun")
-    assert result.status == 0, result.said
-    assert result.summary["queries"]["answered"] == len(ASKS)
-    assert result.summary["leaked_packets"] == 0
-
-
 def test_a_killed_proxy_is_started_again(tmp_path: Path, world: Path) -> None:
     asks = [Ask(f"n{number}.w.example.com.") for number in range(150)]
     trace = write_trace(tmp_path / "long.tsv", asks, gap_s=0.02)
@@ -348,15 +333,22 @@ def _process_of(run: int, program: str, file: str) -> int:
     raise AssertionError(f"{program} does not run")
 
 
-def test_folders_may_have_any_names(tmp_path: Path) -> None:
+def test_other_names_sources_and_times_are_no_fault(tmp_path: Path) -> None:
+    """Folders may have any names. Answers go to the trace's own addresses, out of which nothing else may come.
+    Times other than the trace's are warned of.
+    """
     folder = tmp_path / 'it\'s a "$HOME"; `exit 1` \\n'
     folder.mkdir()
     zones = write_world(folder / "zones")
-    trace = write_trace(folder / "trace.tsv", [Ask("www.example.com.")])
-    result = play(folder, zones, trace)
+    trace = write_trace(folder / "trace.tsv", ASKS)
+    others = {"replay__source_mode": "addresses", "replay__speed": 2}
+    result = play(folder, zones, trace, hierarchy__data_path="tun", **others)
     assert result.status == 0, result.said
     assert result.json("zones/plan.json")["zones"] == 3
+    assert result.summary["queries"]["answered"] == len(ASKS)
     assert result.summary["leaked_packets"] == 0
+    assert "warning: the trace's times are changed and TTLs are not" in result.said
+    assert any("TTLs" in one for one in result.summary["warnings"])
 
 
 @pytest.mark.parametrize(
