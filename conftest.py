@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left, rest = len(items), iter(others)
     for number, part in enumerate(parts):
         size = left // (count - number)
-        part += itertools.islice(rest, max(0, size - len(part)))
+        part.extend(itertools.islice(rest, max(0, size - len(part))))
         left -= size
     items[:] = [*itertools.chain.from_iterable(parts), *rest]
 

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 
-from cli import programs
 from cli.plan import network
 from tests import command
 from tests.bed import BareBed, synth, wait_for

@@ -334,8 +334,8 @@ def _process_of(run: int, program: str, file: str) -> int:
 
 
 def test_other_names_sources_and_times_are_no_fault(tmp_path: Path) -> None:
-    """Folders may have any names. Answers go to the trace's own addresses, out of which nothing else may come.
-    Times other than the trace's are warned of.
+    """Folders may have any names. Answers go to the trace's own addresses, out of which nothing else may
+    come. Times other than the trace's are warned of.
     """
     folder = tmp_path / 'it\'s a "$HOME"; `exit 1` \\n'
     folder.mkdir()

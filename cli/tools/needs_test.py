@@ -202,8 +202,8 @@ def test_python_packages_are_pinned_once() -> None:
     "files", ["cli/bootstrap.py cli/tools/needs.py", "cli/hosts/changes.py cli/hosts/unit.py"]
 )
 def test_the_bootstrap_and_what_hosts_call_use_pythons_own_library_alone(files: str) -> None:
-    """Followed by the imports of our modules, as they stand at the top of each. Hosts call functions for every
-    few steps.
+    """Followed by the imports of our modules, as they stand at the top of each. What hosts call is loaded for
+    every few steps.
     """
     seen: set[Path] = set()
     left = [programs.ROOT / one for one in files.split()]

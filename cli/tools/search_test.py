@@ -131,8 +131,9 @@ def test_what_is_ours_is_not_called_the_servers() -> None:
 def test_a_search_against_a_real_server(tmp_path: Path) -> None:
     """For each variant. The limits are such as the number of sources itself decides."""
     settings = (
-        "generate.name=com", "generate.source_rate=10", "replay.duration_s=0.5", "synth=", "replay.late_ms=1000",
-        "replay.max_lateness_s=20", "sweep.replay.transport=['udp', 'tcp']", "search.key=generate.sources",
+        "generate.name=com", "generate.source_rate=10", "replay.duration_s=0.5", "synth=",
+        "replay.late_ms=1000", "replay.max_lateness_s=20", "sweep.replay.transport=['udp', 'tcp']",
+        "search.key=generate.sources",
         "search.least=50", "search.most=200", "search.precision=0.5", "search.confirm=2",
         "search.expect={queries.read='<= 400', connections.opened='<= 60'}",
     )  # fmt: skip
