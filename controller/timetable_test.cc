@@ -1,4 +1,4 @@
-#include "controller/timetable.hh"
+#include "controller/trace_feed.hh"
 #include "core/base/clock.hh"
 #include "core/wire/settings.hh"
 

@@ -2,7 +2,6 @@
 
 #include "controller/options.hh"
 #include "controller/selection.hh"
-#include "controller/timetable.hh"
 #include "core/base/error.hh"
 #include "core/base/host.hh"
 #include "core/base/text.hh"

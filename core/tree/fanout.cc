@@ -2,7 +2,6 @@
 
 #include "core/base/error.hh"
 #include "core/tree/assignment.hh"
-#include "core/tree/block_frame.hh"
 #include "core/tree/host.hh"
 #include "core/wire/counts.hh"
 #include "core/wire/frame.hh"

@@ -11,9 +11,8 @@
 // but is in no count of queries. Credit is in records and in their bytes (core/wire/record.hh).
 
 #include "core/tree/assignment.hh"
-#include "core/tree/block_frame.hh"
 #include "core/tree/host.hh"
-#include "core/wire/record.hh"
+#include "core/wire/frame.hh"
 
 #include <cstddef>
 #include <cstdint>

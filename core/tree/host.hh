@@ -3,7 +3,6 @@
 // in the tree, querier processes, and wishes that they stop. kernel_host.hh has the real one;
 // scenarios have their own, in which time passes as fast as the programs can follow.
 
-#include "core/tree/block_frame.hh"
 #include "core/wire/frame.hh"
 
 #include <functional>

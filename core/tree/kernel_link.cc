@@ -1,6 +1,5 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
-#include "core/tree/block_frame.hh"
 #include "core/tree/host.hh"
 #include "core/tree/kernel_host.hh"
 #include "core/wire/frame.hh"

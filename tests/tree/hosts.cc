@@ -1,7 +1,6 @@
 #include "tests/tree/hosts.hh"
 
 #include "core/base/error.hh"
-#include "core/tree/block_frame.hh"
 #include "core/tree/host.hh"
 #include "core/wire/frame.hh"
 #include "querier/process.hh"
@@ -44,7 +43,7 @@ public:
 
     void set_handler(Handler handler) override { handler_ = std::move(handler); }
 
-    void send(const tree::Outgoing& frame) override {
+    void send(const Outgoing& frame) override {
         std::string bytes = frame.bytes;
         if (machine_.version != kProtocolVersion) {
             bytes = of_version(bytes);

@@ -1,4 +1,3 @@
-#include "core/tree/block_frame.hh"
 #include "core/wire/frame.hh"
 
 #include <gtest/gtest.h>
@@ -9,7 +8,7 @@
 #include <vector>
 
 // NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
-namespace reprise::tree {
+namespace reprise {
 namespace {
 
 std::string text(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
@@ -79,6 +78,6 @@ TEST(BlockFrame, OtherFramesAndCutsAreNotBlocks) {
 }
 
 } // namespace
-} // namespace reprise::tree
+} // namespace reprise
 
 // NOLINTEND(bugprone-unchecked-optional-access)

@@ -1,6 +1,6 @@
 // Blocks as the tree reads them, without protobuf: protobuf must see the same block, and every
 // record that a node would hand on lies within it.
-#include "core/tree/block_frame.hh"
+#include "core/wire/frame.hh"
 #include "core/wire/record.hh"
 #include "core/wire/replay.pb.h"
 
@@ -23,7 +23,7 @@ constexpr size_t kLeast = 50 + 4;
 void skim(reprise::Bytes block) {
     reprise::RecordReader records(block);
     reprise::RecordView record;
-    reprise::tree::BlockBuilder builder;
+    reprise::BlockBuilder builder;
     size_t sum = 0;
     while (records.next(record)) {
         sum += record.bytes().size();
@@ -34,9 +34,9 @@ void skim(reprise::Bytes block) {
     demand(sum == block.size() || !records.ok());
     constexpr size_t kSize = 4; // in front of the frame
     if (builder.count() > 0 && sum == block.size()) {
-        const reprise::tree::Outgoing written = builder.take();
+        const reprise::Outgoing written = builder.take();
         const auto again =
-            reprise::tree::view_block(reprise::bytes_of(written.bytes).subspan(kSize));
+            reprise::view_block(reprise::bytes_of(written.bytes).subspan(kSize));
         demand(again && std::ranges::equal(*again, block));
     }
 }
@@ -44,7 +44,7 @@ void skim(reprise::Bytes block) {
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
-    const auto block = reprise::tree::view_block({data, size});
+    const auto block = reprise::view_block({data, size});
     if (!block) {
         return 0;
     }
