@@ -76,10 +76,6 @@ enum class MessageEnd : std::uint8_t { kBroken, kWhole, kTrailing };
 
 MessageEnd message_end(Bytes message, size_t size);
 
-inline bool is_whole(Bytes message, size_t size) {
-    return message_end(message, size) != MessageEnd::kBroken;
-}
-
 /// Whether two questions ask the same: names compared without regard to ASCII case (RFC 4343).
 bool same_question(const DnsQuestion& a, const DnsQuestion& b);
 

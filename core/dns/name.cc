@@ -32,6 +32,7 @@ constexpr std::array<Written, 256> written_table() {
 }
 
 constexpr std::array<Written, 256> kWritten = written_table();
+constexpr std::string_view kLongName = "takes over 255 bytes";
 
 void append_byte(std::string& out, std::uint8_t byte) {
     if (kWritten.at(byte) == Written::kDecimal) {
@@ -94,56 +95,56 @@ void Name::add_label(std::string_view label) {
 
 void Name::lower() { std::ranges::transform(bytes(), bytes_.begin(), Lower{}); }
 
-/// Takes a label and its dot off `text`; keeps room for the root label.
-NameError Name::take_label(std::string_view& text) {
+/// Takes a label and its dot off `text`; keeps room for the root label. Returns as parse().
+std::string_view Name::take_label(std::string_view& text) {
     const size_t length_at = size_++;
     while (!text.empty() && text[0] != '.') {
         auto byte = static_cast<std::uint8_t>(text[0]);
         if (byte == '\\') {
             const auto escaped = take_escape(text);
             if (!escaped) {
-                return NameError::kEscape;
+                return R"(has a broken escape (\DDD up to \255, or \ and a character))";
             }
             byte = *escaped;
         } else {
             text.remove_prefix(1);
         }
         if (size_ >= kMost - 1) {
-            return NameError::kLongName;
+            return kLongName;
         }
         bytes_.at(size_++) = byte;
     }
     const size_t length = size_ - length_at - 1;
     bytes_.at(length_at) = static_cast<std::uint8_t>(length);
     text.remove_prefix(text.empty() ? 0 : 1);
-    return length == 0           ? NameError::kEmptyLabel
-           : length > kMostLabel ? NameError::kLongLabel
-                                 : NameError::kNone;
+    return length == 0           ? "has an empty label"
+           : length > kMostLabel ? "has a label of over 63 bytes"
+                                 : "";
 }
 
-NameError Name::parse(std::string_view text) {
+std::string_view Name::parse(std::string_view text) {
     clear();
     if (text.empty()) {
-        return NameError::kEmpty;
+        return "is empty";
     }
     if (text == ".") {
         text = {};
     }
     while (!text.empty()) {
         if (size_ >= kMost - 1) {
-            return NameError::kLongName;
+            return kLongName;
         }
-        if (const NameError error = take_label(text); error != NameError::kNone) {
+        if (const std::string_view error = take_label(text); !error.empty()) {
             return error;
         }
     }
     add_label({});
-    return NameError::kNone;
+    return {};
 }
 
 std::optional<Name> parse_name(std::string_view text) {
     std::optional<Name> name(std::in_place);
-    return name->parse(text) == NameError::kNone ? name : std::nullopt;
+    return name->parse(text).empty() ? name : std::nullopt;
 }
 
 bool Name::read(Cursor& in, Bytes message) {
@@ -204,24 +205,6 @@ std::string name_text(Bytes name) {
     std::string out;
     append_name_text(out, name);
     return out;
-}
-
-std::string_view name_error_text(NameError error) {
-    switch (error) {
-    case NameError::kNone:
-        break;
-    case NameError::kEmpty:
-        return "is empty";
-    case NameError::kEmptyLabel:
-        return "has an empty label";
-    case NameError::kLongLabel:
-        return "has a label of over 63 bytes";
-    case NameError::kLongName:
-        return "takes over 255 bytes";
-    case NameError::kEscape:
-        return R"(has a broken escape (\DDD up to \255, or \ and a character))";
-    }
-    return "is good";
 }
 
 } // namespace reprise

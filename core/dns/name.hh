@@ -13,8 +13,6 @@
 
 namespace reprise {
 
-enum class NameError : std::uint8_t { kNone, kEmpty, kEmptyLabel, kLongLabel, kLongName, kEscape };
-
 /// A name with memory of its own, made of text, of a message or of parts. Not made yet, or with
 /// more parts than fit, it is empty, which is no name.
 class Name {
@@ -36,8 +34,9 @@ public:
     /// Adds a label of at most 63 bytes; the empty one is the root's.
     void add_label(std::string_view label);
 
-    /// The reverse of name_text(). A final dot may be left out. The name is good with kNone only.
-    NameError parse(std::string_view text);
+    /// The reverse of name_text(). A final dot may be left out. Returns what is wrong with it, e.g.
+    /// "has a label of over 63 bytes"; the name is good only where that is empty.
+    std::string_view parse(std::string_view text);
 
     /// Reads a name that may be compressed, at `in` in `message`: its pointers lead to what lies
     /// before each part of it. False for what is no name of at most 255 bytes.
@@ -47,7 +46,7 @@ public:
     void lower();
 
 private:
-    NameError take_label(std::string_view& text);
+    std::string_view take_label(std::string_view& text);
 
     std::array<std::uint8_t, kMost> bytes_; // not zeroed: only the first size_ are ever read
     size_t size_ = 0;                       ///< of all parts
@@ -55,9 +54,6 @@ private:
 
 /// Name::parse(), or nothing.
 std::optional<Name> parse_name(std::string_view text);
-
-/// What is wrong with the name, e.g. "has a label of over 63 bytes".
-std::string_view name_error_text(NameError error);
 
 /// Presentation form of a name, with escapes (RFC 1035 section 5.1).
 std::string name_text(Bytes name);

@@ -47,7 +47,7 @@ bool is_rank(std::string_view text) {
 
 bool NameList::add(std::string_view text) {
     Name name;
-    if (!std::ranges::all_of(text, is_name_byte) || name.parse(text) != NameError::kNone) {
+    if (!std::ranges::all_of(text, is_name_byte) || !name.parse(text).empty()) {
         return false;
     }
     bytes_.append(name.labels().begin(), name.labels().end());

@@ -121,7 +121,7 @@ constexpr size_t kLongestDomain = 238; ///< leaves room for the unique label
 /// The domain below which unique names are made; empty where there are none.
 Name read_domain(std::string_view text) {
     Name domain;
-    if (!text.empty() && (domain.parse(text) != NameError::kNone || text.size() > kLongestDomain)) {
+    if (!text.empty() && (!domain.parse(text).empty() || text.size() > kLongestDomain)) {
         throw UsageError(fmt::format("--unique-below {} is not a domain name of at most {} bytes; "
                                      "give one, like example.com",
                                      text, kLongestDomain));

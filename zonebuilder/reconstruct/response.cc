@@ -286,7 +286,7 @@ void content_of(const std::vector<std::string_view>& rdatas, std::string& conten
 
 std::string_view ResponseReader::read(Bytes message, Response& response) {
     const auto header = parse_header(message);
-    if (!header || !is_whole(message, message.size())) {
+    if (!header || message_end(message, message.size()) == MessageEnd::kBroken) {
         return kMalformed;
     }
     if (header->opcode() != 0) {

@@ -174,7 +174,7 @@ struct Flags {
 
 struct QuestionName {
     static bool parse(std::string_view cell, Bytes& out, RowMemory& memory) {
-        const bool good = memory.name.parse(cell) == NameError::kNone;
+        const bool good = memory.name.parse(cell).empty();
         out = good ? memory.name.bytes() : Bytes();
         return good;
     }
@@ -190,7 +190,7 @@ struct QuestionName {
     }
 
     static std::string hint(std::string_view cell) {
-        return std::string(name_error_text(Name().parse(cell)));
+        return std::string(Name().parse(cell));
     }
 };
 
