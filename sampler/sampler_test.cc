@@ -98,7 +98,7 @@ void answer(const FileDescriptor& kernel, std::uint16_t type, std::uint16_t flag
 
     part.head.nlmsg_len = type == NLMSG_DONE ? sizeof part.head : sizeof part;
     part.head.nlmsg_type = type;
-    part.head.nlmsg_flags = flags;
+    part.head.nlmsg_flags = static_cast<std::uint16_t>(flags | NLM_F_MULTI);
     part.head.nlmsg_seq = 1;
     part.socket.idiag_state = BPF_TCP_ESTABLISHED;
     check(::send(kernel.get(), &part, part.head.nlmsg_len, 0), "send");

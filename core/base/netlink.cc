@@ -90,22 +90,9 @@ Netlink::Netlink(std::initializer_list<unsigned> groups, int protocol)
 Netlink::Netlink(FileDescriptor socket) : socket_(std::move(socket)), buffer_(kLargestMessage) {}
 
 std::optional<NetlinkMessage> Netlink::ask(NetlinkRequest& request, int& error) {
-    const Bytes question = request.numbered(++asked_);
-    if (::send(socket_.get(), question.data(), question.size(), 0) < 0) {
-        error = errno;
-        return std::nullopt;
-    }
-    // The answer is there by now. One to an earlier question, whose reading failed, is not it.
-    auto answer = receive();
-    while (answer && answer->number() != asked_) {
-        answer = receive();
-    }
-    error = answer ? 0 : EPROTO;
-    if (answer && answer->type() == NLMSG_ERROR) {
-        error = -answer->header<int>();
-        answer = error == 0 ? std::optional(NetlinkMessage(nlmsghdr{}, {})) : std::nullopt;
-    }
-    return answer;
+    NetlinkMessage answer(nlmsghdr{}, {});
+    error = each(request, [&answer](const NetlinkMessage& message) { answer = message; });
+    return error == 0 ? std::optional(answer) : std::nullopt;
 }
 
 std::optional<NetlinkMessage> Netlink::ask_link(unsigned interface, int& error) {
@@ -135,7 +122,8 @@ int Netlink::each(NetlinkRequest& request, const std::function<void(const Netlin
         return errno;
     }
     bool interrupted = false;
-    // The kernel makes further parts while one is read, so none has to be waited for.
+    // The kernel makes further parts while one is read, so none has to be waited for. What answers
+    // an earlier question, whose reading failed, is passed over.
     for (Cursor cursor(receive_bytes()); cursor.left() != 0;) {
         const size_t begin = cursor.position();
         const auto head = cursor.little<nlmsghdr>();
@@ -153,6 +141,9 @@ int Netlink::each(NetlinkRequest& request, const std::function<void(const Netlin
         }
         if (head.nlmsg_seq == asked_) {
             take(message);
+            if ((head.nlmsg_flags & NLM_F_MULTI) == 0) {
+                return 0;
+            }
         }
         cursor.seek(std::min(begin + aligned(head.nlmsg_len), cursor.position() + cursor.left()));
         if (cursor.left() == 0) {

@@ -69,8 +69,6 @@ public:
 
     [[nodiscard]] std::uint16_t type() const { return head_.nlmsg_type; }
 
-    [[nodiscard]] std::uint32_t number() const { return head_.nlmsg_seq; }
-
     /// The fixed header; zeros where the message is shorter.
     template <typename Header> [[nodiscard]] Header header() const {
         return Cursor(bytes_).little<Header>();
@@ -115,9 +113,9 @@ public:
     std::optional<NetlinkMessage> ask_neighbor(unsigned interface, const IpAddress& address,
                                                unsigned states);
 
-    /// Every object that a request with NLM_F_DUMP finds, each good within its call only. Returns
-    /// 0, or the errno: EINTR where the kernel's table changed meanwhile. Where it breaks off
-    /// (ENOBUFS) the socket takes no other dump.
+    /// Every object that a request with NLM_F_DUMP finds, each good within its call only; or the one
+    /// answer to another request. Returns 0, or the errno: EINTR where the kernel's table changed
+    /// meanwhile. Where it breaks off (ENOBUFS) the socket takes no other dump.
     int each(NetlinkRequest& request, const std::function<void(const NetlinkMessage&)>& take);
 
     /// The next message that waits; nothing, with errno, where none does.

@@ -156,16 +156,9 @@ void check_tls(const TlsSettings& tls) {
            "tls.early_data needs TLS 1.3; leave out tls.version 1.2");
 }
 
-template <typename T> const char* type_of(const T&, const Allowed& allowed) {
-    switch (allowed.form) {
-    case Allowed::Form::kPlain:
-        break;
-    case Allowed::Form::kOptional:
-        return "optional text";
-    case Allowed::Form::kPath:
-        return "path";
-    case Allowed::Form::kNumberOrText:
-        return "number or text";
+template <typename T> std::string_view type_of(const T&, const Allowed& allowed) {
+    if (!allowed.form.empty()) {
+        return allowed.form;
     }
     if constexpr (kIsList<T>) {
         return std::is_same_v<T, std::vector<std::string>> ? "texts" : "whole numbers";

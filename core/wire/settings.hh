@@ -23,17 +23,14 @@ constexpr std::size_t kMostPeers = 15; ///< numbers of UDP paths have four bits;
 
 /// What a value may be beyond what its type says.
 struct Allowed {
-    enum class Form : std::uint8_t {
-        kPlain,
-        kOptional,     ///< nothing stands for the empty text
-        kPath,         ///< the same, of a file
-        kNumberOrText, ///< in experiments a number or a text
-    };
+    static constexpr std::string_view kOptional = "optional text"; ///< nothing: the empty text
+    static constexpr std::string_view kPath = "path";              ///< the same, of a file
+    static constexpr std::string_view kNumberOrText = "number or text"; ///< in experiments
 
     double low = 0; ///< of numbers, and of each in a list
     double high = 0;
     std::string_view words{}; ///< "a, b, c": one of these; empty: any
-    Form form = Form::kPlain;
+    std::string_view form{};  ///< of a text, one of the above; empty: a text
 };
 
 constexpr Allowed between(double low, double high) { return {.low = low, .high = high}; }
@@ -56,16 +53,15 @@ struct TlsSettings {
 
     template <typename Visit> static void fields(Visit visit) {
         using S = TlsSettings;
-        using enum Allowed::Form;
         visit("port", &S::port, between(1, 65'535), "the server's port for TLS");
         visit("version", &S::version, one_of("any, 1.2, 1.3"), "TLS version");
-        visit("name", &S::name, {.form = kOptional},
+        visit("name", &S::name, {.form = Allowed::kOptional},
               "name that the server's certificate must have, sent as SNI too. Not given: that of "
               "our own server; for a server at an address its address");
-        visit("ca", &S::ca, {.form = kPath},
+        visit("ca", &S::ca, {.form = Allowed::kPath},
               "file of the certificate authorities trusted for the server, PEM. Not given: our own "
               "server's, or the system's");
-        visit("groups", &S::groups, {.form = kOptional},
+        visit("groups", &S::groups, {.form = Allowed::kOptional},
               "groups offered for the key exchange, the preferred one first, with colons between "
               "them, by OpenSSL's names (`X25519:P-256`). Not given: OpenSSL's own choice");
         visit("verify", &S::verify, {}, "refuse a server whose certificate is not good");
@@ -128,7 +124,6 @@ struct Settings {
         constexpr double kMany = 0x1p62;
         constexpr double kDay = 86'400;
         using S = Settings;
-        using enum Allowed::Form;
         visit("source_mode", &S::source_mode, one_of("ports, addresses, mapped, packet"),
               "what the server sees. `ports`: the client host's address, one socket per source. "
               "`addresses`: the trace's source addresses (one client). `mapped`: an address for "
@@ -155,15 +150,15 @@ struct Settings {
         visit("fast", &S::fast, {}, "as fast as the answers and `in_flight` allow");
         visit("loop", &S::loop, between(0, kMany),
               "play the trace this many times; 0 = until `limit` or `duration_s`");
-        visit("from", &S::from, {.form = kNumberOrText},
+        visit("from", &S::from, {.form = Allowed::kNumberOrText},
               "begin there: seconds from the trace's first query, seconds since the epoch (from "
               "100000000 on) or RFC 3339 (`2016-10-06T13:55:51.5Z`)");
-        visit("until", &S::until, {.form = kNumberOrText},
+        visit("until", &S::until, {.form = Allowed::kNumberOrText},
               "end before that time, given like `replay.from`");
         visit("limit", &S::limit, between(0, kMany), "send at most this many queries; 0 = all");
         visit("duration_s", &S::duration_s, between(0, 99'999'999),
               "end the replay after this time; 0 = at the trace's end");
-        visit("sample_sources", &S::sample_sources, {.form = kNumberOrText},
+        visit("sample_sources", &S::sample_sources, {.form = Allowed::kNumberOrText},
               "play a share of the sources (`\"10%\"`, 0.1) with all their queries: the same "
               "sources in every run, and a smaller sample is part of a larger");
         visit("skip_sources", &S::skip_sources, {}, "leave out the sources of these prefixes");
@@ -198,7 +193,7 @@ struct Settings {
         visit("all_opcodes", &S::all_opcodes, {},
               "also send UPDATE and NOTIFY (skipped and counted otherwise)");
         visit("ports", &S::ports, between(1, 65'535), "DNS ports of the trace");
-        visit("early_us", &S::early_us, {.form = kNumberOrText},
+        visit("early_us", &S::early_us, {.form = Allowed::kNumberOrText},
               "wake up this many µs (0 to 1000) before a query is due; `\"auto\"` learns it");
         visit("spin_us", &S::spin_us, between(0, 30),
               "wait busily for at most this many µs before a send");
