@@ -41,12 +41,13 @@ int take_room(int fd, std::uint64_t from, std::uint64_t size) {
     return able ? error : 0;
 }
 
-/// Waits until all is on the disk, gives back room that was taken, and closes. `size` is that of
-/// the file.
-void close_for_good(FileDescriptor& file, std::uint64_t size, const std::string& path) {
+/// Waits until all is on the disk if asked, gives back room that was taken, and closes. `size` is
+/// that of the file.
+void close_for_good(FileDescriptor& file, std::uint64_t size, const std::string& path, bool wait) {
     // A pipe or a device has no room to give back and nothing to synchronize.
     const bool trimmed = ::ftruncate(file.get(), static_cast<off_t>(size)) == 0 || errno == EINVAL;
-    const bool synced = trimmed && (::fsync(file.get()) == 0 || errno == EINVAL || errno == EROFS);
+    const bool synced =
+        trimmed && (!wait || ::fsync(file.get()) == 0 || errno == EINVAL || errno == EROFS);
     if (!synced || ::close(file.release()) != 0) {
         throw SystemError("write " + path);
     }
@@ -70,10 +71,6 @@ FileDescriptor create(const std::string& part, const std::string& path) {
     std::remove(part.c_str());
     return FileDescriptor(check(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644),
                                 ("write " + path).c_str()));
-}
-
-void rename_to(const std::string& part, const std::string& path) {
-    check(std::rename(part.c_str(), path.c_str()), ("write " + path).c_str());
 }
 
 } // namespace
@@ -125,26 +122,16 @@ void AppendFile::reserve(std::uint64_t bytes) {
 
 void AppendFile::close() {
     flush();
-    close_for_good(file_, size_, path_);
+    close_for_good(file_, size_, path_, true);
 }
 
 void write_whole(const std::string& path, std::string_view text) {
-    const std::string part = path + ".part";
-    FileDescriptor file = create(part, path);
-    try {
-        write_all(file.get(), bytes_of(text), path);
-        check(::close(file.release()), ("write " + path).c_str());
-        rename_to(part, path);
-    } catch (...) {
-        std::remove(part.c_str()); // half a file helps nobody, least of all on a full disk
-        throw;
-    }
+    ReservedFile(path, 0).write(text, false);
 }
 
 ReservedFile::ReservedFile(std::string path, std::uint64_t size)
     : path_(std::move(path)), part_(path_ + ".part"), file_(create(part_, path_)) {
     if (const int error = take_room(file_.get(), 0, size); error != 0) {
-        file_.reset();
         std::remove(part_.c_str());
         throw SystemError("take room for " + path_, error);
     }
@@ -153,7 +140,7 @@ ReservedFile::ReservedFile(std::string path, std::uint64_t size)
 
 ReservedFile::~ReservedFile() {
     if (!written_) {
-        std::remove(part_.c_str());
+        std::remove(part_.c_str()); // half a file helps nobody, least of all on a full disk
     }
 }
 
@@ -163,10 +150,10 @@ void ReservedFile::grow(std::uint64_t size) {
     }
 }
 
-void ReservedFile::write(std::string_view text) {
+void ReservedFile::write(std::string_view text, bool wait) {
     write_all(file_.get(), bytes_of(text), path_);
-    close_for_good(file_, text.size(), path_);
-    rename_to(part_, path_);
+    close_for_good(file_, text.size(), path_, wait);
+    check(std::rename(part_.c_str(), path_.c_str()), ("write " + path_).c_str());
     written_ = true;
 }
 

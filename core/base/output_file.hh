@@ -64,8 +64,9 @@ public:
     /// Takes room for so many bytes in all, where there is some.
     void grow(std::uint64_t size);
 
-    /// Writes the file into its room and gives it its name; once. Throws SystemError.
-    void write(std::string_view text);
+    /// Writes the file into its room, waits for the disk if asked, and gives it its name; once.
+    /// Throws SystemError.
+    void write(std::string_view text, bool wait = true);
 
 private:
     std::string path_;

@@ -76,8 +76,8 @@ void pad_to_eight(std::vector<std::uint8_t>& out) { out.resize((out.size() + 7) 
 
 RecordFile::RecordFile(const std::string& path, std::string_view magic, std::size_t record_size,
                        std::string_view json)
-    : magic_(magic), file_(path, AppendFile::Existing::kRefuse),
-      digest_(XXH3_createState(), XXH3_freeState) {
+    : magic_(magic), room_(record_size != 0 ? record_size : kRoomForQuestion),
+      file_(path, AppendFile::Existing::kRefuse), digest_(XXH3_createState(), XXH3_freeState) {
     XXH3_64bits_reset(digest_.get());
     std::vector<std::uint8_t> head;
     append_text(head, magic_ + "HDR1");
@@ -98,6 +98,8 @@ void RecordFile::append(Bytes record) {
     ++count_;
 }
 
+void RecordFile::reserve(std::uint64_t queries) { file_.reserve(queries * room_ + kRoomForEnd); }
+
 void RecordFile::finish(std::string_view json) {
     std::vector<std::uint8_t> foot;
     append_text(foot, json);
@@ -117,10 +119,6 @@ void RqWriter::append(const RqRecord& record) {
     RecordFile::append({reinterpret_cast<const std::uint8_t*>(&record), sizeof record});
 }
 
-void RqWriter::reserve(std::uint64_t queries) {
-    RecordFile::reserve(queries * sizeof(RqRecord) + kRoomForEnd);
-}
-
 RaWriter::RaWriter(const std::string& path, std::string_view json)
     : RecordFile(path, "RPRA", 0, json) {}
 
@@ -136,10 +134,6 @@ void RaWriter::append(const Answer& answer) {
     scratch_.insert(scratch_.end(), answer.reply.begin(), answer.reply.end());
     pad_to_eight(scratch_);
     RecordFile::append(scratch_);
-}
-
-void RaWriter::reserve(std::uint64_t queries) {
-    RecordFile::reserve(queries * kRoomForQuestion + kRoomForEnd);
 }
 
 } // namespace reprise

@@ -89,6 +89,9 @@ class RecordFile {
 public:
     void flush() { file_.flush(); }
 
+    /// Room for so many queries, without their replies, and the end of the file; see AppendFile.
+    void reserve(std::uint64_t queries);
+
     /// Writes the trailing JSON and the footer, waits until all is on the disk, and closes.
     void finish(std::string_view json = "");
 
@@ -99,10 +102,9 @@ protected:
 
     void append(Bytes record);
 
-    void reserve(std::uint64_t bytes) { file_.reserve(bytes); }
-
 private:
     std::string magic_;
+    std::uint64_t room_; ///< bytes that a query takes, in general
     AppendFile file_;
     std::uint64_t count_ = 0;
     std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> digest_;
@@ -113,9 +115,6 @@ public:
     RqWriter(const std::string& path, const RqHeader& header);
 
     void append(const RqRecord& record);
-
-    /// Room for the records of so many queries and the end of the file; see AppendFile.
-    void reserve(std::uint64_t queries);
 };
 
 /// One query with its reply; an empty reply means there was none.
@@ -133,9 +132,6 @@ public:
     RaWriter(const std::string& path, std::string_view json);
 
     void append(const Answer& answer);
-
-    /// Room for so many queries without replies; see AppendFile.
-    void reserve(std::uint64_t queries);
 
 private:
     std::vector<std::uint8_t> scratch_;
