@@ -21,7 +21,6 @@
 #include <string_view>
 #include <toml++/toml.h>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 namespace reprise::controller {
@@ -30,13 +29,6 @@ using namespace std::string_view_literals;
 
 namespace {
 
-/// Names in use before the settings' own.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kFormerNames{{
-    {"hedge-ms", ",--hedge"},
-    {"ports", ",--port"},
-    {"skip-sources", ",--skip-source"},
-    {"tls-verify", ",!--no-tls-verify"},
-}};
 /// Settings that --help shows as options; the others are known to --set and --options.
 constexpr std::array kShown{"source-mode"sv, "transport"sv,  "speed"sv,     "rate"sv,
                             "fast"sv,        "loop"sv,       "from"sv,      "until"sv,
@@ -54,10 +46,7 @@ void add_setting(Command& app, std::string_view table, std::string_view name, au
     using T = std::remove_reference_t<decltype(value)>;
     std::string option = fmt::format("{}{}", table == "tls" ? "tls-" : "", name);
     std::ranges::replace(option, '_', '-');
-    std::string names = "--" + option;
-    for (const auto& [own, former] : kFormerNames) {
-        names += own == option ? former : "";
-    }
+    const std::string names = "--" + option;
     const std::string text = allowed.words.empty()
                                  ? in_short(help)
                                  : fmt::format("{}: {}", in_short(help), allowed.words);

@@ -194,7 +194,7 @@ Options parsed(const std::string& arguments) {
 }
 
 TEST(Options, AListOfPeersDoesNotSwallowTheTrace) {
-    const Options options = parsed("--hedge 10 --peers 127.0.0.2,[::1]:54 trace.pcap");
+    const Options options = parsed("--hedge-ms 10 --peers 127.0.0.2,[::1]:54 trace.pcap");
     EXPECT_EQ(options.trace, "trace.pcap");
     EXPECT_EQ(options.replay.peers, (std::vector<std::string>{"127.0.0.2", "[::1]:54"}));
 }
@@ -207,7 +207,7 @@ TEST(Options, FilesAndSettingsInTheirOrderThenOptions) {
            "name = \"a\\u00fc\"\n";
     const Options options =
         parsed("--limit 3 --set replay.speed=3 --options " + path +
-               " --set replay.limit=2 --set tls.port=8853 --no-tls-verify trace.pcap");
+               " --set replay.limit=2 --set tls.port=8853 --tls-verify=false trace.pcap");
     EXPECT_EQ(options.replay.speed, 2.5);
     EXPECT_EQ(options.replay.from, "1475762151.5");
     EXPECT_EQ(options.replay.ports, (std::vector<std::uint16_t>{53, 5353}));

@@ -76,24 +76,17 @@ std::uint64_t lost_below(const tree::Child& child, bool aborted) {
     std::uint64_t lost = 0;
     std::uint64_t done = 0;
     for (const auto& report : child.reports) {
-        done += read_counts(report.counts()).ended();
-        if (report.lost()) {
-            lost += report.assigned() -
-                    std::min(report.assigned(), read_counts(report.counts()).ended());
-        }
+        const std::uint64_t ended = read_counts(report.counts()).ended();
+        done += ended;
+        lost += report.lost() ? report.assigned() - std::min(report.assigned(), ended) : 0;
     }
     return aborted ? lost : child.assigned - std::min(child.assigned, done);
 }
 
 json child_json(const tree::Child& child, bool aborted) {
-    json offsets = json::array();
-    for (const auto& sample : child.clock.series()) {
-        offsets.push_back({sample.when, sample.offset, sample.round_trip});
-    }
-    json reports = json::array();
-    for (const auto& report : child.reports) {
-        reports.push_back(report_json(report));
-    }
+    const auto offset = [](const tree::ClockSample& one) {
+        return json{one.when, one.offset, one.round_trip};
+    };
     json facts = json::object();
     for (const auto& [key, value] : child.hello.facts()) {
         facts[key] = value;
@@ -110,9 +103,9 @@ json child_json(const tree::Child& child, bool aborted) {
             {"measured_offset_ns", child.clock.best().offset},
             {"rtt_end_ns", child.clock.latest().round_trip},
             {"offset_end_ns", child.same_clock ? 0 : child.clock.latest().offset},
-            {"offsets", offsets},
+            {"offsets", list_of<json>(child.clock.series(), offset)},
             {"facts", facts},
-            {"reports", reports}};
+            {"reports", list_of<json>(child.reports, report_json)}};
 }
 
 Counts sum_of(const tree::Children& children) {
@@ -204,10 +197,8 @@ nlohmann::ordered_json options_json(const Options& options) {
 
 json whole_json(const Report& report, const Options& options, const FeedState& feed,
                 const tree::Children& children, const Outcome& outcome) {
-    json below = json::array();
-    for (const auto& child : children) {
-        below.push_back(child_json(*child, outcome.aborted));
-    }
+    const auto below = list_of<json>(
+        children, [&](const auto& child) { return child_json(*child, outcome.aborted); });
     json queries = fields_json(report.counts);
     std::uint64_t skipped = report.counts.skipped;
     for (const auto& [reason, count] : report.skipped) {

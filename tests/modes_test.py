@@ -163,7 +163,7 @@ def test_a_loop_opens_its_tcp_connections_anew(make_bed: MakeBed, trace: Path) -
         (("--until", "1475762151.1"), range(10), {}),
         (("--limit", "7"), range(7), {}),
         (("--duration-s", "0.3"), range(30), {}),
-        (("--skip-source", "203.0.113.8/31"), [n for n in range(100) if n % 10 < 8], {"source_prefix": 20}),
+        (("--skip-sources", "203.0.113.8/31"), [n for n in range(100) if n % 10 < 8], {"source_prefix": 20}),
     ],
 )
 def test_a_part_of_the_trace(
@@ -353,7 +353,7 @@ def test_a_hedged_query_goes_to_a_peer_as_well(make_bed: MakeBed, ticks: Path) -
     bed = make_bed(peers=(peer,))
     bed.start_dns_server(network.SERVER, f"{network.SERVICE_V4}:53", "mute", f"{peer}:53", "delay=0")
     played = Played(bed)
-    assert played.run(ticks, "--hedge", "50", "--peers", peer, "--timeout-s", "2")["answered"] == 100
+    assert played.run(ticks, "--hedge-ms", "50", "--peers", peer, "--timeout-s", "2")["answered"] == 100
     seen = played.queries()
     by_server = {
         address: {one.ident: one.time for one in seen if one.destination == address}
@@ -369,7 +369,7 @@ def test_a_query_answered_in_time_is_not_hedged(make_bed: MakeBed, ticks: Path) 
     bed = make_bed(peers=(peer,))
     bed.start_dns_server(network.SERVER, f"{network.SERVICE_V4}:53", "delay=0", f"{peer}:53", "delay=0")
     played = Played(bed)
-    assert played.run(ticks, "--hedge", "2000", "--peers", peer)["answered"] == 100
+    assert played.run(ticks, "--hedge-ms", "2000", "--peers", peer)["answered"] == 100
     assert {one.destination for one in played.queries()} == {network.SERVICE_V4}
 
 

@@ -227,7 +227,7 @@ def test_a_certificate_that_is_not_to_be_trusted(
 def test_a_certificate_that_serves(make_bed: MakeBed, tmp_path: Path, trace: Path, fault: str) -> None:
     """Nothing is checked where told so; without a name the server's address is."""
     served = certify(tmp_path / "service", expired_s=600 if fault == "expired" else 0)
-    checks = ("--no-tls-verify",) if fault == "expired" else ("--tls-ca", str(served.authority))
+    checks = ("--tls-verify=false",) if fault == "expired" else ("--tls-ca", str(served.authority))
     bed = make_bed()
     start_nsd(bed, served)
     capture = Capture(bed)

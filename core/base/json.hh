@@ -19,8 +19,9 @@ std::string json_text(const Json& value, int indent = -1);
 inline Json text_or_null(std::string_view text) { return text.empty() ? Json() : Json(text); }
 
 /// A list of what `make` gives for each of `all`.
-template <typename Range, typename Make> Json list_of(const Range& all, Make make) {
-    Json list = Json::array();
+template <typename List = Json, typename Range, typename Make>
+List list_of(const Range& all, Make make) {
+    List list = List::array();
     for (const auto& one : all) {
         list.emplace_back(std::invoke(make, one));
     }
