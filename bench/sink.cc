@@ -8,6 +8,7 @@
 #include "bench/tcp_sink.hh"
 #include "bench_sink_bpf.hh"
 #include "core/base/bpf.hh"
+#include "core/base/clock.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
@@ -77,7 +78,7 @@ Json serve_udp(const std::string& interface, bool after_taps, const Signals& end
     }
     const FileDescriptor link = attach(object, interface, after_taps);
     std::cerr << "event=attached interface=" << interface << '\n';
-    ending.wait();
+    static_cast<void>(ending.next(reprise::kForEver));
     const auto map = [&](const char* name) {
         return bpf_map__fd(reprise::bpf_map_of(object, name));
     };

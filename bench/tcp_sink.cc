@@ -483,7 +483,7 @@ Json serve_tcp(const TcpOptions& options, const Signals& ending) {
             workers.start([&server] { server->run(); });
         }
         std::cerr << "event=listening port=" << options.port << '\n';
-        if (ending.wait() == SIGCHLD) {
+        if (ending.next(kForEver) == SIGCHLD) {
             throw Error("a process of the sink ended; its message is above");
         }
     }

@@ -135,23 +135,15 @@ using Bio = TlsOwner<BIO>;
 using Certificate = TlsOwner<X509>;
 
 std::string read_file(const std::string& path) {
+    std::string text(kLargest + 1, '\0');
     std::ifstream file(path, std::ios::binary);
-    std::string text;
-    char byte = 0;
-    while (text.size() <= kLargest && file.get(byte)) {
-        text.push_back(byte);
-    }
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<size_t>(file.gcount()));
     if (!file.is_open() || file.bad()) {
         throw UsageError(fmt::format("tls.ca {}: {}; check the path and its permissions", path,
                                      std::generic_category().message(errno)));
     }
     return text;
-}
-
-std::string pem_of(BIO* bio) {
-    char* data = nullptr;
-    const auto size = static_cast<size_t>(BIO_get_mem_data(bio, &data));
-    return {data, size};
 }
 
 } // namespace
@@ -231,7 +223,9 @@ std::string read_authorities(const std::string& path) {
     }
     const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
     ERR_clear_error();
-    std::string pem = pem_of(out.get());
+    char* data = nullptr;
+    const auto size = static_cast<size_t>(BIO_get_mem_data(out.get(), &data));
+    std::string pem(data, size);
     if (pem.empty() || !at_end || text.size() > kLargest) {
         throw UsageError(fmt::format(
             "tls.ca {}: not certificates in PEM, of at most 2 MiB; give a file with BEGIN "

@@ -110,15 +110,13 @@ const FeedState& TraceFeed::state() {
         state_.counters = trace_->counters();
         state_.rules = rules_.counts();
         state_.description = trace_->end().description;
+        state_.trouble = trace_->end().trouble;
     }
     if (generator_) {
         state_.description = generator_->description();
     }
-    state_.trouble = trouble();
     return state_;
 }
-
-std::string TraceFeed::trouble() const { return trace_ ? trace_->end().trouble : ""; }
 
 /// The next query, response or close; false at the end.
 bool TraceFeed::read_query(Query& query) {
@@ -139,30 +137,24 @@ bool TraceFeed::read_query(Query& query) {
     return true;
 }
 
-/// Throws where the trace has gone.
-void TraceFeed::restart() {
-    if (trace_) {
-        batch_.clear();
-        at_ = 0;
-        trace_->restart();
-        trace_->open();
-        rules_.restart();
-        selection_.restart();
-    }
-}
-
-/// A trace that could not be read whole, or of which nothing was taken, is not begun again.
+/// A trace that could not be read whole, or of which nothing was taken, is not begun again. Throws
+/// where it has gone.
 bool TraceFeed::next_lap() {
     const std::uint64_t laps = options_.replay.loop;
-    const bool again =
-        (laps == 0 || lap_ < laps) && timetable_.taken_in_lap() > 0 && trouble().empty();
+    const bool again = (laps == 0 || lap_ < laps) && timetable_.taken_in_lap() > 0 && trace_ &&
+                       trace_->end().trouble.empty();
     if (again) {
         ++lap_;
         steady_.next_lap();
         timetable_.next_lap();
         connections_ += std::exchange(lap_connections_, 0);
         played_.clear();
-        restart();
+        batch_.clear();
+        at_ = 0;
+        trace_->restart();
+        trace_->open();
+        rules_.restart();
+        selection_.restart();
     }
     return again;
 }

@@ -297,7 +297,6 @@ private:
     }
 
     bool read_query(Query& query);
-    void restart();
     bool pull(Query& query);
     void count_rcode(const Query& response);
     void hold_close(Query close);
@@ -309,7 +308,6 @@ private:
     void describe(Query& query);
     bool next_lap();
     bool take(Query& query);
-    [[nodiscard]] std::string trouble() const;
 
     Options options_;
     SourceTable sources_;

@@ -13,6 +13,7 @@ using Nanoseconds = std::int64_t;
 inline constexpr Nanoseconds kMicrosecond = 1'000;
 inline constexpr Nanoseconds kMillisecond = 1'000'000;
 inline constexpr Nanoseconds kSecond = 1'000'000'000;
+inline constexpr Nanoseconds kForEver = std::numeric_limits<Nanoseconds>::max();
 
 inline Nanoseconds read_clock(clockid_t id) {
     timespec now{};
@@ -45,7 +46,7 @@ inline ClockPair realtime_pair() {
     constexpr Nanoseconds kClose = 2 * kMicrosecond;
     constexpr int kTries = 8;
     ClockPair best;
-    Nanoseconds width = std::numeric_limits<Nanoseconds>::max();
+    Nanoseconds width = kForEver;
     for (int n = 0; n < kTries && width > kClose; ++n) {
         const Nanoseconds before = SteadyClock::now();
         const Nanoseconds real = read_clock(CLOCK_REALTIME);

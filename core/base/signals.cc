@@ -37,12 +37,6 @@ std::optional<int> Signals::next(Nanoseconds until) const {
     }
 }
 
-int Signals::wait() const {
-    int number = 0;
-    sigwait(&set_, &number);
-    return number;
-}
-
 namespace {
 
 volatile sig_atomic_t noted = 0;

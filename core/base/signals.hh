@@ -24,9 +24,6 @@ public:
     /// already); none otherwise.
     [[nodiscard]] std::optional<int> next(Nanoseconds until = 0) const;
 
-    /// The number of the next one, whenever it comes.
-    int wait() const; // NOLINT(modernize-use-nodiscard): any of them may be enough
-
 private:
     sigset_t set_{};
     FileDescriptor fd_;

@@ -24,7 +24,7 @@ TEST(SignalsTest, WaitUntilTheyAreAskedFor) {
     EXPECT_EQ(signals.next(), SIGUSR1);
     EXPECT_FALSE(readable(signals));
     ASSERT_EQ(raise(SIGHUP), 0);
-    EXPECT_EQ(signals.wait(), SIGHUP);
+    EXPECT_EQ(signals.next(kForEver), SIGHUP);
 }
 
 TEST(SignalsTest, NoneComesInTime) {

@@ -1,4 +1,4 @@
-#include "core/tree/assignment.hh"
+#include "core/tree/fanout.hh"
 
 #include "core/base/address.hh"
 

@@ -1,5 +1,5 @@
 #include "core/base/address.hh"
-#include "core/tree/assignment.hh"
+#include "core/tree/fanout.hh"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,6 @@
 #include "core/tree/fanout.hh"
 
 #include "core/base/error.hh"
-#include "core/tree/assignment.hh"
 #include "core/tree/host.hh"
 #include "core/wire/counts.hh"
 #include "core/wire/frame.hh"

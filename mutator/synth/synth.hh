@@ -12,7 +12,6 @@
 #include "core/trace/forms/pcap/pcap_encoder.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/wire/query.hh"
-#include "core/wire/waiting.hh"
 #include "mutator/output/output_file.hh"
 #include "mutator/synth/clients.hh"
 #include "mutator/synth/synth_options.hh"

@@ -17,7 +17,6 @@
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/query.hh"
-#include "core/wire/waiting.hh"
 
 #include <fmt/format.h>
 
@@ -30,7 +29,6 @@
 #include <fstrm/rdwr.h>
 #include <fstrm/reader.h>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,7 +43,6 @@ constexpr std::uint32_t kControlStart = 2;
 constexpr size_t kRemembered = 65'536;               ///< queries, at least
 constexpr Nanoseconds kLongestAnswer = 15 * kSecond; ///< takes no longer
 constexpr size_t kMostHeld = 256UL << 20U;           ///< bytes of messages that wait for earlier
-constexpr Nanoseconds kForEver = std::numeric_limits<Nanoseconds>::max();
 
 /// Who saw it, by Exchange::type: 1 is a query of the first, 2 a response, 3 a query of the next.
 constexpr std::array<std::string_view, 7> kSides{"auth", "resolver", "client", "forwarder",
