@@ -224,12 +224,9 @@ bool TraceFeed::next(Query& query) {
         }
         closes_.push_back(query);
     }
-    query = closes_[closes_out_++];
+    query = closes_.front();
+    closes_.pop_front();
     query.due = std::min(query.due, last_due_); // else the query behind it would wait
-    if (closes_out_ == closes_.size()) {
-        closes_.clear();
-        closes_out_ = 0;
-    }
     return true;
 }
 

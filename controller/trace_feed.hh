@@ -27,6 +27,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <map>
 #include <optional>
@@ -334,9 +335,8 @@ private:
     Nanoseconds last_due_ = 0; ///< latest due time read
     /// Queries and responses after which it ends.
     std::uint64_t most_ = std::numeric_limits<std::uint64_t>::max();
-    PlayedConnections played_;  ///< of this lap
-    std::vector<Query> closes_; ///< since the query before, and the query behind them
-    size_t closes_out_ = 0;     ///< of these, those handed out
+    PlayedConnections played_; ///< of this lap
+    std::deque<Query> closes_; ///< since the query before, and the query behind them
 };
 
 } // namespace reprise::controller

@@ -17,10 +17,6 @@
 
 namespace reprise {
 
-bool IpAddress::is_loopback() const {
-    return known_prefix(is_v4() ? "127.0.0.0/8" : "::1/128").holds(*this);
-}
-
 bool IpAddress::is_public() const {
     static constexpr std::array<std::string_view, 15> kNotPublic{
         "0.0.0.0/8",      "10.0.0.0/8",   "100.64.0.0/10",  "127.0.0.0/8",   "169.254.0.0/16",

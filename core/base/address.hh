@@ -26,9 +26,6 @@ struct IpAddress {
 
     [[nodiscard]] bool is_v6() const { return family == 6; }
 
-    /// Loopback: 127/8 or ::1.
-    [[nodiscard]] bool is_loopback() const;
-
     /// Whether it may belong to somebody on the Internet: in none of the private, shared,
     /// link-local, loopback, benchmark or documentation ranges (RFC 6890, RFC 4193).
     [[nodiscard]] bool is_public() const;

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -123,16 +122,11 @@ inline void append16(std::vector<std::uint8_t>& out, size_t value) {
     out.push_back(static_cast<std::uint8_t>(value));
 }
 
-/// Appends a value as it lies in memory.
-template <typename T> void append_raw(std::string& out, const T& value) {
-    out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-/// Appends a value in little-endian order.
-template <typename T> void append_little(std::vector<std::uint8_t>& out, T value) {
+/// Appends a value in little-endian order to bytes or a string.
+template <typename Out, typename T> void append_little(Out& out, const T& value) {
     const size_t at = out.size();
-    out.resize(at + sizeof(T));
-    std::memcpy(out.data() + at, &value, sizeof(T));
+    out.resize(at + sizeof value);
+    std::memcpy(out.data() + at, &value, sizeof value);
 }
 
 } // namespace reprise

@@ -5,71 +5,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <ranges>
-#include <span>
 #include <string>
 #include <string_view>
 
 namespace reprise {
 namespace {
-
-using Word = WordTable::Word;
-
-constexpr std::array kTypes{
-    Word{1, "A"},         Word{2, "NS"},       Word{3, "MD"},          Word{4, "MF"},
-    Word{5, "CNAME"},     Word{6, "SOA"},      Word{7, "MB"},          Word{8, "MG"},
-    Word{9, "MR"},        Word{10, "NULL"},    Word{11, "WKS"},        Word{12, "PTR"},
-    Word{13, "HINFO"},    Word{14, "MINFO"},   Word{15, "MX"},         Word{16, "TXT"},
-    Word{17, "RP"},       Word{18, "AFSDB"},   Word{19, "X25"},        Word{20, "ISDN"},
-    Word{21, "RT"},       Word{22, "NSAP"},    Word{23, "NSAP-PTR"},   Word{24, "SIG"},
-    Word{25, "KEY"},      Word{26, "PX"},      Word{27, "GPOS"},       Word{28, "AAAA"},
-    Word{29, "LOC"},      Word{30, "NXT"},     Word{31, "EID"},        Word{32, "NIMLOC"},
-    Word{33, "SRV"},      Word{34, "ATMA"},    Word{35, "NAPTR"},      Word{36, "KX"},
-    Word{37, "CERT"},     Word{38, "A6"},      Word{39, "DNAME"},      Word{40, "SINK"},
-    Word{41, "OPT"},      Word{42, "APL"},     Word{43, "DS"},         Word{44, "SSHFP"},
-    Word{45, "IPSECKEY"}, Word{46, "RRSIG"},   Word{47, "NSEC"},       Word{48, "DNSKEY"},
-    Word{49, "DHCID"},    Word{50, "NSEC3"},   Word{51, "NSEC3PARAM"}, Word{52, "TLSA"},
-    Word{53, "SMIMEA"},   Word{55, "HIP"},     Word{56, "NINFO"},      Word{57, "RKEY"},
-    Word{58, "TALINK"},   Word{59, "CDS"},     Word{60, "CDNSKEY"},    Word{61, "OPENPGPKEY"},
-    Word{62, "CSYNC"},    Word{63, "ZONEMD"},  Word{64, "SVCB"},       Word{65, "HTTPS"},
-    Word{66, "DSYNC"},    Word{99, "SPF"},     Word{100, "UINFO"},     Word{101, "UID"},
-    Word{102, "GID"},     Word{103, "UNSPEC"}, Word{104, "NID"},       Word{105, "L32"},
-    Word{106, "L64"},     Word{107, "LP"},     Word{108, "EUI48"},     Word{109, "EUI64"},
-    Word{249, "TKEY"},    Word{250, "TSIG"},   Word{251, "IXFR"},      Word{252, "AXFR"},
-    Word{253, "MAILB"},   Word{254, "MAILA"},  Word{255, "ANY"},       Word{256, "URI"},
-    Word{257, "CAA"},     Word{258, "AVC"},    Word{259, "DOA"},       Word{260, "AMTRELAY"},
-    Word{261, "RESINFO"}, Word{262, "WALLET"}, Word{32768, "TA"},      Word{32769, "DLV"},
-};
-
-constexpr std::array kClasses{
-    Word{1, "IN"}, Word{3, "CH"}, Word{4, "HS"}, Word{254, "NONE"}, Word{255, "ANY"},
-};
-
-constexpr std::array kOpcodes{
-    Word{0, "QUERY"},  Word{1, "IQUERY"}, Word{2, "STATUS"},
-    Word{4, "NOTIFY"}, Word{5, "UPDATE"}, Word{6, "DSO"},
-};
-
-constexpr std::array kOptions{
-    Word{1, "LLQ"},          Word{2, "UL"},       Word{3, "NSID"},
-    Word{5, "DAU"},          Word{6, "DHU"},      Word{7, "N3U"},
-    Word{8, "ECS"},          Word{9, "EXPIRE"},   Word{10, "COOKIE"},
-    Word{11, "KEEPALIVE"},   Word{12, "PADDING"}, Word{13, "CHAIN"},
-    Word{14, "KEY-TAG"},     Word{15, "EDE"},     Word{18, "REPORT-CHANNEL"},
-    Word{19, "ZONEVERSION"},
-};
-
-constexpr std::array kRcodes{
-    Word{0, "NOERROR"},    Word{1, "FORMERR"}, Word{2, "SERVFAIL"}, Word{3, "NXDOMAIN"},
-    Word{4, "NOTIMP"},     Word{5, "REFUSED"}, Word{6, "YXDOMAIN"}, Word{7, "YXRRSET"},
-    Word{8, "NXRRSET"},    Word{9, "NOTAUTH"}, Word{10, "NOTZONE"}, Word{16, "BADVERS"},
-    Word{23, "BADCOOKIE"},
-};
 
 /// FNV-1a of the text in lower case.
 std::uint32_t hash(std::string_view text) {
@@ -82,19 +27,27 @@ std::uint32_t hash(std::string_view text) {
 
 } // namespace
 
-WordTable::WordTable(std::span<const Word> words, std::string_view prefix, std::uint16_t largest)
-    : words_(words), prefix_(prefix), largest_(largest) {
-    for (size_t i = 0; i < words.size(); ++i) {
-        const Word& word = words[i];
-        if (word.number < kDirect) {
-            by_number_.at(word.number) = static_cast<std::uint8_t>(i + 1);
+WordTable::WordTable(std::initializer_list<Run> runs, std::string_view prefix,
+                     std::uint16_t largest)
+    : prefix_(prefix), largest_(largest) {
+    for (auto [number, words] : runs) {
+        for (const auto word : std::views::split(words, ' ')) {
+            add({.number = number++, .text = {word.begin(), word.end()}});
         }
-        size_t slot = hash(word.text) % kSlots;
-        while (by_text_.at(slot) != kNone) {
-            slot = (slot + 1) % kSlots;
-        }
-        by_text_.at(slot) = static_cast<std::uint8_t>(i + 1);
     }
+}
+
+void WordTable::add(const Word& word) {
+    words_.push_back(word);
+    const auto place = static_cast<std::uint8_t>(words_.size());
+    if (word.number < kDirect) {
+        by_number_.at(word.number) = place;
+    }
+    size_t slot = hash(word.text) % kSlots;
+    while (by_text_.at(slot) != kNone) {
+        slot = (slot + 1) % kSlots;
+    }
+    by_text_.at(slot) = place;
 }
 
 std::string_view WordTable::word(std::uint16_t number) const {
@@ -110,10 +63,8 @@ void WordTable::append(std::string& out, std::uint16_t number) const {
     const std::string_view text = word(number);
     out += text;
     if (text.empty()) {
-        std::array<char, 8> digits{};
-        const auto end = std::to_chars(digits.begin(), digits.end(), number).ptr;
         out += prefix_;
-        out.append(digits.data(), end);
+        out += fmt::format_int(number).c_str();
     }
 }
 
@@ -143,27 +94,45 @@ std::string_view WordTable::nearest(std::string_view text) const {
 }
 
 const WordTable& type_words() {
-    static const WordTable table(kTypes, "TYPE", 0xffff);
+    static const WordTable table(
+        {{1, "A NS MD MF CNAME SOA MB MG MR NULL WKS PTR HINFO MINFO MX TXT RP AFSDB X25 ISDN "
+             "RT NSAP NSAP-PTR SIG KEY PX GPOS AAAA LOC NXT EID NIMLOC SRV ATMA NAPTR KX CERT "
+             "A6 DNAME SINK OPT APL DS SSHFP IPSECKEY RRSIG NSEC DNSKEY DHCID NSEC3 NSEC3PARAM "
+             "TLSA SMIMEA"},
+         {55, "HIP NINFO RKEY TALINK CDS CDNSKEY OPENPGPKEY CSYNC ZONEMD SVCB HTTPS DSYNC"},
+         {99, "SPF UINFO UID GID UNSPEC NID L32 L64 LP EUI48 EUI64"},
+         {249, "TKEY TSIG IXFR AXFR MAILB MAILA ANY URI CAA AVC DOA AMTRELAY RESINFO WALLET"},
+         {32768, "TA DLV"}},
+        "TYPE", 0xffff);
     return table;
 }
 
 const WordTable& class_words() {
-    static const WordTable table(kClasses, "CLASS", 0xffff);
+    static const WordTable table({{1, "IN"}, {3, "CH HS"}, {254, "NONE ANY"}}, "CLASS", 0xffff);
     return table;
 }
 
 const WordTable& opcode_words() {
-    static const WordTable table(kOpcodes, "", 15);
+    static const WordTable table({{0, "QUERY IQUERY STATUS"}, {4, "NOTIFY UPDATE DSO"}}, "", 15);
     return table;
 }
 
 const WordTable& rcode_words() {
-    static const WordTable table(kRcodes, "RCODE", 0xfff);
+    static const WordTable table(
+        {{0, "NOERROR FORMERR SERVFAIL NXDOMAIN NOTIMP REFUSED YXDOMAIN YXRRSET NXRRSET "
+             "NOTAUTH NOTZONE"},
+         {16, "BADVERS"},
+         {23, "BADCOOKIE"}},
+        "RCODE", 0xfff);
     return table;
 }
 
 const WordTable& option_words() {
-    static const WordTable table(kOptions, "", 0xffff);
+    static const WordTable table(
+        {{1, "LLQ UL NSID"},
+         {5, "DAU DHU N3U ECS EXPIRE COOKIE KEEPALIVE PADDING CHAIN KEY-TAG EDE"},
+         {18, "REPORT-CHANNEL ZONEVERSION"}},
+        "", 0xffff);
     return table;
 }
 

@@ -4,10 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace reprise {
 
@@ -34,14 +35,15 @@ inline constexpr std::uint16_t kTypeAny = 255;
 
 class WordTable {
 public:
-    struct Word {
-        std::uint16_t number;
-        std::string_view text;
+    /// The words of numbers from `first` on, with spaces between them.
+    struct Run {
+        std::uint16_t first;
+        std::string_view words;
     };
 
-    /// Numbers up to `largest`; those without a word are written `prefix` and number. `words`
-    /// outlives the table.
-    WordTable(std::span<const Word> words, std::string_view prefix, std::uint16_t largest);
+    /// Numbers up to `largest`; those without a word are written `prefix` and number. The texts
+    /// outlive the table.
+    WordTable(std::initializer_list<Run> runs, std::string_view prefix, std::uint16_t largest);
 
     /// Empty where the number has no word.
     [[nodiscard]] std::string_view word(std::uint16_t number) const;
@@ -62,7 +64,14 @@ private:
     static constexpr size_t kDirect = 272;   ///< numbers below are found without a search
     static constexpr std::uint8_t kNone = 0; ///< else index + 1
 
-    std::span<const Word> words_;
+    struct Word {
+        std::uint16_t number;
+        std::string_view text;
+    };
+
+    void add(const Word& word);
+
+    std::vector<Word> words_;
     std::string_view prefix_;
     std::uint16_t largest_;
     std::array<std::uint8_t, kDirect> by_number_{};

@@ -50,9 +50,8 @@ bool write(const std::string& path, const char* value) {
 
 /// Addresses that nobody reaches from outside, or not without naming an interface.
 bool is_reachable(const IpAddress& address) {
-    const bool link_local =
-        address.is_v6() && address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0U) == 0x80;
-    return !address.is_loopback() && !link_local;
+    const auto holds = [&](const char* range) { return known_prefix(range).holds(address); };
+    return std::ranges::none_of(std::array{"127.0.0.0/8", "::1/128", "fe80::/10"}, holds);
 }
 
 void demand(int error, const char* attempt) {

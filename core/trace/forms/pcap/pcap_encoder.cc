@@ -146,7 +146,7 @@ void append_packet(std::string& out, Nanoseconds time, Bytes packet, std::uint32
                                 time));
     }
     const auto size = static_cast<std::uint32_t>(packet.size());
-    append_raw(out,
+    append_little(out,
                PcapPacketHeader{static_cast<std::uint32_t>(time / kSecond),
                                 static_cast<std::uint32_t>(time % kSecond), size, size + missing});
     out.append(reinterpret_cast<const char*>(packet.data()), packet.size());
@@ -215,7 +215,7 @@ class PcapEncoder final : public QueryEncoder {
 public:
     explicit PcapEncoder(size_t connections) : most_(connections) {}
 
-    void begin(std::string& out) override { append_raw(out, PcapFileHeader{}); }
+    void begin(std::string& out) override { append_little(out, PcapFileHeader{}); }
 
     void encode(const Query& query, std::string& out) override {
         check_fits(query);

@@ -40,8 +40,8 @@ constexpr size_t kFrameHeader = 12;
 constexpr std::uint32_t kMaxStreamFrame = 32U << 20U;
 
 void append_frame_header(std::string& out, std::uint32_t size, std::uint64_t check) {
-    append_raw(out, size);
-    append_raw(out, check);
+    append_little(out, size);
+    append_little(out, check);
 }
 
 /// A frame ends at 256 records and where a batch ends. A query's sequence goes into its record as
@@ -50,8 +50,8 @@ class StreamEncoder final : public QueryEncoder {
 public:
     void begin(std::string& out) override {
         out += kStreamMagic;
-        append_raw(out, kStreamVersion);
-        append_raw(out, std::uint32_t{0});
+        append_little(out, kStreamVersion);
+        append_little(out, std::uint32_t{0});
     }
 
     void encode(const Query& query, std::string& out) override {
