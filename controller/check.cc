@@ -215,10 +215,7 @@ std::string read_authorities(const std::string& path) {
     const std::string text = read_file(path);
     const Bio in(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
     const Bio out(BIO_new(BIO_s_mem()));
-    const auto next = [&] {
-        return Certificate(PEM_read_bio_X509(in.get(), nullptr, nullptr, nullptr));
-    };
-    for (Certificate each = next(); each; each = next()) {
+    while (const Certificate each{PEM_read_bio_X509(in.get(), nullptr, nullptr, nullptr)}) {
         PEM_write_bio_X509(out.get(), each.get());
     }
     const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;

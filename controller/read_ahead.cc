@@ -36,7 +36,6 @@ struct ReadAhead::Shared {
     void run();
     bool add(const Query& query);
     void close_batch();
-    void end(const std::string& error);
 };
 
 /// Adds one query or close, waiting while the queue is full; false when told to stop.
@@ -56,7 +55,7 @@ bool ReadAhead::Shared::add(const Query& query) {
     const bool go_on = !stopping;
     hold.unlock();
     if (begins) {
-        feed->flush_sources();
+        feed->sources().flush();
     }
     return go_on;
 }
@@ -67,15 +66,6 @@ void ReadAhead::Shared::close_batch() {
         batches.push_back(std::exchange(filling, {}));
     }
     filled = 0;
-}
-
-void ReadAhead::Shared::end(const std::string& error) {
-    const std::lock_guard hold(lock);
-    close_batch();
-    state = feed->state();
-    state.error = error;
-    state.ended = true;
-    changed.notify_all();
 }
 
 void ReadAhead::Shared::run() {
@@ -92,8 +82,13 @@ void ReadAhead::Shared::run() {
         while (feed->next(query) && add(query)) {
         }
     });
-    guarded([this] { feed->close_sources(); }); // those of what was read before an error, too
-    end(trouble);
+    guarded([this] { feed->sources().close(); }); // those of what was read before an error, too
+    const std::lock_guard hold(lock);
+    close_batch();
+    state = feed->state();
+    state.error = trouble;
+    state.ended = true;
+    changed.notify_all();
 }
 
 ReadAhead::ReadAhead(std::unique_ptr<TraceFeed> feed) : shared_(std::make_shared<Shared>()) {
@@ -104,27 +99,19 @@ ReadAhead::ReadAhead(std::unique_ptr<TraceFeed> feed) : shared_(std::make_shared
 
 ReadAhead::~ReadAhead() { stop(0); }
 
-/// Whether there is one.
-ReadAhead::Next ReadAhead::take_batch() {
-    const std::lock_guard hold(shared_->lock);
-    if (shared_->batches.empty()) {
-        shared_->close_batch();
-    }
-    if (shared_->batches.empty()) {
-        return shared_->state.ended ? Next::kEnd : Next::kNothingYet;
-    }
-    batch_ = std::move(shared_->batches.front());
-    shared_->batches.pop_front();
-    shared_->changed.notify_all();
-    records_.emplace(bytes_of(batch_));
-    return Next::kQuery;
-}
-
 ReadAhead::Next ReadAhead::next(RecordView& query) {
     while (!records_ || !records_->next(query)) {
-        if (const Next batch = take_batch(); batch != Next::kQuery) {
-            return batch;
+        const std::lock_guard hold(shared_->lock);
+        if (shared_->batches.empty()) {
+            shared_->close_batch();
         }
+        if (shared_->batches.empty()) {
+            return shared_->state.ended ? Next::kEnd : Next::kNothingYet;
+        }
+        batch_ = std::move(shared_->batches.front());
+        shared_->batches.pop_front();
+        shared_->changed.notify_all();
+        records_.emplace(bytes_of(batch_));
     }
     return Next::kQuery;
 }

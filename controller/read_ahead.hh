@@ -39,8 +39,6 @@ public:
 private:
     struct Shared;
 
-    Next take_batch();
-
     std::shared_ptr<Shared> shared_; ///< with the thread
     std::string batch_;
     std::optional<RecordReader> records_;

@@ -283,10 +283,7 @@ public:
         return until_ ? std::optional(until_->in_trace(first_)) : std::nullopt;
     }
 
-    /// Hands new sources to the file; throws SystemError where the disk is full.
-    void flush_sources() { sources_.flush(); }
-
-    void close_sources() { sources_.close(); }
+    SourceTable& sources() { return sources_; }
 
 private:
     bool next_query(Query& query);

@@ -45,7 +45,7 @@ TEST_F(TraceFeedTest, NumbersEveryQueryAndSaysWhyOneIsSkipped) {
     EXPECT_EQ(feed.state().responses, 1U);
     EXPECT_EQ(feed.state().skipped.named().at("update"), 1U);
     EXPECT_EQ(feed.state().skipped.named().at("no_ipv6_server"), 1U);
-    feed.flush_sources();
+    feed.sources().flush();
     EXPECT_EQ(read_file(folder_ + "/sources.csv"), "id,address\n0,192.0.2.1\n1,192.0.2.3\n");
 }
 

@@ -37,29 +37,21 @@ public:
     }
 
     /// Writes the checksum of what was added. 0 over data that holds a right checksum.
-    void store(std::uint8_t* at) const {
-        const std::uint16_t value = folded();
-        std::memcpy(at, &value, sizeof value);
-    }
+    void store(std::uint8_t* at) const { store16(at, value()); }
 
     /// The same as UDP has it, where 0 means that there is no checksum.
-    void store_udp(std::uint8_t* at) const {
-        const std::uint16_t value = folded() == 0 ? 0xffff : folded();
-        std::memcpy(at, &value, sizeof value);
-    }
+    void store_udp(std::uint8_t* at) const { store16(at, value() == 0 ? 0xffffU : value()); }
 
     /// The checksum as a number. 0 over data that holds a right checksum.
-    [[nodiscard]] std::uint16_t value() const { return ntohs(folded()); }
-
-private:
-    [[nodiscard]] std::uint16_t folded() const {
+    [[nodiscard]] std::uint16_t value() const {
         std::uint64_t sum = (sum_ & 0xffffffffU) + (sum_ >> 32U);
         sum = (sum & 0xffffU) + (sum >> 16U);
         sum = (sum & 0xffffU) + (sum >> 16U);
         sum = (sum & 0xffffU) + (sum >> 16U);
-        return static_cast<std::uint16_t>(~sum);
+        return ntohs(static_cast<std::uint16_t>(~sum));
     }
 
+private:
     std::uint64_t sum_ = 0;
 };
 

@@ -50,16 +50,10 @@ void set_nonblocking(int fd) {
 
 void demand_trace(const std::string& path) {
     struct stat status{};
-    int error = 0;
-    if (path != "-" && stat(path.c_str(), &status) != 0) {
-        error = errno;
-    } else if (S_ISDIR(status.st_mode)) {
-        error = EISDIR;
-    }
-    if (error != 0) {
-        throw UsageError(fmt::format("cannot open trace {}: {}; check the path and its permissions",
-                                     path, std::generic_category().message(error)));
-    }
+    const bool missing = path != "-" && stat(path.c_str(), &status) != 0;
+    const int error = missing ? errno : S_ISDIR(status.st_mode) ? EISDIR : 0;
+    demand(error == 0, fmt::format("cannot open trace {}: {}; check the path and its permissions",
+                                   path, std::generic_category().message(error)));
 }
 
 namespace {

@@ -56,8 +56,6 @@ void append_label(std::string& out, Bytes label) {
     out += '.';
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 /// The byte that "\\DDD" or "\\c" at the beginning of `text` stands for; takes it off. Nothing
 /// where the escape is broken.
 std::optional<std::uint8_t> take_escape(std::string_view& text) {
@@ -65,17 +63,15 @@ std::optional<std::uint8_t> take_escape(std::string_view& text) {
     if (text.empty()) {
         return std::nullopt;
     }
-    if (!is_digit(text[0])) {
+    if (text[0] < '0' || text[0] > '9') {
         const char c = text[0];
         text.remove_prefix(1);
         return static_cast<std::uint8_t>(c);
     }
-    if (text.size() < 3 || !is_digit(text[1]) || !is_digit(text[2])) {
-        return std::nullopt;
-    }
-    const int value = (text[0] - '0') * 100 + (text[1] - '0') * 10 + (text[2] - '0');
-    text.remove_prefix(3);
-    return value < 256 ? std::optional(static_cast<std::uint8_t>(value)) : std::nullopt;
+    const auto value =
+        text.size() < 3 ? std::nullopt : parse_number<std::uint8_t>(text.substr(0, 3));
+    text.remove_prefix(value ? 3 : 0);
+    return value;
 }
 
 } // namespace

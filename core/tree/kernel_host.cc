@@ -71,6 +71,13 @@ event_base* new_base() {
     return base;
 }
 
+/// A connection that was freed with a callback put off until the next round lives until then: one
+/// round more, which calls nobody, lets it go.
+void free_base(event_base* base) {
+    event_base_loop(base, EVLOOP_NONBLOCK);
+    event_base_free(base);
+}
+
 constexpr Nanoseconds kKillPatience = 200 * kMillisecond;
 
 /// Between fork and exec: only calls that are safe there. The signal mask is cleared; SIGINT and
@@ -107,14 +114,7 @@ void demand(int result, const std::string& attempt) {
 
 } // namespace
 
-/// A connection that was freed with a callback put off until the next round lives until then: one
-/// round more, which calls nobody, lets it go.
-void EventBaseDeleter::operator()(event_base* base) const {
-    event_base_loop(base, EVLOOP_NONBLOCK);
-    event_base_free(base);
-}
-
-KernelHost::KernelHost() : base_(new_base()) {}
+KernelHost::KernelHost() : base_(new_base(), free_base) {}
 
 KernelHost::KernelHost(const TlsFiles& files) : KernelHost() {
     tls_.reset(SSL_CTX_new(TLS_method()));

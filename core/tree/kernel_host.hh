@@ -24,10 +24,6 @@ struct TlsFiles {
     std::string authority;   ///< PEM; the only one trusted
 };
 
-struct EventBaseDeleter {
-    void operator()(event_base* base) const;
-};
-
 class KernelHost final : public Host {
 public:
     /// For links over socket pairs only.
@@ -55,7 +51,7 @@ public:
     void stop() override;
 
 private:
-    std::unique_ptr<event_base, EventBaseDeleter> base_;
+    std::unique_ptr<event_base, void (*)(event_base*)> base_;
     TlsContext tls_;
     std::vector<std::unique_ptr<Timer>> signals_;
 };

@@ -66,11 +66,7 @@ std::string header_json(const RqHeader& header) {
                       {"trace_first_ns", header.trace_first}});
 }
 
-void append_text(std::vector<std::uint8_t>& out, std::string_view text) {
-    out.insert(out.end(), text.begin(), text.end());
-}
-
-void pad_to_eight(std::vector<std::uint8_t>& out) { out.resize((out.size() + 7) / 8 * 8); }
+void pad_to_eight(auto& out) { out.resize((out.size() + 7) / 8 * 8); }
 
 } // namespace
 
@@ -79,14 +75,13 @@ RecordFile::RecordFile(const std::string& path, std::string_view magic, std::siz
     : magic_(magic), room_(record_size != 0 ? record_size : kRoomForQuestion),
       file_(path, AppendFile::Existing::kRefuse), digest_(XXH3_createState(), XXH3_freeState) {
     XXH3_64bits_reset(digest_.get());
-    std::vector<std::uint8_t> head;
-    append_text(head, magic_ + "HDR1");
+    std::string head = magic_ + "HDR1";
     append_little(head, kSchema);
     const size_t whole = (kHeaderFixed + json.size() + 7) / 8 * 8;
     append_little(head, static_cast<std::uint32_t>(whole));
     append_little(head, static_cast<std::uint32_t>(record_size));
     append_little(head, static_cast<std::uint32_t>(json.size()));
-    append_text(head, json);
+    head += json;
     pad_to_eight(head);
     file_.append(head);
     file_.flush();
@@ -101,14 +96,12 @@ void RecordFile::append(Bytes record) {
 void RecordFile::reserve(std::uint64_t queries) { file_.reserve(queries * room_ + kRoomForEnd); }
 
 void RecordFile::finish(std::string_view json) {
-    std::vector<std::uint8_t> foot;
-    append_text(foot, json);
+    std::string foot(json);
     append_little(foot, count_);
     append_little(foot, std::uint64_t{XXH3_64bits_digest(digest_.get())});
     append_little(foot, static_cast<std::uint32_t>(json.size()));
     append_little(foot, std::uint32_t{0});
-    append_text(foot, magic_ + "END1");
-    file_.append(foot);
+    file_.append(foot + magic_ + "END1");
     file_.close();
 }
 
