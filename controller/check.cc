@@ -139,10 +139,9 @@ std::string read_file(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     file.read(text.data(), static_cast<std::streamsize>(text.size()));
     text.resize(static_cast<size_t>(file.gcount()));
-    if (!file.is_open() || file.bad()) {
-        throw UsageError(fmt::format("tls.ca {}: {}; check the path and its permissions", path,
-                                     std::generic_category().message(errno)));
-    }
+    demand(file.is_open() && !file.bad(),
+           fmt::format("tls.ca {}: {}; check the path and its permissions", path,
+                       std::generic_category().message(errno)));
     return text;
 }
 
@@ -223,12 +222,11 @@ std::string read_authorities(const std::string& path) {
     char* data = nullptr;
     const auto size = static_cast<size_t>(BIO_get_mem_data(out.get(), &data));
     std::string pem(data, size);
-    if (pem.empty() || !at_end || text.size() > kLargest) {
-        throw UsageError(fmt::format(
-            "tls.ca {}: not certificates in PEM, of at most 2 MiB; give a file with BEGIN "
-            "CERTIFICATE lines, or leave it out for the system's authorities",
-            path));
-    }
+    demand(!pem.empty() && at_end && text.size() <= kLargest,
+           fmt::format(
+               "tls.ca {}: not certificates in PEM, of at most 2 MiB; give a file with BEGIN "
+               "CERTIFICATE lines, or leave it out for the system's authorities",
+               path));
     return pem;
 }
 

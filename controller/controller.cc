@@ -1,7 +1,6 @@
 #include "controller/controller.hh"
 
 #include "controller/options.hh"
-#include "controller/read_ahead.hh"
 #include "controller/trace_feed.hh"
 #include "core/base/error.hh"
 #include "core/base/log.hh"
@@ -293,11 +292,11 @@ void Controller::progress() {
     const Nanoseconds elapsed = now - outcome_.start.mono;
     const wire::Status status = tree::status_of(fanout_.children(), now);
     const Counts counts = read_counts(status.counts());
-    rate_.count(counts.sent, elapsed - status.age_ns());
     fmt::print("progress read={} sent={} answered={} timed_out={} failed={} rate={:.0f} lag_us={} "
                "elapsed_s={:.1f}\n",
                feed_.state().read, counts.sent, counts.answered, counts.timed_out,
-               counts.send_failed + counts.connection_failed, rate_.value(),
+               counts.send_failed + counts.connection_failed,
+               rate_.of(counts.sent, elapsed - status.age_ns()),
                status.lag_ns() / kMicrosecond, static_cast<double>(elapsed) / 1e9);
     std::fflush(stdout);
     const auto played = static_cast<std::uint64_t>(elapsed / kSecond);

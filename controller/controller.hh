@@ -8,7 +8,6 @@
 // -> drain (all handed out; waiting for Finished) -> over.
 
 #include "controller/options.hh"
-#include "controller/read_ahead.hh"
 #include "controller/trace_feed.hh"
 #include "core/base/output_file.hh"
 #include "core/tree/fanout.hh"
@@ -93,17 +92,15 @@ int run_controller(const Options& options);
 /// more and now less: what counts is when they were taken, not when they are shown.
 class LiveRate {
 public:
-    /// `sent` queries so far, as counted at `time` after the start.
-    void count(std::uint64_t sent, Nanoseconds time) {
+    /// Between the last two counts; `sent` queries so far, as counted at `time` after the start.
+    double of(std::uint64_t sent, Nanoseconds time) {
         if (time > time_ && sent > 0) { // before, nobody may have counted yet
             value_ = static_cast<double>(sent - sent_) * 1e9 / static_cast<double>(time - time_);
             sent_ = sent;
             time_ = time;
         }
+        return value_;
     }
-
-    /// Between the last two counts.
-    [[nodiscard]] double value() const { return value_; }
 
 private:
     std::uint64_t sent_ = 0;

@@ -7,24 +7,18 @@ namespace reprise::controller {
 namespace {
 
 TEST(LiveRate, IsOfTheTimeBetweenTheCountsAndNotBetweenTheLooks) {
-    LiveRate rate;
-    rate.count(400, 800 * kMillisecond); // looks come each second, counts each 0.4 s
-    EXPECT_DOUBLE_EQ(rate.value(), 500);
-    rate.count(1000, 2 * kSecond);
-    EXPECT_DOUBLE_EQ(rate.value(), 500);
-    rate.count(1400, 2800 * kMillisecond);
-    EXPECT_DOUBLE_EQ(rate.value(), 500);
+    LiveRate rate; // looks come each second, counts each 0.4 s
+    EXPECT_DOUBLE_EQ(rate.of(400, 800 * kMillisecond), 500);
+    EXPECT_DOUBLE_EQ(rate.of(1000, 2 * kSecond), 500);
+    EXPECT_DOUBLE_EQ(rate.of(1400, 2800 * kMillisecond), 500);
 }
 
 TEST(LiveRate, StaysWhereNoNewCountCame) {
     LiveRate rate;
-    EXPECT_DOUBLE_EQ(rate.value(), 0);
-    rate.count(0, -kSecond); // before the start
-    rate.count(0, kSecond / 2);
-    EXPECT_DOUBLE_EQ(rate.value(), 0);
-    rate.count(100, kSecond);
-    rate.count(100, kSecond);
-    EXPECT_DOUBLE_EQ(rate.value(), 100);
+    EXPECT_DOUBLE_EQ(rate.of(0, -kSecond), 0); // before the start
+    EXPECT_DOUBLE_EQ(rate.of(0, kSecond / 2), 0);
+    EXPECT_DOUBLE_EQ(rate.of(100, kSecond), 100);
+    EXPECT_DOUBLE_EQ(rate.of(100, kSecond), 100);
 }
 
 } // namespace

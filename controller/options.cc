@@ -100,17 +100,14 @@ std::string text_of(const toml::node& node, bool in_list = false) {
         return fmt::format("{}", fmt::join(texts, ","));
     }
     if (const auto* text = node.as_string()) {
-        if (in_list && (text->get().empty() || text->get().find(',') != std::string::npos)) {
-            throw UsageError("a text in a list is empty or has a comma; give each value by itself");
-        }
+        demand(!in_list || (!text->get().empty() && text->get().find(',') == std::string::npos),
+               "a text in a list is empty or has a comma; give each value by itself");
         return text->get();
     }
     if (const auto* number = node.as_floating_point()) {
         return decimal_text(number->get());
     }
-    if (!node.is_value()) {
-        throw UsageError("is a table or a list in a list; give a value or a list of values");
-    }
+    demand(node.is_value(), "is a table or a list in a list; give a value or a list of values");
     std::ostringstream out;
     node.visit([&out](const auto& value) {
         if constexpr (toml::is_value<decltype(value)>) {
@@ -186,19 +183,16 @@ Servers parse_servers(const std::vector<std::string>& texts, std::uint16_t port)
             throw UsageError(fmt::format("--server {}: not an IPv4 or IPv6 address", text));
         }
         auto& place = address->is_v4() ? servers.v4 : servers.v6;
-        if (place) {
-            throw UsageError(
-                fmt::format("--server {}: only one address of each family can be used", text));
-        }
+        demand(!place,
+               fmt::format("--server {}: only one address of each family can be used", text));
         place = Endpoint{.address = *address, .port = port};
     }
     return servers;
 }
 
 void read_options_file(const std::string& path, Settings& settings) {
-    if (!std::filesystem::is_regular_file(path)) {
-        throw UsageError(fmt::format("--options {}: not a file; give a TOML file", path));
-    }
+    demand(std::filesystem::is_regular_file(path),
+           fmt::format("--options {}: not a file; give a TOML file", path));
     try {
         const toml::table root = toml::parse_file(path);
         for (const auto& [table, values] : root) {

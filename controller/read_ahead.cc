@@ -1,6 +1,5 @@
-#include "controller/read_ahead.hh"
-
 #include "controller/trace_feed.hh"
+
 #include "core/wire/frame.hh"
 
 #include <chrono>

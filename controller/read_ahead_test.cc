@@ -1,5 +1,4 @@
 #include "controller/options.hh"
-#include "controller/read_ahead.hh"
 #include "controller/testing/tiny_trace.hh"
 #include "controller/trace_feed.hh"
 #include "core/base/fd.hh"

@@ -1,4 +1,4 @@
-#include "controller/trace_feed.hh"
+#include "controller/selection.hh"
 #include "core/base/clock.hh"
 #include "core/wire/settings.hh"
 

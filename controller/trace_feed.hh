@@ -10,7 +10,6 @@
 
 #include "controller/options.hh"
 #include "controller/selection.hh"
-#include "core/base/clock.hh"
 #include "core/base/flat_ids.hh"
 #include "core/base/output_file.hh"
 #include "core/base/trace_time.hh"
@@ -19,17 +18,15 @@
 #include "core/trace/batch.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/reassembly/options.hh"
-#include "core/wire/query.hh"
-#include "core/wire/settings.hh"
+#include "core/wire/record.hh"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -167,87 +164,6 @@ private:
     std::uint64_t next_ = 0;
 };
 
-/// When each query is due. Trace time: at its distance from the first query, divided by the speed.
-/// A rate: query i at i / rate, whatever the trace says. Fast: all at once, at 0. Where the trace is
-/// read several times, a lap begins one mean gap after the last query of the lap before it, so that
-/// the rate goes on over the seam without a pause or a burst.
-class Timetable {
-public:
-    explicit Timetable(const Settings& settings)
-        : speed_(settings.speed), rate_(settings.rate), fast_(settings.fast) {}
-
-    /// Due time of the query of this trace time (of this lap, shifted()), if it is the next one.
-    [[nodiscard]] Nanoseconds due(Nanoseconds time) const {
-        if (fast_) {
-            return 0;
-        }
-        if (rate_ > 0) {
-            return by_rate(taken_);
-        }
-        const Nanoseconds since = taken_ == 0 ? 0 : time - first_;
-        constexpr double kMost = 4e18; // a century; the difference of two fits into 64 bits
-        return speed_ == 1
-                   ? since
-                   : std::llround(std::clamp(static_cast<double>(since) / speed_, -kMost, kMost));
-    }
-
-    /// Due time of what happened at this trace time after a query: with a rate, that of the query.
-    /// Needs a query taken.
-    [[nodiscard]] Nanoseconds due_of_close(Nanoseconds time) const {
-        return rate_ > 0 && !fast_ ? by_rate(taken_ - 1) : due(time);
-    }
-
-    /// The query is handed out: the next one follows.
-    void take(Nanoseconds time) {
-        if (taken_++ == 0) {
-            first_ = time;
-        }
-        if (taken_in_lap_++ == 0) {
-            lap_first_ = lap_last_ = time;
-        }
-        lap_last_ = std::max(lap_last_, time);
-    }
-
-    /// The trace begins again.
-    void next_lap() {
-        shift_ += lap_last_ - lap_first_ + mean_gap();
-        taken_in_lap_ = 0;
-    }
-
-    /// A trace time of this lap on the axis that goes on over all laps.
-    [[nodiscard]] Nanoseconds shifted(Nanoseconds time) const { return time + shift_; }
-
-    /// Queries taken in this lap, and in all.
-    [[nodiscard]] std::uint64_t taken_in_lap() const { return taken_in_lap_; }
-
-    [[nodiscard]] std::uint64_t taken() const { return taken_; }
-
-private:
-    [[nodiscard]] Nanoseconds by_rate(std::uint64_t query) const {
-        // long double: 64 bits of mantissa keep nanoseconds over centuries
-        return std::llroundl(static_cast<long double>(query) * 1e9L /
-                             static_cast<long double>(rate_));
-    }
-
-    [[nodiscard]] Nanoseconds mean_gap() const {
-        const Nanoseconds span = lap_last_ - lap_first_;
-        if (span == 0) {
-            return kSecond; // a trace of one moment has no gap; a second ends the burst
-        }
-        return std::max<Nanoseconds>(span / static_cast<Nanoseconds>(taken_in_lap_ - 1), 1);
-    }
-
-    double speed_;
-    double rate_; ///< queries a second; 0: trace time
-    bool fast_;
-    Nanoseconds first_ = 0; ///< of the whole replay
-    std::uint64_t taken_ = 0;
-    Nanoseconds lap_first_ = 0; ///< of this lap, on the axis of all laps
-    Nanoseconds lap_last_ = 0;  ///< the latest
-    std::uint64_t taken_in_lap_ = 0;
-    Nanoseconds shift_ = 0; ///< of this lap's times
-};
-
 class TraceFeed {
 public:
     /// Throws trace::TraceError where the trace cannot be read at all.
@@ -334,6 +250,40 @@ private:
     std::uint64_t most_ = std::numeric_limits<std::uint64_t>::max();
     PlayedConnections played_; ///< of this lap
     std::deque<Query> closes_; ///< since the query before, and the query behind them
+};
+
+/// The Reader in a thread of its own: a trace on a slow disk, behind a pipe or in a stretch of
+/// other traffic must not hold up the heartbeats of the event loop.
+///
+/// The thread fills batches of flat records and hands them over through a bounded queue: at most
+/// kBatches of kBlockRecords or kBlockBytes, which is 20 MB at most. A reader that finds no full
+/// batch takes the one being filled, so nothing waits behind a pipe that pauses.
+class ReadAhead {
+public:
+    enum class Next : std::uint8_t { kQuery, kNothingYet, kEnd };
+
+    /// Starts the thread.
+    explicit ReadAhead(std::unique_ptr<TraceFeed> feed);
+    ~ReadAhead();
+    ReadAhead(const ReadAhead&) = delete;
+    ReadAhead& operator=(const ReadAhead&) = delete;
+
+    /// Next query or close; never waits. It is good until the next call.
+    Next next(RecordView& query);
+
+    /// Whole once it has ended.
+    [[nodiscard]] FeedState state() const;
+
+    /// Stops the thread; one that is stuck in a read after `patience` is left behind with what it
+    /// has published.
+    void stop(Nanoseconds patience);
+
+private:
+    struct Shared;
+
+    std::shared_ptr<Shared> shared_; ///< with the thread
+    std::string batch_;
+    std::optional<RecordReader> records_;
 };
 
 } // namespace reprise::controller

@@ -113,8 +113,8 @@ public:
     std::optional<NetlinkMessage> ask_neighbor(unsigned interface, const IpAddress& address,
                                                unsigned states);
 
-    /// Every object that a request with NLM_F_DUMP finds, each good within its call only; or the one
-    /// answer to another request. Returns 0, or the errno: EINTR where the kernel's table changed
+    /// Every object that a request with NLM_F_DUMP finds, each good within its call only; or what
+    /// answers another request. Returns 0, or the errno: EINTR where the kernel's table changed
     /// meanwhile. Where it breaks off (ENOBUFS) the socket takes no other dump.
     int each(NetlinkRequest& request, const std::function<void(const NetlinkMessage&)>& take);
 

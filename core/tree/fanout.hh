@@ -75,8 +75,8 @@ private:
 /// queries share one socket or connection, in order.
 ///
 /// Most sources go by weighted rendezvous hashing (Thaler and Ravishankar 1998; weights as in
-/// Schindelhauer and Schomaker 2005): no table, no state. But a few sources dominate real traces and
-/// a hash can put them together; so the heavy ones of the first window are placed by hand, largest
+/// Schindelhauer and Schomaker 2005): no table, no state. But a few sources dominate real traces
+/// and a hash can put them together; so the heavy ones of the first window are placed by hand, largest
 /// first on the least loaded child, before anything is sent. The table is bounded and the result
 /// depends on the trace and the children's names only.
 class Assignment {

@@ -2,7 +2,6 @@
 
 #include "controller/controller.hh"
 #include "controller/options.hh"
-#include "controller/read_ahead.hh"
 #include "controller/trace_feed.hh"
 #include "core/base/error.hh"
 #include "core/trace/forms/query_encoder.hh"
