@@ -166,11 +166,9 @@ void Controller::fill() {
 
 void Controller::took_held() {
     holding_ = false;
-    if (held_.is_close()) {
-        return; // it may be the last of a lap, later than the next one's first queries
+    if (!held_.is_close()) { // which may be the last of a lap, later than the next one's queries
+        outcome_.start.trace_last = std::max(outcome_.start.trace_last, held_.trace_time());
     }
-    StartTimes& times = outcome_.start;
-    times.trace_last = std::max(times.trace_last, held_.trace_time());
 }
 
 void Controller::start() {

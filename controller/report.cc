@@ -208,7 +208,6 @@ json whole_json(const Report& report, const Options& options, const FeedState& f
     queries["handed"] = report.handed;
     queries["skipped"] = skipped;
     queries["lost"] = report.lost;
-    const std::string& trouble = feed.trouble;
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     return {{"schema", 1},
@@ -226,7 +225,7 @@ json whole_json(const Report& report, const Options& options, const FeedState& f
               {"rcodes", rcodes_json(feed.rcodes)},
               {"without_rd", feed.without_rd},
               {"laps", feed.laps},
-              {"trouble", trouble.empty() ? json(nullptr) : json(trouble)},
+              {"trouble", text_or_null(feed.trouble)},
               {"counters", feed.counters},
               {"clock_steps_back", feed.clock_steps},
               {"notes", reader_notes(feed)}}},

@@ -44,8 +44,8 @@ TEST_F(SourceTableTest, AMillionSourcesStayWithinTheMemoryPromised) {
     for (std::uint32_t i = 0; i < kMany; i += 1'001) {
         ASSERT_EQ(table.id_of(address(i * 2'654'435'761U)), i);
     }
-    EXPECT_EQ(table.size(), kMany);
-    EXPECT_LE(table.memory(), kMany * 22UL);
+    EXPECT_EQ(table.ids().size(), kMany);
+    EXPECT_LE(table.ids().memory(), kMany * 22UL);
 }
 
 TEST_F(SourceTableTest, AFolderThatIsNotThereIsNamed) {

@@ -87,7 +87,7 @@ TraceFeed::TraceFeed(const Options& options, const Servers& servers)
             .responses = trace::Responses::kHeaders,
             // With 100,000 sources each query would wait for a line of the table to come from
             // memory, which costs as much as all the rest of the reading.
-            .expect = [this](const IpAddress& source) { sources_.expect(source); }});
+            .expect = [this](const IpAddress& source) { sources_.ids().expect(source); }});
         trace_->open();
         if (options_.replay.loop == 1) { // else it is opened again
             give_up({CAP_DAC_READ_SEARCH});
@@ -99,8 +99,8 @@ const FeedState& TraceFeed::describe() {
     state_.laps = lap_;
     state_.packets = trace_ ? trace_->packets() : 0;
     state_.clock_steps = steady_.steps();
-    state_.sources = sources_.size();
-    state_.source_table_bytes = sources_.memory();
+    state_.sources = sources_.ids().size();
+    state_.source_table_bytes = sources_.ids().memory();
     return state_;
 }
 
@@ -286,7 +286,7 @@ SourceTable::SourceTable(const std::string& path) : file_(path, AppendFile::Exis
 }
 
 std::uint32_t SourceTable::id_of(const IpAddress& address) {
-    const auto [id, fresh] = ids_.find_or_add(address, size());
+    const auto [id, fresh] = ids_.find_or_add(address, ids_.size());
     if (fresh) {
         line_.clear();
         fmt::format_to(std::back_inserter(line_), "{},{}\n", id, address.text());
@@ -296,7 +296,7 @@ std::uint32_t SourceTable::id_of(const IpAddress& address) {
 }
 
 void SourceTable::flush() {
-    if (std::exchange(flushed_, size()) != size()) {
+    if (std::exchange(flushed_, ids_.size()) != ids_.size()) {
         file_.flush();
         file_.reserve(kRoom);
     }

@@ -110,13 +110,7 @@ public:
 
     std::uint32_t id_of(const IpAddress& address);
 
-    /// Its id will be asked for soon.
-    void expect(const IpAddress& address) const { ids_.expect(address); }
-
-    [[nodiscard]] size_t size() const { return ids_.size(); }
-
-    /// Bytes of the table's slots.
-    [[nodiscard]] size_t memory() const { return ids_.memory(); }
+    [[nodiscard]] const AddressIds& ids() const { return ids_; }
 
     /// Flushes what is new, and holds room for more; throws SystemError where the disk has none.
     void flush();

@@ -1,5 +1,6 @@
 #include "core/base/address.hh"
 
+#include "core/base/bytes.hh"
 #include "core/base/text.hh"
 
 #include <fmt/format.h>
@@ -71,33 +72,22 @@ std::string Endpoint::text() const {
 }
 
 socklen_t Endpoint::to_sockaddr(sockaddr_storage& out) const {
+    const bool v4 = address.is_v4();
     out = {};
-    if (address.is_v4()) {
-        sockaddr_in in{};
-        in.sin_family = AF_INET;
-        in.sin_port = htons(port);
-        std::memcpy(&in.sin_addr, address.bytes.data(), 4);
-        std::memcpy(&out, &in, sizeof in);
-        return sizeof in;
-    }
-    sockaddr_in6 in6{};
-    in6.sin6_family = AF_INET6;
-    in6.sin6_port = htons(port);
-    std::memcpy(&in6.sin6_addr, address.bytes.data(), 16);
-    std::memcpy(&out, &in6, sizeof in6);
-    return sizeof in6;
+    out.ss_family = v4 ? AF_INET : AF_INET6;
+    auto* const at = reinterpret_cast<std::uint8_t*>(&out);
+    store16(at + offsetof(sockaddr_in, sin_port), port); // in the same place for both families
+    const size_t offset = v4 ? offsetof(sockaddr_in, sin_addr) : offsetof(sockaddr_in6, sin6_addr);
+    std::memcpy(at + offset, address.bytes.data(), address.size());
+    return v4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
 }
 
 Endpoint Endpoint::from_sockaddr(const sockaddr_storage& in) {
-    if (in.ss_family == AF_INET) {
-        sockaddr_in v4{};
-        std::memcpy(&v4, &in, sizeof v4);
-        return {.address = IpAddress::v4(reinterpret_cast<const std::uint8_t*>(&v4.sin_addr)),
-                .port = ntohs(v4.sin_port)};
-    }
-    sockaddr_in6 v6{};
-    std::memcpy(&v6, &in, sizeof v6);
-    return {.address = IpAddress::v6(v6.sin6_addr.s6_addr), .port = ntohs(v6.sin6_port)};
+    const auto* const at = reinterpret_cast<const std::uint8_t*>(&in);
+    return {.address = in.ss_family == AF_INET
+                           ? IpAddress::v4(at + offsetof(sockaddr_in, sin_addr))
+                           : IpAddress::v6(at + offsetof(sockaddr_in6, sin6_addr)),
+            .port = load16(at + offsetof(sockaddr_in, sin_port))};
 }
 
 std::optional<Endpoint> Endpoint::parse(std::string_view text) {

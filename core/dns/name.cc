@@ -17,38 +17,30 @@
 namespace reprise {
 namespace {
 
-/// How a byte of a label is written.
-enum class Written : std::uint8_t { kPlain, kEscaped, kDecimal };
-
-constexpr std::array<Written, 256> written_table() {
-    std::array<Written, 256> table{};
-    for (size_t byte = 0; byte < table.size(); ++byte) {
-        table.at(byte) = byte > 0x20 && byte < 0x7f ? Written::kPlain : Written::kDecimal;
-    }
+/// Of the bytes of a label, those that are written as they are.
+constexpr std::array<bool, 256> plain_table() {
+    std::array<bool, 256> table{};
+    std::fill(table.begin() + 0x21, table.begin() + 0x7f, true);
     for (const char c : std::string_view(".\\\";()@$")) {
-        table.at(static_cast<std::uint8_t>(c)) = Written::kEscaped;
+        table.at(static_cast<std::uint8_t>(c)) = false;
     }
     return table;
 }
 
-constexpr std::array<Written, 256> kWritten = written_table();
+constexpr std::array<bool, 256> kPlain = plain_table();
 constexpr std::string_view kLongName = "takes over 255 bytes";
 
 void append_byte(std::string& out, std::uint8_t byte) {
-    if (kWritten.at(byte) == Written::kDecimal) {
+    if (byte <= 0x20 || byte >= 0x7f) {
         fmt::format_to(std::back_inserter(out), "\\{:03}", byte);
         return;
     }
-    if (kWritten.at(byte) == Written::kEscaped) {
-        out += '\\';
-    }
+    out.append(kPlain.at(byte) ? "" : "\\");
     out += static_cast<char>(byte);
 }
 
 void append_label(std::string& out, Bytes label) {
-    const bool plain = std::ranges::all_of(
-        label, [](std::uint8_t byte) { return kWritten.at(byte) == Written::kPlain; });
-    if (plain) {
+    if (std::ranges::all_of(label, [](std::uint8_t byte) { return kPlain.at(byte); })) {
         out.append(reinterpret_cast<const char*>(label.data()), label.size());
     } else {
         std::ranges::for_each(label, [&](std::uint8_t byte) { append_byte(out, byte); });
