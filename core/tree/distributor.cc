@@ -52,16 +52,6 @@ std::vector<std::string> querier_arguments(const DistributorOptions& options, un
     return list;
 }
 
-wire::QuerierReport report_of_lost(const Child& child, const std::string& ending) {
-    wire::QuerierReport out;
-    out.set_clean(false);
-    out.set_lost(true);
-    out.set_because("lost: " + (ending.empty() ? child.lost_because : ending));
-    *out.mutable_counts() = child.status.counts();
-    out.set_assigned(child.assigned);
-    return out;
-}
-
 /// What the parent may have out. All of it may be for one querier, and wait here.
 Credit window(const Children& children) {
     Credit window = credit_of(children);
@@ -288,7 +278,7 @@ void Distributor::tick() {
 
 void Distributor::on_over() {
     if (!listened_) {
-        unclean_ = "a child was lost before the start";
+        note_unclean("a child was lost before the start");
         host_.stop();
         return;
     }
@@ -311,20 +301,22 @@ wire::Finished Distributor::compile_reports() {
     for (size_t i = 0; i < fanout_.children().size(); ++i) {
         Child& child = *fanout_.children()[i];
         const bool local = i < pids_.size();
-        const std::string ending =
-            local && child.lost ? host_.reap(std::exchange(pids_[i], -1), until) : std::string();
-        for (wire::QuerierReport& report : child.reports) {
+        if (child.lost) {
+            const std::string ending = local ? host_.reap(std::exchange(pids_[i], -1), until) : "";
+            wire::QuerierReport& report = child.reports.emplace_back();
+            report.set_host(local ? options_.name : child.name);
+            report.set_querier(static_cast<std::uint32_t>(i));
+            report.set_lost(true);
+            report.set_because("lost: " + (ending.empty() ? child.lost_because : ending));
+            *report.mutable_counts() = child.status.counts();
+            report.set_assigned(child.assigned);
+        }
+        for (const wire::QuerierReport& report : child.reports) {
             wire::QuerierReport& out = *finished.add_reports();
             out = report;
             if (local) {
                 out.set_assigned(child.assigned);
             }
-        }
-        if (child.lost) {
-            wire::QuerierReport& out = *finished.add_reports();
-            out = report_of_lost(child, ending);
-            out.set_host(local ? options_.name : child.name);
-            out.set_querier(static_cast<std::uint32_t>(i));
         }
     }
     for (const auto& report : finished.reports()) {
