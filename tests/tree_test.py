@@ -95,6 +95,13 @@ def test_no_distributor_is_a_clear_error(bed: Bed, trace: Path) -> None:
     assert "is the distributor started" in last
 
 
+def test_a_lower_distributor_that_is_not_there_is_a_clear_error(bed: Bed) -> None:
+    upper = bed.start_distributor(1, queriers=0, feeds=(f"lower={network.control_address(1)}:{PORT + 1}",))
+    assert upper.wait() == 1
+    last = upper.text().strip().splitlines()[-1]
+    assert last == "reprise-querier: error: lower was lost before the start: Connection refused"
+
+
 def test_a_port_in_use_is_a_clear_error(bed: Bed) -> None:
     bed.start_distributor(1)
     second = bed.start_distributor(1, results=bed.folder)
