@@ -45,11 +45,6 @@ std::optional<Nanoseconds> longest_way_back(const Options& options) {
         std::min(kMost, options.replay.max_lateness_s * 1e9 * options.replay.speed));
 }
 
-/// Without connections, or where the client never closes one, there is nothing to follow.
-bool wants_closes(const Options& options) {
-    return options.replay.transport != "udp" && options.replay.closer == "client";
-}
-
 /// Throws Error where the replay would wait for days: `gap` seconds of the trace without a query,
 /// behind `second` of it. A clock was wrong, or the file is made of several captures.
 void demand_no_gap(const Options& options, double second, double gap) {
@@ -73,8 +68,9 @@ constexpr std::uint64_t kPorts = 64'000;
 TraceFeed::TraceFeed(const Options& options, const Servers& servers)
     : options_(options),
       sources_(options.check.empty() ? options.results + "/sources.csv" : "/dev/null"),
-      rules_(options.rules), plays_closes_(wants_closes(options)), selection_(options, servers),
-      steady_(longest_way_back(options)), timetable_(options.replay),
+      rules_(options.rules),
+      plays_closes_(options.replay.transport != "udp" && options.replay.closer == "client"),
+      selection_(options, servers), steady_(longest_way_back(options)), timetable_(options.replay),
       from_(TraceTime::parse(options.replay.from)), until_(TraceTime::parse(options.replay.until)),
       transport_(transport_of(options.replay)),
       duration_(static_cast<Nanoseconds>(options.replay.duration_s * 1e9)) {

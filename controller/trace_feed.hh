@@ -222,7 +222,7 @@ private:
     std::optional<Generator> generator_; ///< one of the two
     std::optional<trace::Feed> trace_;   ///< looks into sources_
     rules::Chain rules_;                 ///< on what is read of it
-    bool plays_closes_;
+    bool plays_closes_; ///< not without connections, or where the client never closes one
     Batch batch_;   ///< read last
     size_t at_ = 0; ///< its next query
     Selection selection_;

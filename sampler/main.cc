@@ -39,7 +39,8 @@ void sample_until_ended(Sampler& sampler, AppendFile& output, Nanoseconds interv
 }
 
 int body(int argc, char** argv) {
-    Command app{"Samples processes, memory, sockets and packets of this host into a CSV file."};
+    Command app{"Samples processes, memory, sockets and packets of this host into a CSV file.",
+                "reprise-sampler"};
     std::vector<std::string> processes;
     std::vector<std::string> skipped;
     Ports ports;

@@ -62,9 +62,6 @@ inline ClockPair realtime_pair() {
 /// What time it is.
 class Clock {
 public:
-    Clock() = default;
-    Clock(const Clock&) = delete;
-    Clock& operator=(const Clock&) = delete;
     virtual ~Clock() = default;
 
     /// CLOCK_MONOTONIC, the clock of schedules and records.

@@ -43,20 +43,6 @@ std::string unexpected(const CLI::App& app, const CLI::ExtrasError& error) {
     return std::string(error.what()) + "; see --help";
 }
 
-/// Parses by `parse`; as Command::parse.
-std::optional<int> run_parser(const CLI::App& app, const std::function<void()>& parse) {
-    try {
-        parse();
-    } catch (const CLI::Success& success) {
-        return app.exit(success);
-    } catch (const CLI::ExtrasError& error) {
-        throw UsageError(unexpected(app, error));
-    } catch (const CLI::ParseError& error) {
-        throw UsageError(std::string(error.what()) + "; see --help");
-    }
-    return std::nullopt;
-}
-
 constexpr const char* kHidden = "hidden";
 
 /// Leaves out the hidden group. (CLI11's own hidden group, "", leaves names out of errors too.)
@@ -153,14 +139,17 @@ void Command::column_width(std::size_t width) { app_->get_formatter()->column_wi
 
 void Command::callback(const std::function<void()>& function) { app_->callback(function); }
 
-std::optional<int> Command::parse(int argc, const char* const* argv) {
-    return run_parser(*app_, [&] { app_->parse(argc, argv); });
-}
-
 std::optional<int> Command::parse(const std::vector<std::string>& words) {
-    return run_parser(*app_, [&] {
+    try {
         app_->parse(std::vector<std::string>(words.rbegin(), words.rend())); // it wants them so
-    });
+    } catch (const CLI::Success& success) {
+        return app_->exit(success);
+    } catch (const CLI::ExtrasError& error) {
+        throw UsageError(unexpected(*app_, error));
+    } catch (const CLI::ParseError& error) {
+        throw UsageError(std::string(error.what()) + "; see --help");
+    }
+    return std::nullopt;
 }
 
 bool Command::got_subcommand(const std::string& name) const { return app_->got_subcommand(name); }

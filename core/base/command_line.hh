@@ -65,7 +65,7 @@ private:
 /// that are given to it must outlive parsing.
 class Command {
 public:
-    /// `name` is the program's in --help; where it is empty, the one by which it was called.
+    /// `name` is the program's in --help.
     explicit Command(const std::string& help = "", const std::string& name = "");
 
     /// `names` are like "-o,--output", or "TRACE" for an argument without a name. T is one of those
@@ -97,7 +97,10 @@ public:
 
     /// Reads the command line. Returns the exit status where that was all there was to do (--help,
     /// --version). Throws UsageError, in one line with the hint.
-    std::optional<int> parse(int argc, const char* const* argv);
+    std::optional<int> parse(int argc, const char* const* argv) {
+        return parse(std::vector<std::string>(argv + 1, argv + argc));
+    }
+
     /// The same of the words after the program's name.
     std::optional<int> parse(const std::vector<std::string>& words);
 

@@ -24,9 +24,6 @@ public:
         return *this;
     }
 
-    FileDescriptor(const FileDescriptor&) = delete;
-    FileDescriptor& operator=(const FileDescriptor&) = delete;
-
     ~FileDescriptor() { reset(); }
 
     [[nodiscard]] int get() const { return fd_; }

@@ -20,8 +20,6 @@ public:
 
     AppendFile(std::string path, Existing existing);
     ~AppendFile(); ///< gives room back
-    AppendFile(const AppendFile&) = delete;
-    AppendFile& operator=(const AppendFile&) = delete;
 
     void append(Bytes data);
     void append(std::string_view text);
@@ -58,8 +56,6 @@ public:
     /// Throws SystemError where there is no room.
     ReservedFile(std::string path, std::uint64_t size);
     ~ReservedFile();
-    ReservedFile(const ReservedFile&) = delete;
-    ReservedFile& operator=(const ReservedFile&) = delete;
 
     /// Takes room for so many bytes in all, where there is some.
     void grow(std::uint64_t size);
