@@ -17,9 +17,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
 #include <numeric>
+#include <ranges>
 #include <string>
 #include <sys/resource.h>
 #include <vector>
@@ -121,16 +123,18 @@ Counts sum_of(const tree::Children& children) {
     return sum;
 }
 
+std::uint64_t sum_of(const std::map<std::string, std::uint64_t>& counts) {
+    const auto all = counts | std::views::values;
+    return std::accumulate(all.begin(), all.end(), std::uint64_t{0});
+}
+
 /// One end for every query: what went missing without a lost host was left unsent by an abort, or
 /// is a fault of ours.
 void account(Report& report, const FeedState& feed, const Outcome& outcome) {
     if (outcome.cut_off) {
         report.skipped[skip_name(Skip::kDuration)] = feed.read - feed.skipped.sum() - report.handed;
     }
-    const std::uint64_t before =
-        std::accumulate(report.skipped.begin(), report.skipped.end(), std::uint64_t{0},
-                        [](std::uint64_t sum, const auto& entry) { return sum + entry.second; });
-    const std::uint64_t known = before + report.counts.ended() + report.lost;
+    const std::uint64_t known = sum_of(report.skipped) + report.counts.ended() + report.lost;
     if (known < feed.read && outcome.aborted) {
         report.skipped["aborted"] = feed.read - known;
     } else if (known != feed.read) {
@@ -200,13 +204,9 @@ json whole_json(const Report& report, const Options& options, const FeedState& f
     const auto below = list_of<json>(
         children, [&](const auto& child) { return child_json(*child, outcome.aborted); });
     json queries = fields_json(report.counts);
-    std::uint64_t skipped = report.counts.skipped;
-    for (const auto& [reason, count] : report.skipped) {
-        skipped += count;
-    }
     queries["read"] = feed.read;
     queries["handed"] = report.handed;
-    queries["skipped"] = skipped;
+    queries["skipped"] = report.counts.skipped + sum_of(report.skipped);
     queries["lost"] = report.lost;
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);

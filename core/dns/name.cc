@@ -111,7 +111,7 @@ std::string_view Name::take_label(std::string_view& text) {
 }
 
 std::string_view Name::parse(std::string_view text) {
-    clear();
+    size_ = 0;
     if (text.empty()) {
         return "is empty";
     }
@@ -136,7 +136,7 @@ std::optional<Name> parse_name(std::string_view text) {
 }
 
 bool Name::read(Cursor& in, Bytes message) {
-    clear();
+    size_ = 0;
     Cursor behind(message); // a pointer
     Cursor* at = &in;
     size_t start = in.position();

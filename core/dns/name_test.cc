@@ -118,7 +118,7 @@ TEST(Names, AreMadeOfParts) {
     EXPECT_TRUE(name.bytes().empty()) << "too long";
     name.add_label("a");
     EXPECT_TRUE(name.labels().empty()) << "still";
-    name.clear();
+    name = Name();
     name.add_label({});
     EXPECT_EQ(name_text(name.bytes()), ".");
 }

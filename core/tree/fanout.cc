@@ -148,7 +148,7 @@ void Child::send_waiting() {
 
 void Child::discard() {
     waiting.clear();
-    pending.clear();
+    pending = {};
     queued = {};
 }
 
@@ -401,13 +401,11 @@ bool Fanout::offer(const RecordView& query) {
     return true;
 }
 
-void Fanout::give(const RecordView& query) { give(child_of(query), query); }
-
 std::string Fanout::give(Bytes block) {
     RecordReader records(block);
     RecordView query;
     while (records.next(query)) {
-        give(query);
+        give(child_of(query), query);
     }
     return records.ok() ? ""
                         : fmt::format("corrupt record at byte {} of a block", records.offset());

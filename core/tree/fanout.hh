@@ -236,10 +236,8 @@ public:
     /// false. A child that is over takes all: they are lost with it.
     bool offer(const RecordView& query);
 
-    /// Gives a query to the child of its source. Beyond the credit it waits here.
-    void give(const RecordView& query);
-
-    /// The same of a block. What is wrong with it, or empty: then all of it was given.
+    /// Gives the queries of a block to the children of their sources. Beyond the credit they wait
+    /// here. What is wrong with the block, or empty: then all of it was given.
     std::string give(Bytes block);
 
     /// Sends the blocks begun.

@@ -104,7 +104,7 @@ protected:
         return done();
     }
 
-    void give(std::uint64_t sequence, std::uint8_t from) { fanout_.give(query(sequence, from)); }
+    void give(std::uint64_t sequence, std::uint8_t from) { fanout_.give(query(sequence, from).bytes()); }
 
     /// Good until the next call.
     RecordView query(std::uint64_t sequence, std::uint8_t from) {
@@ -199,7 +199,7 @@ TEST_F(FanoutTest, AClosingGoesToTheChildOfItsSource) {
     ASSERT_TRUE(run_until([&] { return ready_; }));
     for (std::uint8_t i = 0; i < 100; ++i) {
         give(i, i);
-        fanout_.give(close(i));
+        fanout_.give(close(i).bytes());
     }
     fanout_.end();
     ASSERT_TRUE(run_until([&] { return children_[0]->ended && children_[1]->ended; }));
@@ -213,7 +213,7 @@ TEST_F(FanoutTest, ClosingsForALostChildAreNotLostQueries) {
     add_child("a").hello(1000);
     ASSERT_TRUE(run_until([&] { return ready_; }));
     give(0, 1);
-    fanout_.give(close(1)); // both are in the block that is never sent
+    fanout_.give(close(1).bytes()); // both are in the block that is never sent
     children_[0]->link->close();
     ASSERT_TRUE(run_until([&] { return !lost_.empty(); }));
     EXPECT_EQ(returned_.records, 2U);
@@ -257,7 +257,7 @@ TEST_F(FanoutTest, LargeMessagesBeyondTheCreditWait) {
     ASSERT_TRUE(run_until([&] { return ready_; }));
     FakeChild& child = *children_[0];
     for (std::uint64_t n = 0; n < 100; ++n) {
-        fanout_.give(record(n, 1, message));
+        fanout_.give(record(n, 1, message).bytes());
     }
     fanout_.end();
     ASSERT_TRUE(run_until([&] {

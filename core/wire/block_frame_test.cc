@@ -43,7 +43,7 @@ TEST(BlockFrame, IsFullByRecordsOrBytes) {
         builder.append(small);
     }
     EXPECT_TRUE(builder.full());
-    builder.clear();
+    builder = {};
     EXPECT_EQ(builder.count(), 0U);
     builder.append(std::vector<std::uint8_t>(kBlockBytes));
     EXPECT_TRUE(builder.full());

@@ -115,11 +115,6 @@ Outgoing BlockBuilder::take() {
     return out;
 }
 
-void BlockBuilder::clear() {
-    bytes_.clear();
-    count_ = 0;
-}
-
 std::optional<Bytes> view_block(Bytes frame) {
     Cursor in(frame);
     const size_t block = number_after(in, kFrameBlock);

@@ -66,8 +66,6 @@ public:
     /// The block with its size in front; the builder is empty again.
     Outgoing take();
 
-    void clear();
-
 private:
     std::string bytes_; ///< room for the head, then the records
     std::uint32_t count_ = 0;

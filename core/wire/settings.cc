@@ -32,29 +32,22 @@ std::string key_of(std::string_view table, std::string_view name) {
     return fmt::format("{}.{}", table, name);
 }
 
-bool read(const std::string& text, std::string& value) {
-    value = text;
-    return true;
-}
-
-bool read(const std::string& text, bool& value) {
-    value = text == "true";
-    return value || text == "false";
-}
-
-template <typename T>
-    requires std::is_arithmetic_v<T>
-bool read(const std::string& text, T& value) {
-    return parse_number(text, value);
-}
-
-template <typename T> bool read(const std::string& text, std::vector<T>& values) {
-    values.clear();
+template <typename T> bool read(const std::string& text, T& value) {
     bool good = true;
-    for (size_t at = 0; at < text.size();) {
-        const size_t comma = std::min(text.find(',', at), text.size());
-        good = read(text.substr(at, comma - at), values.emplace_back()) && good;
-        at = comma + 1;
+    if constexpr (kIsList<T>) {
+        value.clear();
+        for (size_t at = 0; at < text.size();) {
+            const size_t comma = std::min(text.find(',', at), text.size());
+            good = read(text.substr(at, comma - at), value.emplace_back()) && good;
+            at = comma + 1;
+        }
+    } else if constexpr (std::is_same_v<T, std::string>) {
+        value = text;
+    } else if constexpr (std::is_same_v<T, bool>) {
+        value = text == "true";
+        good = value || text == "false";
+    } else {
+        good = parse_number(text, value);
     }
     return good;
 }
