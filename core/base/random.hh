@@ -67,8 +67,6 @@ public:
         return random.unit() < slot.keep ? slot.own : slot.other;
     }
 
-    [[nodiscard]] size_t size() const { return slots_.size(); }
-
 private:
     struct Slot {
         double keep;

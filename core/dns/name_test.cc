@@ -118,9 +118,9 @@ TEST(Names, AreMadeOfParts) {
     EXPECT_TRUE(name.bytes().empty()) << "too long";
     name.add_label("a");
     EXPECT_TRUE(name.labels().empty()) << "still";
-    name = Name();
-    name.add_label({});
-    EXPECT_EQ(name_text(name.bytes()), ".");
+    Name root;
+    root.add_label({});
+    EXPECT_EQ(name_text(root.bytes()), ".");
 }
 
 } // namespace

@@ -104,7 +104,9 @@ protected:
         return done();
     }
 
-    void give(std::uint64_t sequence, std::uint8_t from) { fanout_.give(query(sequence, from).bytes()); }
+    void give(std::uint64_t sequence, std::uint8_t from) {
+        fanout_.give(query(sequence, from).bytes());
+    }
 
     /// Good until the next call.
     RecordView query(std::uint64_t sequence, std::uint8_t from) {
