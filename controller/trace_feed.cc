@@ -137,22 +137,22 @@ bool TraceFeed::read_query(Query& query) {
 /// where it has gone.
 bool TraceFeed::next_lap() {
     const std::uint64_t laps = options_.replay.loop;
-    const bool again = (laps == 0 || lap_ < laps) && timetable_.taken_in_lap() > 0 && trace_ &&
-                       trace_->end().trouble.empty();
-    if (again) {
-        ++lap_;
-        steady_.next_lap();
-        timetable_.next_lap();
-        connections_ += std::exchange(lap_connections_, 0);
-        played_.clear();
-        batch_.clear();
-        at_ = 0;
-        trace_->restart();
-        trace_->open();
-        rules_.restart();
-        selection_.restart();
+    if (!trace_ || !trace_->end().trouble.empty() || (laps > 0 && lap_ >= laps) ||
+        timetable_.taken_in_lap() == 0) {
+        return false;
     }
-    return again;
+    ++lap_;
+    steady_.next_lap();
+    timetable_.next_lap();
+    connections_ += std::exchange(lap_connections_, 0);
+    played_.clear();
+    batch_.clear();
+    at_ = 0;
+    trace_->restart();
+    trace_->open();
+    rules_.restart();
+    selection_.restart();
+    return true;
 }
 
 /// Next query of the span, its time on the axis of all laps.
