@@ -46,15 +46,6 @@ bool same_clock(const wire::Hello& a, const wire::Hello& b) {
            a.time_namespace() == b.time_namespace();
 }
 
-/// One with the name of another: equal names would salt equal hashes and name the same result
-/// files.
-Child* namesake(const Children& children) {
-    std::unordered_set<std::string> names;
-    const auto found = std::ranges::find_if(
-        children, [&](const auto& child) { return !names.insert(child->name).second; });
-    return found != children.end() ? found->get() : nullptr;
-}
-
 /// A pause after which children have given up, or nearly: they heard the last heartbeat a moment
 /// after it was sent.
 constexpr Nanoseconds kLongPause = kParentSilence - kHeartbeat / 2;
@@ -288,10 +279,11 @@ void Fanout::on_reply(Child& child, const wire::ClockReply& reply) {
 }
 
 void Fanout::all_ready() {
-    if (Child* const other = namesake(children_); other != nullptr) {
-        return lose(*other, "has the name of another host; names must differ");
-    }
+    std::unordered_set<std::string> names;
     for (const auto& child : children_) {
+        if (!names.insert(child->name).second) { // which also names its result files
+            return lose(*child, "has the name of another host; names must differ");
+        }
         assignment_.add(child->name, child->hello.queriers());
     }
     if (!aborted_) {
