@@ -14,14 +14,11 @@
 #include <utility>
 
 namespace reprise::controller {
-namespace {
-
-constexpr size_t kBatches = 64;
-
-} // namespace
 
 /// The lock guards all but `feed`, which is the thread's own.
 struct ReadAhead::Shared {
+    static constexpr size_t kBatches = 64;
+
     std::unique_ptr<TraceFeed> feed;
     mutable std::mutex lock;
     std::condition_variable changed;

@@ -8,18 +8,13 @@
 #include <vector>
 
 namespace reprise {
-namespace {
-
-constexpr double kRootHalf = 0.707106781186547524400844362105;
-
-} // namespace
 
 // value = m 2^e with m in [sqrt(1/2), sqrt(2)); ln m = 2 artanh(s), s = (m-1)/(m+1), |s| < 0.172,
 // so s^21 / 21 < 1e-17.
 double portable_log(double value) {
     int exponent = 0;
     double mantissa = std::frexp(value, &exponent);
-    if (mantissa < kRootHalf) {
+    if (mantissa < std::numbers::sqrt2 / 2) {
         mantissa *= 2;
         --exponent;
     }

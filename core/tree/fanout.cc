@@ -281,7 +281,7 @@ void Fanout::on_reply(Child& child, const wire::ClockReply& reply) {
 void Fanout::all_ready() {
     std::unordered_set<std::string> names;
     for (const auto& child : children_) {
-        if (!names.insert(child->name).second) { // which also names its result files
+        if (!names.insert(child->name).second) { // it salts the hash, and names result files
             return lose(*child, "has the name of another host; names must differ");
         }
         assignment_.add(child->name, child->hello.queriers());
