@@ -76,9 +76,9 @@ private:
 ///
 /// Most sources go by weighted rendezvous hashing (Thaler and Ravishankar 1998; weights as in
 /// Schindelhauer and Schomaker 2005): no table, no state. But a few sources dominate real traces
-/// and a hash can put them together; so the heavy ones of the first window are placed by hand, largest
-/// first on the least loaded child, before anything is sent. The table is bounded and the result
-/// depends on the trace and the children's names only.
+/// and a hash can put them together; so the heavy ones of the first window are placed by hand,
+/// largest first on the least loaded child, before anything is sent. The table is bounded and the
+/// result depends on the trace and the children's names only.
 class Assignment {
 public:
     /// Adds a child, before anything else is asked; there must be one. `weight`: the queriers below
