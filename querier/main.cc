@@ -80,7 +80,7 @@ struct Commands {
 
     int run_distribute() {
         const auto endpoint = reprise::Endpoint::parse(listen);
-        if (!endpoint) {
+        if (!endpoint || endpoint->port == 0) {
             throw reprise::UsageError(
                 fmt::format("--listen {}: not ADDR:PORT; give e.g. 127.0.0.1:4480", listen));
         }

@@ -119,7 +119,6 @@ void Distributor::listen() {
         {.accepted = [this](std::unique_ptr<Link> parent) { welcome(std::move(parent)); },
          .refused = [this](const std::string& peer,
                            const std::string& because) { note_refusal(peer, because); }});
-    options_.listen = listener_->endpoint();
     if (!std::exchange(listened_, true)) {
         spdlog::info("event=listening endpoint={} queriers={}", options_.listen.text(),
                      queriers_of(fanout_.children()));

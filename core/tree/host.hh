@@ -60,9 +60,6 @@ class Listener {
 public:
     virtual ~Listener() = default;
 
-    /// The bound endpoint: the port chosen by the kernel where 0 was asked.
-    [[nodiscard]] virtual Endpoint endpoint() const = 0;
-
     struct Handler {
         std::function<void(std::unique_ptr<Link>)> accepted; ///< both sides are verified
         /// Where from, and why it came to nothing.

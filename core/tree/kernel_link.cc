@@ -270,15 +270,6 @@ public:
         }
     }
 
-    [[nodiscard]] Endpoint endpoint() const override {
-        sockaddr_storage address{};
-        socklen_t length = sizeof address;
-        check(getsockname(evconnlistener_get_fd(listener_.get()),
-                          reinterpret_cast<sockaddr*>(&address), &length),
-              "getsockname");
-        return Endpoint::from_sockaddr(address);
-    }
-
 private:
     struct Newcomer {
         IpAddress address;

@@ -169,8 +169,6 @@ public:
     SimulatedListener(const SimulatedListener&) = delete;
     SimulatedListener& operator=(const SimulatedListener&) = delete;
 
-    [[nodiscard]] Endpoint endpoint() const override { return where_; }
-
 private:
     World& world_;
     Endpoint where_;
