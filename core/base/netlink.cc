@@ -121,7 +121,7 @@ int Netlink::each(NetlinkRequest& request, const std::function<void(const Netlin
     if (::send(socket_.get(), question.data(), question.size(), 0) < 0) {
         return errno;
     }
-    bool interrupted = false;
+    unsigned flags = 0; // of all parts
     // The kernel makes further parts while one is read, so none has to be waited for. What answers
     // an earlier question, whose reading failed, is passed over.
     for (Cursor cursor(receive_bytes()); cursor.left() != 0;) {
@@ -135,9 +135,9 @@ int Netlink::each(NetlinkRequest& request, const std::function<void(const Netlin
         if (head.nlmsg_seq == asked_ && head.nlmsg_type == NLMSG_ERROR) {
             return -message.header<int>();
         }
-        interrupted = interrupted || (head.nlmsg_flags & NLM_F_DUMP_INTR) != 0;
+        flags |= head.nlmsg_flags;
         if (head.nlmsg_seq == asked_ && head.nlmsg_type == NLMSG_DONE) {
-            return interrupted ? EINTR : 0;
+            return (flags & NLM_F_DUMP_INTR) != 0 ? EINTR : 0;
         }
         if (head.nlmsg_seq == asked_) {
             take(message);
