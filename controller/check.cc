@@ -222,11 +222,11 @@ std::string read_authorities(const std::string& path) {
     char* data = nullptr;
     const auto size = static_cast<size_t>(BIO_get_mem_data(out.get(), &data));
     std::string pem(data, size);
-    demand(!pem.empty() && at_end && text.size() <= kLargest,
-           fmt::format(
-               "tls.ca {}: not certificates in PEM, of at most 2 MiB; give a file with BEGIN "
-               "CERTIFICATE lines, or leave it out for the system's authorities",
-               path));
+    demand(
+        !pem.empty() && at_end && text.size() <= kLargest,
+        fmt::format("tls.ca {}: not certificates in PEM, of at most 2 MiB; give a file with BEGIN "
+                    "CERTIFICATE lines, or leave it out for the system's authorities",
+                    path));
     return pem;
 }
 

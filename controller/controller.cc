@@ -294,8 +294,8 @@ void Controller::progress() {
                "elapsed_s={:.1f}\n",
                feed_.state().read, counts.sent, counts.answered, counts.timed_out,
                counts.send_failed + counts.connection_failed,
-               rate_.of(counts.sent, elapsed - status.age_ns()),
-               status.lag_ns() / kMicrosecond, static_cast<double>(elapsed) / 1e9);
+               rate_.of(counts.sent, elapsed - status.age_ns()), status.lag_ns() / kMicrosecond,
+               static_cast<double>(elapsed) / 1e9);
     std::fflush(stdout);
     const auto played = static_cast<std::uint64_t>(elapsed / kSecond);
     report_file_.grow(kReportRoom + tree::queriers_of(fanout_.children()) * kReportRoomQuerier +

@@ -1,5 +1,4 @@
 #include "controller/trace_feed.hh"
-
 #include "core/wire/frame.hh"
 
 #include <chrono>

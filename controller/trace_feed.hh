@@ -223,8 +223,8 @@ private:
     std::optional<trace::Feed> trace_;   ///< looks into sources_
     rules::Chain rules_;                 ///< on what is read of it
     bool plays_closes_; ///< not without connections, or where the client never closes one
-    Batch batch_;   ///< read last
-    size_t at_ = 0; ///< its next query
+    Batch batch_;       ///< read last
+    size_t at_ = 0;     ///< its next query
     Selection selection_;
     SteadyTime steady_;
     Timetable timetable_;

@@ -77,7 +77,7 @@ public:
 
 private:
     struct Unmap {
-        size_t size = 0;
+        size_t size;
 
         void operator()(std::uint8_t* memory) const { munmap(memory, size); }
     };

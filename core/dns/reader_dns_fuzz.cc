@@ -18,8 +18,7 @@ void read_name(std::string_view text) {
         return;
     }
     const auto written = reprise::name_text(name.bytes());
-    if (!again.parse(written).empty() ||
-        !std::ranges::equal(name.bytes(), again.bytes())) {
+    if (!again.parse(written).empty() || !std::ranges::equal(name.bytes(), again.bytes())) {
         std::abort();
     }
 }

@@ -1,6 +1,5 @@
-#include "core/tree/fanout.hh"
-
 #include "core/base/address.hh"
+#include "core/tree/fanout.hh"
 
 #include <xxhash.h>
 

@@ -35,8 +35,7 @@ void skim(reprise::Bytes block) {
     constexpr size_t kSize = 4; // in front of the frame
     if (builder.count() > 0 && sum == block.size()) {
         const reprise::Outgoing written = builder.take();
-        const auto again =
-            reprise::view_block(reprise::bytes_of(written.bytes).subspan(kSize));
+        const auto again = reprise::view_block(reprise::bytes_of(written.bytes).subspan(kSize));
         demand(again && std::ranges::equal(*again, block));
     }
 }

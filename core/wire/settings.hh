@@ -23,8 +23,8 @@ constexpr std::size_t kMostPeers = 15; ///< numbers of UDP paths have four bits;
 
 /// What a value may be beyond what its type says.
 struct Allowed {
-    static constexpr std::string_view kOptional = "optional text"; ///< nothing: the empty text
-    static constexpr std::string_view kPath = "path";              ///< the same, of a file
+    static constexpr std::string_view kOptional = "optional text";      ///< nothing: the empty text
+    static constexpr std::string_view kPath = "path";                   ///< the same, of a file
     static constexpr std::string_view kNumberOrText = "number or text"; ///< in experiments
 
     double low = 0; ///< of numbers, and of each in a list

@@ -146,9 +146,9 @@ void append_packet(std::string& out, Nanoseconds time, Bytes packet, std::uint32
                                 time));
     }
     const auto size = static_cast<std::uint32_t>(packet.size());
-    append_little(out,
-               PcapPacketHeader{static_cast<std::uint32_t>(time / kSecond),
-                                static_cast<std::uint32_t>(time % kSecond), size, size + missing});
+    append_little(out, PcapPacketHeader{static_cast<std::uint32_t>(time / kSecond),
+                                        static_cast<std::uint32_t>(time % kSecond), size,
+                                        size + missing});
     out.append(reinterpret_cast<const char*>(packet.data()), packet.size());
 }
 

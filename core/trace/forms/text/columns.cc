@@ -189,9 +189,7 @@ struct QuestionName {
         }
     }
 
-    static std::string hint(std::string_view cell) {
-        return std::string(Name().parse(cell));
-    }
+    static std::string hint(std::string_view cell) { return std::string(Name().parse(cell)); }
 };
 
 /// CODE:HEX;CODE:HEX.
