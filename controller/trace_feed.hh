@@ -20,15 +20,18 @@
 #include "core/trace/reassembly/options.hh"
 #include "core/wire/record.hh"
 
+#include <xxhash.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace reprise::controller {
@@ -99,7 +102,17 @@ private:
         return std::uint64_t{transport == Transport::kTls ? 2U : 1U} << 2 * (connection % kShared);
     }
 
-    std::map<std::uint64_t, std::uint64_t> entries_;
+    /// Seeded: a trace cannot be made to collide.
+    struct Hash {
+        std::uint64_t seed;
+
+        size_t operator()(std::uint64_t key) const noexcept {
+            return XXH3_64bits_withSeed(&key, sizeof key, seed);
+        }
+    };
+
+    std::unordered_map<std::uint64_t, std::uint64_t, Hash> entries_{
+        0, Hash{.seed = std::random_device{}()}};
 };
 
 /// Numbers source addresses in order of appearance and writes them to sources.csv.
