@@ -266,7 +266,7 @@ public:
         return std::numeric_limits<Nanoseconds>::max();
     }
 
-    /// Counts what the kernel dropped and no answer has told of. At the end of the replay.
+    /// Counts what the kernel dropped of what is open. Once, at the end of the replay.
     virtual void count_drops() {}
 };
 

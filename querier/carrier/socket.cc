@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstring>
 #include <ctime>
+#include <linux/errqueue.h>
 #include <memory>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -45,16 +46,34 @@ Ancillary read_ancillary(const msghdr& message) {
             timespec time{};
             std::memcpy(&time, data, sizeof time);
             out.stamp = time.tv_sec * kSecond + time.tv_nsec;
-        } else if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SO_RXQ_OVFL) {
-            std::memcpy(&out.overflows, data, sizeof out.overflows);
-            out.has_overflows = true;
         } else if (part->cmsg_level == IPPROTO_IP && part->cmsg_type == IP_PKTINFO) {
             out.local = IpAddress::v4(data + offsetof(in_pktinfo, ipi_addr));
         } else if (part->cmsg_level == IPPROTO_IPV6 && part->cmsg_type == IPV6_PKTINFO) {
             out.local = IpAddress::v6(data + offsetof(in6_pktinfo, ipi6_addr));
+        } else if ((part->cmsg_level == IPPROTO_IP && part->cmsg_type == IP_RECVERR) ||
+                   (part->cmsg_level == IPPROTO_IPV6 && part->cmsg_type == IPV6_RECVERR)) {
+            sock_extended_err error{};
+            std::memcpy(&error, data, sizeof error);
+            out.icmp =
+                error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6;
         }
     }
     return out;
+}
+
+ssize_t receive(int fd, std::span<std::uint8_t> buffer, int flags, Ancillary& with) {
+    iovec vector{.iov_base = buffer.data(), .iov_len = buffer.size()};
+    alignas(cmsghdr) std::array<char, 256> control; // the kernel fills what is looked at
+    msghdr message{};
+    message.msg_iov = &vector;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t got = ::recvmsg(fd, &message, flags);
+    if (got >= 0) {
+        with = read_ancillary(message);
+    }
+    return got;
 }
 
 Poller::Poller()
@@ -138,20 +157,12 @@ public:
     }
 
     SocketRead read(std::span<std::uint8_t> buffer) override {
-        iovec vector{.iov_base = buffer.data(), .iov_len = buffer.size()};
-        alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(timespec))> control{};
-        msghdr message{};
-        message.msg_iov = &vector;
-        message.msg_iovlen = 1;
-        message.msg_control = control.data();
-        message.msg_controllen = control.size();
-        const ssize_t got = ::recvmsg(fd_.get(), &message, 0);
+        Ancillary with;
+        const ssize_t got = receive(fd_.get(), buffer, 0, with);
         if (got < 0) {
             return {.bytes = {}, .stamp = 0, .error = errno};
         }
-        return {.bytes = buffer.first(static_cast<std::size_t>(got)),
-                .stamp = read_ancillary(message).stamp,
-                .error = 0};
+        return {.bytes = buffer.first(static_cast<size_t>(got)), .stamp = with.stamp, .error = 0};
     }
 
     int take_error() override {

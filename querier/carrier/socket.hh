@@ -28,13 +28,17 @@ bool no_buffer(int error);
 
 /// What came with bytes besides them.
 struct Ancillary {
-    Nanoseconds stamp = 0;       ///< kernel's, CLOCK_REALTIME; 0 = none
-    std::uint32_t overflows = 0; ///< datagrams the kernel dropped on this socket so far
-    bool has_overflows = false;
-    IpAddress local; ///< address it was sent to, where asked for
+    Nanoseconds stamp = 0; ///< kernel's, CLOCK_REALTIME; 0 = none
+    IpAddress local;       ///< address it was sent to, where asked for
+    /// In the queue of errors: it is one that came by ICMP. This host's own ones, e.g. of a query
+    /// too large for one packet, are in it as well.
+    bool icmp = false;
 };
 
 Ancillary read_ancillary(const msghdr& message);
+
+/// recvmsg: how many bytes of a stream or a datagram, or -1 with errno.
+ssize_t receive(int fd, std::span<std::uint8_t> buffer, int flags, Ancillary& with);
 
 /// epoll with one absolute timer. A timerfd and not epoll's own timeout: that one is rounded by a
 /// thousandth of its length, 10 us in 10 ms.

@@ -206,7 +206,6 @@ bool PacketCarrier::poll() {
     polled_ = clock_.now();
     const auto take = [this](const ReplyHead& record) { take_record(record); };
     more_ = xdp_.drain(kMostRecords, take) == kMostRecords;
-    count_drops(); // a querier that is killed has told of them
     return !more_;
 }
 
@@ -246,8 +245,7 @@ void PacketCarrier::take_frame(Bytes frame, Nanoseconds time) {
 }
 
 void PacketCarrier::count_drops() {
-    const std::uint64_t total = xdp_.overflows();
-    parts_.statistics.receive_overflows += total - std::exchange(overflows_, total);
+    parts_.statistics.receive_overflows += xdp_.overflows();
 }
 
 } // namespace reprise::querier

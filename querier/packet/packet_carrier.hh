@@ -91,7 +91,6 @@ private:
     bool used_ = false;         ///< anything was sent
     bool more_ = false;         ///< the last poll left replies behind
     Nanoseconds polled_ = 0;
-    std::uint64_t overflows_ = 0; ///< of the program, counted already
 };
 
 } // namespace reprise::querier

@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <linux/errqueue.h>
 #include <memory>
 #include <netinet/in.h>
 #include <sys/epoll.h>
@@ -49,21 +48,6 @@ void put_info(msghdr& header, void* control, int level, int type, const Info& in
     part->cmsg_type = type;
     part->cmsg_len = CMSG_LEN(sizeof info);
     std::memcpy(CMSG_DATA(part), &info, sizeof info);
-}
-
-/// Whether a message of the error queue tells of an ICMP error. This host's own ones, e.g. of a
-/// query too large for one packet, are in it as well.
-bool tells_of_icmp(msghdr& header) {
-    for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr;
-         part = CMSG_NXTHDR(&header, part)) {
-        if ((part->cmsg_level == IPPROTO_IP && part->cmsg_type == IP_RECVERR) ||
-            (part->cmsg_level == IPPROTO_IPV6 && part->cmsg_type == IPV6_RECVERR)) {
-            sock_extended_err error{};
-            std::memcpy(&error, CMSG_DATA(part), sizeof error);
-            return error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6;
-        }
-    }
-    return false;
 }
 
 /// Mode "ports": one connected socket a source, so that the kernel keeps the sources apart by port
@@ -140,7 +124,7 @@ public:
             return true;
         }
         const auto take = [&] {
-            return in_.take(socket.fd.get(), socket.drops,
+            return in_.take(socket.fd.get(),
                             [&](const auto&, const auto&) { return socket.owner; });
         };
         int count = take();
@@ -165,7 +149,7 @@ public:
         Socket& socket = sockets_[place];
         idle_.remove(sockets_, place);
         by_source_.erase(socket.source);
-        parts_.statistics.receive_overflows += socket.drops.last_look(socket.fd.get());
+        parts_.statistics.receive_overflows += dropped_on(socket.fd.get());
         socket.fd.reset();
         parts_.resources.give_back_descriptor();
         free_.push_back(place);
@@ -174,9 +158,9 @@ public:
     }
 
     void count_drops() override {
-        for (Socket& socket : sockets_) {
+        for (const Socket& socket : sockets_) {
             if (socket.fd.valid()) {
-                parts_.statistics.receive_overflows += socket.drops.last_look(socket.fd.get());
+                parts_.statistics.receive_overflows += dropped_on(socket.fd.get());
             }
         }
     }
@@ -188,7 +172,6 @@ private:
         std::uint32_t generation = 0; ///< of this place in sockets_
         Owner owner = 0;
         std::uint32_t in_flight = 0; ///< queries staged or sent
-        SocketDrops drops;
         Links idle;
     };
 
@@ -251,7 +234,6 @@ private:
                   .generation = generation,
                   .owner = owner_of((++last_owner_ << 8U) | number_, kOwnerSocket),
                   .in_flight = 0,
-                  .drops = {},
                   .idle = {}};
         idle_.push_back(sockets_, place);
         by_source_[source] = place;
@@ -344,19 +326,17 @@ public:
                        ? owner_of({.address = with.local, .port = family.port})
                        : Owner{0};
         };
-        int count = in_.take(family.fd.get(), family.drops, owner);
+        int count = in_.take(family.fd.get(), owner);
         if (count < 0) {
             drain_errors(family);
-            count = in_.take(family.fd.get(), family.drops, owner);
+            count = in_.take(family.fd.get(), owner);
         }
         return count < 0 ? would_block(errno) : count < static_cast<int>(ReceiveBatch::kSize);
     }
 
     void count_drops() override {
-        for (auto& family : families_) {
-            if (family) {
-                parts_.statistics.receive_overflows += family->drops.last_look(family->fd.get());
-            }
+        for (const auto& family : families_) {
+            parts_.statistics.receive_overflows += family ? dropped_on(family->fd.get()) : 0U;
         }
     }
 
@@ -386,7 +366,6 @@ private:
 
         FileDescriptor fd;
         std::uint16_t port = 0; ///< ours
-        SocketDrops drops;
         sockaddr_storage server{};
         socklen_t server_size = 0;
         SendBatch out;
@@ -425,18 +404,12 @@ private:
     void drain_errors(const Family& family) {
         for (unsigned n = 0; n < kMostErrors; ++n) {
             std::uint8_t byte = 0;
-            iovec vector{.iov_base = &byte, .iov_len = 1};
-            msghdr header{};
-            header.msg_iov = &vector;
-            header.msg_iovlen = 1;
-            alignas(cmsghdr) std::array<std::uint8_t, 512> control{};
-            header.msg_control = control.data();
-            header.msg_controllen = control.size();
-            if (::recvmsg(family.fd.get(), &header, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
+            Ancillary with;
+            if (receive(family.fd.get(), {&byte, 1}, MSG_ERRQUEUE | MSG_DONTWAIT, with) < 0) {
                 return;
             }
             // The query it belongs to times out like any other.
-            parts_.statistics.unreachable += tells_of_icmp(header) ? 1U : 0U;
+            parts_.statistics.unreachable += with.icmp ? 1U : 0U;
         }
     }
 

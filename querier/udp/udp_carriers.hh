@@ -9,7 +9,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <span>
 #include <sys/socket.h>
@@ -24,8 +23,8 @@ namespace reprise::querier {
 /// Payload of the largest IPv4 datagram; IPv6 carries 20 bytes more, which no DNS server takes.
 inline constexpr size_t kLargestDatagram = 65507;
 
-/// Gives a datagram socket receive stamps, drop counts and a buffer of `receive_buffer` bytes,
-/// where the kernel allows it.
+/// Gives a datagram socket receive stamps and a buffer of `receive_buffer` bytes, where the kernel
+/// allows it.
 void ready_for_datagrams(int fd, int receive_buffer);
 
 /// An error that came by ICMP and is reported on a later call.
@@ -35,27 +34,8 @@ bool is_icmp(int error);
 /// identification, whose choice costs a twentieth of a send where every packet has another source.
 void may_fragment(int fd, bool may);
 
-/// Datagrams that the kernel dropped on one socket, as it counts them from the socket's opening on.
-class SocketDrops {
-public:
-    /// Those that are new in the kernel's count. A datagram brings the count of the moment when it
-    /// was queued, so that an older one may come later: then nothing is new.
-    std::uint32_t advance(std::uint32_t total) {
-        const std::uint32_t more = total - seen_;
-        if (more > std::numeric_limits<std::uint32_t>::max() / 2) {
-            return 0;
-        }
-        seen_ = total;
-        return more;
-    }
-
-    /// A last look at a socket that is about to be closed: no datagram tells of what was dropped
-    /// after the last one that was queued.
-    std::uint32_t last_look(int fd);
-
-private:
-    std::uint32_t seen_ = 0;
-};
+/// Datagrams that the kernel dropped on a socket since it was opened.
+std::uint32_t dropped_on(int fd);
 
 /// Queries that leave by one socket, by as few system calls as tell when each of them left.
 class SendBatch {
@@ -102,16 +82,12 @@ public:
     /// Most datagrams of one call.
     static constexpr size_t kSize = 32;
 
-    /// Hands over what waits at a socket (on_reply), and counts what the kernel dropped.
-    /// `owner_of(Ancillary, sender)` says whose a datagram is. How many there were, or -1 with
-    /// errno.
-    template <typename OwnerOf> int take(int fd, SocketDrops& drops, const OwnerOf& owner_of) {
+    /// Hands over what waits at a socket (on_reply). `owner_of(Ancillary, sender)` says whose a
+    /// datagram is. How many there were, or -1 with errno.
+    template <typename OwnerOf> int take(int fd, const OwnerOf& owner_of) {
         const int count = receive(fd);
         for (size_t i = 0; static_cast<int>(i) < count; ++i) {
             const Ancillary with = read_ancillary(messages_[i].msg_hdr);
-            if (with.has_overflows) {
-                parts_.statistics.receive_overflows += drops.advance(with.overflows);
-            }
             const std::span bytes(&buffers_[i * kStride], messages_[i].msg_len);
             parts_.events.on_reply(owner_of(with, peers_[i]),
                                    {.bytes = bytes,

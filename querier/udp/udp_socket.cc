@@ -52,7 +52,6 @@ int send_in_fragments(int fd, mmsghdr& message) {
 void ready_for_datagrams(int fd, int receive_buffer) {
     // What the kernel refuses here costs precision or buffer, never correctness.
     set_option(fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
-    set_option(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
     set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, receive_buffer);
     set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, kSendBuffer);
 }
@@ -66,13 +65,11 @@ void may_fragment(int fd, bool may) {
     set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, may ? IP_PMTUDISC_WANT : IP_PMTUDISC_DO);
 }
 
-std::uint32_t SocketDrops::last_look(int fd) {
+std::uint32_t dropped_on(int fd) {
     std::array<std::uint32_t, SK_MEMINFO_VARS> memory{};
     socklen_t size = sizeof memory;
-    if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory.data(), &size) < 0 || size < sizeof memory) {
-        return 0;
-    }
-    return advance(memory[SK_MEMINFO_DROPS]);
+    getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory.data(), &size); // where it fails: 0
+    return memory[SK_MEMINFO_DROPS];
 }
 
 // Sending
