@@ -34,7 +34,7 @@ std::unique_ptr<Carrier> KernelNetwork::udp_carrier(const CarrierWish& wish,
     case SourceMode::kPorts:
         return ports_carrier(wish, parts);
     case SourceMode::kPacket:
-        return std::make_unique<PacketCarrier>(wish, parts);
+        return packet_carrier(wish, parts);
     default:
         return addresses_carrier(wish, parts);
     }

@@ -36,6 +36,13 @@ bool set_option(int fd, int level, int name, int value) {
 
 bool no_buffer(int error) { return error == EAGAIN || error == ENOBUFS || error == ENOMEM; }
 
+SendResult refusal(int error) {
+    if (error == EMSGSIZE) {
+        return SendResult::kOversize;
+    }
+    return no_buffer(error) ? SendResult::kBusy : SendResult::kFailed;
+}
+
 Ancillary read_ancillary(const msghdr& message) {
     Ancillary out;
     auto& header = const_cast<msghdr&>(message); // CMSG_NXTHDR only reads

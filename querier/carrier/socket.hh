@@ -17,6 +17,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <utility>
 
 namespace reprise::querier {
 
@@ -25,6 +26,37 @@ bool set_option(int fd, int level, int name, int value);
 
 /// No buffer now, as opposed to never.
 bool no_buffer(int error);
+
+/// What this errno of a send means for the query.
+SendResult refusal(int error);
+
+/// Sends queries in their order, and tells what became of each (on_sent, on_refused). `call(first)`
+/// hands those from number `first` on to the kernel; it returns how many of them the kernel took,
+/// or the negative errno of the first. `now`: the time, before and after. Returns the errno of the
+/// last call; 0: it was good.
+template <typename Call>
+int send_in_order(std::span<const std::uint32_t> queries, const Clock& clock, CarrierEvents& events,
+                  Nanoseconds& now, const Call& call) {
+    int error = 0;
+    for (size_t first = 0; first < queries.size();) {
+        const int sent = call(first);
+        const SendCall times{.before = std::exchange(now, clock.now()), .after = now};
+        error = sent < 0 ? -sent : 0;
+        // What waits for buffers waits together, in its order; else each for itself.
+        const size_t count = sent >= 0          ? static_cast<size_t>(sent)
+                             : no_buffer(error) ? queries.size() - first
+                                                : 1;
+        for (const std::uint32_t one : queries.subspan(first, count)) {
+            if (error == 0) {
+                events.on_sent(one, times);
+            } else {
+                events.on_refused(one, refusal(error));
+            }
+        }
+        first += count;
+    }
+    return error;
+}
 
 /// What came with bytes besides them.
 struct Ancillary {

@@ -4,9 +4,8 @@
 #include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/base/log.hh"
-#include "querier/packet/frame_sender.hh"
 #include "querier/packet/route.hh"
-#include "querier/packet/xdp_receiver.hh"
+#include "querier/packet/xdp.hh"
 
 #include <fmt/format.h>
 

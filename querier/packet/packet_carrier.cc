@@ -9,17 +9,18 @@
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"
 #include "querier/carrier/socket.hh"
-#include "querier/packet/frame_sender.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
 #include "querier/packet/unusual_replies.hh"
-#include "querier/packet/xdp_receiver.hh"
+#include "querier/packet/xdp.hh"
+#include "querier/results/results.hh"
 #include "querier/schedule/pending_queries.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -27,9 +28,11 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace reprise::querier {
 namespace {
@@ -78,174 +81,187 @@ template <typename Action> auto by_xdp(const Action& action) {
     }
 }
 
+/// An interface in use, for the server of one family or of both.
+struct Interface {
+    PacketRoute route;
+    FileDescriptor claim; ///< tells other queriers of this host that it is taken
+    FrameSender sender;
+    std::array<std::uint32_t, FrameSender::kBatch> queries{}; ///< of the staged frames
+};
+
+/// The way to the server of one family.
+struct Lane {
+    FrameTemplate frames;
+    Interface* out = nullptr;
+};
+
+class PacketCarrier final : public Carrier {
+public:
+    PacketCarrier(const CarrierWish& wish, const CarrierParts& parts)
+        : poll_gap_(wish.options.fast || wish.options.dependent ? kEagerGap : kPollGap),
+          parts_(parts), clock_(parts.network.clock()), xdp_(by_xdp([&] {
+              return XdpReceiver(wish.servers, wish.options.in_flight, wish.options.answers);
+          })),
+          unusual_(wish.servers) {
+        if (wish.number != 0) {
+            throw Error(
+                "source mode packet sends no copies to peers; hedge in another source mode");
+        }
+        open_lane(v4_, wish.servers.v4);
+        open_lane(v6_, wish.servers.v6);
+        for (const auto& interface : interfaces_) {
+            refuse_foreign_program(interface->route);
+        }
+        for (const auto& interface : interfaces_) {
+            const PacketRoute& route = interface->route;
+            const std::string mode = by_xdp([&] { return xdp_.attach(route); });
+            spdlog::info("event=packet_receive kind=xdp mode={} interface={}", mode, route.name);
+            await_carrier(route, kCarrierPatience);
+        }
+    }
+
+    SendResult submit(std::uint32_t index) override {
+        PendingQuery& pending = parts_.queries[index];
+        const std::optional<Lane>& lane = pending.family() == 4 ? v4_ : v6_;
+        if (!lane) {
+            return SendResult::kFailed;
+        }
+        Interface& out = *lane->out;
+        const Bytes query = pending.bytes();
+        if (!out.route.carries(lane->frames.headers() - kEthernetHeader + query.size())) {
+            return SendResult::kOversize;
+        }
+        const auto room = out.sender.room();
+        if (room.empty()) {
+            return SendResult::kBusy;
+        }
+        out.queries[out.sender.staged()] = index;
+        out.sender.commit(lane->frames.write(room, pending.source, query, next_id_++));
+        pending.owner = owner_of(pending.source);
+        ++in_flight_;
+        return SendResult::kStaged;
+    }
+
+    void flush() override {
+        for (const auto& interface : interfaces_) {
+            FrameSender& sender = interface->sender;
+            if (sender.staged() == 0) {
+                continue;
+            }
+            used_ = true;
+            Nanoseconds now = clock_.now();
+            send_in_order(std::span(interface->queries).first(sender.staged()), clock_,
+                          parts_.events, now, [&](size_t first) {
+                              const int sent = sender.send(first);
+                              // Without a carrier nobody makes room.
+                              return sent < 0 && no_buffer(-sent) && !has_carrier(interface->route)
+                                         ? -ENETDOWN
+                                         : sent;
+                          });
+            sender.clear();
+        }
+    }
+
+    void release(std::uint32_t /*pending*/) override { --in_flight_; }
+
+    [[nodiscard]] Nanoseconds next_wake(Nanoseconds now) const override {
+        if (!used_) {
+            return std::numeric_limits<Nanoseconds>::max();
+        }
+        return more_ ? now : polled_ + (in_flight_ > 0 ? poll_gap_ : kIdleGap);
+    }
+
+    bool poll() override {
+        polled_ = clock_.now();
+        const auto take = [this](const ReplyHead& record) { take_record(record); };
+        more_ = xdp_.drain(kMostRecords, take) == kMostRecords;
+        return !more_;
+    }
+
+    void count_drops() override { parts_.statistics.receive_overflows += xdp_.overflows(); }
+
+private:
+    void open_lane(std::optional<Lane>& lane, const std::optional<Endpoint>& server) {
+        if (!server) {
+            return;
+        }
+        PacketRoute route = find_packet_route(server->address, kHopPatience);
+        const FrameTemplate frames(route.macs, *server);
+        lane = Lane{.frames = frames, .out = &open_interface(std::move(route))};
+    }
+
+    Interface& open_interface(PacketRoute route) {
+        for (const auto& known : interfaces_) {
+            if (known->route.interface == route.interface) {
+                return *known;
+            }
+        }
+        FileDescriptor mine = claim(route);
+        auto sender = by_xdp([&] { return FrameSender(route); });
+        interfaces_.push_back(std::make_unique<Interface>(Interface{.route = std::move(route),
+                                                                    .claim = std::move(mine),
+                                                                    .sender = std::move(sender),
+                                                                    .queries = {}}));
+        return *interfaces_.back();
+    }
+
+    void take_record(const ReplyHead& record) {
+        const auto* const bytes = reinterpret_cast<const std::uint8_t*>(&record + 1);
+        const auto time = static_cast<Nanoseconds>(record.time);
+        if (record.family == 0) {
+            parts_.statistics.frames_taken += record.passed;
+            take_frame({bytes, record.size}, time);
+            return;
+        }
+        const Endpoint local{.address = record.family == 4 ? IpAddress::v4(record.address)
+                                                           : IpAddress::v6(record.address),
+                             .port = record.port};
+        std::memcpy(prefix_.data(), bytes, prefix_.size());
+        parts_.events.on_reply(
+            owner_of(local),
+            {.bytes = {prefix_.data(), std::min<size_t>(record.kept, prefix_.size())},
+             .size = record.size,
+             .received = time});
+    }
+
+    void take_frame(Bytes frame, Nanoseconds time) {
+        const UnusualReplies::Result result = unusual_.read(frame, time);
+        switch (result.kind) {
+        case UnusualReplies::Kind::kMessage:
+            parts_.events.on_reply(owner_of(result.destination), result.reply);
+            break;
+        case UnusualReplies::Kind::kUnreachable:
+            ++parts_.statistics.unreachable; // the query it belongs to times out like any other
+            break;
+        case UnusualReplies::Kind::kBad:
+            ++parts_.statistics.unmatched;
+            break;
+        case UnusualReplies::Kind::kPending:
+            break;
+        }
+    }
+
+    Nanoseconds poll_gap_; ///< longest time between two polls while queries are in flight
+    CarrierParts parts_;
+    const Clock& clock_;
+
+    std::vector<std::unique_ptr<Interface>> interfaces_;
+    std::optional<Lane> v4_;
+    std::optional<Lane> v6_;
+    XdpReceiver xdp_;
+    UnusualReplies unusual_;
+    std::array<std::uint8_t, kReplyPrefix> prefix_{}; ///< of the reply being handed over
+    size_t in_flight_ = 0;
+    std::uint16_t next_id_ = 0; ///< of IPv4
+    bool used_ = false;         ///< anything was sent
+    bool more_ = false;         ///< the last poll left replies behind
+    Nanoseconds polled_ = 0;
+};
+
 } // namespace
 
-// Set-up
-
-PacketCarrier::PacketCarrier(const CarrierWish& wish, const CarrierParts& parts)
-    : poll_gap_(wish.options.fast || wish.options.dependent ? kEagerGap : kPollGap), parts_(parts),
-      clock_(parts.network.clock()), xdp_(by_xdp([&] {
-          return XdpReceiver(wish.servers, wish.options.in_flight, wish.options.answers);
-      })),
-      unusual_(wish.servers) {
-    if (wish.number != 0) {
-        throw Error("source mode packet sends no copies to peers; hedge in another source mode");
-    }
-    open_lane(v4_, wish.servers.v4);
-    open_lane(v6_, wish.servers.v6);
-    for (const auto& interface : interfaces_) {
-        refuse_foreign_program(interface->route);
-    }
-    for (const auto& interface : interfaces_) {
-        const PacketRoute& route = interface->route;
-        const std::string mode = by_xdp([&] { return xdp_.attach(route); });
-        spdlog::info("event=packet_receive kind=xdp mode={} interface={}", mode, route.name);
-        await_carrier(route, kCarrierPatience);
-    }
-}
-
-void PacketCarrier::open_lane(std::unique_ptr<Lane>& lane, const std::optional<Endpoint>& server) {
-    if (!server) {
-        return;
-    }
-    PacketRoute route = find_packet_route(server->address, kHopPatience);
-    const FrameTemplate frames(route.macs, *server);
-    lane = std::make_unique<Lane>(Lane{.frames = frames, .out = &open_interface(std::move(route))});
-}
-
-PacketCarrier::Interface& PacketCarrier::open_interface(PacketRoute route) {
-    for (const auto& known : interfaces_) {
-        if (known->route.interface == route.interface) {
-            return *known;
-        }
-    }
-    FileDescriptor mine = claim(route);
-    auto sender = by_xdp([&] { return FrameSender(route); });
-    interfaces_.push_back(std::make_unique<Interface>(Interface{.route = std::move(route),
-                                                                .claim = std::move(mine),
-                                                                .sender = std::move(sender),
-                                                                .queries = {}}));
-    return *interfaces_.back();
-}
-
-// Sending
-
-SendResult PacketCarrier::submit(std::uint32_t index) {
-    PendingQuery& pending = parts_.queries[index];
-    const Lane* lane = (pending.family() == 4 ? v4_ : v6_).get();
-    if (lane == nullptr) {
-        return SendResult::kFailed;
-    }
-    Interface& out = *lane->out;
-    const Bytes query = pending.bytes();
-    if (!out.route.carries(lane->frames.headers() - kEthernetHeader + query.size())) {
-        return SendResult::kOversize;
-    }
-    const auto room = out.sender.room();
-    if (room.empty()) {
-        return SendResult::kBusy;
-    }
-    out.queries[out.sender.staged()] = index;
-    out.sender.commit(lane->frames.write(room, pending.source, query, next_id_++));
-    pending.owner = owner_of(pending.source);
-    ++in_flight_;
-    return SendResult::kStaged;
-}
-
-void PacketCarrier::flush() {
-    for (const auto& interface : interfaces_) {
-        const size_t count = interface->sender.staged();
-        if (count == 0) {
-            continue;
-        }
-        used_ = true;
-        Nanoseconds now = clock_.now();
-        for (size_t first = 0; first < count;) {
-            first += send_some(*interface, first, now);
-        }
-        interface->sender.clear();
-    }
-}
-
-size_t PacketCarrier::send_some(Interface& interface, size_t first, Nanoseconds& now) {
-    const int taken = interface.sender.send(first);
-    const Nanoseconds before = std::exchange(now, clock_.now());
-    if (taken < 0) {
-        return refuse(interface, first, -taken);
-    }
-    const auto count = static_cast<size_t>(taken);
-    for (size_t i = 0; i < count; ++i) {
-        parts_.events.on_sent(interface.queries[first + i], {.before = before, .after = now});
-    }
-    return count;
-}
-
-size_t PacketCarrier::refuse(const Interface& interface, size_t first, int error) {
-    const bool wait = no_buffer(error) && has_carrier(interface.route);
-    // What waits for buffers waits together; what never leaves is found out one by one.
-    const size_t count = wait ? interface.sender.staged() - first : 1;
-    const SendResult result = wait                ? SendResult::kBusy
-                              : error == EMSGSIZE ? SendResult::kOversize
-                                                  : SendResult::kFailed;
-    for (size_t i = first; i < first + count; ++i) {
-        parts_.events.on_refused(interface.queries[i], result);
-    }
-    return count;
-}
-
-// Receiving
-
-Nanoseconds PacketCarrier::next_wake(Nanoseconds now) const {
-    if (!used_) {
-        return std::numeric_limits<Nanoseconds>::max();
-    }
-    return more_ ? now : polled_ + (in_flight_ > 0 ? poll_gap_ : kIdleGap);
-}
-
-bool PacketCarrier::poll() {
-    polled_ = clock_.now();
-    const auto take = [this](const ReplyHead& record) { take_record(record); };
-    more_ = xdp_.drain(kMostRecords, take) == kMostRecords;
-    return !more_;
-}
-
-void PacketCarrier::take_record(const ReplyHead& record) {
-    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(&record + 1);
-    const auto time = static_cast<Nanoseconds>(record.time);
-    if (record.family == 0) {
-        parts_.statistics.frames_taken += record.passed;
-        take_frame({bytes, record.size}, time);
-        return;
-    }
-    const Endpoint local{.address = record.family == 4 ? IpAddress::v4(record.address)
-                                                       : IpAddress::v6(record.address),
-                         .port = record.port};
-    std::memcpy(prefix_.data(), bytes, prefix_.size());
-    parts_.events.on_reply(
-        owner_of(local), {.bytes = {prefix_.data(), std::min<size_t>(record.kept, prefix_.size())},
-                          .size = record.size,
-                          .received = time});
-}
-
-void PacketCarrier::take_frame(Bytes frame, Nanoseconds time) {
-    const UnusualReplies::Result result = unusual_.read(frame, time);
-    switch (result.kind) {
-    case UnusualReplies::Kind::kMessage:
-        parts_.events.on_reply(owner_of(result.destination), result.reply);
-        break;
-    case UnusualReplies::Kind::kUnreachable:
-        ++parts_.statistics.unreachable; // the query it belongs to times out like any other
-        break;
-    case UnusualReplies::Kind::kBad:
-        ++parts_.statistics.unmatched;
-        break;
-    case UnusualReplies::Kind::kPending:
-        break;
-    }
-}
-
-void PacketCarrier::count_drops() {
-    parts_.statistics.receive_overflows += xdp_.overflows();
+std::unique_ptr<Carrier> packet_carrier(const CarrierWish& wish, const CarrierParts& parts) {
+    return std::make_unique<PacketCarrier>(wish, parts);
 }
 
 } // namespace reprise::querier

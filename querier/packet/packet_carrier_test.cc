@@ -5,13 +5,12 @@
 #include "core/base/fd.hh"
 #include "core/testing/netns.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/packet/frame_sender.hh"
 #include "querier/packet/packet_carrier.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
 #include "querier/packet/testing/bed.hh"
 #include "querier/packet/testing/client.hh"
-#include "querier/packet/xdp_receiver.hh"
+#include "querier/packet/xdp.hh"
 #include "querier/results/results.hh"
 #include "querier/testing/messages.hh"
 
@@ -146,7 +145,7 @@ TEST_F(PacketCarrierTest, HandsOverTheWholeQuestion) {
         ASSERT_EQ(client.stage(source_number(n, n % 2 == 0 ? 4 : 6), messages.back()),
                   SendResult::kStaged);
     }
-    client.carrier.flush();
+    client.carrier->flush();
     ASSERT_TRUE(client.await_replies(messages.size()));
     for (const auto& reply : client.heard.replies) {
         const auto whole = echo(messages.at(reply.bytes[1]));
@@ -201,7 +200,7 @@ TEST_F(PacketCarrierTest, CountsUnreachablePorts) {
     const auto message = make_message(1, "a.example.");
     ASSERT_EQ(client.stage(source_number(1, 4), message), SendResult::kStaged);
     ASSERT_EQ(client.stage(source_number(1, 6), message), SendResult::kStaged);
-    client.carrier.flush();
+    client.carrier->flush();
     EXPECT_TRUE(client.wait([&] {
         client.poll();
         return client.statistics.unreachable == 2;
@@ -215,7 +214,7 @@ TEST_F(PacketCarrierTest, CountsRepliesThatFoundNoRoom) {
     EXPECT_TRUE(client.wait([&] {
         client.poll();
         client.statistics.receive_overflows = 0;
-        client.carrier.count_drops();
+        client.carrier->count_drops();
         return client.heard.replies.size() + client.statistics.receive_overflows == 1000;
     })) << client.heard.replies.size();
     EXPECT_GT(client.statistics.receive_overflows, 0U);
@@ -225,12 +224,12 @@ TEST_F(PacketCarrierTest, WakesOnlyWhileThereIsSomethingToFetch) {
     PacketBed bed(echo);
     Client client(kQuick);
     const Nanoseconds now = SteadyClock::now();
-    EXPECT_GT(client.carrier.next_wake(now), now + kPatience);
+    EXPECT_GT(client.carrier->next_wake(now), now + kPatience);
     client.send(bed, 1, 4);
     ASSERT_TRUE(client.await_replies(1));
-    EXPECT_LE(client.carrier.next_wake(now), SteadyClock::now() + kMillisecond);
-    client.carrier.release(0);
-    EXPECT_GT(client.carrier.next_wake(now), SteadyClock::now() + kMillisecond);
+    EXPECT_LE(client.carrier->next_wake(now), SteadyClock::now() + kMillisecond);
+    client.carrier->release(0);
+    EXPECT_GT(client.carrier->next_wake(now), SteadyClock::now() + kMillisecond);
 }
 
 TEST_F(PacketCarrierTest, RefusesWhatNoFrameCarries) {
@@ -242,7 +241,7 @@ TEST_F(PacketCarrierTest, RefusesWhatNoFrameCarries) {
               SendResult::kOversize);
     EXPECT_EQ(client.stage(source_number(1, 6), std::vector<std::uint8_t>(1453)),
               SendResult::kOversize);
-    client.carrier.flush();
+    client.carrier->flush();
     EXPECT_EQ(client.heard.sent.size(), 1U);
 }
 
@@ -268,7 +267,7 @@ protected:
             const auto message = make_message(static_cast<std::uint16_t>(n), "a.example.");
             ASSERT_EQ(client.stage(source_number(n, 4), message), SendResult::kStaged);
         }
-        client.carrier.flush();
+        client.carrier->flush();
         EXPECT_EQ(client.heard.refused, std::vector(count, SendResult::kFailed));
     }
 };

@@ -3,7 +3,7 @@
 #include "core/base/error.hh"
 #include "core/trace/testing/packets.hh"
 #include "querier/packet/receive.h"
-#include "querier/packet/xdp_receiver.hh"
+#include "querier/packet/xdp.hh"
 
 #include <gtest/gtest.h>
 

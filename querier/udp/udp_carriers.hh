@@ -13,7 +13,6 @@
 #include <span>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <utility>
 #include <vector>
 
 namespace reprise::querier {
@@ -56,13 +55,12 @@ public:
     bool send(int fd, Nanoseconds& now);
 
     /// Tells that they are refused with this errno.
-    void refuse(int error) { refuse(0, std::exchange(count_, 0), error); }
+    void refuse(int error);
 
 private:
     int call(int fd, size_t first);
-    /// The first ones of those from `first` on; how many are settled. `error`: 0 where they left.
-    size_t send_some(int fd, size_t first, Nanoseconds& now, int& error);
-    void refuse(size_t first, size_t count, int error);
+    /// How many left of those from `first` on, or the negative errno of the first.
+    int hand_over(int fd, size_t first);
 
     CarrierParts parts_;
     const Clock& clock_;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
+#include <span>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <utility>
@@ -28,13 +29,6 @@ void set_buffer(int fd, int forced, int plain, int size) {
     if (!set_option(fd, SOL_SOCKET, forced, size)) {
         set_option(fd, SOL_SOCKET, plain, size);
     }
-}
-
-SendResult refusal(int error) {
-    if (error == EMSGSIZE) {
-        return SendResult::kOversize;
-    }
-    return no_buffer(error) ? SendResult::kBusy : SendResult::kFailed;
 }
 
 /// Larger than the link's packets: this one only may go in fragments.
@@ -91,10 +85,9 @@ msghdr& SendBatch::add(std::uint32_t pending) {
 }
 
 bool SendBatch::send(int fd, Nanoseconds& now) {
-    int error = 0;
-    for (size_t first = 0; first < count_;) {
-        first += send_some(fd, first, now, error);
-    }
+    const int error =
+        send_in_order(std::span(pending_).first(count_), clock_, parts_.events, now,
+                      [this, fd](size_t first) { return hand_over(fd, first); });
     count_ = 0;
     return !no_buffer(error) || error == EAGAIN; // a full buffer is the socket's own
 }
@@ -108,7 +101,7 @@ int SendBatch::call(int fd, size_t first) {
     return ::sendmmsg(fd, &messages_[first], static_cast<unsigned>(count), MSG_NOSIGNAL);
 }
 
-size_t SendBatch::send_some(int fd, size_t first, Nanoseconds& now, int& error) {
+int SendBatch::hand_over(int fd, size_t first) {
     unsigned tries = 0;
     int sent = call(fd, first);
     while (sent < 0 && is_icmp(errno) && ++tries < kSendTries) {
@@ -117,24 +110,16 @@ size_t SendBatch::send_some(int fd, size_t first, Nanoseconds& now, int& error) 
     if (sent < 0 && errno == EMSGSIZE && !connected_) {
         sent = send_in_fragments(fd, messages_[first]);
     }
-    error = sent < 0 ? errno : 0;
-    const SendCall call{.before = std::exchange(now, clock_.now()), .after = now};
     if (sent < 0) {
-        // What waits for buffers waits together, in its order; else each for itself.
-        const size_t count = no_buffer(error) ? count_ - first : 1;
-        refuse(first, count, error);
-        return count;
+        return -errno;
     }
     parts_.statistics.unreachable += connected_ ? tries : 0U;
-    for (size_t i = first; i < first + static_cast<size_t>(sent); ++i) {
-        parts_.events.on_sent(pending_[i], call);
-    }
-    return static_cast<size_t>(sent);
+    return sent;
 }
 
-void SendBatch::refuse(size_t first, size_t count, int error) {
-    for (size_t i = first; i < first + count; ++i) {
-        parts_.events.on_refused(pending_[i], refusal(error));
+void SendBatch::refuse(int error) {
+    for (const std::uint32_t one : std::span(pending_).first(std::exchange(count_, 0))) {
+        parts_.events.on_refused(one, refusal(error));
     }
 }
 

@@ -19,6 +19,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <signal.h> // NOLINT(modernize-deprecated-headers): kill is POSIX
 #include <sys/wait.h>
 #include <unistd.h>
@@ -85,18 +86,19 @@ public:
 class Client {
 public:
     explicit Client(const ReplayOptions& options, const Servers& servers = PacketBed::servers())
-        : carrier({.options = options, .servers = servers, .source = {}}, {.network = network_,
-                                                                           .resources = resources_,
-                                                                           .queries = queries_,
-                                                                           .matcher = matcher_,
-                                                                           .stamps = stamps_,
-                                                                           .statistics = statistics,
-                                                                           .events = heard}) {}
+        : carrier(packet_carrier({.options = options, .servers = servers, .source = {}},
+                                 {.network = network_,
+                                  .resources = resources_,
+                                  .queries = queries_,
+                                  .matcher = matcher_,
+                                  .stamps = stamps_,
+                                  .statistics = statistics,
+                                  .events = heard})) {}
 
     SendResult stage(const Endpoint& source, const std::vector<std::uint8_t>& message) {
         Query query = make_query(0, 0, message);
         query.source = source;
-        return carrier.submit(queries_.take(query));
+        return carrier->submit(queries_.take(query));
     }
 
     /// Sends a query from each of `count` sources; the server is never more than a batch behind, as
@@ -108,13 +110,13 @@ public:
             if (n % 32 == 31 || n + 1 == count) {
                 const size_t before = bed.count();
                 const size_t staged = n % 32 + 1;
-                carrier.flush();
+                carrier->flush();
                 ASSERT_TRUE(wait([&] { return bed.count() >= before + staged; }));
             }
         }
     }
 
-    void poll() { carrier.poll(); }
+    void poll() { carrier->poll(); }
 
     /// Polls until `count` replies came.
     bool await_replies(size_t count) {
@@ -146,7 +148,7 @@ private:
     StampClock stamps_;
 
 public:
-    PacketCarrier carrier;
+    std::unique_ptr<Carrier> carrier;
 };
 
 /// A child that holds a carrier until it is killed.
