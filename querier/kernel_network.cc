@@ -4,29 +4,92 @@
 #include "core/wire/frame.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"
+#include "querier/carrier/socket.hh"
 #include "querier/packet/packet_carrier.hh"
 #include "querier/process.hh"
 #include "querier/udp/udp_carriers.hh"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <optional>
 #include <poll.h>
 #include <sched.h>
+#include <span>
 #include <string>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/types.h>
 #include <time.h> // NOLINT(modernize-deprecated-headers): clock_nanosleep is POSIX
+#include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace reprise::querier {
+namespace {
+
+class KernelTcp final : public TcpSocket {
+public:
+    KernelTcp(Network& network, FileDescriptor fd) : network_(network), fd_(std::move(fd)) {}
+
+    void watch(EventTag tag) override {
+        network_.watch(fd_.get(), EPOLLIN | EPOLLRDHUP | EPOLLOUT | EPOLLET, tag);
+    }
+
+    ssize_t send(Bytes bytes, More more) override {
+        return ::send(fd_.get(), bytes.data(), bytes.size(),
+                      MSG_NOSIGNAL | (more == More::kYes ? MSG_MORE : 0));
+    }
+
+    SocketRead read(std::span<std::uint8_t> buffer) override {
+        Ancillary with;
+        const ssize_t got = receive(fd_.get(), buffer, 0, with);
+        if (got < 0) {
+            return {.bytes = {}, .stamp = 0, .error = errno};
+        }
+        return {.bytes = buffer.first(static_cast<size_t>(got)), .stamp = with.stamp, .error = 0};
+    }
+
+    int take_error() override {
+        int error = 0;
+        socklen_t size = sizeof error;
+        return getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+    }
+
+    [[nodiscard]] bool unacknowledged(Nanoseconds for_time) const override {
+        tcp_info info{};
+        socklen_t size = sizeof info;
+        return getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+               info.tcpi_unacked > 0 && info.tcpi_retransmits > 0 &&
+               info.tcpi_last_ack_recv * kMillisecond >= for_time;
+    }
+
+    void acknowledge_now() override { set_option(fd_.get(), IPPROTO_TCP, TCP_QUICKACK, 1); }
+
+    void disable_nagle() override { set_option(fd_.get(), IPPROTO_TCP, TCP_NODELAY, 1); }
+
+private:
+    Network& network_;
+    FileDescriptor fd_;
+};
+
+} // namespace
+
+KernelNetwork::KernelNetwork()
+    : epoll_(check(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
+      timer_(check(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), "timerfd_create")) {
+    watch(timer_.get(), EPOLLIN, {});
+}
 
 std::unique_ptr<Carrier> KernelNetwork::udp_carrier(const CarrierWish& wish,
                                                     const CarrierParts& parts) {
@@ -38,6 +101,52 @@ std::unique_ptr<Carrier> KernelNetwork::udp_carrier(const CarrierWish& wish,
     default:
         return addresses_carrier(wish, parts);
     }
+}
+
+OpenedSocket KernelNetwork::connect(const Endpoint& server, const std::optional<IpAddress>& source,
+                                    bool kernel_stamps) {
+    OpenedDescriptor opened = open_socket(SOCK_STREAM, clock(), server, source);
+    if (kernel_stamps && opened.error == 0) {
+        set_option(opened.fd.get(), SOL_SOCKET, SO_TIMESTAMPNS, 1);
+    }
+    return {.socket = std::make_unique<KernelTcp>(*this, std::move(opened.fd)),
+            .call = opened.call,
+            .error = opened.error};
+}
+
+void KernelNetwork::watch(int fd, std::uint32_t events, EventTag tag) {
+    epoll_event event{.events = events, .data = {.u64 = tag.pack()}};
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0 &&
+        (errno != EEXIST || epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) != 0)) {
+        throw SystemError("epoll_ctl");
+    }
+}
+
+std::span<const epoll_event> KernelNetwork::wait(Nanoseconds now, Nanoseconds wake) {
+    const bool look = wake <= now;
+    if (!look && wake != armed_) {
+        const itimerspec time{.it_interval = {},
+                              .it_value = {.tv_sec = wake / kSecond, .tv_nsec = wake % kSecond}};
+        check(timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &time, nullptr), "timerfd_settime");
+        armed_ = wake;
+    }
+    const int count =
+        epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), look ? 0 : -1);
+    if (count < 0 && errno != EINTR) {
+        throw SystemError("epoll_wait");
+    }
+    const auto found = std::span(events_).first(static_cast<size_t>(std::max(count, 0)));
+    const auto timer =
+        std::ranges::find_if(found, [](const epoll_event& e) { return e.data.u64 == 0; });
+    timer_fired_ = timer != found.end();
+    if (!timer_fired_) {
+        return found;
+    }
+    std::uint64_t expirations = 0;
+    [[maybe_unused]] const ssize_t got = read(timer_.get(), &expirations, sizeof expirations);
+    armed_ = 0;
+    std::swap(*timer, found.back());
+    return found.first(found.size() - 1);
 }
 
 void KernelNetwork::sleep_until(Nanoseconds time) {
@@ -63,17 +172,14 @@ public:
     }
 
     bool flush() override {
-        while (written_ < out_.size() && !broken_) {
-            const ssize_t sent = ::send(fd_.get(), out_.data() + written_, out_.size() - written_,
-                                        MSG_NOSIGNAL | MSG_DONTWAIT);
+        while (!out_.empty()) {
+            const ssize_t sent =
+                ::send(fd_.get(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
             if (sent < 0 && try_again(errno)) {
                 return false;
             }
-            broken_ = sent < 0;
-            written_ += sent < 0 ? 0 : static_cast<size_t>(sent);
+            out_.erase(0, sent < 0 ? std::string::npos : static_cast<size_t>(sent)); // it broke
         }
-        out_.clear();
-        written_ = 0;
         return true;
     }
 
@@ -83,24 +189,18 @@ public:
         }
     }
 
-    Received receive() override {
+    std::optional<Bytes> receive() override {
         const ssize_t got = ::recv(fd_.get(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
-        if (got < 0) {
-            return try_again(errno) ? Received::kNothing : Received::kGone;
+        if (got == 0 || (got < 0 && !try_again(errno))) {
+            return std::nullopt;
         }
-        reader_.feed({buffer_.data(), static_cast<size_t>(got)});
-        return got > 0 ? Received::kData : Received::kGone;
+        return Bytes(buffer_).first(static_cast<size_t>(std::max<ssize_t>(got, 0)));
     }
-
-    FrameReader::Result next(wire::Frame& frame) override { return reader_.next(frame); }
 
 private:
     FileDescriptor fd_;
-    FrameReader reader_;
     std::string out_;
-    size_t written_ = 0;
     std::vector<std::uint8_t> buffer_;
-    bool broken_ = false;
 };
 
 /// The terminal's signals reach the whole tree; an orderly stop is the controller's job.

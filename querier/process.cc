@@ -8,7 +8,6 @@
 #include "core/wire/frame.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"
-#include "querier/carrier/socket.hh"
 #include "querier/replayer.hh"
 #include "querier/results/results.hh"
 
@@ -168,7 +167,7 @@ private:
 
     /// False: there may be more to read.
     bool handle_events(std::span<const epoll_event> events) {
-        bool all = events.size() < Poller::kMostEvents;
+        bool all = events.size() < Network::kMostEvents;
         for (const epoll_event& event : events) {
             const EventTag tag = EventTag::unpack(event.data.u64);
             if (tag.kind == EventKind::kControl) {
@@ -190,16 +189,13 @@ private:
         if (more_frames_ || taking_in()) {
             return; // what was read before comes first
         }
-        switch (link_.receive()) {
-        case ControlLink::Received::kData:
+        const auto bytes = link_.receive();
+        if (!bytes) {
+            stop("the distributor closed its end", false);
+        } else if (!bytes->empty()) {
+            reader_.feed(*bytes);
             last_heard_ = clock_.now();
             more_frames_ = true;
-            break;
-        case ControlLink::Received::kGone:
-            stop("the distributor closed its end", false);
-            break;
-        case ControlLink::Received::kNothing:
-            break;
         }
     }
 
@@ -217,7 +213,7 @@ private:
             }
             wire::Frame frame;
             const FrameReader::Result result =
-                more_frames_ ? link_.next(frame) : FrameReader::Result::kNeedMore;
+                more_frames_ ? reader_.next(frame) : FrameReader::Result::kNeedMore;
             more_frames_ = result == FrameReader::Result::kFrame;
             if (result == FrameReader::Result::kNeedMore) {
                 return;
@@ -438,7 +434,8 @@ private:
     Results results_;
     ReplayOptions replay_;
     std::unique_ptr<Replayer> replayer_; ///< from Setup on
-    bool more_frames_ = false;           ///< the link may hold another whole frame
+    FrameReader reader_;
+    bool more_frames_ = false; ///< it may hold another whole frame
     bool done_ = false;
     std::string because_;      ///< why the run is not clean
     bool trace_ended_ = false; ///< EndOfTrace came

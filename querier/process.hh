@@ -2,10 +2,11 @@
 // The querier process: one thread between its parent (the host's distributor) and the server under
 // test.
 
+#include "core/base/fd.hh"
 #include "core/wire/frame.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/carrier/socket.hh"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -43,46 +44,41 @@ public:
     /// Writes what waits, for at most `limit_ms` milliseconds.
     virtual void flush_finally(int limit_ms) = 0;
 
-    enum class Received : std::uint8_t { kNothing, kData, kGone };
-
-    /// Reads what is there, a bounded amount. kGone: the parent closed its end.
-    virtual Received receive() = 0;
-
-    /// A frame of what was received.
-    virtual FrameReader::Result next(wire::Frame& frame) = 0;
+    /// Reads what is there, a bounded amount, good until the next call. Nothing where the parent
+    /// closed its end.
+    virtual std::optional<Bytes> receive() = 0;
 };
 
 /// A querier: runs until the trace has ended and everything is settled, or until stopped. Exit
 /// status: 0 clean, 1 not.
 int run_querier(const QueryOptions& options, ControlLink& link, Network& network);
 
-/// The network as the kernel gives it.
+/// The network as the kernel gives it: epoll with one absolute timer. A timerfd and not epoll's own
+/// timeout: that one is rounded by a thousandth of its length, 10 us in 10 ms.
 class KernelNetwork final : public Network {
 public:
+    KernelNetwork();
+
     [[nodiscard]] const Clock& clock() const override { return system_clock(); }
 
     std::unique_ptr<Carrier> udp_carrier(const CarrierWish& wish,
                                          const CarrierParts& parts) override;
 
     OpenedSocket connect(const Endpoint& server, const std::optional<IpAddress>& source,
-                         bool kernel_stamps) override {
-        return open_tcp(poller_, clock(), server, source, kernel_stamps);
-    }
+                         bool kernel_stamps) override;
+    void watch(int fd, std::uint32_t events, EventTag tag) override;
+    std::span<const epoll_event> wait(Nanoseconds now, Nanoseconds wake) override;
 
-    void watch(int fd, std::uint32_t events, EventTag tag) override {
-        poller_.add(fd, events, tag);
-    }
-
-    std::span<const epoll_event> wait(Nanoseconds now, Nanoseconds wake) override {
-        return poller_.wait(now, wake);
-    }
-
-    [[nodiscard]] bool timer_fired() const override { return poller_.timer_fired(); }
+    [[nodiscard]] bool timer_fired() const override { return timer_fired_; }
 
     void sleep_until(Nanoseconds time) override;
 
 private:
-    Poller poller_;
+    FileDescriptor epoll_;
+    FileDescriptor timer_;
+    Nanoseconds armed_ = 0;
+    bool timer_fired_ = false;
+    std::array<epoll_event, kMostEvents + 1> events_{}; ///< the timer's, too
 };
 
 /// `reprise-querier query`.

@@ -309,11 +309,15 @@ public:
     virtual OpenedSocket connect(const Endpoint& server, const std::optional<IpAddress>& source,
                                  bool kernel_stamps) = 0;
 
-    /// Reports the events of a descriptor (see epoll_ctl) under `tag`. Throws SystemError.
+    /// Reports the events of a descriptor (see epoll_ctl) under `tag`; called again: those that
+    /// still stand once more. Throws SystemError.
     virtual void watch(int fd, std::uint32_t events, EventTag tag) = 0;
 
-    /// Sleeps until an event or `wake`; at or before `now` = only looks. The events are good until
-    /// the next call.
+    /// With so many from one wait() there may be more.
+    static constexpr size_t kMostEvents = 256;
+
+    /// Sleeps until an event or CLOCK_MONOTONIC `wake`; at or before `now` = only looks. The events
+    /// are good until the next call.
     virtual std::span<const epoll_event> wait(Nanoseconds now, Nanoseconds wake) = 0;
 
     /// Whether time ended the last wait.

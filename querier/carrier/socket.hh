@@ -1,5 +1,5 @@
 #pragma once
-// Calls of the kernel's sockets, what waits for them, and a TCP connection as carriers see it.
+// Calls of the kernel's sockets, and a TCP connection as carriers see it.
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
@@ -7,14 +7,12 @@
 #include "core/base/fd.hh"
 #include "querier/carrier/carrier.hh"
 
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <utility>
@@ -72,36 +70,6 @@ Ancillary read_ancillary(const msghdr& message);
 /// recvmsg: how many bytes of a stream or a datagram, or -1 with errno.
 ssize_t receive(int fd, std::span<std::uint8_t> buffer, int flags, Ancillary& with);
 
-/// epoll with one absolute timer. A timerfd and not epoll's own timeout: that one is rounded by a
-/// thousandth of its length, 10 us in 10 ms.
-class Poller {
-public:
-    /// With so many from one wait() there may be more.
-    static constexpr size_t kMostEvents = 256;
-
-    Poller();
-
-    /// Level-triggered. Throws SystemError.
-    void add(int fd, std::uint32_t events, EventTag tag);
-    void change(int fd, std::uint32_t events, EventTag tag);
-
-    /// Sleeps until an event or CLOCK_MONOTONIC `wake`. A `wake` at or before `now` only looks.
-    /// The events, without the timer's own, are good until the next call.
-    std::span<const epoll_event> wait(Nanoseconds now, Nanoseconds wake);
-
-    /// Whether the timer ended the last wait.
-    [[nodiscard]] bool timer_fired() const { return timer_fired_; }
-
-private:
-    void arm(Nanoseconds wake);
-
-    FileDescriptor epoll_;
-    FileDescriptor timer_;
-    Nanoseconds armed_ = 0;
-    bool timer_fired_ = false;
-    std::array<epoll_event, kMostEvents + 1> events_{}; ///< the timer's, too
-};
-
 /// What one read brought.
 struct SocketRead {
     std::span<std::uint8_t> bytes;
@@ -157,10 +125,6 @@ struct OpenedDescriptor {
 /// chosen by the kernel with the peer in mind) or from the host's own address.
 OpenedDescriptor open_socket(int type, const Clock& clock, const Endpoint& server,
                              const std::optional<IpAddress>& source);
-
-/// The same for a TCP connection. `poller` must outlive it.
-OpenedSocket open_tcp(Poller& poller, const Clock& clock, const Endpoint& server,
-                      const std::optional<IpAddress>& source, bool kernel_stamps);
 
 inline bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 

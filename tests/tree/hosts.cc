@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -293,22 +294,23 @@ void SimulatedControl::send(const wire::Frame& frame) {
     end_->send(encode_frame(hello));
 }
 
-querier::ControlLink::Received SimulatedControl::receive() {
+std::optional<Bytes> SimulatedControl::receive() {
     if (!readable()) {
-        return Received::kNothing;
+        return Bytes{};
     }
     if (inbox_.empty()) {
-        return Received::kGone;
+        return std::nullopt;
     }
+    read_.clear();
     do {
-        reader_.feed(bytes_of(inbox_.front()));
+        read_ += inbox_.front();
         inbox_.pop_front();
     } while (pause_ == 0 && !inbox_.empty());
     if (pause_ > 0) {
         next_read_ = timeline_.now() + pause_;
         timeline_.in(pause_, [] {}); // it looks again then
     }
-    return Received::kData;
+    return bytes_of(read_);
 }
 
 } // namespace reprise::tests

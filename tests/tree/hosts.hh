@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -107,16 +108,14 @@ public:
 
     void flush_finally(int /*limit_ms*/) override {}
 
-    Received receive() override;
-
-    FrameReader::Result next(wire::Frame& frame) override { return reader_.next(frame); }
+    std::optional<Bytes> receive() override;
 
 private:
     Timeline& timeline_;
     Machine machine_;
     std::shared_ptr<End> end_;
     std::deque<std::string> inbox_;
-    FrameReader reader_;
+    std::string read_; ///< by the last receive()
     Nanoseconds pause_ = 0;
     Nanoseconds next_read_ = 0;
 };

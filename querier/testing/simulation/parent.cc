@@ -6,6 +6,7 @@
 #include "querier/testing/simulation/timeline.hh"
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -102,23 +103,15 @@ void SimulatedParent::abort(const std::string& because) {
     tell(std::move(frame));
 }
 
-ControlLink::Received SimulatedParent::receive() {
-    if (to_read_.empty()) {
-        return gone_ ? Received::kGone : Received::kNothing;
+std::optional<Bytes> SimulatedParent::receive() {
+    if (to_read_.empty() && gone_) {
+        return std::nullopt;
     }
-    for (wire::Frame& frame : std::exchange(to_read_, {})) {
-        read_.push_back(std::move(frame));
+    read_.clear();
+    for (const wire::Frame& frame : std::exchange(to_read_, {})) {
+        read_ += encode_frame(frame);
     }
-    return Received::kData;
-}
-
-FrameReader::Result SimulatedParent::next(wire::Frame& frame) {
-    if (read_.empty()) {
-        return FrameReader::Result::kNeedMore;
-    }
-    frame = std::move(read_.front());
-    read_.pop_front();
-    return FrameReader::Result::kFrame;
+    return bytes_of(read_);
 }
 
 } // namespace reprise::querier::testing

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,8 +46,7 @@ public:
 
     void flush_finally(int /*limit_ms*/) override {}
 
-    Received receive() override;
-    FrameReader::Result next(wire::Frame& frame) override;
+    std::optional<Bytes> receive() override;
 
 private:
     void tell(wire::Frame frame);
@@ -66,7 +66,7 @@ private:
     bool gone_ = false;
     bool show_credit_ = false;
     std::deque<wire::Frame> to_read_;
-    std::deque<wire::Frame> read_;
+    std::string read_; ///< by the last receive()
     wire::QuerierReport report_;
 };
 

@@ -2,7 +2,7 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "querier/carrier/carrier.hh"
-#include "querier/carrier/socket.hh"
+#include "querier/process.hh"
 
 #include <gtest/gtest.h>
 
@@ -15,17 +15,17 @@ namespace reprise::querier {
 namespace {
 
 /// Or queries would time out whose answers nobody has read yet.
-TEST(Poller, FullEventsAreToldOfWhereTheTimerIsOneOfThem) {
-    Poller poller;
+TEST(KernelNetwork, FullEventsAreToldOfWhereTheTimerIsOneOfThem) {
+    KernelNetwork network;
     std::vector<FileDescriptor> ready;
-    for (size_t i = 0; i < Poller::kMostEvents + 50; ++i) {
+    for (size_t i = 0; i < Network::kMostEvents + 50; ++i) {
         ready.emplace_back(check(eventfd(1, EFD_CLOEXEC), "eventfd"));
-        poller.add(ready.back().get(), EPOLLIN, {.kind = EventKind::kCarrier});
+        network.watch(ready.back().get(), EPOLLIN, {.kind = EventKind::kCarrier});
     }
     const Nanoseconds now = SteadyClock::now();
     do {
-        EXPECT_GE(poller.wait(now, now + kMillisecond).size(), Poller::kMostEvents);
-    } while (!poller.timer_fired());
+        EXPECT_GE(network.wait(now, now + kMillisecond).size(), Network::kMostEvents);
+    } while (!network.timer_fired());
 }
 
 } // namespace
