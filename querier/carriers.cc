@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <utility>
 
 namespace reprise::querier {
@@ -19,31 +18,12 @@ namespace {
 /// A socket that holds data for longer is not waited for: it is being flooded.
 constexpr Nanoseconds kLongestUnread = kSecond;
 
-/// Nothing where the host's own address is meant.
-SourceOf source_of(const ReplayOptions& options) {
-    switch (options.sources) {
-    case SourceMode::kAddresses:
-    case SourceMode::kPacket: // for TCP and TLS, which need the host's stack
-        return [](const PendingQuery& pending) { return std::optional(pending.source.address); };
-    case SourceMode::kMapped:
-        return
-            [prefixes = options.prefixes](const PendingQuery& pending) -> std::optional<IpAddress> {
-                const auto prefix = std::ranges::find(
-                    prefixes, pending.family(), [](const auto& one) { return one.address.family; });
-                return prefix == prefixes.end() ? std::nullopt
-                                                : source_address(*prefix, pending.record.source);
-            };
-    default:
-        return {};
-    }
-}
-
 } // namespace
 
 Carriers::Carriers(const ReplayOptions& options, const CarrierParts& parts)
     : clock_(parts.network.clock()), queries_(parts.queries) {
     by_transport_.fill(kMost);
-    CarrierWish wish{.options = options, .servers = options.servers, .source = source_of(options)};
+    CarrierWish wish{.options = options, .servers = options.servers};
     const auto add = [&](std::unique_ptr<Carrier> carrier, const auto&... transports) {
         ((by_transport_.at(static_cast<size_t>(transports)) = wish.number), ...);
         carriers_.push_back(std::move(carrier));

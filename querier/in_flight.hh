@@ -105,7 +105,7 @@ private:
 /// from 1 on are UDP to the peers of hedged queries; each other one asks the server and its peers.
 class Carriers {
 public:
-    static constexpr std::uint8_t kMost = 64; ///< see EventTag
+    static constexpr std::uint8_t kMost = 64;
 
     /// Throws Error where one cannot be opened.
     Carriers(const ReplayOptions& options, const CarrierParts& parts);

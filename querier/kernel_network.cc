@@ -103,7 +103,7 @@ std::unique_ptr<Carrier> KernelNetwork::udp_carrier(const CarrierWish& wish,
     }
 }
 
-OpenedSocket KernelNetwork::connect(const Endpoint& server, const std::optional<IpAddress>& source,
+OpenedSocket KernelNetwork::connect(const Endpoint& server, const IpAddress& source,
                                     bool kernel_stamps) {
     OpenedDescriptor opened = open_socket(SOCK_STREAM, clock(), server, source);
     if (kernel_stamps && opened.error == 0) {

@@ -64,7 +64,7 @@ public:
     std::unique_ptr<Carrier> udp_carrier(const CarrierWish& wish,
                                          const CarrierParts& parts) override;
 
-    OpenedSocket connect(const Endpoint& server, const std::optional<IpAddress>& source,
+    OpenedSocket connect(const Endpoint& server, const IpAddress& source,
                          bool kernel_stamps) override;
     void watch(int fd, std::uint32_t events, EventTag tag) override;
     std::span<const epoll_event> wait(Nanoseconds now, Nanoseconds wake) override;

@@ -179,12 +179,13 @@ TEST(SendBatch, WhatIsRefusedHasLeftIt) {
 
 TEST(EventTag, SurvivesPacking) {
     const EventTag tag{
-        .kind = EventKind::kCarrier, .carrier = 41, .place = 0xfedcba98, .generation = 0x1234567};
+        .kind = EventKind::kCarrier, .carrier = 41, .generation = 0x1234, .place = 0xfedcba98};
     const EventTag back = EventTag::unpack(tag.pack());
     EXPECT_EQ(back.kind, EventKind::kCarrier);
     EXPECT_EQ(back.carrier, 41);
     EXPECT_EQ(back.place, 0xfedcba98);
-    EXPECT_EQ(back.generation, 0x234567U);
+    EXPECT_EQ(back.generation, 0x1234);
+    EXPECT_EQ(EventTag{}.pack(), 0U) << "the timer's";
 }
 
 TEST(Options, ReplayOptionsAreChecked) {

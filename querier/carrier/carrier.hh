@@ -3,14 +3,13 @@
 
 #include "core/wire/result_file.hh"
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <span>
 #include <sys/epoll.h>
 
@@ -20,33 +19,23 @@ class Matcher;
 class Network;
 class PendingQueries;
 struct OpenedSocket;
-struct PendingQuery;
 struct ReplayOptions;
 struct Statistics;
 
 enum class EventKind : std::uint8_t { kTimer, kControl, kCarrier };
 
-/// Whose event: kind, the carrier's number (0 to 63), the socket's place in its carrier, and which
-/// of those that had the place it is (24 bits), so that an event for a closed socket is not taken
-/// for its successor's.
+/// Whose event: kind, the carrier's number, which of those that had the socket's place it is (the
+/// last bits), so that an event for a closed socket is not taken for its successor's, and the place
+/// in its carrier.
 struct EventTag {
     EventKind kind = EventKind::kTimer;
     std::uint8_t carrier = 0;
+    std::uint16_t generation = 0;
     std::uint32_t place = 0;
-    std::uint32_t generation = 0;
 
-    [[nodiscard]] std::uint64_t pack() const {
-        return (static_cast<std::uint64_t>(kind) << 62U) |
-               (static_cast<std::uint64_t>(carrier & 0x3fU) << 56U) |
-               (static_cast<std::uint64_t>(generation & 0xffffffU) << 32U) | place;
-    }
+    [[nodiscard]] std::uint64_t pack() const { return std::bit_cast<std::uint64_t>(*this); }
 
-    static EventTag unpack(std::uint64_t packed) {
-        return {.kind = static_cast<EventKind>(packed >> 62U),
-                .carrier = static_cast<std::uint8_t>((packed >> 56U) & 0x3fU),
-                .place = static_cast<std::uint32_t>(packed),
-                .generation = static_cast<std::uint32_t>(packed >> 32U) & 0xffffffU};
-    }
+    static EventTag unpack(std::uint64_t packed) { return std::bit_cast<EventTag>(packed); }
 };
 
 /// What became of handing a query to a carrier.
@@ -270,14 +259,10 @@ public:
     virtual void count_drops() {}
 };
 
-/// Which local address a query leaves from; nothing = there is none for it.
-using SourceOf = std::function<std::optional<IpAddress>(const PendingQuery&)>;
-
 /// Which carrier is wanted.
 struct CarrierWish {
     const ReplayOptions& options;
     Servers servers;         ///< for UDP: the server under test, or a peer
-    SourceOf source;         ///< empty: from the host's own address
     std::uint8_t number = 0; ///< of this carrier among the replay's, for its events
 };
 
@@ -305,8 +290,8 @@ public:
     virtual std::unique_ptr<Carrier> udp_carrier(const CarrierWish& wish,
                                                  const CarrierParts& parts) = 0;
 
-    /// Begins to connect, from `source` or from the host's own address.
-    virtual OpenedSocket connect(const Endpoint& server, const std::optional<IpAddress>& source,
+    /// Begins to connect, from `source` or, where that is none, from the host's own address.
+    virtual OpenedSocket connect(const Endpoint& server, const IpAddress& source,
                                  bool kernel_stamps) = 0;
 
     /// Reports the events of a descriptor (see epoll_ctl) under `tag`; called again: those that

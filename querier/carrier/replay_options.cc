@@ -92,6 +92,16 @@ Servers ReplayOptions::servers_of(std::uint8_t peer) const {
     return one.address.is_v4() ? Servers{.v4 = one, .v6 = {}} : Servers{.v4 = {}, .v6 = one};
 }
 
+std::optional<IpAddress> ReplayOptions::local_address(const IpAddress& source,
+                                                      std::uint64_t number) const {
+    if (sources != SourceMode::kMapped) { // kPacket: for TCP and TLS, which need the host's stack
+        return sources == SourceMode::kPorts ? IpAddress{} : source;
+    }
+    const auto prefix = std::ranges::find(prefixes, source.family,
+                                          [](const Prefix& one) { return one.address.family; });
+    return prefix == prefixes.end() ? std::nullopt : source_address(*prefix, number);
+}
+
 std::vector<unsigned> parse_cpus(const std::string& text) {
     std::vector<unsigned> cpus;
     cpu_set_t allowed;

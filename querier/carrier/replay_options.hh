@@ -59,6 +59,11 @@ struct ReplayOptions : Settings {
 
     /// Where queries go: the server under test (0), or a peer of hedged queries, from 1.
     [[nodiscard]] Servers servers_of(std::uint8_t peer) const;
+
+    /// The local address that queries leave from whose source in the trace is this one, with this
+    /// number; one of no family stands for the host's own. Nothing: there is none for it.
+    [[nodiscard]] std::optional<IpAddress> local_address(const IpAddress& source,
+                                                         std::uint64_t number) const;
 };
 
 /// What wire::Options ask for. Throws UsageError.

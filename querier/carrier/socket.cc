@@ -14,7 +14,6 @@
 #include <ctime>
 #include <linux/errqueue.h>
 #include <netinet/in.h>
-#include <optional>
 #include <span>
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -89,12 +88,12 @@ int bind_source(int fd, const IpAddress& source) {
 } // namespace
 
 OpenedDescriptor open_socket(int type, const Clock& clock, const Endpoint& server,
-                             const std::optional<IpAddress>& source) {
+                             const IpAddress& source) {
     OpenedDescriptor out;
     sockaddr_storage address{};
     const socklen_t size = server.to_sockaddr(address);
     out.fd = FileDescriptor(::socket(address.ss_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    out.error = !out.fd.valid() ? errno : source ? bind_source(out.fd.get(), *source) : 0;
+    out.error = !out.fd.valid() ? errno : source.family == 0 ? 0 : bind_source(out.fd.get(), source);
     if (out.error != 0) {
         return out;
     }

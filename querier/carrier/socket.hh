@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -122,9 +121,9 @@ struct OpenedDescriptor {
 };
 
 /// Begins to connect a socket of `type` (SOCK_STREAM, SOCK_DGRAM) to `server`, from `source` (port
-/// chosen by the kernel with the peer in mind) or from the host's own address.
+/// chosen by the kernel with the peer in mind) or, where that is none, from the host's own address.
 OpenedDescriptor open_socket(int type, const Clock& clock, const Endpoint& server,
-                             const std::optional<IpAddress>& source);
+                             const IpAddress& source);
 
 inline bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 

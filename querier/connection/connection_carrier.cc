@@ -79,7 +79,7 @@ public:
                  .acknowledge_now = wish.options.socket.quickack,
                  .buffer = std::vector<std::uint8_t>(kMostRead)},
           queries_(parts.queries), statistics_(parts.statistics), clock_(parts.network.clock()),
-          options_(wish.options), source_(wish.source), number_(wish.number) {}
+          options_(wish.options), number_(wish.number) {}
 
     /// The trace's client closes its connection.
     void prepare(const Query& query) override {
@@ -133,7 +133,7 @@ public:
     bool handle(const EventTag& tag, std::uint32_t events) override {
         Connection* const connection = places_[tag.place].connection.get();
         bool all = true;
-        if (connection != nullptr && (connection->origin().number & 0xffffffU) == tag.generation) {
+        if (connection != nullptr && connection->origin().tag.generation == tag.generation) {
             all = connection->handle(events);
             if (connection->loss()) {
                 lose(tag.place);
@@ -221,8 +221,8 @@ private:
             return known->second;
         }
         const auto server = server_of(pending);
-        const std::optional<IpAddress> source = source_ ? source_(pending) : std::nullopt;
-        if (!server || (source_ && !source)) {
+        const auto source = options_.local_address(pending.source.address, pending.record.source);
+        if (!server || !source) {
             result = server ? SendResult::kNoAddress : SendResult::kNoConnection;
             return kNone;
         }
@@ -230,7 +230,7 @@ private:
             result = SendResult::kNoRoom;
             return kNone;
         }
-        OpenedSocket opened = tools_.parts.network.connect(*server, source, !options_.fast);
+        OpenedSocket opened = tools_.parts.network.connect(*server, *source, !options_.fast);
         if (opened.error != 0) {
             tools_.parts.resources.give_back_descriptor();
             result = refused(opened.error, *server);
@@ -287,8 +287,8 @@ private:
                                       .syn = opened.call.before,
                                       .tag = {.kind = EventKind::kCarrier,
                                               .carrier = number_,
-                                              .place = at,
-                                              .generation = number}}),
+                                              .generation = static_cast<std::uint16_t>(number),
+                                              .place = at}}),
                  .key = key_of(pending.traced, client_of(pending), pending.transport),
                  .most = pending.transport == Transport::kStatelessTcp
                              ? 1
@@ -433,7 +433,6 @@ private:
     Statistics& statistics_;
     const Clock& clock_;
     const ReplayOptions& options_;
-    SourceOf source_;
     std::uint8_t number_;
     std::vector<ConnectionPlace> places_;
     std::vector<std::uint32_t> free_;

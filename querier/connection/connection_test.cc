@@ -1,7 +1,6 @@
 // What is pure about a TCP connection: its replies and its queue of queries.
 #include "core/wire/result_file.hh"
 #include "querier/connection/connection.hh"
-#include "querier/connection/reply_reader.hh"
 #include "querier/schedule/pending_queries.hh"
 #include "querier/testing/messages.hh"
 

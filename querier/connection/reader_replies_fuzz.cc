@@ -1,6 +1,6 @@
 // What a server sends over TCP, in portions whose size the first byte names. Cut in
 // portions or whole, the messages must be the same.
-#include "querier/connection/reply_reader.hh"
+#include "querier/connection/connection.hh"
 
 #include <algorithm>
 #include <cstddef>

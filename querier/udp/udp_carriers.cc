@@ -4,6 +4,7 @@
 #include "core/base/fd.hh"
 #include "core/wire/query.hh"
 #include "querier/carrier/carrier.hh"
+#include "querier/carrier/replay_options.hh"
 #include "querier/carrier/socket.hh"
 #include "querier/results/results.hh"
 #include "querier/schedule/pending_queries.hh"
@@ -120,7 +121,7 @@ public:
 
     bool handle(const EventTag& tag, std::uint32_t /*events*/) override {
         Socket& socket = sockets_[tag.place];
-        if ((socket.generation & 0xffffffU) != tag.generation || !socket.fd.valid()) {
+        if (socket.generation != tag.generation || !socket.fd.valid()) {
             return true;
         }
         const auto take = [&] {
@@ -169,7 +170,7 @@ private:
     struct Socket {
         FileDescriptor fd;
         std::uint32_t source = 0;
-        std::uint32_t generation = 0; ///< of this place in sockets_
+        std::uint16_t generation = 0; ///< of this place in sockets_
         Owner owner = 0;
         std::uint32_t in_flight = 0; ///< queries staged or sent
         Links idle;
@@ -223,12 +224,12 @@ private:
         const std::uint32_t place = free_.back();
         free_.pop_back();
         Socket& socket = sockets_[place];
-        const std::uint32_t generation = socket.generation + 1;
+        const auto generation = static_cast<std::uint16_t>(socket.generation + 1);
         parts_.network.watch(fd.get(), EPOLLIN,
                              {.kind = EventKind::kCarrier,
                               .carrier = number_,
-                              .place = place,
-                              .generation = generation});
+                              .generation = generation,
+                              .place = place});
         socket = {.fd = std::move(fd),
                   .source = source,
                   .generation = generation,
@@ -262,8 +263,8 @@ class AddressesCarrier final : public Carrier {
 public:
     /// Throws SystemError where the sockets cannot be opened.
     AddressesCarrier(const CarrierWish& wish, const CarrierParts& parts)
-        : parts_(parts), clock_(parts.network.clock()), source_(wish.source), number_(wish.number),
-          in_(parts, true) {
+        : parts_(parts), clock_(parts.network.clock()), options_(wish.options),
+          number_(wish.number), in_(parts, true) {
         for (const std::uint8_t family : {std::uint8_t{4}, std::uint8_t{6}}) {
             if (const auto& server = wish.servers.of(family); server) {
                 parts.resources.take_descriptor();
@@ -275,7 +276,7 @@ public:
 
     void rehearse(std::uint32_t index) override {
         const PendingQuery& pending = parts_.queries[index];
-        const auto source = source_(pending);
+        const auto source = options_.local_address(pending.source.address, pending.record.source);
         Family* const family = families_[place_of(pending)].get();
         if (family != nullptr && source) {
             msghdr header{};
@@ -298,7 +299,7 @@ public:
             return SendResult::kOversize;
         }
         Family& family = *families_[place];
-        const auto source = source_(pending);
+        const auto source = options_.local_address(pending.source.address, pending.record.source);
         if (!source) {
             return SendResult::kNoAddress;
         }
@@ -419,7 +420,7 @@ private:
 
     CarrierParts parts_;
     const Clock& clock_;
-    SourceOf source_;
+    const ReplayOptions& options_;
     std::uint8_t number_;
     std::array<std::unique_ptr<Family>, 2> families_; ///< IPv4, IPv6
     ReceiveBatch in_;

@@ -86,7 +86,7 @@ public:
 class Client {
 public:
     explicit Client(const ReplayOptions& options, const Servers& servers = PacketBed::servers())
-        : carrier(packet_carrier({.options = options, .servers = servers, .source = {}},
+        : carrier(packet_carrier({.options = options, .servers = servers},
                                  {.network = network_,
                                   .resources = resources_,
                                   .queries = queries_,

@@ -16,7 +16,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <sys/epoll.h>
@@ -139,12 +138,11 @@ void SimulatedNetwork::send_datagram(const std::string& source, const Endpoint& 
 
 // TCP: the client's side
 
-OpenedSocket SimulatedNetwork::connect(const Endpoint& server,
-                                       const std::optional<IpAddress>& source,
+OpenedSocket SimulatedNetwork::connect(const Endpoint& server, const IpAddress& source,
                                        bool /*kernel_stamps*/) {
     auto flow = std::make_shared<Flow>();
     flow->number = static_cast<unsigned>(flows_.size()) + 1;
-    flow->source = source ? source->text() : "host";
+    flow->source = source.family != 0 ? source.text() : "host";
     flow->server = server;
     flows_.push_back(flow);
     const Nanoseconds now = clock_.now();

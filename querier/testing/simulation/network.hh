@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -84,7 +83,7 @@ public:
 
     std::unique_ptr<Carrier> udp_carrier(const CarrierWish& wish,
                                          const CarrierParts& parts) override;
-    OpenedSocket connect(const Endpoint& server, const std::optional<IpAddress>& source,
+    OpenedSocket connect(const Endpoint& server, const IpAddress& source,
                          bool kernel_stamps) override;
 
     /// Its sockets have no descriptors.

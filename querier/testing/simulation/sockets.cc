@@ -4,6 +4,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "querier/carrier/carrier.hh"
+#include "querier/carrier/replay_options.hh"
 #include "querier/carrier/socket.hh"
 #include "querier/schedule/pending_queries.hh"
 #include "querier/testing/simulation/network.hh"
@@ -26,7 +27,7 @@ namespace {
 class SimulatedUdp final : public Carrier {
 public:
     SimulatedUdp(SimulatedNetwork& network, const CarrierWish& wish, const CarrierParts& parts)
-        : network_(network), servers_(wish.servers), source_(wish.source), number_(wish.number),
+        : network_(network), servers_(wish.servers), options_(wish.options), number_(wish.number),
           queries_(parts.queries), stamps_(parts.stamps), statistics_(parts.statistics),
           events_(parts.events) {}
 
@@ -38,7 +39,7 @@ public:
         if (pending.record.query_size > kLargestDatagram) {
             return SendResult::kOversize;
         }
-        if (source_ && !source_(pending)) {
+        if (!options_.local_address(pending.source.address, pending.record.source)) {
             return SendResult::kNoAddress;
         }
         pending.owner =
@@ -52,14 +53,15 @@ public:
         for (const std::uint32_t index : std::exchange(staged_, {})) {
             const PendingQuery& pending = queries_[index];
             const auto server = servers_.of(pending.family());
-            const auto source = source_ ? source_(pending) : pending.source.address;
-            if (!server || !source) {
+            const auto local =
+                options_.local_address(pending.source.address, pending.record.source);
+            if (!server || !local) {
                 continue; // not staged without them
             }
             const Bytes bytes = pending.bytes();
             network_.stall();
             network_.send_datagram(
-                source->text(), *server, {bytes.begin(), bytes.end()},
+                (local->family == 0 ? pending.source.address : *local).text(), *server, {bytes.begin(), bytes.end()},
                 [this, owner = pending.owner](const auto& reply) { take(owner, reply); });
             events_.on_sent(index, {.before = now, .after = now});
         }
@@ -95,7 +97,7 @@ private:
 
     SimulatedNetwork& network_;
     Servers servers_;
-    SourceOf source_;
+    const ReplayOptions& options_;
     std::uint8_t number_;
     PendingQueries& queries_;
     const StampClock& stamps_;
