@@ -1,6 +1,7 @@
 #include "querier/in_flight.hh"
 
 #include "core/dns/message.hh"
+#include "core/wire/counts.hh"
 #include "core/wire/record.hh"
 #include "core/wire/result_file.hh"
 #include "querier/carrier/carrier.hh"
@@ -13,9 +14,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <memory>
 #include <optional>
 #include <utility>
 
@@ -23,12 +24,8 @@ namespace reprise::querier {
 
 Outbox::Outbox(const ReplayOptions& options, PendingQueries& queries, Statistics& statistics)
     : options_(options), queries_(queries), statistics_(statistics), backlog_(options.credit),
-      keep_messages_(options.answers || options.hedge_after > 0 || options.tcp_fallback ||
-                     options.tcp_after_timeout) {
-    if (options.dependent) {
-        dependents_ = std::make_unique<Dependents>(queries);
-    }
-}
+      dependents_(queries), keep_messages_(options.answers || options.hedge_after > 0 ||
+                                           options.tcp_fallback || options.tcp_after_timeout) {}
 
 void Outbox::refuse(std::uint32_t pending) {
     queries_.keep(pending);
@@ -41,7 +38,7 @@ bool Outbox::flushed() {
 }
 
 void Outbox::end_of(std::uint32_t source) {
-    const std::uint32_t next = dependents_ ? dependents_->end(source) : kNone;
+    const std::uint32_t next = options_.dependent ? dependents_.end(source) : kNone;
     if (next != kNone) {
         held_.push_back(next);
         ++departed_;
@@ -54,14 +51,11 @@ std::uint32_t Outbox::take_held() {
         held_.pop_front();
         return pending;
     }
-    return dependents_ ? dependents_->take_any() : kNone;
+    return dependents_.take_any();
 }
 
 bool Outbox::park(const Query& query) {
-    if (!dependents_ || !dependents_->busy(query.source_id)) {
-        if (dependents_) {
-            dependents_->start(query.source_id);
-        }
+    if (!options_.dependent || dependents_.start(query.source_id)) {
         return false;
     }
     const std::uint32_t index = pending_front(query);
@@ -69,7 +63,7 @@ bool Outbox::park(const Query& query) {
     queries_[index].waited = true;
     queries_[index].record.marks |= kMarkWaited;
     ++statistics_.waited;
-    dependents_->park(index);
+    dependents_.park(index);
     backlog_.pop();
     return true;
 }
@@ -140,12 +134,8 @@ void fill_answer(PendingQuery& pending, const Reply& reply, const ReplayParts& p
 
 InFlight::InFlight(const ReplayParts& parts)
     : parts_(parts), options_(parts.options), queries_(parts.queries),
-      statistics_(parts.statistics) {
-    if (options_.hedge_after > 0) {
-        hedges_ = std::make_unique<Hedges>(queries_, options_.timeout, options_.hedge_after,
-                                           options_.hedge_peers);
-    }
-}
+      statistics_(parts.statistics),
+      hedges_(queries_, options_.timeout, options_.hedge_after, options_.hedge_peers) {}
 
 // The way there
 
@@ -155,8 +145,8 @@ SendResult InFlight::hand_over(std::uint32_t index, Nanoseconds now) {
     pending.in_flight = true;
     deadlines_.push_back(queries_, index);
     ++count_;
-    if (hedges_ && pending.peer == 0) {
-        hedges_->watch(index);
+    if (options_.hedge_after > 0 && pending.peer == 0) {
+        hedges_.watch(index);
     }
     const SendResult result = parts_.carriers.submit(index);
     if (result == SendResult::kStaged) {
@@ -173,8 +163,8 @@ void InFlight::land(std::uint32_t index) {
         deadlines_.remove(queries_, index);
         --count_;
         ++landings_;
-        if (hedges_) {
-            hedges_->unwatch(index);
+        if (pending.watched) {
+            hedges_.unwatch(index);
         }
     }
 }
@@ -246,7 +236,7 @@ void InFlight::on_refused(std::uint32_t index, SendResult result) {
     pending.place = kNone;
     pending.staged = false;
     if (pending.peer != 0) {
-        hedges_->cancel(index);
+        hedges_.cancel(index);
     } else if (take_back(index, result, parts_.clock.now()) == SendResult::kBusy) {
         parts_.outbox.refuse(index);
     }
@@ -256,8 +246,8 @@ void InFlight::on_refused(std::uint32_t index, SendResult result) {
 
 void InFlight::hedge(Nanoseconds now) {
     const Nanoseconds read = parts_.carriers.read_until(now);
-    for (int n = 0; hedges_ && n < kHedgesAtOnce && hedges_->next() <= read; ++n) {
-        const std::uint32_t copy = hedges_->split();
+    for (int n = 0; n < kHedgesAtOnce && hedges_.next() <= read; ++n) {
+        const std::uint32_t copy = hedges_.split();
         if (copy == kNone) {
             continue;
         }
@@ -265,7 +255,7 @@ void InFlight::hedge(Nanoseconds now) {
         if (result == SendResult::kStaged) {
             parts_.carriers[queries_[copy].carrier].flush();
         } else if (result != SendResult::kTaken) {
-            hedges_->cancel(copy);
+            hedges_.cancel(copy);
         }
     }
 }
@@ -279,27 +269,15 @@ void InFlight::on_reply(Owner owner, const Reply& reply) {
         time_out(match.pending); // before the reply came
         match = parts_.matcher.match(owner, reply.bytes, reply.size, now_);
     }
-    switch (match.kind) {
-    case Matcher::Kind::kAnswer:
-        if (!options_.tcp_fallback || !is_truncated(reply) || !fall_back(match.pending, true)) {
-            PendingQuery& pending = queries_[match.pending];
-            pending.record.marks |= match.trailing ? kMarkTrailing : std::uint16_t{0};
-            fill_answer(pending, reply, parts_);
-            finish(match.pending, Status::kAnswered, reply.bytes);
-        }
-        return;
-    case Matcher::Kind::kLate:
-        ++statistics_.late;
-        return;
-    case Matcher::Kind::kDuplicate:
-        ++statistics_.duplicate_answers;
-        return;
-    case Matcher::Kind::kUnmatched:
-        ++statistics_.unmatched;
-        return;
-    case Matcher::Kind::kMalformed:
-        ++statistics_.malformed;
-        return;
+    if (match.kind != Matcher::Kind::kAnswer) {
+        constexpr std::array kFromLate{&Counts::late, &Counts::duplicate_answers,
+                                       &Counts::unmatched, &Counts::malformed};
+        ++(statistics_.*kFromLate.at(static_cast<size_t>(match.kind) - 1));
+    } else if (!options_.tcp_fallback || !is_truncated(reply) || !fall_back(match.pending, true)) {
+        PendingQuery& pending = queries_[match.pending];
+        pending.record.marks |= match.trailing ? kMarkTrailing : std::uint16_t{0};
+        fill_answer(pending, reply, parts_);
+        finish(match.pending, Status::kAnswered, reply.bytes);
     }
 }
 
@@ -356,8 +334,8 @@ void InFlight::expire(Nanoseconds now) {
 }
 
 Nanoseconds InFlight::next_wake() const {
-    const Nanoseconds hedge = hedges_ ? hedges_->next() : std::numeric_limits<Nanoseconds>::max();
-    return deadlines_.empty() ? hedge : std::min(hedge, queries_[deadlines_.front()].deadline);
+    return deadlines_.empty() ? hedges_.next()
+                              : std::min(hedges_.next(), queries_[deadlines_.front()].deadline);
 }
 
 /// The query leaves its carrier.
@@ -373,7 +351,7 @@ void InFlight::finish(std::uint32_t index, Status status, Bytes reply) {
     leave(index, status == Status::kAnswered);
     PendingQuery& pending = queries_[index];
     std::optional<HedgeRow> row;
-    if (const auto end = pending.pair == kNone ? status : hedges_->settle(index, status, row)) {
+    if (const auto end = pending.pair == kNone ? status : hedges_.settle(index, status, row)) {
         pending.record.status = *end;
         pending.record.send = pending.written ? pending.record.send : 0;
         statistics_.reply_bytes += pending.record.reply_size;

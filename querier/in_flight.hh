@@ -93,7 +93,7 @@ private:
     PendingQueries& queries_;
     Statistics& statistics_;
     Backlog backlog_;
-    std::unique_ptr<Dependents> dependents_; ///< where asked for
+    Dependents dependents_;
     std::deque<std::uint32_t> held_;
     std::ptrdiff_t refused_ = 0; ///< the first so many of `held_`, by the flush under way
     std::optional<Nanoseconds> start_;
@@ -236,7 +236,7 @@ private:
     const ReplayOptions& options_;
     PendingQueries& queries_;
     Statistics& statistics_;
-    std::unique_ptr<Hedges> hedges_; ///< where asked for
+    Hedges hedges_;
     IndexList<&PendingQuery::by_deadline> deadlines_;
     size_t count_ = 0;
     std::uint64_t landings_ = 0;

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 
 namespace reprise::querier {
@@ -48,11 +47,6 @@ void Hedges::unwatch(std::uint32_t pending) {
         queries_[pending].watched = false;
         watched_.remove(queries_, pending);
     }
-}
-
-Nanoseconds Hedges::next() const {
-    return watched_.empty() ? std::numeric_limits<Nanoseconds>::max()
-                            : handed_over(watched_.front()) + after_;
 }
 
 std::uint32_t Hedges::new_pair() {

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -25,11 +26,8 @@ class Dependents {
 public:
     explicit Dependents(PendingQueries& queries) : queries_(queries) {}
 
-    /// A query of this source is under way.
-    [[nodiscard]] bool busy(std::uint32_t source) const { return sources_.contains(source); }
-
-    /// One is from now on.
-    void start(std::uint32_t source) { sources_.try_emplace(source); }
+    /// A query of this source is under way from now on. False: one was before.
+    bool start(std::uint32_t source) { return sources_.try_emplace(source).second; }
 
     /// The query waits behind it.
     void park(std::uint32_t pending);
@@ -70,7 +68,10 @@ public:
     void unwatch(std::uint32_t pending);
 
     /// When the next query is to be hedged; max() = none.
-    [[nodiscard]] Nanoseconds next() const;
+    [[nodiscard]] Nanoseconds next() const {
+        return watched_.empty() ? std::numeric_limits<Nanoseconds>::max()
+                                : handed_over(watched_.front()) + after_;
+    }
 
     /// Makes the copy of the query whose turn it is; it has its peer and is not sent yet.
     /// kNone where there is no place left or no peer of its address family.

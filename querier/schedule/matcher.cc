@@ -84,18 +84,18 @@ void EndedQueries::add(std::uint64_t key, bool answered, Nanoseconds now) {
     entry->awaited += answered ? 0 : 1;
 }
 
-EndedQueries::Seen EndedQueries::take(std::uint64_t key, Nanoseconds now) {
+ReplyKind EndedQueries::take(std::uint64_t key, Nanoseconds now) {
     key = std::max<std::uint64_t>(key, 1);
     const std::span set(set_of(key), kWays);
     const auto entry = std::ranges::find(set, key, &Entry::key);
     if (entry == set.end() || expired(*entry, to_ms(now))) {
-        return Seen::kUnknown;
+        return ReplyKind::kUnmatched;
     }
     if (entry->awaited > 0) {
         --entry->awaited;
-        return Seen::kTimedOut;
+        return ReplyKind::kLate;
     }
-    return Seen::kAnswered;
+    return ReplyKind::kDuplicate;
 }
 
 std::uint64_t question_hash(Bytes message, std::uint16_t* type) {
@@ -249,15 +249,7 @@ Matcher::Match Matcher::match(Owner owner, Bytes reply, size_t size, Nanoseconds
         return {
             .kind = Kind::kAnswer, .pending = pending, .trailing = end == MessageEnd::kTrailing};
     }
-    switch (ended_queries_.take(key_hash(owner, header->id, question), now)) {
-    case EndedQueries::Seen::kTimedOut:
-        return {.kind = Kind::kLate};
-    case EndedQueries::Seen::kAnswered:
-        return {.kind = Kind::kDuplicate};
-    case EndedQueries::Seen::kUnknown:
-        break;
-    }
-    return {};
+    return {.kind = ended_queries_.take(key_hash(owner, header->id, question), now)};
 }
 
 } // namespace reprise::querier

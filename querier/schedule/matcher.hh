@@ -24,6 +24,9 @@
 
 namespace reprise::querier {
 
+/// What a message is to the queries.
+enum class ReplyKind : std::uint8_t { kAnswer, kLate, kDuplicate, kUnmatched, kMalformed };
+
 // Keys of queries that ended lately, to tell a late answer (its query timed out) from a duplicate
 // (its query was answered) and from an answer to no query.
 //
@@ -32,8 +35,6 @@ namespace reprise::querier {
 
 class EndedQueries {
 public:
-    enum class Seen : std::uint8_t { kUnknown, kTimedOut, kAnswered };
-
     /// Room for 2^bits keys, each kept for `linger`.
     explicit EndedQueries(Nanoseconds linger, unsigned bits = 20);
 
@@ -48,8 +49,9 @@ public:
     /// A query with this key ended at `now`.
     void add(std::uint64_t key, bool answered, Nanoseconds now);
 
-    /// What ended with this key. A timed-out query counts as answered from then on.
-    Seen take(std::uint64_t key, Nanoseconds now);
+    /// Whether a reply with this key is late, a duplicate, or unmatched. A timed-out query counts as
+    /// answered from then on.
+    ReplyKind take(std::uint64_t key, Nanoseconds now);
 
 private:
     struct Entry {
@@ -85,7 +87,7 @@ std::uint16_t message_id(Bytes message);
 
 class Matcher {
 public:
-    enum class Kind : std::uint8_t { kAnswer, kLate, kDuplicate, kUnmatched, kMalformed };
+    using Kind = ReplyKind;
 
     struct Match {
         Kind kind = Kind::kUnmatched;

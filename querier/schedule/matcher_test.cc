@@ -214,9 +214,9 @@ TEST(EndedQueries, ForgetsTheOldestOfAFullSetOnly) {
     for (std::uint64_t key = 1; key <= 9; ++key) {
         ended.add(key, true, static_cast<Nanoseconds>(key) * kMillisecond);
     }
-    EXPECT_EQ(ended.take(1, 10 * kMillisecond), EndedQueries::Seen::kUnknown);
+    EXPECT_EQ(ended.take(1, 10 * kMillisecond), ReplyKind::kUnmatched);
     for (std::uint64_t key = 2; key <= 9; ++key) {
-        EXPECT_EQ(ended.take(key, 10 * kMillisecond), EndedQueries::Seen::kAnswered);
+        EXPECT_EQ(ended.take(key, 10 * kMillisecond), ReplyKind::kDuplicate);
     }
 }
 
@@ -224,17 +224,17 @@ TEST(EndedQueries, CountsTimedOutQueriesOfOneKey) {
     EndedQueries ended(kSecond);
     ended.add(77, false, 0);
     ended.add(77, false, 0);
-    EXPECT_EQ(ended.take(77, 1), EndedQueries::Seen::kTimedOut);
-    EXPECT_EQ(ended.take(77, 1), EndedQueries::Seen::kTimedOut);
-    EXPECT_EQ(ended.take(77, 1), EndedQueries::Seen::kAnswered);
+    EXPECT_EQ(ended.take(77, 1), ReplyKind::kLate);
+    EXPECT_EQ(ended.take(77, 1), ReplyKind::kLate);
+    EXPECT_EQ(ended.take(77, 1), ReplyKind::kDuplicate);
 }
 
 TEST(EndedQueries, SurvivesTheWrapOfItsMilliseconds) {
     EndedQueries ended(kSecond);
     const Nanoseconds wrap = (Nanoseconds{1} << 32U) * kMillisecond;
     ended.add(5, true, wrap - kMillisecond);
-    EXPECT_EQ(ended.take(5, wrap + kMillisecond), EndedQueries::Seen::kAnswered);
-    EXPECT_EQ(ended.take(5, wrap + 2 * kSecond), EndedQueries::Seen::kUnknown);
+    EXPECT_EQ(ended.take(5, wrap + kMillisecond), ReplyKind::kDuplicate);
+    EXPECT_EQ(ended.take(5, wrap + 2 * kSecond), ReplyKind::kUnmatched);
 }
 
 } // namespace

@@ -226,33 +226,30 @@ protected:
 };
 
 TEST_F(DependentsTest, OneAfterTheOtherInOrder) {
-    EXPECT_FALSE(dependents_.busy(5));
-    dependents_.start(5);
-    EXPECT_TRUE(dependents_.busy(5));
-    EXPECT_FALSE(dependents_.busy(6));
+    EXPECT_TRUE(dependents_.start(5));
+    EXPECT_FALSE(dependents_.start(5));
+    EXPECT_TRUE(dependents_.start(6));
     const std::uint32_t second = park(5);
     const std::uint32_t third = park(5);
     EXPECT_EQ(dependents_.end(5), second);
-    EXPECT_TRUE(dependents_.busy(5));
+    EXPECT_FALSE(dependents_.start(5));
     const std::uint32_t fourth = park(5);
     EXPECT_EQ(dependents_.end(5), third);
     EXPECT_EQ(dependents_.end(5), fourth);
-    EXPECT_TRUE(dependents_.busy(5));
+    EXPECT_FALSE(dependents_.start(5));
     EXPECT_EQ(dependents_.end(5), kNone);
-    EXPECT_FALSE(dependents_.busy(5));
+    EXPECT_TRUE(dependents_.start(5));
 }
 
 TEST_F(DependentsTest, AnEndOfAnUnknownSourceIsNothing) {
     EXPECT_EQ(dependents_.end(1), kNone);
-    EXPECT_FALSE(dependents_.busy(1));
+    EXPECT_TRUE(dependents_.start(1));
 }
 
 TEST_F(DependentsTest, AllThatWaitCanBeTaken) {
     for (std::uint32_t n = 0; n < 30; ++n) {
-        if (dependents_.busy(n % 3)) {
+        if (!dependents_.start(n % 3)) {
             park(n % 3);
-        } else {
-            dependents_.start(n % 3);
         }
     }
     std::vector<bool> seen(queries_.used());
@@ -262,7 +259,7 @@ TEST_F(DependentsTest, AllThatWaitCanBeTaken) {
         seen.at(pending) = true;
     }
     EXPECT_EQ(std::ranges::count(seen, true), 27);
-    EXPECT_FALSE(dependents_.busy(0));
+    EXPECT_TRUE(dependents_.start(0));
 }
 
 } // namespace
