@@ -18,7 +18,6 @@
 #include <string>
 #include <string_view>
 #include <sys/resource.h>
-#include <system_error>
 #include <utility>
 
 namespace reprise::querier {
@@ -64,44 +63,39 @@ std::string statistics_json(const Statistics& s, bool clean, const std::string& 
     return json_text(out);
 }
 
+template <typename Action> bool Results::attempt(const Action& action) {
+    try {
+        action();
+        return true;
+    } catch (const std::exception& error) {
+        if (failure_.empty()) {
+            failure_ = fmt::format("results: {}; free space or choose another results folder",
+                                   error.what());
+        }
+        return false;
+    }
+}
+
 template <typename File, typename Action>
 void Results::use(std::optional<File>& file, const Action& action) {
-    try {
-        if (file) {
-            action(*file);
-        }
-    } catch (const std::exception& error) {
+    if (file && !attempt([&] { action(*file); })) {
         file.reset();
-        note(error.what());
-    }
-}
-
-template <typename File, typename... Values>
-void Results::open_file(std::optional<File>& file, const Values&... values) {
-    try {
-        file.emplace(values...);
-    } catch (const std::exception& error) {
-        note(error.what());
-    }
-}
-
-void Results::note(const char* what) {
-    if (failure_.empty()) {
-        failure_ = fmt::format("results: {}; free space or choose another results folder", what);
     }
 }
 
 void Results::open(const std::string& folder, const RqHeader& header, bool answers) {
     const std::string name = fmt::format("{}-{}", header.host, header.querier);
     hedges_path_ = fmt::format("{}/hedges-{}.csv", folder, name);
-    open_file(records_, fmt::format("{}/queries-{}.rq", folder, name), header);
-    if (answers && records_) {
-        open_file(answers_, fmt::format("{}/answers-{}.ra", folder, name),
-                  json_text({{"kind", "replay"},
-                             {"run", header.run},
-                             {"host", header.host},
-                             {"querier", header.querier}}));
-    }
+    attempt([&] {
+        records_.emplace(fmt::format("{}/queries-{}.rq", folder, name), header);
+        if (answers) {
+            answers_.emplace(fmt::format("{}/answers-{}.ra", folder, name),
+                             json_text({{"kind", "replay"},
+                                        {"run", header.run},
+                                        {"host", header.host},
+                                        {"querier", header.querier}}));
+        }
+    });
 }
 
 void Results::write(const PendingQuery& pending, Bytes reply, Nanoseconds realtime) {
@@ -120,7 +114,9 @@ void Results::write(const PendingQuery& pending, Bytes reply, Nanoseconds realti
 
 void Results::write_hedge(const HedgeRow& row) {
     if (!hedges_path_.empty()) { // the first row, whatever became of the other files
-        open_file(hedges_, std::exchange(hedges_path_, {}), AppendFile::Existing::kReplace);
+        attempt([&] {
+            hedges_.emplace(std::exchange(hedges_path_, {}), AppendFile::Existing::kReplace);
+        });
         use(hedges_, [](AppendFile& file) {
             file.append("seq,peer,sent_ns,peer_sent_ns,received_ns,peer_received_ns,peer_won\n");
         });
@@ -132,17 +128,15 @@ void Results::write_hedge(const HedgeRow& row) {
 }
 
 void Results::flush(std::uint64_t expected) {
-    if (failure_.empty()) {
-        try { // without more room the run must stop; what is held is for the records that follow
+    if (failure_.empty()) { // without more room the run must stop, and uses what is held
+        attempt([&] {
             if (records_) {
                 records_->reserve(expected);
             }
             if (answers_) {
                 answers_->reserve(expected);
             }
-        } catch (const std::system_error& error) {
-            note(error.what());
-        }
+        });
     }
     unflushed_ = 0;
     const auto flush = [](auto& file) { file.flush(); };

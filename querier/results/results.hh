@@ -66,13 +66,11 @@ public:
     [[nodiscard]] const std::string& failure() const { return failure_; }
 
 private:
+    /// Does something; false where that fails, which is noted.
+    template <typename Action> bool attempt(const Action& action);
     /// Does something with the file, where there is one; closes it where the disk refuses that.
     template <typename File, typename Action>
     void use(std::optional<File>& file, const Action& action);
-    /// Opens the file, or notes why not.
-    template <typename File, typename... Values>
-    void open_file(std::optional<File>& file, const Values&... values);
-    void note(const char* what);
 
     std::optional<RqWriter> records_;
     std::optional<RaWriter> answers_;
