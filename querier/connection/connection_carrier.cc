@@ -20,7 +20,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <sys/epoll.h>
 #include <unordered_map>
@@ -203,14 +202,6 @@ public:
     }
 
 private:
-    std::optional<Endpoint> server_of(const PendingQuery& pending) const {
-        std::optional<Endpoint> server = options_.servers_of(pending.peer).of(pending.family());
-        if (server && pending.transport == Transport::kTls) {
-            server->port = options_.tls.port;
-        }
-        return server;
-    }
-
     std::uint32_t connection_for(std::uint32_t index, SendResult& result) {
         PendingQuery& pending = queries_[index];
         const auto known =
@@ -220,7 +211,10 @@ private:
             pending.record.marks |= kMarkReused;
             return known->second;
         }
-        const auto server = server_of(pending);
+        auto server = options_.servers_of(pending.peer).of(pending.family());
+        if (server && pending.transport == Transport::kTls) {
+            server->port = options_.tls.port;
+        }
         const auto source = options_.local_address(pending.source.address, pending.record.source);
         if (!server || !source) {
             result = server ? SendResult::kNoAddress : SendResult::kNoConnection;
@@ -240,7 +234,7 @@ private:
         if (pending.record.send == 0) {
             note_call(pending, opened.call); // the first action for this query
         }
-        return adopt(std::move(opened), index);
+        return adopt(std::move(opened), *server, index);
     }
 
     /// The kernel did not even begin to connect.
@@ -267,13 +261,8 @@ private:
         return SendResult::kNoConnection;
     }
 
-    std::uint32_t adopt(OpenedSocket opened, std::uint32_t index) {
-        if (free_.empty()) {
-            free_.push_back(static_cast<std::uint32_t>(places_.size()));
-            places_.emplace_back();
-        }
-        const std::uint32_t at = free_.back();
-        free_.pop_back();
+    std::uint32_t adopt(OpenedSocket opened, const Endpoint& server, std::uint32_t index) {
+        const std::uint32_t at = take_place(places_, free_);
         const PendingQuery& pending = queries_[index];
         const auto number = static_cast<std::uint32_t>(++statistics_.connections_opened);
         ConnectionPlace& place = places_[at];
@@ -282,7 +271,7 @@ private:
                      ConnectionOrigin{.number = number,
                                       .client = client_of(pending),
                                       .opener = index,
-                                      .server = server_of(pending).value_or(Endpoint{}),
+                                      .server = server,
                                       .secure = pending.transport == Transport::kTls,
                                       .syn = opened.call.before,
                                       .tag = {.kind = EventKind::kCarrier,
@@ -296,7 +285,7 @@ private:
                  .idle_limit = pending.idle_class == 0 ? options_.idle_timeout
                                                        : pending.idle_class * kSecond};
         by_key_[place.key] = at;
-        statistics_.peak_open = std::max(statistics_.peak_open, ++statistics_.open_now);
+        statistics_.peak_open = std::max(statistics_.peak_open, places_.size() - free_.size());
         return at;
     }
 
@@ -390,7 +379,6 @@ private:
         places_[place] = {};
         tools_.parts.resources.give_back_descriptor();
         free_.push_back(place);
-        --statistics_.open_now;
     }
 
     /// The connection is gone. The reason counts where queries suffered from it.

@@ -25,7 +25,6 @@ namespace reprise::querier {
 struct Statistics : Counts, ConnectionCounts, QuerierCounts {
     using Failure = std::pair<std::string, std::uint64_t>;
 
-    std::uint64_t open_now = 0; ///< connections
     /// Why connections with queries on them ended badly, in the order the reasons first came.
     std::vector<Failure> failures;
     std::vector<std::string> warnings; ///< what makes a clean run say less than it seems to

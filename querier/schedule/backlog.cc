@@ -1,6 +1,7 @@
 #include "querier/schedule/backlog.hh"
 
 #include "core/wire/record.hh"
+#include "querier/schedule/pending_queries.hh"
 
 #include <fmt/format.h>
 
@@ -50,12 +51,7 @@ void Schedule::pop() {
 Bytes Backlog::bytes(std::uint32_t block) const { return bytes_of(blocks_[block].records); }
 
 void Backlog::begin(std::string records) {
-    if (free_.empty()) {
-        free_.push_back(static_cast<std::uint32_t>(blocks_.size()));
-        blocks_.emplace_back();
-    }
-    taking_ = free_.back();
-    free_.pop_back();
+    taking_ = take_place(blocks_, free_);
     held_.bytes += records.size();
     blocks_[taking_] = {.records = std::move(records), .waiting = 0};
     reader_ = RecordReader(bytes(taking_));

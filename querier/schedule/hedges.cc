@@ -49,17 +49,6 @@ void Hedges::unwatch(std::uint32_t pending) {
     }
 }
 
-std::uint32_t Hedges::new_pair() {
-    if (free_.empty()) {
-        free_.push_back(static_cast<std::uint32_t>(pairs_.size()));
-        pairs_.emplace_back();
-    }
-    const std::uint32_t pair = free_.back();
-    free_.pop_back();
-    pairs_[pair] = {};
-    return pair;
-}
-
 std::uint8_t Hedges::next_peer(std::uint8_t family) {
     for (size_t n = 0; n < peers_.size(); ++n) {
         const size_t peer = turn_++ % peers_.size();
@@ -78,7 +67,8 @@ std::uint32_t Hedges::split() {
     if (copy == kNone) {
         return kNone;
     }
-    const std::uint32_t pair = new_pair();
+    const std::uint32_t pair = take_place(pairs_, free_);
+    pairs_[pair] = {};
     queries_[original].pair = queries_[copy].pair = pair;
     RqRecord& whole = pairs_[pair].record = queries_[original].record;
     whole.send = whole.send == 0 ? handed_over(original) : whole.send; // it waits for a connection

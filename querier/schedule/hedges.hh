@@ -105,7 +105,6 @@ private:
     /// Makes the record of the one that ends a query that of the whole query.
     static void complete(PendingQuery& pending, const Pair& pair, Status status);
 
-    std::uint32_t new_pair();
     /// The next peer of this family in turn, from 1; 0 = none.
     std::uint8_t next_peer(std::uint8_t family);
 

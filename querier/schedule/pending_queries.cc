@@ -12,16 +12,12 @@
 namespace reprise::querier {
 
 std::uint32_t PendingQueries::fresh() {
-    std::uint32_t index = kNone;
-    if (!free_.empty()) {
-        index = free_.back();
-        free_.pop_back();
-        std::destroy_at(&queries_[index]); // an assignment would make another one and copy it
-        std::construct_at(&queries_[index]);
-    } else if (queries_.size() < capacity_) {
-        index = static_cast<std::uint32_t>(queries_.size());
-        queries_.emplace_back();
+    if (full()) {
+        return kNone;
     }
+    const std::uint32_t index = take_place(queries_, free_);
+    std::destroy_at(&queries_[index]); // an assignment would make another one and copy it
+    std::construct_at(&queries_[index]);
     return index;
 }
 

@@ -21,6 +21,17 @@ namespace reprise::querier {
 /// "No element", for indices into stores.
 inline constexpr std::uint32_t kNone = 0xffffffff;
 
+/// The number of an element of the store that is to be used: one of `free`, or a new one.
+std::uint32_t take_place(auto& store, std::vector<std::uint32_t>& free) {
+    if (free.empty()) {
+        store.emplace_back();
+        return static_cast<std::uint32_t>(store.size() - 1);
+    }
+    const std::uint32_t place = free.back();
+    free.pop_back();
+    return place;
+}
+
 struct Links {
     std::uint32_t previous = kNone;
     std::uint32_t next = kNone;

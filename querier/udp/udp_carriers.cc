@@ -188,41 +188,23 @@ private:
         if (const auto known = by_source_.find(source); known != by_source_.end()) {
             return known->second;
         }
-        if (!parts_.resources.take_descriptor()) {
-            result = SendResult::kNoRoom;
-            return kNone;
-        }
-        FileDescriptor fd;
-        result = open(fd, family);
-        if (result != SendResult::kStaged) {
-            parts_.resources.give_back_descriptor();
-            return kNone;
-        }
-        return adopt(std::move(fd), source);
-    }
-
-    /// kStaged where it is open.
-    SendResult open(FileDescriptor& fd, std::uint8_t family) {
         const auto& server = servers_.of(family);
-        if (!server) {
-            return SendResult::kFailed;
+        if (!server || !parts_.resources.take_descriptor()) {
+            result = server ? SendResult::kNoRoom : SendResult::kFailed;
+            return kNone;
         }
         OpenedDescriptor opened = open_socket(SOCK_DGRAM, clock_, *server, {});
         if (opened.error != 0) {
-            return out_of_room(opened.error) ? SendResult::kNoRoom : SendResult::kFailed;
+            parts_.resources.give_back_descriptor();
+            result = out_of_room(opened.error) ? SendResult::kNoRoom : SendResult::kFailed;
+            return kNone;
         }
-        fd = std::move(opened.fd);
-        ready_for_datagrams(fd.get(), kPortReceiveBuffer);
-        return SendResult::kStaged;
+        ready_for_datagrams(opened.fd.get(), kPortReceiveBuffer);
+        return adopt(std::move(opened.fd), source);
     }
 
     std::uint32_t adopt(FileDescriptor fd, std::uint32_t source) {
-        if (free_.empty()) {
-            free_.push_back(static_cast<std::uint32_t>(sockets_.size()));
-            sockets_.emplace_back();
-        }
-        const std::uint32_t place = free_.back();
-        free_.pop_back();
+        const std::uint32_t place = take_place(sockets_, free_);
         Socket& socket = sockets_[place];
         const auto generation = static_cast<std::uint16_t>(socket.generation + 1);
         parts_.network.watch(fd.get(), EPOLLIN,
@@ -303,7 +285,7 @@ public:
         if (!source) {
             return SendResult::kNoAddress;
         }
-        pending.owner = owner_of({.address = *source, .port = family.port});
+        pending.owner = owner_of({.address = *source, .port = number_});
         Control& control = family.controls[family.out.size()];
         family.direct(family.out.add(index), control, *source);
         return SendResult::kStaged;
@@ -324,7 +306,7 @@ public:
         // Anybody may send to these addresses; only the server's words count.
         const auto owner = [&](const Ancillary& with, const sockaddr_storage& sender) {
             return Endpoint::from_sockaddr(sender) == server
-                       ? owner_of({.address = with.local, .port = family.port})
+                       ? owner_of({.address = with.local, .port = number_})
                        : Owner{0};
         };
         int count = in_.take(family.fd.get(), owner);
@@ -366,7 +348,6 @@ private:
         }
 
         FileDescriptor fd;
-        std::uint16_t port = 0; ///< ours
         sockaddr_storage server{};
         socklen_t server_size = 0;
         SendBatch out;
@@ -394,9 +375,6 @@ private:
         sockaddr_storage any{};
         any.ss_family = family.server.ss_family;
         check(::bind(fd, reinterpret_cast<const sockaddr*>(&any), family.server_size), "bind");
-        socklen_t size = sizeof any;
-        check(::getsockname(fd, reinterpret_cast<sockaddr*>(&any), &size), "getsockname");
-        family.port = Endpoint::from_sockaddr(any).port;
         parts_.network.watch(
             fd, EPOLLIN, {.kind = EventKind::kCarrier, .carrier = number_, .place = v6 ? 1U : 0U});
     }
