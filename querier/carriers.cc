@@ -21,7 +21,7 @@ constexpr Nanoseconds kLongestUnread = kSecond;
 } // namespace
 
 Carriers::Carriers(const ReplayOptions& options, const CarrierParts& parts)
-    : clock_(parts.network.clock()), queries_(parts.queries) {
+    : queries_(parts.queries) {
     by_transport_.fill(kMost);
     CarrierWish wish{.options = options, .servers = options.servers};
     const auto add = [&](std::unique_ptr<Carrier> carrier, const auto&... transports) {
@@ -59,24 +59,18 @@ void Carriers::flush() {
     }
 }
 
-void Carriers::poll() {
-    const Nanoseconds before = clock_.now();
-    bool all = true;
+void Carriers::looked(Nanoseconds time, bool all) {
     for (const auto& one : carriers_) {
         all = one->poll() && all;
     }
-    polled_.look(before, all);
-}
-
-void Carriers::Looks::look(Nanoseconds time, bool all) {
     if (all) {
-        read = time;
-        left_since = 0;
+        read_ = time;
+        left_since_ = 0;
         return;
     }
-    left_since = left_since == 0 ? time : left_since;
-    if (time - left_since > kLongestUnread) {
-        read = std::max(read, time - kLongestUnread);
+    left_since_ = left_since_ == 0 ? time : left_since_;
+    if (time - left_since_ > kLongestUnread) {
+        read_ = std::max(read_, time - kLongestUnread);
     }
 }
 

@@ -129,41 +129,29 @@ public:
         return carriers_[tag.carrier]->handle(tag, events);
     }
 
-    /// Takes what came where no event tells of it.
-    void poll();
-
-    /// The events of `time` were handled. False: there may be more to read.
-    void looked(Nanoseconds time, bool all) { events_.look(time, all); }
+    /// The events of `time` were handled; not `all`: there may be more to read. Takes what came where
+    /// no event tells of it.
+    void looked(Nanoseconds time, bool all);
 
     /// What came before was read; a socket that holds data for long is not waited for.
-    [[nodiscard]] Nanoseconds read_until(Nanoseconds now) const {
-        return std::min({now, events_.read, polled_.read});
-    }
+    [[nodiscard]] Nanoseconds read_until(Nanoseconds now) const { return std::min(now, read_); }
 
     void tidy(Nanoseconds now);
     [[nodiscard]] Nanoseconds next_wake(Nanoseconds now) const;
     void count_drops();
 
 private:
-    /// Looks at what came. Time without one, where this process stood still, says nothing.
-    struct Looks {
-        Nanoseconds read = 0;       ///< what came before was read
-        Nanoseconds left_since = 0; ///< each look since left something; 0: the last one did not
-
-        void look(Nanoseconds time, bool all);
-    };
-
     /// kMost where there is none.
     [[nodiscard]] std::uint8_t number_of(Transport transport) const {
         return by_transport_.at(static_cast<size_t>(transport));
     }
 
-    const Clock& clock_;
     PendingQueries& queries_;
     std::vector<std::unique_ptr<Carrier>> carriers_;
     std::array<std::uint8_t, kTransports.size()> by_transport_{};
-    Looks events_;
-    Looks polled_;
+    // By looks at what came; time without one, where this process stood still, says nothing.
+    Nanoseconds read_ = 0;       ///< what came before was read
+    Nanoseconds left_since_ = 0; ///< each look since left something; 0: the last one did not
 };
 
 /// What queries in flight are part of; all must outlive them.

@@ -107,7 +107,6 @@ private:
         const Nanoseconds now = clock_.now();
         if (replayer_) {
             replayer_->send_due();
-            replayer_->carriers().poll();
             replayer_->expire(now);
         }
         take_in();

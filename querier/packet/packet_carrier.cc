@@ -128,7 +128,7 @@ public:
         }
         Interface& out = *lane->out;
         const Bytes query = pending.bytes();
-        if (!out.route.carries(lane->frames.headers() - kEthernetHeader + query.size())) {
+        if (lane->frames.headers() - kEthernetHeader + query.size() > out.route.mtu) {
             return SendResult::kOversize;
         }
         const auto room = out.sender.room();

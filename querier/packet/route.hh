@@ -56,9 +56,6 @@ struct PacketRoute {
     std::string name;            ///< of the interface
     std::uint32_t mtu = 0;       ///< bytes of an IP packet that fits the interface and kMostFrame
     MacAddresses macs;
-
-    /// A message of this size fits into a frame without fragments.
-    [[nodiscard]] bool carries(size_t ip_size) const { return ip_size <= mtu; }
 };
 
 /// Asks the kernel, which asks the network for the next hop's hardware address where it does not
