@@ -16,11 +16,6 @@ class Options;
 
 namespace reprise::querier {
 
-/// How queries travel by TLS.
-struct TlsOptions : TlsSettings {
-    std::string authorities; ///< PEM, trusted for the server's certificate; empty = the system's
-};
-
 /// Where a query's source address comes from (design: source modes).
 enum class SourceMode : std::uint8_t {
     kPorts,     ///< the host's own address, one port a source

@@ -74,7 +74,7 @@ class ConnectionCarrier final : public Carrier {
 public:
     ConnectionCarrier(const CarrierWish& wish, const CarrierParts& parts)
         : tools_{.parts = parts,
-                 .tls = TlsClient({wish.options.tls, wish.options.authorities}),
+                 .tls = TlsClient(wish.options),
                  .acknowledge_now = wish.options.socket.quickack,
                  .buffer = std::vector<std::uint8_t>(kMostRead)},
           queries_(parts.queries), statistics_(parts.statistics), clock_(parts.network.clock()),

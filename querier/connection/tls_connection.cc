@@ -129,8 +129,8 @@ BIO_METHOD* TlsConnection::make_method() {
 
 // What connections share
 
-TlsClient::TlsClient(TlsOptions options)
-    : options_(std::move(options)), context_(SSL_CTX_new(TLS_client_method())),
+TlsClient::TlsClient(const ReplayOptions& options)
+    : options_(options.tls), context_(SSL_CTX_new(TLS_client_method())),
       method_(TlsConnection::make_method()), sessions_(kMostSessions), plain_(kLargestRecord) {
     demand(context_ != nullptr, "SSL_CTX_new");
     SSL_CTX* context = context_.get();
@@ -149,8 +149,8 @@ TlsClient::TlsClient(TlsOptions options)
     constexpr std::array<unsigned char, 4> kAlpn{3, 'd', 'o', 't'};
     demand(SSL_CTX_set_alpn_protos(context, kAlpn.data(), kAlpn.size()) == 0, "ALPN dot");
     SSL_CTX_set_verify(context, options_.verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
-    if (!options_.authorities.empty()) {
-        trust(context, options_.authorities);
+    if (!options.authorities.empty()) {
+        trust(context, options.authorities);
     } else if (options_.verify) {
         demand(SSL_CTX_set_default_verify_paths(context) == 1, "the system's certificates");
     }

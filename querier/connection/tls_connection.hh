@@ -7,6 +7,7 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/openssl.hh"
+#include "core/wire/settings.hh"
 #include "querier/carrier/replay_options.hh"
 
 #include <openssl/ssl.h>
@@ -64,7 +65,7 @@ class TlsConnection;
 class TlsClient {
 public:
     /// Throws Error where OpenSSL refuses the options.
-    explicit TlsClient(TlsOptions options);
+    explicit TlsClient(const ReplayOptions& options);
 
     /// To be sent on the connection that was worked on last; whoever sends it empties it.
     std::vector<std::uint8_t>& out() { return out_; }
@@ -74,7 +75,7 @@ private:
 
     static int take_session(SSL* ssl, SSL_SESSION* session);
 
-    TlsOptions options_;
+    TlsSettings options_;
     TlsContext context_;
     TlsOwner<BIO_METHOD> method_;
     TlsSessions sessions_;

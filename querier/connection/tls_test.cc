@@ -33,10 +33,10 @@ const Bytes8 kAnswer{0, 3, 9, 8, 7};
 
 class TlsTest : public ::testing::Test {
 protected:
-    static TlsOptions trusting(const MemoryTlsServer& server) {
-        TlsOptions options;
+    static ReplayOptions trusting(const MemoryTlsServer& server) {
+        ReplayOptions options;
         options.authorities = server.pem();
-        options.name = "server.example";
+        options.tls.name = "server.example";
         return options;
     }
 
@@ -117,8 +117,8 @@ TEST_F(TlsTest, TheFirstQueryJoinsTheLastFlight) {
 TEST_F(TlsTest, ASourceResumesItsOwnSession) {
     for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
         MemoryTlsServer server({.highest_version = version});
-        TlsOptions options = trusting(server);
-        options.resume = true;
+        ReplayOptions options = trusting(server);
+        options.tls.resume = true;
         TlsClient client(options);
         EXPECT_FALSE(talk(client, server, 1));
         EXPECT_TRUE(talk(client, server, 1)) << version;
@@ -136,8 +136,8 @@ TEST_F(TlsTest, WithoutResumptionEveryHandshakeIsFull) {
 
 TEST_F(TlsTest, EarlyDataTravelsWithTheFirstFlight) {
     MemoryTlsServer server({.early_data = 4096});
-    TlsOptions options = trusting(server);
-    options.resume = options.early_data = true;
+    ReplayOptions options = trusting(server);
+    options.tls.resume = options.tls.early_data = true;
     TlsClient client(options);
     talk(client, server, 1);
 
@@ -159,8 +159,8 @@ TEST_F(TlsTest, EarlyDataTravelsWithTheFirstFlight) {
 
 TEST_F(TlsTest, RejectedEarlyDataIsKnown) {
     MemoryTlsServer server({.early_data = 4096});
-    TlsOptions options = trusting(server);
-    options.resume = options.early_data = true;
+    ReplayOptions options = trusting(server);
+    options.tls.resume = options.tls.early_data = true;
     TlsClient client(options);
     talk(client, server, 1);
     server.reject_early_data();
@@ -178,8 +178,8 @@ TEST_F(TlsTest, RejectedEarlyDataIsKnown) {
 
 TEST_F(TlsTest, ThereIsNoRoomWithoutASession) {
     MemoryTlsServer server({.early_data = 4096});
-    TlsOptions options = trusting(server);
-    options.resume = options.early_data = true;
+    ReplayOptions options = trusting(server);
+    options.tls.resume = options.tls.early_data = true;
     TlsClient client(options);
     TlsConnection connection(client, 1, address());
     EXPECT_EQ(connection.early_room(), 0U);
@@ -199,8 +199,8 @@ TEST_P(TlsRefusalTest, SaysWhyAndTellsTheServer) {
     const Refusal& param = GetParam();
     MemoryTlsServer server(param.server);
     const MemoryTlsServer stranger({});
-    TlsOptions options = trusting(param.trusted ? server : stranger);
-    options.name = param.asked_for;
+    ReplayOptions options = trusting(param.trusted ? server : stranger);
+    options.tls.name = param.asked_for;
     TlsClient client(options);
     TlsConnection connection(client, 1, address());
     const auto session = server.accept();
@@ -208,7 +208,7 @@ TEST_P(TlsRefusalTest, SaysWhyAndTellsTheServer) {
     EXPECT_EQ(connection.reason(), param.reason);
     EXPECT_FALSE(client.out().empty()) << "an alert";
 
-    options.verify = false;
+    options.tls.verify = false;
     TlsClient careless(options);
     EXPECT_FALSE(talk(careless, server, 1));
 }
@@ -223,8 +223,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_F(TlsTest, AServerOfAnOlderVersionIsRefused) {
     MemoryTlsServer server({.highest_version = TLS1_2_VERSION});
-    TlsOptions options = trusting(server);
-    options.version = "1.3";
+    ReplayOptions options = trusting(server);
+    options.tls.version = "1.3";
     TlsClient client(options);
     TlsConnection connection(client, 1, address());
     const auto session = server.accept();
@@ -264,7 +264,7 @@ TEST_F(TlsTest, AnOrderlyCloseIsNoFailure) {
 }
 
 TEST_F(TlsTest, AuthoritiesMustBeCertificates) {
-    TlsOptions options;
+    ReplayOptions options;
     options.authorities = "not PEM";
     EXPECT_THROW(TlsClient{options}, Error);
 }

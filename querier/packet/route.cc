@@ -21,6 +21,9 @@
 #include <linux/rtnetlink.h>
 #include <net/if_arp.h>
 #include <netinet/in.h>
+#include <netinet/ip.h>
+#include <netinet/ip6.h>
+#include <netinet/udp.h>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,21 +35,8 @@ namespace {
 
 constexpr std::uint16_t kEtherTypeV4 = 0x0800;
 constexpr std::uint16_t kEtherTypeV6 = 0x86dd;
-constexpr size_t kIpv4Header = 20;
-constexpr size_t kIpv6Header = 40;
-constexpr size_t kUdpHeader = 8;
 constexpr std::uint8_t kHops = 64;
 constexpr std::uint8_t kDontFragment = 0x40;
-
-/// Offsets of fields that differ from frame to frame.
-constexpr size_t kV4Size = 2;
-constexpr size_t kV4Id = 4;
-constexpr size_t kV4Checksum = 10;
-constexpr size_t kV4SourceAt = 12;
-constexpr size_t kV6Size = 4;
-constexpr size_t kV6SourceAt = 8;
-constexpr size_t kUdpSize = 4;
-constexpr size_t kUdpChecksum = 6;
 
 Bytes bytes_of(const IpAddress& address) { return {address.bytes.data(), address.size()}; }
 
@@ -54,7 +44,7 @@ Bytes bytes_of(const IpAddress& address) { return {address.bytes.data(), address
 
 FrameTemplate::FrameTemplate(const MacAddresses& macs, const Endpoint& server)
     : v4_(server.address.is_v4()),
-      headers_(kEthernetHeader + (v4_ ? kIpv4Header : kIpv6Header) + kUdpHeader) {
+      headers_(kEthernetHeader + (v4_ ? sizeof(iphdr) : sizeof(ip6_hdr)) + sizeof(udphdr)) {
     std::ranges::copy(macs.next_hop, bytes_.begin());
     std::ranges::copy(macs.source, bytes_.begin() + 6);
     store16(&bytes_[12], v4_ ? kEtherTypeV4 : kEtherTypeV6);
@@ -65,14 +55,14 @@ FrameTemplate::FrameTemplate(const MacAddresses& macs, const Endpoint& server)
         ip[8] = kHops;
         ip[9] = IPPROTO_UDP;
         std::memcpy(ip + 16, server.address.bytes.data(), 4);
-        ip_sum_.add(Bytes(ip, kIpv4Header));
+        ip_sum_.add(Bytes(ip, sizeof(iphdr)));
     } else {
         ip[0] = 0x60;
         ip[6] = IPPROTO_UDP;
         ip[7] = kHops;
         std::memcpy(ip + 24, server.address.bytes.data(), 16);
     }
-    store16(&bytes_[headers_ - kUdpHeader + 2], server.port);
+    store16(&bytes_[headers_ - sizeof(udphdr) + 2], server.port);
     udp_sum_.add(bytes_of(server.address));
     udp_sum_.add(std::uint16_t{IPPROTO_UDP});
     udp_sum_.add(server.port);
@@ -82,32 +72,32 @@ size_t FrameTemplate::write(std::span<std::uint8_t> out, const Endpoint& source,
                             std::uint16_t id) const {
     std::memcpy(out.data(), bytes_.data(), headers_);
     std::memcpy(out.data() + headers_, query.data(), query.size());
-    const auto udp_size = static_cast<std::uint16_t>(kUdpHeader + query.size());
+    const auto udp_size = static_cast<std::uint16_t>(sizeof(udphdr) + query.size());
     std::uint8_t* ip = out.data() + kEthernetHeader;
     if (v4_) {
-        const auto size = static_cast<std::uint16_t>(kIpv4Header + udp_size);
-        store16(ip + kV4Size, size);
-        store16(ip + kV4Id, id);
-        std::memcpy(ip + kV4SourceAt, source.address.bytes.data(), 4);
+        const auto size = static_cast<std::uint16_t>(sizeof(iphdr) + udp_size);
+        store16(ip + offsetof(iphdr, tot_len), size);
+        store16(ip + offsetof(iphdr, id), id);
+        std::memcpy(ip + offsetof(iphdr, saddr), source.address.bytes.data(), 4);
         Checksum sum = ip_sum_;
         sum.add(bytes_of(source.address));
         sum.add(size);
         sum.add(id);
-        sum.store(ip + kV4Checksum);
+        sum.store(ip + offsetof(iphdr, check));
     } else {
-        store16(ip + kV6Size, udp_size);
-        std::memcpy(ip + kV6SourceAt, source.address.bytes.data(), 16);
+        store16(ip + offsetof(ip6_hdr, ip6_plen), udp_size);
+        std::memcpy(ip + offsetof(ip6_hdr, ip6_src), source.address.bytes.data(), 16);
     }
 
-    std::uint8_t* udp = out.data() + headers_ - kUdpHeader;
+    std::uint8_t* udp = out.data() + headers_ - sizeof(udphdr);
     store16(udp, source.port);
-    store16(udp + kUdpSize, udp_size);
+    store16(udp + offsetof(udphdr, len), udp_size);
     Checksum sum = udp_sum_;
     sum.add(bytes_of(source.address));
     sum.add(source.port);
     sum.add(udp_size, 2); // in the pseudo-header and in UDP's own
     sum.add(query);
-    sum.store_udp(udp + kUdpChecksum);
+    sum.store_udp(udp + offsetof(udphdr, check));
     return headers_ + query.size();
 }
 
