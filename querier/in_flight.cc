@@ -6,6 +6,7 @@
 #include "core/wire/result_file.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"
+#include "querier/connection/connection.hh"
 #include "querier/results/results.hh"
 #include "querier/schedule/hedges.hh"
 #include "querier/schedule/matcher.hh"
@@ -17,10 +18,44 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 
 namespace reprise::querier {
+namespace {
+
+/// A socket that holds data for longer is not waited for: it is being flooded.
+constexpr Nanoseconds kLongestUnread = kSecond;
+/// Between two looks at the schedule, so that a dead server's timeouts do not delay sending.
+constexpr int kExpireBurst = 64;
+/// Copies sent in one turn.
+constexpr int kHedgesAtOnce = 32;
+
+bool is_truncated(const Reply& reply) {
+    return parse_header(reply.bytes).value_or(DnsHeader{}).truncated();
+}
+
+void fill_answer(PendingQuery& pending, const Reply& reply, const ReplayParts& parts) {
+    if (pending.id != pending.wire_id) {
+        store16(reply.bytes.data(), pending.id);
+    }
+    RqRecord& record = pending.record;
+    record.receive = reply.received;
+    if (record.receive < record.send) { // a step of the clock that nobody saw
+        record.receive = parts.clock.now();
+        record.marks |= kMarkClockStep;
+    }
+    record.latency = record.receive - record.send;
+    record.reply_size = static_cast<std::uint32_t>(reply.size);
+    record.rcode = full_rcode(reply.bytes);
+    record.flags = parse_header(reply.bytes).value_or(DnsHeader{}).flags;
+    if (parts.stamps.stepped()) {
+        record.marks |= kMarkClockStep;
+    }
+}
+
+} // namespace
 
 Outbox::Outbox(const ReplayOptions& options, PendingQueries& queries, Statistics& statistics)
     : options_(options), queries_(queries), statistics_(statistics), backlog_(options.credit),
@@ -100,37 +135,53 @@ Credit Outbox::take_departed() {
     return {.records = std::exchange(departed_, 0), .bytes = backlog_.take_freed()};
 }
 
-namespace {
-
-/// Between two looks at the schedule, so that a dead server's timeouts do not delay sending.
-constexpr int kExpireBurst = 64;
-/// Copies sent in one turn.
-constexpr int kHedgesAtOnce = 32;
-
-bool is_truncated(const Reply& reply) {
-    return parse_header(reply.bytes).value_or(DnsHeader{}).truncated();
+Carriers::Carriers(const ReplayOptions& options, const CarrierParts& parts)
+    : queries_(parts.queries) {
+    by_transport_.fill(kMost);
+    CarrierWish wish{.options = options, .servers = options.servers};
+    const auto add = [&](std::unique_ptr<Carrier> carrier, const auto&... transports) {
+        ((by_transport_.at(static_cast<size_t>(transports)) = wish.number), ...);
+        carriers_.push_back(std::move(carrier));
+        ++wish.number;
+    };
+    add(parts.network.udp_carrier(wish, parts), Transport::kUdp);
+    while (wish.number <= options.hedge_peers.size()) {
+        wish.servers = options.servers_of(wish.number);
+        add(parts.network.udp_carrier(wish, parts));
+    }
+    add(connection_carrier(wish, parts), Transport::kTcp, Transport::kTls,
+        Transport::kStatelessTcp);
 }
 
-void fill_answer(PendingQuery& pending, const Reply& reply, const ReplayParts& parts) {
-    if (pending.id != pending.wire_id) {
-        store16(reply.bytes.data(), pending.id);
+SendResult Carriers::submit(std::uint32_t index) {
+    PendingQuery& pending = queries_[index];
+    pending.carrier =
+        pending.transport == Transport::kUdp ? pending.peer : number_of(pending.transport);
+    if (pending.carrier == kMost) {
+        return SendResult::kFailed;
     }
-    RqRecord& record = pending.record;
-    record.receive = reply.received;
-    if (record.receive < record.send) { // a step of the clock that nobody saw
-        record.receive = parts.clock.now();
-        record.marks |= kMarkClockStep;
-    }
-    record.latency = record.receive - record.send;
-    record.reply_size = static_cast<std::uint32_t>(reply.size);
-    record.rcode = full_rcode(reply.bytes);
-    record.flags = parse_header(reply.bytes).value_or(DnsHeader{}).flags;
-    if (parts.stamps.stepped()) {
-        record.marks |= kMarkClockStep;
-    }
+    Carrier& carrier = *carriers_[pending.carrier];
+    const SendResult result = carrier.submit(index);
+    const auto evict = [](const auto& one) { return one->evict(); };
+    return result == SendResult::kNoRoom && std::ranges::any_of(carriers_, evict)
+               ? carrier.submit(index)
+               : result;
 }
 
-} // namespace
+void Carriers::looked(Nanoseconds time, bool all) {
+    for (const auto& one : carriers_) {
+        all = one->poll() && all;
+    }
+    if (all) {
+        read_ = time;
+        left_since_ = 0;
+        return;
+    }
+    left_since_ = left_since_ == 0 ? time : left_since_;
+    if (time - left_since_ > kLongestUnread) {
+        read_ = std::max(read_, time - kLongestUnread);
+    }
+}
 
 InFlight::InFlight(const ReplayParts& parts)
     : parts_(parts), options_(parts.options), queries_(parts.queries),

@@ -118,27 +118,18 @@ public:
 
     Carrier& operator[](std::uint8_t number) { return *carriers_[number]; }
 
+    [[nodiscard]] const std::vector<std::unique_ptr<Carrier>>& all() const { return carriers_; }
+
     /// Hands the query to its carrier (see Carrier::submit), once more where it lacks a descriptor
     /// that an idle socket has.
     SendResult submit(std::uint32_t pending);
 
-    void flush();
-
-    /// Handles one event of the poller. False: there may be more to handle.
-    bool handle(const EventTag& tag, std::uint32_t events) {
-        return carriers_[tag.carrier]->handle(tag, events);
-    }
-
-    /// The events of `time` were handled; not `all`: there may be more to read. Takes what came where
-    /// no event tells of it.
+    /// The events of `time` were handled; not `all`: there may be more to read. Takes what came
+    /// where no event tells of it.
     void looked(Nanoseconds time, bool all);
 
     /// What came before was read; a socket that holds data for long is not waited for.
     [[nodiscard]] Nanoseconds read_until(Nanoseconds now) const { return std::min(now, read_); }
-
-    void tidy(Nanoseconds now);
-    [[nodiscard]] Nanoseconds next_wake(Nanoseconds now) const;
-    void count_drops();
 
 private:
     /// kMost where there is none.

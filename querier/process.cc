@@ -172,7 +172,7 @@ private:
             if (tag.kind == EventKind::kControl) {
                 receive();
             } else {
-                all = replayer_->carriers().handle(tag, event.events) && all;
+                all = replayer_->carriers()[tag.carrier].handle(tag, event.events) && all;
                 if (!replay_.fast) {
                     replayer_->send_due(); // receiving must never delay sending
                 }
@@ -396,7 +396,9 @@ private:
         wire::Frame frame;
         wire::QuerierReport& report = *frame.mutable_finished()->add_reports();
         if (replayer_) {
-            replayer_->carriers().count_drops();
+            for (const auto& carrier : replayer_->carriers().all()) {
+                carrier->count_drops();
+            }
             because_ =
                 because_.empty() ? reason_at_end(replayer_->statistics(), handed_) : because_;
             finish_results();

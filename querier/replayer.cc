@@ -75,11 +75,17 @@ void Replayer::begin_batch(const ClockPair& pair) {
 void Replayer::expire(Nanoseconds now) {
     in_flight_.expire(now);
     in_flight_.hedge(now);
-    carriers_.tidy(now);
+    for (const auto& carrier : carriers_.all()) {
+        carrier->tidy(now);
+    }
 }
 
 Nanoseconds Replayer::next_wake(Nanoseconds now) {
-    return std::min({next_send(now), in_flight_.next_wake(), carriers_.next_wake(now)});
+    Nanoseconds wake = std::min(next_send(now), in_flight_.next_wake());
+    for (const auto& carrier : carriers_.all()) {
+        wake = std::min(wake, carrier->next_wake(now));
+    }
+    return wake;
 }
 
 const Statistics& Replayer::statistics() {
@@ -130,7 +136,9 @@ void Replayer::flush(Nanoseconds now) {
     if (std::exchange(staged_, 0) > 0) {
         waiter_.sent_first(now);
     }
-    carriers_.flush();
+    for (const auto& carrier : carriers_.all()) {
+        carrier->flush();
+    }
     if (outbox_.flushed()) {
         block(SendResult::kBusy, clock_.now());
     }
