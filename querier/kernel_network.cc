@@ -168,24 +168,19 @@ public:
 
     void send(const wire::Frame& frame) override {
         out_ += encode_frame(frame);
-        flush();
+        flush(0);
     }
 
-    bool flush() override {
+    void flush(int limit_ms) override {
+        pollfd waiting{.fd = fd_.get(), .events = POLLOUT, .revents = 0};
         while (!out_.empty()) {
             const ssize_t sent =
                 ::send(fd_.get(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-            if (sent < 0 && try_again(errno)) {
-                return false;
+            if (sent >= 0 || !try_again(errno)) {
+                out_.erase(0, sent < 0 ? std::string::npos : static_cast<size_t>(sent)); // broken
+            } else if (limit_ms == 0 || ::poll(&waiting, 1, limit_ms) <= 0) {
+                return;
             }
-            out_.erase(0, sent < 0 ? std::string::npos : static_cast<size_t>(sent)); // it broke
-        }
-        return true;
-    }
-
-    void flush_finally(int limit_ms) override {
-        pollfd waiting{.fd = fd_.get(), .events = POLLOUT, .revents = 0};
-        while (!flush() && ::poll(&waiting, 1, limit_ms) > 0) {
         }
     }
 

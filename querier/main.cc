@@ -7,6 +7,7 @@
 #include "core/tree/fanout.hh"
 #include "core/tree/kernel_host.hh"
 #include "querier/carrier/replay_options.hh"
+#include "querier/packet/packet_carrier.hh"
 #include "querier/process.hh"
 
 #include <fmt/format.h>
@@ -107,8 +108,13 @@ int body(int argc, char** argv) {
     commands.app.require_subcommand(1);
     commands.add_distribute();
     commands.add_query();
+    commands.app.add_subcommand("packet-check", "Says whether source mode packet works here");
     if (const auto status = commands.app.parse(argc, argv)) {
         return *status;
+    }
+    if (commands.app.got_subcommand("packet-check")) {
+        fmt::print("{}\n", reprise::querier::packet_verdict());
+        return 0;
     }
     return commands.app.got_subcommand("query") ? commands.run_query() : commands.run_distribute();
 }

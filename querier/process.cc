@@ -184,7 +184,7 @@ private:
     // The parent
 
     void receive() {
-        link_.flush();
+        link_.flush(0);
         if (more_frames_ || taking_in()) {
             return; // what was read before comes first
         }
@@ -412,7 +412,7 @@ private:
         report.set_clean(because_.empty());
         report.set_because(because_);
         link_.send(frame);
-        link_.flush_finally(kLastWordsMs);
+        link_.flush(kLastWordsMs);
     }
 
     /// A slow disk may take long to hold the records: meanwhile the parent hears that we live.
@@ -424,7 +424,7 @@ private:
             std::launch::async, [&] { results_.finish(statistics, because_.empty(), because_); });
         while (done.wait_for(std::chrono::nanoseconds(kReportEvery)) != std::future_status::ready) {
             link_.send(alive);
-            link_.flush();
+            link_.flush(0);
         }
     }
 

@@ -38,11 +38,8 @@ public:
 
     virtual void send(const wire::Frame& frame) = 0;
 
-    /// Tries to write what waits; true when nothing waits any more.
-    virtual bool flush() = 0;
-
-    /// Writes what waits, for at most `limit_ms` milliseconds.
-    virtual void flush_finally(int limit_ms) = 0;
+    /// Writes what waits; what the parent does not take, for at most `limit_ms` milliseconds.
+    virtual void flush(int limit_ms) = 0;
 
     /// Reads what is there, a bounded amount, good until the next call. Nothing where the parent
     /// closed its end.

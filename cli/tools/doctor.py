@@ -170,7 +170,7 @@ def fast_mode() -> Finding:
     """Source mode "packet": a small program of ours really loads and opens what the mode needs."""
     try:
         asked = subprocess.run(
-            [programs.own("reprise-packet-check")], capture_output=True, text=True, check=False, timeout=20
+            [programs.own("reprise-querier"), "packet-check"], capture_output=True, text=True, check=False, timeout=20
         )
     except (RepriseError, OSError, subprocess.TimeoutExpired) as error:
         return Finding(LIMITED, "fast mode", f"cannot be tried: {error}")
@@ -178,7 +178,7 @@ def fast_mode() -> Finding:
 
 
 def judge_fast_mode(answer: str) -> Finding:
-    """The line of reprise-packet-check as a finding."""
+    """The line of `reprise-querier packet-check` as a finding."""
     reason = answer.removeprefix("none ")
     detail, hint = f"not available ({reason})", "run as root on Linux 5.18 or newer"
     if answer == "xdp":

@@ -92,7 +92,7 @@ def of(options: argparse.Namespace) -> Needs:
         "fuzz": lambda: _needs(("packet", "test")),
         # Ansible reads what Merge generates.
         "inventory": lambda: Needs(("base",), hosts) if options.testbed == "merge" else Needs(),
-        "doctor": lambda: _needs(("run",), *REPLAY, *HIERARCHY, "reprise-packet-check"),
+        "doctor": lambda: _needs(("run",), *REPLAY, *HIERARCHY),
     }[command]()
 
 

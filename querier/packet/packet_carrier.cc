@@ -5,7 +5,6 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
-#include "core/base/log.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"
 #include "querier/carrier/socket.hh"
@@ -28,6 +27,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <sched.h>
 #include <span>
 #include <string>
 #include <system_error>
@@ -58,16 +58,6 @@ FileDescriptor claim(const PacketRoute& route) {
                         route.name));
     }
     return lock;
-}
-
-void refuse_foreign_program(const PacketRoute& route) {
-    const XdpProgram found = find_xdp_program(route);
-    if (found.id != 0) {
-        throw Error(fmt::format("interface {0} has a foreign XDP program, {1} (id {2}), "
-                                "which may take or delay replies; ip link set dev {0} {3} off",
-                                route.name, log_value(found.name), found.id,
-                                found.generic ? "xdpgeneric" : "xdp"));
-    }
 }
 
 /// What only XDP can do. Throws Error where it is refused.
@@ -262,6 +252,22 @@ private:
 
 std::unique_ptr<Carrier> packet_carrier(const CarrierWish& wish, const CarrierParts& parts) {
     return std::make_unique<PacketCarrier>(wish, parts);
+}
+
+std::string packet_verdict() {
+    if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
+        return fmt::format("none {}", SystemError("make a network namespace").what());
+    }
+    PacketRoute loopback; // what does not depend on the driver works there
+    loopback.interface = 1;
+    loopback.name = "lo";
+    try {
+        const FrameSender sender(loopback);
+        XdpReceiver({.v4 = Endpoint::parse("192.0.2.1:53"), .v6 = {}}, 512, false).attach(loopback);
+        return "xdp";
+    } catch (const std::system_error& error) {
+        return fmt::format("none {}", error.what());
+    }
 }
 
 } // namespace reprise::querier

@@ -13,10 +13,15 @@
 #include "querier/carrier/carrier.hh"
 
 #include <memory>
+#include <string>
 
 namespace reprise::querier {
 
 /// Throws Error or SystemError where this host, user or network cannot.
 std::unique_ptr<Carrier> packet_carrier(const CarrierWish& wish, const CarrierParts& parts);
+
+/// Tries, in a network namespace of its own, what the mode needs: "xdp" where this kernel and user
+/// allow it, else "none REASON".
+std::string packet_verdict();
 
 } // namespace reprise::querier

@@ -5,6 +5,7 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/log.hh"
 #include "packet_receive_bpf.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
@@ -301,23 +302,23 @@ std::string XdpReceiver::attach(const PacketRoute& route) {
     throw SystemError(fmt::format("attach the XDP program to {}", route.name));
 }
 
-XdpProgram find_xdp_program(const PacketRoute& route) {
+void refuse_foreign_program(const PacketRoute& route) {
     bpf_xdp_query_opts query{};
     query.sz = sizeof query;
-    if (bpf_xdp_query(static_cast<int>(route.interface), 0, &query) != 0) {
-        return {};
+    const int error = bpf_xdp_query(static_cast<int>(route.interface), 0, &query);
+    const auto id =
+        std::max({query.prog_id, query.drv_prog_id, query.hw_prog_id, query.skb_prog_id});
+    if (error != 0 || id == 0) {
+        return;
     }
-    XdpProgram found{
-        .id = std::max({query.prog_id, query.drv_prog_id, query.hw_prog_id, query.skb_prog_id}),
-        .name = "",
-        .generic = query.attach_mode == XDP_ATTACHED_SKB};
-    const FileDescriptor fd(found.id == 0 ? -1 : bpf_prog_get_fd_by_id(found.id));
+    const FileDescriptor fd(bpf_prog_get_fd_by_id(id));
     bpf_prog_info info{};
     std::uint32_t size = sizeof info;
-    if (fd.valid() && bpf_obj_get_info_by_fd(fd.get(), &info, &size) == 0) {
-        found.name = info.name;
-    }
-    return found;
+    bpf_obj_get_info_by_fd(fd.get(), &info, &size); // where it fails there is no name
+    throw Error(fmt::format("interface {0} has a foreign XDP program, {1} (id {2}), "
+                            "which may take or delay replies; ip link set dev {0} {3} off",
+                            route.name, log_value(info.name), id,
+                            query.attach_mode == XDP_ATTACHED_SKB ? "xdpgeneric" : "xdp"));
 }
 
 } // namespace reprise::querier

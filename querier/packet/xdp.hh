@@ -159,14 +159,7 @@ private:
     std::vector<FileDescriptor> links_;
 };
 
-/// An XDP program on an interface.
-struct XdpProgram {
-    std::uint32_t id = 0;
-    std::string name;
-    bool generic = false; ///< attached behind the driver
-};
-
-/// The program on the interface; id 0 where there is none.
-XdpProgram find_xdp_program(const PacketRoute& route);
+/// Throws Error, naming the program, where the interface has one already.
+void refuse_foreign_program(const PacketRoute& route);
 
 } // namespace reprise::querier

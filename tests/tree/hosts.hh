@@ -104,9 +104,7 @@ public:
 
     void send(const wire::Frame& frame) override;
 
-    bool flush() override { return true; }
-
-    void flush_finally(int /*limit_ms*/) override {}
+    void flush(int /*limit_ms*/) override {}
 
     std::optional<Bytes> receive() override;
 
