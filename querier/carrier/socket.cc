@@ -1,7 +1,6 @@
 #include "querier/carrier/socket.hh"
 
 #include "core/base/address.hh"
-#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
 #include "querier/carrier/carrier.hh"

@@ -4,7 +4,6 @@
 #include "core/base/clock.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/socket.hh"
-#include "querier/results/results.hh"
 
 #include <array>
 #include <cstddef>

@@ -1,6 +1,7 @@
 #include "core/base/clock.hh"
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/socket.hh"
+#include "querier/results/results.hh"
 #include "querier/schedule/pending_queries.hh"
 #include "querier/udp/udp_carriers.hh"
 

@@ -6,6 +6,7 @@
 #include "querier/carrier/carrier.hh"
 #include "querier/carrier/replay_options.hh"
 #include "querier/carrier/socket.hh"
+#include "querier/results/results.hh"
 #include "querier/schedule/pending_queries.hh"
 #include "querier/testing/simulation/network.hh"
 #include "querier/udp/udp_carriers.hh"
