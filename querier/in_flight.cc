@@ -43,7 +43,7 @@ void fill_answer(PendingQuery& pending, const Reply& reply, const ReplayParts& p
     RqRecord& record = pending.record;
     record.receive = reply.received;
     if (record.receive < record.send) { // a step of the clock that nobody saw
-        record.receive = parts.clock.now();
+        record.receive = parts.network.clock().now();
         record.marks |= kMarkClockStep;
     }
     record.latency = record.receive - record.send;
@@ -183,9 +183,10 @@ void Carriers::looked(Nanoseconds time, bool all) {
     }
 }
 
-InFlight::InFlight(const ReplayParts& parts)
-    : parts_(parts), options_(parts.options), queries_(parts.queries),
-      statistics_(parts.statistics),
+InFlight::InFlight(const ReplayParts& parts, const ReplayOptions& options, Results& results,
+                   Outbox& outbox, Carriers& carriers)
+    : parts_(parts), options_(options), results_(results), outbox_(outbox), carriers_(carriers),
+      queries_(parts.queries), statistics_(parts.statistics),
       hedges_(queries_, options_.timeout, options_.hedge_after, options_.hedge_peers) {}
 
 // The way there
@@ -199,7 +200,7 @@ SendResult InFlight::hand_over(std::uint32_t index, Nanoseconds now) {
     if (options_.hedge_after > 0 && pending.peer == 0) {
         hedges_.watch(index);
     }
-    const SendResult result = parts_.carriers.submit(index);
+    const SendResult result = carriers_.submit(index);
     if (result == SendResult::kStaged) {
         pending.staged = true;
     } else if (result != SendResult::kTaken) {
@@ -282,21 +283,21 @@ void InFlight::on_sent(std::uint32_t index, const SendCall& call) {
 
 void InFlight::on_refused(std::uint32_t index, SendResult result) {
     PendingQuery& pending = queries_[index];
-    parts_.carriers[pending.carrier].release(index);
+    carriers_[pending.carrier].release(index);
     land(index);
     pending.place = kNone;
     pending.staged = false;
     if (pending.peer != 0) {
         hedges_.cancel(index);
-    } else if (take_back(index, result, parts_.clock.now()) == SendResult::kBusy) {
-        parts_.outbox.refuse(index);
+    } else if (take_back(index, result, parts_.network.clock().now()) == SendResult::kBusy) {
+        outbox_.refuse(index);
     }
 }
 
 // Hedging
 
 void InFlight::hedge(Nanoseconds now) {
-    const Nanoseconds read = parts_.carriers.read_until(now);
+    const Nanoseconds read = carriers_.read_until(now);
     for (int n = 0; n < kHedgesAtOnce && hedges_.next() <= read; ++n) {
         const std::uint32_t copy = hedges_.split();
         if (copy == kNone) {
@@ -304,7 +305,7 @@ void InFlight::hedge(Nanoseconds now) {
         }
         const SendResult result = hand_over(copy, now);
         if (result == SendResult::kStaged) {
-            parts_.carriers[queries_[copy].carrier].flush();
+            carriers_[queries_[copy].carrier].flush();
         } else if (result != SendResult::kTaken) {
             hedges_.cancel(copy);
         }
@@ -345,7 +346,7 @@ bool InFlight::fall_back(std::uint32_t index, bool answered) {
     pending.waited = true; // its lateness is the server's
     pending.record.marks |= kMarkFallback | (answered ? std::uint16_t{0} : kMarkSilent);
     ++statistics_.tcp_fallbacks;
-    parts_.outbox.hold(index);
+    outbox_.hold(index);
     return true;
 }
 
@@ -372,13 +373,13 @@ void InFlight::skip(std::uint32_t index, SkipReason reason) {
 
 void InFlight::expire(Nanoseconds now) {
     now_ = now;
-    const Nanoseconds read = parts_.carriers.read_until(now);
+    const Nanoseconds read = carriers_.read_until(now);
     for (int n = 0; n < kExpireBurst; ++n) {
         const std::uint32_t index = deadlines_.front();
         if (index == kNone || queries_[index].deadline > read) {
             return;
         }
-        if (!parts_.carriers[queries_[index].carrier].expire(index, now)) {
+        if (!carriers_[queries_[index].carrier].expire(index, now)) {
             time_out(index);
         }
     }
@@ -392,7 +393,7 @@ Nanoseconds InFlight::next_wake() const {
 /// The query leaves its carrier.
 void InFlight::leave(std::uint32_t index, bool answered) {
     if (queries_[index].in_flight) {
-        parts_.carriers[queries_[index].carrier].release(index);
+        carriers_[queries_[index].carrier].release(index);
     }
     land(index);
     parts_.matcher.end(index, answered, now_);
@@ -407,14 +408,14 @@ void InFlight::finish(std::uint32_t index, Status status, Bytes reply) {
         pending.record.send = pending.written ? pending.record.send : 0;
         statistics_.reply_bytes += pending.record.reply_size;
         statistics_.count_end(*end);
-        parts_.results.write(pending, reply, parts_.stamps.to_realtime(pending.record.receive));
-        parts_.outbox.end_of(pending.record.source);
+        results_.write(pending, reply, parts_.stamps.to_realtime(pending.record.receive));
+        outbox_.end_of(pending.record.source);
     }
     queries_.give_back(index);
     if (row) {
         statistics_.hedges_won += row->won ? 1U : 0U;
         statistics_.sent += row->sent[0] == 0 && row->sent[1] != 0 ? 1U : 0U;
-        parts_.results.write_hedge(*row);
+        results_.write_hedge(*row);
     }
 }
 

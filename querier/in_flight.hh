@@ -145,23 +145,11 @@ private:
     Nanoseconds left_since_ = 0; ///< each look since left something; 0: the last one did not
 };
 
-/// What queries in flight are part of; all must outlive them.
-struct ReplayParts {
-    const Clock& clock;
-    const ReplayOptions& options;
-    PendingQueries& queries;
-    Matcher& matcher;
-    const StampClock& stamps;
-    Statistics& statistics;
-    Results& results;
-    Outbox& outbox;
-    Carriers& carriers;
-};
-
 /// Queries from the hand-over to their ends: timeouts, answers, hedges, records.
 class InFlight final : public CarrierEvents {
 public:
-    explicit InFlight(const ReplayParts& parts);
+    InFlight(const ReplayParts& parts, const ReplayOptions& options, Results& results,
+             Outbox& outbox, Carriers& carriers);
 
     /// The time, for what need not be exact.
     void look(Nanoseconds now) { now_ = now; }
@@ -213,6 +201,9 @@ private:
 
     ReplayParts parts_;
     const ReplayOptions& options_;
+    Results& results_;
+    Outbox& outbox_;
+    Carriers& carriers_;
     PendingQueries& queries_;
     Statistics& statistics_;
     Hedges hedges_;

@@ -43,24 +43,15 @@ Replayer::Replayer(Network& network, const ReplayOptions& options, Results& resu
     : options_(options), clock_(network.clock()),
       queries_(options.credit.records + 2 * options.in_flight + Carrier::kMostStaged),
       matcher_(queries_, options.in_flight, std::max(options.timeout, kShortestLinger)),
-      resources_(options.descriptors), outbox_(options_, queries_, statistics_),
-      in_flight_({.clock = clock_,
-                  .options = options_,
-                  .queries = queries_,
-                  .matcher = matcher_,
-                  .stamps = stamps_,
-                  .statistics = statistics_,
-                  .results = results,
-                  .outbox = outbox_,
-                  .carriers = carriers_}),
-      carriers_(options_, {.network = network,
-                           .resources = resources_,
-                           .queries = queries_,
-                           .matcher = matcher_,
-                           .stamps = stamps_,
-                           .statistics = statistics_,
-                           .events = in_flight_}),
-      waiter_(options.waiter) {
+      resources_(options.descriptors), parts_{.network = network,
+                                              .resources = resources_,
+                                              .queries = queries_,
+                                              .matcher = matcher_,
+                                              .stamps = stamps_,
+                                              .statistics = statistics_},
+      outbox_(options_, queries_, statistics_),
+      in_flight_(parts_, options_, results, outbox_, carriers_),
+      carriers_(options_, {parts_, in_flight_}), waiter_(options.waiter) {
     if (options_.hedge_after > 0) {
         resources_.most_kept /= 2; // copies for peers are kept as well
     }

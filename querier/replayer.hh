@@ -97,6 +97,7 @@ private:
     StampClock stamps_;
     Matcher matcher_;
     Resources resources_;
+    ReplayParts parts_;
     Outbox outbox_;
     InFlight in_flight_;
     Carriers carriers_;

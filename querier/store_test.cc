@@ -160,13 +160,13 @@ TEST(SendBatch, WhatIsRefusedHasLeftIt) {
     const StampClock stamps;
     Statistics statistics;
     Refusals events;
-    SendBatch batch({.network = network,
-                     .resources = resources,
-                     .queries = queries,
-                     .matcher = matcher,
-                     .stamps = stamps,
-                     .statistics = statistics,
-                     .events = events},
+    SendBatch batch({{.network = network,
+                      .resources = resources,
+                      .queries = queries,
+                      .matcher = matcher,
+                      .stamps = stamps,
+                      .statistics = statistics},
+                     events},
                     true);
     const auto message = make_message(7, "a.example.");
     for (std::uint64_t sequence = 0; sequence < 3; ++sequence) {

@@ -266,14 +266,18 @@ struct CarrierWish {
     std::uint8_t number = 0; ///< of this carrier among the replay's, for its events
 };
 
-/// What carriers work with; all must outlive them.
-struct CarrierParts {
+/// What carriers and queries in flight work with; all must outlive them.
+struct ReplayParts {
     Network& network;
     Resources& resources;
     PendingQueries& queries;
     Matcher& matcher;
     const StampClock& stamps;
     Statistics& statistics;
+};
+
+/// The same for carriers, and whom they tell.
+struct CarrierParts : ReplayParts {
     CarrierEvents& events;
 };
 
