@@ -62,14 +62,6 @@ void set(const FileDescriptor& socket, int option, const Value& value, const cha
     check(setsockopt(socket.get(), SOL_XDP, option, &value, sizeof value), attempt);
 }
 
-xdp_mmap_offsets offsets_of(const FileDescriptor& socket) {
-    xdp_mmap_offsets offsets{};
-    socklen_t size = sizeof offsets;
-    check(getsockopt(socket.get(), SOL_XDP, XDP_MMAP_OFFSETS, &offsets, &size),
-          "find the rings of an XDP socket");
-    return offsets;
-}
-
 template <typename Value> Value* place(const Mapping& mapping, size_t offset) {
     return reinterpret_cast<Value*>(mapping.at(offset));
 }
@@ -108,8 +100,35 @@ constexpr auto* kMap = "map the ring of replies";
 
 FrameSender::FrameSender(const PacketRoute& route)
     : socket_(check(::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0), "open an XDP socket")) {
-    share_memory();
-    map_rings();
+    frames_ = Mapping(kMostFrame * kChunks, -1, 0, "make room for frames");
+    xdp_umem_reg memory{};
+    memory.addr = reinterpret_cast<std::uint64_t>(frames_.at(0));
+    memory.len = kMostFrame * kChunks;
+    memory.chunk_size = kMostFrame;
+    set(socket_, XDP_UMEM_REG, memory, "share memory with an XDP socket");
+    free_.reserve(kChunks);
+    for (std::uint64_t chunk = kChunks; chunk > 0; --chunk) {
+        free_.push_back((chunk - 1) * kMostFrame);
+    }
+
+    set(socket_, XDP_UMEM_FILL_RING, kFillPlaces, "make an XDP socket's rings");
+    set(socket_, XDP_UMEM_COMPLETION_RING, kChunks, "make an XDP socket's rings");
+    set(socket_, XDP_TX_RING, kPlaces, "make an XDP socket's rings");
+    xdp_mmap_offsets offsets{};
+    socklen_t size = sizeof offsets;
+    check(getsockopt(socket_.get(), SOL_XDP, XDP_MMAP_OFFSETS, &offsets, &size),
+          "find the rings of an XDP socket");
+    ring_ = Mapping(offsets.tx.desc + kPlaces * sizeof(xdp_desc), socket_.get(), XDP_PGOFF_TX_RING,
+                    "map an XDP socket's rings");
+    produced_at_ = place<std::uint32_t>(ring_, offsets.tx.producer);
+    consumed_at_ = place<std::uint32_t>(ring_, offsets.tx.consumer);
+    places_ = place<xdp_desc>(ring_, offsets.tx.desc);
+    completions_ = Mapping(offsets.cr.desc + kChunks * sizeof(std::uint64_t), socket_.get(),
+                           XDP_UMEM_PGOFF_COMPLETION_RING, "map an XDP socket's rings");
+    completed_at_ = place<std::uint32_t>(completions_, offsets.cr.producer);
+    taken_at_ = place<std::uint32_t>(completions_, offsets.cr.consumer);
+    returned_ = place<std::uint64_t>(completions_, offsets.cr.desc);
+
     setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kSendBuffer, sizeof kSendBuffer);
     const int budget = kBatch;
     setsockopt(socket_.get(), SOL_XDP, kBudgetOption, &budget, sizeof budget);
@@ -163,36 +182,6 @@ void FrameSender::clear() {
     }
     staged_ = 0;
     dropped_ = false;
-}
-
-void FrameSender::share_memory() {
-    frames_ = Mapping(kMostFrame * kChunks, -1, 0, "make room for frames");
-    xdp_umem_reg memory{};
-    memory.addr = reinterpret_cast<std::uint64_t>(frames_.at(0));
-    memory.len = kMostFrame * kChunks;
-    memory.chunk_size = kMostFrame;
-    set(socket_, XDP_UMEM_REG, memory, "share memory with an XDP socket");
-    free_.reserve(kChunks);
-    for (std::uint64_t chunk = kChunks; chunk > 0; --chunk) {
-        free_.push_back((chunk - 1) * kMostFrame);
-    }
-}
-
-void FrameSender::map_rings() {
-    set(socket_, XDP_UMEM_FILL_RING, kFillPlaces, "make an XDP socket's rings");
-    set(socket_, XDP_UMEM_COMPLETION_RING, kChunks, "make an XDP socket's rings");
-    set(socket_, XDP_TX_RING, kPlaces, "make an XDP socket's rings");
-    const xdp_mmap_offsets offsets = offsets_of(socket_);
-    ring_ = Mapping(offsets.tx.desc + kPlaces * sizeof(xdp_desc), socket_.get(), XDP_PGOFF_TX_RING,
-                    "map an XDP socket's rings");
-    produced_at_ = place<std::uint32_t>(ring_, offsets.tx.producer);
-    consumed_at_ = place<std::uint32_t>(ring_, offsets.tx.consumer);
-    places_ = place<xdp_desc>(ring_, offsets.tx.desc);
-    completions_ = Mapping(offsets.cr.desc + kChunks * sizeof(std::uint64_t), socket_.get(),
-                           XDP_UMEM_PGOFF_COMPLETION_RING, "map an XDP socket's rings");
-    completed_at_ = place<std::uint32_t>(completions_, offsets.cr.producer);
-    taken_at_ = place<std::uint32_t>(completions_, offsets.cr.consumer);
-    returned_ = place<std::uint64_t>(completions_, offsets.cr.desc);
 }
 
 void FrameSender::bind_to(const PacketRoute& route) {

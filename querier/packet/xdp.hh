@@ -59,8 +59,6 @@ private:
         bool handed = false; ///< the chunk is the kernel's
     };
 
-    void share_memory();
-    void map_rings();
     void bind_to(const PacketRoute& route);
     void announce(size_t first);
     size_t consumed(int error);
