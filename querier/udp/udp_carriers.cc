@@ -200,19 +200,15 @@ private:
             return kNone;
         }
         ready_for_datagrams(opened.fd.get(), kPortReceiveBuffer);
-        return adopt(std::move(opened.fd), source);
-    }
-
-    std::uint32_t adopt(FileDescriptor fd, std::uint32_t source) {
         const std::uint32_t place = take_place(sockets_, free_);
         Socket& socket = sockets_[place];
         const auto generation = static_cast<std::uint16_t>(socket.generation + 1);
-        parts_.network.watch(fd.get(), EPOLLIN,
+        parts_.network.watch(opened.fd.get(), EPOLLIN,
                              {.kind = EventKind::kCarrier,
                               .carrier = number_,
                               .generation = generation,
                               .place = place});
-        socket = {.fd = std::move(fd),
+        socket = {.fd = std::move(opened.fd),
                   .source = source,
                   .generation = generation,
                   .owner = owner_of((++last_owner_ << 8U) | number_, kOwnerSocket),
