@@ -148,7 +148,7 @@ public:
         const std::uint32_t place = std::exchange(queries_[index].place, kNone);
         if (place != kNone) {
             places_[place].connection->forget(index);
-            end_when_idle(place);
+            rest(place);
         }
     }
 
@@ -291,14 +291,6 @@ private:
 
     // Ends of connections
 
-    void begin_idle(std::uint32_t place) {
-        ConnectionPlace& one = places_[place];
-        if (!std::exchange(one.is_idle, true)) {
-            one.idle_since = clock_.now();
-            idle_[one.idle_limit].push_back(places_, place);
-        }
-    }
-
     void end_idle(std::uint32_t place) {
         if (std::exchange(places_[place].is_idle, false)) {
             const auto list = idle_.find(places_[place].idle_limit);
@@ -331,15 +323,17 @@ private:
         }
     }
 
-    /// Where the connection has nothing to do it may go.
-    void end_when_idle(std::uint32_t place) {
-        if (!places_[place].connection->queue().idle()) {
+    /// Where the connection has nothing to do it is idle from now on, or may go.
+    void rest(std::uint32_t at) {
+        ConnectionPlace& place = places_[at];
+        if (!place.connection->queue().idle()) {
             return;
         }
-        if (places_[place].ending == Ending::kOpen || options_.server_closes) {
-            begin_idle(place);
-        } else {
-            end_soon(place);
+        if (place.ending != Ending::kOpen && !options_.server_closes) {
+            end_soon(at);
+        } else if (!std::exchange(place.is_idle, true)) {
+            place.idle_since = clock_.now();
+            idle_[place.idle_limit].push_back(places_, at);
         }
     }
 
