@@ -92,7 +92,9 @@ OpenedDescriptor open_socket(int type, const Clock& clock, const Endpoint& serve
     sockaddr_storage address{};
     const socklen_t size = server.to_sockaddr(address);
     out.fd = FileDescriptor(::socket(address.ss_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    out.error = !out.fd.valid() ? errno : source.family == 0 ? 0 : bind_source(out.fd.get(), source);
+    out.error = !out.fd.valid()      ? errno
+                : source.family == 0 ? 0
+                                     : bind_source(out.fd.get(), source);
     if (out.error != 0) {
         return out;
     }

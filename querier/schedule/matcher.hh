@@ -49,8 +49,8 @@ public:
     /// A query with this key ended at `now`.
     void add(std::uint64_t key, bool answered, Nanoseconds now);
 
-    /// Whether a reply with this key is late, a duplicate, or unmatched. A timed-out query counts as
-    /// answered from then on.
+    /// Whether a reply with this key is late, a duplicate, or unmatched. A timed-out query counts
+    /// as answered from then on.
     ReplyKind take(std::uint64_t key, Nanoseconds now);
 
 private:

@@ -86,9 +86,8 @@ msghdr& SendBatch::add(std::uint32_t pending) {
 }
 
 bool SendBatch::send(int fd, Nanoseconds& now) {
-    const int error =
-        send_in_order(std::span(pending_).first(count_), clock_, parts_.events, now,
-                      [this, fd](size_t first) { return hand_over(fd, first); });
+    const int error = send_in_order(std::span(pending_).first(count_), clock_, parts_.events, now,
+                                    [this, fd](size_t first) { return hand_over(fd, first); });
     count_ = 0;
     return !no_buffer(error) || error == EAGAIN; // a full buffer is the socket's own
 }

@@ -86,14 +86,14 @@ public:
 class Client {
 public:
     explicit Client(const ReplayOptions& options, const Servers& servers = PacketBed::servers())
-        : carrier(packet_carrier({.options = options, .servers = servers},
-                                 {{.network = network_,
-                                   .resources = resources_,
-                                   .queries = queries_,
-                                   .matcher = matcher_,
-                                   .stamps = stamps_,
-                                   .statistics = statistics},
-                                  heard})) {}
+        : carrier(
+              packet_carrier({.options = options, .servers = servers}, {{.network = network_,
+                                                                         .resources = resources_,
+                                                                         .queries = queries_,
+                                                                         .matcher = matcher_,
+                                                                         .stamps = stamps_,
+                                                                         .statistics = statistics},
+                                                                        heard})) {}
 
     SendResult stage(const Endpoint& source, const std::vector<std::uint8_t>& message) {
         Query query = make_query(0, 0, message);

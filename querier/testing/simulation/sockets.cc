@@ -62,7 +62,8 @@ public:
             const Bytes bytes = pending.bytes();
             network_.stall();
             network_.send_datagram(
-                (local->family == 0 ? pending.source.address : *local).text(), *server, {bytes.begin(), bytes.end()},
+                (local->family == 0 ? pending.source.address : *local).text(), *server,
+                {bytes.begin(), bytes.end()},
                 [this, owner = pending.owner](const auto& reply) { take(owner, reply); });
             events_.on_sent(index, {.before = now, .after = now});
         }
