@@ -11,7 +11,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
