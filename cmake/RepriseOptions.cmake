@@ -132,7 +132,7 @@ endfunction()
 # be registered once a process only.
 function(reprise_messages name file)
     add_library(${name} ${REPRISE_LIBRARY_KIND} ${file})
-    target_link_libraries(${name} PUBLIC protobuf::libprotobuf)
+    target_link_libraries(${name} PUBLIC protobuf::libprotobuf-lite)
     target_include_directories(${name} SYSTEM PUBLIC ${PROJECT_BINARY_DIR})
     protobuf_generate(TARGET ${name} LANGUAGE cpp)
 endfunction()
