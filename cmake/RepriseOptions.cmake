@@ -1,5 +1,5 @@
 # Flags live on the interface target reprise_flags, never in global variables.
-option(REPRISE_WERROR "Treat warnings as errors (dev and CI)" OFF)
+option(REPRISE_WERROR "Warnings, which are errors, and checks of format strings (dev and CI)" OFF)
 option(REPRISE_FUZZ "Build the libFuzzer targets (needs clang)" OFF)
 option(REPRISE_SHARED "Link components as shared libraries (dev and sanitizers: links cost less)" OFF)
 option(REPRISE_PRECOMPILE "Precompile the system's headers" ON)
@@ -11,12 +11,14 @@ target_compile_features(reprise_flags INTERFACE cxx_std_20)
 target_compile_definitions(reprise_flags INTERFACE REPRISE_VERSION="${PROJECT_VERSION}")
 # Every target has the same libraries' definitions and floating point, so that all share one precompiled header.
 target_link_libraries(reprise_flags INTERFACE fmt::fmt spdlog::spdlog)
-target_compile_options(reprise_flags INTERFACE
-    -ffp-contract=off
-    -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-align -Wconversion
-    -Wsign-conversion -Wnull-dereference -Wformat=2
-    $<$<BOOL:${REPRISE_WERROR}>:-Werror>
-    $<$<BOOL:${REPRISE_SHARED}>:-fPIC>)
+target_compile_options(reprise_flags INTERFACE -ffp-contract=off $<$<BOOL:${REPRISE_SHARED}>:-fPIC>)
+if(REPRISE_WERROR)
+    target_compile_options(reprise_flags INTERFACE
+        -Werror -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-align -Wconversion -Wsign-conversion
+        -Wnull-dereference -Wformat=2)
+else()
+    target_compile_definitions(reprise_flags INTERFACE FMT_CONSTEVAL=) # checks of format strings cost time
+endif()
 if(CMAKE_CXX_COMPILER MATCHES "tidy.sh$") # with other options for it ninja looks at all files again
     file(SHA256 ${PROJECT_SOURCE_DIR}/.clang-tidy tidy_options)
     target_compile_definitions(reprise_flags INTERFACE REPRISE_TIDY_OPTIONS="${tidy_options}")
