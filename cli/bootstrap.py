@@ -50,7 +50,9 @@ def prepare(arguments: list[str]) -> None:
 
 
 def _carry_out(wanted: Needs) -> None:
-    """Packages first. pip mostly waits for the network, so it works while the programs are compiled."""
+    """Packages first, then programs. pip, which mostly waits for the network, works meanwhile: from the
+    beginning where the environment's own package is there, and packages can be installed.
+    """
     listed = packages.listed()
     every = {name for names in listed.values() for name in names}
     absent = set(packages.missing(every)).difference(packages.unknown())
@@ -62,11 +64,16 @@ def _carry_out(wanted: Needs) -> None:
     to_fetch = not environment.is_made()
     count = to_install + to_build + to_fetch
     title = (f"step {number} of {count}" for number in range(1, count + 1))
-    if to_install:
-        packages.install(missing, f"{next(title)}: Debian packages")
+    installed = f"{next(title)}: Debian packages" if to_install else ""
     built = f"{next(title)}: programs" if to_build else ""
-    fetching = steps.Running(environment.job(f"{next(title)}: Python packages")) if to_fetch else None
+    job = environment.job(f"{next(title)}: Python packages") if to_fetch else None
+    early = os.geteuid() == 0 and "python3-venv" not in missing
+    fetching = steps.Running(job) if job and early else None
     try:
+        if to_install:
+            packages.install(missing, installed)
+        if job and not fetching:
+            fetching = steps.Running(job)
         if to_build:
             release.build(built)
     except BaseException:
