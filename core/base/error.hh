@@ -30,14 +30,16 @@ inline void demand(bool good, const std::string& what) {
 /// A failed system call. `attempt` names what was tried, e.g. "bind 127.0.0.1:853".
 class SystemError : public std::system_error {
 public:
-    explicit SystemError(const std::string& attempt, int error_number = errno)
-        : std::system_error(error_number, std::generic_category(), attempt) {}
+    explicit SystemError(const std::string& attempt, int error_number = errno);
 };
+
+/// Of the last system call; once here and not in each check().
+[[noreturn]] void throw_system_error(const char* attempt);
 
 /// Returns `result` unless it is negative; then throws SystemError(attempt).
 template <typename T> T check(T result, const char* attempt) {
     if (result < 0) {
-        throw SystemError(attempt);
+        throw_system_error(attempt);
     }
     return result;
 }

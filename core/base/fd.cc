@@ -28,6 +28,11 @@
 
 namespace reprise {
 
+SystemError::SystemError(const std::string& attempt, int error_number)
+    : std::system_error(error_number, std::generic_category(), attempt) {}
+
+void throw_system_error(const char* attempt) { throw SystemError(attempt); }
+
 void FileDescriptor::reset() {
     if (fd_ >= 0) {
         ::close(fd_);
