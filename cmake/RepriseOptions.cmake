@@ -46,8 +46,9 @@ if(CMAKE_COMPILER_IS_GNUCXX)
         -Wno-null-dereference -Wno-maybe-uninitialized -Wno-unknown-warning-option)
     if(CMAKE_UNITY_BUILD)
         # By itself g++ inlines less in a large file: queries cost up to a sixth more (docs/decisions/0012-compiling.md).
+        # It collects garbage from 1 GB on.
         target_compile_options(reprise_flags INTERFACE
-            --param=inline-unit-growth=400 --param=large-function-growth=1000)
+            --param=inline-unit-growth=400 --param=large-function-growth=1000 --param=ggc-min-heapsize=1000000)
     endif()
 endif()
 
@@ -130,8 +131,7 @@ function(reprise_precompile name header)
     endif()
 endfunction()
 
-# reprise_messages(NAME file.proto): a library of protobuf messages. Shared where components are, as descriptions may
-# be registered once a process only.
+# reprise_messages(NAME file.proto): a library of protobuf messages of the lite runtime.
 function(reprise_messages name file)
     add_library(${name} ${REPRISE_LIBRARY_KIND} ${file})
     target_link_libraries(${name} PUBLIC protobuf::libprotobuf-lite)
