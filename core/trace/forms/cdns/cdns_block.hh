@@ -1,45 +1,38 @@
 #pragma once
-// A block of C-DNS as it stands in the file: tables, and items that name entries of them by index
-// (RFC 8618 section 7.3). Nothing is checked here but the form; who uses an index checks it.
+// C-DNS as it stands in the file (RFC 8618 section 7.3): blocks of tables, and of items that name
+// entries of them by index. The maps' keys, the shapes by which they are read, and the messages
+// that items stand for. Shapes check nothing else: who uses an index checks it.
 
-#include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/trace/forms/cdns/cdns_cbor.hh"
+#include "core/trace/reassembly/options.hh"
+#include "core/wire/query.hh"
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 namespace reprise::trace {
 
-/// A map of C-DNS with the keys 0 to `kSize` - 1 and numbers as values. `Key` names the keys; its
-/// last name, kEnd, is their number.
-template <typename Key> class CdnsNumbers {
-public:
-    static constexpr size_t kSize = static_cast<size_t>(Key::kEnd);
+enum class CdnsPreambleKey : std::uint8_t { kMajor, kMinor, kParameters = 3 };
 
-    void set(size_t key, std::int64_t value) {
-        values_.at(key) = value;
-        present_ |= 1U << key;
-    }
+enum class CdnsBlockKey : std::uint8_t { kPreamble, kTables = 2, kItems = 3, kMalformed = 5 };
 
-    [[nodiscard]] bool has(Key key) const {
-        return (present_ >> static_cast<size_t>(key) & 1U) != 0;
-    }
+enum class CdnsBlockPreambleKey : std::uint8_t {
+    kEarliestTime, ///< seconds since the epoch and ticks
+    kParameters,   ///< index into the file's
+};
 
-    [[nodiscard]] std::int64_t get(Key key, std::int64_t otherwise = 0) const {
-        return has(key) ? values_[static_cast<size_t>(key)] : otherwise;
-    }
-
-    [[nodiscard]] std::optional<std::int64_t> find(Key key) const {
-        return has(key) ? std::optional(get(key)) : std::nullopt;
-    }
-
-private:
-    std::array<std::int64_t, kSize> values_{};
-    std::uint32_t present_ = 0;
+enum class CdnsTableKey : std::uint8_t {
+    kAddresses,
+    kClassTypes,
+    kNames, ///< names and data of records, in wire form
+    kSignatures,
+    kQuestionLists,
+    kQuestions,
+    kRecordLists,
+    kRecords,
+    kMalformedData,
 };
 
 /// Of a query and its response.
@@ -54,16 +47,7 @@ enum class CdnsItemKey : std::uint8_t {
     kQueryName,
     kQuerySize,
     kResponseSize,
-    kEnd,
-};
-
-/// Lists of what does not fit into the item.
-enum class CdnsExtendedKey : std::uint8_t {
-    kQuestions,
-    kAnswers,
-    kAuthorities,
-    kAdditionals,
-    kEnd
+    kQueryExtended = 11, ///< lists of further questions, answers, authorities, additionals
 };
 
 /// What many queries and responses have in common.
@@ -85,97 +69,68 @@ enum class CdnsSignatureKey : std::uint8_t {
     kUdpSize,
     kOptData,
     kResponseRcode,
-    kEnd,
 };
 
-enum class CdnsClassTypeKey : std::uint8_t { kType, kClass, kEnd };
-enum class CdnsQuestionKey : std::uint8_t { kName, kClassType, kEnd };
-enum class CdnsRecordKey : std::uint8_t { kName, kClassType, kTtl, kData, kEnd };
-enum class CdnsMalformedKey : std::uint8_t {
-    kTimeOffset,
-    kClientAddress,
-    kClientPort,
-    kData,
-    kEnd
-};
-enum class CdnsMalformedDataKey : std::uint8_t { kServerAddress, kServerPort, kTransport, kEnd };
+enum class CdnsClassTypeKey : std::uint8_t { kType, kClass };
+enum class CdnsRecordKey : std::uint8_t { kName, kClassType, kTtl, kData }; ///< or a question
+enum class CdnsMalformedKey : std::uint8_t { kData = 3 };        ///< before it as CdnsItemKey
+enum class CdnsMalformedDataKey : std::uint8_t { kPayload = 3 }; ///< as CdnsSignatureKey
 
+inline constexpr CborShape kCdnsStrings = cbor_array_of(kCborString);
+inline constexpr CborShape kCdnsIndexes = cbor_array_of(kCborNumber);
+inline constexpr CborShape kCdnsPair = cbor_map_of(2);
+inline constexpr CborShape kCdnsSignature = cbor_map_of(17);
+inline constexpr CborShape kCdnsFour = cbor_map_of(4);
+inline constexpr std::array kCdnsPayload{kCborString};
+inline constexpr CborShape kCdnsMalformedData = cbor_map_of(3, kCdnsPayload);
+inline constexpr std::array kCdnsTables{
+    kCdnsStrings,
+    cbor_array_of(kCdnsPair), // class and type
+    kCdnsStrings,
+    cbor_array_of(kCdnsSignature),
+    cbor_array_of(kCdnsIndexes),
+    cbor_array_of(kCdnsPair), // questions
+    cbor_array_of(kCdnsIndexes),
+    cbor_array_of(kCdnsFour), // records
+    cbor_array_of(kCdnsMalformedData),
+};
+inline constexpr std::array kCdnsBlockPreamble{kCdnsIndexes, kCborNumber};
+inline constexpr std::array kCdnsItemRest{CborShape{}, kCdnsFour};
+inline constexpr CborShape kCdnsItem = cbor_map_of(10, kCdnsItemRest);
+inline constexpr std::array kCdnsBlockParts{
+    cbor_map_of(0, kCdnsBlockPreamble),
+    CborShape{},
+    cbor_map_of(0, kCdnsTables),
+    cbor_array_of(kCdnsItem),
+    CborShape{}, // events of addresses
+    cbor_array_of(kCdnsFour),
+};
+inline constexpr CborShape kCdnsBlock = cbor_map_of(0, kCdnsBlockParts);
+
+/// Of storage parameters, which are the first of a block's parameters, only the first is read: the
+/// ticks per second.
+inline constexpr std::array kCdnsStorage{cbor_map_of(1)};
+inline constexpr CborShape kCdnsParameters = cbor_map_of(0, kCdnsStorage);
+inline constexpr std::array kCdnsPreambleRest{CborShape{}, cbor_array_of(kCdnsParameters)};
+inline constexpr CborShape kCdnsPreamble = cbor_map_of(2, kCdnsPreambleRest);
+
+/// A query and its response, or a malformed message.
 struct CdnsItem {
-    CdnsNumbers<CdnsItemKey> numbers;
-    CdnsNumbers<CdnsExtendedKey> query_extended;
+    CborValue tables; ///< of its block
+    CborValue item;
+    CborValue common; ///< its signature, or the message's data; nothing where there is none
 };
 
-struct CdnsMalformedData {
-    CdnsNumbers<CdnsMalformedDataKey> numbers;
-    std::vector<std::uint8_t> payload;
-};
-
-/// Strings by index.
-class CdnsStrings {
-public:
-    void read(CborReader& in) {
-        in.string(bytes_);
-        ends_.push_back(bytes_.size());
-    }
-
-    [[nodiscard]] size_t size() const { return ends_.size(); }
-
-    [[nodiscard]] Bytes operator[](size_t index) const {
-        const size_t begin = index == 0 ? 0 : ends_[index - 1];
-        return Bytes(bytes_).subspan(begin, ends_[index] - begin);
-    }
-
-private:
-    std::vector<std::uint8_t> bytes_;
-    std::vector<size_t> ends_;
-};
-
-using CdnsList = std::vector<std::int64_t>;
-
-struct CdnsBlock {
-    std::int64_t earliest_seconds = 0; ///< since the epoch
-    std::int64_t earliest_ticks = 0;
-    std::uint64_t parameters = 0; ///< index into the preamble's
-
-    CdnsStrings addresses;
-    std::vector<CdnsNumbers<CdnsClassTypeKey>> class_types;
-    CdnsStrings names; ///< names and data of records, in wire form
-    std::vector<CdnsNumbers<CdnsSignatureKey>> signatures;
-    std::vector<CdnsList> question_lists;
-    std::vector<CdnsNumbers<CdnsQuestionKey>> questions;
-    std::vector<CdnsList> record_lists;
-    std::vector<CdnsNumbers<CdnsRecordKey>> records;
-    std::vector<CdnsMalformedData> malformed_data;
-
-    std::vector<CdnsItem> items;
-    std::vector<CdnsNumbers<CdnsMalformedKey>> malformed;
-};
-
-struct CdnsPreamble {
-    std::uint64_t major = 0;
-    std::uint64_t minor = 0;
-    std::vector<std::uint64_t> ticks_per_second; ///< of each set of block parameters
-};
-
-/// Reads up to the array of blocks. What is wrong stands in in.error().
-CdnsPreamble read_cdns_preamble(CborReader& in);
-
-/// Reads one block; of one with an error, what came before it.
-CdnsBlock read_cdns_block(CborReader& in);
-
-/// Nanoseconds since the epoch, or nothing where they do not fit. `offset` is in ticks.
+/// Nanoseconds since the epoch, or nothing where they do not fit. All but the seconds are ticks.
 std::optional<Nanoseconds> cdns_time(std::int64_t seconds, std::int64_t ticks, std::int64_t offset,
-                                     std::uint64_t ticks_per_second);
+                                     std::int64_t delay, std::int64_t ticks_per_second);
 
-/// The entry of a table, or null where the table has none.
-template <typename T> const T* cdns_entry(const std::vector<T>& table, std::int64_t index) {
-    const auto at = static_cast<std::uint64_t>(index);
-    return index >= 0 && at < table.size() ? &table[at] : nullptr;
-}
+/// Who asked whom, and how. False where an index or a port is bad, which is counted.
+bool read_cdns_ends(const CdnsItem& item, Query& query, Counters& counters);
 
-inline std::optional<Bytes> cdns_entry(const CdnsStrings& table, std::int64_t index) {
-    const auto at = static_cast<std::uint64_t>(index);
-    return index >= 0 && at < table.size() ? std::optional(table[at]) : std::nullopt;
-}
+/// Replaces `out` by the query, or by the response. False where it cannot be built, which is
+/// counted.
+bool build_cdns_message(const CdnsItem& item, bool response, std::vector<std::uint8_t>& out,
+                        Counters& counters);
 
 } // namespace reprise::trace

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -100,16 +102,7 @@ CborItem CborReader::next() {
     return item;
 }
 
-std::uint64_t CborReader::number() {
-    const CborItem item = next();
-    if (item.kind != CborItem::Kind::kUnsigned) {
-        fail("a number was expected");
-        return 0;
-    }
-    return item.value;
-}
-
-std::int64_t CborReader::signed_number() {
+std::int64_t CborReader::number() {
     const CborItem item = next();
     const bool negative = item.kind == CborItem::Kind::kNegative;
     if ((!negative && item.kind != CborItem::Kind::kUnsigned) ||
@@ -121,22 +114,93 @@ std::int64_t CborReader::signed_number() {
     return negative ? -1 - value : value;
 }
 
-void CborReader::string(std::vector<std::uint8_t>& out) {
+/// A byte or text string, whole or in pieces.
+Bytes CborReader::string() {
     const CborItem head = next();
-    const size_t before = out.size();
     if (head.kind != CborItem::Kind::kBytes && head.kind != CborItem::Kind::kText) {
         fail("a string was expected");
     }
-    out.insert(out.end(), head.bytes.begin(), head.bytes.end());
+    string_.assign(head.bytes.begin(), head.bytes.end());
     for (std::uint64_t i = 0; head.indefinite && more(head, i); ++i) {
         const CborItem piece = next();
-        if (piece.kind != head.kind || piece.indefinite || out.size() - before > kMostString) {
+        if (piece.kind != head.kind || piece.indefinite || string_.size() > kMostString) {
             fail("a piece of a string was expected");
         }
-        out.insert(out.end(), piece.bytes.begin(), piece.bytes.end());
+        string_.insert(string_.end(), piece.bytes.begin(), piece.bytes.end());
+    }
+    charge(string_.size());
+    return kept_.copy(string_);
+}
+
+void CborReader::charge(size_t bytes) {
+    memory_ += bytes;
+    if (memory_ > kMostMemory) {
+        fail(fmt::format("a block of over {} MiB", kMostMemory >> 20U));
     }
 }
 
+std::span<CborValue> CborReader::room(size_t values) {
+    const auto memory = kept_.allocate(values * sizeof(CborValue), alignof(CborValue));
+    auto* const first = reinterpret_cast<CborValue*>(memory.data());
+    std::uninitialized_value_construct_n(first, values);
+    return {first, values};
+}
+
+std::span<CborValue> CborReader::array(const CborShape& entry) {
+    const CborItem head = begin(CborItem::Kind::kArray);
+    std::vector<CborValue> entries;
+    for (std::uint64_t i = 0; more(head, i); ++i) {
+        const CborValue one = read(entry);
+        charge(sizeof one);
+        if (ok()) {
+            entries.push_back(one);
+        }
+    }
+    --depth_;
+    const std::span<CborValue> values = room(entries.size());
+    std::ranges::copy(entries, values.begin());
+    return values;
+}
+
+std::span<CborValue> CborReader::map(const CborShape& shape) {
+    const CborItem head = begin(CborItem::Kind::kMap);
+    const std::span<CborValue> values = room(shape.numbers + shape.count);
+    charge(values.size_bytes());
+    for (std::uint64_t i = 0; more(head, i); ++i) {
+        const std::uint64_t key = map_key();
+        if (key < values.size()) {
+            values[key] =
+                read(key < shape.numbers ? kCborNumber : shape.parts[key - shape.numbers]);
+        } else {
+            skip();
+        }
+    }
+    --depth_;
+    return values;
+}
+
+CborValue CborReader::read(const CborShape& shape) {
+    switch (shape.kind) {
+    case CborItem::Kind::kUnsigned:
+        return CborValue(number());
+    case CborItem::Kind::kBytes:
+        return CborValue(string());
+    case CborItem::Kind::kArray:
+        return CborValue(array(*shape.parts));
+    case CborItem::Kind::kMap:
+        return CborValue(map(shape));
+    default:
+        skip();
+        return {};
+    }
+}
+
+void CborReader::forget() {
+    kept_.clear();
+    memory_ = 0;
+}
+
+/// Passes over one item with all it holds; tags belong to the item behind them.
 void CborReader::skip() {
     CborItem item = next();
     while (item.kind == CborItem::Kind::kTag) {
@@ -172,19 +236,13 @@ CborItem CborReader::begin(CborItem::Kind kind) {
     return head;
 }
 
-std::int64_t CborReader::map_key() {
+/// A map's next key; kOddKey for one that is no number from 0 on.
+std::uint64_t CborReader::map_key() {
     const CborItem item = next();
-    const bool number =
-        item.kind == CborItem::Kind::kUnsigned || item.kind == CborItem::Kind::kNegative;
-    const bool text = item.kind == CborItem::Kind::kText || item.kind == CborItem::Kind::kBytes;
-    if (!number && (!text || item.indefinite)) {
+    if (item.kind > CborItem::Kind::kText || item.indefinite) {
         fail("the key of a map was expected");
     }
-    if (!number || item.value > std::numeric_limits<std::int32_t>::max()) {
-        return kOddKey;
-    }
-    const auto value = static_cast<std::int64_t>(item.value);
-    return item.kind == CborItem::Kind::kNegative ? -1 - value : value;
+    return item.kind == CborItem::Kind::kUnsigned ? item.value : kOddKey;
 }
 
 bool CborReader::more(const CborItem& head, std::uint64_t done) {

@@ -1,18 +1,21 @@
 #pragma once
-// CBOR (RFC 8949) pulled item by item from a stream. What floats and simple values say is not
-// looked at.
+// CBOR (RFC 8949) from a stream: values of a shape that the caller gives. What floats and simple
+// values say is not looked at.
 //
 // Like Cursor, a reader keeps its first error: every later item is empty and ok() is false, so a
 // parser checks once. No length is believed before its bytes are there: a container's length only
 // limits a loop that ends with the bytes, a string's is checked against kMostString before memory
-// is taken, and nesting ends at kMostDepth.
+// is taken, nesting ends at kMostDepth, and what is kept takes no more than kMostMemory.
 
+#include "core/base/arena.hh"
 #include "core/base/bytes.hh"
 #include "core/trace/capture/byte_stream.hh"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,10 +42,89 @@ struct CborItem {
     Bytes bytes{};           ///< of a string; good until the next item
 };
 
+/// What an item must be.
+struct CborShape {
+    /// kUnsigned: a whole number of 64 bits; kBytes: also text; kNone: anything, which is passed
+    /// over.
+    CborItem::Kind kind = CborItem::Kind::kNone;
+    size_t numbers = 0; ///< of a map: the first keys, from 0 on, which have numbers
+    /// Of a map: the keys behind those; others are passed over. Of an array: one for all entries.
+    const CborShape* parts = nullptr;
+    size_t count = 0; ///< of `parts`
+};
+
+inline constexpr CborShape kCborNumber{.kind = CborItem::Kind::kUnsigned};
+inline constexpr CborShape kCborString{.kind = CborItem::Kind::kBytes};
+
+/// `entry` outlives the shape.
+constexpr CborShape cbor_array_of(const CborShape& entry) {
+    return {.kind = CborItem::Kind::kArray, .parts = &entry, .count = 1};
+}
+
+/// A map with numbers alone.
+constexpr CborShape cbor_map_of(size_t numbers) {
+    return {.kind = CborItem::Kind::kMap, .numbers = numbers};
+}
+
+/// `parts` outlive the shape.
+template <size_t Count>
+constexpr CborShape cbor_map_of(size_t numbers, const std::array<CborShape, Count>& parts) {
+    return {.kind = CborItem::Kind::kMap,
+            .numbers = numbers,
+            .parts = parts.data(),
+            .count = Count};
+}
+
+/// A number, a string, an array, or a map of which the shape's keys are kept; or nothing. What is
+/// asked of it must fit its shape. Good until the reader forgets it.
+class CborValue {
+public:
+    CborValue() = default;
+
+    explicit CborValue(std::int64_t number) : number_(number), there_(true) {}
+
+    explicit CborValue(Bytes bytes)
+        : bytes_(bytes.data()), size_(static_cast<std::uint32_t>(bytes.size())), there_(true) {}
+
+    explicit CborValue(std::span<const CborValue> parts)
+        : parts_(parts.data()), size_(static_cast<std::uint32_t>(parts.size())), there_(true) {}
+
+    explicit operator bool() const { return there_; }
+
+    [[nodiscard]] std::int64_t number(std::int64_t otherwise = 0) const {
+        return there_ ? number_ : otherwise;
+    }
+
+    [[nodiscard]] Bytes bytes() const { return there_ ? Bytes(bytes_, size_) : Bytes(); }
+
+    /// Entries of an array.
+    [[nodiscard]] size_t size() const { return size_; }
+
+    /// The array's entry, or the map's value of this key.
+    template <typename At> CborValue operator[](At at) const {
+        const auto index = static_cast<std::uint64_t>(at);
+        return index < size_ ? parts_[index] : CborValue();
+    }
+
+    /// The array's entry of the index that the other value is; nothing where it is none.
+    CborValue operator[](const CborValue& index) const { return (*this)[index.number(-1)]; }
+
+private:
+    union {
+        std::int64_t number_ = 0;
+        const std::uint8_t* bytes_;
+        const CborValue* parts_;
+    };
+    std::uint32_t size_ = 0;
+    bool there_ = false;
+};
+
 class CborReader {
 public:
     static constexpr size_t kMostString = 1UL << 20U;
     static constexpr unsigned kMostDepth = 16;
+    /// Of what is kept. Real writers stop at some 5,000 to 100,000 items, a few MiB.
+    static constexpr size_t kMostMemory = 128UL << 20U;
 
     /// Borrows the stream.
     explicit CborReader(ByteStream& stream) : stream_(&stream) {}
@@ -52,51 +134,15 @@ public:
     /// What went wrong first, e.g. "byte 17: the file ends within an item".
     [[nodiscard]] const std::string& error() const { return error_; }
 
-    /// Bytes read, from the beginning of the stream.
-    [[nodiscard]] std::uint64_t offset() const { return offset_; }
-
     /// Keeps `what` as the error, with the place, unless there is one already.
     void fail(const std::string& what);
 
-    CborItem next();
+    /// The next item. Of one with an error, what came before it: an array's entry that is not whole
+    /// is left out.
+    CborValue read(const CborShape& shape);
 
-    /// A number that is not negative, else an error.
-    std::uint64_t number();
-
-    /// A number of either sign, else an error.
-    std::int64_t signed_number();
-
-    /// Appends a byte or text string, whole or in pieces, to `out`; else an error.
-    void string(std::vector<std::uint8_t>& out);
-
-    /// Passes over one item with all it holds; tags belong to the item behind them.
-    void skip();
-
-    /// Calls each() for every item of an array; it must read exactly one item.
-    template <typename Each> void array(Each each) {
-        const CborItem head = begin(CborItem::Kind::kArray);
-        for (std::uint64_t i = 0; more(head, i); ++i) {
-            each();
-        }
-        --depth_;
-    }
-
-    /// Calls each(key) for every pair of a map; it reads exactly the value, or leaves it to be
-    /// passed over. So are the values of keys that are not whole numbers.
-    template <typename Each> void map(Each each) {
-        const CborItem head = begin(CborItem::Kind::kMap);
-        for (std::uint64_t i = 0; more(head, i); ++i) {
-            const std::int64_t key = map_key();
-            const std::uint64_t at = offset_;
-            if (key != kOddKey) {
-                each(key);
-            }
-            if (offset_ == at) {
-                skip();
-            }
-        }
-        --depth_;
-    }
+    /// All values that were read are no longer good.
+    void forget();
 
     /// The head of an array, for a caller that walks it by more().
     CborItem begin_array() { return begin(CborItem::Kind::kArray); }
@@ -108,11 +154,20 @@ public:
     bool at_end();
 
 private:
-    static constexpr std::int64_t kOddKey = std::numeric_limits<std::int64_t>::min();
+    static constexpr std::uint64_t kOddKey = std::numeric_limits<std::uint64_t>::max();
+    static constexpr size_t kFirstMemory = 256UL << 10U;
 
+    CborItem next();
     CborItem begin(CborItem::Kind kind);
     void enter();
-    std::int64_t map_key();
+    std::int64_t number();
+    Bytes string();
+    std::span<CborValue> array(const CborShape& entry);
+    std::span<CborValue> map(const CborShape& shape);
+    std::uint64_t map_key();
+    void skip();
+    void charge(size_t bytes);
+    std::span<CborValue> room(size_t values);
     bool fill(size_t size);
     bool need(size_t size);
     Bytes string_behind(size_t head, std::uint64_t size);
@@ -122,9 +177,12 @@ private:
     ByteStream* stream_;
     std::vector<std::uint8_t> buffer_;
     size_t used_ = 0; ///< bytes of buffer_ already taken
-    std::uint64_t offset_ = 0;
+    std::uint64_t offset_ = 0; ///< bytes read, from the beginning of the stream
     unsigned depth_ = 0;
     std::string error_;
+    Arena kept_{kFirstMemory};
+    size_t memory_ = 0; ///< of what is kept
+    std::vector<std::uint8_t> string_; ///< read last
 };
 
 } // namespace reprise::trace

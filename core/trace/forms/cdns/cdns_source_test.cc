@@ -261,14 +261,14 @@ TEST(Cdns, BadItemsAreCountedAndPassedOver) {
 }
 
 TEST(Cdns, TicksOfAnyLength) {
-    EXPECT_EQ(cdns_time(10, 1, 2, 1'000'000), 10 * kSecond + 3 * kMicrosecond);
-    EXPECT_EQ(cdns_time(10, 0, 1, 3), 10 * kSecond + 333'333'333);
-    EXPECT_EQ(cdns_time(0, 0, -1, 1'000), std::nullopt);
-    EXPECT_EQ(cdns_time(std::numeric_limits<std::int64_t>::max(), 0, 0, 1), std::nullopt);
-    EXPECT_EQ(cdns_time(0, std::numeric_limits<std::int64_t>::max(),
-                        std::numeric_limits<std::int64_t>::max(),
-                        std::numeric_limits<std::uint64_t>::max()),
-              std::optional<Nanoseconds>(999'999'999));
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+    EXPECT_EQ(cdns_time(10, 1, 2, 0, 1'000'000), 10 * kSecond + 3 * kMicrosecond);
+    EXPECT_EQ(cdns_time(10, 1, 2, -3, 1'000'000), 10 * kSecond);
+    EXPECT_EQ(cdns_time(10, 0, 1, 0, 3), 10 * kSecond + 333'333'333);
+    EXPECT_EQ(cdns_time(0, 0, -1, 0, 1'000), std::nullopt);
+    EXPECT_EQ(cdns_time(kMost, 0, 0, 0, 1), std::nullopt);
+    EXPECT_EQ(cdns_time(0, 0, kMost, 0, 1), std::nullopt);
+    EXPECT_EQ(cdns_time(0, kMost, kMost, kMost, kMost), std::optional<Nanoseconds>(3 * kSecond));
 }
 
 TEST(Cdns, OtherVersionsAndFilesAreRefused) {
