@@ -2,7 +2,6 @@
 
 #include "core/dns/message.hh"
 #include "core/trace/capture/byte_stream.hh"
-#include "core/trace/capture/line_reader.hh"
 #include "core/trace/capture/source.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/forms/message_source.hh"

@@ -1,7 +1,6 @@
 #include "core/base/error.hh"
 #include "core/dns/name.hh"
 #include "core/trace/capture/byte_stream.hh"
-#include "core/trace/capture/line_reader.hh"
 #include "core/trace/reassembly/options.hh"
 #include "mutator/synth/names.hh"
 

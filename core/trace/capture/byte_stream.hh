@@ -1,13 +1,15 @@
 #pragma once
-// A file or pipe, decompressed on the way when its content is gz, bz2, xz, zst or lz4. Memory is
-// constant whatever the ratio.
+// A file or pipe, decompressed on the way when its content is gz, bz2, xz, zst or lz4, and its
+// lines as they come. Memory is constant whatever the ratio.
 struct archive;
 
 #include "core/base/bytes.hh"
 #include "core/base/fd.hh"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -34,12 +36,12 @@ public:
     /// at the end. For live pipes, which may have no more for now.
     Bytes peek_line(size_t most);
 
-    /// Reads `size` decompressed bytes, fewer before the end or an error; 0 at the end, negative on
-    /// an error (see error()).
-    std::int64_t read(std::uint8_t* out, size_t size);
+    /// Fills `out` with decompressed bytes. Returns their number: less before the end or an error
+    /// (see error()).
+    size_t read(std::span<std::uint8_t> out);
 
-    /// As read(), but what is at hand is enough: waits only where there is nothing.
-    std::int64_t read_some(std::uint8_t* out, size_t size);
+    /// Bytes that read() gave.
+    [[nodiscard]] std::uint64_t offset() const { return offset_; }
 
     /// What is at hand, or what comes next where nothing is; waits for no more than that. Empty at
     /// the end and on an error. Good until the next call of any member.
@@ -76,6 +78,7 @@ private:
     bool regular_ = false;
     bool empty_ = false;              ///< nothing left behind `raw_`
     std::int64_t size_ = 0;           ///< of the file; 0 for a pipe
+    std::uint64_t offset_ = 0;
     std::vector<std::uint8_t> input_; ///< as the file has it
     std::unique_ptr<archive, ArchiveCloser> archive_;
     std::string compression_;
@@ -89,5 +92,48 @@ private:
 
 /// "text, gzip": the form, and how the stream is compressed.
 std::string describe(std::string_view form, const ByteStream& stream);
+
+/// Removes the byte order mark that some editors put before UTF-8.
+std::string_view without_byte_order_mark(std::string_view text);
+
+class LineReader {
+public:
+    static constexpr size_t kLongest = 1U << 20U; ///< bytes of a line
+
+    /// Borrows the stream.
+    explicit LineReader(ByteStream& stream) : stream_(&stream) {}
+
+    /// The next line without its end (LF or CRLF), good until the next call. False at the end and
+    /// where the stream is broken or a line too long (see trouble()).
+    bool next(std::string_view& line);
+
+    /// Whether the next line is here, and neither empty nor a comment.
+    [[nodiscard]] bool has_content() const;
+
+    /// Of the line that next() was last called for, from 1.
+    [[nodiscard]] std::uint64_t number() const { return number_; }
+
+    /// Whether the stream ended in the line that next() gave: it has no line feed.
+    [[nodiscard]] bool unfinished() const { return unfinished_; }
+
+    /// Why reading ended before the end; empty where it did not.
+    [[nodiscard]] const std::string& trouble() const { return trouble_; }
+
+private:
+    bool take_line(std::string_view& line);
+    bool carry_on(std::string_view& line);
+    bool fits(size_t size);
+
+    ByteStream* stream_;
+    Bytes block_;       ///< of the stream, as far as it was not read
+    std::string carry_; ///< a line that began in the block before
+    std::uint64_t number_ = 0;
+    bool unfinished_ = false;
+    std::string trouble_;
+};
+
+/// The first line that is neither blank nor a comment (beginning with # or ;); empty where there is
+/// none.
+std::string_view first_content(std::string_view text);
 
 } // namespace reprise::trace

@@ -143,15 +143,15 @@ protected:
 
     /// Reads a header, where the file may also end before it.
     bool fetch_header(std::span<std::uint8_t> out, const char* cut) {
-        begin_ = offset_;
-        const size_t got = read(out);
+        begin_ = stream_->offset();
+        const size_t got = stream_->read(out);
         const bool ended = got == 0 && stream_->error().empty();
         return got == out.size() || (!ended && fail(cut));
     }
 
     /// Reads what belongs to it. `cut` is the trouble where there is less.
     bool fetch(std::span<std::uint8_t> out, const char* cut) {
-        return read(out) == out.size() || fail(cut);
+        return stream_->read(out) == out.size() || fail(cut);
     }
 
     bool fail(const std::string& what) {
@@ -173,20 +173,12 @@ protected:
     }
 
     /// Bytes read since the header's beginning.
-    [[nodiscard]] std::uint64_t taken() const { return offset_ - begin_; }
+    [[nodiscard]] std::uint64_t taken() const { return stream_->offset() - begin_; }
 
     std::uint64_t packets_ = 0;
 
 private:
-    size_t read(std::span<std::uint8_t> out) {
-        const std::int64_t got = stream_->read(out.data(), out.size());
-        const auto count = static_cast<size_t>(std::max<std::int64_t>(got, 0));
-        offset_ += count;
-        return count;
-    }
-
-    std::uint64_t offset_ = 0; ///< of the stream
-    std::uint64_t begin_ = 0;  ///< of the header read last
+    std::uint64_t begin_ = 0; ///< of the header read last
 };
 
 class PcapSource final : public FileSource {

@@ -14,11 +14,6 @@
 #include <vector>
 
 namespace reprise::trace {
-namespace {
-
-constexpr size_t kChunk = 64UL << 10U;
-
-} // namespace
 
 void CborReader::fail(const std::string& what) {
     if (error_.empty()) {
@@ -34,14 +29,11 @@ bool CborReader::fill(size_t size) {
     buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(used_));
     used_ = 0;
     while (buffer_.size() < size) {
-        const size_t have = buffer_.size();
-        buffer_.resize(std::max(size, have + kChunk));
-        // A live pipe may have no more for now.
-        const std::int64_t got = stream_->read_some(buffer_.data() + have, buffer_.size() - have);
-        buffer_.resize(have + static_cast<size_t>(std::max<std::int64_t>(got, 0)));
-        if (got <= 0) {
+        const Bytes more = stream_->next_block(); // a live pipe may have no more for now
+        if (more.empty()) {
             return false;
         }
+        buffer_.insert(buffer_.end(), more.begin(), more.end());
     }
     return true;
 }

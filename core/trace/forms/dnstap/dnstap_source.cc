@@ -52,8 +52,7 @@ constexpr unsigned kTypes = 1 + 2 * kSides.size();
 /// The stream beneath libfstrm's reader.
 struct Input {
     ByteStream* stream;
-    std::uint64_t offset = 0; ///< bytes handed over
-    bool ended = false;       ///< libfstrm asked for bytes behind the last one
+    bool ended = false; ///< libfstrm asked for bytes behind the last one
 };
 
 extern "C" fstrm_res dnstap_nothing(void* /*unused*/) { return fstrm_res_success; }
@@ -61,17 +60,8 @@ extern "C" fstrm_res dnstap_nothing(void* /*unused*/) { return fstrm_res_success
 /// libfstrm wants all of `count` bytes or none.
 extern "C" fstrm_res dnstap_read(void* object, void* data, size_t count) {
     Input& input = *static_cast<Input*>(object);
-    auto* out = static_cast<std::uint8_t*>(data);
-    for (size_t have = 0; have < count;) {
-        const std::int64_t got = input.stream->read(out + have, count - have);
-        if (got <= 0) {
-            input.ended = true;
-            return fstrm_res_failure;
-        }
-        have += static_cast<size_t>(got);
-        input.offset += static_cast<std::uint64_t>(got);
-    }
-    return fstrm_res_success;
+    input.ended = input.stream->read({static_cast<std::uint8_t*>(data), count}) < count;
+    return input.ended ? fstrm_res_failure : fstrm_res_success;
 }
 
 struct ReaderCloser {
@@ -216,7 +206,7 @@ private:
         const bool stopped = result == fstrm_res_stop;
         std::uint8_t more = 0;
         const bool behind = stopped && dnstap_read(&input_, &more, 1) == fstrm_res_success;
-        const std::string place = fmt::format("byte {}, after {} frames", input_.offset, items_);
+        const std::string place = fmt::format("byte {}, after {} frames", stream_->offset(), items_);
         if (const std::string& error = stream_->error(); !error.empty()) {
             trouble_ = fmt::format("damaged at {}: {}", place, error);
         } else if (behind) {

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -130,7 +131,7 @@ private:
 
     void read_header(const std::string& path) {
         std::array<std::uint8_t, kStreamHeader> header{};
-        const bool whole = read(header.data(), header.size());
+        const bool whole = read(header);
         Cursor in(header);
         in.skip(kStreamMagic.size());
         const auto version = in.little<std::uint32_t>();
@@ -150,9 +151,9 @@ private:
     }
 
     bool next_frame() {
-        frame_at_ = offset_;
+        frame_at_ = stream_->offset();
         std::array<std::uint8_t, kFrameHeader> header{};
-        if (!read(header.data(), header.size())) {
+        if (!read(header)) {
             return fail_cut();
         }
         Cursor in(header);
@@ -166,7 +167,7 @@ private:
             return fail_frame(fmt::format("has {} bytes, more than {}", size, kMaxStreamFrame));
         }
         payload_.resize(size);
-        if (!read(payload_.data(), size)) {
+        if (!read(payload_)) {
             return fail_cut();
         }
         if (XXH64(payload_.data(), size, 0) != check) {
@@ -187,22 +188,18 @@ private:
         if (records != items_) {
             return fail_frame(fmt::format("counts {} records, but {} were read", records, items_));
         }
-        std::uint8_t more = 0;
-        if (read(&more, 1)) {
-            return fail("byte " + std::to_string(offset_ - 1), std::string(kBehindEnd));
+        std::array<std::uint8_t, 1> more{};
+        if (read(more)) {
+            return fail("byte " + std::to_string(stream_->offset() - 1), std::string(kBehindEnd));
         }
         return stream_->error().empty() ? false : fail_cut();
     }
 
-    bool read(std::uint8_t* out, size_t size) {
-        const std::int64_t count = stream_->read(out, size);
-        offset_ += static_cast<std::uint64_t>(std::max<std::int64_t>(count, 0));
-        return count == static_cast<std::int64_t>(size);
-    }
+    bool read(std::span<std::uint8_t> out) { return stream_->read(out) == out.size(); }
 
     bool fail_cut() {
         const std::string& why = stream_->error();
-        return fail("byte " + std::to_string(offset_),
+        return fail("byte " + std::to_string(stream_->offset()),
                     why.empty() ? "the stream is cut" : "the stream is cut or corrupt: " + why);
     }
 
@@ -216,7 +213,6 @@ private:
                                 records_.offset(), what));
     }
 
-    std::uint64_t offset_ = 0;   ///< bytes read
     std::uint64_t frame_at_ = 0; ///< where the current frame begins
     std::vector<std::uint8_t> payload_;
     wire::Block block_;

@@ -10,7 +10,6 @@
 #include "core/base/text.hh"
 #include "core/dns/message.hh"
 #include "core/trace/capture/byte_stream.hh"
-#include "core/trace/capture/line_reader.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/trace/forms/text/columns.hh"
