@@ -4,7 +4,7 @@
 #include "core/trace/batch.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/chunk_reader.hh"
-#include "core/trace/reassembly/assembler.hh"
+#include "core/trace/reassembly/connections.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/tally.hh"
 #include "core/wire/query.hh"

@@ -1,7 +1,7 @@
 // Packets of any link type through decoder, fragments and TCP streams, with limits small enough for
 // evictions to happen. Input: one byte of link type, then packets: u16 size and u16 milliseconds
 // since the packet before (both little-endian), bytes.
-#include "core/trace/reassembly/assembler.hh"
+#include "core/trace/reassembly/connections.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/wire/query.hh"
 

@@ -1,4 +1,4 @@
-#include "core/trace/reassembly/stream.hh"
+#include "core/trace/reassembly/connections.hh"
 
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"

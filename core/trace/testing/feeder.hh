@@ -1,7 +1,7 @@
 #pragma once
 // Packets in, ids of messages out: for the tests of fragments and TCP streams.
 
-#include "core/trace/reassembly/assembler.hh"
+#include "core/trace/reassembly/connections.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
