@@ -6,6 +6,7 @@
 #include "core/trace/chunk_reader.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/pcap/pcap_encoder.hh"
+#include "core/trace/forms/query_encoder.hh"
 #include "core/trace/losses.hh"
 #include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/packet.hh"

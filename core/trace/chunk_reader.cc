@@ -215,96 +215,86 @@ void ChunkReader::finish(Chunk& chunk) {
 
 namespace {
 
-/// Shared with the thread, which may outlive the reader.
-struct LiveState {
-    LiveState(const std::string& path, const ReaderOptions& options, ChunkOptions chunks)
-        : reader(path, options, std::move(chunks)) {}
+/// Shared with its thread, which may outlive whoever reads.
+class LiveReader final : public ChunkSource {
+public:
+    LiveReader(const std::string& path, const ReaderOptions& options, ChunkOptions chunks)
+        : reader_(path, options, std::move(chunks)) {}
 
-    ChunkReader reader; ///< the thread's own
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::shared_ptr<Chunk> open = std::make_shared<Chunk>(); ///< being filled
-    std::deque<std::shared_ptr<Chunk>> ready;                ///< full, or the last
-    bool abandoned = false;
-
-    /// Hands on the open chunk. Needs the lock.
-    void hand_on() {
-        auto next = std::make_shared<Chunk>();
-        next->key = open->key;
-        ready.push_back(std::exchange(open, std::move(next)));
-        changed.notify_all();
-    }
-
-    /// The thread. False once nobody reads any more.
-    bool take() {
-        std::unique_lock lock(mutex);
-        changed.wait(lock, [this] { return abandoned || ready.size() < kAhead; });
-        const bool first = open->entries.empty();
-        reader.put(*open);
-        open->key = reader.seen(); // what is left out holds up no other pipe
-        if (open->full()) {
-            hand_on();
-        } else if (first && !open->entries.empty()) {
-            changed.notify_all();
-        }
-        return !abandoned;
-    }
-
-    void run() {
-        while (reader.fetch()) {
-            if (!take()) {
-                return;
-            }
-        }
-        const std::scoped_lock lock(mutex);
-        reader.finish(*open);
-        hand_on();
-    }
-
-    std::shared_ptr<Chunk> give() {
-        std::unique_lock lock(mutex);
-        const auto full = [this] { return !ready.empty(); };
-        const auto some = [&] { return full() || !open->entries.empty(); };
-        if (changed.wait_for(lock, kIdle, some) && !full()) {
-            changed.wait_for(lock, kPatience, full);
+    std::shared_ptr<Chunk> read() override {
+        std::unique_lock lock(mutex_);
+        const auto full = [this] { return !ready_.empty(); };
+        const auto some = [&] { return full() || !open_->entries.empty(); };
+        if (changed_.wait_for(lock, kIdle, some) && !full()) {
+            changed_.wait_for(lock, kPatience, full);
         }
         if (!full()) {
             hand_on();
         }
-        auto chunk = std::move(ready.front());
-        ready.pop_front();
-        changed.notify_all();
+        auto chunk = std::move(ready_.front());
+        ready_.pop_front();
+        changed_.notify_all();
         return chunk;
     }
-};
 
-class LiveReader final : public ChunkSource {
-public:
-    explicit LiveReader(std::shared_ptr<LiveState> state) : state_(std::move(state)) {
-        std::thread([state = state_] { state->run(); }).detach();
+    /// Nobody reads any more.
+    void abandon() {
+        const std::scoped_lock lock(mutex_);
+        abandoned_ = true;
+        changed_.notify_all();
     }
 
-    ~LiveReader() override {
-        const std::scoped_lock lock(state_->mutex);
-        state_->abandoned = true;
-        state_->changed.notify_all();
+    /// The thread.
+    void run() {
+        while (reader_.fetch()) {
+            if (!take()) {
+                return;
+            }
+        }
+        const std::scoped_lock lock(mutex_);
+        reader_.finish(*open_);
+        hand_on();
     }
-
-    LiveReader(const LiveReader&) = delete;
-    LiveReader& operator=(const LiveReader&) = delete;
-
-    std::shared_ptr<Chunk> read() override { return state_->give(); }
 
 private:
-    std::shared_ptr<LiveState> state_;
+    /// Hands on the open chunk. Needs the lock.
+    void hand_on() {
+        auto next = std::make_shared<Chunk>();
+        next->key = open_->key;
+        ready_.push_back(std::exchange(open_, std::move(next)));
+        changed_.notify_all();
+    }
+
+    /// False once nobody reads any more.
+    bool take() {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return abandoned_ || ready_.size() < kAhead; });
+        const bool first = open_->entries.empty();
+        reader_.put(*open_);
+        open_->key = reader_.seen(); // what is left out holds up no other pipe
+        if (open_->full()) {
+            hand_on();
+        } else if (first && !open_->entries.empty()) {
+            changed_.notify_all();
+        }
+        return !abandoned_;
+    }
+
+    ChunkReader reader_; ///< the thread's own
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::shared_ptr<Chunk> open_ = std::make_shared<Chunk>(); ///< being filled
+    std::deque<std::shared_ptr<Chunk>> ready_;                ///< full, or the last
+    bool abandoned_ = false;
 };
 
 } // namespace
 
-std::unique_ptr<ChunkSource> read_live(const std::string& path, const ReaderOptions& options,
+std::shared_ptr<ChunkSource> read_live(const std::string& path, const ReaderOptions& options,
                                        ChunkOptions chunks) {
-    return std::make_unique<LiveReader>(
-        std::make_shared<LiveState>(path, options, std::move(chunks)));
+    const auto live = std::make_shared<LiveReader>(path, options, std::move(chunks));
+    std::thread([live] { live->run(); }).detach();
+    return {live.get(), [live](ChunkSource* /*source*/) { live->abandon(); }};
 }
 
 } // namespace reprise::trace

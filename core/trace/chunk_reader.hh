@@ -103,7 +103,7 @@ private:
 /// handed on when it is full, or when its first message is 20 ms old; an empty one where nothing
 /// has come for a tenth of a second. Whoever is destroyed before the end leaves a thread behind
 /// that ends with its pipe's next message.
-std::unique_ptr<ChunkSource> read_live(const std::string& path, const ReaderOptions& options,
+std::shared_ptr<ChunkSource> read_live(const std::string& path, const ReaderOptions& options,
                                        ChunkOptions chunks);
 
 } // namespace reprise::trace

@@ -44,7 +44,7 @@ bool is_live(const std::string& path) {
 class Feed::Lap {
 public:
     struct File {
-        std::unique_ptr<ChunkSource> source; ///< null once it has ended
+        std::shared_ptr<ChunkSource> source; ///< null once it has ended
         bool live = false;
         bool busy = false;   ///< being read
         bool in_use = false; ///< by the merge
@@ -348,7 +348,7 @@ void Feed::begin_lap() {
         if (file.live && options_.threads > 0) {
             mine.source = read_live(file.path, options_.reader, chunks);
         } else {
-            mine.source = std::make_unique<ChunkReader>(file.path, options_.reader, chunks);
+            mine.source = std::make_shared<ChunkReader>(file.path, options_.reader, chunks);
         }
     }
     std::vector<size_t> order(files_.size());

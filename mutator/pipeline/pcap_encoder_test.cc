@@ -1,5 +1,4 @@
 #include "core/base/error.hh"
-#include "core/trace/forms/pcap/pcap_encoder.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/wire/query.hh"
 #include "mutator/testing/mutate.hh"

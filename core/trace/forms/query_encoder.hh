@@ -4,6 +4,7 @@
 
 #include "core/wire/query.hh"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -39,7 +40,7 @@ public:
     virtual void flush(std::string& /*out*/) {}
 
     /// What stands behind the last query.
-    virtual void finish(std::string& out) = 0;
+    virtual void finish(std::string& /*out*/) {}
 
     /// So far.
     [[nodiscard]] virtual EncoderLosses losses() const { return {}; }
@@ -61,12 +62,32 @@ std::unique_ptr<QueryEncoder> make_text_encoder();
 
 std::unique_ptr<QueryEncoder> make_stream_encoder();
 
-std::unique_ptr<QueryEncoder> make_encoder(OutputForm form);
+/// Queries as a capture (pcap_encoder.hh). `connections`: those that are followed, as many as the
+/// reader does (ReaderOptions::connections). Beyond that the longest unused one is forgotten: if it
+/// is used again, it begins again. Encoding throws Error for transports and times that a capture
+/// has no place for.
+std::unique_ptr<QueryEncoder> make_pcap_encoder(size_t connections = 262'144);
+
+inline std::unique_ptr<QueryEncoder> make_encoder(OutputForm form) {
+    return form == OutputForm::kPcap   ? make_pcap_encoder()
+           : form == OutputForm::kText ? make_text_encoder()
+                                       : make_stream_encoder();
+}
 
 /// Of "pcap", "text" or "stream".
-OutputForm form_named(std::string_view word);
+inline OutputForm form_named(std::string_view word) {
+    return word == "pcap"   ? OutputForm::kPcap
+           : word == "text" ? OutputForm::kText
+                            : OutputForm::kStream;
+}
 
 /// The form that a file name asks for by its ending (.pcap, .tsv or .txt, .rps), if it does.
-std::optional<OutputForm> form_of(std::string_view path);
+inline std::optional<OutputForm> form_of(std::string_view path) {
+    const bool text = path.ends_with(".tsv") || path.ends_with(".txt");
+    return text || path.ends_with(".pcap")
+               ? std::optional(text ? OutputForm::kText : OutputForm::kPcap)
+           : path.ends_with(".rps") ? std::optional(OutputForm::kStream)
+                                    : std::nullopt;
+}
 
 } // namespace reprise::trace

@@ -205,31 +205,19 @@ Tunnel leave_tunnel(IpPacket& ip, const DnsPorts& ports, Tally& tally) {
     if (!inside) {
         return Tunnel::kNone;
     }
-    const bool cut = ip.cut;
-    const auto unreadable = [&](Count why) {
-        tally.add(why);
-        return Tunnel::kUnreadable;
-    };
-    if (!inside->whole) {
-        return unreadable(cut ? Count::kCutPacket : Count::kBadPacket);
-    }
-    if (!inside->link) {
-        return unreadable(Count::kTunnelUnread);
-    }
-    const Packet packet{.link = *inside->link, .bytes = inside->bytes};
     IpPacket inner;
-    switch (decode_packet(packet, inner)) {
-    case Decoded::kIp:
-        break;
-    case Decoded::kBad:
-        return unreadable(cut ? Count::kCutPacket : Count::kBadPacket);
-    case Decoded::kMplsUnread:
-        return unreadable(Count::kMplsUnread);
-    default:
-        return unreadable(Count::kNotIp);
+    if (inside->whole && inside->link) {
+        const auto wire = static_cast<std::uint32_t>(inside->bytes.size() + (ip.cut ? 1 : 0));
+        const Packet packet{.link = *inside->link, .bytes = inside->bytes, .wire_length = wire};
+        if (!decode_counted(packet, inner, tally)) {
+            return Tunnel::kUnreadable;
+        }
     }
-    if (in_tunnel(inner, ports)) {
-        return unreadable(Count::kTunnelUnread);
+    if (!inside->whole || !inside->link || in_tunnel(inner, ports)) {
+        tally.add(inside->whole ? Count::kTunnelUnread
+                  : ip.cut      ? Count::kCutPacket
+                                : Count::kBadPacket);
+        return Tunnel::kUnreadable;
     }
     ip = inner;
     return Tunnel::kLeft;

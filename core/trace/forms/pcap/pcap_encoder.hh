@@ -15,12 +15,10 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/trace/forms/query_encoder.hh"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -65,10 +63,5 @@ struct TcpEnds {
     /// The next segment of end `from`. A SYN or FIN takes a sequence number.
     TcpPacket segment(size_t from, std::uint8_t flags, Bytes payload = {});
 };
-
-/// `connections`: those that are followed, as many as the reader does (ReaderOptions::connections).
-/// Beyond that the longest unused one is forgotten: if it is used again, it begins again. Encoding
-/// throws Error for transports and times that a capture has no place for.
-std::unique_ptr<QueryEncoder> make_pcap_encoder(size_t connections = 262'144);
 
 } // namespace reprise::trace

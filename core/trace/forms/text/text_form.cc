@@ -41,8 +41,6 @@ public:
     void begin(std::string& out) override { append_text_header(out); }
 
     void encode(const Query& query, std::string& out) override { append_text_row(out, query); }
-
-    void finish(std::string& /*out*/) override {}
 };
 
 } // namespace
