@@ -63,40 +63,29 @@ bool is_pcap(std::uint32_t magic) {
 }
 
 /// Numbers in the file's or section's byte order.
-class Numbers {
+class Numbers : public Cursor {
 public:
-    Numbers(Bytes bytes, bool swapped) : in_(bytes), swapped_(swapped) {}
+    Numbers(Bytes bytes, bool swapped) : Cursor(bytes), swapped_(swapped) {}
 
     std::uint16_t u16() {
-        const auto value = in_.little<std::uint16_t>();
+        const auto value = little<std::uint16_t>();
         return swapped_ ? __builtin_bswap16(value) : value;
     }
 
     std::uint32_t u32() {
-        const auto value = in_.little<std::uint32_t>();
+        const auto value = little<std::uint32_t>();
         return swapped_ ? __builtin_bswap32(value) : value;
     }
 
     std::uint64_t u64() {
-        const auto value = in_.little<std::uint64_t>();
+        const auto value = little<std::uint64_t>();
         return swapped_ ? __builtin_bswap64(value) : value;
     }
 
     /// Cut where there are fewer.
-    Bytes take_at_most(size_t size) { return in_.take(std::min(size, in_.left())); }
-
-    Bytes take_padded(size_t size) {
-        const Bytes bytes = in_.take(size);
-        in_.skip(std::min<size_t>((4 - size % 4) % 4, in_.left()));
-        return bytes;
-    }
-
-    [[nodiscard]] size_t left() const { return in_.left(); }
-
-    [[nodiscard]] bool ok() const { return in_.ok(); }
+    Bytes take_at_most(size_t size) { return take(std::min(size, left())); }
 
 private:
-    Cursor in_;
     bool swapped_;
 };
 
@@ -341,14 +330,9 @@ private:
 
     bool take(std::uint32_t type) {
         const Numbers in(block_, swapped_);
-        switch (type) {
-        case kInterface:
-            return take_interface(in);
-        case kSimplePacket:
-            return take_simple(in);
-        default:
-            return take_packet(in, type == kPacketOfOld);
-        }
+        return type == kInterface      ? take_interface(in)
+               : type == kSimplePacket ? take_simple(in)
+                                       : take_packet(in, type == kPacketOfOld);
     }
 
     bool take_interface(Numbers in) {
@@ -357,13 +341,14 @@ private:
         interface.snap_length = in.u32();
         while (in.ok() && in.left() >= 4) {
             const std::uint16_t code = in.u16();
-            const std::uint16_t size = in.u16();
+            const size_t size = in.u16();
             if (code == 0) {
                 break;
             }
-            if (!take_option(interface, code, in.take_padded(size))) {
+            if (!take_option(interface, code, in.take(size))) {
                 return fail("an interface's time has a unit that cannot be");
             }
+            in.take_at_most((4 - size % 4) % 4); // padding
         }
         if (!in.ok() || interfaces_.size() == kMostInterfaces) {
             return fail(in.ok() ? "too many interfaces" : "an interface is cut");
@@ -406,7 +391,6 @@ private:
         if (!time) {
             return fail("a packet's time is before 1970 or after 2149");
         }
-        last_time_ = *time;
         waiting_ = true;
         packet_ = {.link = interfaces_[interface].link,
                    .time = *time,
@@ -425,7 +409,7 @@ private:
         const std::uint32_t most = interface.snap_length == 0 ? wire : interface.snap_length;
         waiting_ = true;
         packet_ = {.link = interface.link,
-                   .time = last_time_,
+                   .time = packet_.time,
                    .bytes = in.take_at_most(std::min(wire, most)),
                    .wire_length = wire};
         return true;
@@ -434,9 +418,8 @@ private:
     bool swapped_ = false;              ///< numbers of this section
     std::vector<Interface> interfaces_; ///< of this section
     std::vector<std::uint8_t> block_;   ///< body of the block read last
-    Packet packet_;
-    bool waiting_ = false; ///< packet_ was not yielded yet
-    Nanoseconds last_time_ = 0;
+    Packet packet_;                     ///< the one read last
+    bool waiting_ = false;              ///< it was not yielded yet
 };
 
 /// ERF has no magic: the first record must be Ethernet (type 2, perhaps with extension headers), of
@@ -475,7 +458,7 @@ std::string beginning(Bytes head) {
     if (head.empty()) {
         throw TraceError(fmt::format("trace {} is empty; give a capture with packets", path));
     }
-    if (head.size() > 1 && (load16(head.data()) == 0xfffe || load16(head.data()) == 0xfeff)) {
+    if (const unsigned mark = Cursor(head).u16be(); mark == 0xfffe || mark == 0xfeff) {
         throw TraceError(fmt::format(
             "trace {} is text in UTF-16; save it as UTF-8, e.g. with iconv -f UTF-16 -t UTF-8",
             path));

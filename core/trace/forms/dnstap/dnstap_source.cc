@@ -167,10 +167,8 @@ private:
         }
         const std::string type = content_type(reader_.get());
         if (type != kContentType) {
-            std::string shown;
-            for (const std::uint8_t byte : bytes_of(type)) {
-                shown += byte > 0x20 && byte < 0x7f ? static_cast<char>(byte) : '?';
-            }
+            std::string shown = type;
+            std::ranges::replace_if(shown, [](char c) { return c <= ' ' || c > '~'; }, '?');
             throw TraceError(
                 fmt::format("trace {} is a frame stream of type \"{}\", not \"{}\"; give "
                             "a dnstap file",
