@@ -76,8 +76,8 @@ private:
 
     FileDescriptor file_;
     bool regular_ = false;
-    bool empty_ = false;              ///< nothing left behind `raw_`
-    std::int64_t size_ = 0;           ///< of the file; 0 for a pipe
+    bool empty_ = false;    ///< nothing left behind `raw_`
+    std::int64_t size_ = 0; ///< of the file; 0 for a pipe
     std::uint64_t offset_ = 0;
     std::vector<std::uint8_t> input_; ///< as the file has it
     std::unique_ptr<archive, ArchiveCloser> archive_;

@@ -1,7 +1,6 @@
-#include "core/trace/reassembly/connections.hh"
-
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
+#include "core/trace/reassembly/connections.hh"
 #include "core/trace/reassembly/tally.hh"
 
 #include <algorithm>

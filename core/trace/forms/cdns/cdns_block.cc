@@ -146,8 +146,7 @@ private:
         const std::int64_t id = item_[ItemKey::kId].number();
         need(sane(signature_) && fits(id, 16), "cdns_bad_value");
         store16(out_->data(), static_cast<size_t>(id));
-        store16(out_->data() + 2,
-                static_cast<size_t>(said(SignatureKey::kOpcode) << 11U | flags));
+        store16(out_->data() + 2, static_cast<size_t>(said(SignatureKey::kOpcode) << 11U | flags));
     }
 
     void counted(Section section) {

@@ -98,11 +98,8 @@ inline constexpr std::array kCdnsBlockPreamble{kCdnsIndexes, kCborNumber};
 inline constexpr std::array kCdnsItemRest{CborShape{}, kCdnsFour};
 inline constexpr CborShape kCdnsItem = cbor_map_of(10, kCdnsItemRest);
 inline constexpr std::array kCdnsBlockParts{
-    cbor_map_of(0, kCdnsBlockPreamble),
-    CborShape{},
-    cbor_map_of(0, kCdnsTables),
-    cbor_array_of(kCdnsItem),
-    CborShape{}, // events of addresses
+    cbor_map_of(0, kCdnsBlockPreamble), CborShape{}, cbor_map_of(0, kCdnsTables),
+    cbor_array_of(kCdnsItem),           CborShape{}, // events of addresses
     cbor_array_of(kCdnsFour),
 };
 inline constexpr CborShape kCdnsBlock = cbor_map_of(0, kCdnsBlockParts);

@@ -69,10 +69,8 @@ constexpr CborShape cbor_map_of(size_t numbers) {
 /// `parts` outlive the shape.
 template <size_t Count>
 constexpr CborShape cbor_map_of(size_t numbers, const std::array<CborShape, Count>& parts) {
-    return {.kind = CborItem::Kind::kMap,
-            .numbers = numbers,
-            .parts = parts.data(),
-            .count = Count};
+    return {
+        .kind = CborItem::Kind::kMap, .numbers = numbers, .parts = parts.data(), .count = Count};
 }
 
 /// A number, a string, an array, or a map of which the shape's keys are kept; or nothing. What is
@@ -115,6 +113,7 @@ private:
         const std::uint8_t* bytes_;
         const CborValue* parts_;
     };
+
     std::uint32_t size_ = 0;
     bool there_ = false;
 };
@@ -176,12 +175,12 @@ private:
 
     ByteStream* stream_;
     std::vector<std::uint8_t> buffer_;
-    size_t used_ = 0; ///< bytes of buffer_ already taken
+    size_t used_ = 0;          ///< bytes of buffer_ already taken
     std::uint64_t offset_ = 0; ///< bytes read, from the beginning of the stream
     unsigned depth_ = 0;
     std::string error_;
     Arena kept_{kFirstMemory};
-    size_t memory_ = 0; ///< of what is kept
+    size_t memory_ = 0;                ///< of what is kept
     std::vector<std::uint8_t> string_; ///< read last
 };
 

@@ -74,11 +74,10 @@ private:
         const CborValue preamble = in_.read(kCdnsPreamble);
         const std::int64_t major = preamble[CdnsPreambleKey::kMajor].number();
         if (in_.ok() && major != kMajorVersion) {
-            throw TraceError(
-                fmt::format("trace {} is C-DNS of version {}.{}, and only {}.x (RFC 8618) "
-                            "is read; convert it with the tools that wrote it",
-                            path, major, preamble[CdnsPreambleKey::kMinor].number(),
-                            kMajorVersion));
+            throw TraceError(fmt::format(
+                "trace {} is C-DNS of version {}.{}, and only {}.x (RFC 8618) "
+                "is read; convert it with the tools that wrote it",
+                path, major, preamble[CdnsPreambleKey::kMinor].number(), kMajorVersion));
         }
         read_ticks(preamble[CdnsPreambleKey::kParameters]);
         blocks_ = in_.begin_array();

@@ -204,7 +204,8 @@ private:
         const bool stopped = result == fstrm_res_stop;
         std::uint8_t more = 0;
         const bool behind = stopped && dnstap_read(&input_, &more, 1) == fstrm_res_success;
-        const std::string place = fmt::format("byte {}, after {} frames", stream_->offset(), items_);
+        const std::string place =
+            fmt::format("byte {}, after {} frames", stream_->offset(), items_);
         if (const std::string& error = stream_->error(); !error.empty()) {
             trouble_ = fmt::format("damaged at {}: {}", place, error);
         } else if (behind) {

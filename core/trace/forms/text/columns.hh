@@ -6,6 +6,7 @@
 #include "core/wire/query.hh"
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -105,6 +106,41 @@ inline const ColumnKind& kind_of(Column column) {
     return kColumns[static_cast<std::size_t>(column)];
 }
 
+constexpr unsigned column_bit(Column column) { return 1U << static_cast<unsigned>(column); }
+
+/// The cells of a row that are neither empty nor "-".
+class RowCells {
+public:
+    void clear() { columns_ = 0; }
+
+    void set(Column column, std::string_view cell) {
+        const bool nothing = cell.empty() || (cell.size() == 1 && cell[0] == kNoCell[0]);
+        cells_[static_cast<std::size_t>(column)] = cell;
+        columns_ |= nothing ? 0U : column_bit(column);
+    }
+
+    [[nodiscard]] bool has(Column column) const { return (columns_ & column_bit(column)) != 0; }
+
+    /// Of a column that it has.
+    [[nodiscard]] std::string_view operator[](Column column) const {
+        return cells_[static_cast<std::size_t>(column)];
+    }
+
+    /// Whether `good` of every column of these that it has, in their order.
+    template <typename Good> bool all_of(unsigned columns, Good good) const {
+        for (unsigned left = columns_ & columns; left != 0; left &= left - 1) {
+            if (!good(static_cast<Column>(std::countr_zero(left)))) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+private:
+    std::array<std::string_view, kColumns.size() + 1> cells_{}; ///< and of those unknown
+    unsigned columns_ = 0;
+};
+
 /// Appends what the row has in the column.
 void append_cell(std::string& out, const ColumnKind& kind, const Row& row);
 
@@ -123,5 +159,12 @@ size_t message_size(const Row& row);
 
 /// The message that the columns make, in place of what is in `out`.
 void make_message(const Row& row, std::vector<std::uint8_t>& out);
+
+/// Fills all of `query` but sequence, due and source_id. `row` is what "-" stands for; a time and a
+/// source are needed unless it has a source. The message is good as long as the cells and `memory`.
+/// False where the row is wrong: `error` tells, for example, `column type: "AAAB" is not a type;
+/// did you mean AAAA?`.
+bool parse_row(const RowCells& cells, const Row& row, RowMemory& memory, Query& query,
+               std::string& error);
 
 } // namespace reprise::trace
