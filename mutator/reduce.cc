@@ -4,7 +4,6 @@
 #include "core/base/log.hh"
 #include "core/trace/capture/source.hh"
 #include "core/trace/chunk_reader.hh"
-#include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/pcap/pcap_encoder.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/trace/losses.hh"
@@ -36,11 +35,10 @@ std::uint32_t missing_of(const trace::Packet& packet) {
 
 int run_reduce(const TraceCommand& options) {
     demand_trace(options.trace);
-    const auto opened = trace::open_trace(options.trace, {.ports = options.ports});
-    const auto& source = opened.packets;
-    if (!source) {
+    const auto source = trace::open_trace(options.trace, {.ports = options.ports});
+    if (!source->capture()) {
         throw UsageError(fmt::format("{} is {}, not a capture; give it to mutate as it is",
-                                     options.trace, opened.messages->description()));
+                                     options.trace, source->description()));
     }
     const trace::DnsPorts ports(options.ports);
     trace::Tally tally;
@@ -54,7 +52,7 @@ int run_reduce(const TraceCommand& options) {
     std::uint64_t responses = 0;
     std::uint64_t kept = 0; // segments and fragments
     Query query;
-    for (trace::Packet packet; source->next(packet);) {
+    for (trace::Packet packet; source->next(packet, query);) {
         const trace::Sorted sorted = trace::sort_packet(packet, ports, tally, query);
         if (sorted == trace::Sorted::kAssembler) {
             ++kept;

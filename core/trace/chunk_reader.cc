@@ -68,15 +68,13 @@ constexpr auto kIdle = std::chrono::milliseconds(100);
 
 } // namespace
 
-Opened open_trace(const std::string& path, const ReaderOptions& options) {
+std::unique_ptr<TraceSource> open_trace(const std::string& path, const ReaderOptions& options) {
     auto stream = std::make_unique<ByteStream>(path);
     const Bytes head = peek_head(*stream);
     const auto* const form =
         std::ranges::find_if(kForms, [&](const Form* f) { return f->fits(head); });
-    if (form != kForms.end()) {
-        return {.packets = nullptr, .messages = (*form)->open(std::move(stream), path, options)};
-    }
-    return {.packets = open_source(std::move(stream), path), .messages = nullptr};
+    return form != kForms.end() ? (*form)->open(std::move(stream), path, options)
+                                : open_source(std::move(stream), path);
 }
 
 ChunkReader::ChunkReader(std::string path, const ReaderOptions& options, ChunkOptions chunks)
@@ -84,14 +82,12 @@ ChunkReader::ChunkReader(std::string path, const ReaderOptions& options, ChunkOp
 }
 
 std::string ChunkReader::open() {
-    opened_ = open_trace(path_, options_);
+    source_ = open_trace(path_, options_);
     tried_ = true;
-    return opened_.source().description();
+    return source_->description();
 }
 
-Counters ChunkReader::counters() const {
-    return opened_.messages ? opened_.messages->counters() : Counters{};
-}
+Counters ChunkReader::counters() const { return source_ ? source_->counters() : Counters{}; }
 
 bool ChunkReader::fetch() {
     if (!tried_) {
@@ -102,14 +98,12 @@ bool ChunkReader::fetch() {
             refused_ = error.what();
         }
     }
-    return opened_.packets ? opened_.packets->next(packet_)
-                           : opened_.messages && opened_.messages->next(query_);
+    return source_ && source_->next(packet_, query_);
 }
 
 void ChunkReader::put(Chunk& chunk) {
-    seen_ = std::max(seen_, opened_.packets ? packet_.time : query_.time);
-    if (opened_.packets) {
-        ++chunk.packets;
+    seen_ = std::max(seen_, source_->capture() ? packet_.time : query_.time);
+    if (source_->capture()) {
         put_packet(chunk);
     } else {
         put_message(chunk);
@@ -176,7 +170,7 @@ std::shared_ptr<Chunk> ChunkReader::read() {
     auto chunk = empty_chunk();
     bool query = false; // or a packet that may hold one
     for (std::uint64_t i = 0; !chunk->full() && i < kPacketsPerChunk; ++i) {
-        if (chunks_.prompt && query && !(opened_.messages && opened_.messages->ready())) {
+        if (chunks_.prompt && query && !source_->ready()) {
             break;
         }
         if (!fetch()) {
@@ -187,30 +181,27 @@ std::shared_ptr<Chunk> ChunkReader::read() {
         query = query || (!chunk->entries.empty() && chunk->entries.back().may_ask());
     }
     count_records(*chunk);
-    chunk->share_read = opened_.source().share_read();
+    chunk->share_read = source_->share_read();
     return chunk;
 }
 
-/// Of a file that is no capture: one record may hold a query and its response.
+/// One record may hold a query and its response.
 void ChunkReader::count_records(Chunk& chunk) {
-    if (opened_.messages) {
-        const std::uint64_t before = std::exchange(records_, opened_.messages->packets());
-        chunk.packets += records_ - before;
-    }
+    const std::uint64_t before = std::exchange(records_, source_->packets());
+    chunk.packets += records_ - before;
 }
 
 void ChunkReader::finish(Chunk& chunk) {
     chunk.last = true;
     chunk.share_read = 1;
-    chunk.end = {
-        .opened = opened_.packets || opened_.messages, .trouble = refused_, .description = {}};
-    if (chunk.end.opened) {
-        chunk.end.trouble = opened_.source().trouble();
-        chunk.end.description = opened_.source().description();
+    chunk.end = {.opened = source_ != nullptr, .trouble = refused_, .description = {}};
+    if (source_) {
+        chunk.end.trouble = source_->trouble();
+        chunk.end.description = source_->description();
         chunk.counters = counters();
         count_records(chunk);
     }
-    opened_ = {};
+    source_ = nullptr;
 }
 
 namespace {

@@ -5,10 +5,10 @@
 #include "core/base/clock.hh"
 #include "core/trace/capture/source.hh"
 #include "core/trace/chunk.hh"
-#include "core/trace/forms/message_source.hh"
 #include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
+#include "core/wire/query.hh"
 
 #include <cstdint>
 #include <limits>
@@ -17,19 +17,8 @@
 
 namespace reprise::trace {
 
-/// A trace of any form, known by content. Exactly one of the two: packets of a capture, messages of
-/// any other form.
-struct Opened {
-    std::unique_ptr<PacketSource> packets;
-    std::unique_ptr<MessageSource> messages;
-
-    [[nodiscard]] const TraceSource& source() const {
-        return packets ? static_cast<const TraceSource&>(*packets) : *messages;
-    }
-};
-
 /// Opens a trace by content; "-" is standard input. Throws TraceError.
-Opened open_trace(const std::string& path, const ReaderOptions& options);
+std::unique_ptr<TraceSource> open_trace(const std::string& path, const ReaderOptions& options);
 
 class ChunkSource {
 public:
@@ -42,7 +31,7 @@ public:
     /// nothing has come for a while.
     virtual std::shared_ptr<Chunk> read() = 0;
 
-    /// Opens its file now, and returns Opened's description. Throws TraceError. Without it the
+    /// Opens its file now, and returns the source's description. Throws TraceError. Without it the
     /// first read() opens the file, and one that cannot be opened ends at once.
     virtual std::string open() { return {}; }
 
@@ -62,7 +51,7 @@ public:
     [[nodiscard]] Counters counters() const override;
 
     /// Whether it has messages of another form than a capture, and has not ended.
-    [[nodiscard]] bool has_messages() const { return opened_.messages != nullptr; }
+    [[nodiscard]] bool has_messages() const { return source_ && !source_->capture(); }
 
     /// Finds the next packet or message, waiting for it; false at the end.
     bool fetch();
@@ -87,13 +76,13 @@ private:
     ReaderOptions options_;
     ChunkOptions chunks_;
     DnsPorts ports_;
-    Opened opened_;
+    std::unique_ptr<TraceSource> source_;
     bool tried_ = false;  ///< to open
     std::string refused_; ///< why that failed
     Nanoseconds key_ = std::numeric_limits<Nanoseconds>::min();
     Nanoseconds seen_ = std::numeric_limits<Nanoseconds>::min();
-    Packet packet_;
-    Query query_;
+    Packet packet_;               ///< read last, where it is a capture
+    Query query_;                 ///< else
     std::uint64_t records_ = 0;   ///< counted so far
     std::shared_ptr<Chunk> used_; ///< the chunk read last, where chunks are used again
 };

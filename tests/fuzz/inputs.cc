@@ -88,11 +88,12 @@ private:
 // --------------------------------------------------------------------------------------
 
 /// As the packet targets read them: link type, then each with its size and a millisecond.
-void add_packets(PacketSource& source, Inputs& inputs) {
+void add_packets(TraceSource& source, Inputs& inputs) {
     std::string packets;
     std::string frames;
     size_t together = 0;
-    for (Packet packet; source.next(packet) && !inputs.full("reader_packets");) {
+    Query query;
+    for (Packet packet; source.next(packet, query) && !inputs.full("reader_packets");) {
         if (packet.link == LinkType::kUnknown) {
             continue;
         }
@@ -200,9 +201,9 @@ void add_file(const fs::path& path, Inputs& inputs) {
     const std::string target = target_of(head);
     if (!target.empty()) {
         inputs.add(target, text(head.first(std::min(kWhole, head.size()))));
-        Opened opened = open_trace(path, {});
-        if (opened.packets) {
-            add_packets(*opened.packets, inputs);
+        const auto source = open_trace(path, {});
+        if (source->capture()) {
+            add_packets(*source, inputs);
         }
         add_messages(test::read_file(path).queries, inputs);
     } else if (path.filename().string().find(".zon") != std::string::npos) {

@@ -4,6 +4,7 @@
 #include "core/base/clock.hh"
 #include "core/trace/capture/source.hh"
 #include "core/trace/reassembly/packet.hh"
+#include "core/wire/query.hh"
 
 #include <fmt/format.h>
 #include <libtrace.h>
@@ -53,13 +54,13 @@ bool fits(const std::uint8_t* record) {
     return std::ranges::find(kTypes, type & ~kMore) != kTypes.end() && before + 2 <= size;
 }
 
-class ErfSource final : public PacketSource {
+class ErfSource final : public TraceSource {
 public:
     ErfSource(OpenTrace trace, std::uint64_t size)
-        : PacketSource("erf", nullptr), trace_(std::move(trace)), packet_(trace_create_packet()),
-          size_(size) {}
+        : TraceSource("erf", nullptr, true), trace_(std::move(trace)),
+          packet_(trace_create_packet()), size_(size) {}
 
-    bool next(Packet& packet) override {
+    bool next(Packet& packet, Query& /*query*/) override {
         const int result = trace_read_packet(trace_.get(), packet_.get());
         if (result < 0) {
             note(trace_get_err(trace_.get()).problem);
@@ -90,25 +91,24 @@ private:
                   .time = from_erf(trace_get_erf_timestamp(packet_.get())),
                   .bytes = {data, captured},
                   .wire_length = static_cast<std::uint32_t>(trace_get_wire_length(packet_.get()))};
-        ++packets_;
+        ++items_;
         bytes_ += kHeaderSize + captured;
         return true;
     }
 
     void note(const char* what) {
-        trouble_ = fmt::format("the trace is cut or corrupt after {} packets: {}", packets_, what);
+        trouble_ = fmt::format("the trace is cut or corrupt after {} packets: {}", items_, what);
     }
 
     OpenTrace trace_;
     OnePacket packet_; // goes before its trace
-    std::uint64_t packets_ = 0;
     std::uint64_t bytes_ = 0;
     std::uint64_t size_; ///< of the file
 };
 
 } // namespace
 
-std::unique_ptr<PacketSource> open_erf(const std::string& path) {
+std::unique_ptr<TraceSource> open_erf(const std::string& path) {
     OpenTrace trace(trace_create(("erf:" + path).c_str()));
     if (!trace || trace_is_err(trace.get()) || trace_start(trace.get()) != 0) {
         return nullptr;

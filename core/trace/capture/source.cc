@@ -28,6 +28,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -126,9 +127,10 @@ std::optional<Nanoseconds> time_of(const Interface& from, std::uint64_t ticks) {
 }
 
 /// What both have in common: a file is headers and what belongs to each.
-class FileSource : public PacketSource {
+class FileSource : public TraceSource {
 protected:
-    using PacketSource::PacketSource;
+    FileSource(std::string_view form, std::unique_ptr<ByteStream> stream)
+        : TraceSource(form, std::move(stream), true) {}
 
     /// Reads a header, where the file may also end before it.
     bool fetch_header(std::span<std::uint8_t> out, const char* cut) {
@@ -144,10 +146,9 @@ protected:
     }
 
     bool fail(const std::string& what) {
-        trouble_ =
-            fmt::format("the trace is cut or corrupt after {} packets, at byte {} of the "
-                        "capture: {}",
-                        packets_, begin_, stream_->error().empty() ? what : stream_->error());
+        trouble_ = fmt::format("the trace is cut or corrupt after {} packets, at byte {} of the "
+                               "capture: {}",
+                               items_, begin_, stream_->error().empty() ? what : stream_->error());
         return false;
     }
 
@@ -164,8 +165,6 @@ protected:
     /// Bytes read since the header's beginning.
     [[nodiscard]] std::uint64_t taken() const { return stream_->offset() - begin_; }
 
-    std::uint64_t packets_ = 0;
-
 private:
     std::uint64_t begin_ = 0; ///< of the header read last
 };
@@ -181,7 +180,7 @@ public:
         demand_readable(path);
     }
 
-    bool next(Packet& packet) override {
+    bool next(Packet& packet, Query& /*query*/) override {
         std::array<std::uint8_t, kLongPacketHeader> header{};
         if (!fetch_header(std::span(header).first(header_size_), kCutPacket)) {
             return false;
@@ -205,7 +204,7 @@ public:
                   .time = seconds * kSecond + fraction * unit_of_time_,
                   .bytes = data_,
                   .wire_length = wire};
-        ++packets_;
+        ++items_;
         return true;
     }
 
@@ -254,14 +253,14 @@ public:
         demand_readable(path);
     }
 
-    bool next(Packet& packet) override {
+    bool next(Packet& packet, Query& /*query*/) override {
         while (!std::exchange(waiting_, false)) {
             if (!read_block()) {
                 return false;
             }
         }
         packet = packet_;
-        ++packets_;
+        ++items_;
         return true;
     }
 
@@ -472,8 +471,8 @@ std::string beginning(Bytes head) {
 
 } // namespace
 
-std::unique_ptr<PacketSource> open_source(std::unique_ptr<ByteStream> stream,
-                                          const std::string& path) {
+std::unique_ptr<TraceSource> open_source(std::unique_ptr<ByteStream> stream,
+                                         const std::string& path) {
     const Bytes head = stream->peek(kFileHeader);
     const std::uint32_t magic = Cursor(head).u32be();
     if (magic == kSectionHeader) {

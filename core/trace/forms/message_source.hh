@@ -5,6 +5,7 @@
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/source.hh" // IWYU pragma: export
 #include "core/trace/reassembly/options.hh"
+#include "core/trace/reassembly/packet.hh"
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>
@@ -27,28 +28,6 @@ inline constexpr std::uint64_t kMaxConnection = (1ULL << 48U) - 1;
 inline constexpr std::string_view kBehindEnd =
     "something follows the trace's end; merge traces by reprise mutate";
 
-/// Yields messages in file order.
-class MessageSource : public TraceSource {
-public:
-    using TraceSource::TraceSource;
-
-    /// False at the end and at trouble. `query.message` is good until the next call. A source sets
-    /// every member of `query` that a trace has.
-    virtual bool next(Query& query) = 0;
-
-    /// Whether next() will not wait for whoever writes the trace; false where that is not known.
-    [[nodiscard]] virtual bool ready() const { return false; }
-
-    /// Packets, rows or records read so far.
-    [[nodiscard]] std::uint64_t packets() const { return items_; }
-
-    [[nodiscard]] virtual Counters counters() const { return counters_; }
-
-protected:
-    std::uint64_t items_ = 0; ///< packets(); of queries and closes both
-    Counters counters_;
-};
-
 // Addresses where a log of a server (dnstap, C-DNS) has none.
 
 /// 0.0.0.0 or ::, for a source that is not told.
@@ -67,13 +46,13 @@ inline IpAddress example_server(bool ipv6) {
 }
 
 /// What the forms that hold queries have in common: which closes are yielded, and the counts.
-class QuerySource : public MessageSource {
+class QuerySource : public TraceSource {
 public:
     QuerySource(std::string_view form, std::unique_ptr<ByteStream> stream,
                 const ReaderOptions& options)
-        : MessageSource(form, std::move(stream)), closes_(options.closes) {}
+        : TraceSource(form, std::move(stream)), closes_(options.closes) {}
 
-    bool next(Query& query) final {
+    bool next(Packet& /*packet*/, Query& query) final {
         do {
             if (!trouble_.empty() || !next_query(query)) {
                 return false;
@@ -110,16 +89,16 @@ struct Form {
     bool (*fits)(Bytes head);
 
     /// `stream` is at its beginning, and what `path` names. Throws TraceError.
-    std::unique_ptr<MessageSource> (*open)(std::unique_ptr<ByteStream> stream,
-                                           const std::string& path, const ReaderOptions& options);
+    std::unique_ptr<TraceSource> (*open)(std::unique_ptr<ByteStream> stream,
+                                         const std::string& path, const ReaderOptions& options);
 
     static constexpr size_t kHead = 16; ///< bytes that may be waited for on a live pipe
 };
 
 /// Form::open of a source that is constructed of the same.
 template <typename Source>
-std::unique_ptr<MessageSource> open_as(std::unique_ptr<ByteStream> stream, const std::string& path,
-                                       const ReaderOptions& options) {
+std::unique_ptr<TraceSource> open_as(std::unique_ptr<ByteStream> stream, const std::string& path,
+                                     const ReaderOptions& options) {
     return std::make_unique<Source>(std::move(stream), path, options);
 }
 

@@ -13,6 +13,7 @@
 #include "core/trace/forms/cdns/cdns_cbor.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/reassembly/options.hh"
+#include "core/trace/reassembly/packet.hh"
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>
@@ -44,15 +45,15 @@ struct Event {
     bool response = false;
 };
 
-class CdnsSource final : public MessageSource {
+class CdnsSource final : public TraceSource {
 public:
     CdnsSource(std::unique_ptr<ByteStream> stream, const std::string& path,
                const ReaderOptions& /*options*/)
-        : MessageSource("C-DNS", std::move(stream)), in_(*stream_) {
+        : TraceSource("C-DNS", std::move(stream)), in_(*stream_) {
         open(path);
     }
 
-    bool next(Query& query) override {
+    bool next(Packet& /*packet*/, Query& query) override {
         do {
             while (shown_ < events_.size()) {
                 if (show(events_[shown_++], query)) {

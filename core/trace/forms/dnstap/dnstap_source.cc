@@ -16,6 +16,7 @@
 #include "core/trace/forms/dnstap/dnstap.pb.h"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/reassembly/options.hh"
+#include "core/trace/reassembly/packet.hh"
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>
@@ -123,16 +124,16 @@ std::uint64_t key_of(const Query& query, Bytes message) {
            std::hash<std::string_view>{}(text);
 }
 
-class DnstapSource final : public MessageSource {
+class DnstapSource final : public TraceSource {
 public:
     DnstapSource(std::unique_ptr<ByteStream> stream, const std::string& path,
                  const ReaderOptions& /*options*/)
-        : MessageSource("dnstap", std::move(stream)), input_{.stream = stream_.get()},
+        : TraceSource("dnstap", std::move(stream)), input_{.stream = stream_.get()},
           reader_(make_reader(input_)) {
         open(path);
     }
 
-    bool next(Query& query) override {
+    bool next(Packet& /*packet*/, Query& query) override {
         const auto due = [this] { // whether none may come that belongs before the first
             return waiting_.due(waiting_.memory() > kMostHeld ? kForEver : latest_ - patience_);
         };

@@ -394,8 +394,8 @@ bool is_dnsperf(Bytes head) {
 }
 
 template <TextSource::ReadDialect kRead>
-std::unique_ptr<MessageSource> open_dialect(std::unique_ptr<ByteStream> stream,
-                                            const std::string& path, const ReaderOptions& options) {
+std::unique_ptr<TraceSource> open_dialect(std::unique_ptr<ByteStream> stream,
+                                          const std::string& path, const ReaderOptions& options) {
     return std::make_unique<TextSource>(std::move(stream), path, options, kRead);
 }
 
