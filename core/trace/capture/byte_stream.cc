@@ -50,6 +50,23 @@ FileDescriptor open_file(const std::string& path) {
     return file;
 }
 
+std::string_view text(Bytes bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// Without the carriage return that an editor of another system left.
+std::string_view without_return(std::string_view line) {
+    return line.ends_with('\r') ? line.substr(0, line.size() - 1) : line;
+}
+
+/// Bytes up to a line feed; all of them where there is none.
+size_t line_size(Bytes block) {
+    const void* end = block.empty() ? nullptr : std::memchr(block.data(), '\n', block.size());
+    return end == nullptr
+               ? block.size()
+               : static_cast<size_t>(static_cast<const std::uint8_t*>(end) - block.data());
+}
+
 } // namespace
 
 /// Decompresses gzip (RFC 1952), one member after the other. Our own loop around zlib, because
@@ -245,12 +262,10 @@ Bytes ByteStream::peek(size_t size) {
 }
 
 Bytes ByteStream::peek_line(size_t most) {
-    bool ended = false;
-    while (!ended && ahead_.size() < most && next_block_of_content()) {
-        const auto end = std::ranges::find(block_, '\n');
-        ended = end != block_.end();
-        const auto line = static_cast<size_t>(end - block_.begin()) + (ended ? 1U : 0U);
-        peek(std::min(most, ahead_.size() + line));
+    for (bool ended = false; !ended && ahead_.size() < most && next_block_of_content();) {
+        const size_t line = line_size(block_);
+        ended = line < block_.size();
+        peek(std::min(most, ahead_.size() + line + (ended ? 1 : 0)));
     }
     return ahead_;
 }
@@ -286,32 +301,6 @@ double ByteStream::share_read() const {
     return size_ == 0 ? 0 : std::clamp(read / static_cast<double>(size_), 0.0, 1.0);
 }
 
-std::string describe(std::string_view form, const ByteStream& stream) {
-    const std::string& compression = stream.compression();
-    return fmt::format("{}{}{}", form, compression.empty() ? "" : ", ", compression);
-}
-
-namespace {
-
-std::string_view text(Bytes bytes) {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-/// Without the carriage return that an editor of another system left.
-std::string_view without_return(std::string_view line) {
-    return line.ends_with('\r') ? line.substr(0, line.size() - 1) : line;
-}
-
-/// Bytes up to a line feed; all of them where there is none.
-size_t line_size(Bytes block) {
-    const void* end = block.empty() ? nullptr : std::memchr(block.data(), '\n', block.size());
-    return end == nullptr
-               ? block.size()
-               : static_cast<size_t>(static_cast<const std::uint8_t*>(end) - block.data());
-}
-
-} // namespace
-
 std::string_view without_byte_order_mark(std::string_view text) {
     constexpr std::string_view kMark = "\xef\xbb\xbf";
     return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
@@ -322,8 +311,26 @@ bool LineReader::next(std::string_view& line) {
         return false;
     }
     ++number_;
-    if (!take_line(line)) {
-        return false;
+    carry_.clear();
+    for (bool whole = false; !whole;) {
+        const size_t size = line_size(block_);
+        if (carry_.size() + size > kLongest) {
+            trouble_ = fmt::format("the line is longer than {} bytes", kLongest);
+            return false;
+        }
+        whole = size < block_.size();
+        line = text(block_.first(size));
+        if (!whole || !carry_.empty()) {
+            line = carry_.append(line);
+        }
+        block_ = whole ? block_.subspan(size + 1) : stream_->next_block();
+        if (!whole && block_.empty()) {
+            trouble_ = stream_->error();
+            if (!trouble_.empty() || carry_.empty()) {
+                return false;
+            }
+            unfinished_ = whole = true;
+        }
     }
     line = without_return(line);
     if (number_ == 1) {
@@ -335,48 +342,6 @@ bool LineReader::next(std::string_view& line) {
 bool LineReader::has_content() const {
     return !block_.empty() && block_[0] > ' ' && block_[0] != '#' && block_[0] != ';' &&
            line_size(block_) < block_.size();
-}
-
-bool LineReader::take_line(std::string_view& line) {
-    const size_t size = line_size(block_);
-    if (size == block_.size()) {
-        return carry_on(line);
-    }
-    line = text(block_.first(size));
-    block_ = block_.subspan(size + 1);
-    return fits(size);
-}
-
-/// A line whose end is not in the block: goes on with the blocks behind it.
-bool LineReader::carry_on(std::string_view& line) {
-    carry_.assign(text(block_));
-    while (fits(carry_.size())) {
-        block_ = stream_->next_block();
-        if (block_.empty()) {
-            trouble_ = stream_->error();
-            line = carry_;
-            if (trouble_.empty() && !carry_.empty()) {
-                unfinished_ = true;
-                return true;
-            }
-            return false;
-        }
-        const size_t size = line_size(block_);
-        carry_.append(text(block_.first(size)));
-        if (size < block_.size()) {
-            block_ = block_.subspan(size + 1);
-            line = carry_;
-            return fits(carry_.size());
-        }
-    }
-    return false;
-}
-
-bool LineReader::fits(size_t size) {
-    if (size > kLongest) {
-        trouble_ = fmt::format("the line is longer than {} bytes", kLongest);
-    }
-    return size <= kLongest;
 }
 
 std::string_view first_content(std::string_view text) {

@@ -90,9 +90,6 @@ private:
     Bytes block_; ///< behind `ahead_`: the last block of content, as far as it was not read
 };
 
-/// "text, gzip": the form, and how the stream is compressed.
-std::string describe(std::string_view form, const ByteStream& stream);
-
 /// Removes the byte order mark that some editors put before UTF-8.
 std::string_view without_byte_order_mark(std::string_view text);
 
@@ -120,13 +117,9 @@ public:
     [[nodiscard]] const std::string& trouble() const { return trouble_; }
 
 private:
-    bool take_line(std::string_view& line);
-    bool carry_on(std::string_view& line);
-    bool fits(size_t size);
-
     ByteStream* stream_;
     Bytes block_;       ///< of the stream, as far as it was not read
-    std::string carry_; ///< a line that began in the block before
+    std::string carry_; ///< of the line, what began in blocks before
     std::uint64_t number_ = 0;
     bool unfinished_ = false;
     std::string trouble_;

@@ -52,7 +52,10 @@ public:
     [[nodiscard]] virtual double share_read() const { return stream_->share_read(); }
 
     /// For example "pcapng, gzip" or "text".
-    [[nodiscard]] virtual std::string description() const { return describe(form_, *stream_); }
+    [[nodiscard]] virtual std::string description() const {
+        const std::string& compression = stream_->compression();
+        return std::string(form_) + (compression.empty() ? "" : ", ") + compression;
+    }
 
 protected:
     TraceSource(std::string_view form, std::unique_ptr<ByteStream> stream, bool capture = false)
