@@ -35,7 +35,7 @@ std::uint32_t missing_of(const trace::Packet& packet) {
 
 int run_reduce(const TraceCommand& options) {
     demand_trace(options.trace);
-    const auto source = trace::open_trace(options.trace, {.ports = options.ports});
+    const auto source = trace::open_trace(options.trace);
     if (!source->capture()) {
         throw UsageError(fmt::format("{} is {}, not a capture; give it to mutate as it is",
                                      options.trace, source->description()));

@@ -46,7 +46,7 @@ Bytes peek_head(ByteStream& stream) {
         return head;
     }
     for (size_t line = 0, seen = 0; seen < head.size();) {
-        const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+        const std::string_view text = text_of(head);
         const std::string_view row = first_content(text.substr(line));
         if (!row.empty() && row.end() != text.end()) {
             break; // it is whole
@@ -68,21 +68,21 @@ constexpr auto kIdle = std::chrono::milliseconds(100);
 
 } // namespace
 
-std::unique_ptr<TraceSource> open_trace(const std::string& path, const ReaderOptions& options) {
+std::unique_ptr<TraceSource> open_trace(const std::string& path) {
     auto stream = std::make_unique<ByteStream>(path);
     const Bytes head = peek_head(*stream);
     const auto* const form =
         std::ranges::find_if(kForms, [&](const Form* f) { return f->fits(head); });
-    return form != kForms.end() ? (*form)->open(std::move(stream), path, options)
+    return form != kForms.end() ? (*form)->open(std::move(stream), path)
                                 : open_source(std::move(stream), path);
 }
 
 ChunkReader::ChunkReader(std::string path, const ReaderOptions& options, ChunkOptions chunks)
-    : path_(std::move(path)), options_(options), chunks_(std::move(chunks)), ports_(options.ports) {
-}
+    : path_(std::move(path)), closes_(options.closes), chunks_(std::move(chunks)),
+      ports_(options.ports) {}
 
 std::string ChunkReader::open() {
-    source_ = open_trace(path_, options_);
+    source_ = open_trace(path_);
     tried_ = true;
     return source_->description();
 }
@@ -145,6 +145,9 @@ void ChunkReader::put_packet(Chunk& chunk) {
 }
 
 void ChunkReader::put_message(Chunk& chunk) {
+    if (query_.is_close() && !closes_) {
+        return;
+    }
     key_ = std::max(key_, query_.time);
     if (query_.is_response() && chunks_.responses == Responses::kNone) {
         ++chunk.responses;

@@ -18,7 +18,7 @@
 namespace reprise::trace {
 
 /// Opens a trace by content; "-" is standard input. Throws TraceError.
-std::unique_ptr<TraceSource> open_trace(const std::string& path, const ReaderOptions& options);
+std::unique_ptr<TraceSource> open_trace(const std::string& path);
 
 class ChunkSource {
 public:
@@ -73,7 +73,7 @@ private:
     void count_records(Chunk& chunk);
 
     std::string path_;
-    ReaderOptions options_;
+    bool closes_; ///< that other forms hold are kept
     ChunkOptions chunks_;
     DnsPorts ports_;
     std::unique_ptr<TraceSource> source_;

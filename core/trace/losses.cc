@@ -7,31 +7,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace reprise::trace {
 namespace {
 
 constexpr double kTold = 0.001;
-
-constexpr std::string_view kLookAtWriter = "look at what wrote the trace";
-
-/// What forms count besides.
-constexpr std::array<CountKind, 7> kFormKinds{{
-    {"long_message", "messages of more than 65,535 bytes",
-     "they are not DNS messages; check the program that wrote the trace"},
-    {"dnstap_bad_frame", "dnstap frames that cannot be read", kLookAtWriter},
-    {"cdns_bad_value", "C-DNS items with invalid values", kLookAtWriter},
-    {"cdns_bad_name", "C-DNS items with invalid names", kLookAtWriter},
-    {"cdns_bad_index", "C-DNS items that refer to nothing", kLookAtWriter},
-    {"dnstap_no_message", "frames without a DNS message"},
-    {"dnstap_unknown_type", "frames of an unknown type"},
-}};
 
 struct Unread {
     std::uint64_t count = 0;
@@ -47,7 +31,7 @@ struct Unread {
 /// The largest first.
 std::vector<Unread> find(const Counters& counters, std::uint64_t messages) {
     std::vector<Unread> found;
-    const auto look_for = [&](const CountKind& kind) {
+    for (const CountKind& kind : kCountKinds) {
         const auto counter = counters.find(kind.name);
         if (!kind.what.empty() && counter != counters.end() && counter->second > 0) {
             const std::uint64_t count = counter->second;
@@ -57,9 +41,7 @@ std::vector<Unread> find(const Counters& counters, std::uint64_t messages) {
                  .kind = &kind,
                  .share = static_cast<double>(count) / static_cast<double>(messages + count)});
         }
-    };
-    std::ranges::for_each(kCountKinds, look_for);
-    std::ranges::for_each(kFormKinds, look_for);
+    }
     return found;
 }
 

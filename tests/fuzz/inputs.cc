@@ -201,7 +201,7 @@ void add_file(const fs::path& path, Inputs& inputs) {
     const std::string target = target_of(head);
     if (!target.empty()) {
         inputs.add(target, text(head.first(std::min(kWhole, head.size()))));
-        const auto source = open_trace(path, {});
+        const auto source = open_trace(path);
         if (source->capture()) {
             add_packets(*source, inputs);
         }

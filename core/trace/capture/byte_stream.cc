@@ -50,10 +50,6 @@ FileDescriptor open_file(const std::string& path) {
     return file;
 }
 
-std::string_view text(Bytes bytes) {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 /// Without the carriage return that an editor of another system left.
 std::string_view without_return(std::string_view line) {
     return line.ends_with('\r') ? line.substr(0, line.size() - 1) : line;
@@ -319,7 +315,7 @@ bool LineReader::next(std::string_view& line) {
             return false;
         }
         whole = size < block_.size();
-        line = text(block_.first(size));
+        line = text_of(block_.first(size));
         if (!whole || !carry_.empty()) {
             line = carry_.append(line);
         }

@@ -90,6 +90,10 @@ private:
     Bytes block_; ///< behind `ahead_`: the last block of content, as far as it was not read
 };
 
+inline std::string_view text_of(Bytes bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 /// Removes the byte order mark that some editors put before UTF-8.
 std::string_view without_byte_order_mark(std::string_view text);
 

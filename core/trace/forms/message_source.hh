@@ -4,7 +4,6 @@
 
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/source.hh" // IWYU pragma: export
-#include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/wire/query.hh"
 
@@ -45,22 +44,16 @@ inline IpAddress example_server(bool ipv6) {
     return ipv6 ? IpAddress::v6(kSix.data()) : IpAddress::v4(kFour.data());
 }
 
-/// What the forms that hold queries have in common: which closes are yielded, and the counts.
+/// What the forms that hold queries have in common: the counts.
 class QuerySource : public TraceSource {
 public:
-    QuerySource(std::string_view form, std::unique_ptr<ByteStream> stream,
-                const ReaderOptions& options)
-        : TraceSource(form, std::move(stream)), closes_(options.closes) {}
+    using TraceSource::TraceSource;
 
     bool next(Packet& /*packet*/, Query& query) final {
-        do {
-            if (!trouble_.empty() || !next_query(query)) {
-                return false;
-            }
-            ++items_;
-        } while (query.is_close() && !closes_);
-        good_ += query.is_close() ? 0U : 1U;
-        return true;
+        const bool more = next_query(query);
+        items_ += more ? 1U : 0U;
+        good_ += more && !query.is_close() ? 1U : 0U;
+        return more;
     }
 
 protected:
@@ -74,11 +67,7 @@ protected:
         return false;
     }
 
-    /// Whether next() passes over no closes, and so yields whatever next_query() does.
-    [[nodiscard]] bool takes_closes() const { return closes_; }
-
 private:
-    bool closes_;
     std::uint64_t good_ = 0;
 };
 
@@ -90,16 +79,15 @@ struct Form {
 
     /// `stream` is at its beginning, and what `path` names. Throws TraceError.
     std::unique_ptr<TraceSource> (*open)(std::unique_ptr<ByteStream> stream,
-                                         const std::string& path, const ReaderOptions& options);
+                                         const std::string& path);
 
     static constexpr size_t kHead = 16; ///< bytes that may be waited for on a live pipe
 };
 
 /// Form::open of a source that is constructed of the same.
 template <typename Source>
-std::unique_ptr<TraceSource> open_as(std::unique_ptr<ByteStream> stream, const std::string& path,
-                                     const ReaderOptions& options) {
-    return std::make_unique<Source>(std::move(stream), path, options);
+std::unique_ptr<TraceSource> open_as(std::unique_ptr<ByteStream> stream, const std::string& path) {
+    return std::make_unique<Source>(std::move(stream), path);
 }
 
 extern const Form kDnstapForm; ///< any frame stream; whether it is dnstap, open() says

@@ -46,7 +46,7 @@ public:
     [[nodiscard]] virtual EncoderLosses losses() const { return {}; }
 };
 
-// The text form (text_form.cc).
+// The text form (text/rows.cc).
 
 inline constexpr std::string_view kTextMagic = "#reprise-text";
 inline constexpr unsigned kTextVersion = 1;

@@ -69,7 +69,12 @@ ConnectionTable::Connection& ConnectionTable::open(const Ends& ends, const TcpSe
                      .close = {},
                      .handshake = {}});
     index_[ends] = std::prev(open_.end());
-    return open_.back();
+    Connection& opened = open_.back();
+    for (size_t i = 0; i < opened.directions.size(); ++i) {
+        opened.directions[i].connection = &opened;
+        opened.directions[i].number = i;
+    }
+    return opened;
 }
 
 /// Takes a connection out of use; its last messages come out with the current packet.
@@ -78,21 +83,11 @@ void ConnectionTable::retire(List::iterator it) {
     Connection& connection = *it;
     index_.erase(connection.ends);
     retired_.splice(retired_.end(), from, it);
-    for (size_t direction = 0; direction < 2; ++direction) {
-        Stream& stream = connection.directions[direction].stream;
-        memory_ -= stream.memory();
-        stream.begin();
-        stream.finish(streams_);
-        note(connection, direction);
+    for (Direction& direction : connection.directions) {
+        memory_ -= direction.memory();
+        direction.begin();
+        direction.finish(streams_);
     }
-}
-
-/// Remembers what a stream found, for show().
-void ConnectionTable::note(Connection& connection, size_t direction) {
-    for (const Stream::Found& found : streams_.found) {
-        places_.push_back({.connection = &connection, .direction = direction, .found = found});
-    }
-    streams_.found.clear();
 }
 
 /// The connection of a segment: the one known, or a new one where the ports are used again, or none
@@ -102,10 +97,10 @@ ConnectionTable::Connection* ConnectionTable::find(const Ends& ends, size_t dire
     const auto found = index_.find(ends);
     if (found != index_.end()) {
         const Direction& known = found->second->directions[direction];
-        const bool used = known.stream.started();
+        const bool used = known.started();
         const bool again = segment.syn
-                               ? used && known.stream.first_sequence() != segment.sequence + 1
-                               : known.stream.foreign(segment.sequence) && !segment.payload.empty();
+                               ? used && known.first_sequence() != segment.sequence + 1
+                               : known.foreign(segment.sequence) && !segment.payload.empty();
         if (!again) {
             return &*found->second;
         }
@@ -128,7 +123,7 @@ void ConnectionTable::touch(Connection& connection, size_t direction, const TcpS
 }
 
 void ConnectionTable::feed(Connection& connection, size_t direction, const TcpSegment& segment) {
-    Stream& stream = connection.directions[direction].stream;
+    Stream& stream = connection.directions[direction];
     const std::uint32_t first = segment.sequence + (segment.syn ? 1U : 0U);
     if (segment.syn) {
         stream.start(first);
@@ -138,10 +133,8 @@ void ConnectionTable::feed(Connection& connection, size_t direction, const TcpSe
     if (stale) {
         stream.skip_hole(streams_);
     }
-    note(connection, direction);
     for (size_t i = 0; segment.rst && i < 2; ++i) {
-        connection.directions[i].stream.skip_holes(streams_);
-        note(connection, i);
+        connection.directions[i].skip_holes(streams_);
     }
 }
 
@@ -149,11 +142,10 @@ void ConnectionTable::feed(Connection& connection, size_t direction, const TcpSe
 /// capture's.
 void ConnectionTable::acknowledge(Connection& connection, size_t direction,
                                   const TcpSegment& segment) {
-    Stream& other = connection.directions[1 - direction].stream;
+    Stream& other = connection.directions[1 - direction];
     while (segment.ack && other.acknowledged_beyond_hole(segment.acknowledgement)) {
         other.skip_hole(streams_);
     }
-    note(connection, 1 - direction);
 }
 
 void ConnectionTable::expire() {
@@ -184,26 +176,27 @@ void ConnectionTable::make_room(const Connection& keep) {
 
 void ConnectionTable::show(std::vector<Query>& out) {
     constexpr Nanoseconds kMostLate = kSecond / 2;
-    for (const Place& place : places_) {
-        Direction& direction = place.connection->directions[place.direction];
-        const bool late = now_ - place.found.time > kMostLate;
-        direction.latest = late ? now_ : place.found.time;
+    for (const Stream::Found& found : streams_.found) {
+        auto& direction = static_cast<Direction&>(*found.stream);
+        const Connection& connection = *direction.connection;
+        const bool late = now_ - found.time > kMostLate;
+        direction.latest = late ? now_ : found.time;
         out.push_back({.time = direction.latest,
-                       .source = place.connection->ends[place.direction],
-                       .destination = place.connection->ends[1 - place.direction],
-                       .connection = place.connection->id,
+                       .source = connection.ends[direction.number],
+                       .destination = connection.ends[1 - direction.number],
+                       .connection = connection.id,
                        .transport = Transport::kTcp,
-                       .message = direction.stream.bytes(place.found)});
+                       .message = direction.bytes(found)});
         direction.asked |= !out.back().is_response();
     }
-    places_.clear();
+    streams_.found.clear();
 }
 
 /// Who closes first is the sender of the first FIN or RST. One from far outside of the stream
 /// closes nothing (RFC 5961 section 3): it is of an earlier use of the ports, or forged.
 void ConnectionTable::note_close(Connection& connection, size_t direction,
                                  const TcpSegment& segment) const {
-    if (connection.directions[direction].stream.foreign(segment.sequence)) {
+    if (connection.directions[direction].foreign(segment.sequence)) {
         return;
     }
     Close& close = connection.close;
@@ -232,8 +225,8 @@ bool ConnectionTable::client_closed(const Connection& connection) const {
 void ConnectionTable::tell_close(Connection& connection, std::vector<Query>& out) const {
     Close& close = connection.close;
     const Direction& from = connection.directions.at(close.direction);
-    const bool due = close.seen && !close.told && !from.stream.waiting() &&
-                     (close.final || from.stream.reached(close.end));
+    const bool due =
+        close.seen && !close.told && !from.waiting() && (close.final || from.reached(close.end));
     if (due && client_closed(connection)) {
         close.told = true;
         out.push_back({.time = std::max(close.time, from.latest),
@@ -269,13 +262,13 @@ void ConnectionTable::add(const IpPacket& ip, const TcpSegment& segment, Nanosec
     if (connection != nullptr) {
         touch(*connection, direction, segment);
         for (Direction& each : connection->directions) {
-            memory_ -= each.stream.memory();
-            each.stream.begin();
+            memory_ -= each.memory();
+            each.begin();
         }
         acknowledge(*connection, direction, segment);
         feed(*connection, direction, segment);
         for (const Direction& each : connection->directions) {
-            memory_ += each.stream.memory();
+            memory_ += each.memory();
         }
         make_room(*connection);
     }

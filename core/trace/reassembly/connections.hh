@@ -68,6 +68,7 @@ class Stream {
 public:
     /// A whole message inside the stream's buffer: good until begin() is called next.
     struct Found {
+        Stream* stream = nullptr; ///< whose it is
         size_t offset = 0;
         size_t size = 0;
         Nanoseconds time = 0; ///< of the packet with the last byte missing
@@ -174,8 +175,11 @@ public:
     void finish(std::vector<Query>& out);
 
 private:
-    struct Direction {
-        Stream stream;
+    struct Connection;
+
+    struct Direction : Stream {
+        const Connection* connection = nullptr;
+        size_t number = 0;  ///< of ends and directions
         bool asked = false; ///< one of the messages yielded was a query
         bool fin = false;
         Nanoseconds latest = 0; ///< time of the last message yielded
@@ -203,13 +207,6 @@ private:
 
     using List = std::list<Connection>;
 
-    /// A found message that is not yet shown, because the stream's buffer may still move.
-    struct Place {
-        Connection* connection = nullptr;
-        size_t direction = 0;
-        Stream::Found found;
-    };
-
     Connection* find(const Ends& ends, size_t direction, const TcpSegment& segment);
     Connection& open(const Ends& ends, const TcpSegment& segment);
     void touch(Connection& connection, size_t direction, const TcpSegment& segment);
@@ -218,7 +215,6 @@ private:
     void retire(List::iterator it);
     void expire();
     void make_room(const Connection& keep);
-    void note(Connection& connection, size_t direction);
     void show(std::vector<Query>& out);
     void note_close(Connection& connection, size_t direction, const TcpSegment& segment) const;
     [[nodiscard]] bool client_closed(const Connection& connection) const;
@@ -233,8 +229,7 @@ private:
     size_t memory_ = 0;
     Nanoseconds now_ = 0; ///< of the last segment
     std::uint64_t last_id_ = 0;
-    Stream::Output streams_; ///< of the streams, before note()
-    std::vector<Place> places_;
+    Stream::Output streams_; ///< of the streams, which show() has not shown: buffers may still move
 };
 
 // What counts as DNS is what the field's tools (Wireshark's dissector) take for it: any UDP payload

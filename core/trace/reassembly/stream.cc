@@ -206,7 +206,8 @@ void Stream::scan(Nanoseconds time, Output& out) {
             return;
         }
         if (size >= kDnsHeaderSize) {
-            out.found.push_back({.offset = used_ + kPrefix, .size = size, .time = time});
+            out.found.push_back(
+                {.stream = this, .offset = used_ + kPrefix, .size = size, .time = time});
         } else {
             out.tally->add(size == 0 ? Count::kTcpEmptyMessage : Count::kShortMessage);
         }

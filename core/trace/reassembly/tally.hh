@@ -49,9 +49,12 @@ struct CountKind {
 
 inline constexpr std::string_view kKeepFragments =
     "capture without a filter on ports, which drops all fragments but the first";
+inline constexpr std::string_view kLookAtWriter = "look at what wrote the trace";
 
-/// By Count.
-inline constexpr std::array<CountKind, static_cast<size_t>(Count::kEnd)> kCountKinds{{
+inline constexpr size_t kCounts = static_cast<size_t>(Count::kEnd);
+
+/// By Count; behind these, what forms count by name and did not yield.
+inline constexpr std::array<CountKind, kCounts + 7> kCountKinds{{
     {"not_ip", "neither IPv4 nor IPv6"},
     {"bad_packet", "malformed headers"},
     {"cut_packet", "packets captured only in part", "capture whole packets (tcpdump -s 0)"},
@@ -81,6 +84,14 @@ inline constexpr std::array<CountKind, static_cast<size_t>(Count::kEnd)> kCountK
     {"tcp_unsynchronised_bytes", "bytes before a connection's first message"},
     {"tcp_evicted", "connections given up for lack of memory"},
     {"tcp_empty_message"},
+    {"long_message", "messages of more than 65,535 bytes",
+     "they are not DNS messages; check the program that wrote the trace"},
+    {"dnstap_bad_frame", "dnstap frames that cannot be read", kLookAtWriter},
+    {"cdns_bad_value", "C-DNS items with invalid values", kLookAtWriter},
+    {"cdns_bad_name", "C-DNS items with invalid names", kLookAtWriter},
+    {"cdns_bad_index", "C-DNS items that refer to nothing", kLookAtWriter},
+    {"dnstap_no_message", "frames without a DNS message"},
+    {"dnstap_unknown_type", "frames of an unknown type"},
 }};
 
 class Tally {
@@ -107,7 +118,7 @@ public:
     }
 
 private:
-    std::array<std::uint64_t, kCountKinds.size()> values_{};
+    std::array<std::uint64_t, kCounts> values_{};
 };
 
 } // namespace reprise::trace

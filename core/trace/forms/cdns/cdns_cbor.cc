@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -133,9 +132,7 @@ void CborReader::charge(size_t bytes) {
 
 std::span<CborValue> CborReader::room(size_t values) {
     const auto memory = kept_.allocate(values * sizeof(CborValue), alignof(CborValue));
-    auto* const first = reinterpret_cast<CborValue*>(memory.data());
-    std::uninitialized_value_construct_n(first, values);
-    return {first, values};
+    return {new (memory.data()) CborValue[values], values};
 }
 
 std::span<CborValue> CborReader::array(const CborShape& entry) {

@@ -47,8 +47,7 @@ struct Event {
 
 class CdnsSource final : public TraceSource {
 public:
-    CdnsSource(std::unique_ptr<ByteStream> stream, const std::string& path,
-               const ReaderOptions& /*options*/)
+    CdnsSource(std::unique_ptr<ByteStream> stream, const std::string& path)
         : TraceSource("C-DNS", std::move(stream)), in_(*stream_) {
         open(path);
     }
@@ -69,7 +68,7 @@ private:
     void open(const std::string& path) {
         file_ = in_.begin_array();
         const Bytes type = in_.read(kCborString).bytes();
-        if (in_.ok() && !std::ranges::equal(type, kFileType)) {
+        if (in_.ok() && text_of(type) != kFileType) {
             in_.fail("the type of the file is not C-DNS");
         }
         const CborValue preamble = in_.read(kCdnsPreamble);
@@ -236,16 +235,10 @@ private:
     std::vector<std::uint8_t> built_; ///< the message shown
 };
 
-/// An array whose first item is the text "C-DNS".
+/// An array, of three items or of any number, whose first is the text "C-DNS" of 5 bytes.
 bool begins_cdns(Bytes head) {
-    constexpr std::uint8_t kArrayOfThree = 0x83;
-    constexpr std::uint8_t kArray = 0x9f;
-    constexpr std::uint8_t kText = 0x60;
-    Cursor in(head);
-    const std::uint8_t array = in.u8();
-    const std::uint8_t text = in.u8();
-    return (array == kArrayOfThree || array == kArray) && text == (kText | kFileType.size()) &&
-           std::ranges::equal(in.take(kFileType.size()), kFileType);
+    const std::string_view text = text_of(head);
+    return text.starts_with("\203eC-DNS") || text.starts_with("\237eC-DNS");
 }
 
 } // namespace

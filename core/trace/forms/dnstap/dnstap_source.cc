@@ -119,15 +119,13 @@ std::optional<Nanoseconds> written_at(const dnstap::Exchange& exchange) {
 /// A hash of ends and bytes.
 std::uint64_t key_of(const Query& query, Bytes message) {
     const std::hash<Endpoint> end;
-    const std::string_view text(reinterpret_cast<const char*>(message.data()), message.size());
     return (end(query.source) * 31 + end(query.destination)) * 31 +
-           std::hash<std::string_view>{}(text);
+           std::hash<std::string_view>{}(text_of(message));
 }
 
 class DnstapSource final : public TraceSource {
 public:
-    DnstapSource(std::unique_ptr<ByteStream> stream, const std::string& path,
-                 const ReaderOptions& /*options*/)
+    DnstapSource(std::unique_ptr<ByteStream> stream, const std::string& path)
         : TraceSource("dnstap", std::move(stream)), input_{.stream = stream_.get()},
           reader_(make_reader(input_)) {
         open(path);

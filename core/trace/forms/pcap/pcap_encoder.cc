@@ -58,23 +58,6 @@ struct PcapPacketHeader {
 /// Whether a capture has a place for it: times are 32-bit seconds, to the year 2106.
 bool is_pcap_time(Nanoseconds time) { return time >= 0 && time / kSecond <= 0xffffffff; }
 
-Bytes address_bytes(const IpAddress& address) { return {address.bytes.data(), address.size()}; }
-
-void fill_ipv4(std::uint8_t* at, size_t total, std::uint8_t protocol) {
-    at[0] = 0x45;
-    store16(at + 2, total);
-    at[6] = 0x40; // don't fragment, so an identification of 0 is right (RFC 6864)
-    at[8] = kHopLimit;
-    at[9] = protocol;
-}
-
-void fill_ipv6(std::uint8_t* at, size_t total, std::uint8_t protocol) {
-    at[0] = 0x60;
-    store16(at + 4, total - kIpv6Header);
-    at[6] = protocol;
-    at[7] = kHopLimit;
-}
-
 /// Sizes the packet, writes the IP header and copies the payload behind `transport_size` zero
 /// bytes. Returns the offset of the transport header.
 size_t start_packet(std::vector<std::uint8_t>& out, const IpAddress& from, const IpAddress& to,
@@ -86,39 +69,38 @@ size_t start_packet(std::vector<std::uint8_t>& out, const IpAddress& from, const
         throw Error("a payload of " + std::to_string(payload.size()) +
                     " bytes does not fit a packet; give at most " + std::to_string(most));
     }
-    out.assign(ip_size + transport_size + payload.size(), 0);
-    if (from.is_v4()) {
-        fill_ipv4(out.data(), out.size(), protocol);
-    } else {
-        fill_ipv6(out.data(), out.size(), protocol);
-    }
-    std::uint8_t* addresses = out.data() + (from.is_v4() ? 12 : 8);
+    out.assign(ip_size + transport_size, 0);
+    out.insert(out.end(), payload.begin(), payload.end());
+    std::uint8_t* const ip = out.data();
+    std::uint8_t* const addresses = ip + ip_size - 2 * from.size();
     std::memcpy(addresses, from.bytes.data(), from.size());
     std::memcpy(addresses + from.size(), to.bytes.data(), to.size());
-    if (!payload.empty()) {
-        std::memcpy(out.data() + ip_size + transport_size, payload.data(), payload.size());
+    if (from.is_v4()) {
+        ip[0] = 0x45;
+        store16(ip + 2, out.size());
+        ip[6] = 0x40; // don't fragment, so an identification of 0 is right (RFC 6864)
+        ip[8] = kHopLimit;
+        ip[9] = protocol;
+        Checksum sum;
+        sum.add(Bytes(out).first(kIpv4Header));
+        sum.store(ip + 10);
+    } else {
+        ip[0] = 0x60;
+        store16(ip + 4, out.size() - kIpv6Header);
+        ip[6] = protocol;
+        ip[7] = kHopLimit;
     }
     return ip_size;
 }
 
-/// IPv4 header checksum; IPv6 has none.
-void finish_ip(std::vector<std::uint8_t>& out, const IpAddress& from) {
-    if (from.is_v4()) {
-        Checksum sum;
-        sum.add(Bytes(out).first(kIpv4Header));
-        sum.store(out.data() + 10);
-    }
-}
-
-/// Checksum over pseudo-header and transport part (RFC 768, RFC 9293, RFC 8200 section 8.1).
+/// Checksum over pseudo-header and transport part (RFC 768, RFC 9293, RFC 8200 section 8.1), which
+/// begins behind the addresses.
 Checksum transport_checksum(const std::vector<std::uint8_t>& out, size_t at, const IpAddress& from,
-                            const IpAddress& to, std::uint8_t protocol) {
+                            std::uint8_t protocol) {
     Checksum sum;
-    sum.add(address_bytes(from));
-    sum.add(address_bytes(to));
     sum.add(static_cast<std::uint16_t>(out.size() - at));
     sum.add(std::uint16_t{protocol});
-    sum.add(Bytes(out).subspan(at));
+    sum.add(Bytes(out).subspan(at - 2 * from.size()));
     return sum;
 }
 
@@ -160,8 +142,7 @@ void build_udp(std::vector<std::uint8_t>& out, const Endpoint& from, const Endpo
     store16(udp, from.port);
     store16(udp + 2, to.port);
     store16(udp + 4, kUdpHeader + payload.size());
-    transport_checksum(out, at, from.address, to.address, kProtocolUdp).store_udp(udp + 6);
-    finish_ip(out, from.address);
+    transport_checksum(out, at, from.address, kProtocolUdp).store_udp(udp + 6);
 }
 
 void build_tcp(std::vector<std::uint8_t>& out, const TcpPacket& segment) {
@@ -171,8 +152,7 @@ void build_tcp(std::vector<std::uint8_t>& out, const TcpPacket& segment) {
     const IpAddress& to = segment.to.address;
     const size_t at = start_packet(out, from, to, kProtocolTcp, header, segment.payload);
     fill_tcp(out.data() + at, segment, header);
-    transport_checksum(out, at, from, to, kProtocolTcp).store(out.data() + at + 16);
-    finish_ip(out, from);
+    transport_checksum(out, at, from, kProtocolTcp).store(out.data() + at + 16);
 }
 
 TcpPacket TcpEnds::segment(size_t from, std::uint8_t flags, Bytes payload) {

@@ -18,7 +18,6 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -97,13 +96,12 @@ bool usable(const Query& query) {
 
 class StreamSource final : public QuerySource {
 public:
-    StreamSource(std::unique_ptr<ByteStream> stream, const std::string& path,
-                 const ReaderOptions& options)
-        : QuerySource("stream", std::move(stream), options) {
+    StreamSource(std::unique_ptr<ByteStream> stream, const std::string& path)
+        : QuerySource("stream", std::move(stream)) {
         read_header(path);
     }
 
-    [[nodiscard]] bool ready() const override { return left_ > 0 && takes_closes(); }
+    [[nodiscard]] bool ready() const override { return left_ > 0; }
 
 private:
     bool next_query(Query& query) override {
@@ -221,10 +219,7 @@ private:
     bool ended_ = false;
 };
 
-bool begins_stream(Bytes head) {
-    return head.size() >= kStreamMagic.size() &&
-           std::equal(kStreamMagic.begin(), kStreamMagic.end(), head.begin());
-}
+bool begins_stream(Bytes head) { return text_of(head).starts_with(kStreamMagic); }
 
 } // namespace
 

@@ -2,6 +2,7 @@
 
 #include "core/base/bytes.hh"
 #include "core/base/text.hh"
+#include "core/base/trace_time.hh"
 #include "core/dns/message.hh"
 #include "core/dns/name.hh"
 #include "core/dns/words.hh"
@@ -74,20 +75,10 @@ struct Bit {
 /// Seconds since the epoch with up to nine decimals.
 struct Time {
     static bool parse(std::string_view cell, Nanoseconds& out) {
-        const bool negative = cell.starts_with('-');
-        cell.remove_prefix(negative ? 1 : 0);
-        const std::string_view whole = take_item(cell, '.');
-        std::uint64_t time = 0; // at most 10^19, so it cannot overflow
-        const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-        if (whole.size() > 10 || cell.size() > 9 || !std::ranges::all_of(cell, is_digit) ||
-            !parse_number(whole, time)) {
-            return false;
-        }
-        for (size_t i = 0; i < 9; ++i) {
-            time = time * 10 + (i < cell.size() ? static_cast<unsigned>(cell[i] - '0') : 0U);
-        }
-        out = static_cast<Nanoseconds>(negative ? 0 - time : time);
-        return is_trace_time(out);
+        cell.remove_suffix(cell.ends_with('.') ? 1 : 0);
+        const auto time = parse_seconds(cell, true);
+        out = time.value_or(0);
+        return time && is_trace_time(out);
     }
 
     static void print(std::string& out, Nanoseconds time) {

@@ -262,16 +262,13 @@ class TextSource final : public QuerySource {
 public:
     using ReadDialect = Dialect (*)(LineReader&, const std::string& path, std::string_view& row);
 
-    TextSource(std::unique_ptr<ByteStream> stream, const std::string& path,
-               const ReaderOptions& options, ReadDialect read)
-        : QuerySource("", std::move(stream), options), lines_(*stream_),
-          dialect_(read(lines_, path, line_)), kept_(!line_.empty()) {
+    TextSource(std::unique_ptr<ByteStream> stream, const std::string& path, ReadDialect read)
+        : QuerySource("", std::move(stream)), lines_(*stream_), dialect_(read(lines_, path, line_)),
+          kept_(!line_.empty()) {
         form_ = dialect_.form;
     }
 
-    [[nodiscard]] bool ready() const override {
-        return dialect_.exact && lines_.has_content() && takes_closes();
-    }
+    [[nodiscard]] bool ready() const override { return dialect_.exact && lines_.has_content(); }
 
     [[nodiscard]] std::string description() const override {
         return QuerySource::description() + dialect_.note;
@@ -362,16 +359,12 @@ private:
     std::string class_;
 };
 
-std::string_view as_text(Bytes head) {
-    return {reinterpret_cast<const char*>(head.data()), head.size()};
-}
-
 /// Whether the first row has in these columns what it should.
 bool first_row_fits(const Dialect& dialect, Bytes head, std::initializer_list<Column> columns) {
     RowCells cells;
     Row row;
     RowMemory memory;
-    return dialect.split(first_content(as_text(head)), cells) &&
+    return dialect.split(first_content(text_of(head)), cells) &&
            std::ranges::all_of(columns, [&](Column column) {
                const bool number = dialect.numbers && column == Column::kTransport;
                return cells.has(column) && ((number && is_number(cells[column])) ||
@@ -380,11 +373,11 @@ bool first_row_fits(const Dialect& dialect, Bytes head, std::initializer_list<Co
 }
 
 bool is_text_form(Bytes head) {
-    return without_byte_order_mark(as_text(head)).starts_with(kTextMagic);
+    return without_byte_order_mark(text_of(head)).starts_with(kTextMagic);
 }
 
 bool is_fsdb(Bytes head) {
-    return has_fsdb_magic(as_text(head)) ||
+    return has_fsdb_magic(text_of(head)) ||
            first_row_fits(ldplayer_dialect(), head,
                           {Column::kTime, Column::kSource, Column::kTransport});
 }
@@ -395,8 +388,8 @@ bool is_dnsperf(Bytes head) {
 
 template <TextSource::ReadDialect kRead>
 std::unique_ptr<TraceSource> open_dialect(std::unique_ptr<ByteStream> stream,
-                                          const std::string& path, const ReaderOptions& options) {
-    return std::make_unique<TextSource>(std::move(stream), path, options, kRead);
+                                          const std::string& path) {
+    return std::make_unique<TextSource>(std::move(stream), path, kRead);
 }
 
 } // namespace
