@@ -8,7 +8,6 @@
 #include "core/rules/engine/rule.hh"
 #include "core/rules/engine/selector.hh"
 #include "core/wire/query.hh"
-#include "core/wire/waiting.hh"
 
 #include <fmt/format.h>
 
