@@ -26,6 +26,8 @@ public:
     /// Without it.
     [[nodiscard]] Bytes labels() const { return bytes().first(bytes().empty() ? 0 : size_ - 1); }
 
+    void clear() { size_ = 0; }
+
     /// Adds a part in wire form.
     void add(Bytes part);
 
