@@ -159,7 +159,7 @@ std::span<CborValue> CborReader::map(const CborShape& shape) {
         const std::uint64_t key = map_key();
         if (key < values.size()) {
             values[key] =
-                read(key < shape.numbers ? kCborNumber : shape.parts[key - shape.numbers]);
+                key < shape.numbers ? CborValue(number()) : read(shape.parts[key - shape.numbers]);
         } else {
             skip();
         }
