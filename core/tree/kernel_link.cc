@@ -126,7 +126,7 @@ public:
 
     void connect(const Endpoint& peer) {
         sockaddr_storage address{};
-        const socklen_t length = peer.to_sockaddr(address);
+        const auto length = peer.to_sockaddr(address);
         bufferevent_socket_connect(buffer_.get(), reinterpret_cast<sockaddr*>(&address),
                                    static_cast<int>(length));
     }
@@ -252,7 +252,7 @@ public:
     KernelListener(KernelHost& host, SSL_CTX* tls, const Endpoint& where, Handler handler)
         : host_(host), tls_(tls), handler_(std::move(handler)) {
         sockaddr_storage address{};
-        const socklen_t length = where.to_sockaddr(address);
+        const auto length = where.to_sockaddr(address);
         const auto call = [](evconnlistener* /*l*/, evutil_socket_t fd, sockaddr* from, int size,
                              void* self) {
             sockaddr_storage peer{};
