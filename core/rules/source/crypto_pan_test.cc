@@ -88,6 +88,7 @@ TEST(CryptoPan, KeepsCommonPrefixesAndNoMore) {
 TEST(CryptoPan, AnswersFromItsTableAreTheSame) {
     Random random(6);
     std::vector<IpAddress> addresses;
+    addresses.reserve(100'003);
     for (int i = 0; i < 100'000; ++i) { // more than the table holds
         addresses.push_back(random_address(random, 4));
     }
