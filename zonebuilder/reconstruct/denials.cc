@@ -7,7 +7,6 @@
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/zone/zone.hh"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
