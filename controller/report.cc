@@ -17,19 +17,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <numeric>
 #include <ranges>
 #include <string>
+#include <string_view>
 #include <sys/resource.h>
 #include <vector>
 
 namespace reprise::controller {
 namespace {
-
-using nlohmann::json;
 
 /// Of the queries sent. Where programs share a busy processor, one in a hundred is late, and the
 /// first of a short run; where one in ten is, nothing can be said of times.
@@ -57,7 +55,7 @@ void judge_lateness(Report& report, double late_ms) {
     (share > kMostLate ? report.because : report.warnings).push_back(what);
 }
 
-json report_json(const wire::QuerierReport& report) {
+Json report_json(const wire::QuerierReport& report) {
     return {{"host", report.host()},
             {"querier", report.querier()},
             {"clean", report.clean()},
@@ -85,11 +83,11 @@ std::uint64_t lost_below(const tree::Child& child, bool aborted) {
     return aborted ? lost : child.assigned - std::min(child.assigned, done);
 }
 
-json child_json(const tree::Child& child, bool aborted) {
+Json child_json(const tree::Child& child, bool aborted) {
     const auto offset = [](const tree::ClockSample& one) {
-        return json{one.when, one.offset, one.round_trip};
+        return Json{one.when, one.offset, one.round_trip};
     };
-    json facts = json::object();
+    Json facts = Json::object();
     for (const auto& [key, value] : child.hello.facts()) {
         facts[key] = value;
     }
@@ -105,9 +103,9 @@ json child_json(const tree::Child& child, bool aborted) {
             {"measured_offset_ns", child.clock.best().offset},
             {"rtt_end_ns", child.clock.latest().round_trip},
             {"offset_end_ns", child.same_clock ? 0 : child.clock.latest().offset},
-            {"offsets", list_of<json>(child.clock.series(), offset)},
+            {"offsets", list_of(child.clock.series(), offset)},
             {"facts", facts},
-            {"reports", list_of<json>(child.reports, report_json)}};
+            {"reports", list_of(child.reports, report_json)}};
 }
 
 Counts sum_of(const tree::Children& children) {
@@ -180,8 +178,8 @@ double cpu_seconds(const rusage& usage) {
 }
 
 /// By number; those that were not seen are left out.
-json rcodes_json(const Rcodes& rcodes) {
-    json out = json::object();
+Json rcodes_json(const Rcodes& rcodes) {
+    Json out = Json::object();
     for (size_t rcode = 0; rcode < rcodes.size(); ++rcode) {
         if (rcodes.at(rcode) > 0) {
             out[std::to_string(rcode)] = rcodes.at(rcode);
@@ -191,7 +189,7 @@ json rcodes_json(const Rcodes& rcodes) {
 }
 
 /// How the trace was played, as given.
-nlohmann::ordered_json options_json(const Options& options) {
+Json options_json(const Options& options) {
     auto out = settings_json(options.replay);
     out["generate"] = options.generate;
     out["generate_sources"] = options.generate_sources;
@@ -199,11 +197,11 @@ nlohmann::ordered_json options_json(const Options& options) {
     return out;
 }
 
-json whole_json(const Report& report, const Options& options, const FeedState& feed,
+Json whole_json(const Report& report, const Options& options, const FeedState& feed,
                 const tree::Children& children, const Outcome& outcome) {
-    const auto below = list_of<json>(
-        children, [&](const auto& child) { return child_json(*child, outcome.aborted); });
-    json queries = fields_json(report.counts);
+    const auto below =
+        list_of(children, [&](const auto& child) { return child_json(*child, outcome.aborted); });
+    Json queries = fields_json(report.counts);
     queries["read"] = feed.read;
     queries["handed"] = report.handed;
     queries["skipped"] = report.counts.skipped + sum_of(report.skipped);
@@ -265,17 +263,16 @@ Report compile_report(const Options& options, const FeedState& feed, const tree:
     if (!outcome.aborted) { // what an aborted run had not done yet is no fault of its own
         judge_counts(report, options.replay.late_ms);
     }
-    // A path may hold any bytes, and JSON only UTF-8.
-    report.json = whole_json(report, options, feed, children, outcome)
-                      .dump(1, ' ', false, json::error_handler_t::replace);
+    report.json = json_text(by_key(whole_json(report, options, feed, children, outcome)), 1);
     return report;
 }
 
 bool holds_run(const std::string& folder) {
+    constexpr std::string_view kStart = "\"mono_ns\": "; // no other key ends so; 0: never started
     std::ifstream file(folder + "/controller.json");
-    const json told = json::parse(file, nullptr, false);
-    const json::json_pointer start("/start/mono_ns");
-    return told.is_object() && told.contains(start) && told[start] != 0;
+    const std::string told(std::istreambuf_iterator<char>(file), {});
+    const size_t at = told.find(kStart);
+    return at != std::string::npos && told.compare(at + kStart.size(), 1, "0") != 0;
 }
 
 void judge_counts(Report& report, double late_ms) {

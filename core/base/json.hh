@@ -15,6 +15,9 @@ using Json = nlohmann::ordered_json;
 /// Bytes that are not UTF-8 become U+FFFD.
 std::string json_text(const Json& value, int indent = -1);
 
+/// The same with the keys of each object in alphabetical order.
+Json by_key(const Json& value);
+
 /// Null for an empty text.
 inline Json text_or_null(std::string_view text) { return text.empty() ? Json() : Json(text); }
 

@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <nlohmann/json_fwd.hpp>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -207,8 +206,7 @@ std::string plan_json(const Plan& plan, const PlanSettings& settings,
                     {"failed", list_of(failed, bad)},
                     {"out_of_zone_records", out_of_zone(zones)},
                     {"seconds", plan.seconds}};
-    const nlohmann::json sorted = json; // by key
-    return sorted.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    return json_text(by_key(json), 1) + "\n";
 }
 
 std::string summary_text(const Plan& plan, const PlanSettings& settings,
