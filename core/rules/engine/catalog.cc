@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <ranges>
+#include <set>
 #include <span>
 #include <sstream>
 #include <string>
@@ -56,12 +57,13 @@ std::string replaced_key(const Arguments& earlier, const Arguments& later) {
     return {};
 }
 
-/// Values sorted: {A, AAAA} is {AAAA, A}.
-std::map<std::string, std::vector<std::string>> filter_of(const Arguments& rule) {
-    std::map<std::string, std::vector<std::string>> filter;
+using Values = std::multiset<std::string>; // {A, AAAA} is {AAAA, A}
+
+std::map<std::string, Values> filter_of(const Arguments& rule) {
+    std::map<std::string, Values> filter;
     for (const Argument& argument : rule.list()) {
         if (argument.key.starts_with("where.") || argument.key == "spoofed") {
-            std::ranges::sort(filter[argument.key] = argument.values);
+            filter[argument.key] = Values(argument.values.begin(), argument.values.end());
         }
     }
     return filter;
