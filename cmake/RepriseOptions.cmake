@@ -73,8 +73,7 @@ endfunction()
 set(REPRISE_SYSTEM_HEADERS <algorithm> <array> <bit> <cerrno> <charconv> <cmath> <csignal> <cstddef> <cstdint> <cstring>
     <deque> <filesystem> <fstream> <functional> <iterator> <limits> <map> <memory> <mutex> <numeric> <optional> <random>
     <set> <span> <sstream> <string> <string_view> <system_error> <thread> <tuple> <unordered_map> <unordered_set>
-    <utility> <variant> <vector> <fmt/format.h> <fmt/ranges.h> <spdlog/spdlog.h>
-    ${PROJECT_SOURCE_DIR}/cmake/fmt_instances.hh)
+    <utility> <variant> <vector> <fmt/format.h> <spdlog/spdlog.h> ${PROJECT_SOURCE_DIR}/cmake/fmt_instances.hh)
 reprise_precompiled(reprise_pch HEADERS ${REPRISE_SYSTEM_HEADERS})
 if(BUILD_TESTING)
     add_custom_target(reprise_tests COMMENT "The test programs and what they start")

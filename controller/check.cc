@@ -4,6 +4,7 @@
 #include "controller/trace_feed.hh"
 #include "core/base/error.hh"
 #include "core/base/openssl.hh"
+#include "core/base/text.hh"
 #include "core/rules/engine/chain.hh"
 #include "core/trace/losses.hh"
 #include "core/tree/fanout.hh"
@@ -11,7 +12,6 @@
 #include "core/wire/settings.hh"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -171,7 +171,7 @@ std::string no_queries(const Options& options, const FeedState& feed) {
             "none of the {} queries of {} can be sent ({}{}); give the server an address of their "
             "family, another replay.transport, replay.all_opcodes, or leave out what skips them",
             feed.read, options.trace.empty() ? feed.description : options.trace,
-            fmt::join(reasons, ", "), lost);
+            joined(reasons, ", "), lost);
     }
     if (feed.of_trace() > 0) {
         return fmt::format("the rules leave none of the {} queries of {}; change them",

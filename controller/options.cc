@@ -3,12 +3,12 @@
 #include "core/base/address.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
+#include "core/base/text.hh"
 #include "core/base/trace_time.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/wire/settings.hh"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -97,7 +97,7 @@ std::string text_of(const toml::node& node, bool in_list = false) {
         for (const toml::node& one : *list) {
             texts.push_back(text_of(one, true));
         }
-        return fmt::format("{}", fmt::join(texts, ","));
+        return joined(texts, ",");
     }
     if (const auto* text = node.as_string()) {
         demand(!in_list || (!text->get().empty() && text->get().find(',') == std::string::npos),

@@ -3,6 +3,7 @@
 #include "controller/selection.hh"
 #include "controller/trace_feed.hh"
 #include "core/base/json.hh"
+#include "core/base/text.hh"
 #include "core/rules/engine/chain.hh"
 #include "core/trace/losses.hh"
 #include "core/tree/fanout.hh"
@@ -11,7 +12,6 @@
 #include "core/wire/settings.hh"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -43,7 +43,7 @@ std::string how_none_was_sent(const Counts& counts) {
     add(counts.connection_failed, "failed with their connections");
     add(counts.send_failed, "could not be sent");
     add(counts.skipped, "were skipped");
-    return fmt::format("no query reached the server: {}", fmt::join(ends, ", "));
+    return fmt::format("no query reached the server: {}", joined(ends, ", "));
 }
 
 void judge_lateness(Report& report, double late_ms) {
@@ -246,7 +246,7 @@ Json whole_json(const Report& report, const Options& options, const FeedState& f
 
 } // namespace
 
-std::string Report::because_text() const { return fmt::format("{}", fmt::join(because, "; ")); }
+std::string Report::because_text() const { return joined(because, "; "); }
 
 Report compile_report(const Options& options, const FeedState& feed, const tree::Children& children,
                       const Outcome& outcome) {

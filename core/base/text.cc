@@ -3,7 +3,6 @@
 #include "core/base/bytes.hh"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -90,7 +89,7 @@ size_t most_edits(std::string_view word) {
 
 std::string suggestion(std::string_view word, const std::vector<std::string>& words) {
     const std::string_view near = nearest_word(word, words);
-    return near.empty() ? fmt::format("; known: {}", fmt::join(words, ", "))
+    return near.empty() ? fmt::format("; known: {}", joined(words, ", "))
                         : fmt::format("; did you mean {}?", near);
 }
 

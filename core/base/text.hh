@@ -55,6 +55,17 @@ size_t edit_distance(std::string_view a, std::string_view b);
 /// How many edits a word may be away from what was meant.
 size_t most_edits(std::string_view word);
 
+/// All of them with `between` between them.
+template <typename Words> std::string joined(const Words& words, std::string_view between) {
+    std::string text;
+    std::string_view before;
+    for (const std::string_view word : words) {
+        text.append(before).append(word);
+        before = between;
+    }
+    return text;
+}
+
 /// The one of `words` that `word` was most likely meant to be; empty where none is near.
 template <typename Words> std::string_view nearest_word(std::string_view word, const Words& words) {
     size_t least = most_edits(word) + 1;

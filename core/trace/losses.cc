@@ -1,10 +1,10 @@
 #include "core/trace/losses.hh"
 
+#include "core/base/text.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/reassembly/tally.hh"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -57,7 +57,7 @@ std::vector<std::string> lines(const Counters& counters, std::uint64_t messages,
 }
 
 std::string suffix(const std::vector<std::string>& lines) {
-    return lines.empty() ? "" : fmt::format("; {}", fmt::join(lines, "; "));
+    return lines.empty() ? "" : "; " + joined(lines, "; ");
 }
 
 } // namespace
@@ -80,7 +80,7 @@ std::string left_out(const Counters& counters) {
         parts.push_back(
             fmt::format("{} {} ({})", unread.kind->name, unread.count, unread.kind->what));
     }
-    return fmt::format("{}", fmt::join(parts, ", "));
+    return joined(parts, ", ");
 }
 
 } // namespace reprise::trace

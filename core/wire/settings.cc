@@ -7,7 +7,6 @@
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <concepts>
@@ -54,7 +53,12 @@ template <typename T> bool read(const std::string& text, T& value) {
 
 template <typename T> std::string text_of(const T& value) {
     if constexpr (kIsList<T>) {
-        return fmt::format("{}", fmt::join(value, ","));
+        std::vector<std::string> texts;
+        texts.reserve(value.size());
+        for (const auto& one : value) {
+            texts.push_back(text_of(one));
+        }
+        return joined(texts, ",");
     } else {
         return fmt::format("{}", value);
     }

@@ -11,7 +11,6 @@
 #include "core/wire/settings.hh"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -45,7 +44,7 @@ std::vector<Weighted> read_mix(Arguments& arguments) {
     auto mix = get_mix(arguments, "to");
     if (mix.empty()) {
         arguments.fail_lacking(fmt::format("needs to=, one of {}, or a mix as udp:90,tcp:10",
-                                           fmt::join(transport_names(true), ", ")));
+                                           joined(transport_names(true), ", ")));
     }
     for (const Weighted& entry : mix) { // transports whose effect is seen in a replay
         arguments.demand_word("to", entry.value, transport_names(true));

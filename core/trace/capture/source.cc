@@ -17,7 +17,6 @@
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -443,9 +442,14 @@ std::string beginning(Bytes head) {
                            }));
     constexpr size_t kShown = 4;
     constexpr size_t kShownText = 40;
-    return text.size() < kShown
-               ? fmt::format("{:02x}", fmt::join(head.first(std::min(head.size(), kShown)), " "))
-               : '"' + text.substr(0, kShownText) + '"';
+    if (text.size() >= kShown) {
+        return '"' + text.substr(0, kShownText) + '"';
+    }
+    std::string digits;
+    for (const std::uint8_t byte : head.first(std::min(head.size(), kShown))) {
+        digits += fmt::format("{}{:02x}", digits.empty() ? "" : " ", byte);
+    }
+    return digits;
 }
 
 [[noreturn]] void refuse(const std::string& path, const ByteStream& stream, Bytes head) {

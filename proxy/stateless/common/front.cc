@@ -5,12 +5,12 @@
 #include "core/base/fd.hh"
 #include "core/base/json.hh"
 #include "core/base/netlink.hh"
+#include "core/base/text.hh"
 #include "proxy/service.hh"
 #include "proxy/stateless/common/counts.h"
 #include "proxy/stateless/common/options.hh"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <cstddef>
@@ -48,7 +48,7 @@ std::string to_json(const Counters& c, const StatelessOptions& options, Nanoseco
     const Json json{{"schema", 1},
                     {"kind", "stateless"},
                     {"front", front_name(options.front)},
-                    {"interface", fmt::format("{}", fmt::join(options.interfaces, ","))},
+                    {"interface", joined(options.interfaces, ",")},
                     {"port", options.port},
                     {"promotion", options.front == FrontKind::kBpf && options.promote},
                     {"seconds", seconds(running)},
@@ -145,10 +145,10 @@ void Front::tell_ready() {
     if (options_.front == FrontKind::kReference && !options_.active) {
         spdlog::info("event=inactive front={} interface={} hint=\"the kernel's TCP serves; give "
                      "--active 1\"",
-                     front_name(options_.front), fmt::join(options_.interfaces, ","));
+                     front_name(options_.front), joined(options_.interfaces, ","));
     } else {
         spdlog::info("event=ready front={} interface={}", front_name(options_.front),
-                     fmt::join(options_.interfaces, ","));
+                     joined(options_.interfaces, ","));
     }
 }
 

@@ -6,7 +6,6 @@
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <iterator>
 #include <memory>
@@ -28,7 +27,7 @@ public:
 
 void append_text_header(std::string& out) {
     fmt::format_to(std::back_inserter(out), "{} {}\n{}\n", kTextMagic, kTextVersion,
-                   fmt::join(kColumns | std::views::transform(&ColumnKind::name), "\t"));
+                   joined(kColumns | std::views::transform(&ColumnKind::name), "\t"));
 }
 
 void append_text_row(std::string& out, const Query& query) {

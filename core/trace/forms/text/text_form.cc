@@ -16,7 +16,6 @@
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -105,7 +104,7 @@ void add_text_column(Dialect& dialect, std::string_view name, const std::string&
         throw TraceError(fmt::format(
             "{}: {} is not a column{}; tabs separate them, and there are {}", place,
             quoted_cell(name), near.empty() ? "" : fmt::format(", did you mean {}?", near),
-            fmt::join(names, " ")));
+            joined(names, " ")));
     }
     const auto column = static_cast<Column>(found - kColumns.begin());
     if (dialect.has(column)) {
