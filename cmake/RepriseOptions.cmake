@@ -116,11 +116,17 @@ macro(reprise_headers name scope)
     set_property(GLOBAL APPEND PROPERTY REPRISE_ROOMS ${name})
 endmacro()
 
-# reprise_program(NAME SOURCES ... LIBRARIES ...)
+# reprise_program(NAME [OF library] SOURCES ... LIBRARIES ...). OF: where nothing else links that component, the sources
+# are compiled as part of it, in its unity file.
 function(reprise_program name)
-    cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
+    cmake_parse_arguments(arg "" "OF" "SOURCES;LIBRARIES" ${ARGN})
+    if(arg_OF AND CMAKE_UNITY_BUILD AND NOT BUILD_TESTING AND NOT REPRISE_FUZZ)
+        target_sources(${arg_OF} PRIVATE ${arg_SOURCES})
+        set(arg_SOURCES $<TARGET_OBJECTS:${arg_OF}>)
+    endif()
     add_executable(${name} ${arg_SOURCES})
-    target_link_libraries(${name} PRIVATE reprise_flags ${arg_LIBRARIES})
+    target_link_libraries(${name} PRIVATE reprise_flags ${arg_OF} ${arg_LIBRARIES})
+    set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
     reprise_precompile(${name} reprise_pch)
 endfunction()
 
