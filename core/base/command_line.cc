@@ -58,11 +58,15 @@ public:
 
 Option Option::required() { return Option(option_->required()); }
 
-Option Option::group(const std::string& heading) { return Option(option_->group(heading)); }
+Option Option::group(std::string_view heading) {
+    return Option(option_->group(std::string(heading)));
+}
 
 Option Option::hidden() { return group(kHidden); }
 
-Option Option::type_name(const std::string& name) { return Option(option_->type_name(name)); }
+Option Option::type_name(std::string_view name) {
+    return Option(option_->type_name(std::string(name)));
+}
 
 Option Option::show_default() { return Option(option_->capture_default_str()); }
 
@@ -88,8 +92,8 @@ Option Option::allow_extra_args(bool allow) { return Option(option_->allow_extra
 
 Option Option::expected(int count) { return Option(option_->expected(count)); }
 
-Option Option::optional_value(const std::string& value) {
-    return Option(option_->expected(0, 1)->default_str(value));
+Option Option::optional_value(std::string_view value) {
+    return Option(option_->expected(0, 1)->default_str(std::string(value)));
 }
 
 Option Option::take_all() { return Option(option_->take_all()); }
@@ -104,36 +108,38 @@ Command::Command(const std::string& help, const std::string& name)
 }
 
 template <typename T>
-Option Command::add_option(const std::string& names, T& value, const std::string& help) {
-    return Option(app_->add_option(names, value, help));
+Option Command::add_option(std::string_view names, T& value, std::string_view help) {
+    return Option(app_->add_option(std::string(names), value, std::string(help)));
 }
 
-Option Command::add_flag(const std::string& names, bool& value, const std::string& help) {
-    return Option(app_->add_flag(names, value, help));
+Option Command::add_flag(std::string_view names, bool& value, std::string_view help) {
+    return Option(app_->add_flag(std::string(names), value, std::string(help)));
 }
 
-Option Command::add_option_function(const std::string& names,
+Option Command::add_option_function(std::string_view names,
                                     const std::function<void(const std::string&)>& function,
-                                    const std::string& help) {
-    return Option(app_->add_option_function<std::string>(names, function, help));
+                                    std::string_view help) {
+    return Option(
+        app_->add_option_function<std::string>(std::string(names), function, std::string(help)));
 }
 
-Command Command::add_subcommand(const std::string& name, const std::string& help) {
-    return relative(app_->add_subcommand(name, help));
+Command Command::add_subcommand(std::string_view name, std::string_view help) {
+    return relative(app_->add_subcommand(std::string(name), std::string(help)));
 }
 
 void Command::require_subcommand(int count) { app_->require_subcommand(count); }
 
-void Command::set_version_flag(const std::string& names, const std::string& version) {
-    app_->set_version_flag(names, version);
+void Command::set_version_flag(std::string_view names, std::string_view version) {
+    app_->set_version_flag(std::string(names), std::string(version));
 }
 
-void Command::add_text_flag(const std::string& names, const std::function<std::string()>& text,
-                            const std::string& help) {
-    app_->add_flag_callback(names, [text] { throw CLI::CallForVersion(text(), 0); }, help);
+void Command::add_text_flag(std::string_view names, const std::function<std::string()>& text,
+                            std::string_view help) {
+    app_->add_flag_callback(
+        std::string(names), [text] { throw CLI::CallForVersion(text(), 0); }, std::string(help));
 }
 
-void Command::footer(const std::string& text) { app_->footer(text); }
+void Command::footer(std::string_view text) { app_->footer(std::string(text)); }
 
 void Command::column_width(std::size_t width) { app_->get_formatter()->column_width(width); }
 
@@ -169,20 +175,18 @@ template Option Option::in_range(unsigned, unsigned);
 template Option Option::in_range(std::uint64_t, std::uint64_t);
 template Option Option::in_range(double, double);
 
-template Option Command::add_option(const std::string&, std::string&, const std::string&);
-template Option Command::add_option(const std::string&, int&, const std::string&);
-template Option Command::add_option(const std::string&, std::uint16_t&, const std::string&);
-template Option Command::add_option(const std::string&, std::uint32_t&, const std::string&);
-template Option Command::add_option(const std::string&, std::uint64_t&, const std::string&);
-template Option Command::add_option(const std::string&, double&, const std::string&);
-template Option Command::add_option(const std::string&, std::optional<unsigned>&,
-                                    const std::string&);
-template Option Command::add_option(const std::string&, std::optional<std::uint64_t>&,
-                                    const std::string&);
-template Option Command::add_option(const std::string&, std::optional<double>&, const std::string&);
-template Option Command::add_option(const std::string&, std::vector<std::string>&,
-                                    const std::string&);
-template Option Command::add_option(const std::string&, std::vector<std::uint16_t>&,
-                                    const std::string&);
+template Option Command::add_option(std::string_view, std::string&, std::string_view);
+template Option Command::add_option(std::string_view, int&, std::string_view);
+template Option Command::add_option(std::string_view, std::uint16_t&, std::string_view);
+template Option Command::add_option(std::string_view, std::uint32_t&, std::string_view);
+template Option Command::add_option(std::string_view, std::uint64_t&, std::string_view);
+template Option Command::add_option(std::string_view, double&, std::string_view);
+template Option Command::add_option(std::string_view, std::optional<unsigned>&, std::string_view);
+template Option Command::add_option(std::string_view, std::optional<std::uint64_t>&,
+                                    std::string_view);
+template Option Command::add_option(std::string_view, std::optional<double>&, std::string_view);
+template Option Command::add_option(std::string_view, std::vector<std::string>&, std::string_view);
+template Option Command::add_option(std::string_view, std::vector<std::uint16_t>&,
+                                    std::string_view);
 
 } // namespace reprise

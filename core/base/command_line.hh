@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,11 +23,11 @@ class Option {
 public:
     Option required();
     /// The heading in --help below which the option stands.
-    Option group(const std::string& heading);
+    Option group(std::string_view heading);
     /// Leaves it out of --help.
     Option hidden();
     /// In --help, in place of the type's own name.
-    Option type_name(const std::string& name);
+    Option type_name(std::string_view name);
     /// Shows in --help what the variable holds now.
     Option show_default();
 
@@ -45,7 +46,7 @@ public:
     /// For vectors: how many values an option takes.
     Option expected(int count);
     /// The option may be given without a value; it then has this one.
-    Option optional_value(const std::string& value);
+    Option optional_value(std::string_view value);
     /// For vectors: an option given again adds to the values.
     Option take_all();
     /// For vectors: what stands between the values in one argument.
@@ -71,25 +72,26 @@ public:
     /// `names` are like "-o,--output", or "TRACE" for an argument without a name. T is one of those
     /// at the end of command_line.cc.
     template <typename T>
-    Option add_option(const std::string& names, T& value, const std::string& help);
-    Option add_flag(const std::string& names, bool& value, const std::string& help);
-    Option add_option_function(const std::string& names,
+    Option add_option(std::string_view names, T& value, std::string_view help);
+    Option add_flag(std::string_view names, bool& value, std::string_view help);
+    Option add_option_function(std::string_view names,
                                const std::function<void(const std::string&)>& function,
-                               const std::string& help);
-    /// An option whose values have names on the command line.
+                               std::string_view help);
+    /// An option whose values have names on the command line; the names must outlive parsing.
     template <typename Enum>
-    Option add_choice(const std::string& names, Enum& value,
-                      std::vector<std::pair<std::string, Enum>> choices, const std::string& help);
+    Option add_choice(std::string_view names, Enum& value,
+                      std::vector<std::pair<std::string_view, Enum>> choices,
+                      std::string_view help);
 
-    Command add_subcommand(const std::string& name, const std::string& help);
+    Command add_subcommand(std::string_view name, std::string_view help);
     /// So many of the subcommands must be given.
     void require_subcommand(int count);
-    void set_version_flag(const std::string& names, const std::string& version);
+    void set_version_flag(std::string_view names, std::string_view version);
     /// A flag that prints a text and ends the program, whatever else is given.
-    void add_text_flag(const std::string& names, const std::function<std::string()>& text,
-                       const std::string& help);
+    void add_text_flag(std::string_view names, const std::function<std::string()>& text,
+                       std::string_view help);
     /// Text below the options in --help.
-    void footer(const std::string& text);
+    void footer(std::string_view text);
     /// Where the help texts of options begin, also those of subcommands added later.
     void column_width(std::size_t width);
     /// Called when this subcommand was parsed.
@@ -119,13 +121,13 @@ private:
 };
 
 template <typename Enum>
-Option Command::add_choice(const std::string& names, Enum& value,
-                           std::vector<std::pair<std::string, Enum>> choices,
-                           const std::string& help) {
+Option Command::add_choice(std::string_view names, Enum& value,
+                           std::vector<std::pair<std::string_view, Enum>> choices,
+                           std::string_view help) {
     std::vector<std::string> words;
     words.reserve(choices.size());
     for (const auto& choice : choices) {
-        words.push_back(choice.first);
+        words.emplace_back(choice.first);
     }
     const auto choose = [&value, choices = std::move(choices)](const std::string& word) {
         for (const auto& [name, meaning] : choices) {
