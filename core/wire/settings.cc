@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace reprise {
@@ -168,6 +169,24 @@ template <typename T> std::string_view type_of(const T&, const Allowed& allowed)
     }
 }
 
+// What is the same for settings of every type stands outside of the visits, which are compiled for
+// each.
+
+Json& member_of(Json& object, std::string_view name) { return object[std::string(name)]; }
+
+Json description(const char* type, Json value, const Allowed& allowed, std::string_view help) {
+    Json out{{"type", type}, {"default", std::move(value)}};
+    if (allowed.high > 0) {
+        out["low"] = allowed.low;
+        out["high"] = allowed.high;
+    }
+    if (!allowed.words.empty()) {
+        out["words"] = allowed.words;
+    }
+    out["help"] = help;
+    return out;
+}
+
 } // namespace
 
 void set(Settings& settings, std::string_view key, const std::string& text) {
@@ -220,7 +239,7 @@ Json settings_json(const Settings& settings) {
     Json out = Json::object();
     each_setting(settings, [&](std::string_view table, std::string_view name, const auto& value,
                                const Allowed&, std::string_view) {
-        (table == "replay" ? out : out[std::string(table)])[std::string(name)] = value;
+        member_of(table == "replay" ? out : member_of(out, table), name) = value;
     });
     return out;
 }
@@ -230,16 +249,8 @@ Json describe_settings() {
     const Settings defaults;
     each_setting(defaults, [&](std::string_view table, std::string_view name, const auto& value,
                                const Allowed& allowed, std::string_view help) {
-        Json one{{"type", type_of(value, allowed)}, {"default", value}};
-        if (allowed.high > 0) {
-            one["low"] = allowed.low;
-            one["high"] = allowed.high;
-        }
-        if (!allowed.words.empty()) {
-            one["words"] = allowed.words;
-        }
-        one["help"] = help;
-        out[std::string(table)][std::string(name)] = one;
+        member_of(member_of(out, table), name) =
+            description(type_of(value, allowed), value, allowed, help);
     });
     return out;
 }
