@@ -174,7 +174,7 @@ template <typename T> std::string_view type_of(const T&, const Allowed& allowed)
 
 Json& member_of(Json& object, std::string_view name) { return object[std::string(name)]; }
 
-Json description(const char* type, Json value, const Allowed& allowed, std::string_view help) {
+Json description(std::string_view type, Json value, const Allowed& allowed, std::string_view help) {
     Json out{{"type", type}, {"default", std::move(value)}};
     if (allowed.high > 0) {
         out["low"] = allowed.low;
