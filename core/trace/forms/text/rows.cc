@@ -1,4 +1,5 @@
 // Rows of the text form by their columns: from queries, and to queries.
+#include "core/base/text.hh"
 #include "core/dns/message.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/query_encoder.hh"
