@@ -13,7 +13,6 @@
 #include "proxy/rewrite/rewrite.hh"
 #include "proxy/service.hh"
 #include "proxy/stateless/bpf/bpf_front.hh"
-#include "proxy/stateless/bpf/link.hh"
 #include "proxy/stateless/common/front.hh"
 #include "proxy/stateless/common/options.hh"
 #include "proxy/stateless/userspace/front.hh"
@@ -22,7 +21,6 @@
 #include "proxy/tun/path_mtu.hh"
 #include "proxy/tun/tun.hh"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -30,7 +28,6 @@
 #include <cstdint>
 #include <linux/capability.h>
 #include <memory>
-#include <net/if.h>
 #include <optional>
 #include <string>
 #include <sys/prctl.h>
@@ -157,29 +154,14 @@ private:
     Nanoseconds next_refresh_ = 0;
 };
 
-/// They would take the clients' packets before --front reference sees one.
-void refuse_programs(const std::string& interface) {
-    if (left_behind(static_cast<int>(interface_index(interface))) != 0) {
-        static_cast<void>(lock_interface(interface)); // says so where that front still runs
-        throw Error(fmt::format("--interface {}: programs of a killed --front bpf still serve it; "
-                                "remove them with `reprise-proxy stateless --front bpf "
-                                "--interface {} --undo`",
-                                interface, interface));
-    }
-}
-
 /// Serves as a front of statelessTCP until a signal comes, or only undoes what a killed one of this
 /// kind has left on the host, if anything. Throws UsageError, Error or SystemError.
 void run_stateless(const StatelessOptions& options) {
     spdlog::set_level(options.loglevel >= 3 ? spdlog::level::debug : spdlog::level::info);
     const bool is_bpf = options.front == FrontKind::kBpf;
     if (options.undo) {
-        if (!is_bpf) {
-            stateless::repair_reference_host();
-        } else if (const std::string& interface = options.interfaces.front();
-                   if_nametoindex(interface.c_str()) != 0) { // else all went with it
-            BpfFront::repair(interface);
-        }
+        is_bpf ? repair_bpf_interface(options.interfaces.front())
+               : stateless::repair_reference_host();
         return;
     }
     const Signals signals = service_signals();
@@ -187,7 +169,7 @@ void run_stateless(const StatelessOptions& options) {
         std::ranges::for_each(options.interfaces, refuse_programs);
     }
     const std::unique_ptr<Front> front =
-        is_bpf ? std::make_unique<BpfFront>(options) : stateless::make_reference_front(options);
+        is_bpf ? make_bpf_front(options) : stateless::make_reference_front(options);
     serve(*front, signals, options.stats);
 }
 
