@@ -18,7 +18,6 @@
 #include "proxy/stateless/userspace/front.hh"
 #include "proxy/statistics.hh"
 #include "proxy/tun/link_sender.hh"
-#include "proxy/tun/path_mtu.hh"
 #include "proxy/tun/tun.hh"
 
 #include <spdlog/spdlog.h>

@@ -1,7 +1,7 @@
 #include "core/base/error.hh"
 #include "proxy/rewrite/address_map.hh"
 #include "proxy/rewrite/rewrite.hh"
-#include "proxy/tun/path_mtu.hh"
+#include "proxy/tun/link_sender.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

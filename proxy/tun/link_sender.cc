@@ -5,7 +5,10 @@
 #include "core/base/error.hh"
 #include "core/base/host.hh"
 #include "core/base/netlink.hh"
+#include "core/wire/query.hh"
+#include "proxy/rewrite/address_map.hh"
 #include "proxy/rewrite/headers.hh"
+#include "proxy/rewrite/rewrite.hh"
 
 #include <algorithm>
 #include <cerrno>
@@ -16,8 +19,10 @@
 #include <linux/neighbour.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <map>
 #include <netinet/in.h>
 #include <optional>
+#include <set>
 #include <string>
 #include <sys/socket.h>
 #include <utility>
@@ -63,7 +68,74 @@ NetlinkRequest route_request(const Flow& flow, unsigned incoming) {
 /// Destinations looked up in one go: about half a millisecond.
 constexpr size_t kSlice = 128;
 
+/// One server's address of each slot, by whether it is of IPv6, and at slot 0 of any.
+std::map<std::pair<unsigned, bool>, IpAddress> examples(const AddressMap& map) {
+    std::map<std::pair<unsigned, bool>, IpAddress> found;
+    for (const Oqda& oqda : map.oqdas) {
+        found.try_emplace({oqda.slot, oqda.address.is_v6()}, oqda.address);
+        found.try_emplace({0, oqda.address.is_v6()}, oqda.address);
+    }
+    return found;
+}
+
+/// An address to which packets go.
+struct Peer {
+    unsigned neighbor; ///< instance or resolver
+    unsigned slot;     ///< that it carries, 0 for any
+    IpAddress address;
+};
+
+std::vector<Peer> peers(const AddressMap& map, Side side, unsigned resolver) {
+    std::vector<Peer> found;
+    const auto add = [&](unsigned neighbor, unsigned slot, const auto& host) {
+        for (const IpAddress& address : {host.v4, host.v6}) {
+            if (address.family != 0) {
+                found.push_back({neighbor, slot, address});
+            }
+        }
+    };
+    if (side == Side::kMeta) {
+        for (const Resolver& each : map.resolvers) {
+            add(each.number, 0, each);
+        }
+    } else if (side == Side::kResolver) {
+        for (const MetaAddress& meta : map.metas) {
+            if (meta.resolver == resolver) {
+                add(meta.instance, meta.slot, meta);
+            }
+        }
+    }
+    return found;
+}
+
 } // namespace
+
+std::vector<Flow> flows(const AddressMap& map, Side side, unsigned resolver) {
+    std::vector<Flow> found;
+    const auto servers = examples(map);
+    const bool answers = side == Side::kMeta;
+    for (const auto& [neighbor, slot, address] : peers(map, side, resolver)) {
+        const auto server = servers.find({slot, address.is_v6()});
+        if (server != servers.end()) { // else there are no such packets
+            found.push_back({.source = server->second,
+                             .destination = address,
+                             .source_port = answers ? kDnsPort : std::uint16_t{0},
+                             .destination_port = answers ? std::uint16_t{0} : kDnsPort});
+        }
+    }
+    return found;
+}
+
+std::vector<IpAddress> neighbors(const AddressMap& map, Side side, unsigned resolver) {
+    std::vector<IpAddress> found;
+    std::set<std::pair<unsigned, bool>> seen;
+    for (const Peer& peer : peers(map, side, resolver)) {
+        if (seen.emplace(peer.neighbor, peer.address.is_v6()).second) {
+            found.push_back(peer.address);
+        }
+    }
+    return found;
+}
 
 LinkSender::LinkSender(std::vector<Flow> flows, unsigned incoming)
     : flows_(std::move(flows)), incoming_(incoming),

@@ -32,6 +32,8 @@
 #include "core/base/bytes.hh"
 #include "core/base/fd.hh"
 #include "core/base/netlink.hh"
+#include "proxy/rewrite/address_map.hh"
+#include "proxy/rewrite/rewrite.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -61,6 +63,13 @@ struct Flow {
     std::uint16_t source_port = 0; ///< 0 for any
     std::uint16_t destination_port = 0;
 };
+
+/// All addresses to which this side's packets go, each with an example of its packets.
+std::vector<Flow> flows(const AddressMap& map, Side side, unsigned resolver);
+
+/// The addresses to which this side's packets go, one of each family and neighbor: of every
+/// instance beside a resolver, of every resolver beside the meta-DNS-server.
+std::vector<IpAddress> neighbors(const AddressMap& map, Side side, unsigned resolver);
 
 class LinkSender {
 public:

@@ -1,13 +1,17 @@
 #include "proxy/tun/tun.hh"
 
+#include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/log.hh"
 #include "core/base/netlink.hh"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -17,6 +21,7 @@
 #include <linux/if_tun.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <optional>
 #include <poll.h>
 #include <span>
@@ -25,6 +30,7 @@
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 namespace reprise::proxy {
 
@@ -165,6 +171,90 @@ std::optional<std::uint64_t> Tun::dropped() const {
     counts.skip(offsetof(rtnl_link_stats64, tx_dropped));
     const auto dropped = counts.little<std::uint64_t>();
     return counts.ok() ? std::optional(dropped) : std::nullopt;
+}
+
+namespace {
+
+/// "Discard". Not 53: the rules that bring DNS to the device must not catch this look-up.
+constexpr std::uint16_t kPort = 9;
+
+/// MTU of the route to an address, by the kernel's routing table; none without a route. Nothing is
+/// sent.
+std::optional<int> route_mtu(const IpAddress& address) {
+    const bool v4 = address.is_v4();
+    const FileDescriptor socket(::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (!socket.valid()) { // a kernel without this family
+        return std::nullopt;
+    }
+    sockaddr_storage storage{};
+    const socklen_t length = Endpoint{.address = address, .port = kPort}.to_sockaddr(storage);
+    if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&storage), length) != 0) {
+        return std::nullopt;
+    }
+    int mtu = 0;
+    socklen_t size = sizeof mtu;
+    const int level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
+    if (getsockopt(socket.get(), level, v4 ? IP_MTU : IPV6_MTU, &mtu, &size) != 0) {
+        return std::nullopt;
+    }
+    return mtu;
+}
+
+constexpr int kLeastV4 = 68;    // RFC 791
+constexpr int kLeastV6 = 1'280; // RFC 8200
+constexpr int kMost = 65'535;
+
+} // namespace
+
+int device_mtu(int route, bool v6) { return std::clamp(route, v6 ? kLeastV6 : kLeastV4, kMost); }
+
+void MtuKeeper::fit() {
+    const int before = tun_.mtu();
+    const int mtu = wide_enough(narrowest().value_or(before));
+    if (mtu != before && mtu != refused_) {
+        set(mtu, before);
+    } else if (!std::exchange(told_, true)) {
+        spdlog::info("event=mtu device={} mtu={} before={}", tun_.name(), mtu, before);
+    }
+}
+
+std::optional<int> MtuKeeper::narrowest() {
+    std::optional<int> narrowest;
+    for (const IpAddress& address : neighbors_) {
+        if (const std::optional<int> found = route_mtu(address)) {
+            without_route_.erase(address);
+            narrowest = std::min(*found, narrowest.value_or(*found));
+        } else if (without_route_.insert(address).second) {
+            spdlog::warn("event=no_route to={} hint=\"add a route to it; packets that go there are "
+                         "lost\"",
+                         address.text());
+        }
+    }
+    return narrowest;
+}
+
+int MtuKeeper::wide_enough(int mtu) {
+    const int wide = device_mtu(mtu, std::ranges::any_of(neighbors_, &IpAddress::is_v6));
+    if (wide > mtu && std::exchange(narrow_, mtu) != mtu) {
+        spdlog::warn("event=narrow_link mtu={} hint=\"give the link at least {} bytes; longer "
+                     "packets are lost\"",
+                     mtu, wide);
+    }
+    return wide;
+}
+
+/// Beside an unprivileged process set-up has to do it, so a refusal is no reason to end.
+void MtuKeeper::set(int mtu, int before) {
+    told_ = true;
+    try {
+        tun_.set_mtu(mtu);
+        refused_ = 0;
+        spdlog::info("event=mtu device={} mtu={} before={}", tun_.name(), mtu, before);
+    } catch (const SystemError& error) {
+        refused_ = mtu;
+        spdlog::warn("event=mtu_refused device={} mtu={} because={} hint=\"ip link set {} mtu {}\"",
+                     tun_.name(), mtu, log_value(error.what()), tun_.name(), mtu);
+    }
 }
 
 } // namespace reprise::proxy
