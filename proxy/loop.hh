@@ -9,7 +9,6 @@
 
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "proxy/delay/delay_line.hh"
 #include "proxy/delay/delay_model.hh"
 #include "proxy/rewrite/rewrite.hh"
 #include "proxy/statistics.hh"

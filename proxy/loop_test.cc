@@ -20,7 +20,6 @@
 #include <iterator>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace reprise::proxy {
@@ -73,13 +72,6 @@ private:
     const Clock& clock_;
 };
 
-/// Of 20 ms; nothing is lost.
-DelayPlan plan() {
-    DelayPlan plan;
-    plan.usual.rtt = 20 * kMillisecond;
-    return plan;
-}
-
 class LoopTest : public ::testing::Test {
 protected:
     /// With another payload, to be known by.
@@ -99,7 +91,7 @@ protected:
     TestClock clock_;
     TestDevice device_{clock_};
     Statistics statistics_;
-    DelayModel model_{plan()};
+    DelayModel model_{{.rtt_ms = 20}, 1, 0};
     Loop loop_{device_, {}, &model_, nullptr, statistics_, clock_};
 };
 
@@ -152,9 +144,7 @@ TEST_F(LoopTest, ADeviceThatVanishesIsToldWithWhatWasCounted) {
 
 /// Of what the upstream counts call queries, segments and later fragments are none.
 TEST_F(LoopTest, OnlyDatagramsAreCountedAsDroppedQueries) {
-    DelayPlan lossy = plan();
-    lossy.usual.loss = 1;
-    DelayModel model{std::move(lossy)};
+    DelayModel model{{.loss_percent = 100}, 1, 0};
     const AddressMap map = parse_map("#reprise-map 1\n"
                                      "resolver\t1\t198.19.254.1\t-\n"
                                      "meta\t1\t1\t1\t198.18.128.1\t-\n"

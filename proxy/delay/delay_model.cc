@@ -20,7 +20,6 @@
 #include <optional>
 #include <string>
 #include <system_error>
-#include <utility>
 
 namespace reprise::proxy {
 
@@ -82,8 +81,21 @@ RttTable read_table(const DelayOptions& options, const Path& usual) {
 
 } // namespace
 
-DelayModel::DelayModel(DelayPlan plan)
-    : plan_(std::move(plan)), state_(mix_bits(plan_.seed ^ mix_bits(plan_.salt))) {}
+DelayModel::DelayModel(const DelayOptions& options, double share, std::uint64_t salt)
+    : usual_{.rtt = to_nanoseconds(options.rtt_ms.value_or(0)),
+             .jitter = to_nanoseconds(options.jitter_ms.value_or(0)),
+             .loss = options.loss_percent.value_or(0) / 100,
+             .listed =
+                 options.rtt_ms || options.rtt_table.empty() || !options.rtt_distribution.empty()},
+      share_(options.share.value_or(share)), seed_(options.seed),
+      state_(mix_bits(seed_ ^ mix_bits(salt))) {
+    if (!options.rtt_table.empty()) {
+        table_ = read_table(options, usual_);
+    }
+    if (!options.rtt_distribution.empty()) {
+        distribution_ = rtt_distribution(options.rtt_distribution);
+    }
+}
 
 DrawnDelay DelayModel::draw(const IpAddress& far) {
     const Path path = path_to(far);
@@ -94,20 +106,18 @@ DrawnDelay DelayModel::draw(const IpAddress& far) {
     if (path.jitter > 0) {
         rtt += static_cast<double>(path.jitter) * (2 * next_unit() - 1);
     }
-    return {.delay = std::max<Nanoseconds>(std::llround(rtt * plan_.share), 0),
+    return {.delay = std::max<Nanoseconds>(std::llround(rtt * share_), 0),
             .lost = false,
             .listed = path.listed};
 }
 
 Path DelayModel::path_to(const IpAddress& far) const {
-    if (plan_.table) {
-        if (const Path* found = plan_.table->find(far)) {
-            return *found;
-        }
+    if (const Path* const found = table_ ? table_->find(far) : nullptr) {
+        return *found;
     }
-    Path path = plan_.usual;
-    if (plan_.distribution) {
-        path.rtt = plan_.distribution(unit_of(address_hash(far, plan_.seed)));
+    Path path = usual_;
+    if (distribution_) {
+        path.rtt = distribution_(unit_of(address_hash(far, seed_)));
     }
     return path;
 }
@@ -152,23 +162,7 @@ std::unique_ptr<DelayModel> make_model(const DelayOptions& options, double share
         }
         return nullptr;
     }
-    DelayPlan plan{.table = std::nullopt,
-                   .distribution = {},
-                   .usual = {.rtt = to_nanoseconds(options.rtt_ms.value_or(0)),
-                             .jitter = to_nanoseconds(options.jitter_ms.value_or(0)),
-                             .loss = options.loss_percent.value_or(0) / 100,
-                             .listed = options.rtt_ms || options.rtt_table.empty() ||
-                                       !options.rtt_distribution.empty()},
-                   .share = options.share.value_or(share),
-                   .seed = options.seed,
-                   .salt = salt};
-    if (!options.rtt_table.empty()) {
-        plan.table = read_table(options, plan.usual);
-    }
-    if (!options.rtt_distribution.empty()) {
-        plan.distribution = rtt_distribution(options.rtt_distribution);
-    }
-    return std::make_unique<DelayModel>(std::move(plan));
+    return std::make_unique<DelayModel>(options, share, salt);
 }
 
 } // namespace reprise::proxy

@@ -12,13 +12,17 @@
 // each packet that passes a side.
 
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "proxy/delay/rtt.hh"
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace reprise {
 class Command;
@@ -33,37 +37,6 @@ struct DrawnDelay {
     bool listed = true;    ///< see Path
 };
 
-/// What a model is made of.
-struct DelayPlan {
-    std::optional<RttTable> table;
-    RttDistribution distribution; ///< of the addresses that the table leaves; empty for none
-    Path usual; ///< of the addresses that both leave; its jitter and loss also with a distribution
-    double share = 1;
-    std::uint64_t seed = 1;
-    std::uint64_t salt = 0; ///< see make_model()
-};
-
-/// Says how long each packet waits. Deterministic for a seed and an order of packets.
-class DelayModel {
-public:
-    explicit DelayModel(DelayPlan plan);
-
-    /// `far` is the address whose distance counts: the OQDA beside a resolver or the
-    /// meta-DNS-server, the client's address beside a server.
-    DrawnDelay draw(const IpAddress& far);
-
-private:
-    [[nodiscard]] Path path_to(const IpAddress& far) const;
-
-    /// Uniform in [0, 1), the next of the packets' sequence.
-    double next_unit();
-
-    DelayPlan plan_;
-    std::uint64_t state_;
-};
-
-// The options of all subcommands that delay packets, and the model they describe.
-
 /// As given on the command line; times in ms.
 struct DelayOptions {
     std::optional<double> rtt_ms{};
@@ -75,7 +48,31 @@ struct DelayOptions {
     std::uint64_t seed = 1;
 };
 
-/// Adds the options as a group; `options` must outlive parsing.
+/// Says how long each packet waits. Deterministic for a seed and an order of packets.
+class DelayModel {
+public:
+    /// See make_model(), which looks at the options.
+    DelayModel(const DelayOptions& options, double share, std::uint64_t salt);
+
+    /// `far` is the address whose distance counts: the OQDA beside a resolver or the
+    /// meta-DNS-server, the client's address beside a server.
+    DrawnDelay draw(const IpAddress& far);
+
+private:
+    [[nodiscard]] Path path_to(const IpAddress& far) const;
+
+    /// Uniform in [0, 1), the next of the packets' sequence.
+    double next_unit();
+
+    Path usual_; ///< of the addresses that both leave; its jitter and loss also with a distribution
+    std::optional<RttTable> table_;
+    RttDistribution distribution_; ///< of the addresses that the table leaves; empty for none
+    double share_;
+    std::uint64_t seed_;
+    std::uint64_t state_;
+};
+
+/// Adds the options of all subcommands that delay packets; `options` must outlive parsing.
 void add_delay_options(Command& app, DelayOptions& options);
 
 /// The model, or none where no option asks for one (packets then go on at once). `share` is the
@@ -83,5 +80,55 @@ void add_delay_options(Command& app, DelayOptions& options);
 /// for each side, so that jitter and loss of their packets are independent. Throws UsageError.
 std::unique_ptr<DelayModel> make_model(const DelayOptions& options, double share,
                                        std::uint64_t salt);
+
+// Packets on their way: each is kept until its time has come, in bounded memory.
+
+struct DelayLineLimits {
+    size_t packets = size_t{1} << 20U;
+    size_t bytes = size_t{256} << 20U; ///< of all packets; each takes some 150 more
+};
+
+class DelayLine {
+public:
+    explicit DelayLine(DelayLineLimits limits = {}) : limits_(limits) {}
+
+    /// Copies the packet. False where a limit is reached.
+    bool push(Nanoseconds due, Bytes packet) {
+        if (line_.size() >= limits_.packets || packet.size() > limits_.bytes - bytes_) {
+            return false;
+        }
+        bytes_ += packet.size();
+        // With a constant delay it is the latest, which takes constant time.
+        line_.emplace_hint(line_.end(), due,
+                           std::vector<std::uint8_t>(packet.begin(), packet.end()));
+        return true;
+    }
+
+    /// When the next packet is due; none where the line is empty.
+    [[nodiscard]] std::optional<Nanoseconds> next_due() const {
+        return line_.empty() ? std::nullopt : std::optional(line_.begin()->first);
+    }
+
+    /// Hands the packets that are due at `now` to `take(Nanoseconds due, Bytes packet)`, earliest
+    /// first, those of one time as they came, at most `most`. The bytes are valid during the call;
+    /// `take` must not push. Returns their number.
+    template <typename Take> size_t pop_due(Nanoseconds now, Take&& take, size_t most = SIZE_MAX) {
+        size_t count = 0;
+        for (; count < most && !line_.empty() && line_.begin()->first <= now; ++count) {
+            const auto& [due, packet] = *line_.begin();
+            take(due, Bytes(packet));
+            bytes_ -= packet.size();
+            line_.erase(line_.begin());
+        }
+        return count;
+    }
+
+    [[nodiscard]] size_t size() const { return line_.size(); }
+
+private:
+    DelayLineLimits limits_;
+    std::multimap<Nanoseconds, std::vector<std::uint8_t>> line_; ///< by when they are due
+    size_t bytes_ = 0;
+};
 
 } // namespace reprise::proxy

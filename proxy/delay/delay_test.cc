@@ -1,6 +1,6 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "proxy/delay/delay_line.hh"
+#include "proxy/delay/delay_model.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -60,44 +60,47 @@ Cells split_cells(std::string_view line) {
     return cells;
 }
 
-/// Hands each line that has cells to `take`, which returns what is wrong with it, or "". Throws
+/// Hands each line that has cells to `take`, which throws Error with what is wrong with it. Throws
 /// UsageError with `name` and the line.
 void read_rows(std::istream& file, const std::string& name,
-               const std::function<std::string(const std::string&, const Cells&)>& take) {
+               const std::function<void(const std::string&, const Cells&)>& take) {
     size_t number = 0;
     for (std::string line; std::getline(file, line);) {
         ++number;
-        const Cells cells = split_cells(line);
-        const std::string wrong = cells.empty() ? "" : take(line, cells);
-        if (!wrong.empty()) {
-            throw UsageError(fmt::format("{}:{}: {}", name, number, wrong));
+        try {
+            if (const Cells cells = split_cells(line); !cells.empty()) {
+                take(line, cells);
+            }
+        } catch (const Error& wrong) {
+            throw UsageError(fmt::format("{}:{}: {}", name, number, wrong.what()));
         }
     }
 }
 
-/// The path of a line; returns what is wrong with it, or "".
-std::string parse_path(const Cells& cells, Path& path) {
+/// The path of a line; what it leaves out is as in `path`.
+Path parse_path(const Cells& cells, Path path) {
     if (cells.size() < 2 || cells.size() > kMostCells) {
-        return fmt::format("the line has {} cells; {}",
-                           cells.size() > kMostCells ? "more than 4" : std::to_string(cells.size()),
-                           kForm);
+        throw Error(fmt::format(
+            "the line has {} cells; {}",
+            cells.size() > kMostCells ? "more than 4" : std::to_string(cells.size()), kForm));
     }
     path.listed = true;
     for (size_t at = 1; at < std::min(cells.size(), size_t{3}); ++at) {
         const auto ms = parse_up_to(cells[at], kMostRttMs);
         if (!ms) {
-            return fmt::format("'{:.40}' is not a time; give 0 to {} ms", cells[at], kMostRttMs);
+            throw Error(
+                fmt::format("'{:.40}' is not a time; give 0 to {} ms", cells[at], kMostRttMs));
         }
         (at == 1 ? path.rtt : path.jitter) = to_nanoseconds(*ms);
     }
     if (cells.size() == kMostCells) {
         const auto percent = parse_up_to(cells.back(), 100);
         if (!percent) {
-            return fmt::format("'{}' is not a percentage; give 0 to 100", cells.back());
+            throw Error(fmt::format("'{}' is not a percentage; give 0 to 100", cells.back()));
         }
         path.loss = *percent / 100;
     }
-    return "";
+    return path;
 }
 
 FlatIds<18>::Key key_of(const IpAddress& address, std::uint8_t length) {
@@ -112,9 +115,7 @@ FlatIds<18>::Key key_of(const IpAddress& address, std::uint8_t length) {
 
 RttTable::RttTable(std::istream& file, const std::string& name, const Path& missing) {
     read_rows(file, name, [&](const std::string& /*line*/, const Cells& cells) {
-        Path path = missing;
-        const std::string wrong = parse_path(cells, path);
-        return wrong.empty() ? add(cells.front(), path) : wrong;
+        add(cells.front(), parse_path(cells, missing));
     });
     if (file.bad()) {
         throw UsageError(fmt::format("{} cannot be read; give a readable file", name));
@@ -130,23 +131,23 @@ const Path* RttTable::find(const IpAddress& address) const {
     return fallback_ ? &*fallback_ : nullptr;
 }
 
-/// Enters a row; returns what is wrong with it, or "". The same row twice does no harm.
-std::string RttTable::add(std::string_view text, const Path& path) {
+/// Enters a row. Throws Error with what is wrong with it; the same row twice does no harm.
+void RttTable::add(std::string_view text, const Path& path) {
     const Path* before = nullptr;
     if (text == "default") {
         before = fallback_ ? &*fallback_ : &fallback_.emplace(path);
     } else {
         const auto prefix = Prefix::parse(text);
         if (!prefix) {
-            return fmt::format("'{}' is not a prefix; give one such as 192.0.2.0/24, 2001:db8::/32 "
-                               "or default",
-                               text);
+            throw Error(fmt::format("'{}' is not a prefix; give one such as 192.0.2.0/24, "
+                                    "2001:db8::/32 or default",
+                                    text));
         }
         const IpAddress network = masked(prefix->address, prefix->bits);
         const auto length = static_cast<std::uint8_t>(prefix->bits);
         if (network != prefix->address) {
-            return fmt::format("'{}' has bits behind its length; write {}/{}", text, network.text(),
-                               length);
+            throw Error(fmt::format("'{}' has bits behind its length; write {}/{}", text,
+                                    network.text(), length));
         }
         const auto [id, fresh] =
             ids_.find_or_add(key_of(network, length), static_cast<std::uint32_t>(rows_.size()));
@@ -156,9 +157,9 @@ std::string RttTable::add(std::string_view text, const Path& path) {
         }
         before = &rows_[id];
     }
-    return *before == path
-               ? ""
-               : fmt::format("'{}' is there twice with different values; leave one out", text);
+    if (*before != path) {
+        throw Error(fmt::format("'{}' is there twice with different values; leave one out", text));
+    }
 }
 
 namespace {
@@ -184,15 +185,14 @@ std::vector<double> read_observed(const std::string& path) {
                                      path, std::generic_category().message(errno)));
     }
     std::vector<double> found;
-    read_rows(file, path, [&found](const std::string& line, const Cells& cells) -> std::string {
+    read_rows(file, path, [&found](const std::string& line, const Cells& cells) {
         const auto value =
             cells.size() == 1 ? parse_up_to(cells.front(), kMostRttMs) : std::nullopt;
         if (!value) {
-            return fmt::format("'{:.40}' is not a time; give one of 0 to {} ms a line", line,
-                               kMostRttMs);
+            throw Error(fmt::format("'{:.40}' is not a time; give one of 0 to {} ms a line", line,
+                                    kMostRttMs));
         }
         found.push_back(*value);
-        return "";
     });
     if (file.bad()) { // a folder opens, too
         throw UsageError(fmt::format("--distribution {} cannot be read: {}; give a file", path,

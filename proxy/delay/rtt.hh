@@ -54,7 +54,7 @@ public:
     [[nodiscard]] size_t size() const { return rows_.size(); }
 
 private:
-    [[nodiscard]] std::string add(std::string_view prefix, const Path& path);
+    void add(std::string_view prefix, const Path& path);
 
     FlatIds<18> ids_; ///< of prefixes, into rows_
     std::vector<Path> rows_;
