@@ -2,7 +2,7 @@
 // is taken has quantiles that do not fall.
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "proxy/delay/rtt.hh"
+#include "proxy/delay/delay_model.hh"
 
 #include <cstdint>
 #include <cstdlib>

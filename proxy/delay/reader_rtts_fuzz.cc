@@ -2,7 +2,7 @@
 // address.
 #include "core/base/address.hh"
 #include "core/base/error.hh"
-#include "proxy/delay/rtt.hh"
+#include "proxy/delay/delay_model.hh"
 
 #include <algorithm>
 #include <array>

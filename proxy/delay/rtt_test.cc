@@ -3,7 +3,6 @@
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "proxy/delay/delay_model.hh"
-#include "proxy/delay/rtt.hh"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
