@@ -344,16 +344,10 @@ static __always_inline int read_tcp(struct __sk_buff* skb, struct Packet* p) {
         return -1;
     }
     const struct tcphdr* tcp = transport(skb, p, kTcp);
-    if (!tcp) {
-        if (!p->v6 || bpf_skb_pull_data(skb, kV6Headers + kTcp) != 0) {
-            return -1;
-        }
+    if (!tcp && p->v6 && bpf_skb_pull_data(skb, kV6Headers + kTcp) == 0) {
         tcp = transport(skb, p, kTcp);
-        if (!tcp) {
-            return -1;
-        }
     }
-    if (tcp->dest != settings.port) {
+    if (!tcp || tcp->dest != settings.port) {
         return -1;
     }
     p->flow.client_port = tcp->source;
