@@ -128,14 +128,12 @@ TEST_P(StatelessProgramsTest, ReplyInFragments) {
         EXPECT_EQ(leaves(pieces[1]).verdict, TC_ACT_STOLEN);
         EXPECT_EQ(leaves(pieces[2]).verdict, TC_ACT_STOLEN);
     }
-    Recipe other = of_server(Buffer(3'000, 1));
+    Recipe other = of_server(Buffer(3'000, 1)); // with the identification of the one before
     other.source_port = 54;
     for (const Buffer& piece : fragments_of(make(other), 1'400)) {
-        Buffer another = piece;
-        another[GetParam().header == 20 ? 5 : 47] ^= 1U; // the identification of another datagram
-        if (GetParam().header == 40) {
-            EXPECT_EQ(leaves(another).packet, another);
-        }
+        const Done done = leaves(piece);
+        EXPECT_EQ(done.verdict, kPass);
+        EXPECT_EQ(done.packet, piece);
     }
 }
 

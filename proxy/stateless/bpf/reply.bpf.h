@@ -282,6 +282,7 @@ static __always_inline int take_fragment(struct __sk_buff* skb) {
     if (fragment.offset != 0) {
         return bpf_map_lookup_elem(&cut, &whole) ? TC_ACT_STOLEN : TC_ACT_UNSPEC;
     }
+    bpf_map_delete_elem(&cut, &whole); // of one before that had the same identification
     const __u32 at = p.l4 + (p.v6 ? kFragmentHeader : 0);
     if (bpf_skb_load_bytes(skb, at, &udp, sizeof udp) != 0 || udp.source != settings.port ||
         bpf_skb_load_bytes(skb, at + kUdp, &id, sizeof id) != 0) {
