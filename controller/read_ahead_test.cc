@@ -37,7 +37,7 @@ protected:
 };
 
 TEST_F(ReadAheadTest, YieldsEveryQueryInOrderAndThenTheEnd) {
-    constexpr std::uint64_t kMany = 100'000;
+    constexpr std::uint64_t kMany = 30'000;
     write_many(kMany);
     ReadAhead ahead(feed());
     RecordView query;

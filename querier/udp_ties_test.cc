@@ -75,7 +75,7 @@ TEST_P(BothModesTest, CopiesOfWhatIsRefusedLeaveInTime) {
         add(n * 250 * kMicrosecond, n % 300);
     }
     wire::Options options = hedged(GetParam());
-    set(options, "timeout_s", "5");
+    set(options, "timeout_s", "3");
     play(parent, options);
     std::vector<Nanoseconds> after;
     for (const Hedge& row : hedges()) {

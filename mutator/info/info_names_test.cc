@@ -54,11 +54,11 @@ TEST(TopKeys, StayWithinTheirErrorAndMemory) {
 
 std::uint64_t hash(const std::string& key) { return XXH3_64bits(key.data(), key.size()); }
 
-TEST(DistinctSketch, IsWithinItsErrorFromNoneToMillions) {
+TEST(DistinctSketch, IsWithinItsErrorFromNoneToAMillion) {
     DistinctSketch sketch;
     EXPECT_EQ(sketch.estimate(), 0U);
     std::uint64_t added = 0;
-    for (const std::uint64_t count : {1'000U, 10'000U, 60'000U, 300'000U, 2'000'000U}) {
+    for (const std::uint64_t count : {1'000U, 10'000U, 60'000U, 300'000U, 1'000'000U}) {
         for (; added < count; ++added) {
             sketch.add(hash("name " + std::to_string(added)));
             sketch.add(hash("name " + std::to_string(added / 2))); // which is there already

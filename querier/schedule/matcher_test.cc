@@ -183,7 +183,7 @@ TEST_F(MatcherTest, KnowsIdsInUse) {
 }
 
 TEST(Matcher, KeepsOrderAndEveryKeyWhileItGrows) {
-    constexpr std::uint32_t kQueries = 100'000;
+    constexpr std::uint32_t kQueries = 40'000;
     constexpr std::uint32_t kKeys = kQueries / 4; // each is in flight four times
     PendingQueries queries(kQueries);
     Matcher matcher(queries, kQueries, kSecond);

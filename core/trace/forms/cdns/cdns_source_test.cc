@@ -289,8 +289,10 @@ TEST(Cdns, AParameterSetThatIsNotThereEndsReading) {
 
 TEST(Cdns, ABlockThatIsTooBigEndsReading) {
     Parts parts;
-    constexpr std::uint64_t kLists = 17'000; // of questions, over 8,000 bytes each in memory
+    constexpr std::uint64_t kMaps = (126UL << 20U) / sizeof(CdnsNumbers<CdnsSignatureKey>);
+    constexpr std::uint64_t kLists = 300; // of questions, over 8,000 bytes each in memory
     const Buffer list = cbor_head(4, 1'000) + Buffer(1'000, 0x01);
+    parts.signatures = cbor_head(4, kMaps) + Buffer(kMaps, 0xa0); // empty ones
     parts.tables = 5;
     parts.more_tables = cbor(4) + cbor_head(4, kLists);
     for (std::uint64_t i = 0; i < kLists; ++i) {

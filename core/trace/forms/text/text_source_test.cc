@@ -250,7 +250,7 @@ TEST(TextSource, TheLargestMessage) {
 /// Wherever a file is cut: rows before the cut are read, and nothing else is made up.
 TEST(TextSource, CutAnywhere) {
     QueryMaker maker(5);
-    std::vector<OwnQuery> queries(12);
+    std::vector<OwnQuery> queries(7);
     std::ranges::generate(queries, [&] { return maker.next(); });
     const std::string text = as_text(queries);
     for (size_t size = kHeader.size(); size < text.size(); ++size) {
