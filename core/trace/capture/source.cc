@@ -121,8 +121,11 @@ std::optional<Nanoseconds> time_of(const Interface& from, std::uint64_t ticks) {
         seconds < 0 || seconds >= kEnd) {
         return std::nullopt;
     }
-    const Wide rest = ticks % from.ticks_per_second;
-    return seconds * kSecond + static_cast<Nanoseconds>(rest * kSecond / from.ticks_per_second);
+    const std::uint64_t rest = ticks % from.ticks_per_second;
+    const bool narrow = from.ticks_per_second <= 1'000'000'000; // most: no division of 128 bits
+    return seconds * kSecond +
+           static_cast<Nanoseconds>(narrow ? rest * kSecond / from.ticks_per_second
+                                           : Wide{rest} * kSecond / from.ticks_per_second);
 }
 
 /// What both have in common: a file is headers and what belongs to each.
@@ -280,11 +283,16 @@ private:
             return fail(fmt::format("a block of {} bytes", size));
         }
         const std::uint32_t body = size - done - kBlockTrailer;
-        block_.resize(kept ? body : std::min(body, kStep));
-        std::array<std::uint8_t, kBlockTrailer> again{};
-        return (kept ? fetch(block_, kCutBlock) : skip_body(body)) && fetch(again, kCutBlock) &&
-               (Numbers(again, swapped_).u32() == size || fail("a block's two lengths differ")) &&
-               (!kept || take(type));
+        block_.resize((kept ? body : std::min(body, kStep)) + kBlockTrailer);
+        const bool skipped = kept || skip_body(body);
+        const std::span<std::uint8_t> rest = kept ? block_ : std::span(block_).first(kBlockTrailer);
+        if (!skipped || !fetch(rest, kCutBlock)) {
+            return false;
+        }
+        if (Numbers(rest.last(kBlockTrailer), swapped_).u32() != size) {
+            return fail("a block's two lengths differ");
+        }
+        return !kept || take(type, rest.first(body));
     }
 
     /// Type and length of the next block, a section's byte order found on the way; false at the
@@ -326,8 +334,8 @@ private:
         return true;
     }
 
-    bool take(std::uint32_t type) {
-        const Numbers in(block_, swapped_);
+    bool take(std::uint32_t type, Bytes body) {
+        const Numbers in(body, swapped_);
         return type == kInterface      ? take_interface(in)
                : type == kSimplePacket ? take_simple(in)
                                        : take_packet(in, type == kPacketOfOld);
@@ -415,7 +423,7 @@ private:
 
     bool swapped_ = false;              ///< numbers of this section
     std::vector<Interface> interfaces_; ///< of this section
-    std::vector<std::uint8_t> block_;   ///< body of the block read last
+    std::vector<std::uint8_t> block_;   ///< body and trailer of the block read last
     Packet packet_;                     ///< the one read last
     bool waiting_ = false;              ///< it was not yielded yet
 };
