@@ -170,7 +170,11 @@ def fast_mode() -> Finding:
     """Source mode "packet": a small program of ours really loads and opens what the mode needs."""
     try:
         asked = subprocess.run(
-            [programs.own("reprise-querier"), "packet-check"], capture_output=True, text=True, check=False, timeout=20
+            [programs.own("reprise-querier"), "packet-check"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=20,
         )
     except (RepriseError, OSError, subprocess.TimeoutExpired) as error:
         return Finding(LIMITED, "fast mode", f"cannot be tried: {error}")
