@@ -32,6 +32,7 @@ _LONGEST = (
 )
 
 
+@pytest.hookimpl(trylast=True)  # behind what -m and -k leave out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What takes longest begins first, a file with each worker: each gets an equal part of the list, and who
     has done his takes from the end of another's.

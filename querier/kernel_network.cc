@@ -167,8 +167,10 @@ public:
     explicit SocketLink(int fd) : fd_(fd), buffer_(kFrameRead) { set_nonblocking(fd); }
 
     void send(const wire::Frame& frame) override {
-        out_ += encode_frame(frame);
-        flush(0);
+        if (!broken_) {
+            out_ += encode_frame(frame);
+            flush(0);
+        }
     }
 
     void flush(int limit_ms) override {
@@ -176,8 +178,11 @@ public:
         while (!out_.empty()) {
             const ssize_t sent =
                 ::send(fd_.get(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-            if (sent >= 0 || !try_again(errno)) {
-                out_.erase(0, sent < 0 ? std::string::npos : static_cast<size_t>(sent)); // broken
+            if (sent >= 0) {
+                out_.erase(0, static_cast<size_t>(sent));
+            } else if (!try_again(errno)) {
+                broken_ = true; // what comes later would be read as the rest of a frame
+                out_.clear();
             } else if (limit_ms == 0 || ::poll(&waiting, 1, limit_ms) <= 0) {
                 return;
             }
@@ -195,6 +200,7 @@ public:
 private:
     FileDescriptor fd_;
     std::string out_;
+    bool broken_ = false;
     std::vector<std::uint8_t> buffer_;
 };
 

@@ -252,11 +252,11 @@ def running(hosts: Testbed, tmp_path: Path) -> Iterator[tuple[str, str]]:
     with hosts.bed.inside("dns"):
         server = subprocess.Popen([programs.packaged("nsd"), "-d", "-c", tmp_path / "nsd.conf"])
     yield addresses
-    server.terminate()
-    server.wait(10)
     for name in ("boss", "load1", "load2"):
         hosts.on(name, "ip", "route", "del", addresses[0])
     hosts.on("dns", "ip", "addr", "del", f"{addresses[0]}/32", "dev", "exp0")
+    server.terminate()
+    server.wait(10)
 
 
 def test_a_running_server_is_asked_from_hosts(

@@ -11,7 +11,7 @@ from typing import Any
 from cli import programs
 from cli.errors import RepriseError
 
-# Of proxy/stateless: the preference of its filters (link.cc), and the table of its rules and the preference
+# Of proxy/stateless: the preference of its filters (bpf_front.cc), the table of its rules and the preference
 # of those that only note where accept_ra became 2 (redirect.cc).
 _PREFERENCE, _TABLE, _NOTES = 0x5354, "53053", 3
 _MODES = {1: "xdpdrv", 2: "xdpgeneric", 3: "xdpoffload"}

@@ -1,5 +1,6 @@
 // C-DNS files made here, whole and broken. Real ones: foreign_data_test.cc.
 #include "core/trace/forms/cdns/cdns_block.hh"
+#include "core/trace/forms/cdns/cdns_cbor.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/testing/cbor.hh"
 #include "core/trace/testing/files.hh"
@@ -289,8 +290,8 @@ TEST(Cdns, AParameterSetThatIsNotThereEndsReading) {
 
 TEST(Cdns, ABlockThatIsTooBigEndsReading) {
     Parts parts;
-    constexpr std::uint64_t kMaps = (126UL << 20U) / sizeof(CdnsNumbers<CdnsSignatureKey>);
-    constexpr std::uint64_t kLists = 300; // of questions, over 8,000 bytes each in memory
+    constexpr std::uint64_t kMaps = (126UL << 20U) / (18 * sizeof(CborValue)); // 17 keys, the entry
+    constexpr std::uint64_t kLists = 300; // of questions, over 16,000 bytes each in memory
     const Buffer list = cbor_head(4, 1'000) + Buffer(1'000, 0x01);
     parts.signatures = cbor_head(4, kMaps) + Buffer(kMaps, 0xa0); // empty ones
     parts.tables = 5;

@@ -75,7 +75,8 @@ struct Bit {
 /// Seconds since the epoch with up to nine decimals.
 struct Time {
     static bool parse(std::string_view cell, Nanoseconds& out) {
-        cell.remove_suffix(cell.ends_with('.') ? 1 : 0);
+        const bool point = cell.ends_with('.') && cell.find('.') + 1 == cell.size();
+        cell.remove_suffix(point ? 1 : 0);
         const auto time = parse_seconds(cell, true);
         out = time.value_or(0);
         return time && is_trace_time(out);
