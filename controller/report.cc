@@ -268,11 +268,13 @@ Report compile_report(const Options& options, const FeedState& feed, const tree:
 }
 
 bool holds_run(const std::string& folder) {
-    constexpr std::string_view kStart = "\"mono_ns\": "; // no other key ends so; 0: never started
+    constexpr std::string_view kStart = "\"mono_ns\":"; // no other key ends so; 0: never started
     std::ifstream file(folder + "/controller.json");
     const std::string told(std::istreambuf_iterator<char>(file), {});
     const size_t at = told.find(kStart);
-    return at != std::string::npos && told.compare(at + kStart.size(), 1, "0") != 0;
+    const size_t value =
+        at == std::string::npos ? at : told.find_first_not_of(' ', at + kStart.size());
+    return value != std::string::npos && told[value] != '0';
 }
 
 void judge_counts(Report& report, double late_ms) {

@@ -220,8 +220,11 @@ bool TraceFeed::next(Query& query) {
         }
         closes_.push_back(query);
     }
-    query = closes_.front();
-    closes_.pop_front();
+    query = closes_[closes_out_++];
+    if (closes_out_ == closes_.size()) {
+        closes_.clear();
+        closes_out_ = 0;
+    }
     query.due = std::min(query.due, last_due_); // else the query behind it would wait
     return true;
 }

@@ -25,7 +25,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -256,7 +255,8 @@ private:
     /// Queries and responses after which it ends.
     std::uint64_t most_ = std::numeric_limits<std::uint64_t>::max();
     PlayedConnections played_; ///< of this lap
-    std::deque<Query> closes_; ///< since the query before, and the query behind them
+    std::vector<Query> closes_; ///< since the query before, and the query behind them
+    size_t closes_out_ = 0;     ///< of these, those given out
 };
 
 /// The Reader in a thread of its own: a trace on a slow disk, behind a pipe or in a stretch of

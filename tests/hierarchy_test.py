@@ -145,8 +145,7 @@ def test_a_cold_cache_walks_from_the_root_down(tmp_path: Path, world: Path) -> N
     asked = list(dict.fromkeys(one.source for one in seen if one.is_query))
     levels = [{ROOT, ROOT6}, {TLD, TLD6}, {SLD, SLD6}]
     found = [next(n for n, level in enumerate(levels) if source in level) for source in asked]
-    assert found == sorted(found)
-    assert set(found) == {0, 1, 2}
+    assert list(dict.fromkeys(found)) == [0, 1, 2]  # perhaps an upper one again
     assert [len(one.answer[0]) for one in result.answers()] == [1, RECORDS, 1]
 
 

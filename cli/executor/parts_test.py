@@ -4,6 +4,7 @@ import dataclasses
 import gzip
 import lzma
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from cli import linux, programs, progress
 from cli.errors import RepriseError, UsageError, last_line
-from cli.executor import hoststeps, machine, netns, preflight, workers
+from cli.executor import hoststeps, machine, netns, preflight, processes, workers
 from cli.executor.executor import Executor
 from cli.executor.processes import Child
 from cli.executor.words import ended, in_terms, tail
@@ -192,11 +193,12 @@ def test_nft_tells_what_is_wrong_on_its_first_line(tmp_path: Path, monkeypatch: 
 
 
 def test_a_step_that_is_interrupted_leaves_no_tool(tmp_path: Path) -> None:
-    slow = ("sh", "-c", "(sleep 2; echo changed) & kill -INT $PPID; wait")
+    tool = shutil.copy("/bin/sleep", tmp_path / "slow-tool")
+    runs = 'until [ "$(cat /proc/$!/comm)" = slow-tool ]; do :; done'
+    slow = ("sh", "-c", f"{tool} 60 & {runs}; kill -INT $PPID; wait")
     with pytest.raises(KeyboardInterrupt):
         hoststeps.carry_out([slow], None, str, os.environ, tmp_path / "log")
-    time.sleep(2.2)
-    assert not (tmp_path / "log").read_text()
+    wait_for(lambda: not processes.runs("slow-tool"), "the end of the tool")
 
 
 def test_last_lines_and_exits(tmp_path: Path) -> None:

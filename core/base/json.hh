@@ -22,9 +22,8 @@ Json by_key(const Json& value);
 inline Json text_or_null(std::string_view text) { return text.empty() ? Json() : Json(text); }
 
 /// A list of what `make` gives for each of `all`.
-template <typename List = Json, typename Range, typename Make>
-List list_of(const Range& all, Make make) {
-    List list = List::array();
+template <typename Range, typename Make> Json list_of(const Range& all, Make make) {
+    Json list = Json::array();
     for (const auto& one : all) {
         list.emplace_back(std::invoke(make, one));
     }
