@@ -254,7 +254,7 @@ private:
     Nanoseconds last_due_ = 0; ///< latest due time read
     /// Queries and responses after which it ends.
     std::uint64_t most_ = std::numeric_limits<std::uint64_t>::max();
-    PlayedConnections played_; ///< of this lap
+    PlayedConnections played_;  ///< of this lap
     std::vector<Query> closes_; ///< since the query before, and the query behind them
     size_t closes_out_ = 0;     ///< of these, those given out
 };
