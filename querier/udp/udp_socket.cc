@@ -15,6 +15,7 @@
 #include <span>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 #include <utility>
 
 namespace reprise::querier {
