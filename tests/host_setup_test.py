@@ -4,12 +4,14 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from cli import linux
 from cli.__main__ import main
 from cli.executor import hoststeps, netns
+from cli.experiment.schema import Hierarchy
 from cli.plan import guards, hierarchy_hosts, network
 from cli.plan.planned import RUN, HostStep
 from cli.servers import nftables
@@ -54,13 +56,14 @@ def _state(host: int | None) -> str:
 
 
 @pytest.mark.parametrize("data_path", ["tun", "nft"])
-def test_setup_may_be_repeated_and_undone(tmp_path: Path, data_path: str) -> None:
+def test_setup_may_be_repeated_and_undone(tmp_path: Path, data_path: Literal["tun", "nft"]) -> None:
     """Also twice: a second undo has nothing to do and does not fail."""
     world = write_world(tmp_path / "zones")
     bare = hierarchy_hosts.hierarchy(network.local(2, 4096, servers=2), 2, 2, 4096)
     hosts = netns.build(bare)
     plan, served = tmp_path / "plan", tmp_path / "served"
-    servers, metas = [(1, "server"), (2, "server2")], [(1, "meta1"), (2, "meta2")]
+    every = ("server", "server2", "meta1", "meta2")
+    emulated = Hierarchy(resolver=("bind", "bind"), data_path=data_path, instances=2)
     options = ["-o", str(plan), "--instances", "2"]
     options += [
         "--resolver",
@@ -71,11 +74,11 @@ def test_setup_may_be_repeated_and_undone(tmp_path: Path, data_path: str) -> Non
     assert main(["zones", "plan", str(world), *options]) == 0
     served.mkdir()
     zones.serve(world, plan, served, hops=[[1, 1, "198.19.253.2", "fd00:198:19:fd::2"]])
-    for _, host in (*servers, *metas):
+    for host in every:
         guard = tmp_path / f"guard-{host}.nft"
         guard.write_text(nftables.guard_ruleset(nftables.Guarded(tunnels=["reprise0"])), encoding="ascii")
-    loads = [guards.step(host) for _, host in (*servers, *metas)]
-    steps = [*loads, *hierarchy_hosts.steps(servers, metas, data_path, 2)]
+    loads = [one for host in every for one in guards.steps(host, nftables.Guarded())]
+    steps = [*loads, *hierarchy_hosts.steps(emulated)]
     for name in ("server", "meta1"):  # as on a real host
         with linux.inside(hosts.of(name)):
             Path("/proc/sys/net/ipv4/conf/lo/rp_filter").write_text("2")
@@ -83,9 +86,9 @@ def test_setup_may_be_repeated_and_undone(tmp_path: Path, data_path: str) -> Non
             for family in "46":
                 Path(f"/proc/sys/net/ipv{family}/conf/lo/forwarding").write_text("1")
             subprocess.run(["ip", "route", "add", "192.0.2.0/24", "dev", "lo", "table", "100"], check=True)
-    for _, host in (*servers, *metas):
+    for host in every:
         wait_for(lambda host=host: _is_settled(hosts.of(host)), f"addresses of {host}")  # type: ignore[misc]
-    before = {host: _state(hosts.of(host)) for _, host in (*servers, *metas)}
+    before = {host: _state(hosts.of(host)) for host in every}
 
     def carry_out(step: HostStep, commands: tuple[tuple[str, ...], ...]) -> None:
         hoststeps.carry_out(

@@ -347,7 +347,7 @@ class Steps:
         guarded = nftables.Guarded(
             ("out",), ("198.51.100.0/24", "2001:db8:9::/48"), confirm_s=undo_s, writes_frames=True
         )
-        self.load, self.confirm = guards.confirmed_steps("h", guarded)
+        self.load, self.confirm = guards.steps("h", guarded)
         self.folder = folder
         ends = (("192.0.2.1/24", "2001:db8::1/64"), ("192.0.2.9/24", "2001:db8::9/64"))
         link = Link("h", "x", "out", "in", *ends)
@@ -440,7 +440,7 @@ def test_an_operator_who_is_locked_out_comes_back(site: Site) -> None:
     guarded = nftables.Guarded(management=["192.0.2.128/25"], confirm_s=2)
     ruleset = nftables.guard_ruleset(guarded)
     (site.bed.folder / "guard-server.nft").write_text(ruleset)
-    load, confirm = guards.confirmed_steps(SERVER, guarded)
+    load, confirm = guards.steps(SERVER, guarded)
     session = Session(site, SERVER)
     session.goes_on()
     with linux.inside(site.bed.hosts.of(SERVER)):  # it does lock out

@@ -59,7 +59,7 @@ def link_commands(network: Network, descriptors: dict[str, int]) -> list[str]:
 def host_commands(network: Network, host: str) -> list[str]:
     """`ip -batch` lines for one host: loopback, addresses, links up, neighbors, then routes."""
     lines = ["link set dev lo up"]
-    for interface, addresses, _ in network.ends(host):
+    for interface, addresses, _, _ in network.ends(host):
         lines += [f"addr add {address} dev {interface}" + _nodad(address) for address in addresses]
         lines.append(f"link set dev {interface} up")
     lines += [

@@ -19,18 +19,7 @@ from collections.abc import Iterable
 from cli.errors import RepriseError
 from cli.experiment.schema import Experiment, Rtt
 from cli.plan import host_settings, mutation, network
-from cli.plan.planned import (
-    RESULTS,
-    Facts,
-    Figure,
-    HostStep,
-    Management,
-    Process,
-    Ready,
-    Step,
-    Stop,
-    shell,
-)
+from cli.plan.planned import RESULTS, Facts, Figure, HostStep, Management, Process, Ready, Step, Stop, shell
 from cli.programs import flags
 
 SOURCES = f"{RESULTS}/rtts.tsv"  # by = "source": the trace's round trips as a table
@@ -83,17 +72,12 @@ def setup(experiment: Experiment, management: Management | None = None) -> tuple
         priority, came = _PRIORITY, "lo"
         if experiment.has_front:
             priority, came = "1", (management.interfaces if management else {}).get(host, "data")
-        rules = [
-            f"{family} rule {{}} pref {priority} iif {came} ipproto {protocol} sport {port} lookup {TABLE}"
-            for family in host_settings.FAMILIES
-            for protocol in ("udp", "tcp")
-            for port in experiment.ports
-        ]
+        rules = [(priority, "sport", port, TABLE) for port in experiment.ports]
         found += [
             host_settings.settings(f"delay-forwarding-{host}", host, *forward),
             host_settings.tun(f"delay-tun-{host}", host, TUN, _TUN_SETTINGS, ("txqueuelen", "10000")),
             host_settings.routes(f"delay-table-{host}", host, TABLE, routes),
-            host_settings.rules(f"delay-rules-{host}", host, rules),
+            host_settings.rules(f"delay-rules-{host}", host, came, rules),
             *((_local_second(host),) if experiment.has_front else ()),
         ]
     return tuple(found)

@@ -15,7 +15,8 @@ from cli.experiment import schema
 from cli.experiment.addresses import META4, META6
 from cli.experiment.fault_rules import bytes_of, effects, size_of
 from cli.experiment.schema import Experiment
-from cli.plan import hierarchy_hosts, network, replay_options, server_plan
+from cli.plan import hierarchy_hosts, network, server_plan
+from cli.plan.network import Network
 from cli.plan.planned import RUN, Fault, File, HostStep, Management, Process, shell
 from cli.servers import nftables
 from cli.servers.kinds import STARTED
@@ -30,6 +31,7 @@ _SUPERVISE = (
     'test -n "$wanted" -a -z "$over" || exit $status; '
     'until test -n "$go$over"; do sleep 0.02; done; test -z "$over" || exit 0; done'
 )
+Hosts = dict[str, tuple[list[str], list[nftables.Lossy]]]
 
 
 def supervised(one: Process, experiment: Experiment) -> Process:
@@ -41,26 +43,19 @@ def supervised(one: Process, experiment: Experiment) -> Process:
     return dataclasses.replace(one, argv=shell(_SUPERVISE, *one.argv)) if wanted else one
 
 
-def files(experiment: Experiment, management: Management | None) -> tuple[File, ...]:
-    return tuple(
-        File(_file(host), nftables.faults_ruleset(devices, found))
-        for host, devices, found in _lossy(experiment, management)
-    )
+def files(hosts: Hosts) -> tuple[File, ...]:
+    return tuple(File(_file(host), nftables.faults_ruleset(*found)) for host, found in hosts.items())
 
 
-def setup(experiment: Experiment, management: Management | None) -> tuple[HostStep, ...]:
+def setup(hosts: Hosts) -> tuple[HostStep, ...]:
     drop = shell(hierarchy_hosts.drop_table(nftables.FAULTS, "netdev"))
-    return tuple(
-        HostStep(f"faults-{host}", host, (("nft", "-f", _file(host)),), (drop,))
-        for host, _, _ in _lossy(experiment, management)
-    )
+    return tuple(HostStep(f"faults-{one}", one, (("nft", "-f", _file(one)),), (drop,)) for one in hosts)
 
 
-def of(experiment: Experiment, management: Management | None) -> tuple[Fault, ...]:
+def of(experiment: Experiment, hosts: Hosts) -> tuple[Fault, ...]:
     """The faults of an experiment, each with the commands that begin and end it."""
     kind = STARTED.get(experiment.server.kind)
     title = kind.title if kind else experiment.server.kind
-    hosts = _lossy(experiment, management)
     found = []
     for number, one in enumerate(experiment.fault, 1):
         want(
@@ -70,8 +65,8 @@ def of(experiment: Experiment, management: Management | None) -> tuple[Fault, ..
         )
         begin: tuple[HostStep, ...] = tuple(
             HostStep(f"fault-{number}-{host}", host, (nftables.fault_begin(_name(number), one.for_),))
-            for host, _, lossy in hosts
-            if _name(number) in {each.name for each in lossy}
+            for host, (_, ways) in hosts.items()
+            if _name(number) in {each.name for each in ways}
         )
         end: tuple[HostStep, ...] = ()
         if one.stall:
@@ -114,14 +109,12 @@ def _signals(experiment: Experiment, number: int, word: str, group: bool = False
 # --- ways that lose packets -------------------------------------------------------------------------------
 
 
-def _lossy(
-    experiment: Experiment, management: Management | None
-) -> list[tuple[str, list[str], list[nftables.Lossy]]]:
+def lossy(experiment: Experiment, net: Network, management: Management | None) -> Hosts:
     """Hosts where packets are lost, each with the devices by which they come."""
-    found = []
-    for host, devices, ends in _ends(experiment) if experiment.fault else ():
+    found: Hosts = {}
+    for host, devices, ends in _ends(experiment, net) if experiment.fault else ():
         own = management.interfaces.get(host) if management else None
-        lossy = []
+        here = []
         for number, one in enumerate(experiment.fault, 1):
             chosen = [name for name, server in devices.items() if _concerns(one, server)]
             partly = chosen if len(chosen) < len(devices) else ()
@@ -134,37 +127,35 @@ def _lossy(
                     )
                     name, window = _name(number), _window_ms(one)
                     rules = _rules(one, name, window)
-                    lossy.append(nftables.Lossy(name, end, addresses, rules, partly, window))
-        if lossy:
-            found.append((host, [own] if own is not None else list(devices), lossy))
+                    here.append(nftables.Lossy(name, end, addresses, rules, partly, window))
+        if here:
+            found[host] = ([own] if own is not None else list(devices), here)
     return found
 
 
 _End = tuple[str, str, str, tuple[str, ...]]  # target, direction, and whose packets they are
 
 
-def _ends(experiment: Experiment) -> Iterator[tuple[str, dict[str, int], list[_End]]]:
-    """The hosts at the ends of ways, their devices there with the number of the server at the way, and what
-    comes by them.
+def _ends(experiment: Experiment, net: Network) -> Iterator[tuple[str, dict[str, int], list[_End]]]:
+    """The hosts at the ends of ways, servers first, their devices there with the number of the server at the
+    way, and what comes by them.
     """
-    service, servers = server_plan.addresses(experiment), network.servers(experiment.servers)
-    count, clients, peers = len(servers), experiment.topology.clients, replay_options.peers(experiment)
-    instances = range(1, (experiment.emulated.instances if experiment.emulated else 0) + 1)
-    for number, host in enumerate(servers, 1):
-        links = network.facing(number, clients, count, peers)
-        links += [hierarchy_hosts.meta(one) for one in instances]
-        own = hierarchy_hosts.upstream(number)
-        ends: list[_End] = [("link", "queries", "daddr", service), ("upstream", "answers", "daddr", own)]
-        yield host, dict.fromkeys(links, number), ends
-    for one in range(1, clients + 1):
-        asked = {
-            network.data_link(one, place)[0]: network.server_of(one, count, place)
-            for place in range(network.further(peers, count) + 1)
+    service = server_plan.addresses(experiment)
+    servers = {host: number for number, host in enumerate(network.servers(experiment.servers), 1)}
+    clients = {network.client(index) for index in range(1, experiment.topology.clients + 1)}
+    for host in sorted((one.name for one in net.hosts), key=lambda one: one not in servers):
+        devices = {
+            device: servers.get(host) or servers[other]
+            for device, _, other, _ in net.ends(host)
+            if other != host and (host in servers or other in servers)
         }
-        yield network.client(one), asked, [("link", "answers", "saddr", service)]
-    resolvers = {hierarchy_hosts.resolver_link(one): one for one in range(1, count + 1)}
-    for one in instances:
-        yield hierarchy_hosts.meta(one), resolvers, [("upstream", "queries", "daddr", (META4, META6))]
+        ends: list[_End] = [("upstream", "queries", "daddr", (META4, META6))]
+        if host in clients:
+            ends = [("link", "answers", "saddr", service)]
+        elif host in servers:
+            own = hierarchy_hosts.upstream(servers[host])
+            ends = [("link", "queries", "daddr", service), ("upstream", "answers", "daddr", own)]
+        yield host, devices, ends
 
 
 def _concerns(one: schema.Fault, server: int) -> bool:

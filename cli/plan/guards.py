@@ -14,18 +14,13 @@ of elements that are there cannot be changed before Linux 6.12.)
 
 import dataclasses
 import ipaddress
+from collections.abc import Iterator
 from typing import Any
 
 from cli.errors import want
 from cli.experiment.schema import Experiment
-from cli.plan import (
-    delay,
-    front,
-    hierarchy_hosts,
-    network,
-    placement,
-    replay_options,
-)
+from cli.plan import delay, front, hierarchy_hosts, network, placement
+from cli.plan.network import Network
 from cli.plan.planned import RESULTS, RUN, Figure, File, HostStep, Management, shell
 from cli.servers import nftables
 
@@ -39,9 +34,10 @@ _CONFIRM = (
     'echo "the guard was not confirmed within $2 s and has been dropped; load it again" >&2; '
     'else echo "there is no guard to confirm; load it first" >&2; fi; exit 1'
 )
+Hosts = dict[str, nftables.Guarded]
 
 
-def file(host: str) -> str:
+def _file(host: str) -> str:
     return f"{RUN}/guard-{host}.nft"
 
 
@@ -102,41 +98,27 @@ def check(experiment: Experiment, management: Management) -> None:
             )
 
 
-def files(experiment: Experiment, management: Management | None) -> tuple[File, ...]:
-    return tuple(
-        File(file(host), nftables.guard_ruleset(guarded))
-        for host, guarded in _guarded(experiment, management).items()
-    )
+def files(hosts: Hosts) -> tuple[File, ...]:
+    return tuple(File(_file(host), nftables.guard_ruleset(guarded)) for host, guarded in hosts.items())
 
 
-def setup(experiment: Experiment, management: Management | None) -> tuple[HostStep, ...]:
-    """The guards' steps, which come before all others."""
-    hosts = _guarded(experiment, management)
-    if management is None:
-        return tuple(step(host) for host in hosts)
-    return tuple(one for host, guarded in hosts.items() for one in confirmed_steps(host, guarded))
+def steps(host: str, guarded: nftables.Guarded) -> Iterator[HostStep]:
+    """Load the guard, before all other steps; one that will end by itself is confirmed over a new connection."""
+    yield HostStep(f"guard-{host}", host, (("nft", "-f", _file(host)),), (shell(_DROP),))
+    if guarded.confirm_s:
+        confirm = shell(_CONFIRM, nftables.guard_confirmation(guarded), f"{guarded.confirm_s:g}")
+        yield HostStep(f"guard-{host}-confirm", host, (confirm,), new_connection=True)
 
 
-def step(host: str) -> HostStep:
-    """Where nobody can be locked out."""
-    return HostStep(f"guard-{host}", host, (("nft", "-f", file(host)),), (shell(_DROP),))
-
-
-def confirmed_steps(host: str, guarded: nftables.Guarded) -> tuple[HostStep, HostStep]:
-    """Load the guard, which will end by itself; confirm it, over a new connection."""
-    confirm = shell(_CONFIRM, nftables.guard_confirmation(guarded), f"{guarded.confirm_s:g}")
-    return step(host), HostStep(f"guard-{host}-confirm", host, (confirm,), new_connection=True)
-
-
-def counters(experiment: Experiment, management: Management | None) -> tuple[HostStep, ...]:
+def counters(hosts: Hosts) -> tuple[HostStep, ...]:
     listing = 'set -C; nft -j list counters > "$1"'
     return tuple(
         HostStep(f"guard-{host}-counters", host, (shell(listing, f"{RESULTS}/guard-{host}.json"),))
-        for host in _guarded(experiment, management)
+        for host in hosts
     )
 
 
-def figures(experiment: Experiment, management: Management | None) -> tuple[Figure, ...]:
+def figures(hosts: Hosts) -> tuple[Figure, ...]:
     return tuple(
         Figure(
             f"guard-{host}.json",
@@ -147,27 +129,23 @@ def figures(experiment: Experiment, management: Management | None) -> tuple[Figu
             "nft",
             leak=True,
         )
-        for host, guarded in _guarded(experiment, management).items()
+        for host, guarded in hosts.items()
         for name, words in guarded.counted.items()
     )
 
 
-def _guarded(experiment: Experiment, management: Management | None) -> dict[str, nftables.Guarded]:
+def of(experiment: Experiment, net: Network, management: Management | None) -> Hosts:
     """What may leave each guarded host."""
     emulated = experiment.emulated
     if emulated is None and management is None:
         return {}
-    clients, servers = range(1, experiment.topology.clients + 1), experiment.servers
-    metas = [hierarchy_hosts.meta(n) for n in range(1, (emulated.instances if emulated else 0) + 1)]
+    clients = [network.client(index) for index in range(1, experiment.topology.clients + 1)]
     rewrites = emulated is not None and emulated.data_path == "tun"  # by proxies, which write to the links
-    found: dict[str, nftables.Guarded] = {}
-    for number, host in enumerate(network.servers(servers) if experiment.own_server else (), 1):
-        facing = network.facing(number, len(clients), servers, replay_options.peers(experiment))
-        found[host] = nftables.Guarded(
-            (*facing, *metas), clients=facing, ports=experiment.ports, writes_frames=rewrites
-        )
-    links = [hierarchy_hosts.resolver_link(n) for n in range(1, servers + 1)]
-    found |= {host: nftables.Guarded(links, writes_frames=rewrites) for host in metas}
+    found: Hosts = {}
+    for host in (one.name for one in net.hosts if one.name not in (network.CONTROLLER, *clients)):
+        others = {link: other for link, _, other, _ in net.ends(host) if other != host}
+        facing = [link for link, other in others.items() if other in clients]
+        found[host] = nftables.Guarded([*others], (), facing, experiment.ports, writes_frames=rewrites)
     every: dict[str, Any] = {
         "prefixes": _prefixes(experiment),
         "tunnels": (*_TUNNELS, *front.tunnels(experiment)),
@@ -176,7 +154,7 @@ def _guarded(experiment: Experiment, management: Management | None) -> dict[str,
         return {host: dataclasses.replace(one, **every) for host, one in found.items()}
     asked = experiment.server.addresses if experiment.elsewhere else ()
     asking = nftables.Guarded(("data", "control"), ports=experiment.ports, asked=asked)
-    found |= {network.client(index): asking for index in clients}
+    found |= dict.fromkeys(clients, asking)
     every |= {"management": management.prefixes, "sources": sources(experiment)}
     return {
         host: dataclasses.replace(placement.guarded(host, one, management), confirm_s=_UNDO_S, **every)

@@ -48,14 +48,12 @@ _SKIP = "hierarchy.skip_bad = true leaves them out"
 
 def local(experiment: Experiment, base: Network, own_way_out: bool) -> Network:
     """The local topology with the hierarchy's hosts; real hosts have a way out of their own."""
-    emulated = _emulated(experiment)
+    servers, metas = _resolvers(experiment), _metas(experiment)
+    outside = [] if own_way_out else [host for _, host in metas]
+    if not own_way_out and not experiment.replay.shows_trace_addresses:
+        outside += [host for _, host, _ in servers]
     queue = experiment.server.tcp_listen_queue
-    made = hierarchy_hosts.hierarchy(base, len(emulated.resolvers), emulated.instances, queue)
-    if own_way_out:
-        return made
-    servers = [] if experiment.replay.shows_trace_addresses else _resolvers(experiment)
-    hosts = [*(host for _, host in _metas(experiment)), *(host for _, host, _ in servers)]
-    return hierarchy_hosts.with_ways_out(made, hosts)
+    return hierarchy_hosts.hierarchy(base, len(servers), len(metas), queue, outside)
 
 
 def _emulated(experiment: Experiment) -> Hierarchy:
@@ -208,13 +206,6 @@ def _refused_signatures(emulated: Hierarchy) -> tuple[str, ...]:
     if emulated.expired_signatures == "refuse":
         return zone_plan.UNSOUND
     return ("missing", *(("early",) if any(KINDS[kind].sees_early for kind in emulated.resolvers) else ()))
-
-
-def setup(experiment: Experiment) -> tuple[HostStep, ...]:
-    """What the hosts need beside their guards."""
-    emulated = _emulated(experiment)
-    servers = [(number, host) for number, host, _ in _resolvers(experiment)]
-    return hierarchy_hosts.steps(servers, _metas(experiment), emulated.data_path, emulated.instances)
 
 
 def counts(experiment: Experiment, facts: Facts, name: str, when: str = "") -> tuple[HostStep, ...]:

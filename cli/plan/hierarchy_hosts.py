@@ -14,9 +14,10 @@ writes back come from the TUN device, so that they take the main table.
 """
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 
 from cli.experiment.addresses import META4, META6
+from cli.experiment.schema import Hierarchy
 from cli.plan import host_settings, network
 from cli.plan.host_settings import FAMILIES
 from cli.plan.network import Address, Host, Link, Network, Route
@@ -52,21 +53,27 @@ def upstream(resolver: int) -> tuple[str, str]:
 def link_addresses(resolver: int, instance: int, instances: int) -> tuple[tuple[str, str], tuple[str, str]]:
     """Both ends (the resolver's first) of the link between a resolver and an instance, without prefixes."""
     number = (resolver - 1) * instances + instance - 1
-    four, six = (
-        (f"198.19.253.{2 * number + end}" for end in (0, 1)),
-        (f"fd00:198:19:fd::{4 * number + end:x}" for end in (1, 2)),
-    )
-    one, other = zip(four, six, strict=True)
+    four, six = (2 * number, 2 * number + 1), (4 * number + 1, 4 * number + 2)
+    one, other = ((f"198.19.253.{four[end]}", f"fd00:198:19:fd::{six[end]:x}") for end in (0, 1))
     return one, other
 
 
-def hierarchy(base: Network, resolvers: int, instances: int, listen_queue: int) -> Network:
+def hierarchy(
+    base: Network, resolvers: int, instances: int, listen_queue: int, outside: Sequence[str] = ()
+) -> Network:
+    """The network with the meta-DNS-servers' hosts; to those `outside` an interface that leads nowhere is the
+    way out.
+    """
     pairs = [(r, i) for r in range(1, resolvers + 1) for i in range(1, instances + 1)]
     metas = [meta(index) for index in range(1, instances + 1)]
     return dataclasses.replace(
         base,
         hosts=(*base.hosts, *(Host(name) for name in metas)),
-        links=(*base.links, *(_link(resolver, instance, instances) for resolver, instance in pairs)),
+        links=(
+            *base.links,
+            *(_link(*one, instances) for one in pairs),
+            *(Link(name, name, OUTSIDE, "nowhere", (), ()) for name in outside),
+        ),
         addresses=(
             *base.addresses,
             *(
@@ -75,21 +82,12 @@ def hierarchy(base: Network, resolvers: int, instances: int, listen_queue: int) 
                 for address in upstream(resolver)
             ),
         ),
-        routes=(*base.routes, *(route for one in pairs for route in _routes(*one, instances))),
-        sysctls=(*base.sysctls, *(one for name in metas for one in network.sysctls(name, listen_queue))),
-    )
-
-
-def with_ways_out(base: Network, hosts: Iterable[str]) -> Network:
-    """The network with an interface that leads nowhere as the hosts' way out."""
-    names = list(hosts)
-    return dataclasses.replace(
-        base,
-        links=(*base.links, *(Link(name, name, OUTSIDE, "nowhere", (), ()) for name in names)),
         routes=(
             *base.routes,
-            *(Route(name, to, interface=OUTSIDE) for name in names for to in ("0.0.0.0/0", "::/0")),
+            *(route for one in pairs for route in _routes(*one, instances)),
+            *(Route(name, to, interface=OUTSIDE) for name in outside for to in ("0.0.0.0/0", "::/0")),
         ),
+        sysctls=(*base.sysctls, *(one for name in metas for one in network.sysctls(name, listen_queue))),
     )
 
 
@@ -126,27 +124,20 @@ def _routes(resolver: int, instance: int, instances: int) -> tuple[Route, ...]:
 # --- what the hosts need beside them ------------------------------------------------------------------------
 
 
-def steps(
-    resolvers: list[tuple[int, str]], metas: list[tuple[int, str]], data_path: str, instances: int
-) -> tuple[HostStep, ...]:
-    """All steps; `resolvers` and `metas` are numbers and hosts."""
-    found: list[HostStep] = []
-    for number, host in metas:
-        undo = "s/^addr replace/addr del/; s/ nodad$//"
-        found.append(_batch("addresses", host, f"{SERVED}/meta-{number}.ip", undo))
-        found += _path(host, data_path, f"{SERVED}/nft-meta-{number}.nft")
+def steps(emulated: Hierarchy) -> Iterator[HostStep]:
+    """All steps, without the guards'."""
+    instances = emulated.instances
+    for number in range(1, instances + 1):
+        host, undo = meta(number), "s/^addr replace/addr del/; s/ nodad$//"
+        yield _batch("addresses", host, f"{SERVED}/meta-{number}.ip", undo)
         here, _ = link_addresses(1, number, instances)
-        found.append(_table(host, data_path, here, ("", "")))
-        found.append(_rules(host, "sport", own_replies=False))
-    for number, host in resolvers:
+        yield from _path(host, f"meta-{number}", emulated.data_path, here)
+    for number, host in enumerate(network.servers(len(emulated.resolvers)), 1):
         if instances > 1:
             undo = "s/^route replace/route del/"
-            found.append(_batch("routes", host, f"{SERVED}/resolver-{number}.ip", undo))
-        found += _path(host, data_path, f"{SERVED}/nft-resolver-{number}.nft")
+            yield _batch("routes", host, f"{SERVED}/resolver-{number}.ip", undo)
         _, there = link_addresses(number, 1, instances)
-        found.append(_table(host, data_path, there, upstream(number)))
-        found.append(_rules(host, "dport", own_replies=True))
-    return tuple(found)
+        yield from _path(host, f"resolver-{number}", emulated.data_path, there, upstream(number))
 
 
 def drop_table(name: str, family: str = "inet") -> str:
@@ -160,50 +151,35 @@ def _batch(ident: str, host: str, file: str, undo: str) -> HostStep:
     return HostStep(f"{ident}-{host}", host, (("ip", "-batch", file),), (shell(undone, file),))
 
 
-def _path(host: str, data_path: str, ruleset: str) -> list[HostStep]:
-    """Packets come from addresses that no route would send back to where they came from, and the kernel
-    forwards those of the proxy.
+def _path(
+    host: str, name: str, data_path: str, via: tuple[str, str], own: tuple[str, str] = ("", "")
+) -> Iterator[HostStep]:
+    """What sends a host's packets into the data path: a meta-DNS-server's answers, or the queries of a
+    resolver, which asks from its `own` addresses.
+
+    Packets come from addresses that no route would send back to where they came from, and the kernel forwards
+    those of the proxy. The table says where packets of the data path go: into the device, or toward the other
+    side by any link (nftables makes the kernel choose again). The last resort stays when the device or the
+    link goes: without it queries would fall through to the main table, and might leave. A resolver's answers
+    to its clients are not among what the rules choose, also where a client asks from port 53.
     """
     forward = host_settings.FORWARD if data_path == "tun" else ()
-    settings = host_settings.settings(f"settings-{host}", host, shell(_NO_REVERSE_PATHS), *forward)
+    yield host_settings.settings(f"settings-{host}", host, shell(_NO_REVERSE_PATHS), *forward)
+    ways = [("via", gate) for gate in via]
     if data_path == "nft":
-        drop = shell(drop_table(nftables.NAT))
-        return [settings, HostStep(f"nft-{host}", host, (("nft", "-f", ruleset),), (drop,))]
-    # No addresses: whatever the kernel would send there on its own is none of the proxy's business.
-    return [settings, host_settings.tun(f"tun-{host}", host, TUN, (f"net.ipv4.conf.{TUN}.rp_filter=0",))]
-
-
-def _table(host: str, data_path: str, via: tuple[str, str], source: tuple[str, str]) -> HostStep:
-    """Where packets of the data path go: into the device, or toward the other side by any link (nftables
-    makes the kernel choose again). The last resort stays when the device or the link goes: without it queries
-    would fall through to the main table, and might leave.
-    """
-    routes = [
-        (
-            family,
-            (
-                "default",
-                *(("dev", TUN) if data_path == "tun" else ("via", gate)),
-                *(("src", own) if own else ()),
-            ),
-        )
-        for family, gate, own in zip(FAMILIES, via, source, strict=True)
+        load = ("nft", "-f", f"{SERVED}/nft-{name}.nft")
+        yield HostStep(f"nft-{host}", host, (load,), (shell(drop_table(nftables.NAT)),))
+    else:
+        # No addresses: whatever the kernel would send there on its own is none of the proxy's business.
+        yield host_settings.tun(f"tun-{host}", host, TUN, (f"net.ipv4.conf.{TUN}.rp_filter=0",))
+        ways = [("dev", TUN)] * 2
+    routes: list[tuple[str, tuple[str, ...]]] = [
+        (family, ("default", *way, *(("src", one) if one else ())))
+        for family, way, one in zip(FAMILIES, ways, own, strict=True)
     ]
     routes += [(family, ("unreachable", "default", "metric", _LAST)) for family in FAMILIES]
-    return host_settings.routes(f"table-{host}", host, TABLE, routes)
-
-
-def _rules(host: str, port: str, own_replies: bool) -> HostStep:
-    """Which of the host's own packets the data path takes. A resolver's answers to its clients are not among
-    them, also where a client asks from port 53.
-    """
-    rules = [
-        f"{family} rule {{}} pref {priority} iif lo ipproto {protocol} {which} 53 lookup {table}"
-        for family in FAMILIES
-        for protocol in ("udp", "tcp")
-        for priority, which, table in (
-            *(((_OWN, "sport", "main"),) if own_replies else ()),
-            (_PATH, port, TABLE),
-        )
-    ]
-    return host_settings.rules(f"rules-{host}", host, rules)
+    yield host_settings.routes(f"table-{host}", host, TABLE, routes)
+    rules = [(_PATH, "sport", 53, TABLE)]
+    if any(own):
+        rules = [(_OWN, "sport", 53, "main"), (_PATH, "dport", 53, TABLE)]
+    yield host_settings.rules(f"rules-{host}", host, "lo", rules)

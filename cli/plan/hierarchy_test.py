@@ -182,7 +182,7 @@ def test_what_guards_counted_names_host_and_counter(tmp_path: Path) -> None:
 
     (tmp_path / "guard-server.json").write_text(counted(3))
     (tmp_path / "guard-meta1.json").write_text(counted(0))
-    counted_here = guards.figures(BASE, None)
+    counted_here = guards.figures(guards.of(BASE, make(BASE, FACTS).network, None))
     reasons, (found,) = outcome.read(counted_here, tmp_path)
     assert (found.host, found.packets) == ("server", 3)
     assert "to ports 53, 853 or 443" in found.what

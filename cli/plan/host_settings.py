@@ -73,14 +73,21 @@ def routes(ident: str, host: str, table: str, listed: Sequence[tuple[str, Sequen
     )
 
 
-def rules(ident: str, host: str, listed: Sequence[str]) -> HostStep:
-    """Rules of routing, in which {} stands for what is done with them."""
-    remove = [f"ip {rule.format('del')} 2> /dev/null" for rule in listed]
+def rules(ident: str, host: str, came: str, listed: Sequence[tuple[str, str, int, str]]) -> HostStep:
+    """Rules of routing for UDP and TCP that comes by the interface `came` ("lo": of the host itself): each
+    with its priority, "sport" or "dport", the port, and the table.
+    """
+    found = [
+        (f"ip {family} rule", f"pref {priority} iif {came} ipproto {protocol} {end} {port} lookup {table}")
+        for family in FAMILIES
+        for protocol in ("udp", "tcp")
+        for priority, end, port, table in listed
+    ]
     return HostStep(
         ident,
         host,
-        tuple(shell(f"{gone}; ip {rule.format('add')}") for gone, rule in zip(remove, listed, strict=True)),
-        tuple(shell(f"{gone} || true") for gone in remove),
+        tuple(shell(f"{ip} del {rule} 2> /dev/null; {ip} add {rule}") for ip, rule in found),
+        tuple(shell(f"{ip} del {rule} 2> /dev/null || true") for ip, rule in found),
     )
 
 

@@ -8,7 +8,7 @@ the server sees the trace's own addresses as sources, its default route ends at 
 """
 
 import ipaddress
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cli.experiment import addresses
@@ -121,13 +121,13 @@ class Network:
     neighbors: tuple[Neighbor, ...] = ()
     sysctls: tuple[Sysctl, ...] = ()
 
-    def ends(self, host: str) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
-        """A host's ends of links: the interface, its addresses, and those of the other end."""
+    def ends(self, host: str) -> Iterator[tuple[str, tuple[str, ...], str, tuple[str, ...]]]:
+        """A host's ends of links: the interface, its addresses, and the other end's host and addresses."""
         for link in self.links:
             if link.a == host:
-                yield link.a_if, link.a_addresses, link.b_addresses
+                yield link.a_if, link.a_addresses, link.b, link.b_addresses
             if link.b == host:
-                yield link.b_if, link.b_addresses, link.a_addresses
+                yield link.b_if, link.b_addresses, link.a, link.a_addresses
 
 
 def client(index: int) -> str:
@@ -149,33 +149,11 @@ def servers(count: int) -> list[str]:
     return [server(index) for index in range(1, count + 1)]
 
 
-def server_of(client_index: int, servers: int, place: int = 0) -> int:
-    """The number of the server that a client asks, where there are several with the same addresses; of its
-    peer number `place`, from 1: the one so many places further on.
+def server_of(client_index: int, servers: int, place: int) -> str:
+    """The server that a client asks, where there are several with the same addresses; its peer number
+    `place`, from 1, is the one so many places further on.
     """
-    return (client_index - 1 + place) % servers + 1
-
-
-def further(peers: Iterable[str], servers: int) -> int:
-    """Links from each client to servers other than its own; a single server has the peers' addresses."""
-    families = [":" in one for one in peers]
-    return max(families.count(True), families.count(False)) if servers > 1 else 0
-
-
-def data_link(index: int, place: int) -> tuple[str, str]:
-    """The interfaces at both ends of the link between a client and its server, or its peer number `place`."""
-    return (f"peer{place}", f"peer{index}-{place}") if place else ("data", f"data{index}")
-
-
-def facing(number: int, clients: int, servers: int, peers: Iterable[str]) -> list[str]:
-    """The interfaces of server number `number` that face clients."""
-    places = range(further(peers, servers) + 1)
-    return [
-        data_link(index, place)[1]
-        for index in range(1, clients + 1)
-        for place in places
-        if server_of(index, servers, place) == number
-    ]
+    return server((client_index - 1 + place) % servers + 1)
 
 
 def own_prefixes(clients: int, hierarchy: bool) -> tuple[str, ...]:
@@ -191,9 +169,8 @@ def own_prefixes(clients: int, hierarchy: bool) -> tuple[str, ...]:
 def source_prefixes(index: int, clients: int) -> tuple[str, str]:
     """The prefixes out of which client `index` of `clients` gives every source an address (mode mapped)."""
     bits = 8 + (clients - 1).bit_length()
-    v4 = ipaddress.ip_network(("10.0.0.0", 8))
-    part = int(v4.network_address) + ((index - 1) << (32 - bits))
-    return f"{ipaddress.IPv4Address(part)}/{bits}", f"fd00:6d61:{index:x}::/64"
+    part = ipaddress.ip_network("10.0.0.0/8")[(index - 1) << (32 - bits)]
+    return f"{part}/{bits}", f"fd00:6d61:{index:x}::/64"
 
 
 def local(
@@ -203,7 +180,8 @@ def local(
     peers: tuple[str, ...] = (),
     servers: int = 1,
 ) -> Network:
-    """The topology with `clients` clients, each at one of `servers` servers with the same addresses.
+    """The topology with `clients` clients, each at one of `servers` servers with the same addresses; without
+    any, the server is anywhere else.
 
     `peers` are further addresses of all servers. A client's way to those of each family leads to its own
     server where there is one, and to the ones after it where there are several.
@@ -213,12 +191,13 @@ def local(
     names = [CONTROLLER, *(client(index) for index in indices), *hosts]
     fixed = source_mode == "packet"
     services = (SERVICE_V4, SERVICE_V6, *peers)
-    places = range(further(peers, servers) + 1)
+    families = [":" in one for one in peers] if servers > 1 else []
+    places = range(max(families.count(True), families.count(False)) + 1 if servers else 0)
     links: list[Link] = []
     routes: list[Route] = []
     for index in indices:
         links.append(_control(index))
-        routes += _routes(index, peers, len(places) > 1)
+        routes += _routes(index, peers, len(places) > 1) if servers else []
         for place in places:
             links.append(_data(index, place, servers, fixed))
             routes += _source_routes(index, place, clients, servers, source_mode)
@@ -231,23 +210,8 @@ def local(
         rules=_rules() if fixed else (),
         neighbors=_neighbors() if fixed else (),
         sysctls=(
-            Sysctl("", "net/ipv4/tcp_child_ehash_entries", _BUCKETS),
+            *((Sysctl("", "net/ipv4/tcp_child_ehash_entries", _BUCKETS),) if servers else ()),
             *(one for name in names for one in sysctls(name, listen_queue, name not in (CONTROLLER, *hosts))),
-        ),
-    )
-
-
-def without_server(clients: int) -> Network:
-    """The hosts of a controller and its clients, whose server is anywhere else."""
-    indices = range(1, clients + 1)
-    names = [client(index) for index in indices]
-    return Network(
-        kind="namespaces",
-        hosts=tuple(Host(name) for name in (CONTROLLER, *names)),
-        links=tuple(_control(index) for index in indices),
-        sysctls=(
-            *sysctls(CONTROLLER, 0),
-            *(one for name in names for one in sysctls(name, 0, is_client=True)),
         ),
     )
 
@@ -265,22 +229,16 @@ def _source_routes(index: int, place: int, clients: int, servers: int, source_mo
     TCP only, by tables behind the main one: for the rest its kernel would answer with port unreachable, so
     they go nowhere.
     """
+    if source_mode == "ports":
+        return ()
     ways, _ = _ends(index, place)
-    here, there = client(index), server(server_of(index, servers, place))
-    back = tuple(Route(there, to, via) for to, via in zip(_EVERYTHING, ways, strict=True))
-    if source_mode == "addresses":
-        return (*(Route(here, to, kind="local", interface="lo") for to in _EVERYTHING), *back)
-    if source_mode == "mapped":
-        own = source_prefixes(index, clients)
-        local = [] if place else [Route(here, one, kind="local", interface="lo") for one in own]
-        return (*local, *(Route(there, to, via) for to, via in zip(own, ways, strict=True)))
+    here, there = client(index), server_of(index, servers, place)
+    own = source_prefixes(index, clients) if source_mode == "mapped" else _EVERYTHING
+    found = [("local", "lo", "main")] if place == 0 else []
     if source_mode == "packet":
-        return (
-            *(Route(here, to, kind="local", interface="lo", table=_OURS) for to in _EVERYTHING),
-            *(Route(here, to, kind="blackhole", table=_NOBODYS) for to in _EVERYTHING),
-            *back,
-        )
-    return ()
+        found = [("local", "lo", _OURS), ("blackhole", "", _NOBODYS)]
+    back = (Route(there, to, via) for to, via in zip(own, ways, strict=True))
+    return (*(Route(here, to, "", *one) for one in found for to in own), *back)
 
 
 def _rules() -> tuple[Rule, ...]:
@@ -322,8 +280,8 @@ def _data(index: int, place: int, servers: int, fixed: bool) -> Link:
     here, there = _ends(index, place)
     return Link(
         client(index),
-        server(server_of(index, servers, place)),
-        *data_link(index, place),
+        server_of(index, servers, place),
+        *((f"peer{place}", f"peer{index}-{place}") if place else ("data", f"data{index}")),
         (f"{here[0]}/{bits4}", f"{here[1]}/{bits6}"),
         (f"{there[0]}/{bits4}", f"{there[1]}/{bits6}"),
         a_mac=_CLIENT_MAC if fixed else "",

@@ -64,7 +64,7 @@ def _settings(network: Network, host: str) -> HostStep:
 
 def _addresses(network: Network, host: str, management: Management) -> HostStep:
     interface = management.interfaces[host]
-    found = [(one, interface) for _, addresses, _ in network.ends(host) for one in addresses]
+    found = [(one, interface) for _, addresses, _, _ in network.ends(host) for one in addresses]
     found += [(one.address, one.interface) for one in network.addresses if one.host == host]
     return HostStep(
         f"network-addresses-{host}",

@@ -17,6 +17,7 @@ from cli.plan import (
     front,
     guards,
     hierarchy,
+    hierarchy_hosts,
     host_counters,
     host_settings,
     mutation,
@@ -71,20 +72,17 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
     samplers = [server_plan.sampler(one.host, {"querier": one.id}, experiment, facts) for one in watched]
     processes = (*before, *distributors, *samplers, controller)
     net = placement.placed(_network(experiment, management), management)
+    guarded, lossy = guards.of(experiment, net, management), faults.lossy(experiment, net, management)
     return Plan(
         run=facts.run,
         experiment=experiment,
         network=net,
-        folders=(
-            *privileges.folders(facts),
-            *side.folders(experiment, facts),
-            Folder(f"{RESULTS}/logs"),
-        ),
+        folders=(*privileges.folders(facts), *side.folders(experiment, facts), Folder(f"{RESULTS}/logs")),
         files=(
             *copies,
-            *guards.files(experiment, management),
+            *guards.files(guarded),
             *side.files(experiment, facts),
-            *faults.files(experiment, management),
+            *faults.files(lossy),
             *mutation.files(experiment, facts),
             replay_options.file(experiment, server_plan.NAME),
         ),
@@ -93,21 +91,21 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
             _with_rights(faults.supervised(one, experiment), experiment, facts) for one in processes
         ),
         checks=tuple(_checks(experiment, facts, steps, processes)),
-        figures=(*delay.figures(processes), *guards.figures(experiment, management)),
+        figures=(*delay.figures(processes), *guards.figures(guarded)),
         warnings=_warnings(experiment, facts),
         private=bool(facts.config_lines or facts.front_lines),  # the user's lines may have secrets
         user=facts.user,
         main=controller.id,
         setup=(
-            *guards.setup(experiment, management),
+            *(one for each in guarded.items() for one in guards.steps(*each)),
             *placement.setup(net, management),
-            *(hierarchy.setup(experiment) if experiment.emulated else ()),
+            *(hierarchy_hosts.steps(experiment.emulated) if experiment.emulated else ()),
             *delay.setup(experiment, management),
             *host_settings.unsegmented(experiment, net, management),
             *front.setup(experiment, facts, management),
-            *faults.setup(experiment, management),
+            *faults.setup(lossy),
         ),
-        faults=faults.of(experiment, management),
+        faults=faults.of(experiment, lossy),
         # A hierarchy's own reads lie within the hosts' counters in time, so that what is under way at the
         # first or the last of them does not look lost.
         begin=(
@@ -115,7 +113,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
             *hierarchy.counts(experiment, facts, "begin", host_counters.BEFORE),
         ),
         finish=(
-            *guards.counters(experiment, management),
+            *guards.counters(guarded),
             *hierarchy.counts(experiment, facts, "end"),
             *host_counters.read(net),
         ),
@@ -157,7 +155,7 @@ def _warnings(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
 
 def _network(experiment: Experiment, management: Management | None) -> Network:
     if experiment.elsewhere:
-        return network.without_server(experiment.topology.clients)
+        return network.local(experiment.topology.clients, 0, servers=0)
     if not experiment.own_server:
         return Network("host")
     base = network.local(
