@@ -76,9 +76,9 @@ def certify(folder: Path, name: str = NAME, expired_s: int = 0) -> Certified:
     folder.mkdir(exist_ok=True)
     authority = certificates.make_authority()
     lifetime = datetime.timedelta(seconds=-expired_s) if expired_s else datetime.timedelta(days=1)
-    addresses = (network.SERVICE_V4, network.SERVICE_V6) if name == NAME else ()
+    addresses = (network.SERVICE_V4, network.SERVICE_V6) if name == NAME else ("192.0.2.1",)
     with mock.patch.object(certificates, "_LIFETIME", lifetime):
-        pem, key = certificates.issue_service(authority, name, addresses)
+        pem, key = certificates.issue(authority, name, addresses)
     made = Certified(folder / "service.pem", folder / "service.key", folder / "authority.pem")
     made.certificate.write_bytes(pem)
     made.key.write_bytes(key)

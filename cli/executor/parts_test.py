@@ -135,7 +135,7 @@ def test_network_commands_name_each_end_once() -> None:
 
 def test_certificates_are_for_their_hosts_only() -> None:
     authority = certificates.make_authority()
-    pem, key = certificates.issue(authority, "client1", "198.18.1.2")
+    pem, key = certificates.issue(authority, "client1", ("198.18.1.2",))
     certificate = x509.load_pem_x509_certificate(pem)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["client1"]
@@ -146,17 +146,17 @@ def test_certificates_are_for_their_hosts_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "address", "feeder", "uses"),
+    ("name", "addresses", "feeder", "uses"),
     [
-        ("controller", None, False, [ExtendedKeyUsageOID.CLIENT_AUTH]),
-        ("client1", "198.18.1.2", False, [ExtendedKeyUsageOID.SERVER_AUTH]),
-        ("client1", "198.18.1.2", True, [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
+        ("controller", (), False, [ExtendedKeyUsageOID.CLIENT_AUTH]),
+        ("client1", ("198.18.1.2",), False, [ExtendedKeyUsageOID.SERVER_AUTH]),
+        ("client1", ("::1",), True, [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
     ],
 )
 def test_certificates_name_their_roles(
-    name: str, address: str | None, feeder: bool, uses: list[x509.ObjectIdentifier]
+    name: str, addresses: tuple[str, ...], feeder: bool, uses: list[x509.ObjectIdentifier]
 ) -> None:
-    pem, _ = certificates.issue(certificates.make_authority(), name, address, feeder)
+    pem, _ = certificates.issue(certificates.make_authority(), name, addresses, feeder)
     found = x509.load_pem_x509_certificate(pem).extensions.get_extension_for_class(x509.ExtendedKeyUsage)
     assert list(found.value) == uses
 

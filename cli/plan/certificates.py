@@ -8,6 +8,7 @@ control connections.
 """
 
 import datetime
+import inspect
 import ipaddress
 import os
 import shutil
@@ -25,9 +26,6 @@ _BACKDATE = datetime.timedelta(hours=1)  # hosts' clocks may differ a little
 _LIFETIME = datetime.timedelta(days=30)
 
 
-Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
-
-
 @dataclass(frozen=True)
 class Authority:
     key: ec.EllipticCurvePrivateKey
@@ -41,34 +39,18 @@ def make_authority() -> Authority:
     return Authority(key, _signed("reprise run CA", key, None, identifier))
 
 
-def issue(authority: Authority, name: str, address: str | None, feeder: bool = False) -> tuple[bytes, bytes]:
-    """PEM certificate and private key for a program called `name`: with an address it takes commands, without
-    it or as a feeder it gives them.
+def issue(
+    authority: Authority, name: str, addresses: Iterable[str] = (), feeder: bool = False, key_type: str = ""
+) -> tuple[bytes, bytes]:
+    """PEM certificate and private key for a program called `name`: with addresses it serves or takes
+    commands, without any or as a feeder it gives commands. `key_type` as experiments name it.
     """
-    uses = [ExtendedKeyUsageOID.SERVER_AUTH] if address else []
-    uses += [ExtendedKeyUsageOID.CLIENT_AUTH] if feeder or not address else []
-    key = ec.generate_private_key(ec.SECP256R1())
-    return _sign(authority, name, (address,) if address else (), uses, key)
-
-
-def issue_service(
-    authority: Authority, name: str, addresses: Iterable[str], key_type: str = "ecdsa-p256"
-) -> tuple[bytes, bytes]:
-    """PEM certificate and private key of the server under test; `key_type` as experiments name it."""
-    of_rsa = key_type == "rsa-2048"
-    key = rsa.generate_private_key(65_537, 2048) if of_rsa else ec.generate_private_key(ec.SECP256R1())
-    return _sign(authority, name, addresses, [ExtendedKeyUsageOID.SERVER_AUTH], key)
-
-
-def _sign(
-    authority: Authority,
-    name: str,
-    addresses: Iterable[str],
-    uses: list[x509.ObjectIdentifier],
-    key: Key,
-) -> tuple[bytes, bytes]:
     names: list[x509.GeneralName] = [x509.DNSName(name)]
     names += [x509.IPAddress(ipaddress.ip_address(one)) for one in addresses]
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH] if names[1:] else []
+    uses += [ExtendedKeyUsageOID.CLIENT_AUTH] if feeder or not uses else []
+    of_rsa = key_type == "rsa-2048"
+    key = rsa.generate_private_key(65_537, 2048) if of_rsa else ec.generate_private_key(ec.SECP256R1())
     issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
     more = (x509.ExtendedKeyUsage(uses), x509.SubjectAlternativeName(names), issuer_key)
     certificate = _signed(name, key, authority, *more)
@@ -82,13 +64,10 @@ def write_service(
 ) -> None:
     """STEM.pem and STEM.key for each stem, with the user who may read them ("" = ours); the authority's."""
     authority = make_authority()
-    certificate, key = issue_service(authority, name, addresses, key_type)
-    _put(authority_file, authority.certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+    pair = issue(authority, name, addresses, key_type=key_type)
+    _put({authority_file: authority.certificate.public_bytes(serialization.Encoding.PEM)}, "")
     for stem, owner in stems.items():
-        for end, content, mode in ((".pem", certificate, 0o644), (".key", key, 0o600)):
-            _put(Path(stem + end), content, mode)
-            if owner:
-                shutil.chown(stem + end, owner)
+        _put(_pair(stem, pair), owner)
 
 
 def write(
@@ -108,34 +87,28 @@ def write(
     """
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
     own = make_authority()
-    _put(out / "ca.pem", own.certificate.public_bytes(serialization.Encoding.PEM), 0o644)
-    for host, address in [*hosts.items(), (CONTROLLER, None)]:
-        certificate, key = issue(own, host, address, host in feeders)
-        _put(out / f"{host}.pem", certificate, 0o644)
-        _put(out / f"{host}.key", key, 0o600)
-    for path in (out, *out.iterdir()) if owner else ():
-        shutil.chown(path, owner)
+    files = {out / "ca.pem": own.certificate.public_bytes(serialization.Encoding.PEM)}
+    files |= _pair(f"{out}/{CONTROLLER}", issue(own, CONTROLLER))
+    for host, address in hosts.items():
+        files |= _pair(f"{out}/{host}", issue(own, host, (address,), host in feeders))
+    _put(files, owner)
+    if owner:
+        shutil.chown(out, owner)
     if servers and authority is not None:
         write_service(servers, authority, name, addresses or (), key_type)
 
 
 def _signed(
-    name: str, key: Key, authority: Authority | None, *extensions: x509.ExtensionType
+    name: str,
+    key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey,
+    authority: Authority | None,
+    *extensions: x509.ExtensionType,
 ) -> x509.Certificate:
     """By an authority, or as one by itself."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     own, now = authority is None, datetime.datetime.now(datetime.UTC)
-    usage = x509.KeyUsage(
-        digital_signature=not own,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=own,
-        crl_sign=own,
-        encipher_only=False,
-        decipher_only=False,
-    )
+    uses = dict.fromkeys(inspect.signature(x509.KeyUsage).parameters, False)
+    uses |= {"digital_signature": not own, "key_cert_sign": own, "crl_sign": own}
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -145,14 +118,22 @@ def _signed(
         .not_valid_before(now - _BACKDATE)
         .not_valid_after(now + _LIFETIME)
         .add_extension(x509.BasicConstraints(ca=own, path_length=0 if own else None), critical=True)
-        .add_extension(usage, critical=True)
+        .add_extension(x509.KeyUsage(**uses), critical=True)
     )
     for one in extensions:
         builder = builder.add_extension(one, critical=False)
     return builder.sign(authority.key if authority else key, hashes.SHA256())
 
 
-def _put(path: Path, content: bytes, mode: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
+def _pair(stem: str, pair: tuple[bytes, bytes]) -> dict[Path, bytes]:
+    return {Path(stem + end): content for end, content in zip((".pem", ".key"), pair, strict=True)}
+
+
+def _put(files: Mapping[Path, bytes], owner: str) -> None:
+    for path, content in files.items():
+        mode = 0o600 if path.suffix == ".key" else 0o644
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        if owner:
+            shutil.chown(path, owner)

@@ -103,7 +103,7 @@ def files(hosts: Hosts) -> tuple[File, ...]:
 
 
 def steps(host: str, guarded: nftables.Guarded) -> Iterator[HostStep]:
-    """Load the guard, before all other steps; one that will end by itself is confirmed over a new connection."""
+    """Load the guard, before all other steps; confirm one that will end by itself, over a new connection."""
     yield HostStep(f"guard-{host}", host, (("nft", "-f", _file(host)),), (shell(_DROP),))
     if guarded.confirm_s:
         confirm = shell(_CONFIRM, nftables.guard_confirmation(guarded), f"{guarded.confirm_s:g}")

@@ -10,13 +10,7 @@ resolver; answers go the same way back. Rules of routing send packets there by t
 
 from cli.experiment.experiment import keys_of
 from cli.experiment.schema import Experiment, Hierarchy
-from cli.plan import (
-    delay,
-    hierarchy_hosts,
-    mutation,
-    network,
-    server_plan,
-)
+from cli.plan import delay, hierarchy_hosts, mutation, network, server_plan
 from cli.plan.hierarchy_hosts import PLAN, SERVED, WORLD
 from cli.plan.network import Network
 from cli.plan.planned import (

@@ -267,11 +267,7 @@ class Plan:
     @property
     def later(self) -> tuple[HostStep, ...]:
         """The steps of hosts behind their set-up."""
-        return (
-            *self.begin,
-            *(step for one in self.faults for step in (*one.begin, *one.end)),
-            *self.finish,
-        )
+        return (*self.begin, *(step for one in self.faults for step in (*one.begin, *one.end)), *self.finish)
 
     def named(self, ident: str) -> Step | Process:
         every: tuple[Step | Process, ...] = (*self.prepare, *self.processes)
