@@ -11,41 +11,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cli import VERSION, programs, run_name
-from cli.errors import (
-    EXIT_FAILED,
-    RepriseError,
-    UsageError,
-    complain,
-    discard,
-    hold_interrupts,
-    interrupt_in_order,
-    tell,
-)
+from cli.errors import EXIT_FAILED, RepriseError, UsageError, discard, hold_interrupts, telling
 from cli.experiment import tables
 from cli.hosts import testbeds
 from cli.tools import bench, fire, fuzz, needs, papers, spread, traces
 from cli.zones import options as zones
-from report.errors import Parser, ReportError
+from report.errors import Parser
 from report.run import Run
 
-_FUNCTIONS = {
-    "plan": "cli.executor.run.command_plan",
-    "bench": "cli.tools.bench.command_bench",
-    "doctor": "cli.tools.doctor.command_doctor",
-    "fire": "cli.tools.fire.command_fire",
-    "fuzz": "cli.tools.fuzz.command_fuzz",
-    "inventory": "cli.hosts.testbeds.command_inventory",
-    "package": "cli.tools.package.command_package",
-    "papers list": "cli.tools.papers.command_list",
-    "papers run": "cli.tools.papers_run.command_run",
-    "papers report": "cli.tools.papers_run.command_report",
-    "test": "cli.tools.selftest.command_test",
-    "zones synth": "cli.zones.world.command_synth",
-    "zones build": "cli.zones.build.command_build",
-    "zones check": "cli.tools.zones_check.command_check",
-    "zones harvest": "cli.zones.harvest.command_harvest",
-    "zones resign": "cli.zones.resign.command_resign",
-    "zones plan": "cli.zones.zones.command_plan",
+# Where the function `command_WORD` of a command that ends with WORD is, if not in cli.tools.COMMAND.
+_MODULES = {
+    "plan": "cli.executor.run",
+    "inventory": "cli.hosts.testbeds",
+    "papers run": "cli.tools.papers_run",
+    "papers report": "cli.tools.papers_run",
+    "test": "cli.tools.selftest",
+    "zones synth": "cli.zones.world",
+    "zones build": "cli.zones.build",
+    "zones check": "cli.tools.zones_check",
+    "zones harvest": "cli.zones.harvest",
+    "zones resign": "cli.zones.resign",
+    "zones plan": "cli.zones.zones",
 }
 
 
@@ -182,9 +168,9 @@ def run_command(options: argparse.Namespace) -> int:
 
 
 def function_of(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
-    step = getattr(options, "step", "")
-    module, _, name = _FUNCTIONS[f"{options.command} {step}".rstrip()].rpartition(".")
-    found: Callable[[argparse.Namespace], int] = getattr(importlib.import_module(module), name)
+    words = [options.command, *([options.step] if "step" in options else [])]
+    module = importlib.import_module(_MODULES.get(" ".join(words), f"cli.tools.{words[0]}"))
+    found: Callable[[argparse.Namespace], int] = getattr(module, f"command_{words[-1]}")
     return found
 
 
@@ -210,40 +196,27 @@ def run_mutator(command: str, arguments: list[str]) -> int:
                 "       reprise trace synth OPTIONS -o FILE\n(each with --help)\n"
             )
             return 0
-        sys.stderr.write("reprise: error: trace needs info, names or synth; see reprise trace --help\n")
-        return 2
+        raise UsageError("trace needs info, names or synth", "see reprise trace --help")
     program = programs.own("reprise-mutator")
     sys.stdout.flush()
     return os.execv(program, [program, *arguments])
 
 
+@telling
 def main(arguments: list[str]) -> int:
     """Parses, runs, and turns every expected failure into its one line."""
     _open_closed_streams()
     try:
-        interrupt_in_order()
-        return _end(arguments)
-    except KeyboardInterrupt:
-        complain("reprise: error: interrupted; run it again")
-        return EXIT_FAILED
-
-
-def _end(arguments: list[str]) -> int:
-    """The exit status of a command that nobody interrupts."""
-    try:
         status = run_command(build_parser().parse_args(arguments))
         sys.stdout.flush()
-    except (RepriseError, ReportError) as error:
-        tell(RepriseError(error.what, error.hint))
-        return error.status
     except BrokenPipeError:
         discard(1)  # the reader of our output left; nothing more to say
         return EXIT_FAILED
     except OSError as error:
         discard(1)
         where = f"{error.filename}: " if error.filename else "cannot write the output: "
-        tell(RepriseError(f"{where}{error.strerror or error}", "check the disk's space and permissions"))
-        return EXIT_FAILED
+        hint = "check the disk's space and permissions"
+        raise RepriseError(f"{where}{error.strerror or error}", hint) from None
     return status
 
 

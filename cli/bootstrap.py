@@ -12,7 +12,7 @@ import sys
 
 from cli import programs, steps
 from cli.__main__ import build_parser
-from cli.errors import RepriseError, hold_interrupts, interrupt_in_order, telling
+from cli.errors import RepriseError, hold_interrupts, telling
 from cli.progress import Progress
 from cli.tools import needs, packages
 from cli.tools.building import LOCK, VENV, Environment, Release, alone
@@ -98,14 +98,11 @@ def decide_on_bytecode() -> None:
 def main(arguments: list[str]) -> int:
     """Prepares and hands over; only what went wrong comes back."""
     try:
-        interrupt_in_order()
         prepare(arguments)
         hold_interrupts()
     except OSError as error:
         what = f"{error.filename or 'bootstrap'}: {error.strerror}"
         raise RepriseError(what, "fix that and run it again") from None
-    except KeyboardInterrupt:
-        raise RepriseError("interrupted", "run it again") from None
     python = VENV / "bin/python"  # help needs no environment
     if python.exists():
         decide_on_bytecode()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cli.errors import EXIT_FAILED, RepriseError, interrupt_in_order, telling
+from cli.errors import EXIT_FAILED, RepriseError, telling
 
 
 def words(function: str, **values: Any) -> tuple[str, ...]:
@@ -43,7 +43,6 @@ def _value(text: str, wanted: Any) -> Any:
 @telling
 def main(arguments: list[str]) -> int:
     try:
-        interrupt_in_order()
         function, given = read(arguments)
         found = function(**given)
     except KeyboardInterrupt:

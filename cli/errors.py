@@ -49,15 +49,22 @@ def tell(error: RepriseError) -> None:
 
 
 def telling(main: Callable[_P, int]) -> Callable[_P, int]:
-    """A program's main function: an error is told and becomes its exit status."""
+    """A program's main function, which signals end in order: an error is told and becomes its exit status, as
+    does an interruption.
+    """
 
     @functools.wraps(main)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> int:
         try:
-            return main(*args, **kwargs)
-        except (RepriseError, ReportError) as error:
-            tell(RepriseError(error.what, error.hint))
-            return error.status
+            interrupt_in_order()
+            try:
+                return main(*args, **kwargs)
+            except (RepriseError, ReportError) as error:
+                tell(RepriseError(error.what, error.hint))
+                return error.status
+        except KeyboardInterrupt:
+            complain("reprise: error: interrupted; run it again")
+            return EXIT_FAILED
 
     return run
 

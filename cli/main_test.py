@@ -30,7 +30,7 @@ def test_each_command_has_a_function(words: tuple[str, ...]) -> None:
     if words[0] not in PASSED_ON:
         options = argparse.Namespace(**dict(zip(("command", "step"), words, strict=False)))
         assert callable(command.function_of(options))
-    assert {" ".join(one) for one in commands(command.build_parser())} >= command._FUNCTIONS.keys()
+    assert {" ".join(one) for one in commands(command.build_parser())} >= command._MODULES.keys()
 
 
 def test_what_a_report_lacks_is_one_line(
@@ -40,5 +40,5 @@ def test_what_a_report_lacks_is_one_line(
         raise ReportError("expect.p98: the run has no such figure", "name another", 2)
 
     monkeypatch.setattr(command, "run_command", search)
-    assert command._end(["doctor"]) == 2
+    assert command.main(["doctor"]) == 2
     assert capsys.readouterr().err == "reprise: error: expect.p98: the run has no such figure; name another\n"

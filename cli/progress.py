@@ -6,6 +6,7 @@ Elsewhere the live line is printed anew from time to time.
 import os
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
@@ -50,9 +51,6 @@ class Progress:
         """One line for what begins now."""
         self.finish()
         self._write(f"reprise: {printable(text)}\n")
-
-    def update(self, fields: Mapping[str, str]) -> None:
-        self.show(describe(fields))
 
     def show(self, text: str) -> None:
         """The live line as it is now."""
@@ -114,13 +112,8 @@ def parse(line: str) -> tuple[str, dict[str, str]]:
 def describe(fields: Mapping[str, str]) -> str:
     """The live line: sent, answered, rate, lag, time since the start."""
 
-    def get(name: str) -> str:
-        return fields.get(name, "?")
-
-    lost = sum(
-        int(fields.get(name, "0")) for name in ("timed_out", "failed") if fields.get(name, "0").isdigit()
-    )
+    lost = (fields[name] for name in ("timed_out", "failed") if fields.get(name, "").isdigit())
     return (
-        f"sent {get('sent')}, answered {get('answered')}, not answered {lost}, {get('rate')} q/s, "
-        f"lag {get('lag_us')} us, after {get('elapsed_s')} s"
-    )
+        "sent {sent}, answered {answered}, not answered {lost}, {rate} q/s, lag {lag_us} us, "
+        "after {elapsed_s} s"
+    ).format_map(defaultdict(lambda: "?", fields, lost=str(sum(map(int, lost)))))

@@ -273,7 +273,7 @@ class Executor:
     def _on_main_output(self, line: str) -> None:
         word, fields = progress.parse(line)
         if word == "progress":
-            self._progress.update(fields)
+            self._progress.show(progress.describe(fields))
         elif word == "start":
             self._faults.start(self._clock() + float(fields["in_s"]))
         elif word == "done":
