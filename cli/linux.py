@@ -98,15 +98,12 @@ def inside(descriptor: int | None) -> Iterator[None]:
     if descriptor is None:
         yield
         return
-    back = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with Path("/proc/thread-self/ns/net").open("rb", 0) as back:
         setns(descriptor)
         try:
             yield
         finally:
-            setns(back)
-    finally:
-        os.close(back)
+            setns(back.fileno())
 
 
 def make_mounts_private() -> None:

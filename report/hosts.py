@@ -1,6 +1,6 @@
 """What the kernels of the hosts counted during the replay, and what that says of the run.
 
-Of each host there are two texts, from before and after the replay (see cli/plan/host_counters.py). What the
+Of each host there are two texts, from before and after the replay (see cli/plan/host_settings.py). What the
 testbed itself lost makes a run unclean, by host and counter. What the server under test did not take in time
 is a result and no loss of the testbed's: it is a remark.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.plan import host_counters
+from cli.plan import host_settings
 from report import hosts as report_hosts
 from report import kernel
 from tests.bed import wait_for
@@ -244,7 +244,7 @@ def test_what_a_kernel_lost_is_told_once(
     pair: Pair, key: str, lose: Callable[[Pair, int], None], version: int, words: str
 ) -> None:
     assert kernel.counter(key)
-    read(pair, host_counters.BEFORE)
+    read(pair, host_settings.BEFORE)
     lose(pair, version)
     read(pair)
     # On a busy machine the sender's link may lose packets, too.
@@ -263,7 +263,7 @@ def test_every_fatal_counter_has_a_fault() -> None:
 def test_traffic_that_arrives_says_nothing(pair: Pair) -> None:
     """Also in fragments, forwarded, to closed ports, and to a group."""
     forward(pair)
-    read(pair, host_counters.BEFORE)
+    read(pair, host_settings.BEFORE)
     for version in (4, 6):
         pair.send(version, 30)
         pair.answer(version, 30)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.plan import host_counters
+from cli.plan import host_settings
 from cli.plan.network import Host, Link, Network, sysctls
 from cli.plan.planned import RESULTS
 from report import hosts as report_hosts
@@ -114,7 +114,7 @@ def made(tmp_path: Path) -> Iterator[Pair]:
 
 
 def read(pair: Pair, when: str = "") -> None:
-    for step in host_counters.read(network(), when):
+    for step in host_settings.counters(network(), when):
         (pair.bed.folder / f"{step.id}.txt").unlink(missing_ok=True)
         for argv in step.apply:
             pair.bed.output(

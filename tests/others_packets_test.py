@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli import linux
-from cli.plan import host_counters
+from cli.plan import host_settings
 from cli.servers import nftables
 from report import hosts as report_hosts
 from tests.bed import wait_for
@@ -44,7 +44,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 def test_what_the_guard_drops_is_no_loss_and_the_rest_is(pair: Pair) -> None:
     """Errors of both families that the guard stops, and three packets that a firewall stops."""
     pair.load(nftables.guard_ruleset(nftables.Guarded()))
-    read(pair, host_counters.BEFORE)
+    read(pair, host_settings.BEFORE)
     for version, count in ((4, 63), (6, 63)):
         pair.run("sysctl", "-qw", "net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0")
         pair.send(version, count, CLOSED)
@@ -87,7 +87,7 @@ def test_what_a_real_host_s_firewall_drops_of_others_is_a_warning(pair: Pair, ve
     own = ELSEWHERE[version]
     own_address(pair, version)
     pair.load(nftables.guard_ruleset(REAL))
-    read(pair, host_counters.BEFORE)
+    read(pair, host_settings.BEFORE)
     pair.send(version, 9, to=own)
     pair.nft(f"udp dport {PORT} drop")
     pair.send(version, 45, to=own)
@@ -118,7 +118,7 @@ def group(version: int, joined: bool) -> tuple[bytes, bytes]:
 def test_packets_to_groups_hide_no_loss_at_a_real_host(pair: Pair, version: int, joined: bool) -> None:
     own_address(pair, version)
     pair.load(nftables.guard_ruleset(REAL))
-    read(pair, host_counters.BEFORE)
+    read(pair, host_settings.BEFORE)
     for _ in range(45):
         pair.frame(kind_of(version), *group(version, joined))
     read(pair)
@@ -194,7 +194,7 @@ def test_packets_of_others_that_are_counted_elsewhere_hide_no_loss(
     """45 of the run's are lost, and 45 of others come that may not be taken for these."""
     forward(pair)
     pair.load(nftables.guard_ruleset(REAL))
-    read(pair, host_counters.BEFORE)
+    read(pair, host_settings.BEFORE)
     come(pair, version)
     pair.nft(f"udp dport {PORT} drop")
     pair.send(version, 45)
@@ -218,7 +218,7 @@ def test_what_comes_to_mapped_sources_or_from_a_server_elsewhere_is_the_run_s(
     own_address(pair, version)
     pair.load(nftables.guard_ruleset(dataclasses.replace(REAL, ports=[53], **known)))
     pair.nft(f"udp dport {PORT} drop")
-    read(pair, host_counters.BEFORE)
+    read(pair, host_settings.BEFORE)
     pair.send(version, 45, to=ELSEWHERE[version])
     read(pair)
     found = judged(pair)
@@ -230,7 +230,7 @@ def test_what_comes_to_mapped_sources_or_from_a_server_elsewhere_is_the_run_s(
 def test_nothing_that_is_subtracted_is_read_when_the_rest_is_not() -> None:
     """nftables last before the replay and first after it, so that no loss between two readings is hidden."""
     begin, end = (
-        [one.apply[0][2] for one in host_counters.read(network(), when)] for when in ("-before", "")
+        [one.apply[0][2] for one in host_settings.counters(network(), when)] for when in ("-before", "")
     )
     assert all(text.index("/proc/net/snmp") < text.index("nft -j") for text in begin)
     assert all(text.index("nft -j") < text.index("/proc/net/snmp") for text in end)
@@ -238,7 +238,7 @@ def test_nothing_that_is_subtracted_is_read_when_the_rest_is_not() -> None:
 
 def test_a_controller_that_shares_its_machine_is_told_once(pair: Pair) -> None:
     """And not where only the machine is the same, as with hosts in namespaces."""
-    read(pair, host_counters.BEFORE)
+    read(pair, host_settings.BEFORE)
     pair.nft(f"udp dport {PORT} drop")
     pair.send(4, 45)
     read(pair)

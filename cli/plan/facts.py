@@ -276,15 +276,9 @@ def commit() -> str | None:
     git = programs.find("git")
     if git is None or not (programs.ROOT / ".git").exists():
         return None
-    base = (git, "-c", f"safe.directory={programs.ROOT}", "-C", str(programs.ROOT))
-    head = _first_line(*base, "rev-parse", "HEAD")
-    changed = _first_line(*base, "status", "--porcelain", "--untracked-files=no")
-    return (head + ("+" if changed else "")) or None
-
-
-def _first_line(*argv: str) -> str:
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    return (done.stdout or done.stderr).partition("\n")[0].strip()
+    argv = [git, "-c", f"safe.directory={programs.ROOT}", "-C", str(programs.ROOT), "describe", "--always"]
+    argv += ["--exclude=*", "--abbrev=40", "--dirty=+"]
+    return subprocess.run(argv, capture_output=True, text=True, check=False).stdout.strip() or None
 
 
 def _read(path: str) -> str | None:

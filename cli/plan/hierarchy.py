@@ -209,11 +209,10 @@ def counts(experiment: Experiment, facts: Facts, name: str, when: str = "") -> t
     if experiment.emulated is None:
         return ()
     env = ("env", *(f"{key}={value}" for key, value in facts.module_env.items()))
-    files = {host: f"{RESULTS}/resolver-{host}{when}.json" for _, host, _ in _resolvers(experiment)}
-    first = next(iter(files.values()))
     steps = []
-    for _, host, kind in _resolvers(experiment):
-        told = {"out": files[host], **({"first": first} if files[host] != first else {})}
+    for number, host, kind in _resolvers(experiment):
+        told = {"out": f"{RESULTS}/resolver-{host}{when}.json"}
+        told |= {"first": f"{RESULTS}/resolver-{network.SERVER}{when}.json"} if number > 1 else {}
         argv = facts.call("cli.servers.counted.write", **_of_resolver(experiment, host, kind), **told)
         steps.append(HostStep(f"count-{host}-{name}", host, ((*env, *argv),)))
     return tuple(steps)
@@ -240,8 +239,8 @@ def processes(experiment: Experiment, facts: Facts, management: Management | Non
         ]
     if experiment.sample.capture:  # on the link to the first resolver, from its first query
         link, wanted = hierarchy_hosts.resolver_link(1), f"port 53 or {server_plan.FRAGMENTS}"
-        host, file = hierarchy_hosts.meta(1), "capture-meta.pcap"
-        found.append(server_plan.tcpdump(facts, management, "capture-meta", host, link, file, wanted))
+        host = hierarchy_hosts.meta(1)
+        found.append(server_plan.tcpdump(facts, management, "capture-meta", host, link, wanted))
     found += [_resolver(experiment, facts, *one) for one in _resolvers(experiment)]
     found += _watchers(experiment, facts)
     if experiment.sample.capture:

@@ -4,6 +4,9 @@ A write to `ip_forward` or `all.forwarding` changes that of every interface, and
 kernel drop default routes that it learned from router advertisements, for good, unless accept_ra is 2. So all
 of these settings are kept in a file and put back: forwarding first, twice, because the setting of `all`
 overwrites the others' where it changes, and accept_ra last. Interfaces that are gone by then do not matter.
+
+What the host's kernel has counted is kept as the texts of the kernel and its tools, so that any counter can
+be looked up later; report/hosts.py says what they mean.
 """
 
 from collections.abc import Sequence
@@ -12,10 +15,21 @@ from cli.errors import want
 from cli.experiment.schema import Experiment
 from cli.plan import network
 from cli.plan.network import Network
-from cli.plan.planned import RUN, HostStep, Management, shell
+from cli.plan.planned import RESULTS, RUN, HostStep, Management, shell
 
 Command = tuple[str, ...]
 FAMILIES = ("-4", "-6")
+MACHINE = "machine"  # stands for all hosts where they share the machine's own network
+BEFORE = "-before"
+_FILES = (
+    "/proc/sys/kernel/random/boot_id",
+    "/proc/net/softnet_stat",
+    "/proc/net/snmp",
+    "/proc/net/snmp6",
+    "/proc/net/netstat",
+)
+_NFTABLES = "nft -j list counters"
+_TOOLS = ("readlink /proc/self/ns/net", "ip -s -s -j link show", "tc -s -j qdisc show")
 
 _KEPT = (
     r"^net\.ipv4\.(ip_forward|ip_early_demux|conf\..*\.(forwarding|rp_filter)) "
@@ -109,3 +123,24 @@ def unsegmented(experiment: Experiment, net: Network, management: Management | N
         HostStep(f"offload-{host}-{device}", host, (("ip", "link", "set", device, "gso_max_segs", "1"),))
         for host, device in ends
     )
+
+
+def counters(net: Network, when: str = "") -> tuple[HostStep, ...]:
+    """Steps that write counters-HOST`when`.txt of every host into the results.
+
+    What nftables counted is subtracted from what the kernel's counters say. So nftables is read last before
+    the replay and first after it: a packet that comes between two readings may look like a loss, but no loss
+    is hidden.
+    """
+    hosts = [host.name for host in net.hosts] or [MACHINE]
+    parts = [f"tail -v -n +1 {' '.join(_FILES)}", _of_tool(_NFTABLES)]
+    parts = [*(parts if when == BEFORE else reversed(parts)), *map(_of_tool, _TOOLS)]
+    line = f'set -C; {{ {"; ".join(parts)}; }} > "$1"'
+    return tuple(
+        HostStep(f"counters-{host}{when}", host, (shell(line, f"{RESULTS}/counters-{host}{when}.txt"),))
+        for host in hosts
+    )
+
+
+def _of_tool(tool: str) -> str:
+    return f"echo; echo '==> {tool} <=='; {tool}; echo"

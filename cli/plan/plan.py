@@ -18,7 +18,6 @@ from cli.plan import (
     guards,
     hierarchy,
     hierarchy_hosts,
-    host_counters,
     host_settings,
     mutation,
     network,
@@ -109,13 +108,13 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
         # A hierarchy's own reads lie within the hosts' counters in time, so that what is under way at the
         # first or the last of them does not look lost.
         begin=(
-            *host_counters.read(net, host_counters.BEFORE),
-            *hierarchy.counts(experiment, facts, "begin", host_counters.BEFORE),
+            *host_settings.counters(net, host_settings.BEFORE),
+            *hierarchy.counts(experiment, facts, "begin", host_settings.BEFORE),
         ),
         finish=(
             *guards.counters(guarded),
             *hierarchy.counts(experiment, facts, "end"),
-            *host_counters.read(net),
+            *host_settings.counters(net),
         ),
     )
 

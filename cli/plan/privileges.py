@@ -45,9 +45,8 @@ def user() -> str:
     if os.geteuid() != 0:
         return ""
     every = (*_READ, *_SOCKETS, *_PACKETS, *_REALTIME, *_DEVICE, *_PORTS)
-    tools = {tool: programs.packaged(tool) for tool in TOOLS}
     try:
-        argv = _before(tools, USER, pwd.getpwnam(USER).pw_gid, every, alone=True)
+        argv = _alone(every)
     except KeyError:
         return ""
     return USER if subprocess.run([*argv, "true"], capture_output=True, check=False).returncode == 0 else ""
@@ -85,16 +84,17 @@ def _before(
     return (*apart, *linux.setpriv(tools["setpriv"], name, str(group), kept))
 
 
-@functools.cache
+def _alone(kept: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of this machine; KeyError where it has no such user."""
+    tools = {tool: programs.packaged(tool) for tool in TOOLS}
+    return _before(tools, USER, pwd.getpwnam(USER).pw_gid, kept, alone=True)
+
+
 def reading() -> tuple[str, ...]:
     """The words before a command on this machine that reads files made by anyone and needs no network;
     none if this process has no rights to give up.
     """
-    name = user()
-    if not name:
-        return ()
-    tools = {tool: programs.packaged(tool) for tool in TOOLS}
-    return _before(tools, name, pwd.getpwnam(name).pw_gid, _READ, alone=True)
+    return _alone(_READ) if user() else ()
 
 
 def serving(name: str) -> tuple[str, ...]:

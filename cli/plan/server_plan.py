@@ -135,10 +135,9 @@ def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
     warnings = f"{WORLD}/warnings.txt" if _is_brought(server) else ""
     told = {"warnings": warnings} if warnings else {}
     words = [facts.programs[checker], *options, facts.origin]
-    argv = facts.call("cli.zones.server_zone.check", argv=words, zone=zone, **told)
-    env, title = facts.module_env, "checking the zone"
-    steps.append(Step("checkzone", title, argv, env, reason=FIRST_COMPLAINT, warnings=warnings))
-    return steps
+    given = {"argv": words, "zone": zone, **told}
+    check = facts.step("checkzone", "checking the zone", "cli.zones.server_zone.check", **given)
+    return [*steps, dataclasses.replace(check, reason=FIRST_COMPLAINT, warnings=warnings)]
 
 
 def builder_env(facts: Facts) -> dict[str, str]:
@@ -402,35 +401,23 @@ def capture(experiment: Experiment, facts: Facts, management: Management | None)
     ports = " or ".join(f"port {port}" for port in experiment.ports)
     hosts = " or ".join(f"host {address}" for address in addresses(experiment))
     wanted = f"({ports} or {FRAGMENTS}) and ({hosts})"
-    file, after = "capture.pcap", ("server",)
-    return tcpdump(facts, management, "capture", network.SERVER, interface, file, wanted, after)
+    return tcpdump(facts, management, "capture", network.SERVER, interface, wanted)
 
 
 def tcpdump(
-    facts: Facts,
-    management: Management | None,
-    ident: str,
-    host: str,
-    interface: str,
-    file: str,
-    wanted: str,
-    after: tuple[str, ...] = (),
+    facts: Facts, management: Management | None, ident: str, host: str, interface: str, wanted: str
 ) -> Process:
-    """A capture at an interface of the plan, or at that of the host's machine."""
+    """A capture at an interface of the plan, or at that of the host's machine; the server's begins when that
+    is ready.
+    """
     interface = (management.interfaces if management else {}).get(host, interface)
     # Into a new file of root's: one that exists already is refused.
     argv = shell(
         'set -C; to=$1; shift; exec "$@" > "$to"',
-        f"{RESULTS}/{file}",
+        f"{RESULTS}/{ident}.pcap",
         *(facts.programs["tcpdump"], "-i", interface, "-n", "-s", "0", "-B", "65536", "-Z", "root"),
         *("--time-stamp-precision=nano", "-w", "-", wanted),
     )
-    return Process(
-        ident,
-        "capture",
-        host,
-        argv,
-        after=after,
-        ready=Ready("log", text="listening on"),
-        stop=Stop("SIGINT", 10.0, settle_s=_CAPTURE_SETTLE_S),
-    )
+    after = ("server",) if host == network.SERVER else ()
+    ready, stop = Ready("log", text="listening on"), Stop("SIGINT", 10.0, settle_s=_CAPTURE_SETTLE_S)
+    return Process(ident, "capture", host, argv, after=after, ready=ready, stop=stop)
