@@ -231,9 +231,8 @@ def test_a_trace_without_round_trips_is_named(desk: Path) -> None:
 
 def test_the_set_up_may_be_repeated_and_undone(make_bed: MakeBed, tmp_path: Path) -> None:
     bed = make_bed()
-    steps = delay.setup(
-        Experiment("test", server=Server(zone="zone"), replay=Replay(transport="tls"), rtt=Rtt(rtt_ms=1))
-    )
+    tls = Replay(transport="tls")
+    steps = [*delay.setup(Experiment("test", server=Server(zone="zone"), replay=tls, rtt=Rtt(rtt_ms=1)))]
 
     def carry(commands: tuple[tuple[str, ...], ...]) -> None:
         hoststeps.carry_out(

@@ -14,7 +14,7 @@ A step may be carried out twice, and its undo leaves the host as it was.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from cli.errors import RepriseError
 from cli.experiment.schema import Experiment, Rtt
@@ -58,11 +58,10 @@ def steps(experiment: Experiment, facts: Facts) -> list[Step]:
     return [Step("rtts", "taking the trace's round trips", argv)]
 
 
-def setup(experiment: Experiment, management: Management | None = None) -> tuple[HostStep, ...]:
+def setup(experiment: Experiment, management: Management | None = None) -> Iterator[HostStep]:
     """The way of the answers through the device: those of the host's own packets (they come from `lo` in the
     eyes of rules) that have the service's ports, or at a client those that come in.
     """
-    found: list[HostStep] = []
     routes = [(family, ("default", "dev", TUN)) for family in host_settings.FAMILIES]
     # The kernel forwards what the proxy writes back, and at a client also packets to its own addresses, for
     # which it must find no socket first.
@@ -73,14 +72,12 @@ def setup(experiment: Experiment, management: Management | None = None) -> tuple
         if experiment.has_front:
             priority, came = "1", (management.interfaces if management else {}).get(host, "data")
         rules = [(priority, "sport", port, TABLE) for port in experiment.ports]
-        found += [
-            host_settings.settings(f"delay-forwarding-{host}", host, *forward),
-            host_settings.tun(f"delay-tun-{host}", host, TUN, _TUN_SETTINGS, ("txqueuelen", "10000")),
-            host_settings.routes(f"delay-table-{host}", host, TABLE, routes),
-            host_settings.rules(f"delay-rules-{host}", host, came, rules),
-            *((_local_second(host),) if experiment.has_front else ()),
-        ]
-    return tuple(found)
+        yield host_settings.settings(f"delay-forwarding-{host}", host, *forward)
+        yield host_settings.tun(f"delay-tun-{host}", host, TUN, _TUN_SETTINGS, ("txqueuelen", "10000"))
+        yield host_settings.routes(f"delay-table-{host}", host, TABLE, routes)
+        yield host_settings.rules(f"delay-rules-{host}", host, came, rules)
+        if experiment.has_front:
+            yield _local_second(host)
 
 
 def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from cli.errors import want
 from cli.experiment.schema import Experiment
-from cli.plan import delay, front, hierarchy_hosts, network, placement
+from cli.plan import delay, front, hierarchy_hosts, network
 from cli.plan.network import Network
 from cli.plan.planned import RESULTS, RUN, Figure, File, HostStep, Management, shell
 from cli.servers import nftables
@@ -141,25 +141,29 @@ def of(experiment: Experiment, net: Network, management: Management | None) -> H
         return {}
     clients = [network.client(index) for index in range(1, experiment.topology.clients + 1)]
     rewrites = emulated is not None and emulated.data_path == "tun"  # by proxies, which write to the links
+    interfaces = management.interfaces if management else {}
+
+    def by(host: str, links: list[str]) -> list[str]:
+        """What may leave by links may leave by the machine's interface."""
+        return [interfaces[host]] if links and host in interfaces else links
+
     found: Hosts = {}
     for host in (one.name for one in net.hosts if one.name not in (network.CONTROLLER, *clients)):
         others = {link: other for link, _, other, _ in net.ends(host) if other != host}
         facing = [link for link, other in others.items() if other in clients]
-        found[host] = nftables.Guarded([*others], (), facing, experiment.ports, writes_frames=rewrites)
-    every: dict[str, Any] = {
-        "prefixes": _prefixes(experiment),
-        "tunnels": (*_TUNNELS, *front.tunnels(experiment)),
-    }
-    if management is None:
-        return {host: dataclasses.replace(one, **every) for host, one in found.items()}
-    asked = experiment.server.addresses if experiment.elsewhere else ()
-    asking = nftables.Guarded(("data", "control"), ports=experiment.ports, asked=asked)
-    found |= dict.fromkeys(clients, asking)
-    every |= {"management": management.prefixes, "sources": sources(experiment)}
-    return {
-        host: dataclasses.replace(placement.guarded(host, one, management), confirm_s=_UNDO_S, **every)
-        for host, one in found.items()
-    }
+        found[host] = nftables.Guarded(
+            by(host, [*others]), clients=by(host, facing), ports=experiment.ports, writes_frames=rewrites
+        )
+    tunnels = (*_TUNNELS, *front.tunnels(experiment))
+    every: dict[str, Any] = {"prefixes": _prefixes(experiment), "tunnels": tunnels}
+    if management is not None:
+        asked = experiment.server.addresses if experiment.elsewhere else ()
+        for host in clients:
+            links = by(host, ["data", "control"])
+            found[host] = nftables.Guarded(links, ports=experiment.ports, asked=asked)
+        own = sources(experiment)
+        every |= {"management": management.prefixes, "sources": own, "confirm_s": _UNDO_S}
+    return {host: dataclasses.replace(one, **every) for host, one in found.items()}
 
 
 def _prefixes(experiment: Experiment) -> tuple[str, ...]:

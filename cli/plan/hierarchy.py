@@ -8,6 +8,8 @@ proxy, or nftables) at its host and comes out at the meta address that stands fo
 resolver; answers go the same way back. Rules of routing send packets there by their ports, not by marks.
 """
 
+from collections.abc import Iterator
+
 from cli.experiment.experiment import keys_of
 from cli.experiment.schema import Experiment, Hierarchy
 from cli.plan import delay, hierarchy_hosts, mutation, network, server_plan
@@ -90,9 +92,9 @@ def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
     )
 
 
-def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
+def files(experiment: Experiment, facts: Facts) -> Iterator[File]:
     used = [KINDS[kind] for kind in (_emulated(experiment).engine, *_emulated(experiment).resolvers)]
-    found = [*server_plan.copies(used, facts)]
+    yield from server_plan.copies(used, facts)
     for number, host, kind in _resolvers(experiment):
         name, owner = f"resolver-{number}.conf", facts.users.get(KINDS[kind].program, "")
         site = ResolverSite(
@@ -113,11 +115,10 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
         text = write(experiment.server, _emulated(experiment), site)
         places = users_lines(name, text, facts.config_lines, "hierarchy.resolver_config")
         # The user's lines may have secrets.
-        found.append(File(f"{RUN}/{name}", text, mode="0600", owner=owner, places=places))
-    return tuple(found)
+        yield File(f"{RUN}/{name}", text, mode="0600", owner=owner, places=places)
 
 
-def steps(experiment: Experiment, facts: Facts) -> list[Step]:
+def steps(experiment: Experiment, facts: Facts) -> Iterator[Step]:
     """Work before the hosts are set up: the zones, and the plan of who serves them."""
     emulated, numbers = _emulated(experiment), [number for number, _, _ in _resolvers(experiment)]
     options = flags(
@@ -134,38 +135,31 @@ def steps(experiment: Experiment, facts: Facts) -> list[Step]:
     built = (f"{WORLD}/build.json",) if emulated.capture is not None else ()
     kept = (f"{PLAN}/map.tsv", f"{PLAN}/plan.json", *built)
     keep = shell('to=$1; shift; mkdir -p "$to" && cp "$@" "$to"', f"{RESULTS}/zones", *kept)
-    return [
-        _bring_zones(emulated, facts),
-        Step(
-            "plan",
-            "planning the hierarchy",
-            facts.module("cli", "zones", "plan", WORLD, "-o", PLAN, *options),
-            server_plan.builder_env(facts),
-            keys=keys_of("hierarchy"),
-            warnings=f"{PLAN}/warnings.txt",
-        ),
-        facts.step(
-            "serve",
-            "configuring the hierarchy",
-            "cli.zones.zones.serve",
-            zones=WORLD,
-            made=PLAN,
-            out=SERVED,
-            engine=emulated.engine,
-            edns_size=emulated.edns_size,
-            minimal=emulated.minimal_responses,
-            folder=f"{RUN}/meta{{}}",
-            user=facts.users.get(KINDS[emulated.engine].program, ""),
-            descriptors=facts.descriptors,
-            versions=[facts.version(emulated.engine, host) for _, host in _metas(experiment)],
-            hops=[
-                (number, instance, *hierarchy_hosts.link_addresses(number, instance, emulated.instances)[1])
-                for number in numbers
-                for instance, _ in _metas(experiment)
-            ],
-        ),
-        Step("keep", "keeping the plan", keep),
-    ]
+    yield _bring_zones(emulated, facts)
+    planning = facts.module("cli", "zones", "plan", WORLD, "-o", PLAN, *options)
+    env, keys = server_plan.builder_env(facts), keys_of("hierarchy")
+    yield Step("plan", "planning the hierarchy", planning, env, keys=keys, warnings=f"{PLAN}/warnings.txt")
+    yield facts.step(
+        "serve",
+        "configuring the hierarchy",
+        "cli.zones.zones.serve",
+        zones=WORLD,
+        made=PLAN,
+        out=SERVED,
+        engine=emulated.engine,
+        edns_size=emulated.edns_size,
+        minimal=emulated.minimal_responses,
+        folder=f"{RUN}/meta{{}}",
+        user=facts.users.get(KINDS[emulated.engine].program, ""),
+        descriptors=facts.descriptors,
+        versions=[facts.version(emulated.engine, host) for _, host in _metas(experiment)],
+        hops=[
+            (number, instance, *hierarchy_hosts.link_addresses(number, instance, emulated.instances)[1])
+            for number in numbers
+            for instance, _ in _metas(experiment)
+        ],
+    )
+    yield Step("keep", "keeping the plan", keep)
 
 
 def _bring_zones(emulated: Hierarchy, facts: Facts) -> Step:
@@ -176,14 +170,8 @@ def _bring_zones(emulated: Hierarchy, facts: Facts) -> Step:
         warnings = f"{WORLD}/warnings.txt"
         options = flags(dnssec=emulated.dnssec, warnings=warnings, skip_bad=emulated.skip_bad)
         argv = facts.module("cli", "zones", "build", emulated.capture, "-o", WORLD, *options)
-        return Step(
-            "build",
-            "building the zones",
-            argv,
-            server_plan.builder_env(facts),
-            warnings=warnings,
-            keys=("hierarchy.skip_bad",),
-        )
+        env, keys = server_plan.builder_env(facts), ("hierarchy.skip_bad",)
+        return Step("build", "building the zones", argv, env, keys=keys, warnings=warnings)
     synth = emulated.synth
     assert synth is not None, "the rules want zones"
     options = flags(zones=synth.zones, seed=synth.seed, signed=synth.signed)
@@ -202,20 +190,16 @@ def _refused_signatures(emulated: Hierarchy) -> tuple[str, ...]:
     return ("missing", *(("early",) if any(KINDS[kind].sees_early for kind in emulated.resolvers) else ()))
 
 
-def counts(experiment: Experiment, facts: Facts, name: str, when: str = "") -> tuple[HostStep, ...]:
+def counts(experiment: Experiment, facts: Facts, name: str, when: str = "") -> Iterator[HostStep]:
     """What is read off the hosts before the replay and at its end, at moments within those of the hosts'
     counters; `name` is that of the moment, and `when` in the files'.
     """
-    if experiment.emulated is None:
-        return ()
     env = ("env", *(f"{key}={value}" for key, value in facts.module_env.items()))
-    steps = []
-    for number, host, kind in _resolvers(experiment):
+    for number, host, kind in _resolvers(experiment) if experiment.emulated else ():
         told = {"out": f"{RESULTS}/resolver-{host}{when}.json"}
         told |= {"first": f"{RESULTS}/resolver-{network.SERVER}{when}.json"} if number > 1 else {}
         argv = facts.call("cli.servers.counted.write", **_of_resolver(experiment, host, kind), **told)
-        steps.append(HostStep(f"count-{host}-{name}", host, ((*env, *argv),)))
-    return tuple(steps)
+        yield HostStep(f"count-{host}-{name}", host, ((*env, *argv),))
 
 
 def _of_resolver(experiment: Experiment, host: str, kind: str) -> dict[str, str]:
@@ -227,25 +211,28 @@ def _of_resolver(experiment: Experiment, host: str, kind: str) -> dict[str, str]
 # --- processes --------------------------------------------------------------------------------------------
 
 
-def processes(experiment: Experiment, facts: Facts, management: Management | None) -> tuple[Process, ...]:
+def processes(experiment: Experiment, facts: Facts, management: Management | None) -> Iterator[Process]:
     """From the far end: meta-DNS-servers, proxies, resolvers, what watches them, what fills their caches."""
-    found: list[Process] = []
-    for number, host in _metas(experiment):
-        found.append(_meta(experiment, facts, number, host))
-    if _emulated(experiment).data_path == "tun":
-        found += [_proxy(experiment, facts, "meta", number, host) for number, host in _metas(experiment)]
-        found += [
-            _proxy(experiment, facts, "resolver", number, host) for number, host, _ in _resolvers(experiment)
-        ]
+    emulated, resolvers, metas = _emulated(experiment), _resolvers(experiment), _metas(experiment)
+    yield from (_meta(experiment, facts, *one) for one in metas)
+    if emulated.data_path == "tun":
+        yield from (_proxy(experiment, facts, "meta", *one) for one in metas)
+        yield from (_proxy(experiment, facts, "resolver", number, host) for number, host, _ in resolvers)
     if experiment.sample.capture:  # on the link to the first resolver, from its first query
         link, wanted = hierarchy_hosts.resolver_link(1), f"port 53 or {server_plan.FRAGMENTS}"
         host = hierarchy_hosts.meta(1)
-        found.append(server_plan.tcpdump(facts, management, "capture-meta", host, link, wanted))
-    found += [_resolver(experiment, facts, *one) for one in _resolvers(experiment)]
-    found += _watchers(experiment, facts)
+        yield server_plan.tcpdump(facts, management, "capture-meta", host, link, wanted)
+    yield from (_resolver(experiment, facts, *one) for one in resolvers)
+    hosts = [*(host for _, host, _ in resolvers), *(host for _, host in metas)]
+    yield from (server_plan.sampler(host, {host: host}, experiment, facts) for host in hosts)
+    for number, host, kind in resolvers:
+        yield server_plan.conditions(host, facts, f"{RUN}/resolver-{number}.conf", kind)
+        of = _of_resolver(experiment, host, kind)
+        out = f"{RESULTS}/resolver-{host}.csv"
+        yield server_plan.watcher(host, "cli.servers.counted.watch_resolver", facts, **of, out=out)
     if experiment.sample.capture:
-        found.append(server_plan.capture(experiment, facts, management))
-    for number, host, _ in _resolvers(experiment) if _emulated(experiment).cache == "warm" else ():
+        yield server_plan.capture(experiment, facts, management)
+    for number, host, _ in resolvers if emulated.cache == "warm" else ():
         argv = facts.call(
             "cli.plan.warm.warm",
             mutator=facts.programs["reprise-mutator"],
@@ -255,12 +242,11 @@ def processes(experiment: Experiment, facts: Facts, management: Management | Non
             rules=mutation.options(experiment, facts),
         )
         title, client = f"filling the cache of the resolver on {host}", network.client(number)
-        found.append(server_plan.once(f"warm-{host}", "warm", client, argv, facts, title, timeout_s=_WARM_S))
-    for _, host, kind in _resolvers(experiment):
+        yield server_plan.once(f"warm-{host}", "warm", client, argv, facts, title, timeout_s=_WARM_S)
+    for _, host, kind in resolvers:
         argv = facts.call("cli.servers.counted.await_idle", kind=kind, folder=f"{RUN}/{host}")
         title = f"waiting until the resolver on {host} has nothing to do"
-        found.append(server_plan.once(f"idle-{host}", "count", host, argv, facts, title, timeout_s=_IDLE_S))
-    return tuple(found)
+        yield server_plan.once(f"idle-{host}", "count", host, argv, facts, title, timeout_s=_IDLE_S)
 
 
 def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Process:
@@ -309,18 +295,3 @@ def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind
     )
     made = Process(host, "server", host, argv, files=(config,), ready=ready)
     return server_plan.serving(made, kind, experiment, facts)
-
-
-def _watchers(experiment: Experiment, facts: Facts) -> list[Process]:
-    """Samplers at resolvers and meta-DNS-servers, and what the resolvers count."""
-    hosts = [*(host for _, host, _ in _resolvers(experiment)), *(host for _, host in _metas(experiment))]
-    found = [server_plan.sampler(host, {host: host}, experiment, facts) for host in hosts]
-    for number, host, kind in _resolvers(experiment):
-        found.append(server_plan.conditions(host, facts, f"{RUN}/resolver-{number}.conf", kind))
-        argv = facts.call(
-            "cli.servers.counted.watch_resolver",
-            **_of_resolver(experiment, host, kind),
-            out=f"{RESULTS}/resolver-{host}.csv",
-        )
-        found.append(server_plan.watcher(host, argv, facts))
-    return found

@@ -68,9 +68,9 @@ def options(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
     return () if mutate is None or is_written(experiment, facts) else _rule_files(mutate)
 
 
-def steps(experiment: Experiment, facts: Facts, trace: str) -> tuple[Step, ...]:
-    """The mutator's run from `trace` to CHANGED, where it is needed."""
-    mutate = experiment.mutate
+def steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
+    """The mutator's run from the trace to CHANGED, where it is needed."""
+    mutate, trace = experiment.mutate, trace_path(experiment)
     if mutate is None or not is_written(experiment, facts):
         return ()
     words = flags(report=REPORT, port=experiment.replay.ports, jobs=facts.cores if facts.cores > 1 else None)

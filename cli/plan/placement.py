@@ -10,12 +10,12 @@ Kernel settings are those of a local run that leave the way to the operator alon
 
 import dataclasses
 import re
+from collections.abc import Iterator
 
 from cli.errors import want
 from cli.plan import host_settings
 from cli.plan.network import Network
 from cli.plan.planned import HostStep, Management, shell
-from cli.servers import nftables
 
 KIND = "hosts"
 _LEFT_ALONE = ("net/ipv4/ip_forward", "net/ipv6/", "net/ipv4/tcp_child_ehash_entries")
@@ -34,68 +34,39 @@ def placed(network: Network, management: Management | None) -> Network:
     return dataclasses.replace(network, kind=KIND)
 
 
-def setup(network: Network, management: Management | None) -> tuple[HostStep, ...]:
+def setup(network: Network, management: Management | None) -> Iterator[HostStep]:
     """Settings, addresses and routes of every host; then each looks whether it reaches its neighbors."""
     if management is None or network.kind != KIND:
-        return ()
-    names = [host.name for host in network.hosts]
-    made: list[HostStep] = []
-    for name in names:
-        made += [_settings(network, name), _addresses(network, name, management), _routes(network, name)]
-    return (*made, *(_reaches(network, name, management) for name in names))
+        return
+    for host in network.hosts:
+        yield from _placed(network, host.name, management.interfaces[host.name])
+    for host in network.hosts:
+        yield _reaches(network, host.name, management.interfaces[host.name])
 
 
-def guarded(host: str, what: nftables.Guarded, management: Management) -> nftables.Guarded:
-    """What may leave by links may leave by the machine's interface."""
-    interface = management.interfaces.get(host)
-    if interface is None:
-        return what
-    clients = (interface,) if what.clients else ()
-    return dataclasses.replace(what, links=(interface,), clients=clients)
-
-
-def _settings(network: Network, host: str) -> HostStep:
+def _placed(network: Network, host: str, interface: str) -> Iterator[HostStep]:
     chosen = [one for one in network.sysctls if one.host == host and not one.key.startswith(_LEFT_ALONE)]
     values = {one.key.replace("/", "."): one.value for one in chosen}
     write = ("sysctl", "-e", "-q", "-w", *(f"{key}={value}" for key, value in values.items()))
     kept = "|".join(map(re.escape, values))
-    return host_settings.settings(f"network-settings-{host}", host, write, kept=f"^({kept}) ")
-
-
-def _addresses(network: Network, host: str, management: Management) -> HostStep:
-    interface = management.interfaces[host]
+    yield host_settings.settings(f"network-settings-{host}", host, write, kept=f"^({kept}) ")
     found = [(one, interface) for _, addresses, _, _ in network.ends(host) for one in addresses]
     found += [(one.address, one.interface) for one in network.addresses if one.host == host]
-    return HostStep(
-        f"network-addresses-{host}",
-        host,
-        (
-            ("ip", "link", "set", "dev", interface, "up"),
-            *(
-                ("ip", "addr", "replace", address, "dev", device, *(("nodad",) if ":" in address else ()))
-                for address, device in found
-            ),
-        ),
-        tuple(
-            shell('ip addr del "$1" dev "$2" 2> /dev/null || true', address, device)
-            for address, device in found
-        ),
-    )
-
-
-def _routes(network: Network, host: str) -> HostStep:
+    add = [
+        ("ip", "addr", "replace", address, "dev", device, *(("nodad",) if ":" in address else ()))
+        for address, device in found
+    ]
+    remove = tuple(shell('ip addr del "$1" dev "$2" 2> /dev/null || true', *one) for one in found)
+    up = ("ip", "link", "set", "dev", interface, "up")
+    yield HostStep(f"network-addresses-{host}", host, (up, *add), remove)
     routes = [one.words for one in network.routes if one.host == host]
-    return HostStep(
-        f"network-routes-{host}",
-        host,
-        tuple(("ip", "route", "replace", *words) for words in routes),
-        tuple(shell('ip route del "$@" 2> /dev/null || true', *words) for words in routes),
-    )
+    lead = tuple(("ip", "route", "replace", *words) for words in routes)
+    remove = tuple(shell('ip route del "$@" 2> /dev/null || true', *words) for words in routes)
+    yield HostStep(f"network-routes-{host}", host, lead, remove)
 
 
-def _reaches(network: Network, host: str, management: Management) -> HostStep:
+def _reaches(network: Network, host: str, interface: str) -> HostStep:
     """The other ends of its links, IPv4 and IPv6."""
     others = [one.partition("/")[0] for *_, there in network.ends(host) for one in there]
-    by = management.interfaces[host]
-    looks = tuple(shell(_REACHES, one, by) for one in others)
+    looks = tuple(shell(_REACHES, one, interface) for one in others)
     return HostStep(f"network-neighbors-{host}", host, looks, after_all=True)

@@ -66,7 +66,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
     before = (*delay.processes(experiment, facts), *side.processes(experiment, facts, management))
     distributors = tuple(_distributor(experiment, facts, index, before) for index in clients)
     controller = _controller(experiment, facts, distributors)
-    steps = _steps(experiment, facts)
+    steps = tuple(_steps(experiment, facts))
     watched = [one for one in distributors if experiment.sample.clients]
     samplers = [server_plan.sampler(one.host, {"querier": one.id}, experiment, facts) for one in watched]
     processes = (*before, *distributors, *samplers, controller)
@@ -91,7 +91,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
         ),
         checks=tuple(_checks(experiment, facts, steps, processes)),
         figures=(*delay.figures(processes), *guards.figures(guarded)),
-        warnings=_warnings(experiment, facts),
+        warnings=tuple(_warnings(experiment, facts)),
         private=bool(facts.config_lines or facts.front_lines),  # the user's lines may have secrets
         user=facts.user,
         main=controller.id,
@@ -126,30 +126,29 @@ def _with_rights(one: _Program, experiment: Experiment, facts: Facts) -> _Progra
     return dataclasses.replace(one, argv=privileges.command(one, experiment, facts), env=env)
 
 
-def _warnings(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
+def _warnings(experiment: Experiment, facts: Facts) -> Iterator[str]:
     """What makes a clean run say less than it seems to."""
     replay = experiment.replay
     releases = [each for one in (facts.versions, *facts.versions_of.values()) for each in one.items()]
     untested = dict.fromkeys(kinds.KINDS[kind].untested(version) for kind, version in releases)
-    found = [one for one in untested if one]
+    yield from filter(None, untested)
     paced = experiment.generate is None and (replay.speed != 1 or replay.rate != 0 or replay.fast)
     if experiment.emulated is not None and paced:
-        found.append(
+        yield (
             "the trace's times are changed and TTLs are not: "
             "cached answers live longer or shorter than they did"
         )
     rtt = experiment.rtt
     if rtt and (rtt.distribution or rtt.observed) and replay.source_mode == "ports":
-        found.append(
+        yield (
             "[rtt] draws one round trip for each address, and all queries of a client host come from one: "
             'use replay.source_mode = "mapped" for one of each source'
         )
     if experiment.has_front and replay.transport == "tcp" and replay.queries_per_connection != 1:
-        found.append(
+        yield (
             "the front serves one query on a connection and queries share them: "
             'use replay.transport = "stateless-tcp"'
         )
-    return tuple(found)
 
 
 def _network(experiment: Experiment, management: Management | None) -> Network:
@@ -174,25 +173,23 @@ def as_json(plan: Plan) -> dict[str, Any]:
     return {"schema": value.pop("schema"), **value}
 
 
-def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
-    emulated = experiment.emulated
-    served = (hierarchy if emulated else server_plan).steps(experiment, facts)
-    first = emulated is not None or server_plan.names(experiment) is not None  # a trace is made of the zones
-    steps: list[Step] = served if first else []
+def _steps(experiment: Experiment, facts: Facts) -> Iterator[Step]:
+    served = (hierarchy if experiment.emulated else server_plan).steps(experiment, facts)
+    if experiment.emulated or server_plan.names(experiment):  # a trace is made of the zones
+        yield from served
     if experiment.trace is None and experiment.generate is None and experiment.synth is not None:
         options = (*flags(**_synth_options(experiment)), "-o", mutation.trace_path(experiment))
         argv = (facts.programs["reprise-mutator"], "synth", *options)
-        steps.append(Step("synth", "making the trace", argv, keys=keys_of("synth")))
-    steps += mutation.steps(experiment, facts, mutation.trace_path(experiment))
-    steps += delay.steps(experiment, facts)
-    steps += [] if first else served
+        yield Step("synth", "making the trace", argv, keys=keys_of("synth"))
+    yield from mutation.steps(experiment, facts)
+    yield from delay.steps(experiment, facts)
+    yield from served  # unless they came first
     clients = range(1, experiment.topology.clients + 1)
     hosts = {network.client(index): _control(experiment, index)[0] for index in clients}
     given: dict[str, Any] = {"out": f"{RUN}/tls", "hosts": hosts, "owner": facts.user}
     given |= server_plan.certificate(experiment, facts)
     title, function = "making the run's certificates", "cli.plan.certificates.write"
-    steps.append(facts.step("certificates", title, function, **given))
-    return tuple(steps)
+    yield facts.step("certificates", title, function, **given)
 
 
 def _checks(

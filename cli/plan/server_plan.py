@@ -1,7 +1,7 @@
 """The server's side of a plan: its zone, certificate, configuration, process and watchers."""
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -55,17 +55,46 @@ def names(experiment: Experiment) -> str | None:
     return f"{zone_path(experiment)}.names" if made and not synth.keys() & {"names", "unique_below"} else None
 
 
-def steps(experiment: Experiment, facts: Facts) -> list[Step]:
+def steps(experiment: Experiment, facts: Facts) -> Iterator[Step]:
     """The zone of our own server, or a question to the user's by the transport of the replay: it need not
     know another.
     """
-    if experiment.own_server:
-        return _zone_steps(experiment, facts)
-    server, transport = experiment.server, experiment.replay.transport
-    port = experiment.ports_by_transport.get(transport, server.port)
-    other = {"transport": transport} if experiment.connections_only else {}
-    asking = "cli.servers.ask.await_answers"
-    return [facts.step("ask", "asking the server", asking, port=port, addresses=server.addresses, **other)]
+    server, zone, transport = experiment.server, zone_path(experiment), experiment.replay.transport
+    given: dict[str, Any]
+    if not experiment.own_server:
+        port = experiment.ports_by_transport.get(transport, server.port)
+        given = {"port": port, "addresses": server.addresses}
+        given |= {"transport": transport} if experiment.connections_only else {}
+        yield facts.step("ask", "asking the server", "cli.servers.ask.await_answers", **given)
+        return
+    if server.zone is not None:
+        given = {"source": server.zone, "target": zone, "origin": facts.origin}
+        yield facts.step("unpack", "copying the zone", "cli.zones.server_zone.bring", **given)
+    elif server.capture is not None:
+        built, warnings = f"{WORLD}/built", f"{WORLD}/built.txt"
+        more = flags(warnings=warnings, skip_bad=True)
+        argv = facts.module("cli", "zones", "build", server.capture, "-o", built, *more)
+        yield Step("build", "building the zone", argv, builder_env(facts), warnings=warnings)
+        report = f"{RESULTS}/zones/build.json"
+        given = {"folder": built, "target": zone, "origin": facts.origin, "report": report}
+        yield facts.step("choose", "choosing the zone", "cli.zones.server_zone.choose", **given)
+    elif server.root_like is not None:
+        given = {"target": zone, **asdict(server.root_like)}
+        given |= {"cache": facts.zone_cache} if facts.zone_cache else {}
+        yield facts.step("zone", "making and signing the zone", "cli.zones.rootzone.write", **given)
+    elif server.wildcard is not None:
+        size = {"zones": server.wildcard.zones, "names": server.wildcard.names}
+        given = {"target": zone, "origin": facts.origin, **size}
+        yield facts.step("zone", "making the zone", "cli.zones.wildcard.write", **given)
+    if server.zone is None and experiment.replay.answers:  # which the zone explains
+        given = {"zone": zone, "target": f"{RESULTS}/zone.gz"}
+        yield facts.step("keep", "keeping the zone", "cli.zones.server_zone.keep", **given)
+    checker, *options = STARTED[server.kind].zone_checker
+    warnings = f"{WORLD}/warnings.txt" if _is_brought(server) else ""
+    given = {"argv": [facts.programs[checker], *options, facts.origin], "zone": zone}
+    given |= {"warnings": warnings} if warnings else {}
+    check = facts.step("checkzone", "checking the zone", "cli.zones.server_zone.check", **given)
+    yield dataclasses.replace(check, reason=FIRST_COMPLAINT, warnings=warnings)
 
 
 def certificate(experiment: Experiment, facts: Facts) -> dict[str, Any]:
@@ -104,42 +133,6 @@ def asked(experiment: Experiment) -> tuple[str, ...]:
     return (network.SERVICE_V4, *((network.SERVICE_V6,) if six else ()))
 
 
-def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
-    server, zone = experiment.server, zone_path(experiment)
-    steps = []
-    given: dict[str, Any]
-    if server.zone is not None:
-        given = {"source": server.zone, "target": zone, "origin": facts.origin}
-        steps.append(facts.step("unpack", "copying the zone", "cli.zones.server_zone.bring", **given))
-    elif server.capture is not None:
-        built, warnings = f"{WORLD}/built", f"{WORLD}/built.txt"
-        more = flags(warnings=warnings, skip_bad=True)
-        argv = facts.module("cli", "zones", "build", server.capture, "-o", built, *more)
-        title = "building the zone"
-        steps.append(Step("build", title, argv, builder_env(facts), warnings=warnings))
-        report = f"{RESULTS}/zones/build.json"
-        given = {"folder": built, "target": zone, "origin": facts.origin, "report": report}
-        steps.append(facts.step("choose", "choosing the zone", "cli.zones.server_zone.choose", **given))
-    elif server.root_like is not None:
-        given = {"target": zone, **asdict(server.root_like)}
-        given |= {"cache": facts.zone_cache} if facts.zone_cache else {}
-        steps.append(facts.step("zone", "making and signing the zone", "cli.zones.rootzone.write", **given))
-    elif server.wildcard is not None:
-        size = {"zones": server.wildcard.zones, "names": server.wildcard.names}
-        given = {"target": zone, "origin": facts.origin, **size}
-        steps.append(facts.step("zone", "making the zone", "cli.zones.wildcard.write", **given))
-    if server.zone is None and experiment.replay.answers:  # which the zone explains
-        given = {"zone": zone, "target": f"{RESULTS}/zone.gz"}
-        steps.append(facts.step("keep", "keeping the zone", "cli.zones.server_zone.keep", **given))
-    checker, *options = STARTED[server.kind].zone_checker
-    warnings = f"{WORLD}/warnings.txt" if _is_brought(server) else ""
-    told = {"warnings": warnings} if warnings else {}
-    words = [facts.programs[checker], *options, facts.origin]
-    given = {"argv": words, "zone": zone, **told}
-    check = facts.step("checkzone", "checking the zone", "cli.zones.server_zone.check", **given)
-    return [*steps, dataclasses.replace(check, reason=FIRST_COMPLAINT, warnings=warnings)]
-
-
 def builder_env(facts: Facts) -> dict[str, str]:
     """For modules that start the zone builder."""
     folder = Path(facts.programs["reprise-zonebuilder"]).parent
@@ -155,8 +148,8 @@ def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
     return (*zone, Folder(f"{RUN}/server", "0700", user))
 
 
-def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
-    server, found = experiment.server, []
+def files(experiment: Experiment, facts: Facts) -> Iterator[File]:
+    server = experiment.server
     for name, lines, key in (
         (server.kind, facts.config_lines, "server.config"),
         (server.front, facts.front_lines, "front.config"),
@@ -184,9 +177,9 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
         beside = kind.beside(site) if kind.beside else {}
         text = write(server, site)
         places = users_lines(kind.quoted_as or kind.config_file, text, lines, key)
-        found += [File(_config(kind), text, places=places), *copies((kind,), facts)]
-        found += [File(f"{RUN}/{other}", text) for other, text in beside.items()]
-    return tuple(found)
+        yield File(_config(kind), text, places=places)
+        yield from copies((kind,), facts)
+        yield from (File(f"{RUN}/{other}", text) for other, text in beside.items())
 
 
 def _config(kind: ServerKind) -> str:
@@ -222,34 +215,31 @@ def tls_service(experiment: Experiment, host: str = network.SERVER) -> Service |
     return Service(experiment.tls_settings.port, f"{files}.key", f"{files}.pem")
 
 
-def processes(experiment: Experiment, facts: Facts, management: Management | None) -> tuple[Process, ...]:
+def processes(experiment: Experiment, facts: Facts, management: Management | None) -> Iterator[Process]:
     """The server, its front, and what watches them; of a server that the user runs, what watches that."""
     if not experiment.own_server:
-        return _watchers(experiment, facts) if facts.process else ()
+        yield from _watchers(experiment, facts)
+        return
     fronts = front.processes(experiment, facts, management)
     if experiment.has_proxy:
         fronts = (_proxy(experiment, facts),)
     watched = {name: name for name in ("server", *(one.id for one in fronts))}
     name, kind = experiment.server.kind, STARTED[experiment.server.kind]
-    found = [
-        _server(experiment, facts),
-        *fronts,
-        conditions(network.SERVER, facts, _config(kind), name),
-        sampler(network.SERVER, watched, experiment, facts),
-    ]
+    yield _server(experiment, facts)
+    yield from fronts
+    yield conditions(network.SERVER, facts, _config(kind), name)
+    yield sampler(network.SERVER, watched, experiment, facts)
     if kind.counted is not None:
         of = {"kind": name, "folder": f"{RUN}/server", "process": "@pid:server@"}
         log, out = f"{RESULTS}/logs/server.log", f"{RESULTS}/counts-server.csv"
         tls = experiment.over_tls and not experiment.has_proxy
-        argv = facts.call("cli.servers.counted.watch", **of, log=log, out=out, tls=tls)
-        found.append(watcher(network.SERVER, argv, facts))
+        yield watcher(network.SERVER, "cli.servers.counted.watch", facts, **of, log=log, out=out, tls=tls)
     if experiment.sample.capture:
-        found.append(capture(experiment, facts, management))
+        yield capture(experiment, facts, management)
     if experiment.socket is not None and (nagle := experiment.socket.nagle) is not None:
         argv = facts.call("cli.servers.running.switch_nagle", pid="@pid:server@", on=nagle)
         title = f"switching Nagle's algorithm {'on' if nagle else 'off'} at the server"
-        found.append(once("nagle", "nagle", network.SERVER, argv, facts, title, ("server",)))
-    return tuple(found)
+        yield once("nagle", "nagle", network.SERVER, argv, facts, title, ("server",))
 
 
 def serving(one: Process, name: str, experiment: Experiment, facts: Facts) -> Process:
@@ -352,8 +342,9 @@ def once(
     )
 
 
-def watcher(host: str, argv: tuple[str, ...], facts: Facts) -> Process:
+def watcher(host: str, function: str, facts: Facts, **given: Any) -> Process:
     """Writes down each second what the server of a host has counted itself."""
+    argv = facts.call(function, **given)
     ready = Ready("log", text="watching")
     stop = Stop("SIGTERM", 30.0)  # it may be reading, and reads once more
     return Process(f"watch-{host}", "count", host, argv, facts.module_env, ready=ready, stop=stop)
@@ -377,7 +368,7 @@ def sampler(host: str, watched: Mapping[str, str], experiment: Experiment, facts
     return Process(ident, "sampler", host, argv, after=tuple(watched.values()), ready=_SAMPLES)
 
 
-def _watchers(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
+def _watchers(experiment: Experiment, facts: Facts) -> Iterator[Process]:
     """Sample a server that runs beside the testbed, in the same network, and write down what it runs with.
 
     As all share a network, its connections are told from the clients' by their port. A run has a PID
@@ -388,11 +379,9 @@ def _watchers(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
     options = flags(process=watched, hz=experiment.sample.hz, tcp_port=ports)
     argv = (facts.programs["reprise-sampler"], *options, "-o", f"{RESULTS}/server.csv")
     sampling = Process("sampler", "sampler", network.SERVER, argv, ready=_SAMPLES)
-    found = []
-    for one in (conditions(network.SERVER, facts, pid=facts.process), sampling):
+    for one in (conditions(network.SERVER, facts, pid=facts.process), sampling) if facts.process else ():
         outside = ("unshare", "--mount", *shell('umount -l /proc && exec "$@"', *one.argv))
-        found.append(dataclasses.replace(one, argv=outside, after=()))
-    return tuple(found)
+        yield dataclasses.replace(one, argv=outside, after=())
 
 
 def capture(experiment: Experiment, facts: Facts, management: Management | None) -> Process:
