@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 
 from cli.errors import RepriseError
 from cli.experiment.schema import Experiment, Rtt
-from cli.plan import host_settings, mutation, network
+from cli.plan import host_settings, network, replay_options
 from cli.plan.planned import RESULTS, Facts, Figure, HostStep, Management, Process, Ready, Step, Stop, shell
 from cli.programs import flags
 
@@ -51,8 +51,8 @@ def steps(experiment: Experiment, facts: Facts) -> list[Step]:
     """by = "source": the round trips of the sources of the trace that is played."""
     if experiment.rtt is None or experiment.rtt.by != "source":
         return []
-    trace, ports = mutation.played_path(experiment, facts), flags(port=experiment.replay.ports)
-    rules = mutation.options(experiment, facts)
+    trace, ports = replay_options.played_path(experiment, facts), flags(port=experiment.replay.ports)
+    rules = replay_options.rules(experiment, facts)
     table = ("-o", SOURCES, "--to", "rtts")
     argv = (facts.programs["reprise-mutator"], "mutate", trace, *table, *ports, *rules)
     return [Step("rtts", "taking the trace's round trips", argv)]

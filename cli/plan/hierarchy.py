@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from cli.experiment.experiment import keys_of
 from cli.experiment.schema import Experiment, Hierarchy
-from cli.plan import delay, hierarchy_hosts, mutation, network, server_plan
+from cli.plan import delay, hierarchy_hosts, network, replay_options, server_plan
 from cli.plan.hierarchy_hosts import PLAN, SERVED, WORLD
 from cli.plan.network import Network
 from cli.plan.planned import (
@@ -236,10 +236,10 @@ def processes(experiment: Experiment, facts: Facts, management: Management | Non
         argv = facts.call(
             "cli.plan.warm.warm",
             mutator=facts.programs["reprise-mutator"],
-            trace=mutation.played_path(experiment, facts),
+            trace=replay_options.played_path(experiment, facts),
             server=network.SERVICE_V4,
             ports=experiment.replay.ports,
-            rules=mutation.options(experiment, facts),
+            rules=replay_options.rules(experiment, facts),
         )
         title, client = f"filling the cache of the resolver on {host}", network.client(number)
         yield server_plan.once(f"warm-{host}", "warm", client, argv, facts, title, timeout_s=_WARM_S)

@@ -19,7 +19,6 @@ from cli.plan import (
     hierarchy,
     hierarchy_hosts,
     host_settings,
-    mutation,
     network,
     placement,
     privileges,
@@ -27,19 +26,7 @@ from cli.plan import (
     server_plan,
 )
 from cli.plan.network import Network
-from cli.plan.planned import (
-    RESULTS,
-    RUN,
-    Check,
-    Facts,
-    Folder,
-    Management,
-    Plan,
-    Process,
-    Ready,
-    Step,
-    Stop,
-)
+from cli.plan.planned import RESULTS, RUN, Check, Facts, Folder, Management, Plan, Process, Ready, Step, Stop
 from cli.programs import flags
 from cli.servers import kinds
 
@@ -82,7 +69,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
             *guards.files(guarded),
             *side.files(experiment, facts),
             *faults.files(lossy),
-            *mutation.files(experiment, facts),
+            *replay_options.rule_files(experiment, facts),
             replay_options.file(experiment, server_plan.NAME),
         ),
         prepare=tuple(_with_rights(one, experiment, facts) for one in steps),
@@ -178,10 +165,10 @@ def _steps(experiment: Experiment, facts: Facts) -> Iterator[Step]:
     if experiment.emulated or server_plan.names(experiment):  # a trace is made of the zones
         yield from served
     if experiment.trace is None and experiment.generate is None and experiment.synth is not None:
-        options = (*flags(**_synth_options(experiment)), "-o", mutation.trace_path(experiment))
+        options = (*flags(**_synth_options(experiment)), "-o", replay_options.trace_path(experiment))
         argv = (facts.programs["reprise-mutator"], "synth", *options)
         yield Step("synth", "making the trace", argv, keys=keys_of("synth"))
-    yield from mutation.steps(experiment, facts)
+    yield from replay_options.steps(experiment, facts)
     yield from delay.steps(experiment, facts)
     yield from served  # unless they came first
     clients = range(1, experiment.topology.clients + 1)
@@ -212,7 +199,7 @@ def _checks(
             yield Check((proxy, "delay", "--tun", "check", *delay.options(rtt), "--check"), keys_of(table))
     distributor = next(one for one in processes if one.role == "distributor")
     yield Check((*distributor.argv, "--check"), keys_of("replay"))
-    played = experiment.trace is not None and not mutation.is_written(experiment, facts)
+    played = experiment.trace is not None and not replay_options.is_written(experiment, facts)
     argv = processes[-1].argv
     if argv[-2] == "--set" and RUN in argv[-1]:
         argv = argv[:-2]  # the certificates of the run are still to be made
@@ -280,7 +267,7 @@ def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Proces
     ]
     argv = (
         facts.programs["reprise-controller"],
-        *replay_options.trace_or_generator(experiment, mutation.played_path(experiment, facts)),
+        *replay_options.trace_or_generator(experiment, facts),
         *flags(run_id=facts.run, distributor=children),
         *_tls("controller"),
         *flags(
@@ -289,7 +276,7 @@ def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Proces
             server_port=server.port,
             allow_public=server.allow_public,
         ),
-        *mutation.options(experiment, facts),
+        *replay_options.rules(experiment, facts),
         *flags(options=replay_options.SETTINGS, confirm_return_path=experiment.replay.shows_trace_addresses),
         *replay_options.authority(experiment, server_plan.AUTHORITY),
     )

@@ -13,7 +13,7 @@ import pytest
 from cli import programs
 from cli.errors import RepriseError
 from cli.experiment.schema import Experiment, Generate, Mutate, Replay, Server
-from cli.plan import mutation, network, planned, replay_options
+from cli.plan import network, planned, replay_options
 from cli.plan.plan import as_json, make
 from cli.plan.planned import Plan
 from cli.programs import flags
@@ -100,7 +100,8 @@ def test_rules_run_before_are_those_that_the_controller_refuses(
     path = tmp_path / "rules.toml"
     path.write_text(f"[[rule]]\n{rule}\n", encoding="ascii")
     facts = dataclasses.replace(FACTS, rule_lines=path.read_text(encoding="ascii"))
-    assert mutation.is_written(dataclasses.replace(ZONED, mutate=Mutate(rules=str(path))), facts) == whole
+    mutated = dataclasses.replace(ZONED, mutate=Mutate(rules=str(path)))
+    assert replay_options.is_written(mutated, facts) == whole
     argv = [programs.own("reprise-controller"), "t.pcap", "--rules", str(path), "--check", "options"]
     argv += [*flags(run_id="x", distributor="127.0.0.1:1", cert="c", key="k", ca="a", server="127.0.0.1")]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
@@ -111,12 +112,12 @@ def test_rules_run_before_are_those_that_the_controller_refuses(
 def test_what_is_no_rule_file_is_left_to_the_program_that_reads_it() -> None:
     for lines in ("rule = ", f"rule = {'[' * 5_000}", "rule = 5", "rule = [5]"):
         facts = dataclasses.replace(FACTS, rule_lines=lines)
-        assert not mutation.is_written(dataclasses.replace(ZONED, mutate=Mutate(rules="/r")), facts)
+        assert not replay_options.is_written(dataclasses.replace(ZONED, mutate=Mutate(rules="/r")), facts)
 
 
 def test_values_of_rules_survive_the_rule_file() -> None:
     rule = {"kind": "type", "to": {"A": 50, "AAAA": 50.5}, "where": {"name": 'a"\\.example.', "0x20": False}}
-    assert tomllib.loads(mutation.rule_file(Mutate(rule=(rule,)))) == {"rule": [rule]}
+    assert tomllib.loads(replay_options.rule_file(Mutate(rule=(rule,)))) == {"rule": [rule]}
 
 
 def test_generated_queries_ask_resolvers_for_recursion() -> None:

@@ -9,19 +9,7 @@ from typing import Any
 from cli.experiment.schema import Experiment, Server
 from cli.plan import delay, front, hierarchy_hosts, network, privileges, replay_options
 from cli.plan.hierarchy_hosts import WORLD
-from cli.plan.planned import (
-    RESULTS,
-    RUN,
-    Facts,
-    File,
-    Folder,
-    Management,
-    Process,
-    Ready,
-    Step,
-    Stop,
-    shell,
-)
+from cli.plan.planned import RESULTS, RUN, Facts, File, Folder, Management, Process, Ready, Step, Stop, shell
 from cli.programs import flags
 from cli.servers import command as users_own
 from cli.servers.kind import ServerKind, Service, Site
