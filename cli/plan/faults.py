@@ -21,6 +21,7 @@ from cli.plan.planned import RUN, Fault, File, HostStep, Management, Process, sh
 from cli.servers import nftables
 from cli.servers.kinds import STARTED
 
+_FILE = f"{RUN}/faults-{{}}.nft"  # of a host
 # A limited rate lets so much through in each window, which is a whole number of any kernel's ticks.
 _TICKS_MS, _LEAST_TICKS, _LEAST_BYTES = 20, 3, 3_000
 _SUPERVISE = (
@@ -44,12 +45,12 @@ def supervised(one: Process, experiment: Experiment) -> Process:
 
 
 def files(hosts: Hosts) -> tuple[File, ...]:
-    return tuple(File(_file(host), nftables.faults_ruleset(*found)) for host, found in hosts.items())
+    return tuple(File(_FILE.format(host), nftables.faults_ruleset(*found)) for host, found in hosts.items())
 
 
 def setup(hosts: Hosts) -> tuple[HostStep, ...]:
     drop = shell(hierarchy_hosts.drop_table(nftables.FAULTS, "netdev"))
-    return tuple(HostStep(f"faults-{one}", one, (("nft", "-f", _file(one)),), (drop,)) for one in hosts)
+    return tuple(HostStep(f"faults-{at}", at, (("nft", "-f", _FILE.format(at)),), (drop,)) for at in hosts)
 
 
 def of(experiment: Experiment, hosts: Hosts) -> tuple[Fault, ...]:
@@ -90,10 +91,6 @@ def _text(one: schema.Fault) -> str:
 
 def _name(number: int) -> str:
     return f"fault{number}"
-
-
-def _file(host: str) -> str:
-    return f"{RUN}/faults-{host}.nft"
 
 
 def _signals(experiment: Experiment, number: int, word: str, group: bool = False) -> tuple[HostStep, ...]:

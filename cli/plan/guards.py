@@ -25,6 +25,7 @@ from cli.plan.planned import RESULTS, RUN, Figure, File, HostStep, Management, s
 from cli.servers import nftables
 
 _TUNNELS = (hierarchy_hosts.TUN, delay.TUN)
+_FILE = f"{RUN}/guard-{{}}.nft"  # of a host
 _SHORTEST = {4: 8, 6: 16}  # bits of a management prefix
 _UNDO_S = 60.0  # after which a guard that nobody confirms drops itself
 _DROP = "; ".join(hierarchy_hosts.drop_table(nftables.GUARD, family) for family in ("netdev", "inet"))
@@ -35,10 +36,6 @@ _CONFIRM = (
     'else echo "there is no guard to confirm; load it first" >&2; fi; exit 1'
 )
 Hosts = dict[str, nftables.Guarded]
-
-
-def _file(host: str) -> str:
-    return f"{RUN}/guard-{host}.nft"
 
 
 def check(experiment: Experiment, management: Management) -> None:
@@ -99,12 +96,12 @@ def check(experiment: Experiment, management: Management) -> None:
 
 
 def files(hosts: Hosts) -> tuple[File, ...]:
-    return tuple(File(_file(host), nftables.guard_ruleset(guarded)) for host, guarded in hosts.items())
+    return tuple(File(_FILE.format(host), nftables.guard_ruleset(guarded)) for host, guarded in hosts.items())
 
 
 def steps(host: str, guarded: nftables.Guarded) -> Iterator[HostStep]:
     """Load the guard, before all other steps; confirm one that will end by itself, over a new connection."""
-    yield HostStep(f"guard-{host}", host, (("nft", "-f", _file(host)),), (shell(_DROP),))
+    yield HostStep(f"guard-{host}", host, (("nft", "-f", _FILE.format(host)),), (shell(_DROP),))
     if guarded.confirm_s:
         confirm = shell(_CONFIRM, nftables.guard_confirmation(guarded), f"{guarded.confirm_s:g}")
         yield HostStep(f"guard-{host}-confirm", host, (confirm,), new_connection=True)

@@ -174,11 +174,7 @@ def source_prefixes(index: int, clients: int) -> tuple[str, str]:
 
 
 def local(
-    clients: int,
-    listen_queue: int,
-    source_mode: str = "ports",
-    peers: tuple[str, ...] = (),
-    servers: int = 1,
+    clients: int, listen_queue: int, source_mode: str = "ports", peers: tuple[str, ...] = (), servers: int = 1
 ) -> Network:
     """The topology with `clients` clients, each at one of `servers` servers with the same addresses; without
     any, the server is anywhere else.

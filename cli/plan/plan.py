@@ -32,7 +32,7 @@ from cli.servers import kinds
 
 _Program = TypeVar("_Program", Step, Process)
 CONTROL_PORT = 8053
-_SHARED_PORT = 18053  # first control port where all processes share the machine's own network
+_SHARED_PORT = 18052  # where all processes share the machine's own network, the control ports come after it
 LOOPBACK = "127.0.0.1"
 _CLIENTS = "10.64.0.0/10"  # of a trace made for it, where the server sees its addresses: not the testbed's
 _SILENCE_S = 10.0  # a controller that lasts so long after its last distributor hangs
@@ -171,8 +171,7 @@ def _steps(experiment: Experiment, facts: Facts) -> Iterator[Step]:
     yield from replay_options.steps(experiment, facts)
     yield from delay.steps(experiment, facts)
     yield from served  # unless they came first
-    clients = range(1, experiment.topology.clients + 1)
-    hosts = {network.client(index): _control(experiment, index)[0] for index in clients}
+    hosts = {name: address for name, (address, _) in _control(experiment).items()}
     given: dict[str, Any] = {"out": f"{RUN}/tls", "hosts": hosts, "owner": facts.user}
     given |= server_plan.certificate(experiment, facts)
     title, function = "making the run's certificates", "cli.plan.certificates.write"
@@ -220,11 +219,12 @@ def _synth_options(experiment: Experiment) -> dict[str, Any]:
     return {**clients, **(experiment.synth or {}), **({"names": names} if names else {})}
 
 
-def _control(experiment: Experiment, index: int) -> tuple[str, int]:
-    """Address and port at which the distributor of a client listens: on its host, or all on this machine."""
+def _control(experiment: Experiment) -> dict[str, tuple[str, int]]:
+    """Address and port at which each client's distributor listens: on its host, or all on this machine."""
+    clients = range(1, experiment.topology.clients + 1)
     if experiment.own_server or experiment.elsewhere:
-        return network.control_address(index), CONTROL_PORT
-    return LOOPBACK, _SHARED_PORT + index - 1
+        return {network.client(n): (network.control_address(n), CONTROL_PORT) for n in clients}
+    return {network.client(n): (LOOPBACK, _SHARED_PORT + n) for n in clients}
 
 
 def _tls(name: str) -> tuple[str, ...]:
@@ -233,7 +233,7 @@ def _tls(name: str) -> tuple[str, ...]:
 
 def _distributor(experiment: Experiment, facts: Facts, index: int, before: tuple[Process, ...]) -> Process:
     name = network.client(index)
-    address, port = _control(experiment, index)
+    address, port = _control(experiment)[name]
     topology, mode = experiment.topology, experiment.replay.source_mode
     queriers = topology.queriers or facts.cores_of.get(name) or max(1, facts.cores // topology.clients)
     mapped = mode == "mapped"  # sources get addresses out of the client's prefixes
@@ -261,10 +261,7 @@ def _distributor(experiment: Experiment, facts: Facts, index: int, before: tuple
 
 def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Process, ...]) -> Process:
     server = experiment.server
-    children = [
-        "{}={}:{}".format(network.client(one), *_control(experiment, one))
-        for one in range(1, experiment.topology.clients + 1)
-    ]
+    children = [f"{name}={address}:{port}" for name, (address, port) in _control(experiment).items()]
     argv = (
         facts.programs["reprise-controller"],
         *replay_options.trace_or_generator(experiment, facts),

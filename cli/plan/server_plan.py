@@ -300,15 +300,10 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
 
 def conditions(host: str, facts: Facts, config: str = "", kind: str = "", pid: int = 0) -> Process:
     """Writes down what the process named HOST runs with once it is ready; `pid`: one that is none of ours."""
-    own = KINDS.get(kind)
-    argv = facts.call(
-        "cli.servers.conditions.write",
-        pid=pid or f"@pid:{host}@",
-        out=f"{RESULTS}/conditions-{host}.json",
-        kind=kind,
-        config=config,
-        program=program_of(own, facts) if own and own.shows else "",
-    )
+    own, out = KINDS.get(kind), f"{RESULTS}/conditions-{host}.json"
+    given = {"pid": pid or f"@pid:{host}@", "out": out, "kind": kind, "config": config}
+    program = program_of(own, facts) if own and own.shows else ""
+    argv = facts.call("cli.servers.conditions.write", **given, program=program)
     title = f"reading the settings of {host}"
     return once(f"conditions-{host}", "conditions", host, argv, facts, title, (host,))
 
