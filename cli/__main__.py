@@ -148,10 +148,8 @@ def _passed_on(
 def run_command(options: argparse.Namespace) -> int:
     """Carries out the chosen command; large modules are loaded as needed, to start quickly."""
     if programs.INSTALLED and options.command in needs.SOURCE_COMMANDS:
-        raise UsageError(
-            f"reprise {options.command} needs the source of Reprise",
-            f"run ./reprise {options.command} in a source tree",
-        )
+        what = f"reprise {options.command} needs the source of Reprise"
+        raise UsageError(what, f"run ./reprise {options.command} in a source tree")
     if options.command in ("report", "compare", "check", "export"):
         os.environ.setdefault("REPRISE_PROGRAMS", str(programs.BUILT))
         from report.__main__ import main as report  # noqa: PLC0415

@@ -95,11 +95,8 @@ def want_choice(key: str, value: str, choices: Sequence[str]) -> None:
     """A usage error, with the nearest word, unless `value` is one of `choices`."""
     near = difflib.get_close_matches(value, choices, n=1, cutoff=0.5)
     hint = f"use {'one of ' if len(choices) > 1 else ''}{', '.join(choices)}"
-    want(
-        value in choices,
-        f"{key} = {value!r} is unknown",
-        f"did you mean {near[0]}? {hint}" if near else hint,
-    )
+    hint = f"did you mean {near[0]}? {hint}" if near else hint
+    want(value in choices, f"{key} = {value!r} is unknown", hint)
 
 
 class Interrupted(Exception):  # noqa: N818  (it is a request, not an error)

@@ -96,14 +96,11 @@ def check_device(device: str = _DEVICE) -> None:
     try:
         os.close(os.open(device, os.O_RDWR | os.O_CLOEXEC))
     except PermissionError:
-        raise RepriseError(
-            f"{device} may not be opened, and the proxies need it",
-            f"run as root, or as root: chmod 666 {device}",
-        ) from None
+        what = f"{device} may not be opened, and the proxies need it"
+        raise RepriseError(what, f"run as root, or as root: chmod 666 {device}") from None
     except OSError as error:
-        raise RepriseError(
-            f"{device} cannot be opened: {error.strerror}", "load the kernel's module as root: modprobe tun"
-        ) from None
+        what = f"{device} cannot be opened: {error.strerror}"
+        raise RepriseError(what, "load the kernel's module as root: modprobe tun") from None
 
 
 def figures(processes: Iterable[Process]) -> tuple[Figure, ...]:
@@ -136,15 +133,12 @@ def proxy(ident: str, host: str, argv: tuple[str, ...], facts: Facts) -> Process
 
 def _local_second(host: str) -> HostStep:
     """The kernel's first rule, for the host's own addresses, goes behind those with priority 1."""
-
-    def moved(to: str, before: str) -> tuple[tuple[str, ...], ...]:
-        return tuple(
-            shell(
-                f"ip {family} rule show pref {before} | grep -q local || exit 0; "
-                f"ip {family} rule add pref {to} lookup local && "
-                f"ip {family} rule del pref {before} lookup local"
-            )
-            for family in host_settings.FAMILIES
-        )
-
-    return HostStep(f"delay-local-{host}", host, moved("2", "0"), moved("0", "2"))
+    moved = (
+        "ip {family} rule show pref {before} | grep -q local || exit 0; "
+        "ip {family} rule add pref {to} lookup local && ip {family} rule del pref {before} lookup local"
+    )
+    apply, undo = (
+        tuple(shell(moved.format(family=one, to=to, before=before)) for one in host_settings.FAMILIES)
+        for to, before in (("2", "0"), ("0", "2"))
+    )
+    return HostStep(f"delay-local-{host}", host, apply, undo)

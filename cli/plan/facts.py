@@ -33,26 +33,19 @@ def gather(experiment: Experiment, run: str) -> Facts:
     """The plan's facts; missing programs and zone files are errors with their hint."""
     server = experiment.server
     if experiment.sample.capture and os.geteuid() != 0:
-        raise RepriseError(
-            "sample.capture needs root: tcpdump cannot keep its rights in a user namespace",
-            "run as root or with --set sample.capture=false",
-        )
+        what = "sample.capture needs root: tcpdump cannot keep its rights in a user namespace"
+        raise RepriseError(what, "run as root or with --set sample.capture=false")
     if server.front == "bpf" and os.geteuid() != 0:
-        raise RepriseError(
-            'server.front = "bpf" needs root: a user namespace cannot load BPF programs',
-            'run as root or use server.front = "reference"',
-        )
+        what = 'server.front = "bpf" needs root: a user namespace cannot load BPF programs'
+        raise RepriseError(what, 'run as root or use server.front = "reference"')
     emulated = experiment.emulated
     tables = as_dict(experiment)
-    needed, own = packaged_programs(tables), own_programs(tables)
+    own = own_programs(tables)
     if "reprise-proxy" in own and (server.front != "bpf" or experiment.rtt is not None):
         delay.check_device()
     user = privileges.user()
-    found = {
-        **({tool: programs.packaged(tool) for tool in privileges.TOOLS} if user else {}),
-        **{name: programs.own(name) for name in own},
-        **{name: programs.packaged(name) for name in needed},
-    }
+    needed = (*packaged_programs(tables), *(privileges.TOOLS if user else ()))
+    found = {name: programs.own(name) for name in own} | {name: programs.packaged(name) for name in needed}
     check_kinds(experiment)
     if server.binary is not None:
         if not os.access(server.binary, os.X_OK):
@@ -186,13 +179,11 @@ def _of_system(name: str, path: str) -> str:
 def _users_lines(experiment: Experiment) -> dict[str, Any]:
     """The user's lines: for the server or resolver under test, for a packaged front, and the rule file's."""
     emulated, front, mutate = experiment.emulated, experiment.front, experiment.mutate
-    own = (
-        _lines(emulated.resolver_config, "hierarchy.resolver_config")
-        if emulated
-        else _lines(experiment.server.config, "server.config")
-    )
+    path, key = experiment.server.config, "server.config"
+    if emulated:
+        path, key = emulated.resolver_config, "hierarchy.resolver_config"
     return {
-        "config_lines": own,
+        "config_lines": _lines(path, key),
         "front_lines": _lines(front.config if front else None, "front.config"),
         "rule_lines": _lines(mutate.rules if mutate else None, "mutate.rules"),
     }
@@ -262,12 +253,8 @@ def _binary(server: Server, kind: str) -> str:
 
 def kinds(experiment: Experiment) -> list[str]:
     """The servers that an experiment starts, each kind once."""
-    emulated = experiment.emulated
-    found = (
-        (*emulated.resolvers, emulated.engine)
-        if emulated
-        else (experiment.server.kind, experiment.server.front)
-    )
+    server, emulated = experiment.server, experiment.emulated
+    found = (*emulated.resolvers, emulated.engine) if emulated else (server.kind, server.front)
     return [kind for kind in dict.fromkeys(found) if kind in KINDS]
 
 

@@ -34,7 +34,7 @@ from cli.servers.kind import ResolverSite
 from cli.servers.kinds import KINDS, users_lines
 from cli.zones import zone_plan
 
-_WARM_S, _IDLE_S = 3_600.0, 90.0
+_WARMED, _IDLE = Ready("exit", timeout_s=3_600.0), Ready("exit", timeout_s=90.0)
 # Zones are loaded once and never change, so that arenas beside the first and freed pages kept for later only
 # cost memory: with 10,000 zones the peak is 197 MiB instead of 204. Debian's BIND allocates by jemalloc,
 # which reads this; other allocators do not.
@@ -242,11 +242,11 @@ def processes(experiment: Experiment, facts: Facts, management: Management | Non
             rules=replay_options.rules(experiment, facts),
         )
         title, client = f"filling the cache of the resolver on {host}", network.client(number)
-        yield server_plan.once(f"warm-{host}", "warm", client, argv, facts, title, timeout_s=_WARM_S)
+        yield server_plan.once(f"warm-{host}", "warm", client, argv, facts, title, ready=_WARMED)
     for _, host, kind in resolvers:
         argv = facts.call("cli.servers.counted.await_idle", kind=kind, folder=f"{RUN}/{host}")
         title = f"waiting until the resolver on {host} has nothing to do"
-        yield server_plan.once(f"idle-{host}", "count", host, argv, facts, title, timeout_s=_IDLE_S)
+        yield server_plan.once(f"idle-{host}", "count", host, argv, facts, title, ready=_IDLE)
 
 
 def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Process:

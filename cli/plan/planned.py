@@ -277,10 +277,8 @@ class Plan:
 def read(value: Mapping[str, Any]) -> Plan:
     """A plan from what plan.json holds."""
     if value.get("schema") != SCHEMA:
-        raise RepriseError(
-            f"the plan has schema {value.get('schema')}, and this version carries out {SCHEMA}",
-            "make it again with `reprise plan`",
-        )
+        what = f"the plan has schema {value.get('schema')}, and this version carries out {SCHEMA}"
+        raise RepriseError(what, "make it again with `reprise plan`")
     return TypeAdapter(Plan).validate_python(value)
 
 

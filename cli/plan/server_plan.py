@@ -227,7 +227,7 @@ def processes(experiment: Experiment, facts: Facts, management: Management | Non
     if experiment.socket is not None and (nagle := experiment.socket.nagle) is not None:
         argv = facts.call("cli.servers.running.switch_nagle", pid="@pid:server@", on=nagle)
         title = f"switching Nagle's algorithm {'on' if nagle else 'off'} at the server"
-        yield once("nagle", "nagle", network.SERVER, argv, facts, title, ("server",))
+        yield once("nagle", "nagle", network.SERVER, argv, facts, title, after=("server",))
 
 
 def serving(one: Process, name: str, experiment: Experiment, facts: Facts) -> Process:
@@ -305,24 +305,15 @@ def conditions(host: str, facts: Facts, config: str = "", kind: str = "", pid: i
     program = program_of(own, facts) if own and own.shows else ""
     argv = facts.call("cli.servers.conditions.write", **given, program=program)
     title = f"reading the settings of {host}"
-    return once(f"conditions-{host}", "conditions", host, argv, facts, title, (host,))
+    return once(f"conditions-{host}", "conditions", host, argv, facts, title, after=(host,))
 
 
 def once(
-    ident: str,
-    role: str,
-    host: str,
-    argv: tuple[str, ...],
-    facts: Facts,
-    title: str,
-    after: tuple[str, ...] = (),
-    timeout_s: float = Ready.timeout_s,
+    ident: str, role: str, host: str, argv: tuple[str, ...], facts: Facts, title: str, **more: Any
 ) -> Process:
-    """A call of ours on a host that is over before the next process starts."""
-    ready = Ready("exit", timeout_s=timeout_s)
-    return Process(
-        ident, role, host, argv, facts.module_env, after=after, ready=ready, title=title, ends=(0,)
-    )
+    """A call of ours on a host that is over before the next process starts; `more`: of the process."""
+    more = {"ready": Ready("exit"), **more}
+    return Process(ident, role, host, argv, facts.module_env, title=title, ends=(0,), **more)
 
 
 def watcher(host: str, function: str, facts: Facts, **given: Any) -> Process:
