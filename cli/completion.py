@@ -48,17 +48,13 @@ def _help(line: str) -> str:
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
 
 
-def script(shell: str) -> str:
+def script(wanted: str) -> str:
     root = build_parser()
-    list(commands(root, "reprise", ""))
-    return shtab.complete(root, shell)
+    found = list(commands(root, "reprise", root.description or ""))
+    if wanted == "--commands":
+        return "".join(f"{line}\t{text}\n" for line, text in found)
+    return shtab.complete(root, wanted)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--commands"]:
-        root = build_parser()
-        sys.stdout.writelines(
-            f"{line}\t{text}\n" for line, text in commands(root, "reprise", root.description or "")
-        )
-    else:
-        sys.stdout.write(script(sys.argv[1]))
+    sys.stdout.write(script(sys.argv[1]))

@@ -95,16 +95,11 @@ def check_kinds(experiment: Experiment) -> None:
             in_front = key == "tcp_listen_queue" and experiment.has_proxy
             want(not given or in_front, f"{kind.title} has no use for server.{key}", "leave it out")
         idle = kind.idle_s(server.tcp_idle_timeout_s)
-        want(
-            abs(idle - server.tcp_idle_timeout_s) <= _NEARLY * idle,
-            f"{kind.title} cannot close connections that were idle for {server.tcp_idle_timeout_s:g} s",
-            f"set server.tcp_idle_timeout_s = {idle:g}",
-        )
-        want(
-            server.edns_size <= kind.largest_edns,
-            f"server.edns_size = {server.edns_size} is out of range for {kind.title}",
-            f"use 512 to {kind.largest_edns}",
-        )
+        what = f"{kind.title} cannot close connections that were idle for {server.tcp_idle_timeout_s:g} s"
+        near = abs(idle - server.tcp_idle_timeout_s) <= _NEARLY * idle
+        want(near, what, f"set server.tcp_idle_timeout_s = {idle:g}")
+        what = f"server.edns_size = {server.edns_size} is out of range for {kind.title}"
+        want(server.edns_size <= kind.largest_edns, what, f"use 512 to {kind.largest_edns}")
 
 
 def _origin_of(server: Server) -> str:

@@ -59,11 +59,8 @@ def of(experiment: Experiment, hosts: Hosts) -> tuple[Fault, ...]:
     title = kind.title if kind else experiment.server.kind
     found = []
     for number, one in enumerate(experiment.fault, 1):
-        want(
-            not one.reload or (kind is not None and kind.reloads),
-            f"fault {number}: {title} cannot be told to reload",
-            "use restart",
-        )
+        what = f"fault {number}: {title} cannot be told to reload"
+        want(not one.reload or (kind is not None and kind.reloads), what, "use restart")
         begin: tuple[HostStep, ...] = tuple(
             HostStep(f"fault-{number}-{host}", host, (nftables.fault_begin(_name(number), one.for_),))
             for host, (_, ways) in hosts.items()
@@ -117,11 +114,8 @@ def lossy(experiment: Experiment, net: Network, management: Management | None) -
             partly = chosen if len(chosen) < len(devices) else ()
             for target, direction, end, addresses in ends if chosen else ():
                 if one.target == target and one.direction in ("both", direction):
-                    want(
-                        not partly or own is None,
-                        f"fault {number}: packets of some resolvers cannot be told from others there",
-                        "leave servers out",
-                    )
+                    what = f"fault {number}: packets of some resolvers cannot be told from others there"
+                    want(not partly or own is None, what, "leave servers out")
                     name, window = _name(number), _window_ms(one)
                     rules = _rules(one, name, window)
                     here.append(nftables.Lossy(name, end, addresses, rules, partly, window))

@@ -17,7 +17,7 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Any
 
-from cli.errors import want
+from cli.errors import UsageError, want
 from cli.experiment.schema import Experiment
 from cli.plan import delay, front, hierarchy_hosts, network
 from cli.plan.network import Network
@@ -40,59 +40,37 @@ Hosts = dict[str, nftables.Guarded]
 
 def check(experiment: Experiment, management: Management) -> None:
     """What cannot be a management network. Throws UsageError."""
-    want(
-        experiment.topology.kind == "local",
-        f'topology.kind = "{experiment.topology.kind}" is for a run from this machine',
-        "leave it out, or run it without --inventory",
-    )
-    want(
-        experiment.own_server or experiment.elsewhere,
-        "a server at a loopback address has no host that could be guarded",
-        'name an address that all clients reach, or use server.kind = "nsd", "bind" or "hierarchy"',
-    )
+    kind, mode = experiment.topology.kind, experiment.replay.source_mode
+    what = f'topology.kind = "{kind}" is for a run from this machine'
+    want(kind == "local", what, "leave it out, or run it without --inventory")
+    what = "a server at a loopback address has no host that could be guarded"
+    hint = 'name an address that all clients reach, or use server.kind = "nsd", "bind" or "hierarchy"'
+    want(experiment.own_server or experiment.elsewhere, what, hint)
     own = [ipaddress.ip_network(one) for one in _prefixes(experiment)]
     for text in experiment.server.addresses if experiment.elsewhere else ():
         inside = next((one for one in own if ipaddress.ip_address(text) in one), None)
-        want(
-            inside is None,
-            f"server address {text} lies in {inside}, which are addresses of the experiment",
-            "give the server another address",
-        )
-    mode = experiment.replay.source_mode
-    want(
-        not experiment.replay.shows_trace_addresses,
-        f'replay.source_mode = "{mode}" takes all routes of its hosts, also those to the operator',
-        'use source_mode = "ports" or "mapped"',
-    )
-    want(
-        bool(management.prefixes),
-        "there is no management prefix",
-        "name the network that you reach hosts from",
-    )
+        what = f"server address {text} lies in {inside}, which are addresses of the experiment"
+        want(inside is None, what, "give the server another address")
+    what = f'replay.source_mode = "{mode}" takes all routes of its hosts, also those to the operator'
+    want(not experiment.replay.shows_trace_addresses, what, 'use source_mode = "ports" or "mapped"')
+    what = "there is no management prefix"
+    want(management.prefixes != (), what, "name the network that you reach hosts from")
     own += [ipaddress.ip_network(one) for one in sources(experiment)]
     for text in management.prefixes:
         try:
             prefix = ipaddress.ip_network(text)
         except ValueError:
             prefix = None
-        want(
-            prefix is not None and "/" in text and not prefix.is_multicast,
-            f"management prefix {text} is not ADDRESS/BITS with the host bits zero",
-            "write it like 192.0.2.0/24 or 2001:db8:1::/64",
-        )
-        assert prefix is not None
+        if prefix is None or "/" not in text or prefix.is_multicast:
+            what = f"management prefix {text} is not ADDRESS/BITS with the host bits zero"
+            raise UsageError(what, "write it like 192.0.2.0/24 or 2001:db8:1::/64")
         shortest = _SHORTEST[prefix.version]
-        want(
-            prefix.prefixlen >= shortest,
-            f"management prefix {text} is so large that the guard would let the experiment's packets out",
-            f"name the networks that you reach the hosts from, of {shortest} bits or more",
-        )
+        what = f"management prefix {text} is so large that the guard would let the experiment's packets out"
+        hint = f"name the networks that you reach the hosts from, of {shortest} bits or more"
+        want(prefix.prefixlen >= shortest, what, hint)
         for one in own:
-            want(
-                one.version != prefix.version or not one.overlaps(prefix),
-                f"management prefix {text} overlaps {one}, which are addresses of the experiment",
-                "reach the hosts by other addresses",
-            )
+            what = f"management prefix {text} overlaps {one}, which are addresses of the experiment"
+            want(not one.overlaps(prefix), what, "reach the hosts by other addresses")
 
 
 def files(hosts: Hosts) -> tuple[File, ...]:

@@ -111,11 +111,8 @@ def unsegmented(experiment: Experiment, net: Network, management: Management | N
     """
     if experiment.socket is None or experiment.socket.offload:
         return ()
-    want(
-        experiment.own_server and management is None,
-        "socket.offload = false is for a server of ours on this machine",
-        "leave it out",
-    )
+    what = "socket.offload = false is for a server of ours on this machine"
+    want(experiment.own_server and management is None, what, "leave it out")
     clients = {network.client(index) for index in range(1, experiment.topology.clients + 1)}
     links = (one for one in net.links if one.a in clients)
     ends = [end for one in links for end in ((one.a, one.a_if), (one.b, one.b_if))]

@@ -210,11 +210,8 @@ def _synth_options(experiment: Experiment) -> dict[str, Any]:
     not the testbed's where the server sees them.
     """
     names = (hierarchy if experiment.emulated else server_plan).names(experiment)
-    want(
-        not names or experiment.own_server,
-        "the trace asks for names of [server.wildcard], whose zone no server at an address has",
-        "set synth.names",
-    )
+    what = "the trace asks for names of [server.wildcard], whose zone no server at an address has"
+    want(not names or experiment.own_server, what, "set synth.names")
     clients = {"client_prefix": _CLIENTS} if experiment.replay.shows_trace_addresses else {}
     return {**clients, **(experiment.synth or {}), **({"names": names} if names else {})}
 
