@@ -62,9 +62,9 @@ def of(experiment: Experiment, hosts: Hosts) -> tuple[Fault, ...]:
         what = f"fault {number}: {title} cannot be told to reload"
         want(not one.reload or (kind is not None and kind.reloads), what, "use restart")
         begin: tuple[HostStep, ...] = tuple(
-            HostStep(f"fault-{number}-{host}", host, (nftables.fault_begin(_name(number), one.for_),))
+            HostStep(f"fault-{number}-{host}", host, (nftables.fault_begin(f"fault{number}", one.for_),))
             for host, (_, ways) in hosts.items()
-            if _name(number) in {each.name for each in ways}
+            if f"fault{number}" in {each.name for each in ways}
         )
         end: tuple[HostStep, ...] = ()
         if one.stall:
@@ -84,10 +84,6 @@ def _text(one: schema.Fault) -> str:
     way = f" ({one.direction})" if one.direction != "both" else ""
     which = " " + ", ".join(map(str, one.servers)) if one.servers else ""
     return f"{one.target}{which}: {what}{value.get(what, '')}{way}"
-
-
-def _name(number: int) -> str:
-    return f"fault{number}"
 
 
 def _signals(experiment: Experiment, number: int, word: str, group: bool = False) -> tuple[HostStep, ...]:
@@ -116,7 +112,7 @@ def lossy(experiment: Experiment, net: Network, management: Management | None) -
                 if one.target == target and one.direction in ("both", direction):
                     what = f"fault {number}: packets of some resolvers cannot be told from others there"
                     want(not partly or own is None, what, "leave servers out")
-                    name, window = _name(number), _window_ms(one)
+                    name, window = f"fault{number}", _window_ms(one)
                     rules = _rules(one, name, window)
                     here.append(nftables.Lossy(name, end, addresses, rules, partly, window))
         if here:

@@ -13,7 +13,6 @@ from cli.programs import flags
 
 ROLE = "front"
 _TUN = "stateless0"
-_STOP_S = 10.0
 
 
 def processes(experiment: Experiment, facts: Facts, management: Management | None) -> tuple[Process, ...]:
@@ -60,7 +59,7 @@ def _front(experiment: Experiment, facts: Facts, interfaces: tuple[str, ...], fr
         argv,
         after=("server",),
         ready=Ready("log", text="event=ready"),
-        stop=Stop("SIGTERM", _STOP_S),
+        stop=Stop("SIGTERM", 10.0),
         title=f"starting {ROLE} on {network.SERVER}",
         essential=True,
         keys=keys_of("front", "server"),

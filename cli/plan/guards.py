@@ -54,7 +54,7 @@ def check(experiment: Experiment, management: Management) -> None:
     what = f'replay.source_mode = "{mode}" takes all routes of its hosts, also those to the operator'
     want(not experiment.replay.shows_trace_addresses, what, 'use source_mode = "ports" or "mapped"')
     what = "there is no management prefix"
-    want(management.prefixes != (), what, "name the network that you reach hosts from")
+    want(bool(management.prefixes), what, "name the network that you reach hosts from")
     own += [ipaddress.ip_network(one) for one in sources(experiment)]
     for text in management.prefixes:
         try:

@@ -76,20 +76,16 @@ def names(experiment: Experiment) -> str | None:
 # --- before anything starts -------------------------------------------------------------------------------
 
 
-def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
+def folders(experiment: Experiment, facts: Facts) -> Iterator[Folder]:
     """A folder for the zones and for the planner, for what root makes of its plan, and for each server, owned
     by the user that it drops to.
     """
     engine = facts.users.get(KINDS[_emulated(experiment).engine].program, "")
-    return (
-        *(Folder(name, "0750", facts.user, engine) for name in (PLAN, WORLD)),
-        Folder(SERVED),
-        *(
-            Folder(f"{RUN}/{host}", "0700", facts.users.get(KINDS[kind].program, ""))
-            for _, host, kind in _resolvers(experiment)
-        ),
-        *(Folder(f"{RUN}/{host}", "0700", engine) for _, host in _metas(experiment)),
-    )
+    yield from (Folder(name, "0750", facts.user, engine) for name in (PLAN, WORLD))
+    yield Folder(SERVED)
+    for _, host, kind in _resolvers(experiment):
+        yield Folder(f"{RUN}/{host}", "0700", facts.users.get(KINDS[kind].program, ""))
+    yield from (Folder(f"{RUN}/{host}", "0700", engine) for _, host in _metas(experiment))
 
 
 def files(experiment: Experiment, facts: Facts) -> Iterator[File]:
@@ -273,10 +269,8 @@ def _proxy(experiment: Experiment, facts: Facts, side: str, number: int, host: s
         resolver=number if side == "resolver" else None,
         stats=f"{RESULTS}/proxy-{host}-@turn@.json",
     )
-    argv = (
-        *(facts.programs["reprise-proxy"], side, *options),
-        *(delay.options(emulated.rtt) if emulated.rtt else ()),
-    )
+    late = delay.options(emulated.rtt) if emulated.rtt else ()
+    argv = (facts.programs["reprise-proxy"], side, *options, *late)
     return delay.proxy(f"proxy-{host}", host, argv, facts)
 
 
