@@ -206,7 +206,8 @@ def tls_service(experiment: Experiment, host: str = network.SERVER) -> Service |
 def processes(experiment: Experiment, facts: Facts, management: Management | None) -> Iterator[Process]:
     """The server, its front, and what watches them; of a server that the user runs, what watches that."""
     if not experiment.own_server:
-        yield from _watchers(experiment, facts)
+        if facts.process:
+            yield from _watchers(experiment, facts)
         return
     fronts = front.processes(experiment, facts, management)
     if experiment.has_proxy:
@@ -353,7 +354,7 @@ def _watchers(experiment: Experiment, facts: Facts) -> Iterator[Process]:
     options = flags(process=watched, hz=experiment.sample.hz, tcp_port=ports)
     argv = (facts.programs["reprise-sampler"], *options, "-o", f"{RESULTS}/server.csv")
     sampling = Process("sampler", "sampler", network.SERVER, argv, ready=_SAMPLES)
-    for one in (conditions(network.SERVER, facts, pid=facts.process), sampling) if facts.process else ():
+    for one in (conditions(network.SERVER, facts, pid=facts.process), sampling):
         outside = ("unshare", "--mount", *shell('umount -l /proc && exec "$@"', *one.argv))
         yield dataclasses.replace(one, argv=outside, after=())
 
