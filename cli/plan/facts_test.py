@@ -1,10 +1,12 @@
 """What servers are asked for and cannot do, and the names of their zones."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cli import programs
 from cli.errors import UsageError
 from cli.experiment.schema import Experiment, Hierarchy, Server, Wildcard, World
 from cli.plan import facts
@@ -73,3 +75,9 @@ def test_a_zone_has_its_whole_name() -> None:
         (Server(), "."),
     ):
         assert facts._origin_of(server) == name
+
+
+def test_what_git_cannot_read_has_no_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    monkeypatch.setattr(programs, "ROOT", tmp_path)
+    assert facts.commit() is None

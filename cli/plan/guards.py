@@ -114,7 +114,7 @@ def of(experiment: Experiment, net: Network, management: Management | None) -> H
     emulated = experiment.emulated
     if emulated is None and management is None:
         return {}
-    clients = [network.client(index) for index in range(1, experiment.topology.clients + 1)]
+    clients = dict.fromkeys(network.client(n) for n in range(1, experiment.topology.clients + 1))
     rewrites = emulated is not None and emulated.data_path == "tun"  # by proxies, which write to the links
     interfaces = management.interfaces if management else {}
 
@@ -123,7 +123,7 @@ def of(experiment: Experiment, net: Network, management: Management | None) -> H
         return [interfaces[host]] if links and host in interfaces else links
 
     found: Hosts = {}
-    for host in (one.name for one in net.hosts if one.name not in (network.CONTROLLER, *clients)):
+    for host in [one.name for one in net.hosts if one.name not in clients and one.name != network.CONTROLLER]:
         others = {link: other for link, _, other, _ in net.ends(host) if other != host}
         facing = [link for link, other in others.items() if other in clients]
         found[host] = nftables.Guarded(

@@ -21,13 +21,7 @@ Command = tuple[str, ...]
 FAMILIES = ("-4", "-6")
 MACHINE = "machine"  # stands for all hosts where they share the machine's own network
 BEFORE = "-before"
-_FILES = (
-    "/proc/sys/kernel/random/boot_id",
-    "/proc/net/softnet_stat",
-    "/proc/net/snmp",
-    "/proc/net/snmp6",
-    "/proc/net/netstat",
-)
+_NET = " ".join(f"/proc/net/{one}" for one in ("softnet_stat", "snmp", "snmp6", "netstat"))
 _NFTABLES = "nft -j list counters"
 _TOOLS = ("readlink /proc/self/ns/net", "ip -s -s -j link show", "tc -s -j qdisc show")
 
@@ -130,7 +124,7 @@ def counters(net: Network, when: str = "") -> tuple[HostStep, ...]:
     is hidden.
     """
     hosts = [host.name for host in net.hosts] or [MACHINE]
-    parts = [f"tail -v -n +1 {' '.join(_FILES)}", _of_tool(_NFTABLES)]
+    parts = [f"tail -v -n +1 /proc/sys/kernel/random/boot_id {_NET}", _of_tool(_NFTABLES)]
     parts = [*(parts if when == BEFORE else reversed(parts)), *map(_of_tool, _TOOLS)]
     line = f'set -C; {{ {"; ".join(parts)}; }} > "$1"'
     return tuple(
