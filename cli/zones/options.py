@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from cli.errors import want
 from cli.experiment.addresses import META4, META6
@@ -61,30 +62,31 @@ def _add_output(parser: argparse.ArgumentParser, metavar: str = "DIR") -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, metavar=metavar, help="folder to write")
 
 
+def _add_value(
+    parser: argparse._ActionsContainer, name: str, default: str | float, text: str, **more: Any
+) -> None:
+    """An option with a value of the default's type, whose help ends with the default."""
+    shown = default if isinstance(default, str) else f"{default:g}"
+    parser.add_argument(name, type=type(default), default=default, help=f"{text} ({shown})", **more)
+
+
+def _add_list(parser: argparse.ArgumentParser, name: str, metavar: str, text: str) -> None:
+    parser.add_argument(name, action="append", default=[], metavar=metavar, help=text)
+
+
+def _add_flag(parser: argparse._ActionsContainer, name: str, text: str) -> None:
+    parser.add_argument(name, action="store_true", help=text)
+
+
 def _add_ports(parser: argparse.ArgumentParser, of: str = "port of name servers") -> None:
-    parser.add_argument(
-        "--port", action="append", default=[], metavar="N", help=f"{of}; may be repeated (53)"
-    )
+    _add_list(parser, "--port", "N", f"{of}; may be repeated (53)")
 
 
 def _add_synth(parser: argparse.ArgumentParser) -> None:
-    default = Settings()
     _add_output(parser)
-    parser.add_argument(
-        "--zones", type=int, default=default.zones, metavar="N", help=f"zones in all ({default.zones})"
-    )
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=default.seed,
-        metavar="S",
-        help=f"each seed makes another hierarchy ({default.seed})",
-    )
-    parser.add_argument(
-        "--signed",
-        action="store_true",
-        help="with DNSSEC: chains of trust from the root, some insecure zones",
-    )
+    _add_value(parser, "--zones", Settings.zones, "zones in all", metavar="N")
+    _add_value(parser, "--seed", Settings.seed, "each seed makes another hierarchy", metavar="S")
+    _add_flag(parser, "--signed", "with DNSSEC: chains of trust from the root, some insecure zones")
 
 
 def _add_build(parser: argparse.ArgumentParser) -> None:
@@ -100,57 +102,30 @@ def _add_build(parser: argparse.ArgumentParser) -> None:
         help="captures of the traffic between resolvers and name servers, of any form that Reprise reads",
     )
     _add_output(parser)
-    parser.add_argument(
-        "--add",
-        action="store_true",
-        help="rebuild DIR from its earlier captures plus these; other options count for all of them",
-    )
+    text = "rebuild DIR from its earlier captures plus these; other options count for all of them"
+    _add_flag(parser, "--add", text)
     parser.add_argument(
         "--at",
         metavar="TIME",
         help="where answers changed, use those seen at TIME (RFC 3339, or seconds) instead of the first",
     )
-    parser.add_argument(
-        "--dnssec",
-        choices=("keep", "strip", "resign"),
-        default="keep",
-        help="keep: DNSSEC records as they were seen; strip: none; resign: sign all with new keys (keep)",
-    )
-    parser.add_argument(
-        "--skip-bad", action="store_true", help="leave out zones that BIND does not load instead of failing"
-    )
+    text = "keep: DNSSEC records as they were seen; strip: none; resign: sign all with new keys"
+    _add_value(parser, "--dnssec", "keep", text, choices=("keep", "strip", "resign"))
+    _add_flag(parser, "--skip-bad", "leave out zones that BIND does not load instead of failing")
     parser.add_argument("--warnings", type=Path, help=argparse.SUPPRESS)
     _add_ports(parser)
     _add_policy(parser.add_argument_group("with --dnssec resign"))
 
 
 def _add_policy(parser: argparse._ActionsContainer) -> None:
-    default = Policy()
-    parser.add_argument(
-        "--algorithm",
-        choices=ALGORITHMS,
-        default=default.algorithm,
-        help=f"key algorithm ({default.algorithm})",
-    )
-    for role, bits in (("ksk", default.ksk_bits), ("zsk", default.zsk_bits)):
-        parser.add_argument(
-            f"--{role}-bits",
-            type=int,
-            default=bits,
-            metavar="N",
-            help=f"size of RSA {role.upper()}s, {_FEWEST_BITS} to {_MOST_BITS} ({bits})",
-        )
-    parser.add_argument(
-        "--nsec3", action="store_true", help="use NSEC3 (no salt, no extra iterations) instead of NSEC"
-    )
-    parser.add_argument(
-        "--signed-only",
-        action="store_true",
-        help="leave unsigned zones unsigned, and add DS records only where the parent had one",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=default.seed, metavar="S", help=f"seed for Ed25519 keys ({default.seed})"
-    )
+    _add_value(parser, "--algorithm", Policy.algorithm, "key algorithm", choices=ALGORITHMS)
+    for role, bits in (("ksk", Policy.ksk_bits), ("zsk", Policy.zsk_bits)):
+        text = f"size of RSA {role.upper()}s, {_FEWEST_BITS} to {_MOST_BITS}"
+        _add_value(parser, f"--{role}-bits", bits, text, metavar="N")
+    _add_flag(parser, "--nsec3", "use NSEC3 (no salt, no extra iterations) instead of NSEC")
+    text = "leave unsigned zones unsigned, and add DS records only where the parent had one"
+    _add_flag(parser, "--signed-only", text)
+    _add_value(parser, "--seed", Policy.seed, "seed for Ed25519 keys", metavar="S")
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
@@ -174,28 +149,14 @@ def _add_harvest(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("traces", nargs="+", metavar="TRACE", help="traces of any form that Reprise reads")
     _add_output(parser)
-    parser.add_argument("--rate", type=float, default=10.0, metavar="N", help="questions a second (10)")
-    parser.add_argument(
-        "--limit", type=int, default=100_000, metavar="N", help="maximum number of questions (100000)"
-    )
-    parser.add_argument(
-        "--depth",
-        type=int,
-        default=8,
-        metavar="N",
-        help="maximum steps from a name of the trace: its zone's servers, their zones' servers and so on (8)",
-    )
-    parser.add_argument(
-        "--duration-s", type=float, default=86_400.0, metavar="S", help="maximum duration in seconds (86400)"
-    )
-    parser.add_argument(
-        "--allow",
-        action="append",
-        default=[],
-        metavar="PREFIX",
-        help="query name servers in this prefix even if it is for special purposes; may be repeated",
-    )
-    parser.add_argument("--yes", action="store_true", help="do not ask for consent")
+    _add_value(parser, "--rate", 10.0, "questions a second", metavar="N")
+    _add_value(parser, "--limit", 100_000, "maximum number of questions", metavar="N")
+    text = "maximum steps from a name of the trace: its zone's servers, their zones' servers and so on"
+    _add_value(parser, "--depth", 8, text, metavar="N")
+    _add_value(parser, "--duration-s", 86_400.0, "maximum duration in seconds", metavar="S")
+    text = "query name servers in this prefix even if it is for special purposes; may be repeated"
+    _add_list(parser, "--allow", "PREFIX", text)
+    _add_flag(parser, "--yes", "do not ask for consent")
     _add_ports(parser, "DNS port in captures")
 
 
@@ -203,38 +164,23 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     """Most of these options are the planner's."""
     parser.add_argument("zones", type=Path, metavar="DIR", help="folder of zone files, and zones.json")
     _add_output(parser, "OUT")
-    parser.add_argument("--engine", choices=("bind", "nsd"), default="bind", help="meta-DNS-server (bind)")
-    parser.add_argument(
-        "--form",
-        choices=("colored", "paper", "separate"),
-        default="colored",
-        help="who shares a view: what does not conflict, as in LDplayer's paper, or none (colored)",
-    )
-    parser.add_argument("--instances", type=int, default=1, metavar="N", help="meta-DNS-servers (1)")
-    parser.add_argument(
-        "--resolver", action="append", default=[], metavar="ADDR4[,ADDR6]", help="who will ask, each"
-    )
-    parser.add_argument(
-        "--reserved", action="append", default=[], metavar="PREFIX", help="no server is there"
-    )
+    _add_value(parser, "--engine", "bind", "meta-DNS-server", choices=("bind", "nsd"))
+    text = "who shares a view: what does not conflict, as in LDplayer's paper, or none"
+    _add_value(parser, "--form", "colored", text, choices=("colored", "paper", "separate"))
+    _add_value(parser, "--instances", 1, "meta-DNS-servers", metavar="N")
+    _add_list(parser, "--resolver", "ADDR4[,ADDR6]", "who will ask, each")
+    _add_list(parser, "--reserved", "PREFIX", "no server is there")
     for name, prefix in (("4", META4), ("6", META6)):
-        parser.add_argument(
-            f"--meta{name}",
-            default=prefix,
-            metavar="PREFIX",
-            help=f"IPv{name} addresses of meta-DNS-servers ({prefix})",
+        _add_value(
+            parser, f"--meta{name}", prefix, f"IPv{name} addresses of meta-DNS-servers", metavar="PREFIX"
         )
     parser.add_argument(
         "--zones-path", type=Path, metavar="PATH", help="where the servers find the zone files (DIR)"
     )
-    parser.add_argument(
-        "--no-historic-roots", action="store_true", help="only the root zone's own addresses lead to it"
-    )
-    parser.add_argument("--skip-bad", action="store_true", help="leave out zones that do not load")
-    parser.add_argument(
-        "--edns-size", type=int, default=4096, metavar="N", help="largest answer by UDP (4096)"
-    )
-    parser.add_argument("--full-responses", action="store_true", help="with what was not asked for too")
+    _add_flag(parser, "--no-historic-roots", "only the root zone's own addresses lead to it")
+    _add_flag(parser, "--skip-bad", "leave out zones that do not load")
+    _add_value(parser, "--edns-size", 4096, "largest answer by UDP", metavar="N")
+    _add_flag(parser, "--full-responses", "with what was not asked for too")
     parser.add_argument("--need-root", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
         "--refuse-signatures", choices=zone_plan.UNSOUND, action="append", default=[], help=argparse.SUPPRESS
