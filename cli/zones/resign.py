@@ -28,7 +28,6 @@ from cli.zones.world_model import ROOT, Record, lineage, parent_of
 from cli.zones.zone_folder import Entry, ZoneFolder
 
 ANCHOR = "trust-anchor.key"
-_KEY_TTL, _DS_TTL = 3_600, 86_400
 _OLD = frozenset(("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "TYPE65534"))
 _SIGNED = frozenset(("RRSIG", "DNSKEY"))  # types that only signed zones have
 _OURS = ("zones.json", ANCHOR)
@@ -63,23 +62,18 @@ def resign(source: Path, target: Path, policy: Policy) -> Resigned:
     signed = {one.entry.name: None for one in zones if one.was_signed or not policy.signed_only}
     keys = _keys(signed, policy)
     chain = _chain(zones, signed, policy)
-    ds = defaultdict(list)
-    for name, above in chain.items():
-        ds[above].append(Record(name, _DS_TTL, "DS", signer.delegation_signer(name, keys[name][0])))
+    ds = signer.ds_records(chain, keys)
 
     def text(one: _Zone) -> str:
         name = one.entry.name
-        kept = [record for record in one.records if record.kind != "DS" or record.owner not in by_name]
-        if name not in keys:
-            return world_model.text_of(kept)
-        own = [record for record in ds[name] if record.owner in one.cuts]
-        return signer.signed(
-            name, [*kept, *own], _KEY_TTL, keys[name], *signer.HOW, *signer.VALID, *policy.denial
-        )
+        whole = [record for record in one.records if record.kind != "DS" or record.owner not in by_name]
+        whole += [record for record in ds.get(name, ()) if record.owner in one.cuts]
+        how = (*signer.HOW, *signer.VALID, *policy.denial)
+        return signer.signed(name, whole, signer.KEY_TTL, keys.get(name, ()), *how)
 
     by_name = {one.entry.name for one in zones}
     islands = tuple(name for name in signed if name not in chain)
-    anchors = "".join(f"{name} {_KEY_TTL} IN DNSKEY {keys[name][0].data}\n" for name in islands)
+    anchors = "".join(f"{name} {signer.KEY_TTL} IN DNSKEY {keys[name][0].data}\n" for name in islands)
     entries = _write(folder, zones, _each(text, zones, "signed"), target, anchors)
     return Resigned(
         tuple(one for one in entries if one.name in keys),

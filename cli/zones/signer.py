@@ -8,7 +8,7 @@ time a zone. The keys are worth nothing outside of an experiment.
 import base64
 import hashlib
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from cli.zones.world_model import Record, records_of, text_of
 
 VALID = ("-s", "20250101000000", "-e", "20400101000000")  # so that nothing expires during an experiment
 HOW = ("-P", "-n", "1")  # without a check of what was just signed, in one thread
+KEY_TTL, _DS_TTL = 3_600, 86_400
 _ADDED = ("NSEC", "NSEC3", "NSEC3PARAM", "RRSIG")
 
 
@@ -54,15 +55,23 @@ def new_key(zone: str, role: str, algorithm: str, bits: int) -> Key:
     return Key(record.split(" IN DNSKEY ")[1].strip(), private)
 
 
-def delegation_signer(zone: str, ksk: Key) -> str:
-    """Data of the DS record."""
-    key = dns.rdata.from_text("IN", "DNSKEY", ksk.data)
-    return dns.dnssec.make_ds(dns.name.from_text(zone), key, "SHA256").to_text()
+def ds_records(chain: Mapping[str, str], keys: Mapping[str, Sequence[Key]]) -> dict[str, list[Record]]:
+    """DS records by the zone that gets them; `chain` says which one. Of a zone's keys the KSK is first."""
+    found: dict[str, list[Record]] = {}
+    for name, above in chain.items():
+        ksk = dns.rdata.from_text("IN", "DNSKEY", keys[name][0].data)
+        data = dns.dnssec.make_ds(dns.name.from_text(name), ksk, "SHA256").to_text()
+        found.setdefault(above, []).append(Record(name, _DS_TTL, "DS", data))
+    return found
 
 
 def signed(zone: str, records: Iterable[Record], key_ttl: int, keys: Sequence[Key], *how: str) -> str:
-    """The zone's text with keys, denial of existence and signatures; `how` are options of dnssec-signzone."""
+    """The zone's text with keys, denial of existence and signatures, where there are keys; `how` are options
+    of dnssec-signzone.
+    """
     text = text_of([*records, *(Record(zone, key_ttl, "DNSKEY", key.data) for key in keys)])
+    if not keys:
+        return text
     with tempfile.TemporaryDirectory(prefix="reprise-key-") as folder:
         files = [f"{folder}/{number}" for number in range(len(keys))]
         for file, key in zip(files, keys, strict=True):

@@ -8,18 +8,16 @@ import argparse
 import os
 import random
 import sys
-from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cli.errors import RepriseError, want
 from cli.zones import signer, world_tree, zone_folder
-from cli.zones.world_model import ROOT, Draft, Record, Settings, enclosing, parent_of, start, text_of
+from cli.zones.world_model import ROOT, Draft, Record, Settings, enclosing, parent_of, start
 from cli.zones.zone_folder import Entry, ZoneFolder
 
 _FEWEST_ZONES, _MOST_ZONES = 8, 200_000
-_KEY_TTL, _DS_TTL = 3_600, 86_400
 _NSEC3_SHARE = 0.35  # of the signed zones
 _UNSIGNED, _NO_DS = 0.2, 0.08  # shares of zones, below the top-level domains
 
@@ -72,21 +70,16 @@ def _texts(draft: Draft, contents: list[tuple[str, list[Record]]], seed: int) ->
     zones = draft.zones
     names = [zone.name for zone in zones.values() if zone.security]
     keys = {name: [signer.seeded_key(seed, name, role) for role in ("ksk", "zsk")] for name in names}
-    ds = defaultdict(list)
-    for name in names:
-        if name != ROOT and zones[name].ds and (parent := enclosing(parent_of(name), zones)) in keys:
-            data = signer.delegation_signer(name, keys[name][0])
-            ds[parent].append(Record(name, _DS_TTL, "DS", data))
+    above = {name: enclosing(parent_of(name), zones) for name in names if name != ROOT and zones[name].ds}
+    ds = signer.ds_records({name: parent for name, parent in above.items() if parent in keys}, keys)
 
     def text(content: tuple[str, list[Record]]) -> str:
         name, records = content
-        if name not in keys:
-            return text_of(records)
         salt = "-" if len(name) % 2 else "AB12"
         denial = ("-3", salt, "-H", "0") if zones[name].security == "nsec3" else ()
-        return signer.signed(
-            name, [*records, *ds[name]], _KEY_TTL, keys[name], *signer.HOW, *signer.VALID, *denial
-        )
+        how = (*signer.HOW, *signer.VALID, *denial)
+        whole = [*records, *ds.get(name, ())]
+        return signer.signed(name, whole, signer.KEY_TTL, keys.get(name, ()), *how)
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return list(pool.map(text, contents))
