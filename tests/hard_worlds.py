@@ -16,18 +16,15 @@ from cli.zones.world_model import (
     ROOT,
     ROOT_SERVERS,
     SERIAL,
-    Draft,
     Record,
     Settings,
-    Zone,
     address_records,
     below,
     enclosing,
     is_below,
     parent_of,
-    start,
 )
-from cli.zones.world_tree import _PARENT_TTL, _SITE_TTL
+from cli.zones.world_tree import _PARENT_TTL, _SITE_TTL, Draft, Zone
 
 _DEPTH = 5
 _FIRST = ("com.", "net.", "org.", r"o\.dd.", "MiXed.com.")
@@ -73,7 +70,7 @@ class Hard:
 
 def make(settings: Settings) -> world.World:
     """The same settings make the same one."""
-    hard = Hard(start(random.Random(f"{settings.seed} random")))
+    hard = Hard(Draft(random.Random(f"{settings.seed} random")))
     draft = hard.draft
     for name in _FIRST:
         draft.add(Zone(name, ()))

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from cli.errors import RepriseError, want
 from cli.zones import signer, world_tree, zone_folder
-from cli.zones.world_model import ROOT, Draft, Record, Settings, enclosing, parent_of, start
+from cli.zones.world_model import ROOT, Record, Settings, enclosing, parent_of
+from cli.zones.world_tree import Draft
 from cli.zones.zone_folder import Entry, ZoneFolder
 
 _FEWEST_ZONES, _MOST_ZONES = 8, 200_000
@@ -41,7 +42,7 @@ def make(settings: Settings) -> World:
     """The hierarchy of these settings; the same settings make the same one."""
     fits = _FEWEST_ZONES <= settings.zones <= _MOST_ZONES
     want(fits, f"--zones {settings.zones}: out of range", f"give {_FEWEST_ZONES} to {_MOST_ZONES}")
-    draft = start(random.Random(f"{settings.seed} tree"))
+    draft = Draft(random.Random(f"{settings.seed} tree"))
     world_tree.add_zones(draft, settings.zones)
     if settings.signed:
         _secure(draft)

@@ -1,12 +1,7 @@
-"""What a synthetic hierarchy is: zones, name servers, addresses; and the pieces that make them up.
+"""Names and records of zones that are made or signed here."""
 
-Everything depends on the seed alone, so that the same options always give the same bytes.
-"""
-
-import ipaddress
-import random
-from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 ROOT = "."
@@ -28,15 +23,10 @@ LETTERS = {  # of the root servers, as in the hints that resolvers come with
 }
 SERIAL = 2026010100
 
-_SYLLABLES = tuple(f"{consonant}{vowel}" for consonant in "bdfgklmnprstvz" for vowel in "aeio")
-# First bytes of IPv4 without a special range (RFC 6890), the benchmark range or most root servers.
-_FIRST_BYTES = [n for n in range(11, 224) if n not in (100, 127, 169, 170, 172, 192, 193, 198, 199, 202, 203)]
-_V6_BLOCKS = (0x2400, 0x2600, 0x2804, 0x2A00, 0x2C0F)
-
 
 @dataclass(frozen=True)
 class Settings:
-    """What a world depends on."""
+    """What a synthetic hierarchy depends on: the same ones always give the same bytes."""
 
     zones: int = 100
     seed: int = 1
@@ -67,80 +57,6 @@ def records_of(text: str) -> Iterator[Record]:
 
 def address_records(host: str, addresses: Iterable[str], ttl: int) -> list[Record]:
     return [Record(host, ttl, "AAAA" if ":" in one else "A", one) for one in addresses]
-
-
-@dataclass(frozen=True)
-class Zone:
-    """A zone and who serves it. Names are absolute; `servers` are the apex NS."""
-
-    name: str
-    servers: tuple[str, ...]
-    security: str = ""  # "", "nsec" or "nsec3"
-    ds: bool = True  # a signed zone's DS is in a signed parent
-
-
-@dataclass
-class Draft:
-    """A world in the making. `hosts` are name servers with their addresses."""
-
-    source: random.Random
-    zones: dict[str, Zone] = field(default_factory=dict)
-    hosts: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    used: set[str] = field(default_factory=lambda: {one for pair in LETTERS.values() for one in pair})
-
-    def add(self, zone: Zone) -> None:
-        self.zones[zone.name] = zone
-
-    def host(self, name: str, v6_share: float = 0.8) -> str:
-        """A name server with an IPv4 address of its own, mostly an IPv6 one too."""
-        addresses = [self._fresh(public4)]
-        if self.source.random() < v6_share:
-            addresses.append(self._fresh(public6))
-        self.hosts[name] = tuple(addresses)
-        return name
-
-    def fresh_name(self, parent: str, low: int = 2, high: int = 4) -> str:
-        """A name below `parent` that no zone has."""
-        while True:
-            name = below(word(self.source, low, high), parent)
-            if name not in self.zones:
-                return name
-
-    def _fresh(self, maker: Callable[[random.Random], str]) -> str:
-        while (address := maker(self.source)) in self.used:
-            pass
-        self.used.add(address)
-        return address
-
-
-def start(source: random.Random) -> Draft:
-    """A world that has the root zone, its servers, and what their names hang from."""
-    draft = Draft(source)
-    letters = tuple(f"{letter}.{ROOT_SERVERS}" for letter in LETTERS)
-    draft.hosts.update(zip(letters, LETTERS.values(), strict=True))
-    for name in (ROOT, ROOT_SERVERS):
-        draft.add(Zone(name, letters))
-    return draft
-
-
-def public4(source: random.Random) -> str:
-    """An IPv4 address that looks like a public server's."""
-    middle = f"{source.randrange(256)}.{source.randrange(256)}"
-    return f"{source.choice(_FIRST_BYTES)}.{middle}.{source.randint(1, 254)}"
-
-
-def public6(source: random.Random) -> str:
-    """An IPv6 address that looks like a public server's."""
-    block = source.choice(_V6_BLOCKS)
-    text = (
-        f"{block:x}:{source.randrange(1 << 16):x}:{source.randrange(1 << 16):x}::{source.randint(1, 0xFFF):x}"
-    )
-    return str(ipaddress.IPv6Address(text))
-
-
-def word(source: random.Random, low: int, high: int) -> str:
-    """A label that can be read aloud."""
-    return "".join(source.choices(_SYLLABLES, k=source.randint(low, high)))
 
 
 def below(label: str, parent: str) -> str:

@@ -8,24 +8,23 @@ A zone has its apex, its name servers' addresses, the cuts of its children with 
 web, mail, services, wildcards, aliases into other zones.
 """
 
+import ipaddress
 import itertools
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cli.zones.world_model import (
+    LETTERS,
     ROOT,
     ROOT_SERVERS,
     SERIAL,
-    Draft,
     Record,
-    Zone,
     address_records,
     below,
     enclosing,
     is_below,
     parent_of,
-    public4,
-    public6,
 )
 
 # --- zones and name servers --------------------------------------------------------------------------------
@@ -34,31 +33,88 @@ _TLDS = ("com", "net", "org")
 _REGISTRY = "gtld-servers.net."
 _LEAST_ZONES = 40  # before zones hang below small ones
 _THIRD_LEVEL, _AT_PARENTS = 0.05, 0.75  # shares: of zones below small ones, of these on the parent's servers
+_SYLLABLES = tuple(f"{consonant}{vowel}" for consonant in "bdfgklmnprstvz" for vowel in "aeio")
+# First bytes of IPv4 without a special range (RFC 6890), the benchmark range or most root servers.
+_FIRST_BYTES = [n for n in range(11, 224) if n not in (100, 127, 169, 170, 172, 192, 193, 198, 199, 202, 203)]
+_V6_BLOCKS = (0x2400, 0x2600, 0x2804, 0x2A00, 0x2C0F)
+_ROOTS: dict[str, tuple[str, ...]] = {f"{one}.{ROOT_SERVERS}": pair for one, pair in LETTERS.items()}
+
+
+@dataclass(frozen=True)
+class Zone:
+    """A zone and who serves it. Names are absolute; `servers` are the apex NS."""
+
+    name: str
+    servers: tuple[str, ...]
+    security: str = ""  # "", "nsec" or "nsec3"
+    ds: bool = True  # a signed zone's DS is in a signed parent
+
+
+_ROOT_ZONES = tuple(Zone(name, tuple(_ROOTS)) for name in (ROOT, ROOT_SERVERS))
 
 
 @dataclass
-class _Plan:
-    """What the layout hands from step to step."""
+class Draft:
+    """A hierarchy in the making: at first the root zone, its servers, and what their names hang from. `hosts`
+    are name servers with their addresses.
+    """
 
-    draft: Draft
+    source: random.Random
+    zones: dict[str, Zone] = field(default_factory=lambda: {one.name: one for one in _ROOT_ZONES})
+    hosts: dict[str, tuple[str, ...]] = field(default_factory=_ROOTS.copy)
+    used: set[str] = field(default_factory=lambda: {one for pair in LETTERS.values() for one in pair})
     tlds: list[str] = field(default_factory=list)
-    providers: list[tuple[str, ...]] = field(default_factory=list)  # their name servers
-    sizes: list[float] = field(default_factory=list)  # popularity of each
+    providers: dict[tuple[str, ...], float] = field(default_factory=dict)  # name servers, and popularity
     homes: list[str] = field(default_factory=list)  # second-level zones, where a third level may hang
+
+    def add(self, zone: Zone) -> None:
+        self.zones[zone.name] = zone
+
+    def host(self, name: str, v6_share: float = 0.8) -> str:
+        """A name server with an IPv4 address of its own, mostly an IPv6 one too."""
+        addresses = [self._fresh(public4)]
+        if self.source.random() < v6_share:
+            addresses.append(self._fresh(public6))
+        self.hosts[name] = tuple(addresses)
+        return name
+
+    def fresh_name(self, parent: str, low: int = 2, high: int = 4) -> str:
+        """A name below `parent` that no zone has, with a label that can be read aloud."""
+        while True:
+            label = "".join(self.source.choices(_SYLLABLES, k=self.source.randint(low, high)))
+            if (name := below(label, parent)) not in self.zones:
+                return name
+
+    def _fresh(self, maker: Callable[[random.Random], str]) -> str:
+        while (address := maker(self.source)) in self.used:
+            pass
+        self.used.add(address)
+        return address
+
+
+def public4(source: random.Random) -> str:
+    """An IPv4 address that looks like a public server's."""
+    middle = f"{source.randrange(256)}.{source.randrange(256)}"
+    return f"{source.choice(_FIRST_BYTES)}.{middle}.{source.randint(1, 254)}"
+
+
+def public6(source: random.Random) -> str:
+    """An IPv6 address that looks like a public server's."""
+    block = source.choice(_V6_BLOCKS)
+    middle = f"{source.randrange(1 << 16):x}:{source.randrange(1 << 16):x}"
+    return str(ipaddress.IPv6Address(f"{block:x}:{middle}::{source.randint(1, 0xFFF):x}"))
 
 
 def add_zones(draft: Draft, count: int) -> None:
     """Zones and their name servers, until there are so many."""
-    plan = _Plan(draft)
-    _top_levels(plan, min(max(3, count // 15), 1200))
-    _providers(plan, max(1, count // 60))
+    _top_levels(draft, min(max(3, count // 15), 1200))
+    _providers(draft, max(1, count // 60))
     while len(draft.zones) < count:
-        _small_zone(plan)
+        _small_zone(draft)
 
 
-def _top_levels(plan: _Plan, count: int) -> None:
+def _top_levels(draft: Draft, count: int) -> None:
     """Top-level domains: at the shared registry, or with servers of their own below nic.TLD."""
-    draft = plan.draft
     registry = tuple(draft.host(f"{letter}.{_REGISTRY}", 1.0) for letter in "abcd")
     draft.add(Zone(_REGISTRY, registry))
     for number in range(count):
@@ -68,47 +124,44 @@ def _top_levels(plan: _Plan, count: int) -> None:
         else:
             servers = tuple(draft.host(f"{letter}.nic.{name}", 1.0) for letter in "abc"[: 2 + number % 2])
         draft.add(Zone(name, servers))
-        plan.tlds.append(name)
-    assert "net." in draft.zones, ROOT_SERVERS
+        draft.tlds.append(name)
 
 
-def _providers(plan: _Plan, count: int) -> None:
+def _providers(draft: Draft, count: int) -> None:
     """Hosting providers: a zone of their own that holds 2 to 4 name servers; sizes fall by Zipf's law."""
     for number in range(1, count + 1):
-        home = plan.draft.fresh_name(plan.draft.source.choice(plan.tlds), 3, 4)
-        hosts = _own_servers(plan.draft, home, 2 + number % 3)
-        plan.draft.add(Zone(home, hosts))
-        plan.providers.append(hosts)
-        plan.sizes.append(1 / number)
+        home = draft.fresh_name(draft.source.choice(draft.tlds), 3, 4)
+        hosts = _own_servers(draft, home, 2 + number % 3)
+        draft.add(Zone(home, hosts))
+        draft.providers[hosts] = 1 / number
 
 
-def _small_zone(plan: _Plan) -> None:
-    source = plan.draft.source
-    if plan.homes and len(plan.draft.zones) > _LEAST_ZONES and source.random() < _THIRD_LEVEL:
-        parent = plan.draft.zones[source.choice(plan.homes)]
-        name = plan.draft.fresh_name(parent.name, 1, 2)
-        servers = parent.servers if source.random() < _AT_PARENTS else _servers(plan, name)
-        plan.draft.add(Zone(name, servers))
+def _small_zone(draft: Draft) -> None:
+    source, tlds = draft.source, draft.tlds
+    if draft.homes and len(draft.zones) > _LEAST_ZONES and source.random() < _THIRD_LEVEL:
+        parent = draft.zones[source.choice(draft.homes)]
+        name = draft.fresh_name(parent.name, 1, 2)
+        servers = parent.servers if source.random() < _AT_PARENTS else _servers(draft, name)
+        draft.add(Zone(name, servers))
         return
-    tld = source.choice(plan.tlds[: max(3, len(plan.tlds) // 4)] if source.random() < 0.7 else plan.tlds)
-    name = plan.draft.fresh_name(tld)
-    plan.draft.add(Zone(name, _servers(plan, name)))
-    plan.homes.append(name)
+    name = draft.fresh_name(source.choice(tlds[: max(3, len(tlds) // 4)] if source.random() < 0.7 else tlds))
+    draft.add(Zone(name, _servers(draft, name)))
+    draft.homes.append(name)
 
 
-def _servers(plan: _Plan, name: str) -> tuple[str, ...]:
+def _servers(draft: Draft, name: str) -> tuple[str, ...]:
     """At a provider, on its own servers, or on one of each."""
-    chance = plan.draft.source.random()
+    chance = draft.source.random()
     if chance < 0.66:
-        return _provider(plan)
+        return _provider(draft)
     if chance < 0.92:
-        return _own_servers(plan.draft, name, 2)
-    return (*_own_servers(plan.draft, name, 1), _provider(plan)[0])
+        return _own_servers(draft, name, 2)
+    return (*_own_servers(draft, name, 1), _provider(draft)[0])
 
 
-def _provider(plan: _Plan) -> tuple[str, ...]:
-    hosts = plan.draft.source.choices(plan.providers, weights=plan.sizes)[0]
-    first = plan.draft.source.randrange(len(hosts))
+def _provider(draft: Draft) -> tuple[str, ...]:
+    hosts = draft.source.choices(list(draft.providers), weights=list(draft.providers.values()))[0]
+    first = draft.source.randrange(len(hosts))
     return tuple(itertools.islice(itertools.cycle(hosts), first, first + min(2, len(hosts))))
 
 
@@ -177,10 +230,7 @@ def _sites(draft: Draft, zones: list[Zone], made: dict[str, list[Record]]) -> li
 
 
 def _web(source: random.Random, owner: str) -> list[Record]:
-    return [
-        Record(owner, _SITE_TTL, "A", public4(source)),
-        Record(owner, _SITE_TTL, "AAAA", public6(source)),
-    ]
+    return address_records(owner, (public4(source), public6(source)), _SITE_TTL)
 
 
 def _site(source: random.Random, zone: str, services: float) -> list[Record]:

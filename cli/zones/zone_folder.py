@@ -10,7 +10,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from report import compressed
 
 LIST = "zones.json"
 _SCHEMA = 1
+_KEYS = ("name", "file", "addresses")  # of an entry in zones.json
 _MARK = ".reprise-plain"  # in folders of files that were written out
 # What a server loads, whatever else may be wrong with it.
 LENIENT = (
@@ -36,11 +37,6 @@ class Entry:
     file: str
     addresses: tuple[str, ...] | None = None
 
-    def entry(self) -> dict[str, Any]:
-        """What zones.json says of it."""
-        made: dict[str, Any] = {"name": self.name, "file": self.file}
-        return made if self.addresses is None else {**made, "addresses": list(self.addresses)}
-
 
 @dataclass(frozen=True)
 class ZoneFolder:
@@ -48,7 +44,7 @@ class ZoneFolder:
 
     path: Path
     entries: tuple[Entry, ...]
-    asked: tuple[dict[str, Any], ...] = field(default=())
+    asked: tuple[dict[str, Any], ...] = ()
 
 
 def read(path: Path) -> ZoneFolder:
@@ -70,8 +66,9 @@ def read(path: Path) -> ZoneFolder:
 
 def _entry(one: dict[str, Any]) -> Entry:
     name, file, addresses = one["name"], one["file"], one.get("addresses")
-    texts = (name, file, *(addresses if isinstance(addresses, list) else ()))
-    if not all(isinstance(text, str) for text in texts) or one.keys() - {"name", "file", "addresses"}:
+    listed = addresses is None or isinstance(addresses, list)
+    texts = (name, file, *(addresses or ()))
+    if not (listed and all(isinstance(text, str) for text in texts)) or one.keys() - {*_KEYS}:
         raise ValueError(f"bad entry {one}")
     if os.path.normpath(file).startswith(("/", "../")):
         raise ValueError(f"file {file} is outside the folder")
@@ -80,7 +77,8 @@ def _entry(one: dict[str, Any]) -> Entry:
 
 def write_list(folder: ZoneFolder, path: Path) -> None:
     """Writes zones.json into another folder."""
-    lines = ",\n ".join(json.dumps(one.entry()) for one in folder.entries)
+    told = [{key: had for key in _KEYS if (had := getattr(one, key)) is not None} for one in folder.entries]
+    lines = ",\n ".join(map(json.dumps, told))
     asked = f',\n"asked":{json.dumps(list(folder.asked))}' if folder.asked else ""
     text = f'{{"schema":{_SCHEMA},\n"zones":[\n {lines}]{asked}}}\n'
     (path / LIST).write_text(text, encoding="utf-8")

@@ -167,7 +167,13 @@ def test_the_zones_themselves_are_not_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "entry",
-    ['{"name":"a.","file":7}', '{"name":"a.","file":"a.zone","adresses":[]}', '{"name":1,"file":"a"}', "[]"],
+    [
+        '{"name":"a.","file":7}',
+        '{"name":"a.","file":"a.zone","adresses":[]}',
+        '{"name":"a.","file":"a.zone","addresses":"192.0.2.1"}',
+        '{"name":1,"file":"a"}',
+        "[]",
+    ],
 )
 def test_a_bad_list_is_one_line(tmp_path: Path, entry: str) -> None:
     (tmp_path / "zones.json").write_text(f'{{"schema":1,"zones":[{entry}]}}')
