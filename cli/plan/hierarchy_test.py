@@ -153,7 +153,7 @@ def test_addresses_and_routes_are_batches(tmp_path: Path) -> None:
         "addr replace 198.18.128.1/32 dev lo", "addr replace fd00:198:18::1/128 dev lo nodad",
         "addr replace 198.18.128.2/32 dev lo", "addr replace fd00:198:18::2/128 dev lo nodad",
     ]  # fmt: skip
-    hops = [(1, 2, ("198.19.253.6", "fd00:198:19:fd::6"))]
+    hops = [(1, 2, "198.19.253.6", "fd00:198:19:fd::6")]
     assert zones.routes(found, 1, hops).splitlines() == [
         "route replace 198.18.128.3/32 via 198.19.253.6",
         "route replace fd00:198:18::3/128 via fd00:198:19:fd::6",

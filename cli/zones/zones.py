@@ -34,9 +34,6 @@ from cli.zones.zone_plan import AddressMap
 _FOLDER = "/var/tmp"  # where servers run that nobody starts yet
 
 
-NextHop = tuple[int, int, tuple[str, ...]]  # resolver, instance, and the latter's end of the link
-
-
 def command_plan(options: argparse.Namespace) -> int:
     rebuilt = (options.zones / "build.json").is_file()  # from captures, which have gaps: warn only
     options.zones = zone_folder.plain(options.zones, options.output / "zones", options.skip_bad)
@@ -82,12 +79,11 @@ def serve(
     """
     site = MetaSite(folder, str(out), user, edns_size, minimal, descriptors, versions=tuple(versions or ()))
     written = made / "zones"
-    ways = [(resolver, instance, tuple(ends)) for resolver, instance, *ends in hops or ()]
-    _write_texts(site, engine, made, str(written if written.is_dir() else zones), ways)
+    _write_texts(site, engine, made, str(written if written.is_dir() else zones), hops or ())
 
 
 def _write_texts(
-    site: MetaSite, engine: str, made: Path, zones_path: str, hops: Sequence[NextHop] = ()
+    site: MetaSite, engine: str, made: Path, zones_path: str, hops: Sequence[Sequence[Any]] = ()
 ) -> None:
     """Makes the hosts' files in the site's plan folder, from what the planner wrote in `made`."""
     out = Path(site.plan)
@@ -97,13 +93,12 @@ def _write_texts(
     report = zone_plan.read_report(made / "plan.json")
     found = zone_plan.read_map(made / "map.tsv")
     key = zone_plan.read_records(made / "root.key")
-    versions = site.versions or (KINDS[engine].version(),) * max(found.instances)
-    site = replace(site, versions=versions)
     try:
+        versions = site.versions or (KINDS[engine].version(),) * max(found.instances)
         loaded = zone_texts(report, found, zones_path)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        texts = dict(_texts(found, replace(site, versions=versions), loaded, hops))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise RepriseError(f"{made}/plan.json is broken: {error!r}", "plan the zones again") from None
-    texts = dict(_texts(found, site, loaded, hops))
     texts["root.anchors"] = meta_servers.bind_anchors(key)
     if made != out:
         texts["root.hints"] = zone_plan.read_records(made / "root.hints")
@@ -157,7 +152,7 @@ def zone_texts(report: dict[str, Any], found: AddressMap, zones_path: str) -> di
 
 
 def _texts(
-    found: AddressMap, site: MetaSite, loaded: dict[str, str], hops: Sequence[NextHop]
+    found: AddressMap, site: MetaSite, loaded: dict[str, str], hops: Sequence[Sequence[Any]]
 ) -> Iterator[tuple[str, str]]:
     """Names and texts of all files that are added."""
     sink = sink_of(*site.prefixes)
@@ -187,17 +182,15 @@ def sink_of(meta4: str, meta6: str) -> Pair:
 
 def addresses(found: AddressMap, instance: int) -> str:
     """`ip -batch` lines: an instance's host has all its meta addresses; they may be there already."""
-    lines = []
-    for one in found.of_instance(instance):
-        lines += [f"addr replace {one.address.v4}/32 dev lo"] if one.address.v4 else []
-        lines += [f"addr replace {one.address.v6}/128 dev lo nodad"] if one.address.v6 else []
-    return "".join(f"{line}\n" for line in lines)
+    ways = ("/32 dev lo", "/128 dev lo nodad")
+    held = (pair for one in found.of_instance(instance) for pair in zip(one.address, ways, strict=True))
+    return "".join(f"addr replace {address}{way}\n" for address, way in held if address)
 
 
-def routes(found: AddressMap, resolver: int, hops: Sequence[NextHop]) -> str:
+def routes(found: AddressMap, resolver: int, hops: Sequence[Sequence[Any]]) -> str:
     """`ip -batch` lines: from a resolver's host to each meta address by the link to its instance."""
     lines = []
-    for _, instance, ends in (one for one in hops if one[0] == resolver):
+    for _, instance, *ends in (one for one in hops if one[0] == resolver):
         for meta in (one for one in found.of_instance(instance) if one.resolver == resolver):
             for via in ends:
                 address, bits = (meta.address.v6, 128) if ":" in via else (meta.address.v4, 32)

@@ -154,6 +154,9 @@ def test_roots_files_are_made_of_the_planners(tmp_path: Path) -> None:
     assert f'include "{tmp_path}/served/views-1.conf";' in kept["named-1.conf"]
 
 
+_SLOT = '"form": "colored", "slots": [{{"slot": {}'
+
+
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
@@ -162,6 +165,8 @@ def test_roots_files_are_made_of_the_planners(tmp_path: Path) -> None:
         ("map.tsv", "198.18.128.2\tfd00:198:18::2", "fd00:198:18::2\t198.18.128.2"),
         ("map.tsv", "oqda\t10.0.0.1", "oqda\t10.0.0.1 : drop; }"),
         ("map.tsv", "oqda\t10.0.0.1\t1", "vrf exec main sh"),
+        ("map.tsv", "meta\t", "#meta\t"),
+        ("plan.json", f'"bind", {_SLOT.format(1)}', f'"nsd", {_SLOT.format(7)}'),
         ("plan.json", '"com.zone"', json.dumps('com.zone"; }; }; include "/etc/shadow')),
         ("plan.json", '"com."', json.dumps("com.\\")),
         ("plan.json", '"com."', json.dumps("com.\n")),
