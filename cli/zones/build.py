@@ -10,11 +10,9 @@ from pathlib import Path
 
 from cli import linux, programs
 from cli.errors import RepriseError, UsageError, want
-from cli.zones import resign, zone_check, zone_folder
+from cli.zones import resign, zone_check, zone_folder, zone_plan
 from cli.zones.options import policy_of
 from report.run import as_json
-
-_SHOWN = 5
 
 
 def command_build(options: argparse.Namespace) -> int:
@@ -61,7 +59,7 @@ def _check(options: argparse.Namespace) -> None:
     report.write_text(f"{text}\n}}\n", encoding="utf-8")
     for why, count in Counter(one["why"] for one in removed).items():
         sys.stdout.write(f"  {count:>7} records removed because BIND does not load their zone: {why}\n")
-    shown = "; ".join(map(str, bad[:_SHOWN])) + ("; ..." if len(bad) > _SHOWN else "")
+    shown = "; ".join(zone_plan.few(bad))
     if bad and not options.skip_bad:
         what = f"BIND does not load {len(bad)} of the zones: {shown}"
         raise RepriseError(what, "--skip-bad leaves them out; build.json lists them under refused")

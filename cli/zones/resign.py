@@ -21,7 +21,7 @@ import dns.name
 
 from cli.errors import EXIT_FAILED, UsageError, want
 from cli.progress import Progress
-from cli.zones import signer, world_model, zone_check, zone_folder
+from cli.zones import signer, world_model, zone_check, zone_folder, zone_plan
 from cli.zones.options import Policy, policy_of
 from cli.zones.signer import Key
 from cli.zones.world_model import ROOT, Record, lineage, parent_of
@@ -31,7 +31,6 @@ ANCHOR = "trust-anchor.key"
 _OLD = frozenset(("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "TYPE65534"))
 _SIGNED = frozenset(("RRSIG", "DNSKEY"))  # types that only signed zones have
 _OURS = ("zones.json", ANCHOR)
-_SHOWN = 5
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")
@@ -183,7 +182,7 @@ def command_resign(options: argparse.Namespace) -> int:
 def carry_out(source: Path, target: Path, policy: Policy) -> int:
     """Signs a folder's zones into another one and tells how that went; the exit status."""
     made = resign(source, target, policy)
-    trusted = ", ".join(made.anchors[:_SHOWN]) + (", ..." if len(made.anchors) > _SHOWN else "")
+    trusted = ", ".join(zone_plan.few(made.anchors))
     sys.stdout.write(
         f"{target}: {len(made.signed)} zone files signed, {len(made.unsigned)} not; "
         f"{ANCHOR} has the keys to trust: {trusted or 'none'}\n"

@@ -8,7 +8,7 @@ import datetime
 import ipaddress
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -172,8 +172,6 @@ _LISTS: tuple[tuple[str, str, Callable[[dict[str, Any]], str]], ...] = (
     ("lame", "lame delegations", lambda one: f"{one['zone']} at {one['server']} ({one['address']})"),
     ("not_built", "delegations to zones that are not here", lambda one: f"{one['zone']} at {one['server']}"),
 )
-
-
 UNSOUND = ("expired", "early", "missing")  # states of a zone's signatures that make its answers bogus
 _WHAT = {
     "expired": "have signatures that are no longer valid",
@@ -185,58 +183,50 @@ _HINTS = {
     "early": 'hierarchy.expired_signatures = "accept" lets unbound take them, "keep" leaves it so',
     "missing": 'hierarchy.expired_signatures = "keep" leaves it so',
 }
+_UNPROVEN = "zones whose answers cannot be validated"
+
+
+def few(ones: Iterable[object]) -> list[str]:
+    """The first of them, and dots where there are more."""
+    texts = [*map(str, ones)]
+    return [*texts[:_SHOWN], *(["..."] if len(texts) > _SHOWN else [])]
 
 
 def unsound(report: dict[str, Any], state: str, now: float) -> list[str]:
     """Zones that a validating resolver takes for bogus at this time, each with the reason's date."""
-    found = []
-    for zone in report.get("trusted", []):
-        key = {"expired": "until", "early": "from", "missing": ""}[state]
-        if not key:
-            found += [zone["zone"]] if "until" not in zone else []
-        elif key in zone and (zone[key] - now) * (1 if key == "from" else -1) > 0:
-            date = datetime.datetime.fromtimestamp(zone[key], datetime.UTC)
-            found.append(f"{zone['zone']} ({key} {date:%Y-%m-%d %H:%M UTC})")
-    return found
+    trusted = report.get("trusted", [])
+    if state == "missing":
+        return [one["zone"] for one in trusted if "until" not in one]
+    key, sign = {"expired": ("until", -1), "early": ("from", 1)}[state]
+    held = [(one["zone"], one[key]) for one in trusted if key in one and (one[key] - now) * sign > 0]
+    dates = [datetime.datetime.fromtimestamp(at, datetime.UTC) for _, at in held]
+    return [f"{zone} ({key} {at:%Y-%m-%d %H:%M UTC})" for (zone, _), at in zip(held, dates, strict=True)]
 
 
 def check_signatures(report: dict[str, Any], refused: Sequence[str], now: float) -> None:
     """Throws where zones have signatures in a state that is refused."""
     for state in refused:
         if found := unsound(report, state, now):
-            shown = ", ".join(found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
-            what = f"zones whose answers cannot be validated: {len(found)} {_WHAT[state]}: {shown}"
+            what = f"{_UNPROVEN}: {len(found)} {_WHAT[state]}: {', '.join(few(found))}"
             raise RepriseError(what, f"hierarchy.validate = false turns validation off, {_HINTS[state]}")
 
 
-_UNPROVEN = "zones whose answers cannot be validated"
-
-
-def unproven(report: dict[str, Any]) -> list[str]:
-    """Zones whose answers a validating resolver would not accept, each with the reason."""
-    zones = (one for one in report.get("trusted", []) if "unproven" in one)
-    return [f"{one['zone']}: {one['unproven']}" for one in zones]
+def _lists(report: dict[str, Any], now: float = 0.0) -> list[tuple[str, list[str]]]:
+    """What does not work: a title for each kind, and all of it."""
+    lists = [(title, [show(one) for one in report.get(key, [])]) for key, title, show in _LISTS]
+    lists += [(f"zones {_WHAT[state]}", unsound(report, state, now)) for state in ("expired", "early")]
+    unproven = (one for one in report.get("trusted", []) if "unproven" in one)
+    return [*lists, (_UNPROVEN, [f"{one['zone']}: {one['unproven']}" for one in unproven])]
 
 
 def warnings(report: dict[str, Any]) -> list[str]:
     """What is missing from the hierarchy, a line for each kind. Lame delegations are there as they were."""
-    found = []
-    lists = [(title, [show(one) for one in report.get(key, [])]) for key, title, show in _LISTS[:3]]
-    for title, ones in [*lists, (_UNPROVEN, unproven(report))]:
-        shown = "; ".join(ones[:_SHOWN]) + ("; ..." if len(ones) > _SHOWN else "")
-        found += [f"the zone plan has {len(ones)} {title}: {shown}"] if ones else []
-    return found
+    *lists, unproven = _lists(report)
+    told = [(title, ones) for title, ones in (*lists[:3], unproven) if ones]
+    return [f"the zone plan has {len(ones)} {title}: {'; '.join(few(ones))}" for title, ones in told]
 
 
 def summary(report: dict[str, Any], now: float) -> str:
     """What does not work, for people: the first few of each kind. The sizes are the planner's to tell."""
-    lists = [(title, [show(one) for one in report.get(key, [])]) for key, title, show in _LISTS]
-    lists += [(f"zones {_WHAT[state]}", unsound(report, state, now)) for state in ("expired", "early")]
-    lists += [(_UNPROVEN, unproven(report))]
-    lines: list[str] = []
-    for title, found in lists:
-        if found:
-            lines.append(f"{len(found)} {title}:")
-            lines += [f"    {one}" for one in found[:_SHOWN]]
-            lines += ["    ..."] if len(found) > _SHOWN else []
-    return "".join(f"{line}\n" for line in lines)
+    told = [(f"{len(ones)} {title}:", few(ones)) for title, ones in _lists(report, now) if ones]
+    return "".join(f"{line}\n" for title, ones in told for line in (title, *(f"    {one}" for one in ones)))
