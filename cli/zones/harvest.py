@@ -22,10 +22,11 @@ import dns.exception
 import dns.message
 import dns.name
 import dns.rcode
+import dns.rdataclass
 import dns.rdatatype
 
 from cli import programs
-from cli.errors import RepriseError, UsageError, want
+from cli.errors import RepriseError, want
 from cli.progress import Progress
 from cli.servers import ask
 from cli.zones import harvest_resolver
@@ -148,9 +149,8 @@ class Notes:
         while self._held and self._held[0][0] <= until:
             lines.append(self._held.popleft()[1])
         if lines:
-            fresh = not self._path.exists() or self._path.stat().st_size == 0
             with self._path.open("a", encoding="ascii") as file:
-                file.write((f"{_HEADER}\n" if fresh else "") + "".join(lines))
+                file.write("".join([*([] if file.tell() else [f"{_HEADER}\n"]), *lines]))
 
 
 # --- asking -----------------------------------------------------------------------------------------------
@@ -215,12 +215,8 @@ class Asker:
             self.failed.append(question)
             return
         name, kind = question
-        found = [
-            record.target
-            for rrset in answer.answer
-            if kind == "NS" and rrset.rdtype == dns.rdatatype.NS and rrset.name == name
-            for record in rrset
-        ]
+        rrset = answer.get_rrset(answer.answer, name, dns.rdataclass.IN, dns.rdatatype.NS)
+        found = [record.target for record in rrset or () if kind == "NS"]
         self.answered += 1
         self._notes.add(question, dns.rcode.to_text(answer.rcode()), found)
         self._notes.write(time.monotonic() - _HELD_S)
@@ -231,8 +227,8 @@ class Asker:
 
 
 def command_harvest(options: argparse.Namespace) -> int:
-    if not 0 < options.rate <= _MOST_RATE:
-        raise UsageError(f"--rate {options.rate:g}: out of range", f"give up to {_MOST_RATE}")
+    fits = 0 < options.rate <= _MOST_RATE
+    want(fits, f"--rate {options.rate:g}: out of range", f"give up to {_MOST_RATE}")
     for name in ("limit", "depth", "duration_s"):
         value = getattr(options, name)
         want(value > 0, f"--{name.replace('_', '-')} {value:g}: out of range", "give more than 0")
@@ -280,8 +276,7 @@ def _want_consent(options: argparse.Namespace, count: int) -> None:
         f"{options.limit} in all and {options.rate:g} a second; each may send several queries to "
         "name servers of the Internet"
     )
-    if not sys.stdin.isatty():
-        raise UsageError(f"confirmation required: {what}", "give --yes")
+    want(sys.stdin.isatty(), f"confirmation required: {what}", "give --yes")
     sys.stdout.write(f"{what[0].upper()}{what[1:]}. Go on? [y/N] ")
     sys.stdout.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

@@ -4,10 +4,11 @@ One named-checkconf loads all zones of a folder with the settings of the meta-DN
 zone that passes. For each zone it prints what is wrong, and one line at the end.
 """
 
+import itertools
 import re
 import shutil
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,17 +53,15 @@ class Refused:
 
 def refused(folder: Path, entries: Iterable[Entry]) -> list[Refused]:
     """The zones in plain files that BIND does not load."""
-    views: list[list[Entry]] = []
+    views: defaultdict[int, list[Entry]] = defaultdict(list)  # each with a zone of a name once
     seen: Counter[str] = Counter()
     for one in entries:
-        number = seen[one.name.lower()]
+        views[seen[one.name.lower()]].append(one)
         seen[one.name.lower()] += 1
-        views += [[]] if number == len(views) else []
-        views[number].append(one)
-    ordered = [one for view in views for one in view]
+    ordered = [one for view in views.values() for one in view]
     with tempfile.TemporaryDirectory(prefix="reprise-zones-", dir=bind_tools.PLACE) as made:
         config = Path(made) / "named.conf"
-        config.write_text(_config(made, views), encoding="utf-8")
+        config.write_text(_config(made, views.values()), encoding="utf-8")
         for number, one in enumerate(ordered):
             _show(folder, one.file, Path(made) / str(number))
         done = bind_tools.run(("named-checkconf", "-z", str(config)), folder, Path(made))
@@ -90,11 +89,11 @@ def _show(folder: Path, file: str, place: Path) -> None:
         shutil.copyfile(real, place)
 
 
-def _config(directory: str, views: Sequence[Sequence[Entry]]) -> str:
+def _config(directory: str, views: Iterable[Sequence[Entry]]) -> str:
     text = (
         f'options {{\n    directory "{directory}";\n{named_lines.zone_checks(KINDS["bind"].version())}}};\n'
     )
-    number = 0
+    numbers = itertools.count()
     for index, view in enumerate(views):
         text += f'view "v{index}" {{\n'
         for one in view:
@@ -102,8 +101,7 @@ def _config(directory: str, views: Sequence[Sequence[Entry]]) -> str:
                 name = dns.name.from_text(one.name).to_text()  # with escapes for what would end the quotes
             except dns.exception.DNSException:
                 raise RepriseError(f"{one.name!r} is not a domain name", "correct zones.json") from None
-            text += f'    zone "{name}" {{ type primary; file "{number}"; }};\n'
-            number += 1
+            text += f'    zone "{name}" {{ type primary; file "{next(numbers)}"; }};\n'
         text += "};\n"
     return text
 
