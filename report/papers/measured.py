@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from report import series, server, whole_file
 from report.errors import ReportError
 from report.papers import arrivals
-from report.rqfile import MARK_OPENED, NEVER, Status, Window, windows
+from report.rqfile import MARK_OPENED, NEVER, Status, windows
 from report.run import Json, Run, as_json, as_list
 from report.server import Floats, Series
 from report.tally import Measured, measure
@@ -79,14 +79,13 @@ def _load(measured: Measured, summary: Json) -> Json:
     )
     cost, answered = summary["cpu_us_per_query"], max(1, summary["queries"]["answered"])
     rate = tally.sent / max(tally.span_ns / 1e9, 1e-9)
+    scaled = float(np.median(response_mbps)) * _PUBLISHED_RATE / rate if len(response_mbps) else None
     return {
         "sent_per_s": sent,
         "sent_flatness": (sent["p95"] - sent["p5"]) / 2 / sent["median"] if sent.get("median") else None,
         "query_mbps": _spread(query_mbps),
         "response_mbps": _spread(response_mbps),
-        "response_mbps_scaled": float(np.median(response_mbps)) * _PUBLISHED_RATE / rate
-        if len(response_mbps)
-        else None,
+        "response_mbps_scaled": scaled,
         "server_cpu_share": _spread(used / _INTERVAL_S / (sum(cores.values()) or 1)),
         "client_us_per_query": sum(cost.get(role) or 0.0 for role in ("controller", "querier")),
         "busiest": _busiest(measured, end),
@@ -120,15 +119,16 @@ def _state(measured: Measured, summary: Json) -> Json:
     if not standing.any():
         return {}
     both, memory = standing + closing, summary["server_memory"]["all"]
-    connections = float(np.median(both))
+    connections, usual = float(np.median(both)), float(np.median(standing))
+    rtt_ms = run.setting("rtt.rtt_ms")
     return {
-        "established": float(np.median(standing)),
+        "established": usual,
         "time_wait": float(np.median(closing)),
         "connections": connections,
         "bytes_per_connection": memory / connections if memory and connections else None,
         "established_share": float(np.median(standing / np.maximum(both, 1))),
         "time_wait_of_closed": _of_closed(measured, established, waiting, half_s, end_s),
-        "queries_per_rtt": _per_rtt(run, measured.tally.sent, end_s, float(np.median(standing))),
+        "queries_per_rtt": measured.tally.sent / end_s / usual * rtt_ms / 1000 if rtt_ms and usual else None,
     }
 
 
@@ -173,7 +173,9 @@ def _sessions(measured: Measured, summary: Json) -> Json:
     for each established connection, as both of its ends are on this machine.
     """
     begin, end = measured.warmup_ns, measured.tally.last_ns
-    came, lives = _answered_sessions(measured)
+    _, came, lives = _opening(measured)
+    answered = (lives != NEVER) & (came >= begin)  # NEVER is before all
+    came, lives = came[answered], lives[answered]
     entry, growth = summary["front"]["bytes_per_entry"], summary["server_memory"]["kernel_objects"]
     standing = server.host_series(measured.run, "tcp_established").between(end / 2e9, end / 1e9)
     established = float(np.median(standing)) if len(standing) else 0.0
@@ -190,41 +192,29 @@ def _sessions(measured: Measured, summary: Json) -> Json:
     }
 
 
-def _answered_sessions(measured: Measured) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """When connections that were opened for a query after the warm-up had its answer, and after what time."""
-    none = np.zeros(0, np.int64)
-    found = [(none, none)]
+def _opening(measured: Measured) -> list[NDArray[np.int64]]:
+    """Of queries for which a connection was opened: when they were sent, when their answers came, and after
+    what time, in ns; NEVER where that was not.
+    """
+    found = [[np.zeros(0, np.int64)] * 3]
     for one in windows(measured.files):
-        held = (one.marks & MARK_OPENED != 0) & (one.latency != NEVER) & (one.received != NEVER)
-        held &= one.received >= measured.warmup_ns
-        found.append((one.received[held], one.latency[held]))
-    came, lives = (np.concatenate(column) for column in zip(*found, strict=True))
-    return came, lives
+        opened = one.marks & MARK_OPENED != 0
+        found.append([one.sent[opened], one.received[opened], one.latency[opened]])
+    return [np.concatenate(column) for column in zip(*found, strict=True)]
 
 
 def _of_closed(
     measured: Measured, established: Series, waiting: Series, begin_s: float, end_s: float
 ) -> float | None:
     """TIME-WAIT over what had closed in the minute before: what was opened and is no more established."""
-    opened = np.sort(np.concatenate([_opened(one) for one in windows(measured.files)]))
+    sent, *_ = _opening(measured)
+    opened = np.sort(sent[sent != NEVER])
     times, standing = established.times, established.values
     closed = np.searchsorted(opened, times * 1e9) - standing
     before = np.interp(times - _TIME_WAIT_S, times, closed)
     held = (times > max(begin_s, _TIME_WAIT_S)) & (times <= end_s) & (closed > before)
     ratios = waiting.values[held] / (closed - before)[held]
     return float(np.median(ratios)) if len(ratios) else None
-
-
-def _opened(window: Window) -> NDArray[np.int64]:
-    """When connections were opened, in ns from the start."""
-    return np.asarray(window.sent[(window.marks & MARK_OPENED != 0) & (window.sent != NEVER)])
-
-
-def _per_rtt(run: Run, sent: int, span_s: float, standing: float) -> float | None:
-    rtt_ms = run.setting("rtt.rtt_ms")
-    if not rtt_ms or not standing or not span_s:
-        return None
-    return float(sent / span_s / standing * rtt_ms / 1000)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------
