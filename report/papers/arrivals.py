@@ -138,17 +138,13 @@ def _gaps(due: Values, arrived: Values, clean: Values) -> Json:
         one.add(gaps)
     theirs, ours = (np.percentile(gaps, _SHARES, method="inverted_cdf") for gaps in both)
     off = np.abs(ours / np.maximum(theirs, 1) - 1)
+    curves = zip(("trace", "arrivals"), map(cdf_points, held), strict=True)
     return {
         "trace_gap_us": held[0].spread(),
         "gap_us": held[1].spread(),
         "gap_off": {"median": float(off[2]), "all": float(off.max()), "upper": float(off[2:].max())},
-        "curves": {name: _curve(one) for name, one in zip(("trace", "arrivals"), held, strict=True)},
+        "curves": {name: {"x": (x / 1e6).tolist(), "y": y.tolist()} for name, (x, y) in curves},
     }
-
-
-def _curve(gaps: Distribution) -> Json:
-    x, y = cdf_points(gaps)
-    return {"x": (x / 1e6).tolist(), "y": y.tolist()}
 
 
 def _rates(due: Values, arrived: Values, clean: Values) -> Json:

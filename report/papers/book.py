@@ -3,7 +3,7 @@ figure or more, and published.toml. The list of figures is what these files hold
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ class Figure:
     name: str
     title: str
     minutes: float
-    plots: tuple[str, ...] = ()
+    plots: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,7 @@ class Study:
 
     @cached_property
     def figures(self) -> tuple[Figure, ...]:
-        return tuple(
-            Figure(name, one["title"], one["minutes"], tuple(one.get("plots", ())))
-            for name, one in as_dict(self.told.get("figures")).items()
-        )
+        return tuple(Figure(name, **one) for name, one in as_dict(self.told.get("figures")).items())
 
     @property
     def traces(self) -> Mapping[str, Json]:

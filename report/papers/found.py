@@ -105,9 +105,8 @@ class Judged:
 
 def newest(study: Study, parent: Path) -> Path | None:
     """The latest folder that the study has made there."""
-    made = [
-        one.parent for one in parent.glob(f"{study.name}-*/{FILE}") if as_json(one).get("study") == study.name
-    ]
+    files = parent.glob(f"{study.name}-*/{FILE}")
+    made = (one.parent for one in files if as_json(one).get("study") == study.name)
     return max(made, key=lambda one: one.name, default=None)
 
 
@@ -212,12 +211,11 @@ def _values(row: Row, found: Found) -> list[float]:
     if row.relation == "answers":
         return _differing(row, found)
     if row.fit:
-        x, y = points(found, row.variant, row.fit, row.measure)
-        places = sorted(set(x))
-        means = [
-            float(np.mean([value for at, value in zip(x, y, strict=True) if at == one])) for one in places
-        ]
-        return line_fit(places, means)
+        held = points(found, row.variant, row.fit, row.measure)
+        places = sorted({at for at, _ in held})
+        means = [float(np.mean([value for at, value in held if at == one])) for one in places]
+        told = len(places) > 2 and len(set(means)) > 1
+        return [float(np.corrcoef(places, means)[0, 1] ** 2)] if told else []  # R² of a straight line
     own, others = (_each(found, name, row) for name in (row.variant, row.over))
     if row.relation == "apart":
         spreads = [statistics.spread([float(one) for one in each.values()]) for each in (own, others) if each]
@@ -289,20 +287,16 @@ def on_line(found: Found, variant: str, key: str) -> list[str]:
     return [name for name in found.runs if {**found.settings[name], key: 0} == own]
 
 
-def points(found: Found, variant: str, key: str, measure: str) -> tuple[list[float], list[float]]:
-    """The values of a measure by those of a numeric setting, of the variants that differ in it alone."""
-    pairs = [
+def points(found: Found, variant: str, key: str, measure: str) -> list[tuple[float, float]]:
+    """A numeric setting and a value of a measure by it, for all values of the variants that differ in it
+    alone.
+    """
+    return [
         (found.settings[name][key], value)
         for name in on_line(found, variant, key)
         for one in found.runs[name]
         for value in _as_values(value_at(one, measure))
     ]
-    return [x for x, _ in pairs], [y for _, y in pairs]
-
-
-def line_fit(x: Sequence[float], y: Sequence[float]) -> list[float]:
-    """R² of a straight line through the points; none without three different places."""
-    return [float(np.corrcoef(x, y)[0, 1] ** 2)] if len(set(x)) > 2 and len(set(y)) > 1 else []
 
 
 def _verdict(row: Row, value: float, runs: Sequence[Json], overlap: str = "") -> tuple[str, str]:
@@ -338,13 +332,11 @@ def _steady(row: Row, runs: Sequence[Json]) -> str:
     if row.fit or row.relation == "apart":
         return "–"
     if row.measure.startswith(_INTERVALS):
-        trends = [statistics.trend(_as_values(value_at(one, row.measure))) for one in runs]
-        told = [{"steady": one.steady} for one in trends if one]
+        trends = (statistics.trend(_as_values(value_at(one, row.measure))) for one in runs)
+        states = [one.steady for one in trends if one]
     else:
-        told = [
-            known for one in runs if (known := as_dict(value_at(one, _first(_STEADY, row.measure) or "")))
-        ]
-    states = [one.get("steady") for one in told]
+        told = (as_dict(value_at(one, _first(_STEADY, row.measure) or "")) for one in runs)
+        states = [one.get("steady") for one in told if one]
     return "–" if not states else "no" if False in states else "yes" if all(states) else "not clear"
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from report import statistics
 from report.papers import book
 from report.papers.found import Found
 from report.run import Json, value_at
@@ -91,7 +90,7 @@ _PATHS = (
 
 def _median(runs: Sequence[Json], path: str) -> float | None:
     values = [value for one in runs if (value := value_at(one, path)) is not None]
-    return statistics.spread(values).median if values else None
+    return float(np.median(values)) if values else None
 
 
 def _extrapolated(told: Json, here: Json, least: Json, most: Json) -> Json:

@@ -67,15 +67,12 @@ def _lines(name: str, found: Found) -> Drawn:
     caption = "Each dot is an interval of 10 s; the lines are fitted to them."
     with drawing(Words(name, title, caption, "nothing was measured"), WIDE) as (drawn, axes):
         for number, (way, label) in enumerate(ways.items()):
-            x, y = points(found, label, _RATE, measure)
+            x, y = np.array(points(found, label, _RATE, measure), np.float64).reshape(-1, 2).T
             if len(set(x)) > 1:
                 axes.plot(x, y, "o", color=f"C{number}", markersize=3)
                 ends = np.array([min(x), max(x)])
                 axes.plot(ends, np.polyval(np.polyfit(x, y, 1), ends), color=f"C{number}", label=way)
-        axes.set_xlabel("queries a second")
-        axes.set_ylabel("CPU in 10 s [s]")
-        axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
+        axes.set(xlabel="queries a second", ylabel="CPU in 10 s [s]", xlim=(0, None), ylim=(0, None))
         plain_axis(axes, "xy")
         legend_above(axes)
         drawn.empty = not any(ways)
@@ -137,9 +134,7 @@ def _ratios(held: Mapping[str, Sequence[float] | None]) -> Drawn:
         for label, means in others.items():
             ratios = np.array(means) / np.array(base)
             axes.plot(np.arange(1, len(ratios) + 1), ratios, "o-", label=label, markersize=4, linewidth=0.8)
-        axes.set_xlabel("node")
-        axes.set_ylabel("times as long as cooperative")
-        axes.set_ylim(bottom=0)
+        axes.set(xlabel="node", ylabel="times as long as cooperative", ylim=(0, None))
         whole_axis(axes.xaxis)
         plain_axis(axes, "y")
         legend_above(axes)
@@ -160,8 +155,7 @@ def _answered_over(runs: Mapping[str, Json]) -> Drawn:
         for (name, width), color in zip(parts.items(), ("C0", "C1", "0.85"), strict=True):
             axes.barh(labels, width, left=left, color=color, label=name)
             left = left + width
-        axes.set_xlabel("share of the queries [%]")
-        axes.set_xlim(0, 100)
+        axes.set(xlabel="share of the queries [%]", xlim=(0, 100))
         axes.invert_yaxis()
         legend_above(axes)
         drawn.empty = not labels
