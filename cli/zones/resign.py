@@ -127,16 +127,13 @@ def _chain(zones: Iterable[_Zone], signed: Container[str], policy: Policy) -> di
     """Zones that get a DS record, and the zone above that gets it. With signed_only a zone that had none
     there gets none now.
     """
-    files = defaultdict(list)
+    held: dict[str, set[str]] = defaultdict(set)  # the zones to which each may give one
     for one in zones:
-        files[one.entry.name].append(one)
+        held[one.entry.name] |= one.ds if policy.signed_only else one.cuts
     found = {}
-    for name in files:
-        above = next((up for up in lineage(parent_of(name)) if up in files and up != name), None)
-        if above is None or name not in signed or above not in signed:
-            continue
-        held = [one.ds if policy.signed_only else one.cuts for one in files[above]]
-        if any(name in names for names in held):
+    for name in held:
+        above = next((up for up in lineage(parent_of(name)) if up in held and up != name), "")
+        if name in signed and above in signed and name in held[above]:
             found[name] = above
     return found
 
@@ -148,12 +145,10 @@ def _write(
     target.mkdir(parents=True, exist_ok=True)
     inside = list(target.iterdir())
     strange = [one for one in inside if one.suffix != ".zone" and one.name not in _OURS]
-    ours = (target / ANCHOR).is_file() and not strange
-    want(
-        not inside or ours or folder.path.resolve() == target.resolve(),
-        f"{target} was not made by `reprise zones resign`",
-        "give -o an empty or new folder",
-    )
+    ours = not inside or ((target / ANCHOR).is_file() and not strange)
+    same = folder.path.resolve() == target.resolve()
+    what = f"{target} was not made by `reprise zones resign`"
+    want(ours or same, what, "give -o an empty or new folder")
     given = Counter(one.entry.file for one in zones)
     entries = []
     with tempfile.TemporaryDirectory(prefix=".resign-", dir=target) as made:
@@ -167,9 +162,8 @@ def _write(
             (Path(made) / file).write_text(text, encoding="latin-1")
         (Path(made) / ANCHOR).write_text(anchors, encoding="ascii")
         zone_folder.write_list(ZoneFolder(target, tuple(entries), folder.asked), Path(made))
-        if folder.path.resolve() != target.resolve():
-            for former in target.glob("*.zone"):
-                former.unlink()
+        for former in () if same else target.glob("*.zone"):
+            former.unlink()
         for path in Path(made).iterdir():
             path.rename(target / path.name)
     return entries

@@ -48,9 +48,8 @@ def make(settings: Settings) -> World:
         _secure(draft)
     records, names = world_tree.contents(draft)
     files = []
-    for zone, text in zip(
-        draft.zones.values(), _texts(draft, [*records.items()], settings.seed), strict=True
-    ):
+    texts = _texts(draft, [*records.items()], settings.seed)
+    for zone, text in zip(draft.zones.values(), texts, strict=True):
         addresses = dict.fromkeys(one for host in zone.servers for one in draft.hosts[host])
         files.append(ZoneFile(zone.name, f"{zone.name.strip('.') or 'root'}.zone", tuple(addresses), text))
     return World(tuple(files), tuple(names))
@@ -92,14 +91,10 @@ def write(world: World, folder: Path) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     found = list(folder.iterdir())
-    ours = (zone_folder.LIST, "names.txt")
-    strangers = [one for one in found if one.name not in ours and one.suffix != ".zone"]
-    if found:
-        want(
-            (folder / zone_folder.LIST).is_file() and not strangers,
-            f"{folder} holds other files than zones",
-            "give -o an empty or new folder",
-        )
+    lists = (zone_folder.LIST, "names.txt")
+    strangers = [one for one in found if one.name not in lists and one.suffix != ".zone"]
+    ours = not found or ((folder / zone_folder.LIST).is_file() and not strangers)
+    want(ours, f"{folder} holds other files than zones", "give -o an empty or new folder")
     for old in folder.glob("*.zone"):
         old.unlink()
     zone_folder.write_list(ZoneFolder(folder, world.files), folder)

@@ -105,16 +105,10 @@ def plain(source: Path, target: Path, skip_bad: bool = False) -> Path:
     if all(is_plain(file) for file in files):
         return source
     folder = read(source)
-    want(
-        not source.resolve().is_relative_to(target.resolve()),
-        f"{target} would replace {source}",
-        "give -o another folder",
-    )
-    want(
-        not target.exists() or (target / _MARK).is_file(),
-        f"{target} was not made by `reprise zones plan`",
-        "give -o another folder",
-    )
+    other = "give -o another folder"
+    want(not source.resolve().is_relative_to(target.resolve()), f"{target} would replace {source}", other)
+    ours = not target.exists() or (target / _MARK).is_file()
+    want(ours, f"{target} was not made by `reprise zones plan`", other)
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     (target / _MARK).touch()

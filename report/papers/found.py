@@ -25,35 +25,25 @@ HOLDS, DIFFERS, NOT_HERE, NOT_YET = "holds", "differs", "not testable here", "no
 NO_CLEAN = "no clean run"
 _PLACES = {"least": 0, "": 50, "largest": 100}  # percentiles of a figure with a value for each node
 TOLD = "no figure published"
-_STEADY = (  # what tells by its slope whether a measure was steady, by how the measure's path begins
-    ("arrival.error", "arrival.steady"),
-    ("arrival", "steady.sent"),
-    ("load.sent", "steady.sent"),
-    ("load.query", "steady.sent"),
-    ("load.response", "steady.sent"),
-    ("load.server_cpu", "steady.server_cpu"),
-    ("cpu_us_per_query.server", "steady.server_cpu"),
-    ("latency", "steady.response_median"),
-    ("response", "steady.response_median"),
-    ("nodes.lookup", "steady.response_median"),
-    ("nodes.slow", "steady.response_median"),
-    ("server_memory", "steady.server_memory"),
-    ("state.time_wait", "steady.time_wait"),
-    ("state", "steady.established"),
-)
 _INTERVALS = "cpu."  # measures with a value for each interval
-_SPOILS = (  # of measures of papers.json the part of a summary that a busy machine spoils with them
-    ("arrival.rate", "rate_error"),
-    ("arrival", "timing_error_us"),
-    ("load.response", ""),  # it hangs on the rate alone
-    ("load.truncated", ""),
-    ("load.fallback", ""),
-    ("load", "cpu_us_per_query"),
-    ("nodes.lookup", "response_us"),
-    ("nodes.slow", "response_us"),
-    ("cpu.", "cpu_us_per_query"),
-    ("sessions.bytes", ""),
-    ("sessions", "latency_us"),  # which are those of connections
+# By how a measure's path begins: what tells by its slope whether it was steady, and the part of a summary that
+# a busy machine spoils with it, where that is not the measure itself.
+_MEASURES: Sequence[tuple[tuple[str, ...], str, str | None]] = (
+    (("arrival.rate",), "steady.sent", "rate_error"),
+    (("arrival.error",), "arrival.steady", "timing_error_us"),
+    (("arrival",), "steady.sent", "timing_error_us"),
+    (("load.sent", "load.query"), "steady.sent", "cpu_us_per_query"),
+    (("load.response",), "steady.sent", ""),  # it hangs on the rate alone
+    (("load.server_cpu",), "steady.server_cpu", "cpu_us_per_query"),
+    (("load.truncated", "load.fallback", "sessions.bytes"), "", ""),
+    (("load", _INTERVALS), "", "cpu_us_per_query"),
+    (("sessions",), "", "latency_us"),  # which are those of connections
+    (("cpu_us_per_query.server",), "steady.server_cpu", None),
+    (("latency", "response"), "steady.response_median", None),
+    (("nodes.lookup", "nodes.slow"), "steady.response_median", "response_us"),
+    (("server_memory",), "steady.server_memory", None),
+    (("state.time_wait",), "steady.time_wait", None),
+    (("state",), "steady.established", None),
 )
 
 
@@ -301,7 +291,7 @@ def points(found: Found, variant: str, key: str, measure: str) -> list[tuple[flo
 
 def _verdict(row: Row, value: float, runs: Sequence[Json], overlap: str = "") -> tuple[str, str]:
     """State and words; `runs`: all that the value is made of, `overlap`: why it may be chance."""
-    of = _first(_SPOILS, row.measure)
+    _, of = _known(row.measure)
     part = row.measure if of is None else of
     busy = [f"the machine was busy: {one['busy'][0]}" for one in runs if spoils(one, part)][:1]
     if row.value is None or row.tolerance is None or row.only == "told":
@@ -335,10 +325,11 @@ def _steady(row: Row, runs: Sequence[Json]) -> str:
         trends = (statistics.trend(_as_values(value_at(one, row.measure))) for one in runs)
         states = [one.steady for one in trends if one]
     else:
-        told = (as_dict(value_at(one, _first(_STEADY, row.measure) or "")) for one in runs)
+        told = (as_dict(value_at(one, _known(row.measure)[0])) for one in runs)
         states = [one.get("steady") for one in told if one]
     return "–" if not states else "no" if False in states else "yes" if all(states) else "not clear"
 
 
-def _first(table: Sequence[tuple[str, str]], path: str) -> str | None:
-    return next((name for begin, name in table if path.startswith(begin)), None)
+def _known(path: str) -> tuple[str, str | None]:
+    """What `_MEASURES` says of a measure."""
+    return next(((slope, spoilt) for begin, slope, spoilt in _MEASURES if path.startswith(begin)), ("", None))
