@@ -30,7 +30,6 @@ from cli.zones.zone_folder import Entry, ZoneFolder
 ANCHOR = "trust-anchor.key"
 _OLD = frozenset(("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "TYPE65534"))
 _SIGNED = frozenset(("RRSIG", "DNSKEY"))  # types that only signed zones have
-_OURS = ("zones.json", ANCHOR)
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")
@@ -43,8 +42,9 @@ class _Zone:
     entry: Entry
     records: list[Record]
     was_signed: bool
-    ds: frozenset[str]  # owners of DS records
-    cuts: frozenset[str]
+
+    def owners(self, kind: str) -> set[str]:
+        return {one.owner for one in self.records if one.kind == kind}
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ def resign(source: Path, target: Path, policy: Policy) -> Resigned:
     def text(one: _Zone) -> str:
         name = one.entry.name
         whole = [record for record in one.records if record.kind != "DS" or record.owner not in by_name]
-        whole += [record for record in ds.get(name, ()) if record.owner in one.cuts]
+        cuts = one.owners("NS")
+        whole += [record for record in ds.get(name, ()) if record.owner in cuts]
         how = (*signer.HOW, *signer.VALID, *policy.denial)
         return signer.signed(name, whole, signer.KEY_TTL, keys.get(name, ()), *how)
 
@@ -104,23 +105,16 @@ def _zone(entry: Entry, text: str) -> _Zone:
         entry,
         [one for one in every if one.kind not in _OLD],
         any(one.kind in _SIGNED for one in every),
-        frozenset(one.owner for one in every if one.kind == "DS"),
-        frozenset(one.owner for one in every if one.kind == "NS" and one.owner != entry.name),
     )
 
 
-def _keys(names: Iterable[str], policy: Policy) -> dict[str, tuple[Key, Key]]:
+def _keys(names: Iterable[str], policy: Policy) -> dict[str, list[Key]]:
     """KSK and ZSK of each zone."""
+    sizes = {"ksk": policy.ksk_bits, "zsk": policy.zsk_bits}
     if policy.algorithm == "ed25519":
-        return {
-            name: (signer.seeded_key(policy.seed, name, "ksk"), signer.seeded_key(policy.seed, name, "zsk"))
-            for name in names
-        }
-    ksk, zsk = (
-        signer.new_key(ROOT, role, policy.algorithm.upper(), bits)
-        for role, bits in (("ksk", policy.ksk_bits), ("zsk", policy.zsk_bits))
-    )
-    return dict.fromkeys(names, (ksk, zsk))
+        return {name: [signer.seeded_key(policy.seed, name, role) for role in sizes] for name in names}
+    keys = [signer.new_key(ROOT, role, policy.algorithm.upper(), bits) for role, bits in sizes.items()]
+    return dict.fromkeys(names, keys)
 
 
 def _chain(zones: Iterable[_Zone], signed: Container[str], policy: Policy) -> dict[str, str]:
@@ -129,7 +123,7 @@ def _chain(zones: Iterable[_Zone], signed: Container[str], policy: Policy) -> di
     """
     held: dict[str, set[str]] = defaultdict(set)  # the zones to which each may give one
     for one in zones:
-        held[one.entry.name] |= one.ds if policy.signed_only else one.cuts
+        held[one.entry.name] |= one.owners("DS" if policy.signed_only else "NS")
     found = {}
     for name in held:
         above = next((up for up in lineage(parent_of(name)) if up in held and up != name), "")
@@ -144,7 +138,7 @@ def _write(
     """Nothing of the target changes before all is signed."""
     target.mkdir(parents=True, exist_ok=True)
     inside = list(target.iterdir())
-    strange = [one for one in inside if one.suffix != ".zone" and one.name not in _OURS]
+    strange = [one for one in inside if one.suffix != ".zone" and one.name not in (zone_folder.LIST, ANCHOR)]
     ours = not inside or ((target / ANCHOR).is_file() and not strange)
     same = folder.path.resolve() == target.resolve()
     what = f"{target} was not made by `reprise zones resign`"
