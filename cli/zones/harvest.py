@@ -16,6 +16,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import dns.exception
@@ -46,20 +47,18 @@ _NO_QUESTIONS = frozenset(("AXFR", "IXFR", "OPT", "TKEY", "TSIG", "MAILA", "MAIL
 Question = tuple[dns.name.Name, str]
 
 
+@dataclass
 class Worklist:
     """The questions to ask, each once. Answers lead to further questions, up to a number of steps from the
     trace and a total number. `done`: what was answered earlier and the data of its NS records.
     """
 
-    def __init__(
-        self, limit: int, depth: int, done: dict[Question, tuple[dns.name.Name, ...]] | None = None
-    ) -> None:
-        self.done = done or {}
-        self.queue: deque[Question] = deque()
-        self.known: dict[Question, int] = {}  # steps from the trace
-        self.left_out = 0  # questions over the limits, counted again where they come again
-        self._limit = limit
-        self._depth = depth
+    limit: int
+    depth: int
+    done: dict[Question, tuple[dns.name.Name, ...]] = field(default_factory=dict)
+    queue: deque[Question] = field(default_factory=deque)
+    known: dict[Question, int] = field(default_factory=dict)  # steps from the trace
+    left_out: int = 0  # questions over the limits, counted again where they come again
 
     def add(self, *questions: Question, depth: int = 0) -> None:
         """Skips known questions and those over a limit; earlier answers lead to further questions at once."""
@@ -68,7 +67,7 @@ class Worklist:
             question, step = waiting.popleft()
             if question in self.known:
                 continue
-            if step > self._depth or len(self.known) >= self._limit:
+            if step > self.depth or len(self.known) >= self.limit:
                 self.left_out += 1
                 continue
             self.known[question] = step
@@ -156,17 +155,17 @@ class Notes:
 # --- asking -----------------------------------------------------------------------------------------------
 
 
+@dataclass
 class Asker:
     """Asks a resolver at a bounded rate, some questions at once. After SERVFAIL the next run asks again."""
 
-    def __init__(self, resolver: Resolver, rate: float, work: Worklist, notes: Notes) -> None:
-        self._resolver = resolver
-        self._gap_s = 1.0 / rate
-        self._work = work
-        self._notes = notes
-        self._next_s = 0.0  # when the next query may be sent
-        self.answered = 0
-        self.failed: list[Question] = []
+    resolver: Resolver
+    rate: float
+    work: Worklist
+    notes: Notes
+    answered: int = 0
+    failed: int = 0
+    next_s: float = 0.0  # when the next query may be sent
 
     async def run(self, progress: Progress, duration_s: float) -> str:
         """Asks until nothing is left, or a limit on the time or on the capture's size is reached: returns
@@ -175,16 +174,16 @@ class Asker:
         end = time.monotonic() + duration_s
         asked: set[asyncio.Task[None]] = set()
         bound = ""
-        while self._work.queue or asked:
-            if self._resolver.process.has_ended():
+        while self.work.queue or asked:
+            if self.resolver.process.has_ended():
                 raise RepriseError("the resolver is gone", "see named.log")
             late = time.monotonic() >= end
-            if late or self._resolver.size() > _MOST_BYTES:
+            if late or self.resolver.size() > _MOST_BYTES:
                 what = f"--duration-s {duration_s:g}" if late else f"{_MOST_BYTES >> 30} GiB of capture"
-                bound = f"ended at {what} with {len(self._work.queue) + len(asked)} questions left"
+                bound = f"ended at {what} with {len(self.work.queue) + len(asked)} questions left"
                 break
-            while self._work.queue and len(asked) < _WINDOW:
-                asked.add(asyncio.create_task(self._ask(self._work.queue.popleft())))
+            while self.work.queue and len(asked) < _WINDOW:
+                asked.add(asyncio.create_task(self._ask(self.work.queue.popleft())))
             done, asked = await asyncio.wait(
                 asked, timeout=min(1.0, end - time.monotonic()), return_when=asyncio.FIRST_COMPLETED
             )
@@ -197,30 +196,30 @@ class Asker:
         return bound
 
     def _far(self, under_way: int) -> str:
-        left = len(self._work.queue) + under_way
-        return f"{self.answered} answered, {left} left, {len(self.failed)} unanswered"
+        left = len(self.work.queue) + under_way
+        return f"{self.answered} answered, {left} left, {self.failed} unanswered"
 
     async def _turn(self) -> None:
         """Waits until the rate allows another query."""
         now = time.monotonic()
-        self._next_s = max(self._next_s + self._gap_s, now)
-        await asyncio.sleep(self._next_s - now)
+        self.next_s = max(self.next_s + 1.0 / self.rate, now)
+        await asyncio.sleep(self.next_s - now)
 
     async def _ask(self, question: Question) -> None:
         query = dns.message.make_query(*question, use_edns=0, payload=4096)
         answer = await ask.answer(
-            query, "127.0.0.1", self._resolver.port, _PATIENCE_S, before_each=self._turn
+            query, "127.0.0.1", self.resolver.port, _PATIENCE_S, before_each=self._turn
         )
         if answer is None or answer.rcode() == dns.rcode.SERVFAIL:
-            self.failed.append(question)
+            self.failed += 1
             return
         name, kind = question
         rrset = answer.get_rrset(answer.answer, name, dns.rdataclass.IN, dns.rdatatype.NS)
         found = [record.target for record in rrset or () if kind == "NS"]
         self.answered += 1
-        self._notes.add(question, dns.rcode.to_text(answer.rcode()), found)
-        self._notes.write(time.monotonic() - _HELD_S)
-        self._work.follow(question, found)
+        self.notes.add(question, dns.rcode.to_text(answer.rcode()), found)
+        self.notes.write(time.monotonic() - _HELD_S)
+        self.work.follow(question, found)
 
 
 # --- the command ------------------------------------------------------------------------------------------
@@ -262,7 +261,7 @@ def command_harvest(options: argparse.Namespace) -> int:
     if bound:
         sys.stderr.write(f"reprise: warning: {bound}\n")
     sys.stdout.write(
-        f"{options.output}: {asker.answered} questions answered, {len(asker.failed)} unanswered; "
+        f"{options.output}: {asker.answered} questions answered, {asker.failed} unanswered; "
         f"next: reprise zones build {options.output / CAPTURE.format('*')} -o ZONES\n"
     )
     return 0

@@ -6,6 +6,7 @@ fitted to a root server's minute (docs/synthetic.md); how many there are follows
 its time.
 """
 
+import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -46,17 +47,15 @@ class Standing:
 
 
 def standing(load: Load, timeout_s: float) -> Standing:
-    low, high = int(load.sources), int(load.sources * _MOST_TIMES)
-    while low < high:
-        middle = (low + high) // 2
-        counts, rates = _rates(middle, load.rate)
-        if counts @ -np.expm1(-rates * load.span_s) < load.sources:
-            low = middle + 1
-        else:
-            high = middle
-    counts, rates = _rates(low, load.rate)
+    def seen(population: int) -> float:
+        counts, rates = _rates(population, load.rate)
+        return float(counts @ -np.expm1(-rates * load.span_s))
+
+    most = int(load.sources * _MOST_TIMES)
+    population = bisect.bisect_left(range(most), load.sources, int(load.sources), most, key=seen)
+    counts, rates = _rates(population, load.rate)
     idle = np.exp(-rates * timeout_s)
-    return Standing(low, float(counts @ (1 - idle)), float(counts @ (rates * idle)))
+    return Standing(population, float(counts @ (1 - idle)), float(counts @ (rates * idle)))
 
 
 def _rates(population: int, rate: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
