@@ -36,11 +36,8 @@ class Policy:
 def policy_of(options: argparse.Namespace) -> Policy:
     """Raises UsageError where a size is out of range."""
     for name, bits in (("ksk", options.ksk_bits), ("zsk", options.zsk_bits)):
-        want(
-            _FEWEST_BITS <= bits <= _MOST_BITS,
-            f"--{name}-bits {bits}: out of range",
-            f"give {_FEWEST_BITS} to {_MOST_BITS}",
-        )
+        fits = _FEWEST_BITS <= bits <= _MOST_BITS
+        want(fits, f"--{name}-bits {bits}: out of range", f"give {_FEWEST_BITS} to {_MOST_BITS}")
     return Policy(**{one.name: getattr(options, one.name) for one in fields(Policy)})
 
 

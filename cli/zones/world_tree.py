@@ -192,12 +192,11 @@ def contents(draft: Draft) -> tuple[dict[str, list[Record]], list[str]]:
 
 
 def _apex(zone: Zone) -> list[Record]:
-    soa = (
-        f"{zone.servers[0]} hostmaster.{'' if zone.name == ROOT else zone.name} {SERIAL} 1800 900 604800 900"
-    )
-    ttl = 518_400 if zone.name == ROOT else 86_400
+    below_root = "" if zone.name == ROOT else zone.name
+    soa = f"{zone.servers[0]} hostmaster.{below_root} {SERIAL} 1800 900 604800 900"
+    soa_ttl, ttl = (_SITE_TTL, 86_400) if below_root else (86_400, 518_400)
     return [
-        Record(zone.name, 86_400 if zone.name == ROOT else _SITE_TTL, "SOA", soa),
+        Record(zone.name, soa_ttl, "SOA", soa),
         *(Record(zone.name, ttl, "NS", server) for server in zone.servers),
     ]
 

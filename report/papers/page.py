@@ -74,6 +74,7 @@ def facts(figure: Figure, found: Found, section: str) -> list[tuple[str, str]]:
         ]
     runs = sum(map(len, found.runs.values()))
     machine = as_dict(told.get("machine"))
+    cpu, cores, kernel = map(machine.get, ("cpu", "cores", "kernel"))
     memory = number((machine.get("memory_bytes") or 0) / 1e9)
     share = figure.minutes / sum(one.minutes for one in found.study.figures)
     minutes = number((told.get("seconds") or 0) / 60 * share)
@@ -82,10 +83,7 @@ def facts(figure: Figure, found: Found, section: str) -> list[tuple[str, str]]:
         ("command", str(told.get("command"))),
         ("profile", found.profile),
         ("trials", f"{runs} clean; {len(found.labels)} {'traces' if found.study.traces else 'variants'}"),
-        (
-            "machine",
-            f"{machine.get('cpu')}, {machine.get('cores')} cores, {memory} GB, Linux {machine.get('kernel')}",
-        ),
+        ("machine", f"{cpu}, {cores} cores, {memory} GB, Linux {kernel}"),
         ("minutes", f"{minutes} (stated for the quick profile: {figure.minutes:g})"),
         ("results", found.folder.name),
         *_left_out(found),
@@ -95,12 +93,11 @@ def facts(figure: Figure, found: Found, section: str) -> list[tuple[str, str]]:
 def _left_out(found: Found) -> list[tuple[str, str]]:
     """Seconds in which the hypervisor took time, where a capture tells arrivals."""
     arrivals = [as_dict(one.get("arrival")) for runs in found.runs.values() for one in runs]
-    stolen = [one["steal_seconds"] for one in arrivals if "steal_seconds" in one]
-    if not stolen:
+    known = [one for one in arrivals if "steal_seconds" in one]
+    if not known:
         return []
-    whole = sum(one["seconds"] for one in arrivals if "seconds" in one)
-    missing = sum(one["missing"] for one in arrivals if "missing" in one)
-    told = f"{sum(stolen)} with steal, of {sum(stolen) + whole} after the warm-up of each run"
+    stolen, whole, missing = (sum(one[key] for one in known) for key in ("steal_seconds", "seconds", "missing"))
+    told = f"{stolen} with steal, of {stolen + whole} after the warm-up of each run"
     return [("seconds left out", told), ("not in the capture", f"{number(missing)} queries")]
 
 
