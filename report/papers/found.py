@@ -26,8 +26,8 @@ NO_CLEAN = "no clean run"
 _PLACES = {"least": 0, "": 50, "largest": 100}  # percentiles of a figure with a value for each node
 TOLD = "no figure published"
 _INTERVALS = "cpu."  # measures with a value for each interval
-# By how a measure's path begins: what tells by its slope whether it was steady, and the part of a summary that
-# a busy machine spoils with it, where that is not the measure itself.
+# By how a measure's path begins: what tells by its slope whether it was steady, and the part of a summary
+# that a busy machine spoils with it, where that is not the measure itself.
 _MEASURES: Sequence[tuple[tuple[str, ...], str, str | None]] = (
     (("arrival.rate",), "steady.sent", "rate_error"),
     (("arrival.error",), "arrival.steady", "timing_error_us"),

@@ -96,7 +96,8 @@ def _left_out(found: Found) -> list[tuple[str, str]]:
     known = [one for one in arrivals if "steal_seconds" in one]
     if not known:
         return []
-    stolen, whole, missing = (sum(one[key] for one in known) for key in ("steal_seconds", "seconds", "missing"))
+    keys = ("steal_seconds", "seconds", "missing")
+    stolen, whole, missing = (sum(one[key] for one in known) for key in keys)
     told = f"{stolen} with steal, of {stolen + whole} after the warm-up of each run"
     return [("seconds left out", told), ("not in the capture", f"{number(missing)} queries")]
 
