@@ -94,6 +94,8 @@ def test_tcp_connections_follow_the_descriptors() -> None:
         ("$ORIGIN example.\n@ SOA a b 1 2 3 4 5\n", "example."),
         ("$ORIGIN example.\nsub 3600 IN SOA a b 1\n", "sub.example."),
         ("$ORIGIN .\nde SOA a. b. 1\n", "de."),
+        ("$ORIGIN org.\n$ORIGIN Example\n@ SOA a b 1\n", "example.org."),
+        ("$ORIGIN example\n@ SOA a b 1\n", None),
         ("example. 5 IN NS a.\n 5 IN SOA a. b. 1\n", "example."),
         ("@ SOA a b 1\n", None),
         ("; SOA\n", None),

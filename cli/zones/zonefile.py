@@ -66,22 +66,24 @@ def find_origin(path: Path) -> str:
 def origin_of(text: str) -> str | None:
     """The SOA's owner in zone file text; None when it is not there or relative to an unknown origin."""
     origin: str | None = None
-    owner: str | None = None
+    owner = "@"
+
+    def absolute(name: str) -> str | None:
+        if name == "@" or (origin is None and not name.endswith(".")):
+            return origin
+        return (name if name.endswith(".") else f"{name}.{origin}").replace("..", ".").lower()
+
     for line in text.splitlines():
         words = line.split(";", 1)[0].split()
         if not words:
             continue
         if words[0].upper() == "$ORIGIN" and len(words) > 1:
-            origin = words[1]
+            origin = absolute(words[1])
             continue
         if not line[0].isspace():
             owner = words.pop(0)
         if "SOA" in (word.upper() for word in words[:3]):
-            if owner is None or owner == "@":
-                return origin
-            if owner.endswith("."):
-                return owner.lower()
-            return None if origin is None else f"{owner}.{origin}".replace("..", ".").lower()
+            return absolute(owner)
     return None
 
 
