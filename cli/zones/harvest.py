@@ -131,9 +131,8 @@ class Notes:
                 name, kind, _, servers = line.split("\t")
                 found[dns.name.from_text(name), kind] = tuple(map(dns.name.from_text, servers.split()))
         except (ValueError, dns.exception.DNSException):
-            raise RepriseError(
-                f"{self._path} was not written by `reprise zones harvest`", "give -o another folder"
-            ) from None
+            what = f"{self._path} was not written by `reprise zones harvest`"
+            raise RepriseError(what, "give -o another folder") from None
         if whole < len(data):
             os.truncate(self._path, whole)
         return found
@@ -252,9 +251,8 @@ def command_harvest(options: argparse.Namespace) -> int:
             if resolver.stop():  # it has written what it held back
                 notes.write(time.monotonic())
     if asker.answered == 0 and not work.done:
-        raise RepriseError(
-            "no name server could be reached", "see whether this machine may send to port 53, by UDP and TCP"
-        )
+        hint = "see whether this machine may send to port 53, by UDP and TCP"
+        raise RepriseError("no name server could be reached", hint)
     if work.left_out:
         left = f"questions over --limit or --depth were not asked (they came up {work.left_out} times)"
         bound += f"{'; ' if bound else ''}{left}"

@@ -92,20 +92,13 @@ def _add_build(parser: argparse.ArgumentParser) -> None:
         "chosen, dropped and made up, and why). `reprise zones plan` reads the folder. Exit status: 0 done; "
         "1 a capture is cut or cannot be read, or a zone does not load; 2 usage."
     )
-    parser.add_argument(
-        "captures",
-        nargs="+",
-        metavar="CAPTURE",
-        help="captures of the traffic between resolvers and name servers, of any form that Reprise reads",
-    )
+    text = "captures of the traffic between resolvers and name servers, of any form that Reprise reads"
+    parser.add_argument("captures", nargs="+", metavar="CAPTURE", help=text)
     _add_output(parser)
     text = "rebuild DIR from its earlier captures plus these; other options count for all of them"
     _add_flag(parser, "--add", text)
-    parser.add_argument(
-        "--at",
-        metavar="TIME",
-        help="where answers changed, use those seen at TIME (RFC 3339, or seconds) instead of the first",
-    )
+    text = "where answers changed, use those seen at TIME (RFC 3339, or seconds) instead of the first"
+    parser.add_argument("--at", metavar="TIME", help=text)
     text = "keep: DNSSEC records as they were seen; strip: none; resign: sign all with new keys"
     _add_value(parser, "--dnssec", "keep", text, choices=("keep", "strip", "resign"))
     _add_flag(parser, "--skip-bad", "leave out zones that BIND does not load instead of failing")
@@ -130,12 +123,8 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("captures", nargs="+", metavar="CAPTURE", help="captures whose questions are asked")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures and differences to FILE")
     _add_ports(parser)
-    parser.add_argument(
-        "--least",
-        type=float,
-        metavar="SHARE",
-        help="exit with status 1 if a smaller share is as recorded (0 to 1)",
-    )
+    text = "exit with status 1 if a smaller share is as recorded (0 to 1)"
+    parser.add_argument("--least", type=float, metavar="SHARE", help=text)
 
 
 def _add_harvest(parser: argparse.ArgumentParser) -> None:

@@ -108,10 +108,8 @@ def command_synth(options: argparse.Namespace) -> int:
     try:
         write(world, options.output)
     except OSError as error:
-        raise RepriseError(
-            f"cannot write {error.filename or options.output}: {error.strerror}",
-            "check the disk's space and permissions",
-        ) from None
+        what = f"cannot write {error.filename or options.output}: {error.strerror}"
+        raise RepriseError(what, "check the disk's space and permissions") from None
     addresses = {one for file in world.files for one in file.addresses or ()}
     sys.stdout.write(
         f"{options.output}: {len(world.files)} zone files, {len(addresses)} server addresses, "

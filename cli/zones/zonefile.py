@@ -97,16 +97,12 @@ def unpack(source: Path, target: Path) -> None:
         with opened(source) as file, target.open("wb") as out:
             while part := file.read(1 << 20):
                 left -= len(part)
-                want(
-                    left >= 0 or not packed,
-                    f"{source} is over {MOST_BYTES >> 30} GiB decompressed",
-                    "decompress it yourself",
-                )
+                what = f"{source} is over {MOST_BYTES >> 30} GiB decompressed"
+                want(left >= 0 or not packed, what, "decompress it yourself")
                 out.write(part)
     except compressed.DAMAGED as error:
-        raise RepriseError(
-            f"cannot unpack {source}: {error}", "fetch it again or make room in memory"
-        ) from None
+        hint = "fetch it again or make room in memory"
+        raise RepriseError(f"cannot unpack {source}: {error}", hint) from None
 
 
 # --- lines that begin with `$` -----------------------------------------------------------------------------

@@ -54,10 +54,8 @@ def of(run: Run, warmup_ns: int, sent: int) -> Json:
     due, arrived, others = matched(trace, came, start["trace_first_ns"], start["real_ns"])
     missing = max(0, sent - len(due) - others)
     if missing > (1 - _KNOWN) * sent:
-        raise ReportError(
-            f"the capture lacks {missing} of {sent} queries",
-            "see what took the disk or the processors, and run it again",
-        )
+        hint = "see what took the disk or the processors, and run it again"
+        raise ReportError(f"the capture lacks {missing} of {sent} queries", hint)
     span = int(due.max(initial=0)) // _SECOND
     seconds = np.arange(-(-warmup_ns // _SECOND), span)
     stolen = timing.touched(span + 1, _SECOND, server.steal_spans(run) or [])
@@ -85,10 +83,8 @@ def matched(
     names, order, times = np.unique(trace[1], return_index=True, return_counts=True)
     shared, names, order = names[times > 1], names[times == 1], order[times == 1]
     if len(names) < _KNOWN * len(trace[1]):
-        raise ReportError(
-            "queries of the trace have the same names",
-            'give each its own: [[mutate.rule]] name, unique = "q"',
-        )
+        hint = 'give each its own: [[mutate.rule]] name, unique = "q"'
+        raise ReportError("queries of the trace have the same names", hint)
     seen, places = np.unique(came[1], return_index=True)  # the first arrival of each
     _, ours, theirs = np.intersect1d(names, seen, assume_unique=True, return_indices=True)
     due = trace[0][order[ours]] - first_ns
