@@ -25,8 +25,7 @@ def compression(path: Path) -> str | None:
         raise UsageError(f"no zone file {path}", "set server.zone to a zone file") from None
     except OSError as error:
         raise UsageError(f"cannot read zone file {path}: {error.strerror}", "give a readable file") from None
-    if not head:
-        raise UsageError(f"zone file {path} is empty", "set server.zone to a zone file")
+    want(bool(head), f"zone file {path} is empty", "set server.zone to a zone file")
     return compressed.compression_of(head)
 
 

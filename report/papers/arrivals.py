@@ -123,10 +123,7 @@ def _gaps(due: Values, arrived: Values, clean: Values) -> Json:
     """Gaps that begin in seconds that count: of the trace and of the arrivals, and how far percentiles of
     these are from those, as shares.
     """
-    both = [
-        np.diff(times)[np.isin(times[:-1] // _SECOND, clean)] if len(times) else times
-        for times in (due, arrived)
-    ]
+    both = [np.diff(times)[np.isin(times[:-1] // _SECOND, clean)] for times in (due, arrived)]
     if not all(map(len, both)):
         return {}
     held = [Distribution(), Distribution()]
@@ -145,13 +142,9 @@ def _gaps(due: Values, arrived: Values, clean: Values) -> Json:
 
 def _rates(due: Values, arrived: Values, clean: Values) -> Json:
     """Of whole seconds, how many are near the trace's rate; `differences` of all, in order of size."""
-    if not len(clean):
-        return {}
-    counts = [
-        np.bincount(np.maximum(times, 0) // _SECOND, minlength=int(clean.max()) + 1)
-        for times in (due, arrived)
-    ]
-    wanted, came = (one[clean] for one in counts)
+    most = int(clean.max(initial=0)) + 1
+    seconds = (np.maximum(times, 0) // _SECOND for times in (due, arrived))
+    wanted, came = (np.bincount(one, minlength=most)[clean] for one in seconds)
     asked = wanted > 0
     off = (came[asked] - wanted[asked]) / wanted[asked]
     if not len(off):

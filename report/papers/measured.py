@@ -241,8 +241,7 @@ def lookups(measured: Measured, summary: Json) -> Json:
     spent = np.concatenate(waited).astype(np.float64)
     total = np.bincount(places, spent, len(nodes))
     slow = float(spent[spent > _SLOW_MS * 1e6].sum())
-    first = next((one for one in summary["hosts"] if one["role"] == "client"), None)
-    sent = first["queries"]["sent"] if first else 0
+    sent = next((one["queries"]["sent"] for one in summary["hosts"] if one["role"] == "client"), 0)
     packets = _packets(run)
     return {
         "lookup_us": (total / np.maximum(np.bincount(places, minlength=len(nodes)), 1) / 1e3).tolist(),
