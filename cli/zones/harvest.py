@@ -206,9 +206,7 @@ class Asker:
 
     async def _ask(self, question: Question) -> None:
         query = dns.message.make_query(*question, use_edns=0, payload=4096)
-        answer = await ask.answer(
-            query, "127.0.0.1", self.resolver.port, _PATIENCE_S, before_each=self._turn
-        )
+        answer = await ask.answer(query, "127.0.0.1", self.resolver.port, _PATIENCE_S, before_each=self._turn)
         if answer is None or answer.rcode() == dns.rcode.SERVFAIL:
             self.failed += 1
             return

@@ -124,10 +124,7 @@ def published(study: Study, labels: list[str], folder: Path = FOLDER) -> list[Ro
 
 
 def _rows(figure: str, one: Json, labels: list[str]) -> Iterator[Row]:
+    given = {name: value for name, value in one.items() if name not in ("in", "rows")}
     for at, label in enumerate(one.get("in", labels)):
-        each: Json = {
-            name: value[at] if isinstance(value, list) else value
-            for name, value in one.items()
-            if name not in ("in", "rows")
-        }
+        each = {name: value[at] if isinstance(value, list) else value for name, value in given.items()}
         yield Row(figure=figure, variant=label, **each)
