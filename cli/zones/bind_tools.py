@@ -46,14 +46,15 @@ def run(
         command = [*_enter(seen), *command]
     else:
         with _making:
-            if not _told:
-                _told.append("BIND's tools run unconfined, this user may not create namespaces here")
-                complain(f"reprise: warning: {_told[0]}; see docs/privileges.md")
+            if not told:
+                told.append("BIND's tools run unconfined, this user may not create namespaces here")
+                complain(f"reprise: warning: {told[0]}; see docs/privileges.md")
     return subprocess.run(command, input=text, cwd=place, capture_output=True, check=False)
 
 
 _making = threading.Lock()
 _possible: set[tuple[str, ...]] = set()  # kinds of folders
+told: list[str] = []  # a line where a tool of this process ran unconfined
 
 
 def can(seen: Sequence[tuple[str, Path]]) -> bool:
@@ -65,14 +66,6 @@ def can(seen: Sequence[tuple[str, Path]]) -> bool:
         if subprocess.run(argv, capture_output=True, check=False).returncode == 0:
             _possible.add(kind)
     return kind in _possible
-
-
-_told: list[str] = []  # once
-
-
-def warnings() -> tuple[str, ...]:
-    """A line where a tool of this process ran unconfined."""
-    return tuple(_told)
 
 
 def _enter(seen: Sequence[tuple[str, Path]]) -> list[str]:

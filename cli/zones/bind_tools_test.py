@@ -61,14 +61,14 @@ def test_unconfined_tools_are_told_of_once_and_only_while_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(bind_tools, "_possible", set())
-    monkeypatch.setattr(bind_tools, "_told", [])
+    monkeypatch.setattr(bind_tools, "told", [])
     with monkeypatch.context() as lacking:
         lacking.setattr(programs, "find", lambda _: None)
         for _ in range(2):
             assert b"192.0.2.7" in bind_tools.run(_CHECK, tmp_path, text=_PLAIN).stdout
     assert bind_tools.can([("ro", tmp_path)])
     assert capsys.readouterr().err.count("warning: BIND's tools run unconfined") == 1
-    assert len(bind_tools.warnings()) == 1
+    assert len(bind_tools.told) == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")

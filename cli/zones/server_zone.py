@@ -59,7 +59,7 @@ def check(argv: list[str], zone: Path, warnings: Path | None = None) -> int:
         done = bind_tools.run((*argv, str(zone)), zone.parent)
         sys.stdout.buffer.write(done.stdout + done.stderr)
         if warnings is not None:
-            warnings.write_text("".join(f"{one}\n" for one in bind_tools.warnings()), encoding="utf-8")
+            warnings.write_text("".join(f"{one}\n" for one in bind_tools.told), encoding="utf-8")
     return done.returncode
 
 

@@ -83,7 +83,7 @@ def test_the_included_file_is_the_one_that_was_checked(
 
     monkeypatch.setattr(zonefile.Checker, "check", check_and_change)
     monkeypatch.setattr(bind_tools, "can", lambda _: False)  # the tool sees everything
-    monkeypatch.setattr(bind_tools, "_told", [])
+    monkeypatch.setattr(bind_tools, "told", [])
     server_zone.bring(zone, tmp_path / "copy", "a.")
     text = (tmp_path / "copy").read_text(encoding="ascii")
     assert "x.a." in text

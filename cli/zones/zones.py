@@ -55,7 +55,7 @@ def command_plan(options: argparse.Namespace) -> int:
     site = MetaSite(_FOLDER, str(out), "", options.edns_size, not options.full_responses, prefixes=meta)
     _write_texts(site, options.engine, out, zones_path)
     if options.warnings is not None:
-        lines = "".join(f"{one}\n" for one in (*zone_plan.warnings(report), *bind_tools.warnings()))
+        lines = "".join(f"{one}\n" for one in (*zone_plan.warnings(report), *bind_tools.told))
         options.warnings.write_text(lines, encoding="utf-8")
     sys.stdout.write(zone_plan.summary(report, time.time()))
     return 0
