@@ -31,15 +31,11 @@ _CACHE_BYTES = 512 << 20
 
 @dataclass(frozen=True)
 class Resolver:
-    """A resolver that runs: its process, its capture, and where it answers on 127.0.0.1."""
+    """A resolver that runs: its process, its capture as an open file, and where it answers on 127.0.0.1."""
 
     process: Process
     file: int
     port: int
-
-    def size(self) -> int:
-        """Size of the capture so far, in bytes."""
-        return os.fstat(self.file).st_size
 
     def stop(self) -> bool:
         """Ends it in order; whether its capture is whole."""

@@ -67,10 +67,6 @@ class Found:
         return str(self.told.get("profile") or QUICK)
 
     @property
-    def differs(self) -> list[str]:
-        return list(map(str, self.study.told.get("differs", ())))
-
-    @property
     def warnings(self) -> list[str]:
         return [*map(str, as_list(self.told.get("warnings"))), *self.unclean]
 

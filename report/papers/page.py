@@ -44,9 +44,10 @@ def write(studies: Iterable[Study], parent: Path) -> None:
     for part in parts:
         if part.found.folder is not None:
             figures.write(part.found.folder / "plots", part.drawn, pdf=True)
-    rows = (one for part in parts for one in part.rows)
-    values = {"parts": parts, "counts": counts(rows), "model": extrapolated}
-    html.write(parent / PAGE, html.page("papers", heading=HEADING, **values))
+    states = Counter(one.state for part in parts for one in part.rows)
+    counts = [(name, states[name]) for name in (HOLDS, DIFFERS, NOT_HERE, NO_CLEAN, NOT_YET)]
+    values = {"heading": HEADING, "parts": parts, "counts": counts, "model": extrapolated}
+    html.write(parent / PAGE, html.page("papers", **values))
     texts = [part.as_text() for part in parts if part.found.folder is not None]
     if extrapolated:
         load = table([extrapolated["heading"], *extrapolated["cells"]], frozenset())
@@ -100,9 +101,3 @@ def _left_out(found: Found) -> list[tuple[str, str]]:
     stolen, whole, missing = (sum(one[key] for one in known) for key in keys)
     told = f"{stolen} with steal, of {stolen + whole} after the warm-up of each run"
     return [("seconds left out", told), ("not in the capture", f"{number(missing)} queries")]
-
-
-def counts(rows: Iterable[Judged]) -> list[tuple[str, int]]:
-    """How many rows hold, differ, and cannot or could not yet be told."""
-    found = Counter(one.state for one in rows)
-    return [(name, found[name]) for name in (HOLDS, DIFFERS, NOT_HERE, NO_CLEAN, NOT_YET)]
