@@ -10,7 +10,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -112,12 +112,10 @@ def plain(source: Path, target: Path, skip_bad: bool = False) -> Path:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     (target / _MARK).touch()
-    entries = []
-    for number, one in enumerate(folder.entries):
-        name = f"{number}.zone"
-        _write_plain(folder, one, target / name, skip_bad)
-        entries.append(Entry(one.name, name, one.addresses))
-    write_list(ZoneFolder(target, tuple(entries), folder.asked), target)
+    entries = tuple(replace(one, file=f"{number}.zone") for number, one in enumerate(folder.entries))
+    for one, made in zip(folder.entries, entries, strict=True):
+        _write_plain(folder, one, target / made.file, skip_bad)
+    write_list(ZoneFolder(target, entries, folder.asked), target)
     return target
 
 

@@ -24,7 +24,7 @@ _SHOWN = 5  # of each list, in the summary; all are in plan.json
 
 @dataclass(frozen=True)
 class Meta:
-    """The meta address at which an instance answers a resolver for a slot."""
+    """The meta addresses, of both families, at which an instance answers a resolver for a slot."""
 
     slot: int
     resolver: int
@@ -53,8 +53,8 @@ class AddressMap:
     def text(self) -> str:
         """The map as a file, which `read_map` reads."""
         rows: list[tuple[object, ...]] = []
-        rows += [("resolver", number, *_cells(pair)) for number, pair in self.resolvers.items()]
-        rows += [("meta", one.slot, one.resolver, one.instance, *_cells(one.address)) for one in self.metas]
+        rows += [("resolver", number, *(at or "-" for at in pair)) for number, pair in self.resolvers.items()]
+        rows += [("meta", one.slot, one.resolver, one.instance, *one.address) for one in self.metas]
         rows += [("oqda", address, slot) for address, slot in self.slots.items()]
         return f"{MAP_HEADER}\n" + "".join("\t".join(map(str, row)) + "\n" for row in rows)
 
@@ -76,7 +76,7 @@ def read_map(path: Path) -> AddressMap:
             match line.split("\t"):
                 case ["resolver", index, four, six]:
                     resolvers[int(index)] = _pair(four, six)
-                case ["meta", slot, resolver, instance, four, six]:
+                case ["meta", slot, resolver, instance, four, six] if "-" not in (four, six):
                     metas.append(Meta(int(slot), int(resolver), int(instance), _pair(four, six)))
                 case ["oqda", address, slot]:
                     slots[_address(address)] = int(slot)
@@ -101,10 +101,6 @@ def _address(text: str, version: int = 0) -> str:
     if "%" in text or version not in (0, found.version):
         raise ValueError(f"{text} is not an address of its family")
     return str(found)
-
-
-def _cells(pair: Pair) -> tuple[str, str]:
-    return pair.v4 or "-", pair.v6 or "-"
 
 
 _NAME = r'(?!\$)(?:[^\s"();\\]|\\[!-~])+'
@@ -152,7 +148,7 @@ def views(report: dict[str, Any], found: AddressMap, zones_path: str, instance: 
     letter = "g" if report["form"] == "separate" else "c"
     addresses: dict[int, list[str]] = {number: [] for number in slots}
     for meta in found.of_instance(instance):
-        addresses[meta.slot] += [meta.address.v4, meta.address.v6]
+        addresses[meta.slot] += meta.address
     return [
         View(f"{letter}{int(slot['color'])}", False, addresses[number], zones_of(slot, "names", zones_path))
         for number, slot in slots.items()

@@ -90,19 +90,19 @@ def _write_texts(
     for former in out.iterdir():  # a plan with fewer instances must not leave views of a former one
         if re.fullmatch(r"(views|nsd)-\d+\.conf", former.name):
             former.unlink()
-    report = zone_plan.read_report(made / "plan.json")
-    found = zone_plan.read_map(made / "map.tsv")
-    key = zone_plan.read_records(made / "root.key")
     try:
+        report = zone_plan.read_report(made / "plan.json")
+        found = zone_plan.read_map(made / "map.tsv")
+        key = zone_plan.read_records(made / "root.key")
         versions = site.versions or (KINDS[engine].version(),) * max(found.instances)
         loaded = zone_texts(report, found, zones_path)
         texts = dict(_texts(found, replace(site, versions=versions), loaded, hops))
+        texts["root.anchors"] = meta_servers.bind_anchors(key)
+        if made != out:
+            texts["root.hints"] = zone_plan.read_records(made / "root.hints")
+            texts |= {"root.key": key, "map.tsv": found.text()}
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise RepriseError(f"{made}/plan.json is broken: {error!r}", "plan the zones again") from None
-    texts["root.anchors"] = meta_servers.bind_anchors(key)
-    if made != out:
-        texts["root.hints"] = zone_plan.read_records(made / "root.hints")
-        texts |= {"root.key": key, "map.tsv": found.text()}
     for name, text in texts.items():
         (out / name).write_text(text, encoding="utf-8")
 
@@ -184,7 +184,7 @@ def addresses(found: AddressMap, instance: int) -> str:
     """`ip -batch` lines: an instance's host has all its meta addresses; they may be there already."""
     ways = ("/32 dev lo", "/128 dev lo nodad")
     held = (pair for one in found.of_instance(instance) for pair in zip(one.address, ways, strict=True))
-    return "".join(f"addr replace {address}{way}\n" for address, way in held if address)
+    return "".join(f"addr replace {address}{way}\n" for address, way in held)
 
 
 def routes(found: AddressMap, resolver: int, hops: Sequence[Sequence[Any]]) -> str:
@@ -194,5 +194,5 @@ def routes(found: AddressMap, resolver: int, hops: Sequence[Sequence[Any]]) -> s
         for meta in (one for one in found.of_instance(instance) if one.resolver == resolver):
             for via in ends:
                 address, bits = (meta.address.v6, 128) if ":" in via else (meta.address.v4, 32)
-                lines += [f"route replace {address}/{bits} via {via}"] if address else []
+                lines.append(f"route replace {address}/{bits} via {via}")
     return "".join(f"{line}\n" for line in lines)

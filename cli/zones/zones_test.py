@@ -166,6 +166,8 @@ _SLOT = '"form": "colored", "slots": [{{"slot": {}'
         ("map.tsv", "oqda\t10.0.0.1", "oqda\t10.0.0.1 : drop; }"),
         ("map.tsv", "oqda\t10.0.0.1\t1", "vrf exec main sh"),
         ("map.tsv", "meta\t", "#meta\t"),
+        ("map.tsv", "198.18.128.1\tfd00:198:18::1", "198.18.128.1\t-"),
+        ("plan.json", '{"schema"', '["schema"'),
         ("plan.json", f'"bind", {_SLOT.format(1)}', f'"nsd", {_SLOT.format(7)}'),
         ("plan.json", '"com.zone"', json.dumps('com.zone"; }; }; include "/etc/shadow')),
         ("plan.json", '"com."', json.dumps("com.\\")),
