@@ -130,8 +130,6 @@ def _rights(user: pwd.struct_passwd) -> tuple[str, ...]:
 
 # --- name servers that are not queried --------------------------------------------------------------------
 
-_Prefix = ipaddress.IPv4Network | ipaddress.IPv6Network
-
 # Where no name server of the Internet can be: special-purpose addresses that are not globally reachable, by
 # https://www.iana.org/assignments/iana-ipv4-special-registry and iana-ipv6-special-registry (November 2026),
 # multicast, and all of IPv6 except 2000::/3. Those from 224.0.0.0 on hold multicast and what is reserved, as
@@ -148,7 +146,7 @@ def prefixes_of(allowed: Sequence[str]) -> list[tuple[str, bool]]:
     """Prefixes, and whether servers there are queried: the longest match for an address counts. Throws
     UsageError.
     """
-    given: list[_Prefix] = []
+    given: list[ipaddress.IPv4Network | ipaddress.IPv6Network] = []
     for text in allowed:
         try:
             given.append(ipaddress.ip_network(text))

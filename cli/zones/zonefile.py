@@ -172,8 +172,7 @@ class Checker:
 
     def _spend(self, size: int) -> None:
         self._bytes -= size
-        limit = f"{MOST_BYTES >> 30} GiB"
-        what = f"the zone is over {limit} with all that it includes or generates"
+        what = f"the zone is over {MOST_BYTES >> 30} GiB with all that it includes or generates"
         want(self._bytes >= 0, what, "make it smaller")
 
     def _included(self, name: str) -> bytes:

@@ -71,11 +71,11 @@ def of(studies: Iterable[Found]) -> Json | None:
     there.
     """
     told = book.tables()["model"]
-    found = next((one for one in studies if one.study.name == told["study"]), None)
-    if found is None:
-        return None
-    runs = [found.runs.get(told[key], ()) for key in ("middle", "least", "most")]
-    held = [{path: _median(ones, path) for path in _PATHS} for ones in runs]
+    runs = next((one.runs for one in studies if one.study.name == told["study"]), {})
+    held = [
+        {path: _median(runs.get(told[key], ()), path) for path in _PATHS}
+        for key in ("middle", "least", "most")
+    ]
     if any(value is None for one in held for value in one.values()):
         return None
     return _extrapolated(told, *held)
