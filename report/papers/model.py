@@ -72,10 +72,8 @@ def of(studies: Iterable[Found]) -> Json | None:
     """
     told = book.tables()["model"]
     runs = next((one.runs for one in studies if one.study.name == told["study"]), {})
-    held = [
-        {path: _median(runs.get(told[key], ()), path) for path in _PATHS}
-        for key in ("middle", "least", "most")
-    ]
+    keys = ("middle", "least", "most")
+    held = [{path: _median(runs.get(told[key], ()), path) for path in _PATHS} for key in keys]
     if any(value is None for one in held for value in one.values()):
         return None
     return _extrapolated(told, *held)
