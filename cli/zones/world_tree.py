@@ -9,7 +9,6 @@ web, mail, services, wildcards, aliases into other zones.
 """
 
 import ipaddress
-import itertools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -142,11 +141,12 @@ def _small_zone(draft: Draft) -> None:
         parent = draft.zones[source.choice(draft.homes)]
         name = draft.fresh_name(parent.name, 1, 2)
         servers = parent.servers if source.random() < _AT_PARENTS else _servers(draft, name)
-        draft.add(Zone(name, servers))
-        return
-    name = draft.fresh_name(source.choice(tlds[: max(3, len(tlds) // 4)] if source.random() < 0.7 else tlds))
-    draft.add(Zone(name, _servers(draft, name)))
-    draft.homes.append(name)
+    else:
+        those = tlds[: max(3, len(tlds) // 4)] if source.random() < 0.7 else tlds
+        name = draft.fresh_name(source.choice(those))
+        servers = _servers(draft, name)
+        draft.homes.append(name)
+    draft.add(Zone(name, servers))
 
 
 def _servers(draft: Draft, name: str) -> tuple[str, ...]:
@@ -162,7 +162,7 @@ def _servers(draft: Draft, name: str) -> tuple[str, ...]:
 def _provider(draft: Draft) -> tuple[str, ...]:
     hosts = draft.source.choices(list(draft.providers), weights=list(draft.providers.values()))[0]
     first = draft.source.randrange(len(hosts))
-    return tuple(itertools.islice(itertools.cycle(hosts), first, first + min(2, len(hosts))))
+    return (hosts * 2)[first : first + 2]  # none has fewer
 
 
 def _own_servers(draft: Draft, zone: str, count: int) -> tuple[str, ...]:
