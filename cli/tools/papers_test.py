@@ -157,11 +157,11 @@ def test_traces_are_counted_made_or_real(tmp_path: Path, capsys: pytest.CaptureF
     said = capsys.readouterr()
     assert "Rec-17 is not in" in said.err
     assert "warning: ldplayer-table-1: Rec-17 is not in" in said.out
-    told = {one.cells()[0]: one for one in found.judge(found.read(study, tmp_path / "papers"))}
+    told = {one.cells[0]: one for one in found.judge(found.read(study, tmp_path / "papers"))}
     assert told["syn-2: gap, mean"].state == found.HOLDS
     assert told["syn-2: records"].state == found.DIFFERS  # 1,000 of 360,000
     assert told["mine: gap, mean"].measured == "2,000,000 µs"
-    assert told["mine: records"].cells()[1:3] == ["–", "2"]
+    assert told["mine: records"].cells[1:3] == ["–", "2"]
 
 
 def test_a_trace_that_is_cut_is_counted_with_a_warning(

@@ -27,11 +27,6 @@ class Policy:
     signed_only: bool = False
     seed: int = 1
 
-    @property
-    def denial(self) -> tuple[str, ...]:
-        """Options of dnssec-signzone; no salt and no iterations (RFC 9276)."""
-        return ("-3", "-", "-H", "0") if self.nsec3 else ()
-
 
 def policy_of(options: argparse.Namespace) -> Policy:
     """Raises UsageError where a size is out of range."""

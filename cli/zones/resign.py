@@ -68,7 +68,8 @@ def resign(source: Path, target: Path, policy: Policy) -> Resigned:
         whole = [record for record in one.records if record.kind != "DS" or record.owner not in by_name]
         cuts = one.owners("NS")
         whole += [record for record in ds.get(name, ()) if record.owner in cuts]
-        how = (*signer.HOW, *signer.VALID, *policy.denial)
+        denial = ("-3", "-", "-H", "0") if policy.nsec3 else ()  # no salt and no iterations (RFC 9276)
+        how = (*signer.HOW, *signer.VALID, *denial)
         return signer.signed(name, whole, signer.KEY_TTL, keys.get(name, ()), *how)
 
     by_name = {one.entry.name for one in zones}

@@ -83,6 +83,7 @@ class Judged:
     steady: str = "–"
     verdict: str = ""
 
+    @property
     def cells(self) -> list[str]:
         words = (self.row.what, f"beside {self.row.over}" if self.row.over else "")
         what = f"{self.row.variant}: {', '.join(filter(None, words))}"

@@ -25,15 +25,12 @@ class Part:
     facts: tuple[tuple[str, str], ...]
     drawn: tuple[Drawn, ...]
 
-    @property
-    def cells(self) -> list[list[str]]:
-        return [one.cells() for one in self.rows]
-
     def as_text(self) -> str:
         told = [f"{name}: {text}" for name, text in self.facts]
         warned = [f"warning: {one}" for one in self.found.warnings]
         head = f"{self.figure.name}: {self.figure.title}"
-        return "\n".join([head, *told, *warned, table([HEADING, *self.cells], frozenset())])
+        cells = table([HEADING, *(one.cells for one in self.rows)], frozenset())
+        return "\n".join([head, *told, *warned, cells])
 
 
 def write(studies: Iterable[Study], parent: Path) -> None:
