@@ -70,10 +70,6 @@ def _add_flag(parser: argparse._ActionsContainer, name: str, text: str) -> None:
     parser.add_argument(name, action="store_true", help=text)
 
 
-def _add_ports(parser: argparse.ArgumentParser, of: str = "port of name servers") -> None:
-    _add_list(parser, "--port", "N", f"{of}; may be repeated (53)")
-
-
 def _add_synth(parser: argparse.ArgumentParser) -> None:
     _add_output(parser)
     _add_value(parser, "--zones", Settings.zones, "zones in all", metavar="N")
@@ -98,7 +94,7 @@ def _add_build(parser: argparse.ArgumentParser) -> None:
     _add_value(parser, "--dnssec", "keep", text, choices=("keep", "strip", "resign"))
     _add_flag(parser, "--skip-bad", "leave out zones that BIND does not load instead of failing")
     parser.add_argument("--warnings", type=Path, help=argparse.SUPPRESS)
-    _add_ports(parser)
+    _add_list(parser, "--port", "N", "port of name servers; may be repeated (53)")
     _add_policy(parser.add_argument_group("with --dnssec resign"))
 
 
@@ -117,7 +113,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("zones", type=Path, metavar="DIR", help="folder that `reprise zones build` wrote")
     parser.add_argument("captures", nargs="+", metavar="CAPTURE", help="captures whose questions are asked")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures and differences to FILE")
-    _add_ports(parser)
+    _add_list(parser, "--port", "N", "port of name servers; may be repeated (53)")
     text = "exit with status 1 if a smaller share is as recorded (0 to 1)"
     parser.add_argument("--least", type=float, metavar="SHARE", help=text)
 
@@ -138,7 +134,7 @@ def _add_harvest(parser: argparse.ArgumentParser) -> None:
     text = "query name servers in this prefix even if it is for special purposes; may be repeated"
     _add_list(parser, "--allow", "PREFIX", text)
     _add_flag(parser, "--yes", "do not ask for consent")
-    _add_ports(parser, "DNS port in captures")
+    _add_list(parser, "--port", "N", "DNS port in captures; may be repeated (53)")
 
 
 def _add_plan(parser: argparse.ArgumentParser) -> None:

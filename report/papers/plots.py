@@ -84,9 +84,8 @@ def _gaps(held: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]] | None]
     words = Words("arrival-gaps", "Gaps between queries", caption, "nothing was captured")
     with drawing(words, WIDE) as (drawn, axes):
         for number, (label, curve) in enumerate((label, one) for label, one in held.items() if one):
-            for side, style in (("trace", "--"), ("arrivals", "-")):
+            for side, style, name in (("trace", "--", f"_{label}"), ("arrivals", "-", label)):
                 x, y = (np.array(curve[side][key]) for key in ("x", "y"))
-                name = label if side == "arrivals" else f"_{label}"
                 axes.plot(np.maximum(x, 1e-4), y, style, color=f"C{number}", label=name)
         axes.set_xscale("log")
         curves.share_axis(axes, "gap between queries [ms]")
