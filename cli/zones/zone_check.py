@@ -29,6 +29,7 @@ _SAID = re.compile(
 )
 # Records that a zone can lose without changing the rest: proofs, signatures, and data for the parent.
 _MAY_GO = frozenset(("DS", "RRSIG", "CDS", "CDNSKEY", "NSEC", "NSEC3"))
+_KEYS_OF_CHILD = frozenset(("CDS", "CDNSKEY"))
 _ROUNDS = 20  # BIND's tools report all unreadable lines at once, but other faults only after those
 
 
@@ -142,7 +143,7 @@ def _take_out(file: Path, bad: Refused) -> list[dict[str, str]]:
     records = {number: words for number, line in enumerate(lines, 1) if len(words := line.split(" ", 4)) == 5}
     if "CDS/CDNSKEY" in bad.why:
         apex = bad.entry.name.lower()
-        broken = {at for at, one in records.items() if one[3] in ("CDS", "CDNSKEY") and one[0].lower() == apex}
+        broken = {at for at, one in records.items() if one[3] in _KEYS_OF_CHILD and one[0].lower() == apex}
     else:
         broken = {at for at in bad.lines if at in records and records[at][3] in _MAY_GO}
     left = {(one[0], one[3]) for at, one in records.items() if at not in broken}
