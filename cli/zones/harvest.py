@@ -62,9 +62,8 @@ class Worklist:
 
     def add(self, *questions: Question, depth: int = 0) -> None:
         """Skips known questions and those over a limit; earlier answers lead to further questions at once."""
-        waiting = deque((question, depth) for question in questions)
-        while waiting:
-            question, step = waiting.popleft()
+        waiting = [(question, depth) for question in questions]
+        for question, step in waiting:  # more come meanwhile
             if question in self.known:
                 continue
             if step > self.depth or len(self.known) >= self.limit:
@@ -118,9 +117,7 @@ class Notes:
 
     def read(self) -> dict[Question, tuple[dns.name.Name, ...]]:
         """Questions, and the data of the NS records in the answers. A cut last line counts for nothing."""
-        if not self._path.exists():
-            return {}
-        data = self._path.read_bytes()
+        data = self._path.read_bytes() if self._path.exists() else b""
         whole = data.rfind(b"\n") + 1
         found = {}
         try:
