@@ -374,7 +374,7 @@ def test_a_busy_machine_spoils_what_a_value_is_made_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside: str
 ) -> None:
     """Also a run that it is set beside, or another one on the line."""
-    monkeypatch.setattr(found, "_SPOILS", (("a.b", "timing_error_us"),))
+    monkeypatch.setattr(found, "_MEASURES", ((("a.b",), "", "timing_error_us"),))
     runs = {"one": runs_of(15), "two": runs_of(10, **BUSY), "three": runs_of(20)}
     told = judged(tmp_path, monkeypatch, f"value = 999, tolerance = 1, {beside}", runs, profile="full")
     assert told.verdict == f"differs because the machine was busy: {BUSY['busy'][0]}"
@@ -408,7 +408,7 @@ def test_a_difference_that_parts_of_one_trial_do_not_show(
 def test_a_row_beside_another_is_steady_where_both_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(found, "_STEADY", (("a.b", "steady"),))
+    monkeypatch.setattr(found, "_MEASURES", ((("a.b",), "steady", None),))
     runs = {"one": runs_of(15, steady={"steady": True}), "two": runs_of(10, steady={"steady": False})}
     row = "value = 50, tolerance = 1"
     assert judged(tmp_path, monkeypatch, row, runs).steady == "yes"
