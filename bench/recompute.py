@@ -25,7 +25,7 @@ from typing import Any
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from bench import recompute_raw as raw
-from bench.recompute_formulas import CLAIMS, COUNTS, DEFINED, RATIOS, SHOWN
+from bench.recompute_formulas import CLAIMS, COUNTS, DEFINED, MEASURED, RATIOS, SHOWN
 
 
 class Run(dict[str, Any]):
@@ -61,16 +61,13 @@ def runs_of(top: pathlib.Path, info: dict[str, Any], spans: raw.Spans) -> Groups
         run = Run({**info, **one, "top": top, "folder": top / one["folder"], "spans": spans})
         groups[run.row, run.tool].append(run)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:  # tshark takes longest
-        list(pool.map(shown, itertools.chain(*groups.values())))
+        list(pool.map(show, itertools.chain(*groups.values())))
     return groups
 
 
-def shown(run: Run) -> dict[str, Any]:
-    """The value in words, by its unit."""
-    if "shown" not in run:
-        run["shown"] = {unit: run.value(formula) for where, unit, formula in SHOWN if run.is_for(where)}
-    found: dict[str, Any] = run["shown"]
-    return found
+def show(run: Run) -> None:
+    """Makes `shown`: values by their units."""
+    run["shown"] = {unit: run.value(formula) for where, unit, formula in SHOWN if run.is_for(where)}
 
 
 def entry(row: str, tool: str, unit: str, values: list[float]) -> dict[str, Any]:
@@ -79,9 +76,9 @@ def entry(row: str, tool: str, unit: str, values: list[float]) -> dict[str, Any]
 
 def figures(groups: Groups) -> Shown:
     return [
-        entry(*key, unit, [value for run in runs if (value := shown(run)[unit]) is not None])
+        entry(*key, unit, [value for run in runs if (value := run.shown[unit]) is not None])
         for key, runs in groups.items()
-        for unit in shown(runs[0])
+        for unit in runs[0].shown
     ]
 
 
@@ -101,32 +98,16 @@ def ratios(groups: Groups) -> tuple[Shown, Divided]:
 
 # --- checks -----------------------------------------------------------------------------------------------
 
-
-def pooled(share: float) -> Callable[[list[list[int]]], float | None]:
-    """A quantile of the errors of all repeats together, in us."""
-
-    def fold(lists: list[list[int]]) -> float | None:
-        errors = sorted(itertools.chain(*lists))
-        return raw.quantile(errors, share) / 1000 if errors else None
-
-    return fold
-
-
-def steady(lists: list[list[float]]) -> float | None:
-    """Share of the seconds with the trace's rate, where that is high."""
-    seconds = list(itertools.chain(*lists))
-    return sum(rate <= 0.0002 for rate in seconds) / len(seconds) if seconds else None
-
-
+# Of the values of all runs together; where a run has a list of them they are in order of size.
 FOLDS: dict[str, Callable[[list[Any]], Any]] = {
     "min": min,
     "max": max,
     "sum": sum,
     "median": statistics.median,
     "kinds": lambda values: len(set(values)),
-    "p50": pooled(0.5),
-    "p99": pooled(0.99),
-    "steady": steady,
+    "p50": lambda errors: raw.quantile(errors, 0.5, 1000),  # us
+    "p99": lambda errors: raw.quantile(errors, 0.99, 1000),
+    "steady": lambda rates: sum(rate <= 0.0002 for rate in rates) / len(rates),  # seconds, as a share
 }
 
 
@@ -137,18 +118,17 @@ def judged(runs: list[Run], divided: Divided, name: str, formula: str, *absolute
     fold, _, expression = left.partition(" ")
     values: list[Any]
     if fold == "ratio":
-        values = divided.get((row, expression.format(tool)), [])
-        value = statistics.median(values) if values else None
+        fold, values = "median", divided.get((row, expression.format(tool)), [])
     else:
         values = [run.value(expression) for run in runs]
-        value = FOLDS[fold](values)
-    if value is None:
+    if values and isinstance(values[0], list):
+        values = sorted(itertools.chain(*values))
+    if not values:
         return []
-    value, want = round(value, 6), runs[0].value(wanted)
+    value, want = round(FOLDS[fold](values), 6), runs[0].value(wanted)
     words, met = ("at least", value >= want) if comparison == ">=" else ("at most", value <= want)
-    count = sum(map(len, values)) if fold == "steady" else 0
-    made = {"name": f"{name.format(row=row, tool=tool, count=count)}, {words}", "value": value, "want": want}
-    made["ok"] = met
+    title = name.format(row=row, tool=tool, count=len(values))
+    made = {"name": f"{title}, {words}", "value": value, "want": want, "ok": met}
     for key, unit in map(str.split, absolute):
         made |= {"absolute": round(statistics.median(run[key] for run in runs), 4), "unit": unit}
     return [made]
@@ -171,16 +151,17 @@ def checks(groups: Groups, divided: Divided, promises: Iterable[tuple[str, ...]]
 
 # --- who spends what a query costs the server --------------------------------------------------------------
 
-PARTS = (  # of the table: its column, the formula
-    ("us/query", "cost"),
-    ("server", "serving / million"),
-    ("front", "front_cost"),
-    ("receive", "received / million"),
-    ("kernel", "kernel / million"),
-    ("server user", "user / million"),
-    ("core busy", "rows.busy() / million"),
+COLUMNS = (  # of the table: title, formula, format
+    ("us/query", "cost", "{:.1f}"),
+    ("server", "serving / million", "{:.1f}"),
+    ("front", "front / million if counted else None", "{:.1f}"),
+    ("receive", "received / million", "{:.1f}"),
+    ("kernel", "kernel / million", "{:.1f}"),
+    ("server user", "user / million", "{:.1f}"),
+    ("core busy", "rows.busy() / million", "{:.1f}"),
+    ("lost", "100 * lost", "{:.2f} %"),
+    ("promoted", "100 * promoted / max(done, 1) if counted else None", "{:.2f} %"),
 )
-SHARES = (("lost", "100 * lost"), ("promoted", "percent_promoted"))
 
 
 def cell(runs: Sequence[Run], formula: str, form: str) -> str:
@@ -190,34 +171,31 @@ def cell(runs: Sequence[Run], formula: str, form: str) -> str:
 
 def tables(groups: Groups) -> Shown:
     """Medians of all ways by who spent the time."""
-    rows = [["row", "way", *(name for name, _ in PARTS + SHARES)]]
-    for key, runs in groups.items():
-        if key[0].startswith(("rates", "sizes")):
-            cells = [cell(runs, formula, "{:.1f}") for _, formula in PARTS]
-            rows.append([*key, *cells, *(cell(runs, formula, "{:.2f} %") for _, formula in SHARES)])
+    rows = [
+        [*key, *(cell(runs, formula, form) for _, formula, form in COLUMNS)]
+        for key, runs in groups.items()
+        if runs[0].is_for(MEASURED)
+    ]
+    head = ["row", "way", *(title for title, _, _ in COLUMNS)]
     title = "Medians in us a query (kernel: receive, and system time of server and front)"
-    return [{"title": title, "texts": 2, "rows": rows}] if len(rows) > 1 else []
+    return [{"title": title, "texts": 2, "rows": [head, *rows]}] if rows else []
 
 
 def recompute(top: pathlib.Path) -> dict[str, Any]:
     info = json.loads((top / "bench.json").read_text())
     if info["schema"] != 1:
         raise SystemExit(f"bench.json has schema {info['schema']}, this script knows 1")
-    lines = (top / "watch.txt").read_text().splitlines()
-    lost, spans = raw.steal_spans(lines)
-    seconds, stolen = raw.whole_seconds(lines, spans)
+    spans, watched = raw.watched((top / "watch.txt").read_text().splitlines())
     groups = runs_of(top, info, spans)
     shared, divided = ratios(groups)
     claims = [] if info["quick"] else checks(groups, divided, CLAIMS)
     return {
         "bench": info["bench"],
         "note": f"server's key {info['key']}" if info["bench"] == "tls" else "",
-        "steal_s": round(lost, 2),
-        "seconds": seconds,
-        "seconds_with_steal": stolen,
+        **watched,
         "table": figures(groups),
         "ratios": shared,
-        "tables": tables(groups) if info["bench"] == "stateless" else [],
+        "tables": tables(groups),
         "checks": [*claims, *checks(groups, divided, COUNTS)],
     }
 

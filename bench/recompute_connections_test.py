@@ -284,5 +284,4 @@ def test_each_query_has_its_own_connection(tmp_path: Path) -> None:
 def test_a_query_inside_a_tls_record_is_whole_where_the_record_is() -> None:
     row = ["1700000000.5", "3", "853", "0x0018", "1", "143", "1,69,58", "39", "0x0001", "a.example"]
     segment = recompute_raw.segment_of(row)
-    assert (segment.whole, segment.messages) == (143, (("0x0001", "a.example"),))
-    assert segment.is_one_whole_query()
+    assert (segment.whole, segment.size, segment.messages) == (143, 143, (("0x0001", "a.example"),))

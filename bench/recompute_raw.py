@@ -73,16 +73,12 @@ def stream_queries(data: bytes) -> int:
     """Records that are queries, frame by frame as docs/formats.md lays a stream out; it must be whole."""
     if data[:8] != b"RPSTREAM" or struct.unpack_from("<I", data, 8) != (1,):
         raise ValueError("no stream of version 1")
-    at, sizes = 16, []
-    while True:
-        size, digest = struct.unpack_from("<IQ", data, at)
-        at += 12
-        if size == 0:
-            break
-        sizes += _messages(data[at : at + size])
-        at += size
-    if digest != len(sizes) or at != len(data):
-        raise ValueError(f"the stream ends with {digest} records at byte {at}: {len(sizes)} of {len(data)}")
+    at, sizes = 28, []
+    while (head := struct.unpack_from("<IQ", data, at - 12))[0]:  # size, digest; at the end how many records
+        sizes += _messages(data[at : at + head[0]])
+        at += head[0] + 12
+    if head[1] != len(sizes) or at != len(data):
+        raise ValueError(f"the stream ends with {head[1]} records at byte {at}: {len(sizes)} of {len(data)}")
     return sum(size > 0 for size in sizes)
 
 
@@ -106,25 +102,25 @@ def nanoseconds(text: str) -> int:
     return int(decimal.Decimal(text) * NS)
 
 
-def quantile(ordered: list[int], share: float) -> float:
-    """The smallest value that at least `share` of the sample does not exceed."""
+def quantile(ordered: list[int], share: float, unit: int = 1, none: float | None = None) -> float | None:
+    """The smallest value that at least `share` of them do not exceed, in the unit; `none` where none is."""
     index = -(-int(len(ordered) * share * 10**6) // 10**6) - 1
-    return float(ordered[max(0, min(index, len(ordered) - 1))])
+    return ordered[max(0, min(index, len(ordered) - 1))] / unit if ordered else none
 
 
-def steal_spans(lines: list[str]) -> tuple[float, Spans]:
-    """Seconds of steal, and the spans (CLOCK_REALTIME ns) between two readings that differ in it."""
-    rows = [line.split() for line in lines]
-    total = [(int(row[1]), int(row[10])) for row in rows if len(row) > 10 and row[2] == "cpu"]
-    spans = [(a[0], b[0]) for a, b in itertools.pairwise(total) if b[1] > a[1]]
-    return (total[-1][1] - total[0][1]) * TICK_S if total else 0.0, spans
-
-
-def whole_seconds(lines: list[str], spans: Spans) -> tuple[int, int]:
-    """Seconds watched, and how many of them had steal."""
-    times = [int(line.split()[1]) for line in lines if len(line.split()) > 1]
-    seconds = range(times[0], times[-1], NS) if times else ()
-    return len(seconds), sum(touched(spans, one, one + NS) for one in seconds)
+def watched(lines: list[str]) -> tuple[Spans, dict[str, float]]:
+    """The spans (CLOCK_REALTIME ns) between two readings that differ in steal, and figures: seconds of steal,
+    seconds watched, and how many of them had steal.
+    """
+    rows = [row for line in lines if len(row := line.split()) > 10 and row[2] == "cpu"]
+    seen = [(int(row[1]), int(row[10])) for row in rows]
+    spans = [(a[0], b[0]) for a, b in itertools.pairwise(seen) if b[1] > a[1]]
+    seconds = range(seen[0][0], seen[-1][0], NS) if seen else ()
+    return spans, {
+        "steal_s": round((seen[-1][1] - seen[0][1]) * TICK_S if seen else 0.0, 2),
+        "seconds": len(seconds),
+        "seconds_with_steal": sum(touched(spans, one, one + NS) for one in seconds),
+    }
 
 
 def touched(spans: Spans, begin: int, end: int) -> bool:
@@ -217,10 +213,6 @@ class Segment(NamedTuple):
     size: int
     whole: int  # bytes of the messages (with their lengths) or TLS records that end in it
     messages: tuple[Key, ...]
-
-    def is_one_whole_query(self) -> bool:
-        """One message, and nothing of another."""
-        return len(self.messages) == 1 and self.whole == self.size
 
 
 def segment_of(row: list[str]) -> Segment:
@@ -364,8 +356,8 @@ class Readings(list[Reading]):
     def user_share(self, who: str) -> float:
         """Share of user time in what processes spent, by the kernel's ticks; 0 where there was none."""
         user = self.gain(lambda row: ticks(row)[0], who, "stats")
-        system = self.gain(lambda row: ticks(row)[1], who, "stats")
-        return float(user / (user + system)) if user + system else 0.0
+        both = self.gain(lambda row: sum(ticks(row)), who, "stats")
+        return float(user / both) if both else 0.0
 
     def interface(self, who: str, name: str) -> int:
         """By how much a counter of a side's interface grew."""

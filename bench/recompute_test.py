@@ -45,10 +45,9 @@ def by_name(result: dict[str, Any]) -> dict[str, Any]:
 
 def test_steal_is_found_between_the_readings_that_differ() -> None:
     lines = [watch_line(0, 5), watch_line(1, 5), watch_line(2, 8), watch_line(3, 8), watch_line(4.5, 9)]
-    lost, spans = recompute_raw.steal_spans(lines)
-    assert lost == pytest.approx(0.04)
+    spans, figures = recompute_raw.watched(lines)
     assert spans == [(START + S, START + 2 * S), (START + 3 * S, START + int(4.5 * S))]
-    assert recompute_raw.whole_seconds(lines, spans) == (5, 3)
+    assert figures == {"steal_s": 0.04, "seconds": 5, "seconds_with_steal": 3}
 
 
 @pytest.mark.parametrize(
