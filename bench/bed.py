@@ -7,7 +7,6 @@ they mean is for recompute.py to say.
 
 import json
 import os
-import resource
 import subprocess
 import time
 from collections.abc import Sequence
@@ -44,13 +43,14 @@ class Log:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
-    def thread(self, when: str, who: str, pid: int) -> None:
-        """Processor time of a kernel thread: ns running, ns waiting, time slices."""
-        text = Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").strip()
-        self.add(when, who, "schedstat", pid=pid, text=text)
+    def process(self, when: str, who: str, pid: int, *kinds: str) -> None:
+        """Files in /proc of a process or kernel thread; `schedstat`: ns running, ns waiting, time slices."""
+        for kind in kinds:
+            text = Path(f"/proc/{pid}/{kind}").read_text(encoding="ascii").strip()
+            self.add(when, who, kind, pid=pid, text=text)
 
     def processes(self, pids: Sequence[int], when: str, who: str) -> None:
-        """What every thread of processes has used so far, as `thread`, and each process's line of `stat`,
+        """What every thread of processes has used so far, and each process's line of `stat`,
         which tells user and system time apart.
         """
         texts, stats = {}, {}
@@ -73,17 +73,6 @@ class Log:
         }
         self.add(when, who, "interface", values=values)
 
-    def ended(self, who: str, pid: int) -> None:
-        """What a process that has ended and is not reaped yet used itself, without its children."""
-        for kind in ("schedstat", "stat"):
-            text = Path(f"/proc/{pid}/{kind}").read_text(encoding="ascii").strip()
-            self.add("end", who, kind, pid=pid, text=text)
-
-    def reaped(self, who: str, pid: int, exit: int, usage: resource.struct_rusage) -> None:
-        """What wait4 says: the process with all its threads and all children that it waited for."""
-        spent = {"user_s": usage.ru_utime, "system_s": usage.ru_stime, "peak_kb": usage.ru_maxrss}
-        self.add("end", who, "rusage", pid=pid, exit=exit, **spent)
-
 
 class Measured(Process):
     """A program whose use of the processor is written to the readings at its end."""
@@ -92,10 +81,13 @@ class Measured(Process):
         if self.exit is None:
             readings = Log(self.log.with_name("readings.jsonl"))
             self.has_ended(None)
-            readings.ended(self.name, self.pid)
+            # What it used itself, and then, as wait4 says, with all children that it waited for.
+            readings.process("end", self.name, self.pid, "schedstat", "stat")
             super().reap()
-            assert self.exit is not None and self.usage is not None
-            readings.reaped(self.name, self.pid, self.exit, self.usage)
+            used = self.usage
+            assert used is not None
+            spent = {"user_s": used.ru_utime, "system_s": used.ru_stime, "peak_kb": used.ru_maxrss}
+            readings.add("end", self.name, "rusage", pid=self.pid, exit=self.exit, **spent)
         return super().reap()
 
 
@@ -153,14 +145,9 @@ class Bed(MeasuredBed, beds.Bed):
         self.threads["napi-client"] = self.receive_apart(CLIENT, CLIENT_IF, CLIENT_CORE)
         self.threads["napi-server"] = self.receive_apart(network.SERVER, SERVER_IF, SERVER_CORE)
 
-    def start_sink(self, after_taps: bool = False) -> Process:
-        """The server: answers in the kernel."""
-        argv = [programs.own("reprise-sink"), "udp", SERVER_IF, *(["--tc"] if after_taps else [])]
-        return self.start(network.SERVER, argv, "sink", SERVER_CORE).until("event=attached")
-
     def read(self, when: str) -> None:
         """Readings of what is no process of ours: the threads of NAPI and the interfaces."""
         for who, pid in self.threads.items():
-            self.log.thread(when, who, pid)
+            self.log.process(when, who, pid, "schedstat")
         for who, host, interface in (("client", CLIENT, CLIENT_IF), ("server", network.SERVER, SERVER_IF)):
             self.log.interface(when, who, self.sysfs(host) / "class/net" / interface)

@@ -13,8 +13,9 @@ from pathlib import Path
 from bench import traces
 from bench.bed import CLIENT, Bed
 from bench.session import Options, Session, Step, chosen, run_all
-from bench.tools import NAME, TLS_PORT, Identity, Program, Reprise, TcpSink, Tool, Tree, dnsperf, floor
+from bench.tools import NAME, TLS_PORT, Program, Reprise, TcpSink, Tool, dnsperf, floor, write_identity
 from cli.plan import network
+from cli.process import Process
 from report.hosts import snmp
 
 _IN_FLIGHT = 100
@@ -36,36 +37,25 @@ class Size:
     """How much is sent. Quick: enough to see that everything works."""
 
     sources: int
-    single: int  # connections with one query each
-    persistent: int  # queries over connections that stay
-    names: int
-    dnsperf_single: int  # from one address, whose ports must last
-    clients: int  # dnsperf's connections where ours are as many as sources
-    full: int  # TLS: connections with one query each
-    resumed: int
     hold_s: int
-    opens: int  # connections a second until they are held
     queriers: int  # 20,000 descriptors each
+    persistent: int  # queries over connections that stay
+    single: int = 200_000  # connections with one query each
+    names: int = 100_000
+    dnsperf_single: int = 20_000  # from one address, whose ports must last
+    clients: int = 10_000  # dnsperf's connections where ours are as many as sources
+    full: int = 10_000  # TLS: connections with one query each
+    resumed: int = 20_000
+    opens: int = 5000  # connections a second until they are held
 
 
 def size(options: Options) -> Size:
+    persistent = 500_000 if options.bench == "tls" else 1_000_000  # a query over TLS costs twice as much
     if options.quick:
-        few = min(options.sources, 2000)
-        return Size(few, 2000, 10_000, 1000, 1000, 100, 500, 1000, options.seconds or 2, 2000, 2)
+        few, hold_s = min(options.sources, 2000), options.seconds or 2
+        return Size(few, hold_s, 2, persistent // 100, 2000, 1000, 1000, 100, 500, 1000, 2000)
     queriers = 1 + options.sources * 5 // 4 // 19_000
-    return Size(
-        sources=options.sources,
-        single=200_000,
-        persistent=1_000_000,
-        names=100_000,
-        dnsperf_single=20_000,
-        clients=10_000,
-        full=10_000,
-        resumed=20_000,
-        hold_s=options.seconds or 60,
-        opens=5000,
-        queriers=queriers,
-    )
+    return Size(options.sources, options.seconds or 60, queriers, persistent)
 
 
 def closed_loop(transport: str, in_flight: int, *more: str) -> tuple[str, ...]:
@@ -75,22 +65,20 @@ def closed_loop(transport: str, in_flight: int, *more: str) -> tuple[str, ...]:
 # --- connections held --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Hold:
+class Hold(Reprise):
     """A replay whose connections stand until its last query, and the readings taken meanwhile."""
-
-    reprise: Reprise
 
     def run(self, bed: Bed) -> list[list[str]]:
         bed.log.file("before", *_MEMORY)
-        tree = self.reprise.start(bed)
+        return super().run(bed)
+
+    def watch(self, bed: Bed, distributor: Process, controller: Process) -> None:
         due = time.monotonic() + _PERIOD_S
-        while not tree.controller.has_ended(max(0.0, due - time.monotonic())):
+        while not controller.has_ended(max(0.0, due - time.monotonic())):
             due += _PERIOD_S
             read_sockets(bed)  # first: the queriers' memory is compared with their number
-            read_queriers(bed, tree)
+            read_queriers(bed, distributor)
             bed.log.file("during", *_MEMORY)
-        return tree.finish()
 
 
 def read_sockets(bed: Bed) -> None:
@@ -102,9 +90,9 @@ def read_sockets(bed: Bed) -> None:
         bed.log.add("during", side, "sockets", established=count, begin_ns=begin)
 
 
-def read_queriers(bed: Bed, tree: Tree) -> None:
+def read_queriers(bed: Bed, distributor: Process) -> None:
     """Descriptors and memory of the distributor's children."""
-    for child in bed.queriers(tree.distributor):
+    for child in bed.queriers(distributor):
         folder = Path(f"/proc/{child}")
         try:
             descriptors = sum(1 for _ in (folder / "fd").iterdir())
@@ -136,7 +124,7 @@ def tcp(session: Session, how: Size) -> list[Step]:
     ]
     # All connections at once; the client does not close them.
     words = ("--transport", "tcp", "--closer", "server", *_PATIENCE)
-    hold = Hold(Reprise(folder / "hold.pcap", words, queriers=how.queriers))
+    hold = Hold(folder / "hold.pcap", words, queriers=how.queriers)
     return [
         *(Step(*one, "addresses", sink=TcpSink()) for one in found),
         Step("hold", "reprise", hold, "addresses", sink=TcpSink(), once=True, plain=True),
@@ -144,17 +132,17 @@ def tcp(session: Session, how: Size) -> list[Step]:
     ]
 
 
-def tls(session: Session, how: Size, identity: Identity) -> list[Step]:
+def tls(session: Session, how: Size, identity: Path) -> list[Step]:
     """TLS 1.3 with the server's certificate verified."""
-    folder = session.traces
-    trust = ("--tls-version", "1.3", "--tls-ca", str(identity.authority), "--tls-name", NAME)
+    folder, authority = session.traces, str(identity / "ca.pem")
+    trust = ("--tls-version", "1.3", "--tls-ca", authority, "--tls-name", NAME)
     single = closed_loop("tls", _TLS_IN_FLIGHT, *_SINGLE, *trust)
     staying = closed_loop("tls", _IN_FLIGHT, *_STAYING, *trust)
-    loops = _tls_persistent(how) // how.names
+    loops = how.persistent // how.names
     few = dnsperf(_TLS_IN_FLIGHT, _TLS_IN_FLIGHT, folder / "few-names.txt", 1, "dot", a_connection=1)
 
     def openssl(connections: int, sources: int, *more: str) -> Program:
-        words = ("--port", str(TLS_PORT), "--ca", str(identity.authority), "--name", NAME, *more)
+        words = ("--port", str(TLS_PORT), "--ca", authority, "--name", NAME, *more)
         return floor(connections, _TLS_IN_FLIGHT, sources, words, name="openssl")
 
     def resuming(*more: str) -> Reprise:
@@ -181,7 +169,7 @@ def tls(session: Session, how: Size, identity: Identity) -> list[Step]:
     ]
 
 
-def proofs(session: Session, transport: str, more: tuple[str, ...], identity: Identity | None) -> list[Step]:
+def proofs(session: Session, transport: str, more: tuple[str, ...], identity: Path | None) -> list[Step]:
     """A connection for each query, and connections that stay; the answers come late.
 
     With Nagle's algorithm a query would wait for the acknowledgement of the one before, which the server
@@ -210,7 +198,7 @@ def prepare(session: Session, how: Size) -> None:
         captures = {
             "full": (how.full, min(how.sources, how.full)),
             "resumed": (how.resumed, _RESUMING_SOURCES),
-            "clients": (_tls_persistent(how), _IN_FLIGHT),
+            "clients": (how.persistent, _IN_FLIGHT),
         }
     else:
         traces.write_hold(folder / "hold.pcap", how.sources, how.opens, how.hold_s + 6)
@@ -221,21 +209,16 @@ def prepare(session: Session, how: Size) -> None:
     traces.write_pcap(folder / _PROOF, queries, _PROOF_SOURCES, queries, _PROOF_GAP_US)
 
 
-def _tls_persistent(how: Size) -> int:
-    """A query costs twice that of plain TCP."""
-    return how.persistent // 2
-
-
 def measure(session: Session) -> None:
-    how, identity = size(session.options), Identity(session.folder / "identity")
+    how, identity = size(session.options), session.folder / "identity"
     over_tls = session.options.bench == "tls"
     steps = tls(session, how, identity) if over_tls else tcp(session, how)
     todo = chosen(steps, session.options.only)
     prepare(session, how)
     if over_tls:
-        identity.make(session.options.key)
+        write_identity(identity, session.options.key)
     run_all(session, todo)
     for file in session.traces.iterdir():  # large, and made again in seconds
         if file.name != _PROOF:  # whose due times are wanted
             file.unlink()
-    shutil.rmtree(identity.folder, ignore_errors=True)
+    shutil.rmtree(identity, ignore_errors=True)

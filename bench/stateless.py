@@ -216,14 +216,11 @@ def zone(sizes: tuple[int, ...]) -> str:
 def _strings(size: int) -> str:
     """Of a record: as many bytes as the reply has left for it."""
     left = size - _BESIDE_RDATA - (len(names(size)[0]) + 2)
-    strings = []
-    while left > 0:
-        length = min(left - 1, _MOST_IN_STRING)
-        if left - 1 - length == 1:  # a string of its own needs two
-            length -= 1
-        strings.append('"' + "x" * length + '"')
-        left -= 1 + length
-    return " ".join(strings)
+    whole, rest = divmod(left, 1 + _MOST_IN_STRING)
+    lengths = [_MOST_IN_STRING] * whole + [rest - 1] * (rest > 0)
+    if rest == 1:  # a string of its own needs two
+        lengths[-2:] = [_MOST_IN_STRING - 1, 1]
+    return " ".join('"' + "x" * length + '"' for length in lengths)
 
 
 # --- the hosts --------------------------------------------------------------------------------------------
@@ -274,7 +271,7 @@ class ServedBed(Bed):
             self.log.processes([program.pid, *below(program.pid)], when, who)
         name = f"ksoftirqd/{SERVER_CORE}"  # does softirq work which that core has put off
         for pid in veth.processes_named(name):
-            self.log.thread(when, "ksoftirqd", pid)
+            self.log.process(when, "ksoftirqd", pid, "schedstat")
         self.log.file(when, "machine", "cpu", Path("/proc/stat"))
         for who, host in (("client", CLIENT), ("server", network.SERVER)):
             with self.inside(host):

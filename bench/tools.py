@@ -4,14 +4,11 @@ of which answers every query with the query itself.
 Every command line is in the session's bench.json; dnsperf's flags are fixed here.
 """
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from bench.bed import CLIENT, CLIENT_CORE, SERVER, SERVER6, SERVER_CORE, Bed
+from bench.bed import CLIENT, CLIENT_CORE, SERVER, SERVER6, SERVER_CORE, SERVER_IF, Bed
 from cli import programs
 from cli.errors import RepriseError
 from cli.plan import certificates, network
@@ -42,8 +39,7 @@ def dnsperf(
     """Closed loop: keeps `outstanding` queries on the way, one thread, -Q at no limit, so many `runs` through
     the data file. Modes tcp and dot (TLS) keep a connection a client, for `a_connection` queries (0: all).
     """
-    flags = {"-c": clients, "-T": 1, "-q": outstanding, "-n": runs}
-    words = [word for flag, value in flags.items() for word in (flag, str(value))]
+    words = ["-c", str(clients), "-T", "1", "-q", str(outstanding), "-n", str(runs)]
     words += [] if mode == "udp" else ["-m", mode]
     words += [] if a_connection == 0 else ["-O", f"num-queries-per-conn={a_connection}"]
     return Program("dnsperf", [programs.packaged("dnsperf"), "-s", SERVER, "-d", str(data), *words])
@@ -70,29 +66,6 @@ def floor(
 
 
 @dataclass(frozen=True)
-class Tree:
-    bed: Bed
-    distributor: Process
-    controller: Process
-
-    def finish(self) -> list[list[str]]:
-        """Waits for its end; the records go, the controller's account stays."""
-        status = self.controller.wait(_LIMIT_S)
-        if status == 0:  # otherwise nobody may have told it to end
-            self.distributor.wait(_LIMIT_S)
-        folder, results = self.bed.folder, self.bed.results
-        shutil.rmtree(folder / "tls")
-        account = self.bed.account() if (results / "controller.json").exists() else {}
-        if status != 0 or not account.get("clean"):
-            reasons = ", ".join(account.get("because", [])) or self.controller.last_line()
-            raise RepriseError(f"the replay was not clean: {reasons}", f"see {folder}")
-        for file in ("controller.json", "sources.csv"):
-            (results / file).rename(folder / file)
-        shutil.rmtree(results)
-        return [[*self.distributor.argv], [*self.controller.argv]]
-
-
-@dataclass(frozen=True)
 class Reprise:
     """The real tree: controller, distributor and its queriers, all of them on the client's core."""
 
@@ -102,21 +75,30 @@ class Reprise:
     controller_core: int = SERVER_CORE
 
     def run(self, bed: Bed) -> list[list[str]]:
-        return self.start(bed).finish()
-
-    def start(self, bed: Bed) -> Tree:
+        """The records go, the controller's account stays."""
         distributor = bed.start_distributor(1, queriers=self.queriers, core=CLIENT_CORE)
         options = ("--source-mode", bed.source_mode, *self.controller)
-        return Tree(
-            bed, distributor, bed.start_controller(self.trace, extra=options, core=self.controller_core)
-        )
+        controller = bed.start_controller(self.trace, extra=options, core=self.controller_core)
+        self.watch(bed, distributor, controller)
+        status = controller.wait(_LIMIT_S)
+        if status == 0:  # otherwise nobody may have told it to end
+            distributor.wait(_LIMIT_S)
+        folder, results = bed.folder, bed.results
+        shutil.rmtree(folder / "tls")
+        account = bed.account() if (results / "controller.json").exists() else {}
+        if status != 0 or not account.get("clean"):
+            reasons = ", ".join(account.get("because", [])) or controller.last_line()
+            raise RepriseError(f"the replay was not clean: {reasons}", f"see {folder}")
+        for file in ("controller.json", "sources.csv"):
+            (results / file).rename(folder / file)
+        shutil.rmtree(results)
+        return [[*distributor.argv], [*controller.argv]]
+
+    def watch(self, bed: Bed, distributor: Process, controller: Process) -> None:
+        """What is done while it runs."""
 
 
-class Tool(Protocol):
-    """A program that can be measured."""
-
-    def run(self, bed: Bed) -> list[list[str]]:
-        """Runs it to its end in a bed; returns its command lines."""
+Tool = Program | Reprise  # each runs in a bed to its end and returns its command lines
 
 
 # --- servers ----------------------------------------------------------------------------------------------
@@ -131,14 +113,15 @@ class UdpSink:
 
     def start(self, bed: Bed, captured: bool) -> Process:
         """Where packets are captured the sink answers behind the taps."""
-        return bed.start_sink(after_taps=captured)
+        argv = [programs.own("reprise-sink"), "udp", SERVER_IF, *(["--tc"] if captured else [])]
+        return bed.start(network.SERVER, argv, "sink", SERVER_CORE).until("event=attached")
 
 
 @dataclass(frozen=True)
 class TcpSink:
-    """Processes that share a port, over TCP or, with an identity, TLS."""
+    """Processes that share a port, over TCP or, with the folder of an identity, TLS."""
 
-    identity: Identity | None = None
+    identity: Path | None = None
     delay_ms: int = 0  # before each answer
     early_data: bool = False
     filter: str = f"tcp port 53 or tcp port {TLS_PORT}"
@@ -148,33 +131,20 @@ class TcpSink:
         """Where packets are captured the secrets of TLS are kept for tshark."""
         argv = [programs.own("reprise-sink"), "tcp", "--delay-ms", str(self.delay_ms)]
         if self.identity:
-            argv += ["--port", str(TLS_PORT), "--cert", f"{self.identity.stem}.pem"]
-            argv += ["--key", f"{self.identity.stem}.key"]
+            argv += ["--port", str(TLS_PORT), "--cert", str(self.identity / "server.pem")]
+            argv += ["--key", str(self.identity / "server.key")]
             argv += ["--early-data", str(_EARLY_DATA)] if self.early_data else []
             argv += ["--keylog", str(bed.folder / "keys.txt")] if captured else []
         return bed.start(network.SERVER, argv, "sink", SERVER_CORE).until("event=listening")
 
 
-@dataclass(frozen=True)
-class Identity:
-    """The server's certificate and key, and the authority that clients trust, in a session's folder."""
-
-    folder: Path
-
-    @property
-    def stem(self) -> Path:
-        """Of the files of certificate and key."""
-        return self.folder / "server"
-
-    @property
-    def authority(self) -> Path:
-        return self.folder / "ca.pem"
-
-    def make(self, key_type: str) -> None:
-        """Writes the files; the folder goes with the session's end."""
-        self.folder.mkdir(mode=0o700)
-        stems, addresses = {str(self.stem): ""}, (SERVER, SERVER6)
-        certificates.write_service(stems, self.authority, NAME, addresses, key_type)
+def write_identity(folder: Path, key_type: str) -> None:
+    """The server's certificate and key, and the authority that clients trust, `ca.pem`; the folder goes with
+    the session's end.
+    """
+    folder.mkdir(mode=0o700)
+    stems, addresses = {str(folder / "server"): ""}, (SERVER, SERVER6)
+    certificates.write_service(stems, folder / "ca.pem", NAME, addresses, key_type)
 
 
 Sink = UdpSink | TcpSink
