@@ -12,9 +12,6 @@ from bench.session import Session, alone, make, pack, root_trace, want_rows
 from cli import programs
 from cli.errors import RepriseError
 
-QUERIES = 2_000_000
-_QUICK_QUERIES = 20_000
-
 # One of each sort: a message rewritten, its flags, its name made longer, the transport of a share, the times.
 FIVE = (
     *("--edns", "do=on,size=1232"),
@@ -35,10 +32,6 @@ class Change:
     jobs: int = 1
     files: int = 1  # the same trace in so many
 
-    @property
-    def name(self) -> str:
-        return "reprise" if self.jobs == 1 else f"reprise-jobs-{self.jobs}"
-
 
 CHANGES = (
     Change("stream", "rps"),
@@ -56,34 +49,32 @@ def inputs(traces: Path, files: int) -> list[Path]:
     return [traces / "root.pcap"] if files == 1 else sorted(traces.glob("part_*"))
 
 
-def prepare(session: Session) -> None:
-    queries = _QUICK_QUERIES if session.options.quick else QUERIES
-    trace = root_trace(session, queries)
-    half = str(queries // 2)
-    make([programs.packaged("editcap"), "-F", "nsecpcap", "-c", half, str(trace), str(trace.parent / "part")])
-
-
 def measure(session: Session) -> None:
     want_rows(session.options.only, {change.row for change in CHANGES})
     programs.packaged("capinfos")  # counts what is written
-    prepare(session)
+    trace, queries = root_trace(session)
+    half, part = str(queries // 2), str(trace.with_name("part"))
+    make([programs.packaged("editcap"), "-F", "nsecpcap", "-c", half, str(trace), part])
+    row, tool, *argv = reader.reference("reference", str(trace))
     for repeat in range(session.options.repeats):
-        reader.run(session, reader.reference(session.traces / "root.pcap", "reference"), repeat)
+        alone(session, row, tool, argv, repeat)
         for change in CHANGES:
             if not session.options.only or change.row in session.options.only:
                 _run(session, change, repeat)
-    for part in inputs(session.traces, 2):
-        part.unlink()
-    pack(session.traces / "root.pcap")
+    for file in inputs(session.traces, 2):
+        file.unlink()
+    pack(trace)
 
 
 def _run(session: Session, change: Change, repeat: int) -> None:
     output = session.folder / f"out.{change.form}"
     own = [programs.own("reprise-mutator"), "mutate", *change.rules, "--jobs", str(change.jobs)]
     argv = [*own, *map(str, inputs(session.traces, change.files)), "-o", str(output)]
+    tool = "reprise"
     if change.jobs > 1:
+        tool += f"-jobs-{change.jobs}"
         argv = [programs.packaged("taskset"), "-c", f"{CLIENT_CORE},{SERVER_CORE}", *argv]
-    folder = alone(session, change.row, change.name, argv, repeat, form=change.form)
+    folder = alone(session, change.row, tool, argv, repeat)
     try:
         count = recompute_raw.written(output)
     except (struct.error, subprocess.CalledProcessError, ValueError) as error:

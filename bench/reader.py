@@ -1,64 +1,42 @@
 """`reprise bench reader`: queries read from a capture for each second of processor time."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from bench.session import Session, alone, make, root_trace, want_rows
 from cli import programs
 
-_QUERIES = 2_000_000
-_QUICK_QUERIES = 20_000
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A tool that reads one form of the trace."""
-
-    row: str
-    name: str
-    argv: tuple[str, ...]
-    file: Path
+Reading = tuple[str, ...]  # row, tool and command line of what reads one form of the trace
 
 
 def readings(traces: Path) -> list[Reading]:
     """Ours on every form, the libraries' own tools where they can read it."""
-    own = programs.own("reprise-bench-reader")
-    files = {form: traces / f"root.{form}" for form in ("pcap", "pcapng", "pcap.zst")}
-    pcap, ng = files["pcap"], files["pcapng"]
-    found = [Reading(form, "reprise", (own, str(file)), file) for form, file in files.items()]
-    tcpdump = programs.packaged("tcpdump")
+    own, tcpdump = programs.own("reprise-bench-reader"), programs.packaged("tcpdump")
+    pcap, ng, packed = (str(traces / f"root.{form}") for form in ("pcap", "pcapng", "pcap.zst"))
     return [
-        *found,
-        Reading("pcap", "tcpdump", (tcpdump, "-n", "--count", "-r", str(pcap)), pcap),
-        reference(pcap, "pcap"),
-        Reading("pcapng", "tcpdump", (tcpdump, "-n", "--count", "-r", str(ng)), ng),
+        ("pcap", "reprise", own, pcap),
+        ("pcapng", "reprise", own, ng),
+        ("pcap.zst", "reprise", own, packed),
+        ("pcap", "tcpdump", tcpdump, "-n", "--count", "-r", pcap),
+        reference("pcap", pcap),
+        ("pcapng", "tcpdump", tcpdump, "-n", "--count", "-r", ng),
     ]
 
 
-def reference(pcap: Path, row: str) -> Reading:
+def reference(row: str, pcap: str) -> Reading:
     """What the speed of ours is compared with: libtrace reads a capture and counts its packets."""
-    return Reading(row, "tracestats", (programs.packaged("tracestats"), f"pcapfile:{pcap}"), pcap)
-
-
-def prepare(session: Session) -> None:
-    pcap = root_trace(session, _QUICK_QUERIES if session.options.quick else _QUERIES)
-    ng, packed = (session.traces / f"root.{form}" for form in ("pcapng", "pcap.zst"))
-    make([programs.packaged("editcap"), "-F", "pcapng", str(pcap), str(ng)])
-    make([programs.packaged("zstd"), "-q", "-f", str(pcap), "-o", str(packed)])
+    return row, "tracestats", programs.packaged("tracestats"), f"pcapfile:{pcap}"
 
 
 def measure(session: Session) -> None:
     todo = readings(session.traces)
-    want_rows(session.options.only, {one.row for one in todo})
-    prepare(session)
+    want_rows(session.options.only, {row for row, *_ in todo})
+    pcap, _ = root_trace(session)
+    ng, packed = (session.traces / f"root.{form}" for form in ("pcapng", "pcap.zst"))
+    make([programs.packaged("editcap"), "-F", "pcapng", str(pcap), str(ng)])
+    make([programs.packaged("zstd"), "-q", "-f", str(pcap), "-o", str(packed)])
     for repeat in range(session.options.repeats):
-        for one in todo:
-            if not session.options.only or one.row in session.options.only or one.name == "tracestats":
-                run(session, one, repeat)
-    for form in ("pcap", "pcapng"):
-        (session.traces / f"root.{form}").unlink()  # the packed one stays as evidence
-
-
-def run(session: Session, one: Reading, repeat: int) -> None:
-    file = str(one.file.relative_to(session.folder))
-    alone(session, one.row, one.name, list(one.argv), repeat, file=file)
+        for row, tool, *argv in todo:
+            if not session.options.only or row in session.options.only or tool == "tracestats":
+                alone(session, row, tool, argv, repeat)
+    for file in (pcap, ng):
+        file.unlink()  # the packed one stays as evidence

@@ -15,7 +15,7 @@ from typing import Any
 from bench.bed import CLIENT_CORE, SERVER_CORE, SERVER_IF, Bed, start
 from bench.tools import UDP, Sink, Tool
 from cli import linux, programs, run_name
-from cli.errors import RepriseError, UsageError, complain, one_line, want
+from cli.errors import RepriseError, UsageError, complain, last_line, one_line, want
 from cli.plan import facts, network
 from cli.process import Process
 from report import whole_file
@@ -60,7 +60,6 @@ class Session:
 
     options: Options
     final: Path
-    count: int = 0
     runs: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -75,8 +74,7 @@ class Session:
         return path
 
     def next_folder(self, row: str, name: str) -> Path:
-        self.count += 1
-        return self.folder / "runs" / f"{self.count:03d}-{row}-{name}"
+        return self.folder / "runs" / f"{len(self.runs) + 1:03d}-{row}-{name}"
 
     def note(self, folder: Path, **values: Any) -> None:
         """Makes a run known to recompute.py."""
@@ -120,8 +118,7 @@ def opened(options: Options) -> Iterator[Session]:
 
 def need_root() -> None:
     """Benches make namespaces, load BPF programs and pin kernel threads."""
-    if os.geteuid() != 0:
-        raise UsageError("bench needs root: it loads BPF programs and pins kernel threads", "run as root")
+    want(os.geteuid() == 0, "bench needs root: it loads BPF programs and pins kernel threads", "run as root")
     if (os.cpu_count() or 1) < 2:
         raise RepriseError("bench needs two processors", "run on a machine with more")
     try:
@@ -161,7 +158,7 @@ def want_rows(only: tuple[str, ...], known: Iterable[str]) -> None:
         want(row in known, f"--only {row}: no such row", f"give one of {', '.join(sorted(known))}")
 
 
-def alone(session: Session, row: str, name: str, argv: list[str], repeat: int, **more: Any) -> Path:
+def alone(session: Session, row: str, name: str, argv: list[str], repeat: int) -> Path:
     """One run of one tool without a bed; its folder."""
     folder = session.next_folder(row, name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -169,17 +166,17 @@ def alone(session: Session, row: str, name: str, argv: list[str], repeat: int, *
     program = start(folder, name, CLIENT_CORE, argv)
     if program.wait(_LIMIT_S) != 0:
         raise RepriseError(f"{name} failed: {program.last_line()}", f"see {folder}")
-    more["wall_s"] = time.monotonic() - began
-    session.note(folder, row=row, tool=name, repeat=repeat, argv=[argv], **more)
+    wall_s = time.monotonic() - began
+    session.note(folder, row=row, tool=name, repeat=repeat, argv=[argv], wall_s=wall_s)
     return folder
 
 
-def root_trace(session: Session, queries: int) -> Path:
-    """A root-like trace without TCP, so that packets are queries."""
-    trace = session.traces / "root.pcap"
+def root_trace(session: Session) -> tuple[Path, int]:
+    """A root-like trace without TCP, so that packets are queries; and their number."""
+    trace, queries = session.traces / "root.pcap", 20_000 if session.options.quick else 2_000_000
     synth = [programs.own("reprise-mutator"), "synth", "--queries", str(queries), "--rate", "38000"]
     make([*synth, "--clients", "100000", "--tcp-share", "0", "-o", str(trace)])
-    return trace
+    return trace, queries
 
 
 def chosen(steps: list[Step], only: tuple[str, ...]) -> list[Step]:
@@ -211,10 +208,7 @@ def recomputed(folder: Path) -> dict[str, Any]:
         [sys.executable, str(_RECOMPUTE), str(folder)], capture_output=True, text=True, check=False
     )
     if done.returncode not in (0, 1) or not done.stdout:
-        lines = done.stderr.splitlines()
-        raise RepriseError(
-            f"recompute.py failed: {one_line(lines[-1]) if lines else 'no message'}", f"see {folder}"
-        )
+        raise RepriseError(f"recompute.py failed: {last_line(done.stderr) or 'no message'}", f"see {folder}")
     (folder / "recomputed.json").write_text(done.stdout, encoding="utf-8")
     value: dict[str, Any] = json.loads(done.stdout)
     return value

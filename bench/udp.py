@@ -49,16 +49,11 @@ def steps(session: Session) -> list[Step]:
     ]
 
 
-def prepare(session: Session) -> None:
-    """Data file and captures with the same questions."""
-    how = size(session.options)
-    traces.write_dnsperf(session.traces / "names.txt", how.names)
-    traces.write_pcap(session.traces / "few.pcap", how.queries, 10, how.names)
-    traces.write_pcap(session.traces / "many.pcap", how.queries, how.sources, how.names)
-
-
 def measure(session: Session) -> None:
-    todo = chosen(steps(session), session.options.only)
-    prepare(session)
+    todo, how, folder = chosen(steps(session), session.options.only), size(session.options), session.traces
+    # Data file and captures with the same questions.
+    traces.write_dnsperf(folder / "names.txt", how.names)
+    traces.write_pcap(folder / "few.pcap", how.queries, 10, how.names)
+    traces.write_pcap(folder / "many.pcap", how.queries, how.sources, how.names)
     run_all(session, todo)
-    shutil.rmtree(session.traces)  # large, and made again in seconds; the counts do not need them
+    shutil.rmtree(folder)  # large, and made again in seconds; the counts do not need them
