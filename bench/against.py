@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench import table
 from cli import programs
-from cli.errors import RepriseError, UsageError, complain, one_line
+from cli.errors import RepriseError, complain, one_line, want
 
 _UNITS = {"s/M", "us/query", "s CPU", "M/s", "us abs p50", "us abs p99"}  # of figures that are compared
 _OPTIONS = "options"  # file with those of a folder's pairs
@@ -31,9 +31,8 @@ def measure(arguments: argparse.Namespace, words: Sequence[str]) -> int:
     shutil.rmtree(folder / f"{done + 1:03d}-there", ignore_errors=True)  # of a pair that was interrupted
     told = folder / _OPTIONS
     alike = told.is_file() and told.read_text(encoding="utf-8") == " ".join(words)
-    if done and not (arguments.resume and alike):
-        hint = "give --resume and the same options to add to them, or another folder with -o"
-        raise UsageError(f"{folder} has pairs", hint)
+    hint = "give --resume and the same options to add to them, or another folder with -o"
+    want(not done or (arguments.resume and alike), f"{folder} has pairs", hint)
     folder.mkdir(parents=True, exist_ok=True)
     told.write_text(" ".join(words), encoding="utf-8")
     sides = {"here": programs.ROOT, "there": _checkout(commit)}
@@ -104,6 +103,5 @@ def _git(*words: str) -> str:
     done = subprocess.run(
         ["git", "-C", str(programs.ROOT), *words], capture_output=True, text=True, check=False
     )
-    if done.returncode != 0:
-        raise UsageError(f"--against: {one_line(done.stderr)}", "give a commit of this repository")
+    want(done.returncode == 0, f"--against: {one_line(done.stderr)}", "give a commit of this repository")
     return done.stdout.strip()

@@ -14,7 +14,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from bench import traces, udp
@@ -50,25 +49,9 @@ _RESOLVER, _META = "server", "meta1"
 _LINK = "meta1"  # the resolver's end of the link
 _CORES = {"proxy-server": CLIENT_CORE, "proxy-meta1": SERVER_CORE, _META: SERVER_CORE}
 _VIEW = re.compile(r'^view "([^"]+)"', re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Size:
-    """A world of so many zones, served in a form."""
-
-    zones: int
-    form: str
-
-    @property
-    def tool(self) -> str:
-        return f"{self.form}-{self.zones}"
-
-
-SIZES = (
-    *(Size(zones, "paper") for zones in (100, 549)),
-    *(Size(zones, "colored") for zones in (100, 549, 2_000, 10_000)),
-)
-_QUICK_SIZES = (Size(40, "paper"), Size(40, "colored"))
+# Form and number of zones of a world.
+SIZES = ("paper-100", "paper-549", "colored-100", "colored-549", "colored-2000", "colored-10000")
+_QUICK_SIZES = ("paper-40", "colored-40")
 
 
 def measure(session: Session) -> None:
@@ -98,36 +81,37 @@ def _measure_reference(session: Session, row: str, repeat: int) -> None:
     run(session, Step(row, "dnsperf", tool), repeat)
 
 
-def _measure_size(session: Session, size: Size, repeat: int, served: bool) -> None:
-    complain(f"bench: {size.tool} (repeat {repeat + 1} of {session.options.repeats})")
-    world = world_of(session, size.zones)
-    folder = session.next_folder("plan", size.tool)
+def _measure_size(session: Session, size: str, repeat: int, served: bool) -> None:
+    complain(f"bench: {size} (repeat {repeat + 1} of {session.options.repeats})")
+    form, _, zones = size.partition("-")
+    world = world_of(session, zones)
+    folder = session.next_folder("plan", size)
     folder.mkdir(parents=True)
     out = folder / "plan"
-    argv = [sys.executable, "-m", "cli", "zones", "plan", str(world), "-o", str(out), "--form", size.form]
+    argv = [sys.executable, "-m", "cli", "zones", "plan", str(world), "-o", str(out), "--form", form]
     program = start(folder, "plan", CLIENT_CORE, argv)
     if program.wait(_LIMIT_S) != 0:
         raise RepriseError(f"planning failed: {program.last_line()}", f"see {folder}")
-    session.note(folder, row="plan", tool=size.tool, repeat=repeat, argv=[argv], zones=size.zones)
+    session.note(folder, row="plan", tool=size, repeat=repeat, argv=[argv], zones=int(zones))
     if served:
         _measure_server(session, size, repeat, out)
     for file in out.glob("*.conf"):
         file.unlink()  # megabytes that the world's seed gives again
 
 
-def world_of(session: Session, zones: int) -> Path:
+def world_of(session: Session, zones: str) -> Path:
     """A synthetic hierarchy, made once for the session."""
     world = session.traces / f"world-{zones}"
     if not world.exists():
-        make([sys.executable, "-m", "cli", "zones", "synth", "--zones", str(zones), "-o", str(world)])
+        make([sys.executable, "-m", "cli", "zones", "synth", "--zones", zones, "-o", str(world)])
     return world
 
 
 # --- the meta-DNS-server ----------------------------------------------------------------------------------
 
 
-def _measure_server(session: Session, size: Size, repeat: int, plan: Path) -> None:
-    folder = session.next_folder("server", size.tool)
+def _measure_server(session: Session, size: str, repeat: int, plan: Path) -> None:
+    folder = session.next_folder("server", size)
     folder.mkdir(parents=True)
     routes = tuple(Route(_HOST, to, kind="local", interface="lo") for to in ("0.0.0.0/0", "::/0"))
     # It has every address: what is sent to or from any of them stays in it.
@@ -138,13 +122,13 @@ def _measure_server(session: Session, size: Size, repeat: int, plan: Path) -> No
         status = Path(f"/proc/{named.pid}/status").read_text(encoding="ascii")
         (folder / "status.txt").write_text(status, encoding="ascii")
         runs = _QUICK_QUERIES if session.options.quick else _QUERIES
-        for place, (zone, destination, source) in zip(("first", "last"), _ends(plan, size.form), strict=True):
+        for place, (zone, destination, source) in zip(("first", "last"), _ends(plan, size), strict=True):
             bed.log.processes([named.pid], f"before-{place}", named.name)
             words = ["-q", "20", "-n", str(runs)]
             _ask(bed, _HOST, f"dnsperf-{place}", [f"{zone} SOA"], [destination, "-a", source], words)
             bed.log.processes([named.pid], f"after-{place}", named.name)
         named.stop()
-    session.note(folder, row="server", tool=size.tool, repeat=repeat, zones=size.zones)
+    session.note(folder, row="server", tool=size, repeat=repeat, zones=int(size.partition("-")[2]))
 
 
 def _ask(
@@ -171,7 +155,7 @@ def start_named(bed: MeasuredBed, plan: Path) -> Process:
     return named
 
 
-def _ends(plan: Path, form: str) -> Iterator[tuple[str, str, str]]:
+def _ends(plan: Path, size: str) -> Iterator[tuple[str, str, str]]:
     """A zone in the first view and one in the last, the address that leads there and the one to ask from."""
     text = (plan / "views-1.conf").read_text(encoding="utf-8")
     starts = [match.start() for match in _VIEW.finditer(text)]
@@ -182,7 +166,7 @@ def _ends(plan: Path, form: str) -> Iterator[tuple[str, str, str]]:
         if zone is None or addresses is None:
             raise RepriseError("a view without zones or addresses", "see views-1.conf of the plan")
         four = next(one for one in re.findall(r"[0-9.]+(?=[;/\s])", addresses[1]) if one.count(".") == 3)
-        yield (zone[1], meta, four) if form == "paper" else (zone[1], four, "203.0.113.1")
+        yield (zone[1], meta, four) if size.startswith("paper") else (zone[1], four, "203.0.113.1")
 
 
 # --- the data paths ---------------------------------------------------------------------------------------
@@ -197,9 +181,8 @@ class Site(MeasuredBed):
 
     def fill(self, text: str) -> str:
         """The plan's marks as folders of this run."""
-        marks = {RUN: str(self.folder / "run"), RESULTS: str(self.folder), "@turn@": "1"}
-        for mark, value in marks.items():
-            text = text.replace(mark, value)
+        for mark, value in ((RUN, self.folder / "run"), (RESULTS, self.folder), ("@turn@", 1)):
+            text = text.replace(mark, str(value))
         return text
 
     def ask(self, *words: str) -> list[str]:
@@ -207,8 +190,11 @@ class Site(MeasuredBed):
         questions = [f"n{i}.nothing. A" for i in range(_NAMES)]
         return _ask(self, _RESOLVER, "dnsperf", questions, [ROOT], list(words))
 
-    def read_link(self, when: str) -> None:
-        """The link's counters, as `ip` prints them."""
+    def read(self, when: str) -> None:
+        """What the far end's processes have used, and the link's counters, as `ip` prints them."""
+        for program in self.started:
+            if program.exit is None:
+                self.log.processes([program.pid], when, program.name)
         argv = [programs.packaged("ip"), "-s", "-j", "link", "show", "dev", _LINK]
         self.log.add(when, "link", "ip", text=self.output(_RESOLVER, *argv, check=True))
 
@@ -217,14 +203,9 @@ def _measure_path(session: Session, repeat: int, data_path: str) -> None:
     complain(f"bench: path {data_path} (repeat {repeat + 1} of {session.options.repeats})")
     queries = _QUICK_PATH_QUERIES if session.options.quick else _QUERIES
     with _site(session, "path", data_path) as site:
-        far = list(site.started)
-        for program in far:
-            site.log.processes([program.pid], "before", program.name)
-        site.read_link("before")
+        site.read("before")
         argv = site.ask("-n", str(queries // _NAMES), "-q", "100")
-        site.read_link("after")
-        for program in far:
-            site.log.processes([program.pid], "after", program.name)
+        site.read("after")
     session.note(site.folder, row="path", tool=data_path, repeat=repeat, argv=[argv])
 
 
@@ -255,7 +236,7 @@ def _measure_delay(session: Session, repeat: int) -> None:
 
 @contextmanager
 def _site(session: Session, row: str, data_path: str, rtt: str = "") -> Iterator[Site]:
-    world = world_of(session, (_QUICK_SIZES if session.options.quick else SIZES)[0].zones)
+    world = world_of(session, (_QUICK_SIZES if session.options.quick else SIZES)[0].partition("-")[2])
     folder = session.next_folder(row, data_path)
     (folder / "run").mkdir(parents=True)
     written = folder / "experiment.toml"

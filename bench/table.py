@@ -10,8 +10,9 @@ _HEAD = ("row", "tool", "unit", "min", "median", "max", "n")
 
 
 def render(result: dict[str, Any]) -> str:
+    note = f" ({result['note']})" if result.get("note") else ""
     parts = [
-        f"{_head(result)}: {result['steal_s']} s of steal in {result['seconds']} s, "
+        f"{result['bench']}{note}: {result['steal_s']} s of steal in {result['seconds']} s, "
         f"{result['seconds_with_steal']} seconds with steal",
         lines([_HEAD, *(_row(entry) for entry in (*result["table"], *result["ratios"]))]),
         *(f"{one['title']}\n\n{lines(one['rows'], one['texts'])}" for one in result.get("tables", ())),
@@ -35,11 +36,6 @@ def number(value: float) -> str:
     if value == int(value) and abs(value) >= 1:
         return str(int(value))
     return f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
-
-
-def _head(result: dict[str, Any]) -> str:
-    note = result.get("note")
-    return f"{result['bench']} ({note})" if note else str(result["bench"])
 
 
 def _row(entry: dict[str, Any]) -> tuple[str, ...]:
