@@ -15,7 +15,7 @@ import pytest
 from bench import bed as beds
 from bench import mutate, timing
 from bench.session import Session
-from bench.tools import UDP
+from bench.tools import Sink
 from cli import programs
 from cli.__main__ import build_parser
 from cli.errors import RepriseError, UsageError
@@ -209,7 +209,7 @@ def test_the_sink_answers_queries_and_only_those(
     tmp_path: Path, root: None, server: str, after_taps: bool
 ) -> None:
     with beds.Bed(tmp_path / "run", napi=not after_taps) as bed:
-        sink = UDP.start(bed, after_taps)
+        (sink,) = Sink().start(bed, after_taps)
         for length in (0, 1):  # an odd length has its own way through the checksum
             answer = ask(bed, server, QUERY + b"\x00" * length, 10)
             assert answer is not None
@@ -228,12 +228,12 @@ def test_the_sink_answers_queries_and_only_those(
 @pytest.mark.netns
 def test_a_killed_sink_leaves_nothing_behind(tmp_path: Path, root: None) -> None:
     with beds.Bed(tmp_path / "run") as bed:
-        first = UDP.start(bed, False)
+        (first,) = Sink().start(bed, False)
         second = bed.start(network.SERVER, [programs.own("reprise-sink"), "udp", beds.SERVER_IF], "second")
         assert second.wait(10) == 1
         assert "has another XDP program" in second.text()
         first.kill()
-        UDP.start(bed, False)
+        Sink().start(bed, False)
         assert ask(bed, network.SERVICE_V4, QUERY, 10) is not None
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.bed import CLIENT_CORE, SERVER_CORE, SERVER_IF, Bed, start
-from bench.tools import UDP, Sink, Tool
+from bench.tools import Sink, Tool
 from cli import linux, programs, run_name
 from cli.errors import RepriseError, UsageError, complain, last_line, one_line, want
 from cli.plan import facts, network
@@ -48,10 +47,10 @@ class Step:
     tool: Tool
     source_mode: str = "ports"
     capture: bool = False  # tcpdump at the server, plain veth; otherwise threaded NAPI and a faster sink
-    sink: Sink = UDP
+    sink: Sink = field(default_factory=Sink)
     once: bool = False  # in the first repeat only
     reference_of: tuple[str, ...] = ()  # other rows that are compared with it, so it runs beside them
-    plain: bool = False  # plain veth: no processor time is read, no packet lost to a full ring of NAPI's
+    plain: bool = False  # veth without NAPI, whose full ring would lose packets, unless the sink turns it on
 
 
 @dataclass
@@ -136,20 +135,23 @@ def run(session: Session, step: Step, repeat: int) -> None:
     folder = session.next_folder(step.row, step.name)
     complain(f"bench: {folder.name} (repeat {repeat + 1} of {session.options.repeats})")
     with Bed(folder, step.source_mode, napi=not (step.capture or step.plain)) as bed:
-        sink = step.sink.start(bed, step.capture)
+        servers = step.sink.start(bed, step.capture)
         capture = None
         if step.capture:
             snap, wanted = step.sink.snap, step.sink.filter
             capture = Capture(
                 bed, network.SERVER, SERVER_IF, "capture", wanted, snap=snap, live=False, core=SERVER_CORE
             )
-        bed.read("before")
+        step.sink.read(bed, "before")
         argvs = step.tool.run(bed)
-        bed.read("after")
+        step.sink.read(bed, "after")
         if capture:
             capture.stop()
             pack(folder / "capture.pcap")
-        sink.stop(signal.SIGINT)
+        for server in reversed(servers):
+            if (status := server.stop()) != 0:
+                raise RepriseError(f"{server.name} ended with status {status}", f"see {server.log}")
+    argvs += [[*server.argv] for server in servers]
     session.note(folder, row=step.row, tool=step.name, repeat=repeat, argv=argvs, mode=step.source_mode)
 
 

@@ -7,11 +7,8 @@ The client's side, our controller, the bench itself and its watch run on core 0.
 server, the front and the kernel thread that receives at the server's interface.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,10 +16,9 @@ from typing import Literal
 
 from bench import traces, veth
 from bench.bed import CLIENT, CLIENT_CORE, CLIENT_IF, SERVER, SERVER_CORE, SERVER_IF, Bed
-from bench.session import Options, Session, want_rows
-from bench.tools import Reprise
+from bench.session import Options, Session, Step, run_all, want_rows
+from bench.tools import Reprise, Sink
 from cli import programs
-from cli.errors import RepriseError, complain
 from cli.experiment.schema import Server
 from cli.plan import network
 from cli.process import Process
@@ -149,54 +145,25 @@ def measure(session: Session) -> None:
     todo = wanted(cases(how), session.options.only)
     zone_file = session.traces / "zone"
     zone_file.write_text(zone(tuple(sorted({SMALL, *how.sizes}))), encoding="ascii")
+    steps = [_step(session, case, zone_file) for case in todo]
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, before - {SERVER_CORE} or before)  # the bench keeps off the server's core
     try:
-        for repeat in range(session.options.repeats):
-            for case in todo:
-                _run(session, case, repeat, zone_file)
+        run_all(session, steps)
     finally:
         os.sched_setaffinity(0, before)
     shutil.rmtree(session.traces)  # made again in seconds
 
 
-def _trace(session: Session, case: Case) -> Path:
-    path = session.traces / f"{case.rate}-{case.size}-{case.seconds}.pcap"
-    if not path.exists():
-        queries = case.rate * case.seconds
-        gap_us = 1_000_000 // case.rate
-        traces.write_pcap(path, queries, _SOURCES, names(case.size), gap_us, _TXT, traces.OPT)
-    return path
-
-
-def _run(session: Session, case: Case, repeat: int, zone_file: Path) -> None:
-    folder = session.next_folder(case.row, case.way.name)
-    complain(f"bench: {folder.name} (repeat {repeat + 1} of {session.options.repeats})")
-    tool = Reprise(_trace(session, case), (*_PATIENCE, *case.way.transport), controller_core=CLIENT_CORE)
+def _step(session: Session, case: Case, zone_file: Path) -> Step:
+    trace = session.traces / f"{case.rate}-{case.size}-{case.seconds}.pcap"
+    if not trace.exists():
+        queries, gap_us = case.rate * case.seconds, 1_000_000 // case.rate
+        traces.write_pcap(trace, queries, _SOURCES, names(case.size), gap_us, _TXT, traces.OPT)
+    tool = Reprise(trace, (*_PATIENCE, *case.way.transport), controller_core=CLIENT_CORE)
+    served = Served(case.server, zone_file, case.way, case.flood)
     mode = "ports" if case.flood else "addresses"
-    with ServedBed(folder, mode) as bed:
-        bed.serve(case.server, zone_file, case.way)
-        flood = _start_flood(bed, case.flood) if case.flood else None
-        bed.read("before")
-        argvs = tool.run(bed)
-        bed.read("after")
-        if flood:
-            flood.stop(signal.SIGINT)
-            argvs.append([*flood.argv])
-        argvs += [[*program.argv] for program in bed.measured.values()]
-        bed.stop_measured()
-    more = {"server": case.server, "rate": case.rate, "size": case.size, "flood": case.flood}
-    session.note(folder, row=case.row, tool=case.way.name, repeat=repeat, argv=argvs, **more)
-
-
-def _start_flood(bed: ServedBed, rate: int) -> Process:
-    """SYNs from addresses whose way back leads to the client's host, which drops the SYN/ACKs."""
-    bed.ip(network.SERVER, "route", "add", "default", "via", _CLIENT)
-    for thread in bed.threads.values():  # as the softirq of a network card, before all processes
-        os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(1))
-    mac = (bed.sysfs(network.SERVER) / "class/net" / SERVER_IF / "address").read_text(encoding="ascii")
-    argv = [programs.own("reprise-flood"), CLIENT_IF, SERVER, "--mac", mac.strip(), "--rate", str(rate)]
-    return bed.start(CLIENT, argv, "flood", CLIENT_CORE).until("event=sending")
+    return Step(case.row, case.way.name, tool, mode, sink=served, plain=True)
 
 
 # --- the zone ---------------------------------------------------------------------------------------------
@@ -223,58 +190,64 @@ def _strings(size: int) -> str:
     return " ".join('"' + "x" * length + '"' for length in lengths)
 
 
-# --- the hosts --------------------------------------------------------------------------------------------
+# --- the server -------------------------------------------------------------------------------------------
 
 
-class ServedBed(Bed):
-    """Client, server and controller, with one real server."""
+@dataclass(frozen=True)
+class Served(Sink):
+    """BIND or NSD with one thread or process on the server's core, the front where the way has one, and where
+    it is told a flood.
+    """
 
-    def __init__(self, folder: Path, source_mode: str = "addresses") -> None:
-        super().__init__(folder, source_mode, napi=False)
-        self.measured: dict[str, Process] = {}
+    kind: Kind
+    zone_file: Path
+    way: Way
+    flood: int = 0  # SYNs a second
+
+    def start(self, bed: Bed, captured: bool) -> list[Process]:
         # As on a wire, and without segmentation, which needs the offload; the receiver verifies them.
-        veth.set_offloads(self.hosts.of(CLIENT), CLIENT_IF, {veth.SEND_CHECKSUMS: False})
-
-    def serve(self, kind: Kind, zone_file: Path, way: Way) -> None:
-        """Starts BIND or NSD with one thread or process on the server's core, and the front where the way has
-        one; both are ready.
-        """
-        with self.inside(network.SERVER):
-            Path("/proc/sys/net/ipv4/tcp_syncookies").write_text(way.cookies, encoding="ascii")
+        veth.set_offloads(bed.hosts.of(CLIENT), CLIENT_IF, {veth.SEND_CHECKSUMS: False})
+        with bed.inside(network.SERVER):
+            Path("/proc/sys/net/ipv4/tcp_syncookies").write_text(self.way.cookies, encoding="ascii")
+        file = str(self.zone_file)
         settings = Server(
-            kind=kind, zone=str(zone_file), edns_size=EDNS_SIZE, minimal_responses=True, tcp_idle_timeout_s=60
+            kind=self.kind, zone=file, edns_size=EDNS_SIZE, minimal_responses=True, tcp_idle_timeout_s=60
         )
-        make, program, options, ready = _SERVERS[kind]
-        config = self.folder / f"{kind}.conf"
-        config.write_text(make(settings, self.site(zone=zone_file)), encoding="ascii")
-        copy = programs.copied(program, self.folder)
+        make, program, options, ready = _SERVERS[self.kind]
+        config = bed.folder / f"{self.kind}.conf"
+        config.write_text(make(settings, bed.site(zone=self.zone_file)), encoding="ascii")
+        copy = programs.copied(program, bed.folder)
         argv = [copy, *options, "-c", str(config)]
-        server = self.start(network.SERVER, argv, "server", SERVER_CORE)
-        self.measured["server"] = server.until(ready)
+        found = [bed.start(network.SERVER, argv, "server", SERVER_CORE).until(ready)]
         Path(copy).unlink()
-        if way.front:
+        if self.way.front:
             argv = [programs.own("reprise-proxy"), "stateless", "--interface", SERVER_IF]
-            argv += ["--stats", str(self.folder / STATISTICS), *way.front]
-            front = self.start(network.SERVER, argv, "front", SERVER_CORE)
-            self.measured["front"] = front.until("event=ready")
-        self.receive_in_threads()  # last: a front may change the interface's settings
+            argv += ["--stats", str(bed.folder / STATISTICS), *self.way.front]
+            found.append(bed.start(network.SERVER, argv, "front", SERVER_CORE).until("event=ready"))
+        bed.receive_in_threads()  # last: a front may change the interface's settings
+        return [*found, *([_start_flood(bed, self.flood)] if self.flood else [])]
 
-    def stop_measured(self) -> None:
-        """Ends the front, which writes its statistics, and the server."""
-        for program in reversed(self.measured.values()):
-            if (status := program.stop()) != 0:
-                raise RepriseError(f"{program.name} ended with status {status}", f"see {program.log}")
-
-    def read(self, when: str) -> None:
+    def read(self, bed: Bed, when: str) -> None:
         """Readings of the server, the front, the core and both hosts' counters of TCP as well."""
-        for who, program in self.measured.items():
-            self.log.processes([program.pid, *below(program.pid)], when, who)
+        for program in bed.started:
+            if program.name in ("server", "front"):
+                bed.log.processes([program.pid, *below(program.pid)], when, program.name)
         name = f"ksoftirqd/{SERVER_CORE}"  # does softirq work which that core has put off
         for pid in veth.processes_named(name):
-            self.log.process(when, "ksoftirqd", pid, "schedstat")
-        self.log.file(when, "machine", "cpu", Path("/proc/stat"))
+            bed.log.process(when, "ksoftirqd", pid, "schedstat")
+        bed.log.file(when, "machine", "cpu", Path("/proc/stat"))
         for who, host in (("client", CLIENT), ("server", network.SERVER)):
-            with self.inside(host):
+            with bed.inside(host):
                 for kind in ("snmp", "netstat"):
-                    self.log.file(when, who, kind, Path("/proc/thread-self/net") / kind)
-        super().read(when)
+                    bed.log.file(when, who, kind, Path("/proc/thread-self/net") / kind)
+        super().read(bed, when)
+
+
+def _start_flood(bed: Bed, rate: int) -> Process:
+    """SYNs from addresses whose way back leads to the client's host, which drops the SYN/ACKs."""
+    bed.ip(network.SERVER, "route", "add", "default", "via", _CLIENT)
+    for thread in bed.threads.values():  # as the softirq of a network card, before all processes
+        os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(1))
+    mac = (bed.sysfs(network.SERVER) / "class/net" / SERVER_IF / "address").read_text(encoding="ascii")
+    argv = [programs.own("reprise-flood"), CLIENT_IF, SERVER, "--mac", mac.strip(), "--rate", str(rate)]
+    return bed.start(CLIENT, argv, "flood", CLIENT_CORE).until("event=sending")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import stateless
-from bench.bed import CLIENT, CLIENT_IF, SERVER, SERVER_IF
+from bench.bed import CLIENT, CLIENT_IF, SERVER, SERVER_IF, Bed
 from bench.session import Options
 from cli import programs
 from cli.errors import UsageError
@@ -57,7 +57,7 @@ def test_runs_are_as_long_as_asked() -> None:
 def test_the_flood_sends_different_whole_syns_at_its_rate(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    with stateless.ServedBed(tmp_path / "run", "ports") as bed:
+    with Bed(tmp_path / "run", napi=False) as bed:
         capture = Capture(bed, network.SERVER, SERVER_IF, "capture", "tcp dst port 53")
         mac = (bed.sysfs(network.SERVER) / "class/net" / SERVER_IF / "address").read_text().strip()
         argv = [programs.own("reprise-flood"), CLIENT_IF, SERVER, "--mac", mac, "--rate", "1000"]

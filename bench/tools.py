@@ -104,30 +104,35 @@ Tool = Program | Reprise  # each runs in a bed to its end and returns its comman
 # --- servers ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class UdpSink:
-    """In the kernel, at the server's interface."""
+class Sink:
+    """In the kernel, at the server's interface; other servers are made of it. tcpdump captures packets that
+    the filter lets through, `snap` bytes of each.
+    """
 
-    filter: str = "udp dst port 53"
-    snap: int = 192  # bytes of a packet: enough for the question
+    filter = "udp dst port 53"
+    snap = 192  # enough for the question
 
-    def start(self, bed: Bed, captured: bool) -> Process:
-        """Where packets are captured the sink answers behind the taps."""
+    def start(self, bed: Bed, captured: bool) -> list[Process]:
+        """Programs that are ready. Where packets are captured the sink answers behind the taps."""
         argv = [programs.own("reprise-sink"), "udp", SERVER_IF, *(["--tc"] if captured else [])]
-        return bed.start(network.SERVER, argv, "sink", SERVER_CORE).until("event=attached")
+        return [bed.start(network.SERVER, argv, "sink", SERVER_CORE).until("event=attached")]
+
+    def read(self, bed: Bed, when: str) -> None:
+        """Readings before or after what is measured."""
+        bed.read(when)
 
 
 @dataclass(frozen=True)
-class TcpSink:
+class TcpSink(Sink):
     """Processes that share a port, over TCP or, with the folder of an identity, TLS."""
 
     identity: Path | None = None
     delay_ms: int = 0  # before each answer
     early_data: bool = False
-    filter: str = f"tcp port 53 or tcp port {TLS_PORT}"
-    snap: int = 65_535
+    filter = f"tcp port 53 or tcp port {TLS_PORT}"
+    snap = 65_535
 
-    def start(self, bed: Bed, captured: bool) -> Process:
+    def start(self, bed: Bed, captured: bool) -> list[Process]:
         """Where packets are captured the secrets of TLS are kept for tshark."""
         argv = [programs.own("reprise-sink"), "tcp", "--delay-ms", str(self.delay_ms)]
         if self.identity:
@@ -135,7 +140,7 @@ class TcpSink:
             argv += ["--key", str(self.identity / "server.key")]
             argv += ["--early-data", str(_EARLY_DATA)] if self.early_data else []
             argv += ["--keylog", str(bed.folder / "keys.txt")] if captured else []
-        return bed.start(network.SERVER, argv, "sink", SERVER_CORE).until("event=listening")
+        return [bed.start(network.SERVER, argv, "sink", SERVER_CORE).until("event=listening")]
 
 
 def write_identity(folder: Path, key_type: str) -> None:
@@ -145,7 +150,3 @@ def write_identity(folder: Path, key_type: str) -> None:
     folder.mkdir(mode=0o700)
     stems, addresses = {str(folder / "server"): ""}, (SERVER, SERVER6)
     certificates.write_service(stems, folder / "ca.pem", NAME, addresses, key_type)
-
-
-Sink = UdpSink | TcpSink
-UDP = UdpSink()
