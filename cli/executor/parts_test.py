@@ -33,8 +33,8 @@ from cli.plan import network as networks
 from cli.plan.planned import File, HostStep, Process, Ready, Step
 from cli.plan.server_plan import FIRST_COMPLAINT
 from cli.servers import bind, dnsdist, kinds, nsd
-from cli.servers.kind import Service, Site
-from cli.tools import doctor
+from cli.servers.kind import ServerKind, Service, Site
+from cli.tools import doctor, packages
 from cli.zones.zonefile import compression, find_origin, origin_of, unpack
 from tests.bed import wait_for
 
@@ -221,10 +221,15 @@ def test_last_lines_and_exits(tmp_path: Path) -> None:
         ("", "limited", "not available"),
     ],
 )
-def test_fast_mode_as_tried(answer: str, state: str, words: str) -> None:
-    finding = doctor.judge_fast_mode(answer)
+def test_fast_mode_as_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, state: str, words: str
+) -> None:
+    (tmp_path / "reprise-querier").write_text(f"#!/bin/sh\n[ $1 = packet-check ] && echo '{answer}'\n")
+    (tmp_path / "reprise-querier").chmod(0o755)
+    monkeypatch.setenv("REPRISE_PROGRAMS", str(tmp_path))
+    finding = doctor.fast_mode()
     assert finding.state == state
-    assert words in finding.line()
+    assert words in finding.line("fast mode")
 
 
 @pytest.mark.parametrize(
@@ -235,33 +240,53 @@ def test_fast_mode_as_tried(answer: str, state: str, words: str) -> None:
         (None, "limited", "no type information (BTF)"),
     ],
 )
-def test_whether_the_bpf_front_can_promote(types: bytes | None, state: str, words: str) -> None:
-    finding = doctor.judge_stateless(types)
+def test_whether_the_bpf_front_can_promote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, types: bytes | None, state: str, words: str
+) -> None:
+    monkeypatch.setattr(doctor, "_KERNEL_TYPES", tmp_path / "vmlinux")
+    if types is not None:
+        (tmp_path / "vmlinux").write_bytes(types)
+    finding = doctor.stateless()
     assert (finding.state, bool(finding.hint)) == (state, state != "ok")
-    assert words in finding.line()
-    assert doctor.stateless().subject == "stateless"
+    assert words in finding.line("stateless")
 
 
-def test_the_machines_bounds_on_connections() -> None:
-    good = {
-        "fs/file-max": "2466170\n",
-        "net/ipv4/tcp_mem": "287898 383867 575796",
-        "net/ipv4/tcp_max_orphans": "131072",
-    }
-    assert doctor.judge_connections(good).state == "ok"
-    assert doctor.judge_servers({"nsd": "4.6.1", "bind": ""}).line() == "ok       servers      NSD 4.6.1"
-    assert doctor.judge_servers({"nsd": "4.99.0", "bind": "9.18.1"}).line() == (
-        "limited  servers      NSD 4.99.0, BIND 9.18.1; "
-        "NSD 4.99.0 is not tested; Reprise is tested with 4.6 and 4.12"
-    )
-    assert [doctor.judge_data_paths(one).state for one in (["nft", "tun"], ["nft"], [])] == [
-        "ok", "limited", "limited",
-    ]  # fmt: skip
-    hidden = {key: value for key, value in good.items() if not key.startswith("net/")}  # in a container
-    assert doctor.judge_connections(hidden).state == doctor.OK
-    bad = doctor.judge_connections({**good, "net/ipv4/tcp_mem": "100 200 300"})
+def test_the_machines_bounds_on_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_SETTINGS", tmp_path)
+    (tmp_path / "fs").mkdir()
+    (tmp_path / "net/ipv4").mkdir(parents=True)
+    (tmp_path / "fs/file-max").write_text("2466170\n")
+    assert doctor.connections().state == "ok"  # in a container, where the others are not shown
+    (tmp_path / "net/ipv4/tcp_max_orphans").write_text("131072")
+    (tmp_path / "net/ipv4/tcp_mem").write_text("287898 383867 575796")
+    assert doctor.connections().state == "ok"
+    (tmp_path / "net/ipv4/tcp_mem").write_text("100 200 300")
+    bad = doctor.connections()
     assert bad.state == "limited"
-    assert bad.line().endswith('sysctl -w net.ipv4.tcp_mem="65536 98304 131072"')
+    assert bad.line("connections").endswith('sysctl -w net.ipv4.tcp_mem="65536 98304 131072"')
+
+
+@pytest.mark.parametrize(
+    ("versions", "line"),
+    [
+        ({"NSD": "4.6.1"}, "ok       servers      NSD 4.6.1"),
+        (
+            {"NSD": "4.99.0", "BIND": "9.18.1"},
+            "limited  servers      NSD 4.99.0, BIND 9.18.1; "
+            "NSD 4.99.0 is not tested; Reprise is tested with 4.6 and 4.12",
+        ),
+    ],
+)
+def test_releases_of_servers(monkeypatch: pytest.MonkeyPatch, versions: dict[str, str], line: str) -> None:
+    monkeypatch.setattr(ServerKind, "version", lambda self: versions.get(self.title, ""))
+    assert doctor.servers().line("servers") == line
+
+
+@pytest.mark.parametrize(("works", "state"), [("nft\ntun\n", "ok"), ("nft\n", "limited"), ("", "limited")])
+def test_data_paths_as_tried(monkeypatch: pytest.MonkeyPatch, works: str, state: str) -> None:
+    monkeypatch.setattr(programs, "find", lambda name: name)
+    monkeypatch.setattr(doctor, "_tried", lambda _: (0, works))
+    assert doctor.data_paths().state == state
 
 
 def test_steps_of_several_hosts_are_carried_out_at_the_same_time_also_where_one_fails() -> None:
@@ -286,13 +311,18 @@ def test_buffers_may_not_be_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert doctor.buffers().detail == "receive buffers of a size not shown here"
 
 
-def test_packages_that_only_some_commands_need_are_no_fault() -> None:
+def test_packages_that_only_some_commands_need_are_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = {"base": ("a", "b"), "run": ("c",), "packet": ("d",), "test": ("e", "f")}
-    assert doctor.judge_packages(listed, ()).line().endswith("6 are installed")
-    some = doctor.judge_packages(listed, ("d", "f"))
+    absent: list[str] = []
+    monkeypatch.setattr(packages, "listed", lambda: listed)
+    monkeypatch.setattr(packages, "missing", lambda names: [one for one in names if one in absent])
+    assert doctor.packages().detail.endswith("6 are installed")
+    absent += ["d", "f"]
+    some = doctor.packages()
     assert (some.state, some.hint) == ("ok", "")
     assert "those for packet, test come with the commands" in some.detail
-    none = doctor.judge_packages(listed, ("c", "d"))
+    absent[:] = ["c", "d"]
+    none = doctor.packages()
     assert (none.state, none.detail, none.hint) == ("missing", "c", "apt-get install c")
 
 
