@@ -1,9 +1,14 @@
-"""`reprise package`: the mutator as one archive that runs where nothing may be installed.
+"""`reprise package`: the mutator as one archive that runs where nothing may be installed, or with --deb the
+Debian package of Reprise.
 
-It holds the program, every library it needs and the dynamic loader, so it runs unprivileged on any Linux of
-the same processor whose kernel is not older than the libraries demand; and the licenses of all of these.
-Nothing in it depends on where it is unpacked. The archive is the same bytes whenever the program and the
-libraries are. Here are also the licenses of what the Debian package holds.
+The archive holds the program, every library it needs and the dynamic loader, so it runs unprivileged on any
+Linux of the same processor whose kernel is not older than the libraries demand; and the licenses of all of
+these. Nothing in it depends on where it is unpacked. The archive is the same bytes whenever the program and
+the libraries are.
+
+The Debian package is made by Debian's own tools. What is deployed to hosts is copied into a folder, with
+packaging/debian as its debian/, and dpkg-buildpackage works there; its rules fetch the pinned Python packages
+with pip. lintian looks at the package before anybody gets it.
 """
 
 import argparse
@@ -12,16 +17,21 @@ import io
 import os
 import platform
 import re
+import shutil
 import subprocess
 import tarfile
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
+from email.utils import formatdate
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
-from cli import VERSION, programs
+from cli import VERSION, programs, steps
 from cli.errors import RepriseError, want
-from cli.tools import packages
+from cli.hosts import source
+from cli.tools import building, packages
+from cli.tools.checking import git
 from report import whole_file
 
 PROGRAM = "reprise-mutator"
@@ -40,15 +50,21 @@ they may be handed on and where their sources are.
 
 
 def command_package(options: argparse.Namespace) -> int:
+    """Makes the archive or the package, and says where it is and what to do with it."""
     if options.deb:
-        from cli.tools import debian  # noqa: PLC0415
-
-        return debian.command_deb(options.output)
-    path = options.output or Path(f"{FOLDER}.tar.gz")
-    want(path.absolute().parent.is_dir(), f"{path}: its folder is not there", "make it, or give another -o")
-    want(not path.is_dir(), f"{path} is a folder", "give the archive's name with -o")
-    write(path)
-    print(f"{path}  {path.stat().st_size / 1e6:.1f} MB; unpack it and run {FOLDER}/{PROGRAM} --help")
+        folder = options.output or Path()
+        want(folder.is_dir(), f"{folder} is not a folder", "make it, or give another with -o")
+        path = build(folder)
+        where = path if path.is_absolute() or ".." in path.parts else f"./{path}"
+        told = f"as root: apt install {where}"
+    else:
+        path = options.output or Path(f"{FOLDER}.tar.gz")
+        there = path.absolute().parent.is_dir()
+        want(there, f"{path}: its folder is not there", "make it, or give another -o")
+        want(not path.is_dir(), f"{path} is a folder", "give the archive's name with -o")
+        write(path)
+        told = f"unpack it and run {FOLDER}/{PROGRAM} --help"
+    print(f"{path}  {path.stat().st_size / 1e6:.1f} MB; {told}")
     return 0
 
 
@@ -72,8 +88,8 @@ def write(path: Path) -> None:
         for name, text in sorted(terms.items()):
             _add(archive, name, text, 0o644)
         _add(archive, f"lib/{PROGRAM}", _stripped(program), 0o755)
-        for name, source in sorted(libraries.items()):
-            _add(archive, f"lib/{name}", source.read_bytes(), 0o755)
+        for name, library in sorted(libraries.items()):
+            _add(archive, f"lib/{name}", library.read_bytes(), 0o755)
 
 
 def _libraries(program: Path) -> dict[str, Path]:
@@ -120,7 +136,7 @@ def license_texts(libraries: Iterable[Path]) -> dict[str, bytes]:
     """
     names = sorted({*_owners(libraries), *_headers()})
     lines = _query("dpkg-query", "--show", f"--showformat={_FORMAT}", *names).splitlines()
-    built_from = {name.split(":")[0]: source for name, source in (line.split("\t") for line in lines)}
+    built_from = {name.split(":")[0]: one for name, one in (line.split("\t") for line in lines)}
     sources = "".join(f"    {one}\n" for one in sorted(set(built_from.values())))
     copyrights = {f"licenses/{name}": _copyright(name) for name in built_from}
     common = {name for text in copyrights.values() for name in _COMMON_NAME.findall(text.decode())}
@@ -172,6 +188,70 @@ NAME=VERSION fetches one.
 
 
 # --- the Debian package -----------------------------------------------------------------------------------
+
+RULES = programs.ROOT / "packaging/debian"
+_SCRATCH = programs.ROOT / "build/debian"  # always the same: ccache knows files again by their paths
+_CHANGELOG = """reprise ({version}) {release}; urgency=medium
+
+  * See CHANGELOG.md.
+
+ -- {maintainer}  {date}
+"""
+_PATIENCE_S = 10.0  # for a build that is interrupted
+
+
+def version() -> tuple[str, int]:
+    """The version of what is packaged, and its time in seconds since 1970: the commit's, or now where git
+    cannot tell. Packages of later commits are later versions, and those of other files are other versions:
+    apt leaves an installed package alone that has the same one. The release that it was built on, and is for,
+    comes last.
+    """
+    files, system = source.checksum()[:8], platform.freedesktop_os_release()
+    suffix = f"+{system['ID'][:3]}{system.get('VERSION_ID', '')}"
+    told = " ".join(git("show", "-s", "--format=%ct %h", "HEAD") or ()).split()
+    if len(told) != 2 or git("rev-parse", "--show-prefix") not in ([], [""]):
+        return f"{VERSION}+{files}{suffix}", int(time.time())
+    minute = time.strftime("%Y%m%d%H%M", time.gmtime(int(told[0])))
+    mark = "" if git("status", "--porcelain") == [] else f".{files}"
+    return f"{VERSION}+git{minute}.{told[1]}{mark}{suffix}", int(told[0])
+
+
+def changelog(number: str, time_s: int) -> str:
+    """The file debian/changelog, of which the tools take version and time."""
+    control = (RULES / "control").read_text(encoding="utf-8")
+    (maintainer,) = re.findall(r"^Maintainer: (.*)$", control, re.MULTILINE)
+    release = platform.freedesktop_os_release().get("VERSION_CODENAME", "unstable")
+    made = {"version": number, "release": release, "maintainer": maintainer, "date": formatdate(time_s)}
+    return _CHANGELOG.format(**made)
+
+
+def build(output: Path) -> Path:
+    """The package in a folder; it appears there when it is whole and lintian finds no error."""
+    _SCRATCH.parent.mkdir(exist_ok=True)
+    with building.alone(_SCRATCH.with_name(".debian-lock")):
+        shutil.rmtree(_SCRATCH, ignore_errors=True)
+        tree = _SCRATCH / "reprise"
+        for path in source.files():
+            target = tree / path.relative_to(source.ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+        shutil.copytree(RULES, tree / "debian")
+        (tree / "debian/changelog").write_text(changelog(*version()), encoding="utf-8")
+        asked = ["ccache", "--get-config", "cache_dir"]  # debhelper gives the build a home of its own
+        cache = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        own = {"CCACHE_DIR": cache, "DEB_BUILD_OPTIONS": "noautodbgsym", "LC_ALL": "C.UTF-8"}
+        env = {**steps.NINJA_ENVIRONMENT, **own}
+        words: tuple[str, ...] = ("dpkg-buildpackage", "--build=binary", "--no-sign")
+        job = steps.Job("building the package", words, env, tree, _PATIENCE_S)
+        hint = "see above; the network is needed for the Python packages"
+        steps.carry_out(job, "the Debian package cannot be built", hint)
+        (made,) = _SCRATCH.glob("*.deb")
+        words = ("lintian", "--fail-on=error", str(made))
+        job = steps.Job("checking the package", words, env, tree, _PATIENCE_S)
+        steps.carry_out(job, "the Debian package has errors", "see what lintian says above")
+        path = Path(shutil.copy2(made, output / made.name))
+        shutil.rmtree(_SCRATCH)
+        return path
 
 
 def _paragraph(one: Distribution, site: Path, installed: Path) -> str:

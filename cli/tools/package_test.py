@@ -1,5 +1,6 @@
 """The Debian package says what packages.txt says; versions; the command as it is installed."""
 
+import argparse
 import os
 import platform
 import re
@@ -16,8 +17,7 @@ from cli.__main__ import build_parser
 from cli.errors import UsageError
 from cli.hosts import source
 from cli.servers.kinds import KINDS
-from cli.tools import debian, packages
-from cli.tools.debian import Build, State
+from cli.tools import package, packages
 
 RULES = programs.ROOT / "packaging/debian"
 
@@ -64,22 +64,28 @@ def test_programs_with_a_man_page_are_installed() -> None:
     assert set(re.findall(r"^usr/bin/(\S+) ", links, re.MULTILINE)) == documented
 
 
-def test_later_commits_are_later_versions() -> None:
+def test_later_commits_are_later_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     files, said = source.checksum()[:8], platform.freedesktop_os_release()
     system = f"+{said['ID'][:3]}{said['VERSION_ID']}"
-    assert Build.of(None).version == f"{VERSION}+{files}{system}"
-    first = Build.of(State(1_700_000_000, "abc1234", changed=False))
-    assert first.version == f"{VERSION}+git202311142213.abc1234{system}"
-    later = Build.of(State(1_700_000_060, "0123456", changed=True))
-    assert later.version == f"{VERSION}+git202311142214.0123456.{files}{system}"
-    for low, high in ((VERSION, first.version), (first.version, later.version)):
+    known: dict[str, list[str]] = {}  # what git says
+    monkeypatch.setattr(package, "git", lambda *words: known.get(words[0]))
+    assert package.version()[0] == f"{VERSION}+{files}{system}"
+    known |= {"show": ["1700000000 abc1234"], "rev-parse": [], "status": []}
+    first, time_s = package.version()
+    assert (first, time_s) == (f"{VERSION}+git202311142213.abc1234{system}", 1_700_000_000)
+    known |= {"show": ["1700000060 0123456"], "status": [" M one"]}
+    later, _ = package.version()
+    assert later == f"{VERSION}+git202311142214.0123456.{files}{system}"
+    for low, high in ((VERSION, first), (first, later)):
         subprocess.run(["dpkg", "--compare-versions", low, "lt", high], check=True)
+    known["rev-parse"] = ["within/another/repository/"]
+    assert package.version()[0] == f"{VERSION}+{files}{system}"
 
 
 @pytest.mark.slow  # with which the tool comes
 def test_the_changelog_is_read_by_debians_tools(tmp_path: Path) -> None:
     file = tmp_path / "changelog"
-    file.write_text(Build("1.2+git3", 1_700_000_000).changelog("A B <a@b.example>"), encoding="utf-8")
+    file.write_text(package.changelog("1.2+git3", 1_700_000_000), encoding="utf-8")
     for name, value in (("Version", "1.2+git3"), ("Timestamp", "1700000000"), ("Source", "reprise")):
         argv = ["dpkg-parsechangelog", "-l", str(file), "-S", name]
         assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip() == value
@@ -87,7 +93,7 @@ def test_the_changelog_is_read_by_debians_tools(tmp_path: Path) -> None:
 
 def test_the_output_is_a_folder(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a folder"):
-        debian.command_deb(tmp_path / "none")
+        package.command_package(argparse.Namespace(deb=True, output=tmp_path / "none"))
 
 
 # --- as it is installed -----------------------------------------------------------------------------------
