@@ -48,7 +48,7 @@ def test_a_study_has_a_label_for_each_variant(study: Study, profile: str) -> Non
 def test_variants_have_their_names_on_the_page_of_the_series(tmp_path: Path, profile: str) -> None:
     study = book.find("codns-22", STUDIES)
     experiment = experiments.load(study.path, study.settings(profile))
-    series.note(tmp_path, experiment, series.variants(experiment), [])
+    series.note(tmp_path, experiment, series.variants(experiment), {})
     assert [one.label for one in reports.read(tmp_path)] == study.labels(profile)
 
 

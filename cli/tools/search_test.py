@@ -22,7 +22,7 @@ class Fake(Searching):
         self.best, self.unsure = best, unsure
 
     def holds(self, value: float, times: int = 1) -> bool:
-        tried = self.tried.setdefault(value, Tried(value))
+        tried = self.tried.setdefault(value, Tried())
         if value > self.best or (value in self.unsure and times > 1):
             tried.failed = "missed"
         return not tried.failed

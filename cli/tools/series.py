@@ -12,7 +12,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ from report import whole_file
 from report.run import as_json, leaves
 
 Settings = dict[str, Any]
+Runs = dict[tuple[int, int], str]  # results of each variant and round; "" before it has been
+Run = Callable[[argparse.Namespace], int]
 _MODES = ("grid", "list")
 # Keys that the hosts of an inventory are prepared for.
 _PREPARED = ("server", "hierarchy", "replay.source_mode", "sample", "rtt")
@@ -39,15 +41,6 @@ _BESIDE = ("title", "repeat", "sweep", "search", "expect")  # what a run does no
 _NO_AXES = ("name", "paper", "title", "repeat", "sweep", "search")
 _groups = functools.cache(inventory.read)
 _SAME = "give the experiment and the --set that it was begun with"
-
-
-@dataclass
-class One:
-    """A run of a series. `folder`: the name of its results, "" before it has been."""
-
-    variant: int
-    round: int
-    folder: str = ""
 
 
 def variants(experiment: Experiment) -> list[Settings]:
@@ -79,14 +72,14 @@ def earlier(value: Any) -> re.Match[str] | None:
     return experiments.EARLIER.fullmatch(str(value))
 
 
-def order(count: int, rounds: int) -> list[One]:
+def order(count: int, rounds: int) -> Runs:
     """Every variant once in each round. Each second round has the order of the one before turned round, and
     the next two begin with another variant: none is always first, and what drifts meets all alike.
     """
-    found = []
+    found: Runs = {}
     for turn in range(rounds):
         places = [(turn // 2 + at) % count for at in range(count)]
-        found += [One(variant, turn) for variant in (places if turn % 2 == 0 else places[::-1])]
+        found |= {(variant, turn): "" for variant in (places if turn % 2 == 0 else places[::-1])}
     return found
 
 
@@ -96,9 +89,7 @@ def words_of(settings: Settings) -> list[str]:
     return [f"{key}={text}" for key, text in texts.items()]
 
 
-def command_series(
-    options: argparse.Namespace, experiment: Experiment, run: Callable[[argparse.Namespace], int]
-) -> int:
+def command_series(options: argparse.Namespace, experiment: Experiment, run: Run) -> int:
     """Runs what is missing, each by `run` as by a command of its own; 0 when all are clean and no limit is
     missed.
     """
@@ -113,22 +104,14 @@ def command_series(
         runs = _resumed(folder, experiment, made, runs)
     folder.mkdir(parents=True, exist_ok=True)
     note(folder, experiment, made, runs)
-    progress = Progress()
-    prepared: set[tuple[str, ...]] = set()
-    for at, one in enumerate(runs, 1):
-        if one.folder:
-            continue
-        told = ", ".join(words_of(made[one.variant])) or "the experiment as it is"
-        found = ""
-        with contextlib.suppress(KeyboardInterrupt):  # also before the run itself heeds it
-            progress.phase(f"run {at} of {len(runs)}, round {one.round + 1}: {told}")
-            found = run_one(options, _found(made[one.variant], runs, folder), folder, run, prepared)
-        if not found:
-            raise RepriseError(
-                f"the series ended after {at - 1} of {len(runs)} runs", resume_hint(options, folder)
-            )
-        one.folder = found
-        note(folder, experiment, made, runs)
+    runner = Runner(options, folder, run)
+    for at, ((variant, turn), done) in enumerate(runs.items(), 1):
+        if not done:
+            told = ", ".join(words_of(made[variant])) or "the experiment as it is"
+            title = f"run {at} of {len(runs)}, round {turn + 1}: {told}"
+            ended = f"the series ended after {at - 1} of {len(runs)} runs"
+            runs[variant, turn] = runner.run_one(_found(made[variant], runs, folder), title, ended)
+            note(folder, experiment, made, runs)
     clean = reports.write(folder)
     met = experiment.expect is None or executor.as_expected(folder, experiment.expect)
     return 0 if clean and met else EXIT_FAILED
@@ -147,15 +130,9 @@ def check(options: argparse.Namespace, settings: Settings) -> None:
         inventory.place(experiment, _groups(*options.inventory))
 
 
-def resume_hint(options: argparse.Namespace, folder: Path) -> str:
-    """The command that goes on with a series or a search."""
-    given = programs.flags(resume=folder, inventory=options.inventory, set=options.set)
-    return f"go on with: {shlex.join(['reprise', 'run', str(options.experiment), *given])}"
-
-
-def _found(settings: Settings, runs: Sequence[One], folder: Path) -> Settings:
+def _found(settings: Settings, runs: Runs, folder: Path) -> Settings:
     """The settings with the paths of files in earlier runs."""
-    first = {one.variant: one.folder for one in reversed(runs) if one.folder}
+    first = {variant: name for (variant, _), name in reversed(runs.items()) if name}
 
     def value_of(value: Any) -> Any:
         early = earlier(value)
@@ -164,31 +141,43 @@ def _found(settings: Settings, runs: Sequence[One], folder: Path) -> Settings:
     return {key: value_of(value) for key, value in settings.items()}
 
 
-def run_one(
-    options: argparse.Namespace,
-    settings: Settings,
-    folder: Path,
-    run: Callable[[argparse.Namespace], int],
-    prepared: set[tuple[str, ...]],
-) -> str:
-    """The folder of a run, "" of one that did not go to its end; its own table is not printed. `prepared`:
-    what the hosts of an inventory were prepared for by earlier runs.
+@dataclass
+class Runner:
+    """Makes the runs of a series or a search in its folder, each by `run` as by a command of its own.
+    `prepared`: what the hosts of an inventory were prepared for by earlier runs.
     """
-    before = set(folder.iterdir())
-    own = [*options.set, *words_of(settings), *ALONE]
-    said = io.StringIO()
-    asked = tuple(one for one in own if one.startswith(_PREPARED))
-    ready = {"no_deploy": options.no_deploy or asked in prepared}
-    with contextlib.redirect_stdout(said), contextlib.suppress(KeyboardInterrupt):
-        run(argparse.Namespace(**{**vars(options), "set": own, "output": folder, **ready}))
-    prepared.add(asked)
-    new = sorted(one.name for one in set(folder.iterdir()) - before if one.suffix != ".partial")
-    error = as_json(folder / new[0] / "manifest.json").get("error") if new else ""
-    return new[0] if new and "interrupted" not in str(error) else ""
+
+    options: argparse.Namespace
+    folder: Path
+    run: Run
+    progress: Progress = field(default_factory=Progress)
+    prepared: set[tuple[str, ...]] = field(default_factory=set)
+
+    def run_one(self, settings: Settings, title: str, ended: str) -> str:
+        """The folder of a run, whose own table is not printed. It is an error, whose words are `ended`, where
+        it does not go to its end.
+        """
+        options, before, found = self.options, set(self.folder.iterdir()), ""
+        own = [*options.set, *words_of(settings), *ALONE]
+        asked = tuple(one for one in own if one.startswith(_PREPARED))
+        more = {"set": own, "output": self.folder, "no_deploy": options.no_deploy or asked in self.prepared}
+        with contextlib.suppress(KeyboardInterrupt):  # also before the run itself heeds it
+            self.progress.phase(title)
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(KeyboardInterrupt):
+                self.run(argparse.Namespace(**{**vars(options), **more}))
+            self.prepared.add(asked)
+            new = sorted(one.name for one in set(self.folder.iterdir()) - before if one.suffix != ".partial")
+            error = as_json(self.folder / new[0] / "manifest.json").get("error") if new else ""
+            found = new[0] if new and "interrupted" not in str(error) else ""
+        if not found:
+            given = programs.flags(resume=self.folder, inventory=options.inventory, set=options.set)
+            words = shlex.join(["reprise", "run", str(options.experiment), *given])
+            raise RepriseError(ended, f"go on with: {words}")
+        return found
 
 
 def note(
-    folder: Path, experiment: Experiment, made: list[Settings], runs: list[One], found: Sequence[str] = ()
+    folder: Path, experiment: Experiment, made: list[Settings], runs: Runs, found: Sequence[str] = ()
 ) -> None:
     """Writes what belongs to a series, and what a search `found` in words. The variants of a paper's figure
     have names.
@@ -203,7 +192,7 @@ def note(
         "experiment": _settings(experiment),
         "variants": made,
         **({"labels": names[0]} if names else {}),
-        "runs": [asdict(one) for one in runs],
+        "runs": [{"variant": one, "round": turn, "folder": name} for (one, turn), name in runs.items()],
     }
     whole_file.write(folder / reports.FILE, json.dumps(value, indent=2) + "\n")
 
@@ -221,18 +210,15 @@ def same_settings(folder: Path, told: Settings, experiment: Experiment) -> None:
     want(same, f"{folder} has other settings than this experiment", _SAME)
 
 
-def _resumed(folder: Path, experiment: Experiment, made: list[Settings], runs: list[One]) -> list[One]:
+def _resumed(folder: Path, experiment: Experiment, made: list[Settings], runs: Runs) -> Runs:
     """The runs, with those that have been."""
     try:
         found = json.loads((folder / reports.FILE).read_text(encoding="utf-8"))
-        held = [One(**one) for one in found["runs"]]
+        same = found["variants"] == json.loads(json.dumps(made))
+        names = {(one["variant"], one["round"]): one["folder"] for one in found["runs"]}
+        been = {key: name for key, name in names.items() if (folder / name).is_dir()}
     except (OSError, ValueError, KeyError, TypeError):
         raise UsageError(f"{folder} holds no series", "name a folder that a series has made") from None
-    want(
-        found["variants"] == json.loads(json.dumps(made)),
-        f"{folder} has other variants than this experiment",
-        _SAME,
-    )
+    want(same, f"{folder} has other variants than this experiment", _SAME)
     same_settings(folder, found, experiment)
-    been = {(one.variant, one.round): one.folder for one in held if (folder / one.folder).is_dir()}
-    return [One(one.variant, one.round, been.get((one.variant, one.round), "")) for one in runs]
+    return {key: been.get(key, "") for key in runs}

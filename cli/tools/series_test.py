@@ -65,7 +65,7 @@ def test_files_are_found_from_the_experiment_or_the_working_directory(
 def test_a_variant_may_take_a_file_of_an_earlier_one_and_an_empty_path_is_none(tmp_path: Path) -> None:
     made = _variants("sweep.mode=list", 'sweep.trace=["", "@1/trace.pcap"]', "sweep.replay.speed=[1, 2]")
     assert made == [{"replay.speed": 1}, {"trace": "@1/trace.pcap", "replay.speed": 2}]
-    runs = [series.One(0, 0, "first"), series.One(1, 0), series.One(1, 1), series.One(0, 1, "second")]
+    runs = {(0, 0): "first", (1, 0): "", (1, 1): "", (0, 1): "second"}
     assert series._found(made[1], runs, tmp_path)["trace"] == f"{tmp_path}/first/trace.pcap"
 
 
@@ -115,12 +115,12 @@ def test_a_variant_that_an_inventory_has_no_hosts_for_is_told_first(monkeypatch:
 
 @pytest.mark.parametrize(("count", "rounds"), [(1, 3), (2, 4), (3, 6), (5, 5)])
 def test_every_variant_runs_once_a_round_and_none_always_first(count: int, rounds: int) -> None:
-    runs = series.order(count, rounds)
+    runs = [*series.order(count, rounds)]
     assert all(
-        {one.variant for one in runs[at : at + count]} == set(range(count))
+        {variant for variant, _ in runs[at : at + count]} == set(range(count))
         for at in range(0, len(runs), count)
     )
-    first = Counter(runs[at].variant for at in range(0, len(runs), count))
+    first = Counter(runs[at][0] for at in range(0, len(runs), count))
     assert max(first.values()) <= -(-rounds // count) + 1
 
 
