@@ -17,18 +17,10 @@ from report.transports import SERVED, TRANSPORTS
 
 # How hints name what the options give.
 _OPTIONS = {"set server.allow_public = true": "give --allow-public", " with --set trace=FILE": ""}
-_KEYS = {  # of the experiment, by the options' names
-    "rate": "replay.rate",
-    "speed": "replay.speed",
-    "transport": "replay.transport",
-    "duration": "replay.duration_s",
-    "limit": "replay.limit",
-    "loop": "replay.loop",
-    "timeout": "replay.timeout_s",
-    "fast": "replay.fast",
-    "answers": "replay.answers",
-    "allow_public": "server.allow_public",
-}
+_KEYS = (  # of the experiment, which options give that are called by the last word, without its unit
+    *("replay.rate", "replay.speed", "replay.transport", "replay.duration_s", "replay.limit", "replay.loop"),
+    *("replay.timeout_s", "replay.fast", "replay.answers", "server.allow_public"),
+)
 EXPERIMENT = Path(__file__).with_name("fire.toml")
 
 
@@ -95,25 +87,19 @@ def _settings(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     for port in ports:
         over_tls = options.transport is not None and TRANSPORTS[options.transport].tls
         yield ("tls.port" if over_tls else "server.port"), str(port)
-    for name, key in _KEYS.items():
-        value = getattr(options, name)
+    for key in _KEYS:
+        value = getattr(options, key.rpartition(".")[2].removesuffix("_s"))
         if value is not None and value is not False:
             yield key, "true" if value is True else str(value)
 
 
 def _address(text: str) -> tuple[str, int | None]:
     """Address and port; None where none is given."""
-    host, port = text, ""
-    if text.startswith("["):
-        host, _, rest = text[1:].partition("]")
-        port = rest.removeprefix(":")
-    elif text.count(":") == 1:
-        host, _, port = text.partition(":")
+    with_port = "]:" in text or text.count(":") == 1
+    host, _, port = text.rpartition(":") if with_port else (text, "", "")
     try:
-        address = str(ipaddress.ip_address(host))
-        number = int(port) if port else None
+        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+        return str(address), int(port) if port else None
     except ValueError:
-        raise UsageError(
-            f"--server {text} is no address", "give it as numbers, such as 127.0.0.1:5353 or [::1]:5353"
-        ) from None
-    return address, number
+        hint = "give it as numbers, such as 127.0.0.1:5353 or [::1]:5353"
+        raise UsageError(f"--server {text} is no address", hint) from None

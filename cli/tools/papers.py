@@ -62,10 +62,10 @@ def command_list(options: argparse.Namespace) -> int:
 
 def listed(studies: Sequence[Study], traces: Path | None) -> str:
     """A row for each figure, and the sum of their minutes."""
-    rows = [["figure", "", "study", "minutes", "trace", "runs here"]]
+    rows, real = [["figure", "", "study", "minutes", "trace", "runs here"]], files(traces)
     for study in studies:
         lacking = ", ".join(missing(study))
-        here = ", ".join(name for name in named(study) if trace_of(name, traces)) or "synthetic"
+        here = ", ".join(name for name in named(study) if name in real) or "synthetic"
         works = f"no: {lacking}" if lacking else "yes"
         for one in study.figures:
             rows.append([one.name, one.title, study.name, f"{one.minutes:g}", here, works])
@@ -98,23 +98,18 @@ def named(study: Study) -> list[str]:
     return own or [name for name in study.traces if not name.startswith("syn-")]
 
 
-def trace_of(name: str, traces: Path | None) -> Path | None:
-    """The file of a trace with this name, whatever its form and compression."""
-    return next((one for one in files(traces) if stem(one) == name), None)
-
-
-def files(traces: Path | None) -> list[Path]:
-    """The traces of a folder, by their endings."""
+def files(traces: Path | None) -> dict[str, Path]:
+    """The traces of a folder by their names, without the endings of their forms and compression; of several
+    with one name the first.
+    """
+    found: dict[str, Path] = {}
     if traces is None:
-        return []
+        return found
     if not traces.is_dir():
         raise UsageError(f"no folder {traces}", "give --traces the folder that holds the papers' traces")
-    return sorted(one for one in traces.iterdir() if one.suffix in _ENDS)
-
-
-def stem(path: Path) -> str:
-    """The name of a trace without its endings."""
-    name = path.name
-    while (end := Path(name).suffix) in _ENDS:
-        name = name.removesuffix(end)
-    return name
+    for path in sorted(one for one in traces.iterdir() if one.suffix in _ENDS):
+        name = path.name
+        while (end := Path(name).suffix) in _ENDS:
+            name = name.removesuffix(end)
+        found.setdefault(name, path)
+    return found

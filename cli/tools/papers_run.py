@@ -60,15 +60,11 @@ def run(wanted: Sequence[Study], studies: Sequence[Study], options: argparse.Nam
     """Each study in turn; 0 when all is clean. One that ends early ends the command, and the report has what
     it left.
     """
-    told = [_asked(study, options) for study in wanted]  # or what is wrong, before there is a folder
+    asked = [(study, *_asked(study, options)) for study in wanted]  # or what is wrong, before all else
     parent, status, warnings = _parent(options.output), 0, []
-    latest = [
-        _latest(study, parent, asked) if options.resume else None
-        for study, asked in zip(wanted, told, strict=True)
-    ]
     try:
-        for study, asked, folder in zip(wanted, told, latest, strict=True):
-            session = _begun(study, parent, asked, folder)
+        for study, folder, told in asked:
+            session = _begun(study, parent, folder, told)
             try:
                 status |= _traces(session, options) if study.traces else _series(session)
             except RepriseError as error:
@@ -91,10 +87,12 @@ def _parent(output: Path) -> Path:
     return folder
 
 
-def _asked(study: Study, options: argparse.Namespace) -> dict[str, Any]:
-    """study.json of a study that has not begun, whose experiment is looked at."""
+def _asked(study: Study, options: argparse.Namespace) -> tuple[Path | None, dict[str, Any]]:
+    """What study.json is to hold, for which the experiment is looked at. With --resume it is what the latest
+    folder holds, which was begun with the same options, and that folder.
+    """
     profile = FULL if options.full else QUICK
-    here = {name: papers.trace_of(name, options.traces) for name in papers.named(study)}
+    here = {name: papers.files(options.traces).get(name) for name in papers.named(study)}
     trace = None if study.traces else next(filter(None, here.values()), None)
     real = [f"trace={trace.absolute()}"] if trace else []
     settings = [*study.settings(profile, bool(real)), *real, *options.set]
@@ -105,7 +103,7 @@ def _asked(study: Study, options: argparse.Namespace) -> dict[str, Any]:
     words = [*programs.flags(set=options.set, full=options.full, traces=options.traces)]
     words += ["-o", str(options.output)] if options.output != Path("results") else []
     figures = ", ".join(one.name for one in study.figures)
-    return {
+    asked: dict[str, Any] = {
         "schema": 1,
         "study": study.name,
         "profile": profile,
@@ -121,53 +119,39 @@ def _asked(study: Study, options: argparse.Namespace) -> dict[str, Any]:
         ],
         "seconds": 0.0,
     }
-
-
-def _latest(study: Study, parent: Path, asked: dict[str, Any]) -> Path | None:
-    """The folder to resume, which was begun with the same options."""
-    folder = found.newest(study, parent)
+    folder = found.newest(study, options.output / _PARENT) if options.resume else None
     told = as_json(folder / found.FILE) if folder else asked
     if any(told.get(key, asked[key]) != asked[key] for key in ("profile", "settings", "traces")):
         hint = f"go on with: {told['command']} --resume; or leave --resume out"
         raise UsageError(f"{folder} was begun with other options", hint)
-    return folder
+    return folder, told
 
 
-def _begun(study: Study, parent: Path, asked: dict[str, Any], folder: Path | None) -> Session:
-    """A study's new folder, or the one to resume."""
-    if folder is not None:
-        return Session(study, folder, as_json(folder / found.FILE))
-    made = Session(study, parent / run_name.new(study.name), asked)
-    made.folder.mkdir()
-    if not study.traces:
-        experiment = experiments.load(study.path, asked["settings"])
-        variants = series.variants(experiment)
-        runs = series.order(len(variants), (experiment.repeat or Repeat()).n)
-        series.note(made.folder, experiment, variants, runs)
-    made.note()
-    return made
+def _begun(study: Study, parent: Path, folder: Path | None, told: dict[str, Any]) -> Session:
+    """A study in a new folder, or in the one to resume."""
+    session = Session(study, folder or parent / run_name.new(study.name), told)
+    if folder is None:
+        session.folder.mkdir()
+        if not study.traces:
+            experiment = experiments.load(study.path, told["settings"])
+            variants = series.variants(experiment)
+            runs = series.order(len(variants), (experiment.repeat or Repeat()).n)
+            series.note(session.folder, experiment, variants, runs)
+        session.note()
+    return session
 
 
 def _series(session: Session) -> int:
-    settings = session.told["settings"]
-    options = argparse.Namespace(
-        experiment=session.study.path,
-        set=settings,
-        output=session.folder.parent,
-        resume=session.folder,
-        no_deploy=False,
-        inventory=[],
-    )
-    return series.command_series(
-        options, experiments.load(session.study.path, settings), executor.command_run
-    )
+    study, folder, settings = session.study, session.folder, session.told["settings"]
+    given = {"experiment": study.path, "set": settings, "output": folder.parent, "resume": folder}
+    options = argparse.Namespace(**given, no_deploy=False, inventory=[])
+    return series.command_series(options, experiments.load(study.path, settings), executor.command_run)
 
 
 def _traces(session: Session, options: argparse.Namespace) -> int:
     """Counts each trace, the real one where it is there; 0 when all could be."""
-    study, progress, failed = session.study, Progress(), 0
-    real = {papers.stem(one): one for one in papers.files(options.traces)}
-    for name in dict.fromkeys((*study.traces, *real)):
+    progress, failed, real = Progress(), 0, papers.files(options.traces)
+    for name in dict.fromkeys((*session.study.traces, *real)):
         target = session.folder / f"{name}.json"
         if target.is_file():
             continue

@@ -109,7 +109,8 @@ def test_a_study_of_arrivals_keeps_the_times_of_its_trace(tmp_path: Path) -> Non
         papers_run.command_run(options_of(["ldplayer-8"], tmp_path, set=["replay.speed=2"]))
     assert not (tmp_path / "papers").exists()
     (study,) = [one for one in STUDIES if one.name == "ldplayer-10"]
-    assert papers_run._asked(study, options_of([], tmp_path, set=["replay.speed=2"]))["study"] == study.name
+    _, told = papers_run._asked(study, options_of([], tmp_path, set=["replay.speed=2"]))
+    assert told["study"] == study.name
 
 
 def test_figures_need_what_their_runs_need() -> None:
