@@ -8,7 +8,7 @@ import json
 import sys
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cli.errors import EXIT_FAILED, UsageError, want
 from cli.programs import HIERARCHY, REPLAY, flags
@@ -134,9 +134,5 @@ def command_bench(arguments: argparse.Namespace) -> int:
     result = session.recomputed(opened.final)
     sys.stdout.write(table.render(result) + f"\nraw files: {opened.final}\n")
     if arguments.json:
-        sys.stdout.write(json_line(result) + "\n")
+        sys.stdout.write(json.dumps({key: result[key] for key in ("bench", "steal_s", "checks")}) + "\n")
     return 0 if all(entry["ok"] for entry in result["checks"]) else EXIT_FAILED
-
-
-def json_line(result: dict[str, Any]) -> str:
-    return json.dumps({key: result[key] for key in ("bench", "steal_s", "checks")})

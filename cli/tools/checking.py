@@ -65,14 +65,10 @@ def good(*argv: str, title: str = "") -> bool:
     return done.returncode == 0
 
 
-def configured(preset: str) -> bool:
-    return good("cmake", "--preset", preset)
-
-
 def built(preset: str, *targets: str) -> bool:
     """Configures and builds some targets of a preset; what fails is shown."""
     words = ("cmake", "--build", "--preset", preset, "-t", *targets)
-    return configured(preset) and good(*words, title=f"building {preset}")
+    return good("cmake", "--preset", preset) and good(*words, title=f"building {preset}")
 
 
 def tested(title: str, *argv: str, report: str) -> Found:

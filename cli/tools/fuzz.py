@@ -9,10 +9,8 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from cli import programs, progress
 from cli.errors import EXIT_FAILED, RepriseError, want, want_choice
@@ -56,15 +54,20 @@ def command_fuzz(options: argparse.Namespace) -> int:
     if not built("fuzz", *chosen, *([_CONVERTER] if options.seeds else [])):
         raise RepriseError("the build failed", "see above")
     if options.seeds:
-        _convert(options.seeds)
+        # Each target gets what it reads of the files: packets, messages, records, or their beginning.
+        folders = (str(one.resolve()) for one in options.seeds)
+        done = run(str(_PROGRAMS / _CONVERTER), str(programs.cache() / "fuzz"), *folders)
+        show(done.stdout)
+        if done.returncode != 0:
+            raise RepriseError(f"{_CONVERTER} failed", "see above")
     _FINDINGS.mkdir(parents=True, exist_ok=True)
     least = progress.seconds_in_words(-(-len(chosen) // options.jobs) * options.seconds)
     sys.stdout.write(f"{len(chosen)} targets, {options.seconds} s each: {least}\n")
     failed = 0
-    for one in together([partial(fuzz, name, options.seconds) for name in chosen], options.jobs):
-        failed += 1 if one.output else 0
-        show(one.output)
-        sys.stdout.write(one.line + "\n")
+    for line, output in together([partial(fuzz, name, options.seconds) for name in chosen], options.jobs):
+        failed += 1 if output else 0
+        show(output)
+        sys.stdout.write(line + "\n")
         sys.stdout.flush()
     sys.stdout.write(f"{len(chosen) - failed} passed, {failed} failed\n")
     return EXIT_FAILED if failed else 0
@@ -74,29 +77,12 @@ def targets() -> list[str]:
     return sorted(one.name for one in _SEEDS.iterdir() if one.is_dir())
 
 
-def _corpora() -> Path:
-    """Folders of inputs found by all runs of this user."""
-    return programs.cache() / "fuzz"
-
-
-def _convert(folders: Iterable[Path]) -> None:
-    """Each target gets what it reads of the files: packets, messages, records, or their beginning."""
-    done = run(str(_PROGRAMS / _CONVERTER), str(_corpora()), *(str(one.resolve()) for one in folders))
-    show(done.stdout)
-    if done.returncode != 0:
-        raise RepriseError(f"{_CONVERTER} failed", "see above")
-
-
-class Result(NamedTuple):
-    """A line on what a target came to, and what its program printed if it failed."""
-
-    line: str
-    output: str = ""
-
-
-def fuzz(target: str, seconds: int) -> Result:
-    """Looks for inputs that break a parser; new ones are kept."""
-    program, corpus, words = str(_PROGRAMS / target), _corpora() / target, _SEEDS / f"{target}.dict"
+def fuzz(target: str, seconds: int) -> tuple[str, str]:
+    """Looks for inputs that break a parser; new ones are kept. Returns a line on what a target came to, and
+    what its program printed if it failed.
+    """
+    program, words = str(_PROGRAMS / target), _SEEDS / f"{target}.dict"
+    corpus = programs.cache() / "fuzz" / target  # of all runs of this user
     corpus.mkdir(parents=True, exist_ok=True)
     options = (
         f"-max_total_time={seconds}",
@@ -112,7 +98,7 @@ def fuzz(target: str, seconds: int) -> Result:
     executed, kept = int(found[1]) if found else 0, sum(1 for _ in corpus.iterdir())
     line = f"{target}: {executed} inputs tried, {kept} kept"
     if done.returncode == 0:
-        return Result(line)
+        return line, ""
     written = _WRITTEN.search(done.stdout)
     what = f"; replay it: {program} {written[1]}" if written else " without an input, see above"
-    return Result(f"{line}; FAILED{what}", done.stdout or "it printed nothing")
+    return f"{line}; FAILED{what}", done.stdout or "it printed nothing"

@@ -55,13 +55,13 @@ def test_new_inputs_are_written_to_the_users_cache_and_kept(
 def test_a_finding_says_how_to_replay_it(monkeypatch: pytest.MonkeyPatch) -> None:
     output = "==1== ERROR: libFuzzer: deadly signal\nTest unit written to /x/reader_dns-crash-5\n"
     said(monkeypatch, 1, output)
-    found = fuzz.fuzz("reader_dns", 1)
+    line, shown = fuzz.fuzz("reader_dns", 1)
     program = programs.ROOT / "build/fuzz/bin/reader_dns"
-    assert found.line.endswith(f"; FAILED; replay it: {program} /x/reader_dns-crash-5")
-    assert found.output == output
+    assert line.endswith(f"; FAILED; replay it: {program} /x/reader_dns-crash-5")
+    assert shown == output
     said(monkeypatch, -9, "")
-    found = fuzz.fuzz("reader_dns", 1)
-    assert found.line.endswith("; FAILED without an input, see above") and found.output
+    line, shown = fuzz.fuzz("reader_dns", 1)
+    assert line.endswith("; FAILED without an input, see above") and shown
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from cli import programs
 from cli.errors import EXIT_FAILED, RepriseError, UsageError
 from cli.tools import building, packages
 from cli.tools.building import Release
-from cli.tools.checking import Found, built, configured, files, git, good, run, tested, together, total
+from cli.tools.checking import Found, built, files, git, good, run, tested, together, total
 
 _DATA_SKIP = re.compile(  # the reasons to skip that CI accepts: data that are not there, and a container
     r"shared data|\w+_data_test:|kernel threads are not visible in this PID namespace$"
@@ -47,13 +46,7 @@ _DEFINED = {
     "_test.cc": re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE),
     "_test.py": re.compile(r"^def (test_\w+)\(", re.MULTILINE),
 }
-
-
-class Check(NamedTuple):
-    """A named part of the suite."""
-
-    name: str
-    run: Callable[[], Found]
+Checks = dict[str, Callable[[], Found]]  # parts of the suite by their names
 
 
 def command_test(options: argparse.Namespace) -> int:
@@ -62,30 +55,29 @@ def command_test(options: argparse.Namespace) -> int:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     slow = options.slow
     if options.list:
-        known = [one.name for one in (*linters(), *compiled(True), *beside(False))]
+        known = [*linters(), *compiled(True), *beside(False)]
         titles = ("checks", "C++ test programs", "C++ tests", "Python tests")
         for title, names in zip(titles, (known, *tests()), strict=True):
             sys.stdout.write("".join(f"{line}\n" for line in (f"{title}:", *(f"  {one}" for one in names))))
         return 0
+    groups: list[tuple[Checks, int | None]] = [(linters(), None), (compiled(slow), 1), (beside(slow), None)]
     if options.only is not None:
-        groups = [[one] for one in chosen(options.only, slow)]
+        groups = [(chosen(options.only, slow), 1)]
     elif options.changed:
-        groups = [linters(), *([one] for one in changed_checks())]
-    else:
-        groups = [linters(), *([one] for one in compiled(slow)), beside(slow)]
-    found = (together([partial(_carried_out, check) for check in checks]) for checks in groups)
-    return _finish(one for group in found for one in group)
+        groups = [(linters(), None), (changed_checks(), 1)]
+    calls = (([partial(_carried_out, *one) for one in checks.items()], at_once) for checks, at_once in groups)
+    return _finish(found for group in calls for found in together(*group))
 
 
-def _carried_out(check: Check) -> Found:
+def _carried_out(name: str, check: Callable[[], Found]) -> Found:
     begin = time.monotonic()
-    found = check.run()
+    found = check()
     passed_s = time.monotonic() - begin
-    lines = [f"{check.name}: {found.text()} in {passed_s:.0f} s"]
+    lines = [f"{name}: {found.text()} in {passed_s:.0f} s"]
     lines += [f"  skipped: {one}" for one in found.skipped]
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
-    return found if found.times else found._replace(times=((passed_s, check.name),))
+    return found if found.times else found._replace(times=((passed_s, name),))
 
 
 def _finish(parts: Iterable[Found]) -> int:
@@ -104,55 +96,56 @@ def _finish(parts: Iterable[Found]) -> int:
 # --- the suite --------------------------------------------------------------------------------------------
 
 
-def _tool(name: str, *argv: str) -> Check:
+def _tool(name: str, *argv: str) -> Found:
     """A check that a program makes with its exit status."""
-    return Check(name, lambda: Found(1) if good(*argv) else Found(failed=(name,)))
+    return Found(1) if good(*argv) else Found(failed=(name,))
 
 
-def linters() -> list[Check]:
+def linters() -> Checks:
     """What builds nothing and takes seconds."""
     python = str(Path(sys.executable).parent)
-    return [
-        _tool("clang-format", "clang-format-19", "--dry-run", "--Werror", *files(".cc", ".hh")),
-        _tool("ruff", f"{python}/ruff", "check", "."),
-        _tool("ruff format", f"{python}/ruff", "format", "--check", "."),
-        _tool("mypy", sys.executable, "-m", "mypy"),
-        _tool("shellcheck", "shellcheck", "reprise", ".ci/run", *files(".sh")),
-        _tool("codespell", "codespell", "-L", _DNS_WORDS, *files(".md", ".py", ".toml", ".cc", ".hh")),
-    ]
+    tools = {
+        "clang-format": ("clang-format-19", "--dry-run", "--Werror", *files(".cc", ".hh")),
+        "ruff": (f"{python}/ruff", "check", "."),
+        "ruff format": (f"{python}/ruff", "format", "--check", "."),
+        "mypy": (sys.executable, "-m", "mypy"),
+        "shellcheck": ("shellcheck", "reprise", ".ci/run", *files(".sh")),
+        "codespell": ("codespell", "-L", _DNS_WORDS, *files(".md", ".py", ".toml", ".cc", ".hh")),
+    }
+    return {name: partial(_tool, name, *argv) for name, argv in tools.items()}
 
 
-def compiled(slow: bool) -> list[Check]:
+def compiled(slow: bool) -> Checks:
     """C++ tests by ctest, those of the long suite too, and then the programs that the Python tests start."""
-    longer = [
-        Check("ctest dev", partial(_ctest, "dev")),
-        Check("ctest tsan, the reader's thread", partial(_ctest, "tsan", only=["controller_test"])),
-        Check("ctest tsan, mutate's threads", partial(_ctest, "tsan", only=["mutator_pipe_test"])),
-    ]
+    longer: Checks = {
+        "ctest dev": partial(_ctest, "dev"),
+        "ctest tsan, the reader's thread": partial(_ctest, "tsan", only=["controller_test"]),
+        "ctest tsan, mutate's threads": partial(_ctest, "tsan", only=["mutator_pipe_test"]),
+    }
     asan = partial(_ctest, "asan", options=() if slow else ("-LE", "slow"))
-    return [Check("ctest asan", asan), *(longer if slow else []), Check("programs", release)]
+    return {"ctest asan": asan, **(longer if slow else {}), "programs": release}
 
 
-def beside(slow: bool) -> list[Check]:
+def beside(slow: bool) -> Checks:
     """clang-tidy computes while the Python tests, also those with real namespaces, mostly wait; it is niced,
     so it does not disturb them. pyproject.toml leaves out slow ones.
     """
     words = (*(("-m", "") if slow else ()), *_AT_ONCE)
-    return [Check("pytest", partial(_pytest, words)), Check("clang-tidy", partial(_clang_tidy, slow))]
+    return {"pytest": partial(_pytest, words), "clang-tidy": partial(_clang_tidy, slow)}
 
 
-def changed_checks() -> list[Check]:
+def changed_checks() -> Checks:
     """C++ test programs that are to be linked anew, Python tests that changed or stand beside what did."""
     stems = {one[:-3].removesuffix("_test") for one in _changed() or files(".py") if one.endswith(".py")}
     python = sorted(one for stem in stems if (programs.ROOT / (one := f"{stem}_test.py")).exists())
     ninja = ("ninja", "-n", "-C", str(programs.ROOT / "build/asan"), _TESTS)
-    said = run(*ninja).stdout if configured("asan") else ""
+    said = run(*ninja).stdout if good("cmake", "--preset", "asan") else ""
     linked = sorted(set(re.findall(r"Linking CXX executable \S*?([^/\s]+_test)$", said, re.MULTILINE)))
-    return [
-        *([Check("ctest asan", partial(_ctest, "asan", linked, ("-LE", "slow")))] if linked else []),
-        *([Check("pytest", partial(_pytest, python))] if python else []),
-        Check("clang-tidy", partial(_clang_tidy, False)),
-    ]
+    return {
+        **({"ctest asan": partial(_ctest, "asan", linked, ("-LE", "slow"))} if linked else {}),
+        **({"pytest": partial(_pytest, python)} if python else {}),
+        "clang-tidy": partial(_clang_tidy, False),
+    }
 
 
 def _ctest(preset: str, only: Sequence[str] = (), options: Sequence[str] = (), cases: str = "") -> Found:
@@ -223,7 +216,7 @@ def _clang_tidy(slow: bool) -> Found:
     suite; and every header alone, as it includes what it uses.
     """
     name, folder = "clang-tidy", programs.ROOT / "build/tidy"
-    if not configured("tidy"):
+    if not good("cmake", "--preset", "tidy"):
         return Found(failed=(name,))
     commands = json.loads((folder / "compile_commands.json").read_text(encoding="utf-8"))
     units = {os.path.relpath(one["file"], programs.ROOT) for one in commands}
@@ -263,22 +256,22 @@ def tests() -> tuple[list[str], list[str], list[str]]:
     )
 
 
-def chosen(name: str, slow: bool) -> list[Check]:
+def chosen(name: str, slow: bool) -> Checks:
     """The checks that a name means: checks, test programs, and tests that it is a part of. It is a usage
     error when there are none.
     """
-    known = (*linters(), *compiled(True), *beside(slow))
-    if checks := [one for one in known if one.name.lower() == name.lower()]:
+    known = {**linters(), **compiled(True), **beside(slow)}
+    if checks := {one: check for one, check in known.items() if one.lower() == name.lower()}:
         return checks
     plain = name.split("[", 1)[0]  # pytest's words for what a test is given
     ours, cases, functions = ([one for one in names if plain.lower() in one.lower()] for names in tests())
     cases = [] if ours else cases
     if not (ours or cases or functions):
         raise UsageError(f"--only {name}: no check and no test has this name", "see ./reprise test --list")
-    found = [Check("ctest asan", partial(_ctest, "asan", ours))] if ours else []
+    found: Checks = {"ctest asan": partial(_ctest, "asan", ours)} if ours else {}
     if cases:
-        found.append(Check("C++ tests", partial(_ctest, "asan", cases=":".join(f"*{one}*" for one in cases))))
+        found["C++ tests"] = partial(_ctest, "asan", cases=":".join(f"*{one}*" for one in cases))
     if functions:
         python = (one + name[len(plain) :] for one in functions)
-        found.append(Check("Python tests", partial(_pytest, ("-m", "", *python))))
+        found["Python tests"] = partial(_pytest, ("-m", "", *python))
     return found

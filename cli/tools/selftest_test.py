@@ -10,7 +10,6 @@ from cli import programs
 from cli.errors import UsageError
 from cli.tools import checking, selftest
 from cli.tools.checking import Found, junit
-from cli.tools.selftest import Check
 
 CASES = ["Address.Reads", "Address.Sorts", "Frame.Reads"]
 FUNCTIONS = [
@@ -58,14 +57,14 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, ...]]:
 def test_what_a_name_means(
     known: dict[str, tuple[str, ...]], name: str, found: dict[str, tuple[str, ...]]
 ) -> None:
-    for check in selftest.chosen(name, slow=False):
-        check.run()
+    for check in selftest.chosen(name, slow=False).values():
+        check()
     assert known == found
 
 
 def test_a_check_by_its_name_looks_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selftest, "tests", lambda: pytest.fail("tests were looked for"))
-    assert [one.name for one in selftest.chosen("RUFF", slow=False)] == ["ruff"]
+    assert [*selftest.chosen("RUFF", slow=False)] == ["ruff"]
 
 
 def test_a_name_that_means_nothing_is_a_usage_error(known: dict[str, tuple[str, ...]]) -> None:
@@ -160,8 +159,8 @@ def test_outside_a_repository_everything_is_looked_at(monkeypatch: pytest.Monkey
 
 
 def test_the_last_line_comes_after_what_took_longest(capsys: pytest.CaptureFixture[str]) -> None:
-    check = Check("it", lambda: Found(2, times=((3.0, "slow one"), (0.1, "quick one"))))
-    assert selftest._finish([selftest._carried_out(check)]) == 0
+    found = Found(2, times=((3.0, "slow one"), (0.1, "quick one")))
+    assert selftest._finish([selftest._carried_out("it", lambda: found)]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "it: 2 passed, 0 failed, 0 skipped in 0 s",
         "what took longest:",
@@ -175,8 +174,8 @@ def test_failures_are_named_again_at_the_end(capsys: pytest.CaptureFixture[str])
         '<testsuite><testcase classname="a_test" name="b" time="0"><failure message="x&#10; y">z</failure>'
         '</testcase><testcase name="c" classname="c" status="fail" time="0"/></testsuite>'
     )
-    parts = [Check("one", lambda: found), Check("other", lambda: Found(failed=("other",)))]
-    assert selftest._finish(selftest._carried_out(check) for check in parts) == 1
+    parts: selftest.Checks = {"one": lambda: found, "other": lambda: Found(failed=("other",))}
+    assert selftest._finish(selftest._carried_out(*one) for one in parts.items()) == 1
     assert capsys.readouterr().out.splitlines()[-5:] == [
         "what failed:",
         "  a_test: b: x y",
@@ -191,7 +190,7 @@ def test_what_is_skipped_is_told_with_its_reason_and_fails_in_ci(
 ) -> None:
     monkeypatch.setenv("CI", "1")
     skips = ("a_test: A.B: no shared data at /x", "b: no root")
-    assert selftest._finish([selftest._carried_out(Check("it", lambda: Found(1, (), skips)))]) == 1
+    assert selftest._finish([selftest._carried_out("it", lambda: Found(1, (), skips))]) == 1
     said = capsys.readouterr().out.splitlines()
     assert said[1:3] == ["  skipped: a_test: A.B: no shared data at /x", "  skipped: b: no root"]
     assert said[-2:] == ["  not to be skipped in CI: b: no root", "1 passed, 1 failed, 2 skipped"]
