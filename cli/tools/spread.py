@@ -6,6 +6,7 @@ fragments, rules that count) is left to the one `mutate` at the end, so the resu
 one machine. What is done already is not done again when the command is repeated.
 """
 
+import argparse
 import hashlib
 import json
 import re
@@ -13,7 +14,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,38 +27,28 @@ _MARK = "mark"
 _OPTIONS = ("--inventory", "--ssh-config", "--spread-dir")
 
 
-@dataclass(frozen=True)
-class Wish:
-    """The command line, taken apart: the inputs, what mutate is given besides, and our own options."""
-
-    inputs: tuple[Path, ...]
-    rest: tuple[str, ...]
-    output: str
-    ports: tuple[str, ...]
-    inventory: Path
-    ssh_config: Path | None
-    folder: Path | None
-
-
-def parse(arguments: Sequence[str]) -> Wish:
-    """Inputs stand before the other options of mutate, because only the mutator knows which takes a value."""
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line, taken apart: the `inputs`, the `output` and `port`s, the `rest` that mutate is given
+    besides, and our own options. Inputs stand before the other options of mutate, because only the mutator
+    knows which takes a value.
+    """
     parser = Parser(prog="reprise mutate", add_help=False, allow_abbrev=False)
     for name in _OPTIONS:
-        parser.add_argument(name, nargs="?", const="")
+        parser.add_argument(name, nargs="?", const="", type=lambda text: text and Path(text))
     parser.add_argument("-o", "--output", action="append", default=[])
     parser.add_argument("--port", action="append", default=[])
-    own, rest = parser.parse_known_args(list(arguments))
-    texts = [getattr(own, name.removeprefix("--").replace("-", "_")) for name in _OPTIONS]
-    for name, text in zip(_OPTIONS, texts, strict=True):
-        want(text != "", f"{name} has no value", f"write {name} VALUE")
+    wish, rest = parser.parse_known_args(list(arguments))
+    for name in _OPTIONS:
+        given = getattr(wish, name.removeprefix("--").replace("-", "_"))
+        want(given != "", f"{name} has no value", f"write {name} VALUE")
     count = next((at for at, one in enumerate(rest) if one.startswith("-")), len(rest))
-    inputs = tuple(map(Path, rest[:count]))
-    want(bool(inputs), "no capture to spread", "name the captures before the other options")
-    for path in inputs:
+    wish.inputs, wish.rest = [Path(one) for one in rest[:count]], rest[count:]
+    want(bool(wish.inputs), "no capture to spread", "name the captures before the other options")
+    for path in wish.inputs:
         want(path.is_file(), f"{path} is not a file", "only files can be carried to other hosts")
-    want(len(own.output) == 1 and own.output[0] != "-", "no output file", "give -o FILE")
-    paths = (text and Path(text) for text in texts)
-    return Wish(inputs, tuple(rest[count:]), own.output[0], tuple(own.port), *paths)
+    want(len(wish.output) == 1 and wish.output[0] != "-", "no output file", "give -o FILE")
+    wish.output = wish.output[0]
+    return wish
 
 
 def logins(text: str, name: str) -> list[str]:
@@ -82,11 +72,9 @@ def command_spread(arguments: Sequence[str]) -> int:
     try:
         hosts = logins(tables.read_small(wish.inventory).decode(), str(wish.inventory))
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", error)
-        raise UsageError(
-            f"cannot read the inventory {wish.inventory}: {why}", "name one host a line"
-        ) from None
-    folder = wish.folder or Path(f"{wish.output}.spread-{_mark(wish)}")
+        what = f"cannot read the inventory {wish.inventory}: {getattr(error, 'strerror', error)}"
+        raise UsageError(what, "name one host a line") from None
+    folder = wish.spread_dir or Path(f"{wish.output}.spread-{_mark(wish)}")
     _claim(wish, folder)
     archive = folder / "mutator.tar.gz"
     if not archive.is_file():
@@ -95,15 +83,15 @@ def command_spread(arguments: Sequence[str]) -> int:
     return _merge(wish, folder, cut)
 
 
-def _mark(wish: Wish) -> str:
+def _mark(wish: argparse.Namespace) -> str:
     """Other inputs, ports or another version are other work: what lies in the folder must not be taken for
     theirs. Rules are not part of it: they are applied at the end.
     """
     return _digest([_facts(path) for path in wish.inputs], wish)
 
 
-def _digest(inputs: list[Any], wish: Wish) -> str:
-    return hashlib.sha256(json.dumps([inputs, wish.ports, VERSION]).encode()).hexdigest()[:12]
+def _digest(inputs: list[Any], wish: argparse.Namespace) -> str:
+    return hashlib.sha256(json.dumps([inputs, wish.port, VERSION]).encode()).hexdigest()[:12]
 
 
 def _facts(capture: Path) -> tuple[str, int, int]:
@@ -111,7 +99,7 @@ def _facts(capture: Path) -> tuple[str, int, int]:
     return str(capture.resolve()), capture.stat().st_size, capture.stat().st_mtime_ns
 
 
-def _claim(wish: Wish, folder: Path) -> None:
+def _claim(wish: argparse.Namespace, folder: Path) -> None:
     """The folder is this work's: new, empty, or left by it."""
     mark = _digest([str(path.resolve()) for path in wish.inputs], wish)
     try:
@@ -135,7 +123,7 @@ def _file(folder: Path, number: int, ending: str) -> Path:
     return folder / f"{number:06}.{ending}"
 
 
-def _is_done(wish: Wish, folder: Path, number: int) -> bool:
+def _is_done(wish: argparse.Namespace, folder: Path, number: int) -> bool:
     """Whether the part is there, and of the capture as it is now."""
     stamp = _file(folder, number, "capture")
     files = (_file(folder, number, "pcap"), _file(folder, number, "status"), stamp)
@@ -143,7 +131,7 @@ def _is_done(wish: Wish, folder: Path, number: int) -> bool:
     return whole and stamp.read_text(encoding="utf-8") == json.dumps(_facts(wish.inputs[number]))
 
 
-def _reduce(wish: Wish, hosts: list[str], folder: Path) -> list[Path]:
+def _reduce(wish: argparse.Namespace, hosts: list[str], folder: Path) -> list[Path]:
     """One job a capture that is not reduced yet; returns the captures that turned out to be cut."""
     left = [at for at in range(len(wish.inputs)) if not _is_done(wish, folder, at)]
     sys.stderr.write(
@@ -161,18 +149,16 @@ def _reduce(wish: Wish, hosts: list[str], folder: Path) -> list[Path]:
             f"{len(missing)} of {len(wish.inputs)} captures were not reduced, the first is {missing[0]}",
             f"see {folder}/log, fix the host or the file and repeat the command: it continues from here",
         )
-    statuses = [_file(folder, at, "status") for at in range(len(wish.inputs))]
-    return [
-        path for path, status in zip(wish.inputs, statuses, strict=True) if status.read_text().strip() != "0"
-    ]
+    statuses = [_file(folder, at, "status").read_text().strip() for at in range(len(wish.inputs))]
+    return [path for path, status in zip(wish.inputs, statuses, strict=True) if status != "0"]
 
 
-def _run_parallel(wish: Wish, hosts: list[str], folder: Path, left: list[int]) -> None:
+def _run_parallel(wish: argparse.Namespace, hosts: list[str], folder: Path, left: list[int]) -> None:
     """GNU parallel: {1} the capture, {2} the number that names what comes back, {3} the capture with the mark
     from which on its path is kept on the host.
     """
     inner = package.FOLDER
-    ports = shlex.join(programs.flags(port=wish.ports))
+    ports = shlex.join(programs.flags(port=wish.port))
     job = (
         "set -e; trap 'rm -rf run-{2}' EXIT; rm -rf run-{2}; mkdir run-{2}; "
         "tar -xzf mutator.tar.gz -C run-{2}; s=0; "
@@ -196,9 +182,9 @@ def _run_parallel(wish: Wish, hosts: list[str], folder: Path, left: list[int]) -
         subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
 
 
-def _merge(wish: Wish, folder: Path, cut: list[Path]) -> int:
+def _merge(wish: argparse.Namespace, folder: Path, cut: list[Path]) -> int:
     parts = [str(_file(folder, at, "pcap")) for at in range(len(wish.inputs))]
-    words = ("-o", wish.output, *programs.flags(port=wish.ports), *wish.rest)
+    words = ("-o", wish.output, *programs.flags(port=wish.port), *wish.rest)
     done = subprocess.run([programs.own(package.PROGRAM), "mutate", *parts, *words], check=False)
     for path in cut:
         sys.stderr.write(
@@ -215,7 +201,7 @@ def _merge(wish: Wish, folder: Path, cut: list[Path]) -> int:
     return done.returncode or (1 if cut else 0)
 
 
-def _losses(wish: Wish, folder: Path) -> list[tuple[Path, str]]:
+def _losses(wish: argparse.Namespace, folder: Path) -> list[tuple[Path, str]]:
     """What captures lack, as the hosts said of each when it was last reduced: packets that the merge has not
     seen.
     """

@@ -32,7 +32,7 @@ import dns.rdataclass
 import dns.rdatatype
 
 from cli import call, linux, programs
-from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
+from cli.errors import EXIT_FAILED, RepriseError, want
 from cli.executor import machine, netns
 from cli.plan import network, privileges
 from cli.plan.planned import Folder
@@ -63,37 +63,11 @@ class Exchange:
     count: int
 
 
-@dataclass(frozen=True)
-class Difference:
-    """An answer that is not as recorded."""
-
-    exchange: Exchange
-    classes: tuple[str, ...]
-    reason: str
-    got: dns.message.Message | None
-
-    def entry(self) -> dict[str, Any]:
-        question = self.exchange.recorded.question[0]
-        return {
-            "time": self.exchange.time,
-            "server": self.exchange.server,
-            "question": f"{question.name} {dns.rdatatype.to_text(question.rdtype)}",
-            "count": self.exchange.count,
-            "differs": list(self.classes),
-            "reason": self.reason,
-            "recorded": _text(self.exchange.recorded),
-            "got": _text(self.got) if self.got else None,
-        }
-
-
 def command_check(options: argparse.Namespace) -> int:
-    want(
-        options.least is None or 0 <= options.least <= 1,
-        f"--least {options.least}: out of range",
-        "give a share from 0 to 1",
-    )
-    if not (options.zones / "zones.json").is_file():
-        raise UsageError(f"{options.zones} has no zones.json", "give a folder made by `reprise zones build`")
+    fits = options.least is None or 0 <= options.least <= 1
+    want(fits, f"--least {options.least}: out of range", "give a share from 0 to 1")
+    there = (options.zones / "zones.json").is_file()
+    want(there, f"{options.zones} has no zones.json", "give a folder made by `reprise zones build`")
     with tempfile.TemporaryDirectory(prefix="reprise-check-", dir="/var/tmp") as made:
         folder = Path(made)
         folder.chmod(0o755)
@@ -101,10 +75,10 @@ def command_check(options: argparse.Namespace) -> int:
         found = _plan(options.zones.absolute(), folder)
         with _meta_server(folder) as host:
             differences = list(_ask_all(exchanges, found, host, _Reasons(folder / "world", folder / "made")))
-    result = summary(exchanges, differences)
+    result = summary(sum(one.count for one in exchanges), differences)
     if options.json is not None:
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    _show(result, differences)
+    _show(result)
     share = result["share_as_recorded"]
     missed = options.least is not None and (share is None or share < options.least)
     return EXIT_FAILED if missed or not whole else 0
@@ -208,8 +182,9 @@ def _meta_server(folder: Path) -> Iterator[int]:
     hosts = netns.build(network.Network("local", hosts=(network.Host(_HOST),), routes=everything))
     host = hosts.of(_HOST)
     assert host is not None
-    batch = (folder / "plan" / "meta-1.ip").read_text(encoding="ascii")
-    try:
+    with contextlib.ExitStack() as held:
+        held.callback(os.close, host)
+        batch = (folder / "plan" / "meta-1.ip").read_text(encoding="ascii")
         with linux.inside(host):
             ip = programs.packaged("ip")
             subprocess.run([ip, "-batch", "-"], input=batch, text=True, check=True, capture_output=True)
@@ -220,18 +195,14 @@ def _meta_server(folder: Path) -> Iterator[int]:
                 *("-g", "-n", "1", "-U", "1", "-c", f"{folder}/plan/named-1.conf"),
             ]
             server = Process.started(argv, folder / "named.log", name="named")
+        held.callback(server.reap)
+        held.callback(server.send, signal.SIGTERM)  # which is called first
         try:
-            try:
-                server.until("all zones loaded", _READY_S, kinds.REASON)
-            except RepriseError as error:
-                what = f"named does not serve the zones: {error.what}"
-                raise RepriseError(what, "see `reprise doctor`") from None
-            yield host
-        finally:
-            server.send(signal.SIGTERM)
-            server.reap()
-    finally:
-        os.close(host)
+            server.until("all zones loaded", _READY_S, kinds.REASON)
+        except RepriseError as error:
+            what = f"named does not serve the zones: {error.what}"
+            raise RepriseError(what, "see `reprise doctor`") from None
+        yield host
 
 
 # --- asking -----------------------------------------------------------------------------------------------
@@ -239,7 +210,8 @@ def _meta_server(folder: Path) -> Iterator[int]:
 
 def _ask_all(
     exchanges: Sequence[Exchange], found: AddressMap, host: int, reasons: _Reasons
-) -> Iterator[Difference]:
+) -> Iterator[dict[str, Any]]:
+    """What is told of each answer that is not as recorded."""
     at = {one.slot: one.address for one in found.metas}
     by_server: dict[str, list[Exchange]] = defaultdict(list)
     for one in exchanges:
@@ -258,7 +230,7 @@ def _ask_all(
             got = None if answer is None else _parse(answer)
             classes = CLASSES if got is None else differing(one.recorded, got)
             if classes:
-                yield Difference(one, classes, reasons.of(one, got, slot is not None), got)
+                yield difference(one, classes, reasons.of(one, got, slot is not None), got)
         done += len(asked)
         progress.show(f"{done} of {len(exchanges)} questions asked")
     progress.end(f"{done} of {len(exchanges)} questions asked")
@@ -368,48 +340,57 @@ def _signatures(records: frozenset[Record]) -> bool:
 
 def _ends_at_alias(message: dns.message.Message) -> bool:
     """BIND without recursion does not follow aliases into other zones."""
-    last = message.answer[-1] if message.answer else None
-    aliases = (dns.rdatatype.CNAME, dns.rdatatype.DNAME)
-    return last is not None and (
-        last.rdtype in aliases or (last.rdtype == dns.rdatatype.RRSIG and last.covers in aliases)
-    )
+    aliases = {dns.rdatatype.CNAME, dns.rdatatype.DNAME}
+    return any({last.rdtype, last.covers} & aliases for last in message.answer[-1:])  # or their signature
 
 
 # --- the result ------------------------------------------------------------------------------------------
 
 
-def summary(exchanges: Sequence[Exchange], differences: Sequence[Difference]) -> dict[str, Any]:
+def difference(
+    one: Exchange, classes: Sequence[str], reason: str, got: dns.message.Message | None
+) -> dict[str, Any]:
+    question = one.recorded.question[0]
+    return {
+        "time": one.time,
+        "server": one.server,
+        "question": f"{question.name} {dns.rdatatype.to_text(question.rdtype)}",
+        "count": one.count,
+        "differs": list(classes),
+        "reason": reason,
+        "recorded": _text(one.recorded),
+        "got": _text(got) if got else None,
+    }
+
+
+def summary(asked: int, differences: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """All figures count each recorded exchange as often as it was recorded."""
-    asked = sum(one.count for one in exchanges)
     classes: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for one in differences:
-        classes.update(dict.fromkeys(one.classes, one.exchange.count))
-        reasons[one.reason] += one.exchange.count
-    differ = sum(one.exchange.count for one in differences)
+        classes.update(dict.fromkeys(one["differs"], one["count"]))
+        reasons[one["reason"]] += one["count"]
+    as_recorded = asked - reasons.total()
     return {
         "schema": 1,
         "asked": asked,
-        "as_recorded": asked - differ,
-        "share_as_recorded": (asked - differ) / asked if asked else None,
+        "as_recorded": as_recorded,
+        "share_as_recorded": as_recorded / asked if asked else None,
         "classes": {
             name: {"as_recorded": asked - classes[name], "differ": classes[name]} for name in CLASSES
         },
         "reasons": dict(sorted(reasons.items())),
-        "differences": [one.entry() for one in differences],
+        "differences": list(differences),
     }
 
 
-def _show(result: dict[str, Any], differences: Sequence[Difference]) -> None:
-    share = percent(result["share_as_recorded"])
+def _show(result: dict[str, Any]) -> None:
+    share, differences = percent(result["share_as_recorded"]), result["differences"]
     lines = [f"{result['as_recorded']} of {result['asked']} answers as recorded ({share})"]
-    for name in CLASSES:
-        lines.append(f"  {name:10}{result['classes'][name]['differ']:>8} differ")
-    for reason, count in result["reasons"].items():
-        lines.append(f"  {count:>8} {reason}")
+    lines += [f"  {name:10}{found['differ']:>8} differ" for name, found in result["classes"].items()]
+    lines += [f"  {count:>8} {reason}" for reason, count in result["reasons"].items()]
     for one in differences[:_SHOWN]:
-        entry = one.entry()
-        lines.append(f"  {entry['server']} {entry['question']}: {', '.join(one.classes)} ({one.reason})")
+        lines.append(f"  {one['server']} {one['question']}: {', '.join(one['differs'])} ({one['reason']})")
     if len(differences) > _SHOWN:
         lines.append(f"  ... and {len(differences) - _SHOWN} more; --json FILE has all")
     sys.stdout.write("".join(f"{line}\n" for line in lines))
