@@ -46,7 +46,7 @@ def test_no_daemon_starts_while_packages_are_installed_and_later_they_may(
     policy = tmp_path / "policy-rc.d"
     monkeypatch.setattr(packages, "_POLICY", policy)
     monkeypatch.setattr(locks, "MACHINE", tmp_path / "reprise/locks")
-    with packages._alone() as lock, packages._no_daemons([]):
+    with packages._no_daemons([]) as lock:
         assert subprocess.run([policy], check=False).returncode == 101
         apt = subprocess.Popen(["sleep", "60"], pass_fds=(lock,))
         left = policy.read_bytes()

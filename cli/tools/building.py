@@ -55,7 +55,7 @@ class Release:
         return ("cmake", "--preset", "release", *(_SEARCH_AGAIN if here else ("--fresh",)))
 
     def _found(self) -> str:
-        return _lines(sorted(self.installed))
+        return "".join(f"{name}\n" for name in sorted(self.installed))
 
     def is_built(self) -> bool:
         """With nothing to do ninja answers within a few hundredths of a second."""
@@ -104,8 +104,9 @@ class Environment:
         hint = "see above, check pip's configuration and the network, and run it again"
         steps.want_done(done, "pip failed", hint)
         there = _read(VENV / _INSTALLED).splitlines()
-        others = [line for line in there if line.split()[0] not in self.files]
-        (VENV / _INSTALLED).write_text(_lines([*others, *map(self._line, self.files)]), encoding="utf-8")
+        others = (line for line in there if line.split()[0] not in self.files)
+        text = "".join(f"{line}\n" for line in (*others, *map(self._line, self.files)))
+        (VENV / _INSTALLED).write_text(text, encoding="utf-8")
 
 
 def _read(path: Path) -> str:
@@ -113,10 +114,6 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError:
         return ""
-
-
-def _lines(texts: Sequence[str]) -> str:
-    return "".join(f"{text}\n" for text in texts)
 
 
 @contextlib.contextmanager

@@ -39,17 +39,16 @@ def _deploy(options: argparse.Namespace) -> None:
     failures: list[str] = []
 
     def note(event: dict[str, Any]) -> bool:
-        data = event.get("event_data", {})
-        if event.get("event") == "playbook_on_play_start":
+        kind, data = event.get("event"), event.get("event_data", {})
+        result = data.get("res", {})
+        message = result.get("msg") or ""
+        if kind == "playbook_on_play_start":
             progress.phase(f"hosts: {data.get('play', '')}")
-        elif event.get("event") in ("runner_on_failed", "runner_on_unreachable") and not data.get(
-            "ignore_errors"
-        ):
-            result = data.get("res", {})
-            said = (result.get("stderr") or result.get("msg") or "it failed").rstrip().rpartition("\n")[2]
+        elif kind in ("runner_on_failed", "runner_on_unreachable") and not data.get("ignore_errors"):
+            said = (result.get("stderr") or message or "it failed").rstrip().rpartition("\n")[2]
             failures.append(f"{data.get('host')}: {data.get('task')}: {one_line(str(said))}")
-        elif event.get("event") == "runner_on_ok" and "warning: " in str(data.get("res", {}).get("msg", "")):
-            progress.phase(one_line(str(data["res"]["msg"])))
+        elif kind == "runner_on_ok" and "warning: " in str(message):
+            progress.phase(one_line(str(message)))
         return False
 
     path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"  # of ansible-playbook

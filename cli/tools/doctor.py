@@ -6,7 +6,6 @@ import platform
 import resource
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -63,8 +62,7 @@ def command_doctor(options: argparse.Namespace) -> int:
     states = set()
     for subject, check in checks.items():
         found = check()
-        sys.stdout.write(found.line(subject) + "\n")
-        sys.stdout.flush()
+        print(found.line(subject), flush=True)
         states.add(found.state)
     return EXIT_FAILED if MISSING in states else 0
 

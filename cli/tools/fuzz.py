@@ -67,8 +67,7 @@ def command_fuzz(options: argparse.Namespace) -> int:
     for line, output in together([partial(fuzz, name, options.seconds) for name in chosen], options.jobs):
         failed += 1 if output else 0
         show(output)
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+        print(line, flush=True)
     sys.stdout.write(f"{len(chosen) - failed} passed, {failed} failed\n")
     return EXIT_FAILED if failed else 0
 

@@ -40,12 +40,6 @@ _ZONES = {  # sections of packages.txt, by the steps of `zones`
     "harvest": ("bind",),
     "plan": ("run",),
 }
-_TARGETS = {  # of commands that need nothing but programs of ours
-    "report": (),
-    "check": (),
-    **dict.fromkeys(("compare", "export", "trace", "mutate", "package"), ("reprise-mutator",)),
-    "zones": ("reprise-zonebuilder", "reprise-mutator"),
-}
 
 
 class Needs(NamedTuple):
@@ -73,11 +67,14 @@ def of(options: argparse.Namespace) -> Needs:
         sections = ("run",) if getattr(options, "signed", False) else _ZONES.get(options.step, ())
     if command == "mutate" and programs.given("--inventory", words):
         sections = ("spread", "hosts")
-    if command in _TARGETS:
-        found = _needs(sections, *_TARGETS[command])
-        export = command == "export" and programs.given("--parquet", words)
-        return found._replace(python=(*found.python, EXPORT_PYTHON)) if export else found
+    parquet = (EXPORT_PYTHON,) if programs.given("--parquet", words) else ()
     return {
+        **dict.fromkeys(("report", "check"), lambda: _needs(())),
+        **dict.fromkeys(
+            ("compare", "trace", "mutate", "package"), lambda: _needs(sections, "reprise-mutator")
+        ),
+        "export": lambda: Needs(("base",), (RUN_PYTHON, *parquet), ("reprise-mutator",)),
+        "zones": lambda: _needs(sections, "reprise-zonebuilder", "reprise-mutator"),
         "run": lambda: _experiment(options),
         "plan": lambda: _experiment(options),
         "papers": lambda: _papers(options) if options.step == "run" else _needs((), "reprise-mutator"),

@@ -70,26 +70,29 @@ def command_package(options: argparse.Namespace) -> int:
 
 def write(path: Path) -> None:
     """The archive appears under its name only when it is whole."""
-    program = Path(programs.own(PROGRAM))
-    libraries = _libraries(program)
-    loader = next((name for name in libraries if name.startswith("ld-")), None)
-    if loader is None:
-        raise RepriseError(f"{program} has no dynamic loader", "build it again with ./reprise")
-    terms = license_texts(libraries.values())
     with (
         whole_file.half_of(path) as half,
         half.open("wb") as file,
         gzip.GzipFile("", "wb", 6, file, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w") as archive,
     ):
-        launcher = _LAUNCHER.format(loader=loader, program=PROGRAM)
-        _add(archive, PROGRAM, launcher.encode(), 0o755)
-        _add(archive, "README", _README.encode(), 0o644)
-        for name, text in sorted(terms.items()):
-            _add(archive, name, text, 0o644)
-        _add(archive, f"lib/{PROGRAM}", _stripped(program), 0o755)
-        for name, library in sorted(libraries.items()):
-            _add(archive, f"lib/{name}", library.read_bytes(), 0o755)
+        for name, content, mode in _contents(Path(programs.own(PROGRAM))):
+            entry = tarfile.TarInfo(f"{FOLDER}/{name}")
+            entry.size, entry.mode = len(content), mode
+            archive.addfile(entry, io.BytesIO(content))
+
+
+def _contents(program: Path) -> Iterator[tuple[str, bytes, int]]:
+    """The archive's files: their names, what they hold, and their modes."""
+    libraries = _libraries(program)
+    loader = next((name for name in libraries if name.startswith("ld-")), None)
+    if loader is None:
+        raise RepriseError(f"{program} has no dynamic loader", "build it again with ./reprise")
+    yield PROGRAM, _LAUNCHER.format(loader=loader, program=PROGRAM).encode(), 0o755
+    yield "README", _README.encode(), 0o644
+    yield from ((name, text, 0o644) for name, text in sorted(license_texts(libraries.values()).items()))
+    yield f"lib/{PROGRAM}", _stripped(program), 0o755
+    yield from ((f"lib/{name}", path.read_bytes(), 0o755) for name, path in sorted(libraries.items()))
 
 
 def _libraries(program: Path) -> dict[str, Path]:
@@ -113,12 +116,6 @@ def _stripped(program: Path) -> bytes:
         copy = Path(folder) / program.name
         done = subprocess.run(["strip", "-o", str(copy), str(program)], capture_output=True, check=False)
         return (copy if done.returncode == 0 else program).read_bytes()
-
-
-def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
-    entry = tarfile.TarInfo(f"{FOLDER}/{name}")
-    entry.size, entry.mode = len(content), mode
-    archive.addfile(entry, io.BytesIO(content))
 
 
 # --- licenses of the archive ------------------------------------------------------------------------------
@@ -191,12 +188,6 @@ NAME=VERSION fetches one.
 
 RULES = programs.ROOT / "packaging/debian"
 _SCRATCH = programs.ROOT / "build/debian"  # always the same: ccache knows files again by their paths
-_CHANGELOG = """reprise ({version}) {release}; urgency=medium
-
-  * See CHANGELOG.md.
-
- -- {maintainer}  {date}
-"""
 _PATIENCE_S = 10.0  # for a build that is interrupted
 
 
@@ -221,8 +212,8 @@ def changelog(number: str, time_s: int) -> str:
     control = (RULES / "control").read_text(encoding="utf-8")
     (maintainer,) = re.findall(r"^Maintainer: (.*)$", control, re.MULTILINE)
     release = platform.freedesktop_os_release().get("VERSION_CODENAME", "unstable")
-    made = {"version": number, "release": release, "maintainer": maintainer, "date": formatdate(time_s)}
-    return _CHANGELOG.format(**made)
+    head = f"reprise ({number}) {release}; urgency=medium"
+    return f"{head}\n\n  * See CHANGELOG.md.\n\n -- {maintainer}  {formatdate(time_s)}\n"
 
 
 def build(output: Path) -> Path:

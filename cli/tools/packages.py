@@ -91,7 +91,7 @@ def install(names: Sequence[str], title: str) -> None:
         complain(f"reprise: {name or 'this system'} is not tested; Reprise is tested on {linux.TESTED}")
     complain(f"reprise: installing Debian packages: {' '.join(names)}")
     progress = Progress(quiet_s=steps.LINE_EVERY_S)
-    with _alone() as lock, _no_daemons(names):
+    with _no_daemons(names) as lock:
         words = ("install", "--no-install-recommends")
         wanted = _job(lock, title, *words, *names)
         done = steps.run(wanted, progress)
@@ -129,39 +129,30 @@ def unknown() -> list[str]:
 
 
 @contextmanager
-def _alone() -> Iterator[int]:
-    """One installation at a time on a host, whichever folder it is for: all share the policy for daemons.
-    Yields the lock, with a number that no shell redirection uses.
-    """
-    with locks.of_machine(_LOCK) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        held = fcntl.fcntl(lock, fcntl.F_DUPFD_CLOEXEC, 10)
-        try:
-            yield held
-        finally:
-            os.close(held)
-
-
-@contextmanager
-def _no_daemons(names: Sequence[str]) -> Iterator[None]:
+def _no_daemons(names: Sequence[str]) -> Iterator[int]:
     """Daemons of packages do not start meanwhile, nor later, also where the installation is interrupted. A
     policy of the administrator's own stays. Ours is good for as long as the lock is held: where we were
-    killed, it takes itself away when it is asked next.
+    killed, it takes itself away when it is asked next. One installation at a time on a host, whichever folder
+    it is for, as all share the policy. Yields the lock, with a number that no shell redirection uses.
     """
-    ours = not _POLICY.exists() or _POLICY_MARK in _POLICY.read_text(encoding="utf-8", errors="replace")
-    try:
-        if ours:
-            lock = locks.MACHINE / _LOCK
-            text = f'test -e {lock} && ! flock -n {lock} true && exit 101\nrm -f "$0"\n'
-            _POLICY.write_text(f"#!/bin/sh\n# {_POLICY_MARK}\n{text}", encoding="ascii")
-            _POLICY.chmod(0o755)
-        yield
-    finally:
-        lives = Path("/run/systemd/system").is_dir()
-        by_systemd = ["systemctl", "disable", "--now"] if lives else ["deb-systemd-helper", "disable"]
-        for unit in (unit for package in names for unit in _SERVICES.get(package, ())):
-            for argv in (["update-rc.d", unit, "disable"], [*by_systemd, f"{unit}.service"]):
-                if programs.find(argv[0]):
-                    subprocess.run(argv, capture_output=True, check=False)
-        if ours:
-            _POLICY.unlink(missing_ok=True)
+    with locks.of_machine(_LOCK) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        held = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 10)
+        ours = not _POLICY.exists() or _POLICY_MARK in _POLICY.read_text(encoding="utf-8", errors="replace")
+        try:
+            if ours:
+                lock = locks.MACHINE / _LOCK
+                text = f'test -e {lock} && ! flock -n {lock} true && exit 101\nrm -f "$0"\n'
+                _POLICY.write_text(f"#!/bin/sh\n# {_POLICY_MARK}\n{text}", encoding="ascii")
+                _POLICY.chmod(0o755)
+            yield held
+        finally:
+            lives = Path("/run/systemd/system").is_dir()
+            by_systemd = ["systemctl", "disable", "--now"] if lives else ["deb-systemd-helper", "disable"]
+            for unit in (unit for package in names for unit in _SERVICES.get(package, ())):
+                for argv in (["update-rc.d", unit, "disable"], [*by_systemd, f"{unit}.service"]):
+                    if programs.find(argv[0]):
+                        subprocess.run(argv, capture_output=True, check=False)
+            if ours:
+                _POLICY.unlink(missing_ok=True)
+            os.close(held)

@@ -13,7 +13,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -40,12 +40,6 @@ _HEADER_OBJECT = re.compile(
 _DNS_WORDS = (
     "abd,additionals,adresses,caf,ede,filp,iif,inflight,kno,kown,nin,optio,te,nd,sufix,thex,tyes,uper"
 )
-# What defines a test program for CMake, a test for GoogleTest, and one for pytest.
-_DEFINED = {
-    "CMakeLists.txt": re.compile(r"^ *reprise_test\((\w+)", re.MULTILINE),
-    "_test.cc": re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE),
-    "_test.py": re.compile(r"^def (test_\w+)\(", re.MULTILINE),
-}
 Checks = dict[str, Callable[[], Found]]  # parts of the suite by their names
 
 
@@ -240,20 +234,21 @@ def tests() -> tuple[list[str], list[str], list[str]]:
     """Test programs, SUITE.CASE of GoogleTest's tests, and FILE::FUNCTION of pytest's, as they stand in the
     sources, so that nothing is built.
     """
-    found = {
-        ending: [
-            (file, name)
-            for file in files(ending)
-            for name in defined.findall((programs.ROOT / file).read_text(encoding="utf-8"))
-        ]
-        for ending, defined in _DEFINED.items()
-    }
-    ours, cases, functions = found.values()
+    ours = _defined("CMakeLists.txt", r"^ *reprise_test\((\w+)")
+    cases = _defined("_test.cc", r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)")
+    functions = _defined("_test.py", r"^def (test_\w+)\(")
     return (
         sorted(name for _, name in ours),
-        sorted(".".join(name) for _, name in cases),
+        sorted(name for _, name in cases),
         [f"{file}::{name}" for file, name in functions],
     )
+
+
+def _defined(ending: str, pattern: str) -> Iterator[tuple[str, str]]:
+    """What a pattern finds in each of the files; several groups of it are joined by dots."""
+    for file in files(ending):
+        text = (programs.ROOT / file).read_text(encoding="utf-8")
+        yield from ((file, ".".join(one.groups())) for one in re.finditer(pattern, text, re.MULTILINE))
 
 
 def chosen(name: str, slow: bool) -> Checks:

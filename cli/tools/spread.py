@@ -12,13 +12,11 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from cli import VERSION, programs
-from cli.errors import RepriseError, UsageError, want
+from cli.errors import RepriseError, UsageError, complain, want
 from cli.experiment import tables
 from cli.tools import package
 from report.errors import Parser
@@ -83,14 +81,12 @@ def command_spread(arguments: Sequence[str]) -> int:
     return _merge(wish, folder, cut)
 
 
-def _mark(wish: argparse.Namespace) -> str:
+def _mark(wish: argparse.Namespace, replaced: bool = True) -> str:
     """Other inputs, ports or another version are other work: what lies in the folder must not be taken for
-    theirs. Rules are not part of it: they are applied at the end.
+    theirs; `replaced`: and so are captures that took another's name. Rules are not part of it: they are
+    applied at the end.
     """
-    return _digest([_facts(path) for path in wish.inputs], wish)
-
-
-def _digest(inputs: list[Any], wish: argparse.Namespace) -> str:
+    inputs = [_facts(path) if replaced else str(path.resolve()) for path in wish.inputs]
     return hashlib.sha256(json.dumps([inputs, wish.port, VERSION]).encode()).hexdigest()[:12]
 
 
@@ -101,7 +97,7 @@ def _facts(capture: Path) -> tuple[str, int, int]:
 
 def _claim(wish: argparse.Namespace, folder: Path) -> None:
     """The folder is this work's: new, empty, or left by it."""
-    mark = _digest([str(path.resolve()) for path in wish.inputs], wish)
+    mark = _mark(wish, replaced=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         known = (folder / _MARK).read_text(encoding="utf-8") if (folder / _MARK).exists() else None
@@ -134,10 +130,8 @@ def _is_done(wish: argparse.Namespace, folder: Path, number: int) -> bool:
 def _reduce(wish: argparse.Namespace, hosts: list[str], folder: Path) -> list[Path]:
     """One job a capture that is not reduced yet; returns the captures that turned out to be cut."""
     left = [at for at in range(len(wish.inputs)) if not _is_done(wish, folder, at)]
-    sys.stderr.write(
-        f"reprise: {len(wish.inputs)} captures on {len(hosts)} hosts, {len(wish.inputs) - len(left)} of them "
-        f"done before, in {folder}\n"
-    )
+    done = f"{len(wish.inputs) - len(left)} of them done before"
+    complain(f"reprise: {len(wish.inputs)} captures on {len(hosts)} hosts, {done}, in {folder}")
     for at in left:  # nothing of an earlier part may be taken for the one that is to come
         _file(folder, at, "status").unlink(missing_ok=True)
         _file(folder, at, "capture").write_text(json.dumps(_facts(wish.inputs[at])), encoding="utf-8")
@@ -157,19 +151,16 @@ def _run_parallel(wish: argparse.Namespace, hosts: list[str], folder: Path, left
     """GNU parallel: {1} the capture, {2} the number that names what comes back, {3} the capture with the mark
     from which on its path is kept on the host.
     """
-    inner = package.FOLDER
     ports = shlex.join(programs.flags(port=wish.port))
     job = (
         "set -e; trap 'rm -rf run-{2}' EXIT; rm -rf run-{2}; mkdir run-{2}; "
         "tar -xzf mutator.tar.gz -C run-{2}; s=0; "
-        f"run-{{2}}/{inner}/{package.PROGRAM} reduce .{{1}} {ports} -o {{2}}.pcap || s=$?; "
+        f"run-{{2}}/{package.FOLDER}/{package.PROGRAM} reduce .{{1}} {ports} -o {{2}}.pcap || s=$?; "
         "[ $s -le 1 ] && [ -f {2}.pcap ] && echo $s >{2}.status"
     )
     base = f"{folder.resolve()}/./"
     argv = [programs.packaged("parallel"), "--will-cite", "--line-buffer", "--retries", "2"]
-    argv += ["--tagstring", "{2} {1}"]  # see _losses
-    for host in hosts:
-        argv += ["--sshlogin", host]
+    argv += ["--tagstring", "{2} {1}", *programs.flags(sshlogin=hosts)]  # see _losses
     config = () if wish.ssh_config is None else ("-F", str(wish.ssh_config.resolve()))
     argv += ["--ssh", shlex.join(("ssh", *programs.NO_FORWARDING, *config))]
     argv += ["--workdir", f".reprise-spread-{_mark(wish)}", "--basefile", f"{base}mutator.tar.gz"]
@@ -187,11 +178,9 @@ def _merge(wish: argparse.Namespace, folder: Path, cut: list[Path]) -> int:
     words = ("-o", wish.output, *programs.flags(port=wish.port), *wish.rest)
     done = subprocess.run([programs.own(package.PROGRAM), "mutate", *parts, *words], check=False)
     for path in cut:
-        sys.stderr.write(
-            f"reprise: {path} is cut or damaged (see {folder}/log); what was good is in the output\n"
-        )
+        complain(f"reprise: {path} is cut or damaged (see {folder}/log); what was good is in the output")
     for path, lost in _losses(wish, folder):
-        sys.stderr.write(f"reprise: {path}: {lost}\n")
+        complain(f"reprise: {path}: {lost}")
     if done.returncode == 0:  # only what was made here goes
         made = [path for ending in ("pcap", "status", "capture") for path in folder.glob(f"[0-9]*.{ending}")]
         for path in (*made, *(folder / name for name in ("mutator.tar.gz", "joblog", "log", _MARK))):

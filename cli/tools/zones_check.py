@@ -266,7 +266,10 @@ class _Reasons:
         try:
             report = json.loads(_read(zones / "build.json") or b"{}")
             self._failed = {
-                (one["server"], normalized(one["name"])): one for one in report.get("failures", [])
+                (one["server"], normalized(one["name"])): (
+                    f"server_failed_{one['rcode'].lower()}" if one.get("rcode") else f"server_{one['why']}"
+                )
+                for one in report.get("failures", [])
             }
             self._places = {
                 key: {(normalized(one["owner"]), one["type"]) for one in report.get(key, [])}
@@ -276,7 +279,7 @@ class _Reasons:
             self._contradictory = {normalized(one["owner"]) for one in contradictory}
             self._zones = {normalized(one["name"]): set(one["addresses"]) for one in report.get("zones", [])}
             refused = {normalized(one["zone"]) for one in report.get("refused", [])}
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, dns.exception.DNSException):
             raise RepriseError("build.json of the zones is damaged", "build the zones again") from None
         planned = zone_plan.read_report(plan / "plan.json")
         self._not_loaded = refused | {normalized(one["zone"]) for one in planned["failed"] if one["zone"]}
@@ -284,33 +287,37 @@ class _Reasons:
 
     def of(self, one: Exchange, got: dns.message.Message | None, built: bool) -> str:
         """The reason of a difference, as one word for the report."""
-        if got is None or self._unserved(one):
-            return self._unserved(one) or ("no_answer" if built else "server_not_built")
+        return next(filter(None, self._all(one, got, built)))
+
+    def _all(self, one: Exchange, got: dns.message.Message | None, built: bool) -> Iterator[str]:
+        """What may be the reason; the first that is not "" is."""
+        yield "server_unroutable" if one.server in self._unroutable else ""
+        yield "zone_not_loaded" if self._zone_of(one) in self._not_loaded else ""
+        if got is None:
+            yield "no_answer" if built else "server_not_built"
+            return
         name = one.recorded.question[0].name.to_text().lower()
         kind = dns.rdatatype.to_text(one.recorded.question[0].rdtype)
-        if (failed := self._failed.get((one.server, name))) is not None:
-            rcode = failed.get("rcode", "")
-            return f"server_failed_{rcode.lower()}" if rcode else f"server_{failed['why']}"
-        if known := self._of_records({(name, kind), (name, "CNAME")}):
-            return known
-        if name in self._contradictory:
-            return "contradictory"
+        yield self._failed.get((one.server, name), "")
+        yield self._of_records({(name, kind), (name, "CNAME")})
+        yield "contradictory" if name in self._contradictory else ""
         wanted, given = records(one.recorded.answer), records(got.answer)
         if given < wanted:
-            missing = "signature_missing" if _signatures(wanted - given) else "incomplete"
-            return "alias_into_another_zone" if _ends_at_alias(got) else missing
-        return self._of_denial(denial(one.recorded), denial(got))
+            yield "alias_into_another_zone" if _ends_at_alias(got) else ""
+            yield "signature_missing" if _signatures(wanted - given) else "incomplete"
+        wanted, given = denial(one.recorded), denial(got)
+        missing = {(owner, kind) for owner, kind, _ in wanted - given}
+        yield self._of_records(missing)
+        soa = {(owner, kind) for owner, kind, _ in given if kind == "SOA"}
+        yield "soa_made_up" if soa & self._places["made_up"] else ""
+        yield "unknown" if not missing or any(kind == "SOA" for _, kind in missing) else ""
+        yield "signature_missing" if _signatures(wanted - given) else "proof_missing"
 
     def _of_records(self, places: set[tuple[str, str]]) -> str:
         """The reason why one of these owners and types is served differently, or ""."""
         if places & self._places["removed"]:
             return "removed"
         return "changed_during_capture" if places & self._places["versions"] else ""
-
-    def _unserved(self, one: Exchange) -> str:
-        if one.server in self._unroutable:
-            return "server_unroutable"
-        return "zone_not_loaded" if self._zone_of(one) in self._not_loaded else ""
 
     def _zone_of(self, one: Exchange) -> str:
         """The lowest zone around the question among those of its server."""
@@ -321,16 +328,6 @@ class _Reasons:
         while name != dns.name.root and one.server not in self._zones.get(name.to_text().lower(), ()):
             name = name.parent()
         return name.to_text().lower()
-
-    def _of_denial(self, wanted: frozenset[Record], got: frozenset[Record]) -> str:
-        missing = {(owner, kind) for owner, kind, _ in wanted - got}
-        if known := self._of_records(missing):
-            return known
-        if any((owner, kind) in self._places["made_up"] for owner, kind, _ in got if kind == "SOA"):
-            return "soa_made_up"
-        if not missing or any(kind == "SOA" for _, kind in missing):
-            return "unknown"
-        return "signature_missing" if _signatures(wanted - got) else "proof_missing"
 
 
 def _signatures(records: frozenset[Record]) -> bool:

@@ -50,6 +50,21 @@ def test_an_answer_that_lacks_nothing_but_signatures_has_a_reason_of_its_own(tmp
     assert reasons.of(one, empty, True) == "incomplete"
 
 
+@pytest.mark.parametrize(
+    "report",
+    [
+        '{"failures": [{"server": "192.0.2.53", "name": "a."}]}',
+        '{"failures": [{"server": "192.0.2.53", "name": "a.", "rcode": 2}]}',
+        '{"refused": [{"zone": "a..example."}]}',
+        "[]",
+    ],
+)
+def test_a_report_of_the_zones_that_is_damaged_is_one_line(tmp_path: Path, report: str) -> None:
+    (tmp_path / "build.json").write_text(report)
+    with pytest.raises(RepriseError, match=r"build\.json of the zones is damaged"):
+        zones_check._Reasons(tmp_path, tmp_path)
+
+
 def test_one_difference_of_many_is_not_rounded_away(capsys: pytest.CaptureFixture[str]) -> None:
     message = dns.message.from_text(_HEAD)
     many, once = (zones_check.Exchange("192.0.2.53", "0", b"", message, count) for count in (3_999_999, 1))
