@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from cli import run_name
 from cli.errors import EXIT_FAILED, RepriseError, UsageError, exclude, want
@@ -150,15 +150,15 @@ def command_search(options: argparse.Namespace, experiment: Experiment, wish: Se
     if options.resume is not None:
         _resume(searches, folder, experiment, wish.key)
     folder.mkdir(parents=True, exist_ok=True)
-    found = [(one, highest(wish, one)) for one in searches]
-    told = [said for one, best in found if (said := _told(wish, one.base, best))]
+    found = [(one.base, *highest(wish, one)) for one in searches]
+    told = [said for one in found if (said := _told(wish, *one))]
     note(told)
     reports.write(folder)
     sys.stdout.write("".join(f"{one}\n" for one in told))
-    if all(best.value is None for _, best in found):
-        what = f"{wish.key} = {wish.least:.10g} does not hold: {found[0][1].why}"
+    if all(value is None for _, value, _ in found):
+        what = f"{wish.key} = {wish.least:.10g} does not hold: {found[0][2]}"
         raise RepriseError(what, "lower search.least or the limits")
-    return EXIT_FAILED if any(best.value is None for _, best in found) else 0
+    return EXIT_FAILED if any(value is None for _, value, _ in found) else 0
 
 
 def _resume(searches: Sequence[Searching], folder: Path, experiment: Experiment, key: str) -> None:
@@ -176,28 +176,20 @@ def _resume(searches: Sequence[Searching], folder: Path, experiment: Experiment,
     series.same_settings(folder, told, experiment)
 
 
-def _told(wish: Search, base: series.Settings, best: Found) -> str:
+def _told(wish: Search, base: series.Settings, best: float | None, why: str) -> str:
     where = f"{', '.join(series.words_of(base))}: " if base else ""
-    if best.value is None:
-        return f"{where}{wish.key} = {wish.least:.10g} does not hold: {best.why}" if base else ""
+    if best is None:
+        return f"{where}{wish.key} = {wish.least:.10g} does not hold: {why}" if base else ""
     runs = f"confirmed by {wish.confirm} run{'s' if wish.confirm > 1 else ''}"
-    limits = f"highest {wish.key} at which the limits hold: {best.value:.10g} ({runs})"
-    return f"{where}{limits}; {best.why}"
+    return f"{where}highest {wish.key} at which the limits hold: {best:.10g} ({runs}); {why}"
 
 
-class Found(NamedTuple):
+def highest(wish: Search, tries: Searching) -> tuple[float | None, str]:
     """The highest value, None where not even the least holds, and what is said of the next one."""
-
-    value: float | None
-    why: str
-
-
-def highest(wish: Search, tries: Searching) -> Found:
     known = dict(experiments.leaves()).get(wish.key)
     kinds = {kind for kind, _ in experiments.choices(known.annotation)} if known else set()
-    whole = int in kinds and float not in kinds
     seconds = wish.key == "server.tcp_idle_timeout_s"  # which servers take in whole ones
-    whole = whole or seconds or min(wish.least, wish.most) >= 100
+    whole = (int in kinds and float not in kinds) or seconds or min(wish.least, wish.most) >= 100
     good, bad = 0.0, 0.0
     value = wish.least
     while tries.holds(value):
@@ -216,5 +208,5 @@ def highest(wish: Search, tries: Searching) -> Found:
     while good and not tries.holds(good, wish.confirm):  # the next lower one that held once
         good = max((at for at, one in tries.tried.items() if not one.failed and at < good), default=0.0)
     if not good:
-        return Found(None, tries.tried[wish.least].failed)
-    return Found(good, tries.why_not_above(good))
+        return None, tries.tried[wish.least].failed
+    return good, tries.why_not_above(good)

@@ -39,7 +39,7 @@ from cli.plan.planned import Folder
 from cli.process import Process
 from cli.progress import Progress
 from cli.servers import kinds
-from cli.tools.zones_compare import Record, denial, differing, normalized, records
+from cli.tools.zones_compare import CLASSES, Record, denial, differing, normalized, records
 from cli.zones import zone_plan, zonefile
 from cli.zones.zone_plan import AddressMap
 from report.tables import percent
@@ -49,7 +49,6 @@ _WINDOW = 200  # questions on their way in one connection
 _PATIENCE_S = 20.0
 _READY_S = 300.0
 _SHOWN = 20  # differences that are printed; --json has all
-CLASSES = ("rcode", "aa", "answer", "servers", "glue", "authority")
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """In what two answers of a name server differ, but for TTLs, order and the times of signatures."""
 
+import itertools
 from collections.abc import Iterable
 
 import dns.flags
@@ -8,12 +9,12 @@ import dns.name
 import dns.rdatatype
 import dns.rrset
 
+CLASSES = ("rcode", "aa", "answer", "servers", "glue", "authority")
 _DENIAL = ("SOA", "NSEC", "NSEC3", "RRSIG")
 
 Record = tuple[str, str, str]  # owner, type, data
-_LOWER = frozenset(
-    ("NS", "CNAME", "DNAME", "PTR", "SOA", "MX", "SRV", "NAPTR", "RP", "AFSDB", "KX", "MINFO")
-)  # names have no case
+# Names have no case.
+_LOWER = ("NS", "CNAME", "DNAME", "PTR", "SOA", "MX", "SRV", "NAPTR", "RP", "AFSDB", "KX", "MINFO")
 
 
 def records(section: Iterable[dns.rrset.RRset]) -> frozenset[Record]:
@@ -22,17 +23,14 @@ def records(section: Iterable[dns.rrset.RRset]) -> frozenset[Record]:
     """
     found = set()
     for rrset in section:
-        kind = dns.rdatatype.to_text(rrset.rdtype)
-        texts = (signature(one.to_text()) if kind == "RRSIG" else one.to_text() for one in rrset)
-        owner = rrset.name.to_text().lower()
-        found |= {(owner, kind, text.lower() if kind in _LOWER else text) for text in texts}
+        owner, kind = rrset.name.to_text().lower(), dns.rdatatype.to_text(rrset.rdtype)
+        for one in rrset:
+            text = one.to_text()
+            if kind == "RRSIG":
+                covered, algorithm, labels, *_, signer, _ = text.split(None, 8)
+                text = f"{covered} {algorithm} {labels} {signer.lower()}"
+            found.add((owner, kind, text.lower() if kind in _LOWER else text))
     return frozenset(found)
-
-
-def signature(text: str) -> str:
-    """The type, algorithm and labels of an RRSIG, and its signer."""
-    covered, algorithm, labels, *_, signer, _ = text.split(None, 8)
-    return f"{covered} {algorithm} {labels} {signer.lower()}"
 
 
 def normalized(text: str) -> str:
@@ -41,22 +39,19 @@ def normalized(text: str) -> str:
 
 
 def differing(recorded: dns.message.Message, got: dns.message.Message) -> tuple[str, ...]:
-    found = []
-    if recorded.rcode() != got.rcode():
-        found.append("rcode")
-    if (recorded.flags ^ got.flags) & dns.flags.AA:
-        found.append("aa")
+    """Those of CLASSES in which the answers differ."""
     wanted, given = records(recorded.answer), records(got.answer)
-    if wanted - given or any(kind != "RRSIG" for _, kind, _ in given - wanted):  # DO may not be recorded
-        found.append("answer")
     cuts = referral(recorded)
-    if cuts != referral(got):
-        found.append("servers")
-    if not needed_glue(recorded, cuts) <= records(got.additional):
-        found.append("glue")
-    if not denial(recorded) <= denial(got):
-        found.append("authority")
-    return tuple(found)
+    found = (
+        recorded.rcode() != got.rcode(),
+        bool((recorded.flags ^ got.flags) & dns.flags.AA),
+        not wanted <= given
+        or any(kind != "RRSIG" for _, kind, _ in given - wanted),  # DO may not be recorded
+        cuts != referral(got),
+        not needed_glue(recorded, cuts) <= records(got.additional),
+        not denial(recorded) <= denial(got),
+    )
+    return tuple(itertools.compress(CLASSES, found))
 
 
 def referral(message: dns.message.Message) -> frozenset[Record]:
