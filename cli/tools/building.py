@@ -61,9 +61,8 @@ class Release:
         """With nothing to do ninja answers within a few hundredths of a second."""
         if not self.targets or self.configure():
             return not self.targets
-        done = subprocess.run(
-            ["ninja", "-C", str(BUILD), "-n", *self.targets], capture_output=True, text=True, check=False
-        )
+        argv = ["ninja", "-C", str(BUILD), "-n", *self.targets]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
         return done.stdout.rstrip().endswith("ninja: no work to do.")
 
     def build(self, title: str) -> None:

@@ -162,13 +162,8 @@ def _try_network(answer: int) -> int:
 def fast_mode() -> Finding:
     """Source mode "packet": a small program of ours really loads and opens what the mode needs."""
     try:
-        asked = subprocess.run(
-            [programs.own("reprise-querier"), "packet-check"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=20,
-        )
+        argv = [programs.own("reprise-querier"), "packet-check"]
+        asked = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=20)
     except (RepriseError, OSError, subprocess.TimeoutExpired) as error:
         return Finding(LIMITED, f"cannot be tried: {error}")
     answer = asked.stdout.strip() or asked.stderr.strip()

@@ -255,9 +255,8 @@ def _paragraph(one: Distribution, site: Path, installed: Path) -> str:
     stated = meta["License-Expression"] or (meta["License"] or "").split("\n")[0].replace("UNKNOWN", "")
     named = [text.split(" :: ")[-1] for text in meta.get_all("Classifier") or () if "License ::" in text]
     if not (paths or stated or named):
-        raise RepriseError(
-            f"Python package {one.name} says nothing of its license", "look for it in its source"
-        )
+        what = f"Python package {one.name} says nothing of its license"
+        raise RepriseError(what, "look for it in its source")
     lines = [
         f"{one.name} {one.version}",
         f"  License: {stated or ', '.join(named) or 'see its text'}",

@@ -56,13 +56,9 @@ def listed() -> dict[str, tuple[str, ...]]:
 def missing(names: Iterable[str]) -> list[str]:
     """Those that dpkg does not know as installed, each once."""
     names = list(dict.fromkeys(names))
+    argv = ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n", *names]
     try:
-        done = subprocess.run(
-            ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n", *names],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
     except OSError:
         raise RepriseError("there is no dpkg", f"use {linux.TESTED}, or a system like them") from None
     installed = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("installed ")}
@@ -72,9 +68,8 @@ def missing(names: Iterable[str]) -> list[str]:
 def want(names: Iterable[str]) -> None:
     """An error unless all are installed."""
     if absent := missing(names):
-        raise RepriseError(
-            f"Debian packages are missing: {', '.join(absent)}", f"as root: apt install {' '.join(absent)}"
-        )
+        what = f"Debian packages are missing: {', '.join(absent)}"
+        raise RepriseError(what, f"as root: apt install {' '.join(absent)}")
 
 
 def install(names: Sequence[str], title: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import signal
@@ -152,16 +153,6 @@ def _plan(zones: Path, folder: Path) -> AddressMap:
     return zone_plan.read_map(plan / "map.tsv")
 
 
-def _read(path: Path) -> bytes:
-    """A file that another user has copied; nothing where it is not there."""
-    with contextlib.suppress(FileNotFoundError):
-        file = zonefile.open_below(path, path.parent.resolve())
-        if file is not None:
-            with file:
-                return file.read()
-    return b""
-
-
 def _carry_out(argv: Sequence[str]) -> None:
     environment = {**os.environ, "PYTHONPATH": str(programs.ROOT)}
     done = subprocess.run(
@@ -262,8 +253,11 @@ class _Reasons:
     """Why an answer differs, as far as build.json in the copy of the zones knows."""
 
     def __init__(self, zones: Path, plan: Path) -> None:
+        path = zones / "build.json"  # another user has copied it
         try:
-            report = json.loads(_read(zones / "build.json") or b"{}")
+            file = zonefile.open_below(path, zones.resolve()) if path.is_file() else None
+            with file or io.BytesIO() as copied:
+                report = json.loads(copied.read() or b"{}")
             self._failed = {
                 (one["server"], normalized(one["name"])): (
                     f"server_failed_{one['rcode'].lower()}" if one.get("rcode") else f"server_{one['why']}"
