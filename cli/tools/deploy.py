@@ -40,7 +40,7 @@ def _deploy(options: argparse.Namespace) -> None:
 
     def note(event: dict[str, Any]) -> bool:
         kind, data = event.get("event"), event.get("event_data", {})
-        result = data.get("res", {})
+        result = data.get("res") or {}
         message = result.get("msg") or ""
         if kind == "playbook_on_play_start":
             progress.phase(f"hosts: {data.get('play', '')}")
