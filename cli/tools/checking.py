@@ -115,10 +115,8 @@ def together(calls: Sequence[Callable[[], _Result]], jobs: int | None = None) ->
     under way.
     """
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        futures = [pool.submit(one) for one in calls]
         try:
-            for future in futures:
-                yield future.result()
+            yield from pool.map(lambda call: call(), calls)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             steps.Running.stop_all()

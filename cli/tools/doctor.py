@@ -140,13 +140,10 @@ def namespaces() -> Finding:
 
 def _tried(what: Callable[[int], int]) -> tuple[int, str]:
     """Calls it in a sandbox; its exit status and what it has written to the descriptor that it is given."""
-    read, write = os.pipe()
-    with os.fdopen(read, "r", encoding="utf-8") as answer:
-        try:
-            status = sandbox.run(lambda _life: what(write), sandbox.runtime_folder(), own_network=True)
-        finally:
-            os.close(write)
-        return status, answer.read()
+    with os.fdopen(os.memfd_create("said"), "r+b") as file:
+        status = sandbox.run(lambda _life: what(file.fileno()), sandbox.runtime_folder(), own_network=True)
+        file.seek(0)
+        return status, file.read().decode()
 
 
 def _try_network(answer: int) -> int:
