@@ -69,12 +69,7 @@ def resolver_ruleset(toward: Mapping[str, Pair], sink: Pair) -> str:
         f"""{_map("to4", "ipv4_addr : ipv4_addr", four)}{_map("to6", "ipv6_addr : ipv6_addr", six)}\
     set unmapped4 {{ type ipv4_addr; size {_UNMAPPED_NAMES}; flags dynamic; counter; }}
     set unmapped6 {{ type ipv6_addr; size {_UNMAPPED_NAMES}; flags dynamic; counter; }}
-    counter udp_queries {{ }}
-    counter udp_dropped {{ }}
-    counter tcp_connections {{ }}
-    counter tcp_queries {{ }}
-    counter rewritten {{ }}
-    counter unmapped {{ }}
+{_counters("udp_queries", "udp_dropped", "tcp_connections", "tcp_queries", "rewritten", "unmapped")}\
     chain upstream {{
         notrack
         meta l4proto udp counter name udp_queries
@@ -114,10 +109,7 @@ def meta_ruleset(resolvers: Sequence[Pair], answers_of: Sequence[Iterable[Pair]]
         maps += _map(f"from{family}", f"ipv{family}_addr : verdict", jumps)
     return _table(
         NAT,
-        f"""    counter rewritten {{ }}
-    counter unmapped4 {{ }}
-    counter unmapped6 {{ }}
-{chains}{maps}    chain output {{
+        f"""{_counters("rewritten", "unmapped4", "unmapped6")}{chains}{maps}    chain output {{
         type route hook output priority raw; policy accept;
         meta l4proto {{ tcp, udp }} th sport 53 ip saddr vmap @from4
         meta l4proto {{ tcp, udp }} th sport 53 ip6 saddr vmap @from6
@@ -163,22 +155,26 @@ class Guarded:
 def guard_ruleset(host: Guarded) -> str:
     """The guard of a host. `discards4` and `discards6` count what the kernel counts as OutDiscards,
     `strangers` and `strangers_taken` what others sent to a real host and what of that it took, `groups` and
-    `groups_taken` the same of multicast and broadcast packets.
+    `groups_taken` the same of multicast and broadcast packets. Where frames are written, packets that the
+    other table let through pass in the first one again, whole or in fragments.
     """
-    return _frames(host) + _table(
-        GUARD,
-        f"""{_armed(host)}    counter dns_ports {{ }}
-    counter elsewhere {{ }}
-    counter errors {{ }}
-    counter kernel {{ }}
-    counter discards4 {{ }}
-    counter discards6 {{ }}
-    chain leaving {{
+    armed, unless_armed, passing = "", "", _passing(host)
+    if host.confirm_s:
+        ends = f"timeout {round(host.confirm_s * 1000)}ms"
+        elements = f"elements = {{ ip {ends}, ip6 {ends} }}"
+        armed = f"    set {_ARMED} {{ type ether_type; flags timeout; {elements}; }}\n"
+        unless_armed = f"        meta protocol != @{_ARMED} accept\n"
+    frames = f"""{armed}{_counters("frames")}    chain leaving {{
+        type filter hook egress devices = {_names(host.links)} priority 0; policy accept;
+        meta protocol != {{ ip, ip6 }} accept
+{unless_armed}{passing}        counter name frames drop
+    }}
+"""
+    packets = f"""{armed}\
+{_counters("dns_ports", "elsewhere", "errors", "kernel", "discards4", "discards6")}    chain leaving {{
         type filter hook postrouting priority 300; policy accept;
-{_while_armed(host)}\
-        oifname {_names(("lo", *host.tunnels))} accept
-{_own_packets(host)}{_asked(host)}{_replies(host)}{_management(host)}\
-        ip protocol {{ icmp, udp }} counter name discards4
+{unless_armed}        oifname {_names(("lo", *host.tunnels))} accept
+{passing}        ip protocol {{ icmp, udp }} counter name discards4
         meta nfproto ipv6 meta l4proto udp counter name discards6
         icmpv6 type != {{ {_NEIGHBORS}, nd-router-solicit }} counter name discards6
         icmp type != echo-request counter name errors drop
@@ -188,8 +184,8 @@ def guard_ruleset(host: Guarded) -> str:
         meta l4proto {{ tcp, udp }} th dport {{ {_DNS_PORTS} }} counter name dns_ports drop
         counter name elsewhere drop
     }}
-{_strangers(host)}""",
-    )
+{_strangers(host)}"""
+    return (_table(GUARD, frames, "netdev") if host.writes_frames else "") + _table(GUARD, packets)
 
 
 def guard_confirmation(host: Guarded) -> str:
@@ -197,17 +193,6 @@ def guard_confirmation(host: Guarded) -> str:
     families = ("inet", *(("netdev",) if host.writes_frames else ()))
     elements = [f"element {family} {GUARD} {_ARMED} {{ ip, ip6 }}" for family in families]
     return "; ".join(f"{word} {one}" for one in elements for word in ("delete", "add"))
-
-
-def _armed(host: Guarded) -> str:
-    if not host.confirm_s:
-        return ""
-    ends = f"timeout {round(host.confirm_s * 1000)}ms"
-    return f"    set {_ARMED} {{ type ether_type; flags timeout; elements = {{ ip {ends}, ip6 {ends} }}; }}\n"
-
-
-def _while_armed(host: Guarded) -> str:
-    return f"        meta protocol != @{_ARMED} accept\n" if host.confirm_s else ""
 
 
 def _strangers(host: Guarded) -> str:
@@ -222,7 +207,6 @@ def _strangers(host: Guarded) -> str:
     rules += [f"{word} daddr {{ {there} }} accept" for word, there in own.items()]
     rules += [f"{word} saddr {{ {there} }} accept" for word, there in asked.items()]
     rules += ["ip frag-off & 0x3fff != 0 accept", "exthdr frag exists accept"]
-    text = "".join(f"        {rule}\n" for rule in rules)
     hooks = (
         ("prerouting", _FIRST, "", "fib daddr type local "),
         ("input", _LAST, "_taken", "fib daddr type local "),
@@ -231,34 +215,14 @@ def _strangers(host: Guarded) -> str:
     chains = "".join(
         f"""    chain {hook} {{
         type filter hook {hook} priority {priority}; policy accept;
-{text}        fib daddr type {{ multicast, broadcast }} counter name groups{taken} accept
+{_lines(rules)}        fib daddr type {{ multicast, broadcast }} counter name groups{taken} accept
         ip hdrlength > 5 accept
         {which}counter name strangers{taken}
     }}
 """
         for hook, priority, taken, which in hooks
     )
-    names = ("strangers", "strangers_taken", "groups", "groups_taken")
-    return "".join(f"    counter {name} {{ }}\n" for name in names) + chains
-
-
-def _frames(host: Guarded) -> str:
-    """Packets that the first table let through pass here again, whole or in fragments."""
-    if not host.writes_frames:
-        return ""
-    return _table(
-        GUARD,
-        f"""{_armed(host)}    counter frames {{ }}
-    chain leaving {{
-        type filter hook egress devices = {_names(host.links)} priority 0; policy accept;
-        meta protocol != {{ ip, ip6 }} accept
-{_while_armed(host)}\
-{_own_packets(host)}{_replies(host)}{_management(host)}\
-        counter name frames drop
-    }}
-""",
-        "netdev",
-    )
+    return _counters("strangers", "strangers_taken", "groups", "groups_taken") + chains
 
 
 @dataclass(frozen=True)
@@ -282,19 +246,16 @@ def faults_ruleset(devices: Sequence[str], faults: Sequence[Lossy]) -> str:
     """
     parts, jumps = "", ""
     for one in faults:
-        rules = "".join(f"        {rule} goto {one.name}_lost\n" for rule in one.rules)
         parts += f"    set {one.name} {{ type ether_type; flags timeout; }}\n"
         if one.window_ms:
             kind = f"type pkt_type; flags dynamic, timeout; timeout {one.window_ms}ms;"
             parts += f"    set {one.name}_came {{ {kind} }}\n"
-        parts += f"""    counter {one.name} {{ }}
-    counter {one.name}_udp {{ }}
-    chain {one.name}_lost {{
+        parts += f"""{_counters(one.name, f"{one.name}_udp")}    chain {one.name}_lost {{
         meta l4proto udp counter name {one.name}_udp
         counter name {one.name} drop
     }}
     chain {one.name} {{
-{rules}    }}
+{_lines(f"{rule} goto {one.name}_lost" for rule in one.rules)}    }}
 """
         by = f"iifname {_names(one.devices)} " if one.devices else ""
         for word, listed in _by_family(one.addresses).items():
@@ -319,24 +280,31 @@ def _names(interfaces: Sequence[str]) -> str:
     return "{ " + ", ".join(f'"{name}"' for name in interfaces) + " }"
 
 
-def _own_packets(host: Guarded) -> str:
-    if not host.links:
-        return ""
-    rules = [f"{word} daddr {{ {there} }}" for word, there in _by_family(host.prefixes).items()]
-    rules.append(f"icmpv6 type {{ {_NEIGHBORS} }} ip6 hoplimit 255")
-    return "".join(f"        oifname {_names(host.links)} {rule} accept\n" for rule in rules)
-
-
-def _asked(host: Guarded) -> str:
-    """Whoever is asked, or the router to it, is a neighbor that has to be found."""
-    numbers = ", ".join(str(port) for port in sorted(set(host.ports)))
-    rules = [
-        f"{word} daddr {{ {there} }} meta l4proto {{ tcp, udp }} th dport {{ {numbers} }} accept"
-        for word, there in _by_family(host.asked).items()
-    ]
-    if rules:
-        rules.append(f"icmpv6 type {{ {_NEIGHBORS} }} ip6 hoplimit 255 accept")
-    return "".join(f"        {rule}\n" for rule in rules)
+def _passing(host: Guarded) -> str:
+    """What may leave. Whoever is asked, or the router to it, is a neighbor that has to be found. An answer
+    has QR set: what only looks like one by its port is a query that leaves. Routers' advertisements come only
+    to those who ask, and switches that look at reports of groups pass neighbor solicitations only to those
+    who report.
+    """
+    own, asked, management = map(_by_family, (host.prefixes, host.asked, host.management))
+    ports = ", ".join(str(port) for port in sorted(set(host.ports)))
+    by_link = [f"{word} daddr {{ {there} }}" for word, there in own.items()]
+    by_link.append(f"icmpv6 type {{ {_NEIGHBORS} }} ip6 hoplimit 255")
+    rules = [f"oifname {_names(host.links)} {rule} accept" for rule in by_link if host.links]
+    for word, there in asked.items():
+        rules.append(f"{word} daddr {{ {there} }} meta l4proto {{ tcp, udp }} th dport {{ {ports} }} accept")
+    rules += [f"icmpv6 type {{ {_NEIGHBORS} }} ip6 hoplimit 255 accept"] if asked else []
+    answers = (f"udp sport {{ {ports} }} @th,80,1 1", f"tcp sport {{ {ports} }}")
+    fragments = ("ip frag-off & 0x1fff != 0", "frag frag-off != 0")
+    to_clients = (*answers, *fragments) if host.clients else ()
+    rules += [f"oifname {_names(host.clients)} {one} accept" for one in to_clients]
+    for word, there in management.items():
+        others = f" {word} saddr != {{ {own[word]} }}" if word in own else ""
+        rules.append(f"{word} daddr {{ {there} }}{others} accept")
+    if management:
+        rules.append(f"icmpv6 type {{ {_NEIGHBORS}, nd-router-solicit }} ip6 hoplimit 255 accept")
+        rules.append(f"icmpv6 type {{ {_GROUPS} }} ip6 hoplimit 1 accept")
+    return _lines(rules)
 
 
 def _by_family(prefixes: Iterable[str]) -> dict[str, str]:
@@ -348,33 +316,12 @@ def _by_family(prefixes: Iterable[str]) -> dict[str, str]:
     return {word: listed for word, listed in found.items() if listed}
 
 
-def _management(host: Guarded) -> str:
-    """Routers' advertisements come only to those who ask, and switches that look at reports of groups pass
-    neighbor solicitations only to those who report.
-    """
-    if not host.management:
-        return ""
-    own = _by_family(host.prefixes)
-    rules = [
-        f"{word} daddr {{ {there} }}{f' {word} saddr != {{ {own[word]} }}' if word in own else ''} accept"
-        for word, there in _by_family(host.management).items()
-    ]
-    rules.append(f"icmpv6 type {{ {_NEIGHBORS}, nd-router-solicit }} ip6 hoplimit 255 accept")
-    rules.append(f"icmpv6 type {{ {_GROUPS} }} ip6 hoplimit 1 accept")
+def _lines(rules: Iterable[str]) -> str:
     return "".join(f"        {rule}\n" for rule in rules)
 
 
-def _replies(host: Guarded) -> str:
-    """An answer has QR set: what only looks like one by its port is a query that leaves."""
-    if not host.clients:
-        return ""
-    names = _names(host.clients)
-    numbers = ", ".join(str(port) for port in sorted(set(host.ports)))
-    return f"""        oifname {names} udp sport {{ {numbers} }} @th,80,1 1 accept
-        oifname {names} tcp sport {{ {numbers} }} accept
-        oifname {names} ip frag-off & 0x1fff != 0 accept
-        oifname {names} frag frag-off != 0 accept
-"""
+def _counters(*names: str) -> str:
+    return "".join(f"    counter {name} {{ }}\n" for name in names)
 
 
 def _table(name: str, body: str, family: str = "inet") -> str:
