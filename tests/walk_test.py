@@ -20,7 +20,7 @@ from cli import programs
 from cli.experiment.schema import Hierarchy, Server
 from cli.process import Process
 from cli.servers import meta_servers
-from cli.servers.kind import ResolverSite
+from cli.servers.kind import Site
 from cli.servers.kinds import KINDS
 from cli.servers.meta_servers import MetaSite
 from cli.zones import world
@@ -61,12 +61,13 @@ class Walk:
         anchors = folder / "root.anchors"
         root_key = self.planned.folder / "root.key"
         anchors.write_text(meta_servers.bind_anchors(root_key.read_text()))
-        site = ResolverSite(
+        site = Site(
             folder=str(folder),
-            hints=str(self.planned.folder / "root.hints"),
+            zone_file=str(self.planned.folder / "root.hints"),
+            origin=".",
             anchors=str(root_key),
             bind_anchors=str(anchors),
-            service=("127.0.0.1",),
+            addresses=("127.0.0.1",),
             upstream=(OWN4, OWN6),
             user="",
             descriptors=4096,

@@ -30,7 +30,7 @@ from cli.plan.planned import (
     shell,
 )
 from cli.programs import flags
-from cli.servers.kind import ResolverSite
+from cli.servers.kind import Site
 from cli.servers.kinds import KINDS, users_lines
 from cli.zones import zone_plan
 
@@ -93,18 +93,19 @@ def files(experiment: Experiment, facts: Facts) -> Iterator[File]:
     yield from server_plan.copies(used, facts)
     for number, host, kind in _resolvers(experiment):
         name, owner = f"resolver-{number}.conf", facts.users.get(KINDS[kind].program, "")
-        site = ResolverSite(
+        site = Site(
             f"{RUN}/{host}",
             f"{SERVED}/root.hints",
-            f"{SERVED}/root.key",
-            f"{SERVED}/root.anchors",
+            ".",
             server_plan.addresses(experiment),
-            hierarchy_hosts.upstream(number),
             owner,
             facts.descriptors,
-            facts.config_lines,
-            facts.version(kind, host),
             server_plan.tls_service(experiment, host),
+            version=facts.version(kind, host),
+            extra=facts.config_lines,
+            upstream=hierarchy_hosts.upstream(number),
+            anchors=f"{SERVED}/root.key",
+            bind_anchors=f"{SERVED}/root.anchors",
         )
         write = KINDS[kind].resolver
         assert write is not None, "the schema allows no other"

@@ -23,7 +23,7 @@ from cli.plan.plan import make
 from cli.plan.planned import Refused
 from cli.servers import bind, meta_servers, nftables
 from cli.servers.counted import of_proxy
-from cli.servers.kind import ResolverSite, Service
+from cli.servers.kind import Service, Site
 from cli.servers.kinds import KINDS
 from cli.servers.meta_servers import MetaSite
 from cli.servers.nftables import Pair
@@ -197,9 +197,10 @@ def test_what_guards_counted_names_host_and_counter(tmp_path: Path) -> None:
         (tmp_path / "guard-meta1.json").touch()
 
 
-SITE = ResolverSite(
-    "/r", "/p/hints", "/p/key", "/p/anchors", ("192.0.2.1", "2001:db8::1"), upstream(1), "u", 9000
-)
+SITE = Site(
+    "/r", "/p/hints", ".", ("192.0.2.1", "2001:db8::1"), "u", 9000,
+    upstream=upstream(1), anchors="/p/key", bind_anchors="/p/anchors",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

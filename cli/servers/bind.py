@@ -11,47 +11,26 @@ import contextlib
 import json
 import socket
 import struct
-from collections.abc import Iterable
 
 from cli.servers import kind, named_lines
-from cli.servers.kind import Condition, ResolverSite, ServerKind, Service, Serving, Site, Title
+from cli.servers.kind import Condition, ServerKind, Serving, Site, Title
 
 _STATISTICS_PORT = 8053
-_STATISTICS = f"statistics-channels {{ inet 127.0.0.1 port {_STATISTICS_PORT} allow {{ 127.0.0.1; }}; }};"
 _STATISTICS_S = 5.0
 
 
-def _listed(addresses: Iterable[str]) -> list[str]:
-    """Those of IPv4 and those of IPv6, as lists of named.conf."""
-    return [
-        " ".join(f"{one};" for one in addresses if (":" in one) is six) or "none;" for six in (False, True)
-    ]
-
-
 def config(server: kind.Server, site: Site) -> str:
-    zones = "".join(_zone(*one) for one in site.zones)
-    four, six = _listed(site.addresses)
-    idle, clients = round(server.tcp_idle_timeout_s * 10), site.connections(server)
-    blocks, listen = _tls(site.tls, four, six)
     limits = f"    rate-limit {{ responses-per-second {server.rrl}; }};\n" if server.rrl else ""
-    text = f"""{blocks}options {{
-{named_lines.own_folder(site.folder, site.version)}    listen-on port {server.port} {{ {four} }};
-    listen-on-v6 port {server.port} {{ {six} }};
-{listen}    recursion no;
+    options = f"""    recursion no;
     allow-transfer {{ none; }};
     dnssec-validation no;
     minimal-responses {"yes" if server.minimal_responses else "no"};
-    tcp-idle-timeout {idle};
-    tcp-keepalive-timeout {idle};
-{named_lines.shared(server.edns_size, clients, server.tcp_listen_queue)}{limits}}};
-controls {{ }};
-{_STATISTICS}
-{zones}"""
-    return named_lines.merge(text, site.extra) if site.extra else text
+"""
+    zones = "".join(_ZONE.format(name=name, file=file) for name, file in site.zones)
+    return _named(server, site, site.connections(server), options, zones, limits=limits)
 
 
-def _zone(name: str, file: str) -> str:
-    return f"""zone "{name}" {{
+_ZONE = """zone "{name}" {{
     type primary;
     file "{file}";
     check-integrity no;
@@ -59,36 +38,41 @@ def _zone(name: str, file: str) -> str:
     notify no;
 }};
 """
-
-
-def _tls(service: Service | None, four: str, six: str) -> tuple[str, str]:
-    """The block that describes TLS, and the lines that listen for it."""
-    if service is None:
-        return "", ""
-    block = f"""tls service {{
-    key-file "{service.key}";
-    cert-file "{service.certificate}";
+_TLS = """tls service {{
+    key-file "{tls.key}";
+    cert-file "{tls.certificate}";
     protocols {{ TLSv1.2; TLSv1.3; }};
     session-tickets yes;
 }};
 """
-    listen = f"""    listen-on port {service.port} tls service {{ {four} }};
-    listen-on-v6 port {service.port} tls service {{ {six} }};
-"""
-    return block, listen
 
 
-def resolver(server: kind.Server, emulated: kind.Hierarchy, site: ResolverSite) -> str:
-    """named.conf of a recursive server. With `validate` it trusts the emulated root's key and no other."""
-    four, six = _listed(site.service)
+def _named(
+    server: kind.Server, site: Site, clients: int, own: str, zones: str, anchors: str = "", limits: str = ""
+) -> str:
+    """named.conf of a server with these options of its `own`."""
+    ports = [str(server.port), *([f"{site.tls.port} tls service"] if site.tls else [])]
+    listed = [[f"{one};" for one in site.addresses if (":" in one) is six] for six in (False, True)]
+    four, six = (" ".join(of_family) or "none;" for of_family in listed)
+    listen = "".join(
+        f"    listen-on port {one} {{ {four} }};\n    listen-on-v6 port {one} {{ {six} }};\n" for one in ports
+    )
     idle = round(server.tcp_idle_timeout_s * 10)
-    blocks, listen = _tls(site.tls, four, six)
+    text = f"""{anchors}{_TLS.format(tls=site.tls) if site.tls else ""}options {{
+{named_lines.own_folder(site.folder, site.version)}{listen}{own}    tcp-idle-timeout {idle};
+    tcp-keepalive-timeout {idle};
+{named_lines.shared(server.edns_size, clients, server.tcp_listen_queue)}{limits}}};
+controls {{ }};
+statistics-channels {{ inet 127.0.0.1 port {_STATISTICS_PORT} allow {{ 127.0.0.1; }}; }};
+{zones}"""
+    return named_lines.merge(text, site.extra)
+
+
+def resolver(server: kind.Server, emulated: kind.Hierarchy, site: Site) -> str:
+    """named.conf of a recursive server. With `validate` it trusts the emulated root's key and no other."""
     anchors = f'include "{site.bind_anchors}";\n' if emulated.validate else ""
     expired = "    dnssec-accept-expired yes;\n" if emulated.expired_signatures == "accept" else ""
-    text = f"""{anchors}{blocks}options {{
-{named_lines.own_folder(site.folder, site.version)}    listen-on port {server.port} {{ {four} }};
-    listen-on-v6 port {server.port} {{ {six} }};
-{listen}    query-source address {site.upstream[0]};
+    options = f"""    query-source address {site.upstream[0]};
     query-source-v6 address {site.upstream[1]};
     recursion yes;
     allow-recursion {{ any; }};
@@ -98,14 +82,9 @@ def resolver(server: kind.Server, emulated: kind.Hierarchy, site: ResolverSite) 
     minimal-responses {"yes" if server.minimal_responses else "no-auth-recursive"};
     recursive-clients 100000;
     clients-per-query 0;
-    tcp-idle-timeout {idle};
-    tcp-keepalive-timeout {idle};
-{named_lines.shared(server.edns_size, site.clients(server), server.tcp_listen_queue)}}};
-controls {{ }};
-{_STATISTICS}
-zone "." {{ type hint; file "{site.hints}"; }};
 """
-    return named_lines.merge(text, site.extra)
+    hints = f'zone "." {{ type hint; file "{site.zone_file}"; }};\n'
+    return _named(server, site, site.clients(server), options, hints, anchors)
 
 
 def counted(_server: Serving) -> dict[str, int]:

@@ -12,7 +12,7 @@ from cli import programs
 from cli.errors import RepriseError
 from cli.experiment.schema import Hierarchy, Server
 from cli.servers import conditions, kind
-from cli.servers.kind import ResolverSite, Site, Title
+from cli.servers.kind import Site, Title
 from cli.servers.kinds import KINDS
 from tests.bed import wait_for
 
@@ -112,9 +112,7 @@ def test_a_server_that_does_not_say_in_time_leaves_nobody_behind(monkeypatch: py
 def test_resolvers_show_theirs(kind: str, tmp_path: Path) -> None:
     own = KINDS[kind]
     assert own.resolver is not None
-    ends = ResolverSite(
-        str(tmp_path), "/hints", "/anchors", "/bind", ("127.0.0.1",), ("127.0.0.2", "::1"), "", 20_000
-    )
+    ends = dataclasses.replace(site(tmp_path, ""), upstream=("127.0.0.2", "::1"), anchors="/anchors")
     text = own.resolver(SERVER, Hierarchy(resolver="bind", validate=False, qname_minimization=False), ends)
     told = shown(kind, text, tmp_path)
     assert (told[Title.IDLE], told[Title.EDNS_SIZE]) == (7, 1400)
@@ -132,9 +130,9 @@ def test_knot_resolver_writes_down_what_is_in_effect(tmp_path: Path) -> None:
     own = KINDS["knot-resolver"]
     assert own.resolver is not None
     (tmp_path / "hints").write_text(". 60 IN NS a.\na. 60 IN A 127.0.0.1\n")
-    ends = ResolverSite(
-        str(tmp_path), str(tmp_path / "hints"), "", "", (), ("127.0.0.2", "::1"), "", 20_000,
-        extra="net.tcp_pipeline(33)",
+    ends = Site(
+        str(tmp_path), str(tmp_path / "hints"), ".", (), "", 20_000,
+        extra="net.tcp_pipeline(33)", upstream=("127.0.0.2", "::1"),
     )  # fmt: skip
     emulated = Hierarchy(resolver="knot-resolver", validate=False, qname_minimization=False)
     text = own.resolver(SERVER, emulated, ends)

@@ -68,36 +68,21 @@ class Site:
     behind: str = ""  # of a front: the address of the server that it asks
     further: tuple[str, ...] = ()
     further_file: str = ""
+    upstream: tuple[str, str] = ("", "")  # of a resolver: the addresses from which it asks
+    anchors: str = ""  # of a resolver, whose zone is the root's hints: DNSKEY records as zone text
+    bind_anchors: str = ""  # the same as a statement of named.conf
 
     def connections(self, server: Server) -> int:
         """Those of clients at once: as asked, otherwise what its descriptors allow."""
         return server.tcp_count or max(1_000, min(self.descriptors - _BESIDE_CLIENTS, 200_000))
 
+    def clients(self, server: Server) -> int:
+        """The same of a resolver."""
+        return server.tcp_count or max(100, min(self.descriptors // 2 - DESCRIPTOR_RESERVE, 100_000))
+
     @property
     def zones(self) -> tuple[tuple[str, str], ...]:
         return ((self.origin, self.zone_file), *((one, self.further_file) for one in self.further))
-
-
-@dataclass(frozen=True)
-class ResolverSite:
-    """Where a resolver runs: its folder, the files of the emulated root, its addresses, the user it drops to
-    ("" = none), a process's descriptors, the lines the user adds, its version, and TLS where it is wanted.
-    """
-
-    folder: str
-    hints: str
-    anchors: str  # DNSKEY records as zone text
-    bind_anchors: str  # the same as a statement of named.conf
-    service: tuple[str, ...]
-    upstream: tuple[str, str]
-    user: str
-    descriptors: int
-    extra: str = ""
-    version: str = ""
-    tls: Service | None = None
-
-    def clients(self, server: Server) -> int:
-        return server.tcp_count or max(100, min(self.descriptors // 2 - DESCRIPTOR_RESERVE, 100_000))
 
 
 @dataclass(frozen=True)
@@ -209,7 +194,7 @@ class ServerKind:
     refused: str = ""
     authoritative: Callable[[Server, Site], str] | None = None
     beside: Callable[[Site], dict[str, str]] | None = None
-    resolver: Callable[[Server, Hierarchy, ResolverSite], str] | None = None
+    resolver: Callable[[Server, Hierarchy, Site], str] | None = None
     shows: str = ""
     conditions: tuple[Condition, ...] = ()
     front: Callable[[Server, Site], str] | None = None

@@ -9,7 +9,7 @@ import pytest
 from cli import programs
 from cli.experiment.schema import Hierarchy, Server
 from cli.servers import named_lines, unbound
-from cli.servers.kind import REFUSES, ResolverSite, release_in
+from cli.servers.kind import REFUSES, Site, release_in
 from cli.servers.kinds import KINDS, REASON
 
 
@@ -89,9 +89,8 @@ def test_unbound_has_no_limit_for_one_client(tmp_path: Path) -> None:
     (tmp_path / "hints").write_text(". 60 NS a.\na. 60 A 192.0.2.1\n", encoding="ascii")
     for lines, limit in (("", "0"), ("server:\n    wait-limit: 7\n", "7")):
         hints = str(tmp_path / "hints")
-        site = ResolverSite(
-            str(folder), hints, "", "", ("127.0.0.1",), ("127.0.0.2", "::1"), "", 9_000, lines
-        )
+        own, asking = ("127.0.0.1",), ("127.0.0.2", "::1")
+        site = Site(str(folder), hints, ".", own, "", 9_000, extra=lines, upstream=asking)
         config.write_text(unbound.resolver(Server(), Hierarchy(validate=False), site), encoding="ascii")
         asked = subprocess.run(
             [program, "-o", "wait-limit", config], capture_output=True, text=True, check=False

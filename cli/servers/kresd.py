@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from cli.servers import kind
-from cli.servers.kind import Condition, ResolverSite, ServerKind, Serving, Title, talk
+from cli.servers.kind import Condition, ServerKind, Serving, Site, Title, talk
 
 _SHOWN = """local settings = io.open('{folder}/settings', 'w')
 local downstream, upstream = net.bufsize()
@@ -21,7 +21,7 @@ settings:close()
 """
 
 
-def resolver(server: kind.Server, emulated: kind.Hierarchy, site: ResolverSite) -> str:
+def resolver(server: kind.Server, emulated: kind.Hierarchy, site: Site) -> str:
     """kresd.conf. Without its answers for special names; anchors of an unsigned root are none."""
     kinds, tls = [("dns", server.port)], ""
     if site.tls is not None:
@@ -30,7 +30,7 @@ def resolver(server: kind.Server, emulated: kind.Hierarchy, site: ResolverSite) 
     listen = tls + "".join(
         f"net.listen('{one}', {port}, {{ kind = '{kind}', freebind = false }})\n"
         for kind, port in kinds
-        for one in site.service
+        for one in site.addresses
     )
     anchors = (
         f"""local anchors = io.open('{site.anchors}')
@@ -54,7 +54,7 @@ net.tcp_pipeline(100)
 net.tcp_in_idle({round(server.tcp_idle_timeout_s * 1000)})
 cache.open(256 * MB, 'lmdb://{site.folder}/cache')
 modules = {{ 'stats', 'hints > iterate' }}
-hints.root_file('{site.hints}')
+hints.root_file('{site.zone_file}')
 {anchors}option('NO_MINIMIZE', {"false" if emulated.qname_minimization else "true"})
 policy.special_names = {{}}
 {site.extra}

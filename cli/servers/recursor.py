@@ -8,7 +8,7 @@ it converts such a file itself.
 from __future__ import annotations
 
 from cli.servers import kind
-from cli.servers.kind import Condition, ResolverSite, ServerKind, Serving, Title, asked
+from cli.servers.kind import Condition, ServerKind, Serving, Site, Title, asked
 
 _PREPARE = """'set -e; at=$(sed -n "s/^socket-dir=//p" "$1" | head -n 1)
 cp "$1" "$at/recursor.conf"; sed -n "s/^#lua //p" "$1" > "$at/anchors.lua"
@@ -18,7 +18,7 @@ chown --reference="$at" "$at"/recursor.* "$at/anchors.lua"
 pdns_recursor --config-dir="$at" --config=check'"""
 
 
-def resolver(server: kind.Server, emulated: kind.Hierarchy, site: ResolverSite) -> str:
+def resolver(server: kind.Server, emulated: kind.Hierarchy, site: Site) -> str:
     """recursor.conf. Without its own answers for private addresses; anchors of an unsigned root are none."""
     user = f"setuid={site.user}\nsetgid={site.user}\n" if site.user else ""
     anchors = f"""#lua clearTA()
@@ -32,7 +32,7 @@ socket-dir={site.folder}
 write-pid=no
 disable-syslog=yes
 loglevel=4
-local-address={", ".join(site.service)}
+local-address={", ".join(site.addresses)}
 local-port={server.port}
 query-local-address={", ".join(site.upstream)}
 threads={server.processes}
@@ -42,7 +42,7 @@ max-tcp-clients={site.clients(server)}
 client-tcp-timeout={round(server.tcp_idle_timeout_s)}
 allow-from=0.0.0.0/0, ::/0
 dont-query=
-hint-file={site.hints}
+hint-file={site.zone_file}
 serve-rfc1918=no
 export-etc-hosts=no
 security-poll-suffix=

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cli.servers import kind
-from cli.servers.kind import DESCRIPTOR_RESERVE, Condition, ResolverSite, ServerKind, Serving, Title, talk
+from cli.servers.kind import DESCRIPTOR_RESERVE, Condition, ServerKind, Serving, Site, Title, talk
 
 # Names for which unbound answers by itself unless told otherwise (its manual, "local-zone").
 _ZONES = (
@@ -20,7 +20,7 @@ exec unbound-checkconf "$1"'"""
 _NO_LOCAL_ZONES = "server:\n" + "".join(f'    local-zone: "{zone}" nodefault\n' for zone in _ZONES)
 
 
-def resolver(server: kind.Server, emulated: kind.Hierarchy, site: ResolverSite) -> str:
+def resolver(server: kind.Server, emulated: kind.Hierarchy, site: Site) -> str:
     """unbound.conf. Local zones that a packager would serve are the hierarchy's own matter here."""
     ports, tls = [server.port], ""
     if site.tls is not None:
@@ -29,7 +29,7 @@ def resolver(server: kind.Server, emulated: kind.Hierarchy, site: ResolverSite) 
     tls-service-key: "{site.tls.key}"
     tls-service-pem: "{site.tls.certificate}"
 '''
-    listen = "".join(f"    interface: {one}@{port}\n" for port in ports for one in site.service)
+    listen = "".join(f"    interface: {one}@{port}\n" for port in ports for one in site.addresses)
     per_thread = max(50, min(site.descriptors // (2 * server.processes) - DESCRIPTOR_RESERVE, 4_096))
     anchors = f'    trust-anchor-file: "{site.anchors}"\n' if emulated.validate else ""
     anchors += '    val-override-date: "-1"\n' if emulated.expired_signatures == "accept" else ""
@@ -51,7 +51,7 @@ def resolver(server: kind.Server, emulated: kind.Hierarchy, site: ResolverSite) 
     access-control: 0.0.0.0/0 allow
     access-control: ::/0 allow
     do-not-query-localhost: no
-    root-hints: "{site.hints}"
+    root-hints: "{site.zone_file}"
     module-config: "{modules}"
 {anchors}    qname-minimisation: {"yes" if emulated.qname_minimization else "no"}
     edns-buffer-size: {server.edns_size}
