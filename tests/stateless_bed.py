@@ -22,7 +22,7 @@ from bench.veth import NO_OFFLOADS, set_offloads
 from cli import programs
 from cli.plan.network import Address, Host, Link, Network, Route, sysctls, whole
 from cli.process import Process
-from cli.servers import named_lines
+from cli.servers import bind
 from cli.servers.kinds import KINDS
 from tests import packets, stateless_zones
 from tests.bed import BareBed, wait_for
@@ -224,7 +224,7 @@ def named_conf(folder: Path, zones: Mapping[str, Path]) -> str:
     )
     return f"""key "{KEY}" {{ algorithm hmac-sha256; secret "{SECRET}"; }};
 options {{
-{named_lines.own_folder(str(folder), KINDS["bind"].version())}    listen-on port {PORT} {{ {four} }};
+{bind.own_folder(str(folder), KINDS["bind"].version())}    listen-on port {PORT} {{ {four} }};
     listen-on-v6 port {PORT} {{ {six} }};
     recursion no;
     allow-query {{ any; }};

@@ -8,7 +8,7 @@ import pytest
 
 from cli import programs
 from cli.experiment.schema import Hierarchy, Server
-from cli.servers import named_lines, unbound
+from cli.servers import bind, unbound
 from cli.servers.kind import REFUSES, Site, release_in
 from cli.servers.kinds import KINDS, REASON
 
@@ -32,7 +32,7 @@ def test_a_release_is_read_off_what_a_server_says(said: str, release: str) -> No
     ("version", "has_lock"), [("9.18.49", True), ("9.20.0", False), ("10.1", False), ("", False)]
 )
 def test_bind_is_told_of_a_lock_file_while_it_knows_one(version: str, has_lock: bool) -> None:
-    assert ("lock-file none;" in named_lines.own_folder("/f", version)) is has_lock
+    assert ("lock-file none;" in bind.own_folder("/f", version)) is has_lock
 
 
 def test_only_a_release_that_is_not_tested_gets_a_line() -> None:
@@ -77,7 +77,7 @@ def test_why_a_server_did_not_start(log: str, why: str) -> None:
     ("version", "has_limits"), [("9.18.24", False), ("9.18.28", True), ("9.20.1", True), ("", True)]
 )
 def test_a_bind_that_limits_the_records_of_a_name_is_told_not_to(version: str, has_limits: bool) -> None:
-    assert ("max-records-per-type" in named_lines.zone_checks(version)) is has_limits
+    assert ("max-records-per-type" in bind.zone_checks(version)) is has_limits
 
 
 def test_unbound_has_no_limit_for_one_client(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cli.experiment.addresses import META4, META6
-from cli.servers import named_lines
+from cli.servers import bind
 from cli.servers.nftables import Pair
 from cli.servers.nsd import shared_lines
 
@@ -45,7 +45,7 @@ def named(site: MetaSite, instance: int) -> str:
     folder, version = site.folder.format(instance), site.version(instance)
     clients = max(1_000, min(site.descriptors - _DESCRIPTOR_RESERVE, 200_000))
     return f"""options {{
-{named_lines.own_folder(folder, version)}    listen-on port 53 {{ {site.prefixes[0]}; }};
+{bind.own_folder(folder, version)}    listen-on port 53 {{ {site.prefixes[0]}; }};
     listen-on-v6 port 53 {{ {site.prefixes[1]}; }};
     interface-interval 0;
     recursion no;
@@ -55,7 +55,7 @@ def named(site: MetaSite, instance: int) -> str:
     minimal-any no;
     rrset-order {{ order none; }};
     minimal-responses {"yes" if site.minimal_responses else "no"};
-{named_lines.shared(min(site.edns_size, 4096), clients, 4096)}{named_lines.zone_checks(version)}}};
+{bind.shared(min(site.edns_size, 4096), clients, 4096)}{bind.zone_checks(version)}}};
 controls {{ }};
 include "{site.plan}/views-{instance}.conf";
 """

@@ -19,11 +19,11 @@ from pathlib import Path
 from cli import linux, programs
 from cli.errors import RepriseError, UsageError
 from cli.process import Process
-from cli.servers import kinds, named_lines
+from cli.servers import bind, kinds
 
 CAPTURE = "upstream-{}.dnstap"  # by the number of the run
 _NUMBER = re.compile(r"upstream-(\d+)\.dnstap")
-_USER = kinds.KINDS["bind"].user
+_USER = bind.KIND.user
 _READY_S = 60.0
 _END_S = 30.0
 _CACHE_BYTES = 512 << 20
@@ -92,7 +92,7 @@ def _config(folder: str, port: int, file: int, servers: Sequence[tuple[str, bool
     listed = "".join(
         f"server {prefix} {{ bogus {'no' if asked else 'yes'}; }};\n" for prefix, asked in servers
     )
-    own_folder = named_lines.own_folder(folder, kinds.KINDS["bind"].version())
+    own_folder = bind.own_folder(folder, bind.KIND.version())
     return f"""options {{
 {own_folder}    listen-on port {port} {{ 127.0.0.1; }};
     listen-on-v6 {{ none; }};

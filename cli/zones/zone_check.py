@@ -18,8 +18,7 @@ import dns.exception
 import dns.name
 
 from cli.errors import RepriseError, last_line
-from cli.servers import named_lines
-from cli.servers.kinds import KINDS
+from cli.servers import bind
 from cli.zones import bind_tools
 from cli.zones.zone_folder import Entry, ZoneFolder
 
@@ -90,9 +89,7 @@ def _show(folder: Path, file: str, place: Path) -> None:
 
 
 def _config(directory: str, views: Iterable[Sequence[Entry]]) -> str:
-    text = (
-        f'options {{\n    directory "{directory}";\n{named_lines.zone_checks(KINDS["bind"].version())}}};\n'
-    )
+    text = f'options {{\n    directory "{directory}";\n{bind.zone_checks(bind.KIND.version())}}};\n'
     numbers = itertools.count()
     for index, view in enumerate(views):
         text += f'view "v{index}" {{\n'
