@@ -229,7 +229,7 @@ EXPERIMENTS = sorted((programs.ROOT / "experiments").glob("*.toml"))
 def test_programs_are_the_same_of_the_file_and_of_the_experiment(path: Path) -> None:
     """The tables of a file lack what has a default."""
     file, resolved = tables.read(path), as_dict(load(path, []))
-    for judge in (kinds.own_programs, kinds.packaged_programs, kinds.source_mode, kinds.front):
+    for judge in (kinds.own_programs, kinds.packaged_programs, kinds.front):
         assert judge(file) == judge(resolved)
     assert tables.unknown_keys(file) == []
     assert tables.unknown_keys(resolved) == []

@@ -19,8 +19,8 @@ from cli.experiment.experiment import as_dict
 from cli.experiment.schema import Experiment, Server
 from cli.plan import delay, privileges
 from cli.plan.planned import Facts
-from cli.servers import command, running
-from cli.servers.kinds import KINDS, STARTED, own_programs, packaged_programs
+from cli.servers import running
+from cli.servers.kinds import COMMAND, KINDS, STARTED, command_program, own_programs, packaged_programs
 from cli.zones import zonefile
 
 _WANTED_DESCRIPTORS = 262_144
@@ -52,7 +52,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
             raise UsageError(f"no program {server.binary}", "set server.binary to a server's program")
         found[KINDS[server.kind].program] = str(server.binary)
     if server.command is not None:
-        found[command.KIND.program] = command.program(server.command)
+        found[COMMAND.program] = command_program(server.command)
     if emulated is not None and emulated.zones is not None and not Path(emulated.zones).is_dir():
         raise UsageError(f"no folder {emulated.zones}", "set hierarchy.zones to a folder of zone files")
     for table, capture in (("hierarchy", emulated.capture if emulated else None), ("server", server.capture)):
@@ -72,7 +72,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         **_users_lines(experiment),
         users={
             **{name: _packaged_user(_USERS[name]) for name in needed if name in _USERS},
-            command.KIND.program: user,
+            COMMAND.program: user,
         },
         user=user,
         user_group=pwd.getpwnam(user).pw_gid if user else 0,

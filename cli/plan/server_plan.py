@@ -11,9 +11,8 @@ from cli.plan import delay, front, hierarchy_hosts, network, privileges, replay_
 from cli.plan.hierarchy_hosts import WORLD
 from cli.plan.planned import RESULTS, RUN, Facts, File, Folder, Management, Process, Ready, Step, Stop, shell
 from cli.programs import flags
-from cli.servers import command as users_own
 from cli.servers.kind import ServerKind, Service, Site
-from cli.servers.kinds import KINDS, REASON, STARTED, users_lines
+from cli.servers.kinds import KINDS, REASON, STARTED, command_arguments, users_lines
 from cli.zones import wildcard
 from report.transports import TRANSPORTS
 
@@ -291,7 +290,7 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
             "origin": facts.origin,
             "folder": f"{RUN}/server",
         }
-        argv = (facts.programs[kind.program], *users_own.arguments(server.command, given))
+        argv = (facts.programs[kind.program], *command_arguments(server.command, given))
         hint = f"correct server.command, which has to serve {facts.origin} over UDP and TCP"
     read = (*(one.path for one in files(experiment, facts)), zone_path(experiment))
     ready = _ready(experiment, facts, server.kind, hint)

@@ -217,7 +217,6 @@ KIND = ServerKind(
     complaints=r"assertion failure|out of memory|unexpected error|fatal error",
     copied=True,
     checker="named-checkconf",
-    zone_checker=("named-checkzone", "-i", "none", "-k", "ignore"),
     refused=r"zone (?P<what>\S+?)/IN(?:/\S+)?: (?:loading from master file .+ failed: )?(?P<why>.+)$"
     r"(?=\n.*zone (?P=what)/IN\S*: not loaded due to errors\.$)",
     shows='{program} -C | sed "/^};/q"; named-checkconf -px "$1" | sed -n "/^options {/,/^};/p"',

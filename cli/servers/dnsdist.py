@@ -42,7 +42,6 @@ newServer({{address="{_place(site.behind, server.port)}", name="server"}}):setUp
 KIND = ServerKind(
     "dnsdist",
     program="dnsdist",
-    asks="--version",
     user="_dnsdist",
     tested=("1.7", "1.9"),
     packages=("dnsdist",),

@@ -168,12 +168,12 @@ class ServerKind:
 
     title: str
     program: str
-    asks: str
-    user: str
-    tested: tuple[str, ...]
-    packages: tuple[str, ...]
-    options: tuple[str, ...]
-    complaints: str
+    asks: str = "--version"
+    user: str = ""
+    tested: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    complaints: str = ""
     section: str = ""
     config_name: str = ""
     quoted_as: str = ""
@@ -190,7 +190,7 @@ class ServerKind:
     idle_step_s: float = 1.0
     longest_idle_s: float = 6_553.0
     largest_edns: int = 65_535
-    zone_checker: tuple[str, ...] = ()
+    zone_checker: tuple[str, ...] = ("named-checkzone", "-i", "none", "-k", "ignore")
     refused: str = ""
     authoritative: Callable[[Server, Site], str] | None = None
     beside: Callable[[Site], dict[str, str]] | None = None

@@ -5,12 +5,17 @@ A configuration is written for the release that the program itself reports, and 
 it before the server starts. Uses Python's own library alone: the bootstrap reads it.
 """
 
+import re
+import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from cli import programs
+from cli.errors import UsageError
 from cli.experiment.tables import get
-from cli.servers import bind, command, dnsdist, knot, kresd, nsd, pdns, recursor, unbound
+from cli.servers import bind, dnsdist, knot, kresd, nsd, pdns, recursor, unbound
+from cli.servers.kind import ServerKind
 
 KINDS = {
     "nsd": nsd.KIND,
@@ -23,7 +28,15 @@ KINDS = {
     "dnsdist": dnsdist.KIND,
 }
 programs.PACKAGES.update({one.program: one.packages[0] for one in KINDS.values()})
-STARTED = {**KINDS, "command": command.KIND}  # with what is no package
+# A server of the user's own, which a command line of the experiment starts: how it is set up is the user's
+# matter. It runs without root from the beginning, in a folder of its own.
+COMMAND = ServerKind(
+    "a server of server.command",
+    program="command",
+    over_tls=False,
+    idle_step_s=0.001,  # that of a front before it counts
+)
+STARTED = {**KINDS, "command": COMMAND}  # with what is no package
 # A server's or its checker's complaint about an address, or about its configuration, from the file's name on;
 # for knot-resolver the error itself, not the place in its code that it names too; for named what it says
 # before its last lines, which only say that it ends. What is deprecated is no reason to end.
@@ -44,22 +57,29 @@ def users_lines(name: str, config: str, lines: str, key: str) -> dict[str, str]:
     theirs: dict[str, list[int]] = {}
     for number, text in enumerate(lines.splitlines(), 1):
         theirs.setdefault(text.strip(), []).append(number)
-    ours = config.splitlines()
-    for number in range(len(ours), 0, -1):
-        if same := theirs.get(ours[number - 1].strip()):
+    for number, text in reversed([*enumerate(config.splitlines(), 1)]):
+        if same := theirs.get(text.strip()):
             found[f"{name}:{number}:"] = f"{key}:{same.pop()}:"
     return found
 
 
+def command_program(line: str) -> str:
+    """The path of the program that a command line starts."""
+    name = shlex.split(line)[0]
+    found = programs.find(name) if "/" not in name or Path(name).is_absolute() else None
+    if found is None:
+        hint = "correct server.command: give the name of an installed program, or the whole path of yours"
+        raise UsageError(f"no program {name}", hint)
+    return found
+
+
+def command_arguments(line: str, given: Mapping[str, str]) -> tuple[str, ...]:
+    """The words behind the program, with what is given in the place of {NAME}."""
+    words = shlex.split(line)[1:]
+    return tuple(re.sub(r"(?<!\$)\{(\w+)\}", lambda one: given.get(one[1], one[0]), word) for word in words)
+
+
 Tables = Mapping[str, Any]  # of an experiment, see tables.py, as they stand in the file or as resolved
-
-
-def _kind(tables: Tables) -> str:
-    return str(get(tables, "server.kind", "nsd"))
-
-
-def source_mode(tables: Tables) -> str:
-    return str(get(tables, "replay.source_mode", "ports"))
 
 
 def front(tables: Tables) -> str:
@@ -67,11 +87,12 @@ def front(tables: Tables) -> str:
 
 
 def own_programs(tables: Tables) -> tuple[str, ...]:
-    emulated, rtt = _kind(tables) == "hierarchy", get(tables, "rtt") is not None
+    kind, rtt = get(tables, "server.kind"), get(tables, "rtt") is not None
+    emulated = kind == "hierarchy"
     mutator = get(tables, "trace") is None or get(tables, "mutate") is not None or emulated
     mutator = mutator or get(tables, "rtt.by") is not None
     watched = get(tables, "server.pid") or get(tables, "server.service")
-    sampler = _kind(tables) != "address" or watched or get(tables, "sample.clients", False)
+    sampler = kind != "address" or watched or get(tables, "sample.clients", False)
     tun = emulated and get(tables, "hierarchy.data_path", "tun") == "tun"
     return (
         "reprise-controller",
@@ -85,7 +106,8 @@ def own_programs(tables: Tables) -> tuple[str, ...]:
 
 def packaged_programs(tables: Tables) -> tuple[str, ...]:
     capture = ("tcpdump",) if get(tables, "sample.capture", False) else ()
-    if _kind(tables) == "hierarchy":
+    kind = str(get(tables, "server.kind", "nsd"))
+    if kind == "hierarchy":
         resolver = get(tables, "hierarchy.resolver", "bind")
         resolvers = [resolver] if isinstance(resolver, str) else list(resolver)
         kinds = [*resolvers, get(tables, "hierarchy.engine", "bind")]
@@ -94,6 +116,6 @@ def packaged_programs(tables: Tables) -> tuple[str, ...]:
     shaped: tuple[str, ...] = ("ip", "sysctl") if get(tables, "rtt") is not None else ()
     faulty = ("nft",) if get(tables, "fault") else ()
     shaped = shaped or (("ip",) if get(tables, "socket.offload", True) is False else ())
-    own = STARTED.get(_kind(tables))
-    packaged = (KINDS[name].program for name in (_kind(tables), front(tables)) if name in KINDS)
+    own = STARTED.get(kind)
+    packaged = (KINDS[name].program for name in (kind, front(tables)) if name in KINDS)
     return (*packaged, *(own.zone_checker[:1] if own else ()), *shaped, *faulty, *capture)

@@ -102,5 +102,4 @@ def test_unbound_has_no_limit_for_one_client(tmp_path: Path) -> None:
 
 
 def test_every_kind_has_what_its_roles_need() -> None:
-    assert all(kind.zone_checker for kind in KINDS.values() if kind.authoritative)
     assert all(kind.counted for kind in KINDS.values() if kind.resolver)

@@ -87,7 +87,6 @@ KIND = ServerKind(
     reloads=True,
     checker="knotc",
     checks=("-c", "{file}", "conf-check"),
-    zone_checker=("named-checkzone", "-i", "none", "-k", "ignore"),
     over_tls=False,
     unused=("tcp_listen_queue",),
     largest_edns=4096,

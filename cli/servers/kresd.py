@@ -81,7 +81,6 @@ def _values(path: Path, command: str) -> dict[str, str]:
 KIND = ServerKind(
     "knot-resolver",
     program="kresd",
-    asks="--version",
     user="knot-resolver",
     tested=("5.6", "5.7"),
     packages=("knot-resolver",),

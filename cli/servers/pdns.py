@@ -64,7 +64,6 @@ def counted(server: Serving) -> dict[str, int]:
 KIND = ServerKind(
     "PowerDNS",
     program="pdns_server",
-    asks="--version",
     user="pdns",
     tested=("4.7", "4.9"),
     packages=("pdns-server", "pdns-backend-bind"),
@@ -76,7 +75,6 @@ KIND = ServerKind(
     checks=("-c", _PREPARE, "sh", "{file}"),
     over_tls=False,
     unused=("rrl", "tcp_listen_queue"),
-    zone_checker=("named-checkzone", "-i", "none", "-k", "ignore"),
     shows='{program} --config=default; grep -v "^[[:space:]]*#" "$1"',
     conditions=(
         Condition(Title.CONNECTIONS, "max-tcp-connections"),

@@ -64,7 +64,6 @@ def counted(server: Serving) -> dict[str, int]:
 KIND = ServerKind(
     "PowerDNS Recursor",
     program="pdns_recursor",
-    asks="--version",
     user="pdns",
     tested=("4.8", "5.2"),
     packages=("pdns-recursor",),

@@ -15,7 +15,7 @@ from cli import programs
 from cli.errors import RepriseError
 from cli.experiment import tables
 from cli.programs import HIERARCHY, REPLAY
-from cli.servers.kinds import KINDS, front, own_programs, packaged_programs, source_mode
+from cli.servers.kinds import KINDS, front, own_programs, packaged_programs
 from cli.tools import packages
 from cli.tools.bench import BENCHES
 from report.run import as_json
@@ -123,7 +123,8 @@ def _replay(experiments: Iterable[dict[str, Any]]) -> Needs:
     sections, targets = ["run"], list(REPLAY)  # the mutator also reads a finished run's trace, for `compare`
     for one in experiments:
         sections += [_SECTIONS.get(program, "run") for program in packaged_programs(one)]
-        sections += ["packet"] if source_mode(one) == "packet" or front(one) == "bpf" else []
+        packets = tables.get(one, "replay.source_mode") == "packet" or front(one) == "bpf"
+        sections += ["packet"] if packets else []
         targets += own_programs(one)
     return _needs(tuple(dict.fromkeys(sections)), *dict.fromkeys(targets))
 
