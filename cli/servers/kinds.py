@@ -109,8 +109,8 @@ def packaged_programs(tables: Tables) -> tuple[str, ...]:
     kind = str(get(tables, "server.kind", "nsd"))
     if kind == "hierarchy":
         resolver = get(tables, "hierarchy.resolver", "bind")
-        resolvers = [resolver] if isinstance(resolver, str) else list(resolver)
-        kinds = [*resolvers, get(tables, "hierarchy.engine", "bind")]
+        resolvers = resolver if isinstance(resolver, list | tuple) else [resolver]
+        kinds = map(str, (*resolvers, get(tables, "hierarchy.engine", "bind")))
         named = dict.fromkeys(KINDS[one].program for one in kinds if one in KINDS)
         return (*named, "nft", "ip", "sysctl", *capture)
     shaped: tuple[str, ...] = ("ip", "sysctl") if get(tables, "rtt") is not None else ()

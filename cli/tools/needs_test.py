@@ -77,6 +77,11 @@ def test_the_value_of_an_option_names_no_bench() -> None:
             "hierarchy capture",
             "reprise-zonebuilder reprise-proxy",
         ),
+        (  # which the command refuses
+            "hierarchy --set hierarchy.resolver=5 --set hierarchy.engine=[1]",
+            "hierarchy capture",
+            "reprise-zonebuilder reprise-proxy",
+        ),
     ],
 )
 def test_an_experiment_needs_what_it_asks_for(words: str, sections: str, more_targets: str) -> None:
