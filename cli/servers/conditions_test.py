@@ -101,7 +101,7 @@ def test_defaults_are_those_of_the_program_that_is_started(tmp_path: Path) -> No
 
 
 def test_a_server_that_does_not_say_in_time_leaves_nobody_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kind, "_SHOWS_S", 0.2)
+    monkeypatch.setattr(kind, "_ASK_S", 0.2)
     own = dataclasses.replace(KINDS["nsd"], shows="sleep 54.321; true")
     assert own.shown("") == ""
     looked = ["pgrep", "-f", "^sleep 54.321$"]

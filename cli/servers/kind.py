@@ -5,7 +5,6 @@ Uses Python's own library alone: the bootstrap reads it.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import signal
@@ -128,9 +127,6 @@ class Title:
     RATE_LIMIT = "rate limit of answers, 1/s"
 
 
-_SHOWS_S = 10.0
-
-
 @dataclass(frozen=True)
 class ServerKind:
     """A server.
@@ -223,14 +219,9 @@ class ServerKind:
         """
         keys = " ".join(one.key for one in self.conditions)
         line = self.shows.replace("{keys}", keys).replace("{program}", shlex.quote(program or self.program))
-        with subprocess.Popen(
-            ["sh", "-c", line, "sh", config], stdout=subprocess.PIPE, text=True, start_new_session=True
-        ) as child:
-            try:
-                return child.communicate(timeout=_SHOWS_S)[0]
-            except subprocess.TimeoutExpired:
-                os.killpg(child.pid, signal.SIGKILL)
-                return ""
+        argv = ["timeout", "-s", "KILL", f"{_ASK_S:g}", "sh", "-c", line, "sh", config]
+        done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
+        return done.stdout if done.returncode != -signal.SIGKILL else ""  # it kills itself with all others
 
     def says(self, program: str = "") -> str:
         """The first line that a program, by itself that of this machine, says of its version; "" where there

@@ -6,7 +6,7 @@ the experiment says. Checks that a registry would want of a zone are off: emulat
 found.
 """
 
-import shlex
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +16,6 @@ from cli.servers.nftables import Pair
 from cli.servers.nsd import shared_lines
 
 _DESCRIPTOR_RESERVE = 512  # what BIND needs beside its TCP connections
-_KSK_FLAGS = "257"
 _MADE = "made by reprise zones plan; changes are lost with the next plan"
 
 
@@ -107,15 +106,9 @@ def nsd_zones(zones: Iterable[tuple[str, str]]) -> str:
 
 
 def bind_anchors(root_key: str) -> str:
-    """root.key (DNSKEY records as zone text) as a statement of named.conf. It stands also where there is no
-    key: since 9.20 a named that validates wants one.
+    """root.key (DNSKEY records, of which key-signing ones have flags 257) as a statement of named.conf. It
+    stands also where there is no key: since 9.20 a named that validates wants one.
     """
-    keys = []
-    for line in root_key.splitlines():
-        words = shlex.split(line, comments=False) if line.strip() and not line.startswith(";") else []
-        if "DNSKEY" not in words:
-            continue
-        flags, protocol, algorithm, *key = words[words.index("DNSKEY") + 1 :]
-        if flags == _KSK_FLAGS:
-            keys.append(f'    . static-key {flags} {protocol} {algorithm} "{"".join(key)}";\n')
+    found = re.findall(r"^[^;].* DNSKEY (257 \d+ \d+) (.+)$", root_key, re.MULTILINE)
+    keys = (f'    . static-key {numbers} "{key.replace(" ", "")}";\n' for numbers, key in found)
     return f"trust-anchors {{\n{''.join(keys)}}};\n"

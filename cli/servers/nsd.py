@@ -50,7 +50,7 @@ def config(server: kind.Server, site: Site) -> str:
     tcp-timeout: {round(server.tcp_idle_timeout_s)}
     rrl-ratelimit: {server.rrl}
     rrl-whitelist-ratelimit: {server.rrl}
-{_tls(site.tls)}{lines}{zones}{site.extra}"""
+{tls_lines(site.tls)}{lines}{zones}{site.extra}"""
 
 
 def shared_lines(
@@ -95,7 +95,7 @@ def _addresses(server: kind.Server, site: Site) -> list[str]:
     return shared + [f"{one} servers={number}" for one in alone for number in numbers]
 
 
-def _tls(service: Service | None) -> str:
+def tls_lines(service: Service | None) -> str:
     if service is None:
         return ""
     return f"""    tls-port: {service.port}

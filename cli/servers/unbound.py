@@ -6,6 +6,7 @@ import re
 
 from cli.servers import kind
 from cli.servers.kind import DESCRIPTOR_RESERVE, Condition, ServerKind, Serving, Site, Title, talk
+from cli.servers.nsd import tls_lines
 
 # Names for which unbound answers by itself unless told otherwise (its manual, "local-zone").
 _ZONES = (
@@ -22,13 +23,7 @@ _NO_LOCAL_ZONES = "server:\n" + "".join(f'    local-zone: "{zone}" nodefault\n' 
 
 def resolver(server: kind.Server, emulated: kind.Hierarchy, site: Site) -> str:
     """unbound.conf. Local zones that a packager would serve are the hierarchy's own matter here."""
-    ports, tls = [server.port], ""
-    if site.tls is not None:
-        ports.append(site.tls.port)
-        tls = f'''    tls-port: {site.tls.port}
-    tls-service-key: "{site.tls.key}"
-    tls-service-pem: "{site.tls.certificate}"
-'''
+    ports = [server.port, *([site.tls.port] if site.tls else [])]
     listen = "".join(f"    interface: {one}@{port}\n" for port in ports for one in site.addresses)
     per_thread = max(50, min(site.descriptors // (2 * server.processes) - DESCRIPTOR_RESERVE, 4_096))
     anchors = f'    trust-anchor-file: "{site.anchors}"\n' if emulated.validate else ""
@@ -42,7 +37,7 @@ def resolver(server: kind.Server, emulated: kind.Hierarchy, site: Site) -> str:
     use-syslog: no
     verbosity: 1
     num-threads: {server.processes}
-{listen}{tls}    outgoing-interface: {site.upstream[0]}
+{listen}{tls_lines(site.tls)}    outgoing-interface: {site.upstream[0]}
     outgoing-interface: {site.upstream[1]}
     outgoing-range: {per_thread}
     num-queries-per-thread: {per_thread}
