@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,25 +42,27 @@ _UNREAD = (OSError, ValueError, KeyError, StopIteration, RepriseError)
 def await_idle(kind: str, folder: Path) -> None:
     """Returns when a resolver has nothing under way, or after a minute."""
     end = time.monotonic() + _IDLE_S
-    while _own(kind, folder)["under_way"] and time.monotonic() < end:
-        time.sleep(0.05)
+    with _telling(kind):
+        while _own(kind, folder)["under_way"] and time.monotonic() < end:
+            time.sleep(0.05)
 
 
 def _own(kind: str, folder: Path) -> dict[str, int]:
     """A resolver's own counters."""
     read = KINDS[kind].counted
     assert read is not None, "it is a resolver"
+    found = read(Serving(folder))
+    return {name: found[name] for name in _OWN}
+
+
+@contextlib.contextmanager
+def _telling(kind: str) -> Iterator[None]:
+    """What cannot be read is an error."""
     try:
-        found = read(Serving(folder))
-        return {name: found[name] for name in _OWN}
+        yield
     except (OSError, ValueError, KeyError, StopIteration) as error:
-        raise _unread(kind, error) from None
-
-
-def _unread(kind: str, error: Exception) -> RepriseError:
-    return RepriseError(
-        f"cannot read what {kind} has counted: {type(error).__name__}: {error}", "see its log"
-    )
+        what = f"cannot read what {kind} has counted: {type(error).__name__}: {error}"
+        raise RepriseError(what, "see its log") from None
 
 
 def of_proxy(
@@ -90,29 +92,21 @@ def of_proxy(
 
 def of_nftables(named: bool = True) -> dict[str, Any]:
     """What the host's ruleset has counted; `named`: with the addresses that no zone is served at."""
-    counted = counters(_nft("counters", "table", "inet", NAT), NAT)
-    names = {**_counted("unmapped4"), **_counted("unmapped6")} if named else {}
+    argv = [programs.packaged("nft"), "-j", "list", *(() if named else ("counters",)), "table", "inet", NAT]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RepriseError(f"nft failed: {done.stderr.strip()}", "see `reprise doctor`")
+    listing = json.loads(done.stdout)
+    counted = counters(listing, NAT)
+    sets = [one["set"].get("elem", []) for one in listing["nftables"] if "set" in one]
+    elements = [one["elem"] for one in itertools.chain(*sets) if "elem" in one]
+    names = {str(one["val"]): int(one["counter"]["packets"]) for one in elements}
     return {
         **{name: counted[name] for name in _UPSTREAM},
         "unmapped_packets": counted["unmapped"],
         "unmapped": dict(Counter(names).most_common(_MOST_NAMED)),
         "counted_until_ns": time.monotonic_ns(),
     }
-
-
-def _nft(*words: str) -> dict[str, Any]:
-    argv = [programs.packaged("nft"), "-j", "list", *words]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RepriseError(f"nft failed: {done.stderr.strip()}", "see `reprise doctor`")
-    loaded: dict[str, Any] = json.loads(done.stdout)
-    return loaded
-
-
-def _counted(name: str) -> dict[str, int]:
-    found = [one["set"] for one in _nft("set", "inet", NAT, name)["nftables"] if "set" in one]
-    elements = [one["elem"] for item in found for one in item.get("elem", []) if "elem" in one]
-    return {str(one["val"]): int(one["counter"]["packets"]) for one in elements}
 
 
 def write(
@@ -127,12 +121,10 @@ def write(
     its host's ruleset. Proxies write their counts each second; where this has waited for the `first` resolver
     of a machine, those of the others are as new as its own.
     """
-    own = _own(kind, folder)
-    try:
+    with _telling(kind):
+        own = _own(kind, folder)
         since = json.loads(first.read_bytes())["counted_until_ns"] if first and first.is_file() else None
         path = of_proxy(proxies, prefix, asked=since) if proxies else of_nftables()
-    except (OSError, ValueError, KeyError) as error:
-        raise _unread(kind, error) from None
     keep(out, {**own, **path})
 
 
