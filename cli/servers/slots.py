@@ -7,33 +7,27 @@ all end, and the exit status is 1. SIGTERM ends them in order.
 
 import os
 import select
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from cli import linux, programs
-from cli.errors import SIGNALS
 
 _STARTED = b"nsd started"
 _AT_ONCE = 8
 _PATIENCE_S = 5.0
 
 
-def _start(nsd: str, config: str) -> subprocess.Popen[bytes]:
-    argv = [*linux.bound(programs.packaged("setpriv"), "TERM"), nsd, "-d", "-c", config]
-    null = subprocess.DEVNULL
-    return subprocess.Popen(argv, stdin=null, stdout=null, stderr=subprocess.PIPE)
-
-
 def _pass_on(children: list[subprocess.Popen[bytes]], nsd: str, configs: list[str]) -> None:
     """Starts them, passes on what they say until one has ended, and tells when all have started."""
+    null, bound = subprocess.DEVNULL, linux.bound(programs.packaged("setpriv"), "TERM")
     pipes: dict[int, bytes] = {}
     waiting: set[int] = set()
     poll = select.poll()
     while all(child.poll() is None for child in children):
         while len(children) < len(configs) and len(waiting) < _AT_ONCE:
-            children.append(_start(nsd, configs[len(children)]))
+            argv = [*bound, nsd, "-d", "-c", configs[len(children)]]
+            children.append(subprocess.Popen(argv, stdin=null, stdout=null, stderr=subprocess.PIPE))
             begun = children[-1].stderr
             assert begun is not None, "it is a pipe"
             poll.register(begun, select.POLLIN)
@@ -64,16 +58,12 @@ def _end(children: list[subprocess.Popen[bytes]]) -> None:
 
 
 def serve(nsd: str, listed: Path) -> int:
-    """Runs until a signal (0) or until one of them ends (1)."""
-
-    def stop(_number: int, _frame: object) -> None:
-        raise SystemExit(0)
-
-    for number in SIGNALS:
-        signal.signal(number, stop)
+    """Runs until a signal, which interrupts as ctrl-C does (0), or until one of them ends (1)."""
     children: list[subprocess.Popen[bytes]] = []
     try:
         _pass_on(children, nsd, listed.read_text(encoding="utf-8").splitlines())
+    except KeyboardInterrupt:
+        return 0
     finally:
         _end(children)
     return 1
