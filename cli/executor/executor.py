@@ -8,6 +8,7 @@ queriers keep their results.
 """
 
 import itertools
+import math
 import os
 import select
 import selectors
@@ -15,7 +16,6 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 
 from cli import progress
@@ -26,7 +26,7 @@ from cli.executor.outcome import Leak, Outcome
 from cli.executor.processes import Child
 from cli.executor.sandbox import STOP
 from cli.executor.timetable import Timetable
-from cli.executor.words import end_of, in_terms, shown
+from cli.executor.words import in_terms, shown
 from cli.plan.planned import HostStep, Plan, Process, Step
 
 _POLL_S = 0.05  # between two checks of readiness
@@ -69,7 +69,7 @@ class Executor:
         self._main_because = ""
         self._faults = Timetable(plan.faults, lambda steps: self._at_once(*([one] for one in steps)), clock)
         self._alone_since: float | None = None  # when the last distributor was seen to have ended
-        self.outcome = Outcome()
+        self.outcome = Outcome(warmup_s=plan.experiment.sample.warmup_s)
 
     def run(self) -> Outcome:
         """The whole run; failures are in the outcome, not raised."""
@@ -117,19 +117,18 @@ class Executor:
         elif wish == STOP:
             raise Interrupted
 
-    def _wait(self, done: Callable[[], bool], limit_s: float | None) -> bool:
+    def _wait(self, done: Callable[[], bool], limit_s: float) -> bool:
         """Handles events until done() or the limit; false at the limit."""
-        end = None if limit_s is None else self._clock() + limit_s
+        end = self._clock() + limit_s
         while True:
             for machine in self._machines:
                 self._look(machine)
             if done():
                 return True
-            left = None if end is None else end - self._clock()
-            if left is not None and left <= 0:
+            if (left := end - self._clock()) <= 0:
                 return False
-            tick = min(self._faults.due_s(), *(machine.tick_s for machine in self._machines))
-            for key, _ in self._selector.select(tick if left is None else min(tick, left)):
+            tick = min(left, self._faults.due_s(), *(machine.tick_s for machine in self._machines))
+            for key, _ in self._selector.select(tick):
                 key.data(key.fd)
 
     def _look(self, machine: Machine, awaited: str = "", ended: bool = False) -> State:
@@ -157,15 +156,14 @@ class Executor:
 
     def _run_step(self, step: Step) -> None:
         self._progress.begin(step.title)
-        log = self._log(step.id)
         child = self._home.start(step.id)
         self._started.append(child)
         if not self._wait(lambda: not child.running, step.timeout_s):
-            raise RepriseError(f"{step.title} took over {step.timeout_s:g} s", f"see {shown(log)}")
+            raise RepriseError(f"{step.title} took over {step.timeout_s:g} s", self._see(step.id))
         said = self._home.said(step.id)
         if child.exit != 0:
             what, hint = (self._told(one, step.keys, self._home) for one in (said.what, said.hint))
-            raise RepriseError(f"{step.title} failed: {what or end_of(child)}", hint or f"see {shown(log)}")
+            raise RepriseError(f"{step.title} failed: {what or child.end}", hint or self._see(step.id))
         self._warn(said.warnings)
 
     def _told(self, text: str, keys: Sequence[str], machine: Machine) -> str:
@@ -191,17 +189,17 @@ class Executor:
             return
         for machine in self._machines:
             state = self._look(machine, ended=True)
-            self.outcome.because += state.reasons
+            self.outcome.unclean_because += state.reasons
             if not any(one.replaces for one in self._plan.faults):
                 self.outcome.replaced += state.replaced
-            self.outcome.events += state.events
+            self.outcome.server_events += state.events
         for step in self._plan.finish:
             try:
                 self._machine(step.host).carry_out([step])
             except RepriseError as error:
-                self.outcome.because.append(error.what)
+                self.outcome.unclean_because.append(error.what)
             except OSError as error:
-                self.outcome.because.append(f"cannot read the end of {step.host}: {error.strerror}")
+                self.outcome.unclean_because.append(f"cannot read the end of {step.host}: {error.strerror}")
 
     def _start_all(self) -> None:
         for process in self._plan.processes:
@@ -210,8 +208,7 @@ class Executor:
                     self._machine(step.host).carry_out([step])
                 for machine in self._machines:
                     machine.begin()
-                if (trouble := self._machines_trouble()) is not None:
-                    raise RepriseError(*trouble)
+                self._check_machines()
                 self._progress.begin("replaying")
                 self.outcome.started = True
             elif process.title:
@@ -229,22 +226,21 @@ class Executor:
             self._wait(lambda: not child.running, _POLL_S)
             if self._why_lost(process.host) is not None:
                 continue  # which is the reason then
-            what, hints, log = None, [process.ready.hint], self._log(process.id)
+            what, hints, log = None, [process.ready.hint], ""
             if not child.running and (process.ready.kind != "exit" or child.exit != 0):
-                what = f"{process.id} ended before it was ready ({end_of(child)})"
+                what = f"{process.id} ended before it was ready ({child.end})"
                 if process.ready.refusal and child.exit == _REFUSES:
                     what = f"{process.id}: {process.ready.refusal}"
-                    log = log.with_name(Path(process.files[0]).name) if process.files else log
+                    log = Path(process.files[0]).name if process.files else ""
             elif self._clock() > end:
                 what = f"{process.id} was not ready within {process.ready.timeout_s:g} s ({missing})"
                 hints.insert(0, process.ready.late_hint)
             if what is not None:
-                hints.append(f"see {shown(log)}")
-                raise RepriseError(
-                    what + self._last_words(process, keep=True), ", ".join(filter(None, hints))
-                )
-            if process.ready.kind == "exit" and (trouble := self._trouble()) is not None:
-                raise RepriseError(*trouble)  # an hour may pass, and what it needs may die
+                words = self._last_words(process, keep=True)
+                hints.append(self._see(process.id, log))
+                raise RepriseError(what + words, ", ".join(filter(None, hints)))
+            if process.ready.kind == "exit":
+                self._check()  # an hour may pass, and what it needs may die
         if (wanted := process.ready.refused) is not None:
             found = self._machine(process.host).said(process.id).warnings
             refused = [f"{process.id}: {one}" for one in found]
@@ -283,43 +279,42 @@ class Executor:
         main = next(child for child in self._started if child.id == self._plan.main)
 
         def is_over() -> bool:
-            if not main.running or self._trouble() is not None:
+            if not main.running:
                 return True
+            self._check()
             self._faults.go_on()
             return False
 
-        self._wait(is_over, None)
+        self._wait(is_over, math.inf)
         self._note_the_lost()
         if (why := self._why_lost(main.host)) is not None:
             raise RepriseError(f"the controller's host was lost: {why}", _LOST_HINT)
-        trouble = self._trouble() if main.running else None
-        if trouble is not None:
-            raise RepriseError(*trouble)
-        self.outcome.reached_end = True
+        self.outcome.complete = True
         self._judge_main(main)
 
-    def _trouble(self) -> tuple[str, str] | None:
-        """What makes going on pointless: a dead server, a controller that hangs, or no space for results."""
+    def _check(self) -> None:
+        """Raises what makes going on pointless: a dead server, a controller that hangs, or a full disk."""
         self._note_the_lost()
         self._restart_the_dead()
         for child in self._started:
             if not child.running and child.id in self._planned and self._planned[child.id].essential:
                 what = self._death_of(child)
                 self.outcome.server_died = what if child.role != "front" else None
-                return what, f"see {shown(self._log(child.id))}"
+                raise RepriseError(what, self._see(child.id))
         if self._left_alone():
-            return "the controller does not react", "see what stopped it, and run it again"
-        return self._machines_trouble()
+            raise RepriseError("the controller does not react", "see what stopped it, and run it again")
+        self._check_machines()
 
-    def _machines_trouble(self) -> tuple[str, str] | None:
-        return next(filter(None, [state.trouble for state in self._states.values()]), None)
+    def _check_machines(self) -> None:
+        for trouble in filter(None, [state.trouble for state in self._states.values()]):
+            raise RepriseError(*trouble)
 
     def _note_the_lost(self) -> None:
         """The run goes on without a machine of clients, as without a client."""
         for machine, state in self._states.items():
             if state.lost is not None and machine not in self._lost:
                 self._lost.append(machine)
-                self.outcome.because.append(f"a host was lost during the run: {state.lost}")
+                self.outcome.unclean_because.append(f"a host was lost during the run: {state.lost}")
 
     def _restart_the_dead(self) -> None:
         """Starts again what the plan says may die; the run is not clean any more, and says why."""
@@ -330,13 +325,13 @@ class Executor:
             child.replaced = True
             what = self._death_of(child)
             if child.turn >= process.restarts:
-                raise RepriseError(what, f"see {shown(self._log(child.id))}")
-            self.outcome.because.append(f"{what}, and was started again")
+                raise RepriseError(what, self._see(child.id))
+            self.outcome.unclean_because.append(f"{what}, and was started again")
             self._start(process, child.turn + 1)
 
     def _death_of(self, child: Child) -> str:
         words = self._last_words(self._planned[child.id])
-        return f"{child.id} died during the run ({end_of(child)}){words}"
+        return f"{child.id} died during the run ({child.end}){words}"
 
     def _has_records(self) -> bool:
         """Whether the start was announced: queriers open their records then."""
@@ -360,9 +355,7 @@ class Executor:
         said = machine.said(main.id)
         words = (said.what, said.hint) if said.itself else (self._main_because, "")
         what, hint = (self._told(one, process.keys, machine) for one in words)
-        self.outcome.fail(
-            what or f"{main.id} ended with {end_of(main)}", hint or f"see {shown(self._log(main.id))}"
-        )
+        self.outcome.fail(what or f"{main.id} ended with {main.end}", hint or self._see(main.id))
 
     # --- the end ------------------------------------------------------------------------------------------
 
@@ -370,8 +363,8 @@ class Executor:
         """What stands still would not end in order."""
         missed = self._faults.end()
         self.outcome.faults = self._faults.happened
-        if self.outcome.reached_end:
-            self.outcome.because += [f"the replay ended before a fault: {text}" for text in missed]
+        if self.outcome.complete:
+            self.outcome.unclean_because += [f"the replay ended before a fault: {text}" for text in missed]
 
     def _stop_main(self) -> None:
         """A replay that is cut short ends before anything is read off the hosts."""
@@ -379,17 +372,13 @@ class Executor:
         self._stopping = True
         for child in self._started:
             if child.id == self._plan.main:
-                self._stop(child, self._planned[child.id])
+                self._stop(child)
 
     def _stop_all(self) -> None:
         """In the opposite order of the start."""
         self._forget_wishes()
-        running = [child for child in reversed(self._started) if child.running]
-        for child in running:
-            if child.id in self._planned:
-                self._stop(child, self._planned[child.id])
-            else:
-                self._signal(child, signal.SIGKILL)
+        for child in reversed(self._started):
+            self._stop(child)
         self._wait(lambda: not any(state.outlived for state in self._states.values()), _OUTLIVE_S)
         self._collect()
 
@@ -401,8 +390,11 @@ class Executor:
             if os.read(self._life, 4_096) == b"":
                 os._exit(EXIT_FAILED)
 
-    def _stop(self, child: Child, process: Process) -> None:
+    def _stop(self, child: Child) -> None:
         if not child.running:
+            return
+        if (process := self._planned.get(child.id)) is None:  # a step
+            self._signal(child, signal.SIGKILL)
             return
         reached = self._has_records() if process.stop.settle_with == "records" else self.outcome.started
         if process.stop.settle_s and reached:
@@ -410,7 +402,7 @@ class Executor:
         child.stopped_by_us = True
         self._signal(child, signal.Signals[process.stop.signal])
         if not self._wait(lambda: not child.running, process.stop.wait_s):
-            self.outcome.because.append(
+            self.outcome.unclean_because.append(
                 f"{child.id} did not end within {process.stop.wait_s:g} s and was killed"
             )
             self._signal(child, signal.SIGKILL)
@@ -426,18 +418,18 @@ class Executor:
             refused = [one for machine in self._machines for one in machine.collect().items()]
             counted = self._plan.figures if self.outcome.started else ()
             reasons, found = outcome.read(counted, self._results)
-            self.outcome.because += reasons
+            self.outcome.unclean_because += reasons
             what = "were meant for outside: no route leads there"
             found += [Leak(host, count, what) for host, count in refused]
-            self.outcome.leaks = [asdict(one) for one in found]
+            self.outcome.leaks = found
             self.outcome.leaked_packets = sum(one.packets for one in found)
 
     def _note_early_end(self, child: Child) -> None:
         process = self._planned[child.id]
         lost = self._why_lost(child.host) is not None  # which is the reason then
         if not child.replaced and not lost and child.exit not in process.ends and self.outcome.error is None:
-            words = f"{child.id} ended early ({end_of(child)}){self._last_words(process)}"
-            self.outcome.fail(words, f"see {shown(self._log(child.id))}")
+            words = f"{child.id} ended early ({child.end}){self._last_words(process)}"
+            self.outcome.fail(words, self._see(child.id))
 
     # --- small things -------------------------------------------------------------------------------------
 
@@ -450,5 +442,5 @@ class Executor:
     def _signal(self, child: Child, number: int) -> None:
         self._machine(child.host).signal(child, number)
 
-    def _log(self, ident: str) -> Path:
-        return self._results / "logs" / f"{ident}.log"
+    def _see(self, ident: str, log: str = "") -> str:
+        return f"see {shown(self._results / 'logs' / (log or f'{ident}.log'))}"

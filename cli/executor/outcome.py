@@ -15,40 +15,6 @@ from cli.plan.planned import Figure
 from cli.servers import nftables
 
 
-@dataclass
-class Outcome:
-    """What the run came to: `because` is empty for a clean one, `reached_end` says the main process ended."""
-
-    error: str | None = None
-    hint: str = ""
-    because: list[str] = field(default_factory=list)
-    started: bool = False
-    reached_end: bool = False
-    server_died: str | None = None
-    processes: list[dict[str, Any]] = field(default_factory=list)
-    steal_s: float = 0.0
-    replaced: list[str] = field(default_factory=list)  # processes that ended; a warning if nothing was lost
-    events: list[Event] = field(default_factory=list)
-    faults: list[Happened] = field(default_factory=list)
-    leaked_packets: int | None = None
-    leaks: list[dict[str, Any]] = field(default_factory=list)
-    refused_sysctls: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-    def fail(self, what: str, hint: str = "") -> None:
-        """Keeps the first failure as the run's error and all of them as reasons."""
-        if self.error is None:
-            self.error, self.hint = what, hint
-        self.because.append(what)
-
-    def fail_by(self, error: RepriseError | OSError) -> None:
-        if isinstance(error, RepriseError):
-            self.fail(error.what, error.hint)
-        else:
-            where = f": {error.filename}" if error.filename else ""
-            self.fail(f"{error.strerror or error}{where}", "see `reprise doctor`")
-
-
 @dataclass(frozen=True)
 class Leak:
     """Packets of a host that had no way within the experiment, and what became of them."""
@@ -56,6 +22,43 @@ class Leak:
     host: str
     packets: int
     what: str
+
+
+@dataclass
+class Outcome:
+    """What the run came to, as in its manifest: `unclean_because` is empty for a clean one, `complete` says
+    that the main process ended.
+    """
+
+    processes: list[dict[str, Any]] = field(default_factory=list)
+    server_died: str | None = None
+    started: bool = False
+    complete: bool = False
+    error: str | None = None
+    hint: str = ""
+    unclean_because: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)  # processes that ended; a warning if nothing was lost
+    server_events: list[Event] = field(default_factory=list)
+    faults: list[Happened] = field(default_factory=list)
+    steal_s: float = 0.0
+    warmup_s: float = 0.0  # of the experiment
+    leaked_packets: int | None = None
+    leaks: list[Leak] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    refused_sysctls: list[str] = field(default_factory=list)
+
+    def fail(self, what: str, hint: str = "") -> None:
+        """Keeps the first failure as the run's error and all of them as reasons."""
+        if self.error is None:
+            self.error, self.hint = what, hint
+        self.unclean_because.append(what)
+
+    def fail_by(self, error: RepriseError | OSError) -> None:
+        if isinstance(error, RepriseError):
+            self.fail(error.what, error.hint)
+        else:
+            where = f": {error.filename}" if error.filename else ""
+            self.fail(f"{error.strerror or error}{where}", "see `reprise doctor`")
 
 
 def read(figures: Iterable[Figure], results: Path) -> tuple[list[str], list[Leak]]:

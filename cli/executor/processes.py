@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cli import linux
+
 FLOOR_MARGIN = 1 << 20  # bytes; the executor's memory at the fork is known this well
 
 
@@ -43,6 +45,11 @@ class Child:
     def running(self) -> bool:
         """Whether it has not been reaped yet."""
         return self.exit is None
+
+    @property
+    def end(self) -> str:
+        """How it ended, in words."""
+        return linux.describe_exit(self.exit or 0)
 
     def signal(self, number: int) -> None:
         if self.running:

@@ -144,11 +144,12 @@ def named(outcome: Outcome, seen: Path, results: Path) -> Outcome:
         return text.replace(str(seen), str(results))
 
     outcome.error, outcome.hint = outcome.error and told(outcome.error), told(outcome.hint)
-    outcome.because = [told(reason) for reason in outcome.because]
+    outcome.unclean_because = [told(reason) for reason in outcome.unclean_because]
     return outcome
 
 
 def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
+    told = asdict(outcome)
     return {
         "schema": MANIFEST_SCHEMA,
         "run": plan.run,
@@ -156,21 +157,9 @@ def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, An
         "commit": machine.commit(),
         "experiment": experiments.as_dict(plan.experiment),
         "given": list(plan.given),
-        "host": {**host, "refused_sysctls": outcome.refused_sysctls},
-        "processes": outcome.processes,
-        "server_died": outcome.server_died,
-        "started": outcome.started,
-        "complete": outcome.reached_end,
-        "error": outcome.error,
-        "hint": outcome.hint,
-        "unclean_because": [reason for reason in outcome.because if reason != outcome.server_died],
-        "replaced": outcome.replaced,
-        "server_events": [asdict(one) for one in outcome.events],
-        "faults": [asdict(one) for one in outcome.faults],
-        "steal_s": outcome.steal_s,
-        "warmup_s": plan.experiment.sample.warmup_s,
-        "leaked_packets": outcome.leaked_packets,
-        "leaks": outcome.leaks,
+        "host": {**host, "refused_sysctls": told.pop("refused_sysctls")},
+        **told,
+        "unclean_because": [one for one in outcome.unclean_because if one != outcome.server_died],
         "warnings": [*plan.warnings, *outcome.warnings],
     }
 

@@ -251,9 +251,9 @@ def play(plan: Plan, world: World, others: dict[str, FakeMachine] | None = None)
         signal.signal(signal.SIGCHLD, before)
         for descriptor in world.life:
             os.close(descriptor)
-    end = "clean" if not outcome.because else "because " + "; ".join(outcome.because)
+    end = "clean" if not outcome.unclean_because else "because " + "; ".join(outcome.unclean_because)
     world.transcript += [
-        f"end: {'' if outcome.reached_end else 'not '}at the end, {end}",
+        f"end: {'' if outcome.complete else 'not '}at the end, {end}",
         *([f"error: {outcome.error}; {outcome.hint}"] if outcome.error else []),
         *([f"warning: {one}" for one in outcome.warnings]),
         *(

@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli import linux
 from cli.errors import last_line, read_told
-from cli.executor.processes import Child
 
 if TYPE_CHECKING:  # slow to import, and hosts import this for every few steps
     from cli.plan.planned import File, Process, Step
@@ -28,10 +26,6 @@ def ended(what: Step | Process, log: Path) -> tuple[str, str]:
 def told(log: Path) -> tuple[str, str] | None:
     """What one of our own programs told whoever started it at its end."""
     return read_told(tail(log))
-
-
-def end_of(child: Child) -> str:
-    return linux.describe_exit(child.exit or 0)
 
 
 def shown(path: Path) -> str:
