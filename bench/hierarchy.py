@@ -21,7 +21,7 @@ from bench.bed import CLIENT_CORE, SERVER_CORE, MeasuredBed, start
 from bench.session import Session, Step, make, pack, run, want_rows
 from cli import programs
 from cli.errors import RepriseError, complain
-from cli.executor import hoststeps, machine
+from cli.executor import machine, processes
 from cli.experiment import experiment as experiments
 from cli.plan import facts, privileges
 from cli.plan import plan as plans
@@ -285,6 +285,6 @@ def _prepare(site: Site) -> None:
     for step in site.plan.prepare:
         if step.id in ("zones", "plan", "serve"):
             own = {key: site.fill(value) for key, value in step.env.items()}
-            hoststeps.carry_out((step.argv,), None, site.fill, {**env, **own}, log)
+            processes.carry_out((step.argv,), None, site.fill, {**env, **own}, log)
     for part in site.plan.setup:
-        hoststeps.carry_out(part.apply, site.hosts.of(part.host), site.fill, env, log)
+        processes.carry_out(part.apply, site.hosts.of(part.host), site.fill, env, log)

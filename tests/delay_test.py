@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cli import linux, programs
-from cli.executor import hoststeps
+from cli.executor import processes
 from cli.experiment.schema import Experiment, Replay, Rtt, Server
 from cli.plan import delay, network
 from cli.plan.planned import RUN
@@ -235,7 +235,7 @@ def test_the_set_up_may_be_repeated_and_undone(make_bed: MakeBed, tmp_path: Path
     steps = [*delay.setup(Experiment("test", server=Server(zone="zone"), replay=tls, rtt=Rtt(rtt_ms=1)))]
 
     def carry(commands: tuple[tuple[str, ...], ...]) -> None:
-        hoststeps.carry_out(
+        processes.carry_out(
             commands,
             bed.hosts.of(network.SERVER),
             lambda word: word.replace(RUN, str(tmp_path)),

@@ -10,7 +10,7 @@ import pytest
 
 from cli import linux
 from cli.__main__ import main
-from cli.executor import hoststeps, netns
+from cli.executor import netns, processes
 from cli.experiment.schema import Hierarchy
 from cli.plan import guards, hierarchy_hosts, network
 from cli.plan.planned import RUN, HostStep
@@ -91,7 +91,7 @@ def test_setup_may_be_repeated_and_undone(tmp_path: Path, data_path: Literal["tu
     before = {host: _state(hosts.of(host)) for host in every}
 
     def carry_out(step: HostStep, commands: tuple[tuple[str, ...], ...]) -> None:
-        hoststeps.carry_out(
+        processes.carry_out(
             commands,
             hosts.of(step.host),
             lambda text: text.replace(RUN, str(tmp_path)),

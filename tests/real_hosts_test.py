@@ -22,7 +22,7 @@ import pytest
 
 from cli import linux, programs
 from cli.errors import RepriseError
-from cli.executor import hoststeps, machine, netns, outcome
+from cli.executor import machine, netns, outcome, processes
 from cli.plan import guards, hierarchy_hosts, network
 from cli.plan.network import Host, Link, Network, Route
 from cli.plan.planned import RUN, Figure, Folder, HostStep
@@ -356,7 +356,7 @@ class Steps:
 
     def do(self, step: HostStep, commands: tuple[tuple[str, ...], ...] = ()) -> None:
         env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
-        hoststeps.carry_out(commands or step.apply, self.hosts.of("h"), self.fill, env, self.folder / "log")
+        processes.carry_out(commands or step.apply, self.hosts.of("h"), self.fill, env, self.folder / "log")
 
     def undo(self) -> None:
         self.do(self.load, self.load.undo)

@@ -17,10 +17,10 @@ from typing import Protocol
 from pydantic import FiniteFloat, InstanceOf
 
 from cli import linux, process, programs
-from cli.executor import hoststeps, netns, processes, workers
+from cli.executor import netns, processes, workers
 from cli.executor.processes import Child
 from cli.executor.space import Space
-from cli.executor.words import ended, told
+from cli.executor.words import ended, part
 from cli.plan.planned import RECORDS, RESULTS, RUN, File, Folder, HostStep, Plan, Ready, Refused
 from cli.servers import ask
 from report.transports import TRANSPORTS
@@ -139,7 +139,7 @@ class LocalMachine:
         """The commands run in the host's network. Namespaces vanish, so that nothing is undone here."""
         for step in steps:
             log, env = self._log(step.id), self._env({})
-            hoststeps.carry_out(step.apply, self._hosts.of(step.host), self.fill, env, log)
+            processes.carry_out(step.apply, self._hosts.of(step.host), self.fill, env, log)
 
     def start(self, ident: str, turn: int = 0) -> Child:
         """The output of the main process goes to a file of its own."""
@@ -224,7 +224,7 @@ class LocalMachine:
         warnings = [refused(what.ready.refused, log)] if what.ready.refused else []
         if what.warnings and (file := Path(self.fill(what.warnings))).is_file():
             warnings = file.read_text(encoding="utf-8").splitlines()
-        return Said(*ended(what, log), told(log) is not None, tuple(filter(None, warnings)))
+        return Said(*ended(what, log), tuple(filter(None, warnings)))
 
     def collect(self) -> dict[str, int]:
         return netns.refused_packets(self._hosts)
@@ -245,18 +245,14 @@ def problem(ready: Ready, child: Child) -> str | None:
     if ready.kind == "exit" and child.exit != 0:
         return "it has not ended"
     if ready.kind == "log":
-        said = child.log.read_bytes()[child.log_begin :] if child.log.exists() else b""
-        return None if ready.text.encode() in said else f"its log does not say '{ready.text}'"
+        said = ready.text in part(child.log, child.log_begin)
+        return None if said else f"its log does not say '{ready.text}'"
     return None
 
 
 def refused(wanted: Refused, log: Path) -> str:
     """What the log says of things refused, the first few in words; "" when there is nothing."""
-    try:
-        text = log.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    found = {match["what"]: match["why"] for match in re.finditer(wanted.pattern, text, re.MULTILINE)}
+    found = {match["what"]: match["why"] for match in re.finditer(wanted.pattern, part(log), re.MULTILINE)}
     shown = ", ".join(f"{what} ({why})" for what, why in list(found.items())[:_SHOWN])
     title = wanted.title.format(s="s" if len(found) > 1 else "")
     return f"{len(found)} {title}: {shown}" if found else ""

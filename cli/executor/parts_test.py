@@ -22,10 +22,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from cli import linux, programs, progress
 from cli.errors import RepriseError, UsageError, last_line
-from cli.executor import hoststeps, machine, netns, preflight, processes, workers
+from cli.executor import machine, netns, preflight, processes, workers
 from cli.executor.executor import Executor
 from cli.executor.processes import Child
-from cli.executor.words import ended, in_terms, tail
+from cli.executor.words import ended, in_terms, part
 from cli.experiment.experiment import keys_of
 from cli.experiment.schema import Experiment, Fault, Server
 from cli.plan import certificates
@@ -191,7 +191,7 @@ def test_nft_tells_what_is_wrong_on_its_first_line(tmp_path: Path, monkeypatch: 
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     monkeypatch.setenv("PATH", environment["PATH"])
     with pytest.raises(RepriseError, match=r"^nft -f r\.nft failed: r\.nft:1:1-3: Error: syntax error$"):
-        hoststeps.carry_out([("nft", "-f", "r.nft")], None, str, environment, tmp_path / "log")
+        processes.carry_out([("nft", "-f", "r.nft")], None, str, environment, tmp_path / "log")
 
 
 def test_a_step_that_is_interrupted_leaves_no_tool(tmp_path: Path) -> None:
@@ -199,15 +199,15 @@ def test_a_step_that_is_interrupted_leaves_no_tool(tmp_path: Path) -> None:
     runs = 'until [ "$(cat /proc/$!/comm)" = slow-tool ]; do :; done'
     slow = ("sh", "-c", f"{tool} 60 & {runs}; kill -INT $PPID; wait")
     with pytest.raises(KeyboardInterrupt):
-        hoststeps.carry_out([slow], None, str, os.environ, tmp_path / "log")
+        processes.carry_out([slow], None, str, os.environ, tmp_path / "log")
     wait_for(lambda: not processes.runs("slow-tool"), "the end of the tool")
 
 
 def test_last_lines_and_exits(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    assert last_line(tail(log)) == ""
+    assert last_line(part(log)) == ""
     log.write_text("a\nlast words \n\n", encoding="utf-8")
-    assert last_line(tail(log)) == "last words"
+    assert last_line(part(log)) == "last words"
     assert linux.describe_exit(3) == "exit status 3"
     assert linux.describe_exit(-9) == "signal SIGKILL"
 
@@ -333,10 +333,10 @@ def test_what_a_program_of_ours_told_at_its_end(tmp_path: Path) -> None:
         '{"error": "trace x is no pcap file: cut; got 6", "hint": "copy it again"}\nevent=end\n'
     )
     step = Step("x", "doing x", ())
-    assert ended(step, log) == ("trace x is no pcap file: cut; got 6", "copy it again")
+    assert ended(step, log) == ("trace x is no pcap file: cut; got 6", "copy it again", True)
     log.write_text("notice: nsd started\n{}\n\n")
-    assert ended(step, log) == ("{}", "")
-    assert ended(step, tmp_path / "none") == ("", "")
+    assert ended(step, log) == ("{}", "", False)
+    assert ended(step, tmp_path / "none") == ("", "", False)
 
 
 def test_errors_are_told_in_the_terms_of_the_experiment() -> None:
@@ -370,7 +370,7 @@ def test_errors_are_told_in_the_terms_of_the_experiment() -> None:
 def test_a_zone_checkers_first_complaint_is_told(tmp_path: Path, lines: str, words: str) -> None:
     log = tmp_path / "log"
     log.write_text(lines)
-    assert ended(Step("checkzone", "checking", (), reason=FIRST_COMPLAINT), log) == (words, "")
+    assert ended(Step("checkzone", "checking", (), reason=FIRST_COMPLAINT), log)[0] == words
 
 
 @pytest.mark.parametrize(
@@ -402,7 +402,7 @@ def test_a_servers_complaint_of_its_configuration_is_told(tmp_path: Path, lines:
     log = tmp_path / "log"
     log.write_text(lines)
     server = Process("server", "server", "server", (), reason=kinds.REASON)
-    assert ended(server, log) == (words, "")
+    assert ended(server, log) == (words, "", False)
 
 
 def test_what_a_log_said_before_a_restart_counts_no_more(tmp_path: Path) -> None:

@@ -1,16 +1,21 @@
-"""Starting processes in network namespaces and collecting what they used.
+"""Processes in network namespaces, and what they used: those of a plan, and the commands of its hosts' steps.
 
-They are reaped with wait4, which also gives CPU time and peak memory of everything they waited for.
+The former are reaped with wait4, which also gives CPU time and peak memory of everything they waited for.
 """
 
 import contextlib
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from cli import linux
+from cli.errors import RepriseError, last_line
+from cli.executor.words import TAIL, part
+from cli.process import Process
 
+_PATIENCE_S = 120.0  # for one command: ten thousand addresses are added in one
 FLOOR_MARGIN = 1 << 20  # bytes; the executor's memory at the fork is known this well
 
 
@@ -26,7 +31,7 @@ class Child:
     exit: int | None = None
     cpu_s: float = 0.0
     max_rss_bytes: int = 0
-    stopped_by_us: bool = field(default=False)
+    stopped_by_us: bool = False
     floor_rss_bytes: int = 0
     turn: int = 0  # how often it had been started before
     log_begin: int = 0  # bytes of the log that earlier starts have written
@@ -96,3 +101,45 @@ def runs(name: str) -> bool:
             if os.path.basename(path.read_bytes().partition(b"\0")[0]) == name.encode():  # noqa: PTH119
                 return True
     return False
+
+
+# --- steps of hosts ---------------------------------------------------------------------------------------
+
+
+def carry_out(
+    commands: Sequence[Sequence[str]],
+    netns: int | None,
+    fill: Callable[[str], str],
+    env: Mapping[str, str],
+    log: Path,
+) -> None:
+    """Carries out a step's commands in a host's network namespace, one after the other, with their words in
+    the step's log; the first that fails ends the step, and is an error in the tool's own words. The same
+    commands are for playbooks, so that they are plain command lines, and whatever needs a decision ("is it
+    there already?") is a shell's.
+    """
+    for command in commands:
+        argv = [fill(word) for word in command]
+        tool = Process.started(argv, log, env=env, netns=netns)
+        try:
+            if not tool.has_ended(_PATIENCE_S):
+                what = f"{_shown(argv, log)} took over {_PATIENCE_S:g} s"
+                raise RepriseError(what, "try again when the machine has less to do")
+            status = tool.reap()
+        finally:
+            tool.kill()  # also after an interruption: nothing is changed behind an undo
+        if status != 0:
+            words = _reason(argv[0], log) or f"exit status {status}"
+            raise RepriseError(f"{_shown(argv, log)} failed: {words}", f"see {log}")
+
+
+def _reason(program: str, log: Path) -> str:
+    """A tool's last line; nft says on the first what is wrong, and points at it on those below."""
+    if program == "nft":
+        return next(filter(None, map(str.strip, part(log).splitlines())), "")
+    return last_line(part(log, -TAIL))
+
+
+def _shown(argv: Sequence[str], log: Path) -> str:
+    """A shell's lines say nothing to whoever sees only them."""
+    return log.stem if argv[:2] == ["sh", "-c"] else shlex.join(argv[:6])

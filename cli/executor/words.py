@@ -15,17 +15,18 @@ if TYPE_CHECKING:  # slow to import, and hosts import this for every few steps
 
 _OPTION = re.compile(r"(?<![\w-])--(?!help\b)([a-z][a-z0-9-]*)")
 _MOST = 65_536  # bytes of a log that are looked through for a reason
-_TAIL = 16_384
+TAIL = 16_384  # bytes that hold a program's last words
 
 
-def ended(what: Step | Process, log: Path) -> tuple[str, str]:
-    """What ended a program and how to fix it, in its own words; both empty where it said nothing."""
-    return told(log) or (_reason(what.reason, log) or last_line(tail(log)), "")
-
-
-def told(log: Path) -> tuple[str, str] | None:
-    """What one of our own programs told whoever started it at its end."""
-    return read_told(tail(log))
+def ended(what: Step | Process, log: Path) -> tuple[str, str, bool]:
+    """What ended a program and how to fix it, in its own words, and whether it told so whoever started it, as
+    our own do; both empty where it said nothing.
+    """
+    end = part(log, -TAIL)
+    if (told := read_told(end)) is not None:
+        return *told, True
+    found = re.search(what.reason, part(log, 0, _MOST)) if what.reason else None
+    return (found[0].strip() if found else "") or last_line(end), "", False
 
 
 def shown(path: Path) -> str:
@@ -51,22 +52,11 @@ def in_terms(text: str, keys: Sequence[str], files: Iterable[File], fill: Callab
     return text.replace("see --help", "see reprise trace synth --help") if "synth." in keys else text
 
 
-def _reason(pattern: str, log: Path) -> str:
-    if not pattern:
-        return ""
+def part(log: Path, begin: int = 0, size: int = -1) -> str:
+    """What a log says from a byte on, or in the last `-begin` bytes; "" where there is none."""
     try:
         with log.open("rb") as file:
-            found = re.search(pattern, file.read(_MOST).decode("utf-8", "replace"))
-    except OSError:
-        return ""
-    return found[0].strip() if found else ""
-
-
-def tail(log: Path) -> str:
-    """The end of a log; "" where there is none."""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - _TAIL))
-            return file.read().decode("utf-8", "replace")
+            file.seek(begin if begin >= 0 else max(0, log.stat().st_size + begin))
+            return file.read(size).decode("utf-8", "replace")
     except OSError:
         return ""

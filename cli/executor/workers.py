@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import InstanceOf
 
 from cli.executor.processes import Child
+from cli.executor.words import part
 from cli.plan.planned import Process
 from cli.servers import running
 
@@ -151,11 +152,5 @@ def _stamp(line: str) -> Iterator[tuple[int, int]]:
 
 def _said(server: _Server, wanted: str) -> list[str]:
     """Lines of the log since the start of the replay that match, each once."""
-    if not wanted:
-        return []
-    try:
-        text = server.child.log.read_bytes()[server.log_begin :].decode("utf-8", "replace")
-    except OSError:
-        return []
-    lines = (line.strip() for line in text.splitlines() if re.search(wanted, line))
-    return list(dict.fromkeys(lines))
+    text = part(server.child.log, server.log_begin) if wanted else ""
+    return list(dict.fromkeys(line.strip() for line in text.splitlines() if re.search(wanted, line)))

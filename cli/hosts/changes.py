@@ -24,7 +24,7 @@ from typing import IO
 
 from cli import linux, locks
 from cli.errors import RepriseError, one_line
-from cli.executor import hoststeps
+from cli.executor import processes
 from cli.hosts import files, leftovers
 
 RUNTIME = Path("/run/reprise")  # of each run a folder with its files and keys, in memory
@@ -143,7 +143,7 @@ def apply() -> list[str]:
         log = results(run) / "logs" / f"{step['id']}.log"
         with _journaled(run) as journal:
             _note(journal, [[fill(word) for word in command] for command in step["undo"]])
-            hoststeps.carry_out(step["apply"], None, fill, dict(os.environ), log)
+            processes.carry_out(step["apply"], None, fill, dict(os.environ), log)
     return [str(step["id"]) for step in asked["steps"]]
 
 
@@ -208,7 +208,7 @@ def _undone(run: str, line: str) -> list[str]:
     failed = []
     for command in commands:
         try:
-            hoststeps.carry_out([command], None, str, dict(os.environ), log)
+            processes.carry_out([command], None, str, dict(os.environ), log)
         except (RepriseError, OSError) as error:
             failed.append(str(error))
     return failed
