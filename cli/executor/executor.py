@@ -60,7 +60,7 @@ class Executor:
         self._of_host = dict(others or {})
         self._prepared = prepared
         self._machines = list(dict.fromkeys((home, *self._of_host.values())))
-        self._states = dict.fromkeys(self._machines, State(()))
+        self._states = dict.fromkeys(self._machines, State({}))
         self._started: list[Child] = []
         self._lost: list[Machine] = []
         self._selector = selectors.DefaultSelector()

@@ -31,20 +31,10 @@ Text = InstanceOf[str]  # of a machine; names of files may be any bytes
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A process that was started, and what it has used."""
-
-    pid: int
-    exit: int | None
-    cpu_s: FiniteFloat
-    max_rss_bytes: int
-
-
-@dataclass(frozen=True)
 class State:
     """What there is to know of a machine at a moment."""
 
-    children: tuple[Seen, ...]
+    children: dict[int, tuple[int | None, FiniteFloat, int]]  # by number: exit, cpu_s and max_rss_bytes
     lines: tuple[Text, ...] = ()  # new ones of the main process's output
     missing: Text | None = None  # what the awaited process lacks, None when it is ready
     trouble: tuple[Text, Text] | None = None  # what makes going on pointless, and how to fix it
@@ -185,7 +175,7 @@ class LocalMachine:
         left = {one.leaves for one in self._plan.processes if one.leaves and all_ended}
         reasons, replaced = self._workers.told() if ended else ([], [])
         return State(
-            tuple(Seen(one.pid, one.exit, one.cpu_s, one.max_rss_bytes) for one in children),
+            {one.pid: (one.exit, one.cpu_s, one.max_rss_bytes) for one in children},
             self._new_lines(),
             self._missing(awaited) if awaited else None,
             self._space.trouble(),

@@ -5,6 +5,7 @@ The former are reaped with wait4, which also gives CPU time and peak memory of e
 
 import contextlib
 import os
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,29 +64,20 @@ class Child:
 
 def peak_rss_bytes(pid: int) -> int:
     """VmHWM of a process, 0 when it is gone."""
-    try:
-        text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return 0
-    found = [line.split()[1] for line in text.splitlines() if line.startswith("VmHWM:")]
-    return int(found[0]) * 1024 if found else 0
+    found = re.search(r"^VmHWM:\s+(\d+)", part(Path(f"/proc/{pid}/status")), re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
 
 
 def reap(children: Mapping[int, Child]) -> None:
     """Collects every ended process without waiting; orphans of the namespace are collected and dropped."""
-    while True:
-        try:
-            pid, status, usage = os.wait4(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            return
-        child = children.get(pid)
-        if child is not None:
-            child.exit = os.waitstatus_to_exitcode(status)
-            child.cpu_s = round(usage.ru_utime + usage.ru_stime, 6)
-            peak = usage.ru_maxrss * 1024  # the kernel counts in KiB
-            child.max_rss_bytes = peak if peak > child.floor_rss_bytes else child.max_rss_bytes
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.wait4(-1, os.WNOHANG))[0]:
+            pid, status, usage = ended
+            if (child := children.get(pid)) is not None:
+                child.exit = os.waitstatus_to_exitcode(status)
+                child.cpu_s = round(usage.ru_utime + usage.ru_stime, 6)
+                peak = usage.ru_maxrss * 1024  # the kernel counts in KiB
+                child.max_rss_bytes = peak if peak > child.floor_rss_bytes else child.max_rss_bytes
 
 
 def steal_s() -> float:
@@ -120,26 +112,18 @@ def carry_out(
     """
     for command in commands:
         argv = [fill(word) for word in command]
+        # A shell's lines say nothing to whoever sees only them.
+        shown = log.stem if argv[:2] == ["sh", "-c"] else shlex.join(argv[:6])
         tool = Process.started(argv, log, env=env, netns=netns)
         try:
             if not tool.has_ended(_PATIENCE_S):
-                what = f"{_shown(argv, log)} took over {_PATIENCE_S:g} s"
+                what = f"{shown} took over {_PATIENCE_S:g} s"
                 raise RepriseError(what, "try again when the machine has less to do")
             status = tool.reap()
         finally:
             tool.kill()  # also after an interruption: nothing is changed behind an undo
         if status != 0:
-            words = _reason(argv[0], log) or f"exit status {status}"
-            raise RepriseError(f"{_shown(argv, log)} failed: {words}", f"see {log}")
-
-
-def _reason(program: str, log: Path) -> str:
-    """A tool's last line; nft says on the first what is wrong, and points at it on those below."""
-    if program == "nft":
-        return next(filter(None, map(str.strip, part(log).splitlines())), "")
-    return last_line(part(log, -TAIL))
-
-
-def _shown(argv: Sequence[str], log: Path) -> str:
-    """A shell's lines say nothing to whoever sees only them."""
-    return log.stem if argv[:2] == ["sh", "-c"] else shlex.join(argv[:6])
+            words = last_line(part(log, -TAIL))
+            if argv[0] == "nft":  # which says on its first line what is wrong, and points at it below
+                words = next(filter(None, map(str.strip, part(log).splitlines())), "")
+            raise RepriseError(f"{shown} failed: {words or f'exit status {status}'}", f"see {log}")

@@ -119,7 +119,7 @@ class FakeMachine:
                 child.exit = status
                 self._note(f"{child.id} ends with {status}")
         return State(
-            (),
+            {},
             self._lines(),
             missing=self._waits(awaited) if awaited else None,
             trouble=("no space left for results", "make room") if self.full else None,

@@ -53,7 +53,7 @@ def in_terms(text: str, keys: Sequence[str], files: Iterable[File], fill: Callab
 
 
 def part(log: Path, begin: int = 0, size: int = -1) -> str:
-    """What a log says from a byte on, or in the last `-begin` bytes; "" where there is none."""
+    """What a log or other file says from a byte on, or in the last `-begin` bytes; "" where there is none."""
     try:
         with log.open("rb") as file:
             file.seek(begin if begin >= 0 else max(0, log.stat().st_size + begin))

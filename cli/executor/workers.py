@@ -44,17 +44,14 @@ class _Server:
     names: Counter[str] = field(default_factory=Counter)  # of those from before the replay that stayed
     missing: Counter[str] = field(default_factory=Counter)  # of those, at the last look
     lacking: Counter[str] = field(default_factory=Counter)  # of those, at the last two: no successor came
+    ended: list[_Process] = field(default_factory=list)
 
 
 def _process(folder: Path) -> _Process | None:
     """The process with this folder in /proc; None where it has ended."""
-    try:
-        text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    head, _, rest = text.rpartition(")")
+    head, _, rest = part(folder / "stat").rpartition(")")
     fields = rest.split()
-    if fields[0] in "ZX":
+    if not fields or fields[0] in "ZX":
         return None
     return _Process(int(folder.name), int(fields[19]), head.partition("(")[2])
 
@@ -86,7 +83,6 @@ class Watch:
                 names = Counter(one.name for one in tree)
                 begin = child.log.stat().st_size if child.log.exists() else 0
                 self._servers.append(_Server(child, essential[child.id], begin, tree, names))
-        self._ended: dict[str, list[_Process]] = {}
         self._settled = time.monotonic() + _SETTLING_S
 
     def look(self) -> None:
@@ -102,7 +98,7 @@ class Watch:
                 server.names &= names
             missing = server.names - names
             server.lacking, server.missing = missing & server.missing, missing
-            self._ended.setdefault(server.child.id, []).extend(sorted(gone, key=lambda one: one.pid))
+            server.ended += sorted(gone, key=lambda one: one.pid)
 
     def told(self) -> tuple[list[str], list[str]]:
         """Why the run is not clean, with the server's own words put to what they are about; and processes
@@ -114,7 +110,7 @@ class Watch:
         for server in self._servers:
             said = _said(server, server.process.complaints)
             silent: list[str] = []
-            for process in self._ended.get(server.child.id, []):
+            for process in server.ended:
                 text = f"process {process.pid} ({process.name}) of {server.child.id} ended during the replay"
                 if words := next((line for line in said if re.search(rf"\b{process.pid}\b", line)), ""):
                     said = [line for line in said if line != words]

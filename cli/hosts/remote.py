@@ -131,7 +131,7 @@ class RemoteMachine:
         self._plan = plan
         self._results = local
         self._hosts = hosts
-        self._state = State(())
+        self._state = State({})
         self._has_main = any(one.id == plan.main and one.host in hosts for one in plan.processes)
         self._steal: tuple[float, float] | None = None  # since its boot, at the first poll and at the last
         agent.ask("plan", plan=json.loads(json.dumps(plans.as_json(plan), default=str)))
@@ -154,7 +154,7 @@ class RemoteMachine:
             try:
                 return self._agent.ask(do, form, **values)
             except UnreachableError as error:
-                self._state = State((), records=self._state.records, lost=error.what)
+                self._state = State({}, records=self._state.records, lost=error.what)
                 for child in self._children.values():
                     child.exit = -signal.SIGKILL if child.exit is None else child.exit
         return otherwise
@@ -194,9 +194,9 @@ class RemoteMachine:
         found: State | None = self._ask("poll", None, State, awaited=awaited, ended=ended)
         if found is None:
             return self._state
-        for seen in found.children:
-            if (child := self._children.get(seen.pid)) is not None:
-                child.exit, child.cpu_s, child.max_rss_bytes = seen.exit, seen.cpu_s, seen.max_rss_bytes
+        for pid, seen in found.children.items():
+            if (child := self._children.get(pid)) is not None:
+                child.exit, child.cpu_s, child.max_rss_bytes = seen
         self._steal = (self._steal[0] if self._steal else found.steal_s, found.steal_s)
         trouble = found.trouble and (f"{self.target.name}: {found.trouble[0]}", found.trouble[1])
         lines = found.lines if self._has_main else ()
