@@ -271,7 +271,7 @@ class Executor:
         if word == "progress":
             self._progress.show(progress.describe(fields))
         elif word == "start":
-            self._faults.start(self._clock() + float(fields["in_s"]))
+            self._faults.start = self._clock() + float(fields["in_s"])
         elif word == "done":
             self._main_because = fields.get("because", "").strip('"')
 

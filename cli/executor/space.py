@@ -1,8 +1,9 @@
 """Room on the disk of a results folder, measured against how fast the run fills it."""
 
+import contextlib
+import math
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 _ALWAYS = 4 * 1024 * 1024  # bytes that the ends of files, logs, the manifest and the report take
@@ -21,16 +22,9 @@ def existing(folder: Path) -> Path:
 class Space:
     """Says in time when a run has to stop, while there is still room for the ends of its files."""
 
-    def __init__(
-        self,
-        folder: Path,
-        free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._free = free
-        self._clock = clock
-        self._last: tuple[float, int] | None = None
+        self._last = (-math.inf, 0)  # when its files were measured, and their bytes
         self._rate = 0.0  # bytes a second, the latest
 
     def trouble(self) -> tuple[str, str] | None:
@@ -39,28 +33,21 @@ class Space:
         """
         mend = "make room or choose another folder with -o"
         try:
-            self._measure()
-            short = self._free(self._folder) < _ALWAYS + _AHEAD_S * self._rate
+            now = time.monotonic()
+            if (passed := now - self._last[0]) >= _EVERY_S:
+                held = written(self._folder)
+                self._rate = max(0, held - self._last[1]) / passed
+                self._last = (now, held)
+            short = shutil.disk_usage(self._folder).free < _ALWAYS + _AHEAD_S * self._rate
         except OSError as error:
             return f"cannot look at results in {self._folder.parent}: {error.strerror}", mend
         return (f"no space left for results in {self._folder.parent}", mend) if short else None
-
-    def _measure(self) -> None:
-        now = self._clock()
-        if self._last is not None and now - self._last[0] < _EVERY_S:
-            return
-        held = written(self._folder)
-        if self._last is not None:
-            self._rate = max(0, held - self._last[1]) / (now - self._last[0])
-        self._last = (now, held)
 
 
 def written(folder: Path) -> int:
     """Bytes in the files of a folder itself (records, answers); one that goes meanwhile counts nothing."""
     total = 0
     for path in folder.iterdir():
-        try:
+        with contextlib.suppress(OSError):
             total += path.stat().st_size
-        except OSError:
-            continue
     return total

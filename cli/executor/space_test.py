@@ -2,9 +2,11 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from cli.executor import space
 from cli.executor.space import Space
 
 MIB = 1 << 20
@@ -13,11 +15,14 @@ MIB = 1 << 20
 class Disk:
     """A clock and a disk in the test's hands; files are sparse."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.folder = folder
         self.now_s = 0.0
         self.free = 0
-        self.space = Space(folder, lambda _folder: self.free, lambda: self.now_s)
+        self.space = Space(folder)
+        usage = SimpleNamespace(disk_usage=lambda _folder: SimpleNamespace(free=self.free))
+        patch.setattr(space, "shutil", usage)
+        patch.setattr(space, "time", SimpleNamespace(monotonic=lambda: self.now_s))
 
     def after(self, seconds: float, size: int) -> None:
         self.now_s += seconds
@@ -27,8 +32,10 @@ class Disk:
 
 
 @pytest.mark.parametrize(("rate", "margin"), [(0, 4 * MIB), (1 * MIB, 6 * MIB), (200 * MIB, 404 * MIB)])
-def test_the_margin_follows_the_rate(tmp_path: Path, rate: int, margin: int) -> None:
-    disk = Disk(tmp_path)
+def test_the_margin_follows_the_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate: int, margin: int
+) -> None:
+    disk = Disk(tmp_path, monkeypatch)
     disk.free = margin + 1
     for second in range(4):
         disk.after(1.0, second * rate)
@@ -37,8 +44,8 @@ def test_the_margin_follows_the_rate(tmp_path: Path, rate: int, margin: int) -> 
     assert disk.space.trouble()
 
 
-def test_a_rate_is_not_taken_from_a_moment(tmp_path: Path) -> None:
-    disk = Disk(tmp_path)
+def test_a_rate_is_not_taken_from_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(tmp_path, monkeypatch)
     disk.free = 7 * MIB
     for size in (0, MIB):
         assert not disk.space.trouble()
@@ -54,5 +61,5 @@ def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
     assert trouble[0] == f"cannot look at results in {tmp_path}: No such file or directory"
 
 
-def test_an_empty_disk_is_short_at_once(tmp_path: Path) -> None:
-    assert Disk(tmp_path).space.trouble()
+def test_an_empty_disk_is_short_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Disk(tmp_path, monkeypatch).space.trouble()

@@ -33,24 +33,19 @@ class Timetable:
         clock: Callable[[], float],
     ) -> None:
         begins = [(one.at_s, False, number) for number, one in enumerate(faults)]
-        ends = [(one.at_s + one.for_s, True, number) for number, one in enumerate(faults)]
-        self._left = sorted(begins + ends)
+        self._left = sorted([*begins, *((at + faults[one].for_s, True, one) for at, _, one in begins)])
         self._faults = faults
         self._carry_out = carry_out
         self._clock = clock
-        self._start = math.inf
+        self.start = math.inf  # when the replay starts, by the clock
         self._lasting: dict[int, Happened] = {}
         self.happened: list[Happened] = []
-
-    def start(self, at: float) -> None:
-        """The replay starts at this time of the clock."""
-        self._start = at
 
     def due_s(self) -> float:
         """Seconds until something is to be done, or to be looked for: the start is told in advance."""
         if not self._left:
             return math.inf
-        left = self._start + self._left[0][0] - self._clock()
+        left = self.start + self._left[0][0] - self._clock()
         return max(0.0, left) if math.isfinite(left) else _LOOK_S
 
     def go_on(self) -> None:
@@ -61,7 +56,7 @@ class Timetable:
                 self._end(number)
                 continue
             fault = self._faults[number]
-            told = Happened(number + 1, round(self._clock() - self._start, 3), fault.for_s, fault.text)
+            told = Happened(number + 1, round(self._clock() - self.start, 3), fault.for_s, fault.text)
             self._lasting[number] = told
             self.happened.append(told)
             self._carry_out(fault.begin)
@@ -70,14 +65,14 @@ class Timetable:
         self._carry_out(self._faults[number].end)
         told = self._lasting.pop(number)
         if self._faults[number].end:
-            told.seconds = round(self._clock() - self._start - told.at_s, 3)
+            told.seconds = round(self._clock() - self.start - told.at_s, 3)
 
     def end(self) -> list[str]:
         """The run ends, in any way. Returns the faults that it had no time for."""
         for number, told in list(self._lasting.items()):
             with contextlib.suppress(RepriseError):  # a process may have ended
                 self._end(number)
-            told.seconds = min(told.seconds, round(self._clock() - self._start - told.at_s, 3))
+            told.seconds = min(told.seconds, round(self._clock() - self.start - told.at_s, 3))
         missed = [number for _, is_end, number in self._left if not is_end]
         self._left = []
         return [self._faults[number].text for number in missed]
