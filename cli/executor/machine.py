@@ -103,11 +103,11 @@ class LocalMachine:
 
     tick_s = 1.0
 
-    def __init__(self, plan: Plan, runtime: Path, results: Path, seen: Path | None = None) -> None:
+    def __init__(self, plan: Plan, runtime: Path, results: Path, seen: Path) -> None:
         """`seen`: the results as the programs see them."""
         self.children: dict[int, Child] = {}  # by process number
         self._plan = plan
-        self._names = {RUN: str(runtime), RESULTS: str(seen or results)}
+        self._names = {RUN: str(runtime), RESULTS: str(seen)}
         self._results = results
         self._output = runtime / "main.out"
         self._read = 0  # bytes of it

@@ -60,13 +60,9 @@ def host_commands(network: Network, host: str) -> list[str]:
     """`ip -batch` lines for one host: loopback, addresses, links up, neighbors, then routes."""
     lines = ["link set dev lo up"]
     for interface, addresses, _, _ in network.ends(host):
-        lines += [f"addr add {address} dev {interface}" + _nodad(address) for address in addresses]
+        lines += [_add(address, interface) for address in addresses]
         lines.append(f"link set dev {interface} up")
-    lines += [
-        f"addr add {one.address} dev {one.interface}" + _nodad(one.address)
-        for one in network.addresses
-        if one.host == host
-    ]
+    lines += [_add(one.address, one.interface) for one in network.addresses if one.host == host]
     lines += [
         f"neigh replace {one.address} lladdr {one.mac} dev {one.interface} nud permanent"
         for one in network.neighbors
@@ -88,8 +84,8 @@ def _mac(address: str) -> str:
     return f" address {address}" if address else ""
 
 
-def _nodad(address: str) -> str:
-    return " nodad" if ":" in address else ""
+def _add(address: str, interface: str) -> str:
+    return f"addr add {address} dev {interface}" + (" nodad" if ":" in address else "")
 
 
 def _new_namespace() -> int:
@@ -115,19 +111,12 @@ def _set_all(hosts: Hosts, settings: list[Sysctl]) -> None:
 def _ip(netns: int | None, lines: list[str], *options: str) -> None:
     if not lines:
         return
+    argv, given = [programs.packaged("ip"), *options, "-batch", "-"], "\n".join(lines) + "\n"
     with linux.inside(netns):
-        done = subprocess.run(
-            [programs.packaged("ip"), *options, "-batch", "-"],
-            input="\n".join(lines) + "\n",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = subprocess.run(argv, input=given, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise RepriseError(
-            f"cannot set up the network: {done.stderr.strip() or 'ip failed'}",
-            "see what `reprise doctor` says of veth",
-        )
+        what = f"cannot set up the network: {done.stderr.strip() or 'ip failed'}"
+        raise RepriseError(what, "see what `reprise doctor` says of veth")
 
 
 def refused_packets(hosts: Hosts) -> dict[str, int]:

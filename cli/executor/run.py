@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import shutil
@@ -80,12 +81,8 @@ def carry_out(experiment: Experiment, given: tuple[str, ...], output: Path) -> t
     runtime = sandbox.runtime_folder()
     folder = make_folder(output, plan.run)
     preflight.tell_estimate(expected, output)
-    host = machine.host()
-    status = sandbox.run(
-        lambda life: inside(plan, host, runtime, folder.partial, life),
-        runtime,
-        plan.network.kind == "namespaces",
-    )
+    host, apart = machine.host(), plan.network.kind == "namespaces"
+    status = sandbox.run(lambda life: inside(plan, host, runtime, folder.partial, life), runtime, apart)
     if plan.user:
         privileges.give_back(folder.partial)
     return finish(folder, status), folder.final
@@ -177,13 +174,12 @@ def finish(folder: Folder, status: int) -> int:
     """
     found = as_json(folder.partial / "manifest.json")
     if not has_records(folder.partial):
-        if not print_error(found):
-            _say_killed(status, "nothing had been replayed, run it again")
+        print_error(found, status, "nothing had been replayed, run it again")
         if folder.partial.name not in str(found.get("hint")):  # which names a log there
             shutil.rmtree(folder.partial, ignore_errors=True)
         return EXIT_FAILED
     if not found:
-        _say_killed(status, _again(folder.partial))
+        print_error(found, status, _again(folder.partial))
         return EXIT_FAILED
     trouble = _report_trouble(folder.partial)
     if trouble is not None:
@@ -253,16 +249,10 @@ def _again(folder: Path) -> str:
     return f"its records are kept, use `reprise report {shown(folder)}`"
 
 
-def _say_killed(status: int, hint: str) -> None:
-    """The error line of a run that a signal ended; one that failed has said so itself."""
-    if status < 0:
-        complain(RepriseError(f"the run was killed ({linux.describe_exit(status)})", hint).line())
-
-
 def _report_trouble(folder: Path) -> str | None:
     """Writes the report; what went wrong, if anything: without a report the folder stays partial."""
     try:
-        _, error = report(folder)
+        error = report(folder)
     except KeyboardInterrupt:
         return "interrupted while the report was written"
     return f"the run has no report: {error.partition('; ')[0]}" if error else None
@@ -283,26 +273,27 @@ def _headline(found: dict[str, Any], summary: dict[str, Any], folder: Folder) ->
     return RepriseError(f"the run is not clean: {first}", hint)
 
 
-def print_error(found: dict[str, Any]) -> bool:
-    """The one error line of a run without a report; false where its manifest has none."""
-    if not found.get("error"):
-        return False
-    complain(RepriseError(str(found["error"]), str(found.get("hint") or "")).line())
-    return True
+def print_error(found: dict[str, Any], status: int = 0, hint: str = "") -> None:
+    """The one error line of a run without a report: that of its manifest, or of a run that a signal ended;
+    one that failed otherwise has said so itself.
+    """
+    if found.get("error"):
+        complain(RepriseError(str(found["error"]), str(found.get("hint") or "")).line())
+    elif status < 0:
+        complain(RepriseError(f"the run was killed ({linux.describe_exit(status)})", hint).line())
 
 
-def report(folder: Path) -> tuple[int, str]:
-    """summary.json, plots and report.html; a failing report is a failed run with its results kept."""
+def report(folder: Path) -> str:
+    """Writes summary.json, plots and report.html; what went wrong, "" where nothing did: a failing report is
+    a failed run with its results kept.
+    """
     # The plotting library keeps its fonts' list in the home folder; users without one get another place.
     if not os.access(os.environ.get("HOME", "/nonexistent"), os.W_OK):
         os.environ.setdefault("MPLCONFIGDIR", str(sandbox.runtime_folder().parent / "matplotlib"))
     from report.__main__ import attempt  # noqa: PLC0415  (slow to import, and needed at the end only)
 
-    with (
-        open(os.devnull, "w", encoding="utf-8", errors="replace") as nowhere,  # noqa: PTH123
-        contextlib.redirect_stdout(nowhere),
-    ):
-        return attempt(["report", str(folder)])
+    with contextlib.redirect_stdout(io.StringIO()):
+        return attempt(["report", str(folder)])[1]
 
 
 def table(summary: dict[str, Any]) -> str:

@@ -120,7 +120,7 @@ def collect(host: str, run: str, output: Path, inventories: list[str]) -> None:
         done = subprocess.run(target.call("forget", run=run), check=False, capture_output=True)
         want(done.returncode == 0, f"{target.name}: {last_line(done.stderr)}", "run it again")
         if is_last:
-            _, error = local.report(to)
+            error = local.report(to)
             want(not error, f"the run has no report: {error}", f"see `reprise report {to}`")
             if to == folder.partial:
                 to.rename(folder.final)

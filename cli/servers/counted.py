@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ _MOST_NAMED = 100  # unmapped addresses
 _EACH_S = 1.0
 _TRIES = 3  # to learn what a server counts
 _UPSTREAM = ("udp_queries", "udp_dropped", "tcp_connections", "tcp_queries")
-_OWN, _ASKED = ("queries", "recursions", "under_way"), ("udp_queries", "tcp_queries")
+_OWN = ("queries", "recursions", "under_way")
 _UNREAD = (OSError, ValueError, KeyError, StopIteration, RepriseError)
 
 
@@ -43,16 +43,18 @@ def await_idle(kind: str, folder: Path) -> None:
     """Returns when a resolver has nothing under way, or after a minute."""
     end = time.monotonic() + _IDLE_S
     with _telling(kind):
-        while _own(kind, folder)["under_way"] and time.monotonic() < end:
+        while _own(kind, Serving(folder))["under_way"] and time.monotonic() < end:
             time.sleep(0.05)
 
 
-def _own(kind: str, folder: Path) -> dict[str, int]:
-    """A resolver's own counters."""
+def _own(kind: str, server: Serving, names: Sequence[str] = _OWN) -> dict[str, int]:
+    """A server's own counters of these names, or all that it has where there are none; KeyError where one is
+    not there.
+    """
     read = KINDS[kind].counted
-    assert read is not None, "it is a resolver"
-    found = read(Serving(folder))
-    return {name: found[name] for name in _OWN}
+    assert read is not None, "it says what it has counted"
+    found = read(server)
+    return {name: found[name] for name in names} if names else found
 
 
 @contextlib.contextmanager
@@ -122,7 +124,7 @@ def write(
     of a machine, those of the others are as new as its own.
     """
     with _telling(kind):
-        own = _own(kind, folder)
+        own = _own(kind, Serving(folder))
         since = json.loads(first.read_bytes())["counted_until_ns"] if first and first.is_file() else None
         path = of_proxy(proxies, prefix, asked=since) if proxies else of_nftables()
     keep(out, {**own, **path})
@@ -130,54 +132,46 @@ def write(
 
 def watch(kind: str, folder: Path, out: Path, process: int, log: Path, tls: bool) -> None:
     """Writes each second what an authoritative server has counted, in columns of what it counts."""
-    read, server = KINDS[kind].counted, Serving(folder, process, log, tls)
-    assert read is not None, "it says what it has counted"
-    first = dict.fromkeys(COUNTED, 0)
+    server, columns = Serving(folder, process, log, tls), list(COUNTED)
     for _ in range(_TRIES):
         with contextlib.suppress(*_UNREAD):
-            first = read(server)
+            first = _own(kind, server, ())
+            columns = [one for one in COUNTED if one in first]
             break
-    columns = [one for one in COUNTED if one in first]
-
-    def own() -> list[object]:
-        found = read(server)
-        return [time.time_ns(), time.monotonic_ns(), "server", *(found[column] for column in columns)]
-
-    _each_second(out, columns, (own,))
+    _each_second(out, columns, {"server": lambda: _own(kind, server, columns)})
 
 
 def watch_resolver(kind: str, folder: Path, out: Path, proxies: Path | None = None, prefix: str = "") -> None:
     """Writes the same of a resolver: a line of its own, and one of the process `upstream` with the time until
     which its data path has counted.
     """
-
-    def own() -> list[object]:
-        counts = _own(kind, folder).values()
-        return [time.time_ns(), time.monotonic_ns(), out.stem, *counts, *("" for _ in _ASKED)]
-
-    def asked() -> list[object]:
-        path = of_proxy(proxies, prefix, 0.0) if proxies else of_nftables(named=False)
-        until = path["counted_until_ns"]
-        real = time.time_ns() - time.monotonic_ns() + until
-        return [real, until, UPSTREAM, *("" for _ in _OWN), *(path[one] for one in _ASKED)]
-
-    _each_second(out, (*_OWN, *_ASKED), (own, asked))
+    reads: dict[str, Callable[[], dict[str, Any]]] = {
+        out.stem: lambda: _own(kind, Serving(folder)),
+        UPSTREAM: lambda: of_proxy(proxies, prefix, 0.0) if proxies else of_nftables(named=False),
+    }
+    _each_second(out, (*_OWN, "udp_queries", "tcp_queries"), reads)
 
 
-def _each_second(out: Path, columns: Sequence[str], reads: Sequence[Callable[[], list[object]]]) -> None:
-    """Writes what `reads` return each second, and when it is ended, in the form of the sampler. What cannot
-    be read in time has no line in that second.
+def _each_second(
+    out: Path, columns: Sequence[str], reads: Mapping[str, Callable[[], dict[str, Any]]]
+) -> None:
+    """Writes what is read of processes each second, and when it is ended, in the form of the sampler. What
+    cannot be read in time has no line in that second.
     """
     end = {signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, end)  # it is waited for
     begun, last = time.monotonic(), False
     with out.open("x", encoding="utf-8", newline="") as file:
-        lines = csv.writer(file, lineterminator="\n")
-        lines.writerow(("time_real_ns", "time_mono_ns", "process", *columns))
+        names = ("time_real_ns", "time_mono_ns", "process", *columns)
+        lines = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
+        lines.writeheader()
         for turn in itertools.count():
-            for read in reads:
+            for process, read in reads.items():
                 with contextlib.suppress(*_UNREAD):
-                    lines.writerow(read())
+                    found = read()
+                    until = found.get("counted_until_ns", time.monotonic_ns())
+                    real = time.time_ns() - time.monotonic_ns() + until
+                    lines.writerow(found | dict(zip(names, (real, until, process), strict=False)))
             file.flush()
             if turn == 0:
                 sys.stderr.write("watching\n")
