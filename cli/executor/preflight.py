@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cli import linux, programs
-from cli.errors import RepriseError, UsageError, complain, one_line, read_told
+from cli.errors import RepriseError, UsageError, complain, one_line, read_told, want
 from cli.executor.space import existing
 from cli.executor.words import in_terms
 from cli.experiment import experiment as experiments
@@ -55,13 +55,11 @@ def check_files(experiment: Experiment) -> None:
     path = Path(experiment.trace)
     try:
         with path.open("rb") as file:
-            empty = not file.read(1)
+            want(bool(file.read(1)), f"trace {path} is empty", "capture or fetch it again")
     except FileNotFoundError:
         raise UsageError(f"no trace {path}", "give an existing file with --set trace=FILE") from None
     except OSError as error:
         raise UsageError(f"cannot read trace {path}: {error.strerror}", "give a readable file") from None
-    if empty:
-        raise UsageError(f"trace {path} is empty", "capture or fetch it again")
 
 
 def check_settings(experiment: Experiment) -> None:
@@ -118,15 +116,10 @@ def _carry_out(check: Check, files: Iterable[File], scratch: str) -> str:
     program, *words = check.argv  # which is perhaps a copy still to be made
     ours = programs.own(Path(program).name)
     argv = [*privileges.reading(), ours, *(_filled(word, scratch) for word in words)]
+    env = {**os.environ, "REPRISE_ERRORS": "json"}
     try:
         done = subprocess.run(
-            argv,
-            capture_output=True,
-            text=True,
-            errors="surrogateescape",
-            env={**os.environ, "REPRISE_ERRORS": "json"},
-            check=False,
-            timeout=_LIMIT_S,
+            argv, capture_output=True, errors="surrogateescape", env=env, check=False, timeout=_LIMIT_S
         )
     except subprocess.TimeoutExpired:
         what = f"{Path(ours).name} did not check its options and files within {_LIMIT_S:g} s"

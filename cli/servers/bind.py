@@ -7,18 +7,14 @@ HTTP on the loopback of its host.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-import socket
-import struct
 from collections.abc import Iterator
 
 from cli.servers import kind
-from cli.servers.kind import Condition, ServerKind, Serving, Site, Title
+from cli.servers.kind import Condition, ServerKind, Serving, Site, Title, talk
 
 _STATISTICS_PORT = 8053
-_STATISTICS_S = 5.0
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|/\*.*?\*/|(?://|#)[^\n]*|[{};]|[^\s{};"]+|\s+|"', re.DOTALL)
 _WITH_LIMITS = (9, 18, 28)  # since then 100 records of a type and 100 types at a name
 _WITHOUT_LOCK = (9, 20)  # since then there is no lock file, and the option is an error
@@ -98,17 +94,9 @@ def resolver(server: kind.Server, emulated: kind.Hierarchy, site: Site) -> str:
 
 
 def counted(_server: Serving) -> dict[str, int]:
-    """By its statistics channel. The connection leaves no TIME-WAIT, which would count as one of clients."""
-    from http.client import HTTPConnection, HTTPException  # noqa: PLC0415 - too slow to import for a bootstrap
-
-    with contextlib.closing(HTTPConnection("127.0.0.1", _STATISTICS_PORT, _STATISTICS_S)) as channel:
-        channel.connect()
-        channel.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        try:
-            channel.request("GET", "/json/v1/server")
-            found = json.load(channel.getresponse())
-        except HTTPException as error:
-            raise OSError(f"{type(error).__name__}: {error}") from None
+    """By its statistics channel."""
+    said = talk(("127.0.0.1", _STATISTICS_PORT), b"GET /json/v1/server HTTP/1.0\r\nConnection: close\r\n\r\n")
+    found = json.loads(said.partition("\r\n\r\n")[2])
     own, views = found.get("nsstats", {}), found.get("views", {}).values()
     return {
         "queries": int(found.get("opcodes", {}).get("QUERY", 0)),

@@ -9,6 +9,7 @@ import re
 import shlex
 import signal
 import socket
+import struct
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +31,6 @@ _CHECK = (
     'checker=$1 file=$2; shift 2; said=$({check} 2>&1) && exec "$@"; status=$?; '
     'printf "%s\\n" "$said" >&2; [ $status -lt 124 ] && status={status}; exit $status'
 )
-_ONE = '"$checker" {words}'
 _LISTED = 'xargs -r -d "\\n" -n 1 "$checker" < "$file"'
 _BESIDE_CLIENTS = 512  # descriptors of an authoritative server
 DESCRIPTOR_RESERVE = 1_024  # what a resolver needs beside its clients' connections
@@ -232,12 +232,7 @@ class ServerKind:
             return ""
         try:
             done = subprocess.run(
-                [path, self.asks],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=_ASK_S,
-                check=False,
+                [path, self.asks], input="", capture_output=True, text=True, timeout=_ASK_S, check=False
             )
         except subprocess.TimeoutExpired:
             return ""
@@ -267,7 +262,7 @@ class ServerKind:
         if not self.checker:
             return argv
         words = " ".join(one.replace("{file}", '"$file"') for one in self.checks)
-        line = _CHECK.format(check=_LISTED if listed else _ONE.format(words=words), status=REFUSES)
+        line = _CHECK.format(check=_LISTED if listed else f'"$checker" {words}', status=REFUSES)
         return ("sh", "-c", line, "sh", self.checker, config, *argv)
 
 
@@ -291,11 +286,16 @@ def asked(tool: str, *words: str) -> str:
         raise OSError(f"{tool}: {error}") from None
 
 
-def talk(path: str, command: bytes, done: Callable[[bytes], bool]) -> str:
-    """Says one thing to a unix socket, and reads until the end, or until `done`."""
-    with socket.socket(socket.AF_UNIX) as end:
+def talk(
+    address: str | tuple[str, int], command: bytes, done: Callable[[bytes], bool] = lambda _so_far: False
+) -> str:
+    """Says one thing to a unix socket, or to a port over TCP, and reads until the end, or until `done`. The
+    connection leaves no TIME-WAIT, which would count as one of clients.
+    """
+    with socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET) as end:
         end.settimeout(_TALK_S)
-        end.connect(path)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        end.connect(address)
         end.sendall(command)
         said = b""
         while not done(said):

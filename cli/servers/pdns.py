@@ -54,7 +54,7 @@ def zones(site: Site) -> dict[str, str]:
 
 def counted(server: Serving) -> dict[str, int]:
     """Queries, those over TCP, and answers so far, by its control socket."""
-    said = talk(str(server.folder / "pdns.controlsocket"), b"show *\n", lambda _so_far: False)
+    said = talk(str(server.folder / "pdns.controlsocket"), b"show *\n")
     values = dict(one.partition("=")[::2] for one in said.split(","))
     udp, tcp = (int(values[f"{one}-queries"]) for one in ("udp", "tcp"))
     answers = int(values["udp-answers"]) + int(values["tcp-answers"])

@@ -66,8 +66,7 @@ include: "{site.folder}/../unbound-limits*.conf"
 
 def counted(server: Serving) -> dict[str, int]:
     """By unbound-control, over the resolver's own socket."""
-    socket_path = str(server.folder / "control.sock")
-    text = talk(socket_path, b"UBCT1 stats_noreset\n", lambda _so_far: False)
+    text = talk(str(server.folder / "control.sock"), b"UBCT1 stats_noreset\n")
     values = dict(re.findall(r"^([\w.]+)=([\d.]+)$", text, re.MULTILINE))
     queries = int(values["total.num.queries"])
     return {
