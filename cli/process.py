@@ -22,6 +22,18 @@ _TICK_S = 0.02
 _END_S = 60.0
 
 
+def ended(pid: int, limit_s: float | None) -> bool:
+    """Waits for the end of any process up to the limit; None is without limit."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:  # it was reaped
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], limit_s)[0])
+    finally:
+        os.close(descriptor)
+
+
 @dataclass
 class Process:
     """A started program. Its errors are in the file `log`, its output there too or in a file of its own.
@@ -116,16 +128,7 @@ class Process:
 
     def has_ended(self, limit_s: float | None = 0.0) -> bool:
         """Waits for its end up to the limit; None is without limit. The process is not reaped."""
-        if self.exit is not None:
-            return True
-        try:
-            descriptor = os.pidfd_open(self.pid)
-        except ProcessLookupError:  # another thread has reaped it
-            return True
-        try:
-            return bool(select.select([descriptor], [], [], limit_s)[0])
-        finally:
-            os.close(descriptor)
+        return self.exit is not None or ended(self.pid, limit_s)
 
     def wait(self, limit_s: float = _END_S) -> int:
         """Its exit status; where it does not end in time it is killed, and that is an error."""

@@ -10,19 +10,18 @@ die now.
 import contextlib
 import os
 import re
-import select
 import signal
 import stat
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 from typing import NoReturn
 
 from cli import linux
 from cli.errors import EXIT_FAILED, SIGNALS, RepriseError, complain, interrupts_held
+from cli.process import ended
 
 STOP = b"s"
 _KILLED = 128  # the keeper's exit status is this much more than the signal that ended init
@@ -48,30 +47,17 @@ def run(body: Callable[[int], int], runtime: Path | None, own_network: bool) -> 
     os.close(life)
     os.close(name)
     process = os.pidfd_open(keeper)
-    restore = _forward_signals(leash, process)
     try:
-        _, status = os.waitpid(keeper, 0)
-        os.close(leash)  # an init that outlived its keeper ends by that
-        _await_end(os.read(named, 32))
+        with _signals_forwarded(leash, process):
+            _, status = os.waitpid(keeper, 0)
+            os.close(leash)  # an init whose keeper was killed ends by that, after all others of its sandbox
+            with contextlib.suppress(ValueError, OSError):  # it never began
+                ended(int(os.read(named, 32)), _PATIENCE_S)
     finally:
         os.close(named)
         os.close(process)
-        for number, handler in restore.items():
-            signal.signal(number, handler)
     code = os.waitstatus_to_exitcode(status)
     return code if code <= _KILLED else _KILLED - code
-
-
-def _await_end(init: bytes) -> None:
-    """Waits for the last process of a sandbox whose keeper may have been killed: its init ends after them."""
-    try:
-        descriptor = os.pidfd_open(int(init))
-    except (ValueError, OSError):
-        return  # it never began, or has ended
-    try:
-        select.select([descriptor], [], [], _PATIENCE_S)
-    finally:
-        os.close(descriptor)
 
 
 # The folder stands in configurations of servers, whose syntaxes quote in different ways or not at all.
@@ -111,27 +97,28 @@ def _make(folder: Path) -> bool:
     return True
 
 
-def _forward_signals(leash: int, keeper: int) -> dict[int, signal.Handlers]:
-    """Signals become STOP bytes on the leash, the third kills what is behind the descriptor `keeper`; returns
-    the handlers to put back.
+@contextlib.contextmanager
+def _signals_forwarded(leash: int, keeper: int) -> Iterator[None]:
+    """Meanwhile signals become STOP bytes on the leash; the third kills what is behind the descriptor
+    `keeper`.
     """
     seen = 0
 
-    def forward(_number: int, _frame: FrameType | None) -> None:
+    def forward(_number: int, _frame: object) -> None:
         nonlocal seen
         seen += 1
-        try:
+        with contextlib.suppress(OSError):  # the body has ended already
             if seen >= 3:
                 signal.pidfd_send_signal(keeper, signal.SIGKILL)
             else:
                 os.write(leash, STOP)
-        except OSError:
-            return  # the body has ended already
 
-    old = {number: signal.getsignal(number) for number in SIGNALS}
-    for number in SIGNALS:
-        signal.signal(number, forward)
-    return old  # type: ignore[return-value]
+    old = {number: signal.signal(number, forward) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
 
 
 def _keep(body: Callable[[int], int], life: int, name: int, runtime: Path | None, own_network: bool) -> int:
