@@ -5,6 +5,8 @@ namespaces or for those that are this machine. A machine elsewhere has a `LocalM
 Arguments name what is in the plan, so that they are few and can be sent.
 """
 
+import contextlib
+import math
 import os
 import re
 import shutil
@@ -19,7 +21,6 @@ from pydantic import FiniteFloat, InstanceOf
 from cli import linux, process, programs
 from cli.executor import netns, processes, workers
 from cli.executor.processes import Child
-from cli.executor.space import Space
 from cli.executor.words import ended, part
 from cli.plan.planned import RECORDS, RESULTS, RUN, File, Folder, HostStep, Plan, Ready, Refused
 from cli.servers import ask
@@ -27,6 +28,9 @@ from report.transports import TRANSPORTS
 
 _LOOK_S = 0.2  # between two looks at all processes
 _SHOWN = 3  # zones that a server did not load, in an error line
+_ALWAYS = 4 * 1024 * 1024  # bytes that the ends of files, logs, the manifest and the report take
+_AHEAD_S = 2.0  # a look at the disk and an end in order take no longer
+_EVERY_S = 0.5  # between two measurements of the rate
 Text = InstanceOf[str]  # of a machine; names of files may be any bytes
 
 
@@ -98,6 +102,40 @@ class Machine(Protocol):
         """The text with this machine's names in the place of the plan's."""
 
 
+class Space:
+    """Says in time when a run has to stop, while there is still room for the ends of its files."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._last = (-math.inf, 0)  # when its files were measured, and their bytes
+        self._rate = 0.0  # bytes a second, the latest
+
+    def trouble(self) -> tuple[str, str] | None:
+        """WHAT and MEND where the run has to stop: less is free than what is always needed and what it writes
+        until it has stopped.
+        """
+        mend = "make room or choose another folder with -o"
+        try:
+            now = time.monotonic()
+            if (passed := now - self._last[0]) >= _EVERY_S:
+                held = written(self._folder)
+                self._rate = max(0, held - self._last[1]) / passed
+                self._last = (now, held)
+            short = shutil.disk_usage(self._folder).free < _ALWAYS + _AHEAD_S * self._rate
+        except OSError as error:
+            return f"cannot look at results in {self._folder.parent}: {error.strerror}", mend
+        return (f"no space left for results in {self._folder.parent}", mend) if short else None
+
+
+def written(folder: Path) -> int:
+    """Bytes in the files of a folder itself (records, answers); one that goes meanwhile counts nothing."""
+    total = 0
+    for path in folder.iterdir():
+        with contextlib.suppress(OSError):
+            total += path.stat().st_size
+    return total
+
+
 class LocalMachine:
     """This machine. Several threads may carry out steps, and all else is called by one."""
 
@@ -144,13 +182,9 @@ class LocalMachine:
         return child
 
     def _env(self, env: Mapping[str, str]) -> dict[str, str]:
-        base = {
-            "PATH": programs.SEARCH_PATH,
-            "LANG": "C.UTF-8",
-            "HOME": self._names[RUN],
-            "TMPDIR": self._names[RUN],
-        }
-        return {**base, **{key: self.fill(value) for key, value in env.items()}}
+        base = {"PATH": programs.SEARCH_PATH, "LANG": "C.UTF-8"}
+        own = dict.fromkeys(("HOME", "TMPDIR"), self._names[RUN])
+        return {**base, **own, **{key: self.fill(value) for key, value in env.items()}}
 
     def signal(self, child: Child, number: int) -> None:
         """By its process number, which is not given away before it has been collected."""

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from cli import linux, programs
 from cli.errors import RepriseError, UsageError, complain, one_line, read_told, want
-from cli.executor.space import existing
 from cli.executor.words import in_terms
 from cli.experiment import experiment as experiments
 from cli.experiment import tables
@@ -176,6 +175,14 @@ def want_room(found: Estimate, output: Path) -> None:
 def free(folder: Path) -> int:
     """Bytes that are free where a folder is or will be."""
     return shutil.disk_usage(existing(folder)).free
+
+
+def existing(folder: Path) -> Path:
+    """The folder, or the nearest above it that exists."""
+    folder = folder.absolute()
+    while not folder.exists():
+        folder = folder.parent
+    return folder
 
 
 def size_in_words(size: float) -> str:

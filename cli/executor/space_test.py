@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from cli.executor import space
-from cli.executor.space import Space
+from cli.executor import machine
+from cli.executor.machine import Space
 
 MIB = 1 << 20
 
@@ -21,8 +21,8 @@ class Disk:
         self.free = 0
         self.space = Space(folder)
         usage = SimpleNamespace(disk_usage=lambda _folder: SimpleNamespace(free=self.free))
-        patch.setattr(space, "shutil", usage)
-        patch.setattr(space, "time", SimpleNamespace(monotonic=lambda: self.now_s))
+        patch.setattr(machine, "shutil", usage)
+        patch.setattr(machine, "time", SimpleNamespace(monotonic=lambda: self.now_s))
 
     def after(self, seconds: float, size: int) -> None:
         self.now_s += seconds

@@ -4,6 +4,7 @@ Runs are compared fairly only where these agree, whatever the experiments say: a
 is nobody's setting. Written when the server is ready, as JSON.
 """
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping
@@ -15,7 +16,9 @@ from cli.servers.kind import Condition
 from cli.servers.kinds import KINDS
 from report import whole_file
 
-_OF_STATUS = re.compile(r"^Threads:\s+(\d+)$.*^Cpus_allowed_list:\s+(\S+)$", re.MULTILINE | re.DOTALL)
+_OF_PROCESS = re.compile(  # which has always a number of open files, and never "unlimited"
+    r"^Threads:\s+(\d+)$.*^Cpus_allowed_list:\s+(\S+)$.*^Max open files\s+(\d+)", re.MULTILINE | re.DOTALL
+)
 
 
 def write(pid: int, out: Path, kind: str = "", config: str = "", program: str = "") -> None:
@@ -39,13 +42,9 @@ def of_process(pid: int) -> dict[str, int]:
     """Sums over the process and those below it; of limits the lowest. Empty where it has ended."""
     rows = []
     for proc in running.tree(pid):
-        try:
-            status, limits = (proc / "status").read_text(), (proc / "limits").read_text()
-        except OSError:
-            continue
-        if found := _OF_STATUS.search(status):
-            open_files = re.search(r"^Max open files\s+(\d+)", limits, re.MULTILINE)  # it is never unlimited
-            rows.append((int(open_files[1]) if open_files else 0, int(found[1]), _cores(found[2])))
+        with contextlib.suppress(OSError):  # it has ended
+            if found := _OF_PROCESS.search((proc / "status").read_text() + (proc / "limits").read_text()):
+                rows.append((int(found[3]), int(found[1]), _cores(found[2])))
     if not rows:
         return {}
     descriptors, threads, cores = zip(*rows, strict=True)

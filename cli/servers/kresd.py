@@ -23,10 +23,8 @@ settings:close()
 
 def resolver(server: kind.Server, emulated: kind.Hierarchy, site: Site) -> str:
     """kresd.conf. Without its answers for special names; anchors of an unsigned root are none."""
-    kinds, tls = [("dns", server.port)], ""
-    if site.tls is not None:
-        kinds.append(("tls", site.tls.port))
-        tls = f"net.tls('{site.tls.certificate}', '{site.tls.key}')\n"
+    kinds = [("dns", server.port), *([("tls", site.tls.port)] if site.tls else [])]
+    tls = f"net.tls('{site.tls.certificate}', '{site.tls.key}')\n" if site.tls else ""
     listen = tls + "".join(
         f"net.listen('{one}', {port}, {{ kind = '{kind}', freebind = false }})\n"
         for kind, port in kinds

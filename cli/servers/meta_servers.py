@@ -32,16 +32,12 @@ class MetaSite:
     minimal_responses: bool
     descriptors: int = 20_000
     prefixes: tuple[str, str] = (META4, META6)  # of the meta addresses
-    versions: tuple[str, ...] = ()  # of the instances' servers
-
-    def version(self, instance: int) -> str:
-        """That of an instance's server; "" where it is not known."""
-        return self.versions[instance - 1] if self.versions else ""
+    versions: tuple[str, ...] = ()  # of the instances' servers; "" where it is not known
 
 
 def named(site: MetaSite, instance: int) -> str:
     """named.conf of an instance around the planner's views."""
-    folder, version = site.folder.format(instance), site.version(instance)
+    folder, version = site.folder.format(instance), site.versions[instance - 1]
     clients = max(1_000, min(site.descriptors - _DESCRIPTOR_RESERVE, 200_000))
     return f"""options {{
 {bind.own_folder(folder, version)}    listen-on port 53 {{ {site.prefixes[0]}; }};

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from cli import linux, programs
 from cli.errors import EXIT_FAILED, RepriseError
 from cli.executor import netns, sandbox
-from cli.executor.space import existing
+from cli.executor.preflight import existing
 from cli.hosts import leftovers
 from cli.plan import facts, hierarchy_hosts, network
 from cli.servers import nftables
