@@ -246,8 +246,7 @@ class Bed(BareBed):
             zone.write_text(ZONE, encoding="ascii")
         return Site(
             folder=str(self.folder),
-            zone_file=str(zone),
-            origin=".",
+            zones=((".", str(zone)),),
             addresses=(network.SERVICE_V4, network.SERVICE_V6),
             user="",
             descriptors=12_000,
@@ -261,7 +260,7 @@ class Bed(BareBed):
         """A real NSD at the service addresses."""
         site = self.site(service, zone)
         config = self.folder / "nsd.conf"
-        server = Server(kind="nsd", zone=site.zone_file, **settings)
+        server = Server(kind="nsd", zone=site.zones[0][1], **settings)
         config.write_text(nsd.config(server, site), encoding="ascii")
         return self.start_nsd(network.SERVER, config).until("nsd started")
 

@@ -53,7 +53,7 @@ def served(desk: Path) -> Iterator[Served]:
         port = free.getsockname()[1]
     (desk / "watched.toml").write_text(EXPERIMENT.format(port=port), encoding="ascii")
     (desk / "nsd.zone").write_text(ZONE, encoding="ascii")
-    site = Site(str(desk), str(desk / "nsd.zone"), ".", ADDRESSES, "", 1_024)
+    site = Site(str(desk), ((".", str(desk / "nsd.zone")),), ADDRESSES, "", 1_024)
     config = desk / "nsd.conf"
     config.write_text(nsd.config(Server(port=port, processes=2), site), encoding="ascii")
     with BareBed(desk, network.Network("host")) as bed:

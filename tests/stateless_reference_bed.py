@@ -104,8 +104,7 @@ class ReferenceBed(BareBed):
         zone.write_text(zone_text(), encoding="ascii")
         site = Site(
             str(self.folder),
-            str(zone),
-            "example.",
+            (("example.", str(zone)),),
             ADDRESSES,
             user="",
             descriptors=4096,

@@ -124,7 +124,7 @@ def start_unbound(bed: Bed, tls: Certified, **settings: Any) -> Process:
   tls-service-pem: "{tls.certificate}"
 auth-zone:
   name: "."
-  zonefile: "{site.zone_file}"
+  zonefile: "{site.zones[0][1]}"
   for-downstream: yes
   for-upstream: yes
 remote-control:

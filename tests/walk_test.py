@@ -63,8 +63,8 @@ class Walk:
         anchors.write_text(meta_servers.bind_anchors(root_key.read_text()))
         site = Site(
             folder=str(folder),
-            zone_file=str(self.planned.folder / "root.hints"),
-            origin=".",
+            zones=(),
+            hints=str(self.planned.folder / "root.hints"),
             anchors=str(root_key),
             bind_anchors=str(anchors),
             addresses=("127.0.0.1",),

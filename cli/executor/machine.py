@@ -153,7 +153,6 @@ class LocalMachine:
         self._hosts = netns.Hosts()
         self._workers = workers.Watch((), ())
         self._looked = 0.0
-        self._records = False
 
     def prepare(self) -> list[str]:
         self._hosts = netns.build(self._plan.network)
@@ -204,7 +203,6 @@ class LocalMachine:
         if ended or time.monotonic() > self._looked + _LOOK_S:
             self._workers.look()
             self._looked = time.monotonic()
-        self._records = self._records or any(self._results.glob(RECORDS))
         all_ended = bool(children) and not any(child.running for child in children)
         left = {one.leaves for one in self._plan.processes if one.leaves and all_ended}
         reasons, replaced = self._workers.told() if ended else ([], [])
@@ -213,7 +211,7 @@ class LocalMachine:
             self._new_lines(),
             self._missing(awaited) if awaited else None,
             self._space.trouble(),
-            self._records,
+            any(self._results.glob(RECORDS)),
             any(map(processes.runs, left)),
             tuple(reasons),
             tuple(replaced),

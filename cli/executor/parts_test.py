@@ -38,7 +38,7 @@ from cli.tools import doctor, packages
 from cli.zones.zonefile import compression, find_origin, origin_of, unpack
 from tests.bed import wait_for
 
-SITE = Site("/f", "/z", "example.", ("198.19.255.53", "fd00::53"), "nsd", 20_000)
+SITE = Site("/f", (("example.", "/z"),), ("198.19.255.53", "fd00::53"), "nsd", 20_000)
 
 
 def test_nsd_settings_do_not_bend_the_measurement() -> None:

@@ -95,8 +95,7 @@ def files(experiment: Experiment, facts: Facts) -> Iterator[File]:
         name, owner = f"resolver-{number}.conf", facts.users.get(KINDS[kind].program, "")
         site = Site(
             f"{RUN}/{host}",
-            f"{SERVED}/root.hints",
-            ".",
+            (),
             server_plan.addresses(experiment),
             owner,
             facts.descriptors,
@@ -104,6 +103,7 @@ def files(experiment: Experiment, facts: Facts) -> Iterator[File]:
             version=facts.version(kind, host),
             extra=facts.config_lines,
             upstream=hierarchy_hosts.upstream(number),
+            hints=f"{SERVED}/root.hints",
             anchors=f"{SERVED}/root.key",
             bind_anchors=f"{SERVED}/root.anchors",
         )

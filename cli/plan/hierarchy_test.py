@@ -198,8 +198,8 @@ def test_what_guards_counted_names_host_and_counter(tmp_path: Path) -> None:
 
 
 SITE = Site(
-    "/r", "/p/hints", ".", ("192.0.2.1", "2001:db8::1"), "u", 9000,
-    upstream=upstream(1), anchors="/p/key", bind_anchors="/p/anchors",
+    "/r", (), ("192.0.2.1", "2001:db8::1"), "u", 9000,
+    upstream=upstream(1), hints="/p/hints", anchors="/p/key", bind_anchors="/p/anchors",
 )  # fmt: skip
 
 

@@ -145,11 +145,11 @@ def files(experiment: Experiment, facts: Facts) -> Iterator[File]:
         if kind is None or (write := kind.authoritative or kind.front) is None:
             continue
         asked_first = kind.front is not None or not experiment.has_proxy
-        wild = None if _is_brought(server) else server.wildcard
+        wild, zone = None if _is_brought(server) else server.wildcard, zone_path(experiment)
+        further = wildcard.further(facts.origin, wild.zones) if wild else ()
         site = Site(
             f"{RUN}/server",
-            zone_path(experiment),
-            facts.origin,
+            ((facts.origin, zone), *((origin, f"{zone}.more") for origin in further)),
             addresses(experiment) if asked_first else (network.BEHIND,),
             facts.users.get(kind.program, ""),
             facts.descriptors,
@@ -158,8 +158,6 @@ def files(experiment: Experiment, facts: Facts) -> Iterator[File]:
             facts.version(name, network.SERVER),
             lines,
             network.BEHIND,
-            tuple(wildcard.further(facts.origin, wild.zones)) if wild else (),
-            f"{zone_path(experiment)}.more",
         )
         beside = kind.beside(site) if kind.beside else {}
         text = write(server, site)

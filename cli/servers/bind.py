@@ -89,7 +89,7 @@ def resolver(server: kind.Server, emulated: kind.Hierarchy, site: Site) -> str:
     recursive-clients 100000;
     clients-per-query 0;
 """
-    hints = f'zone "." {{ type hint; file "{site.zone_file}"; }};\n'
+    hints = f'zone "." {{ type hint; file "{site.hints}"; }};\n'
     return _named(server, site, site.clients(server), options, hints, anchors)
 
 

@@ -27,7 +27,7 @@ def shown(kind: str, text: str, folder: Path) -> dict[str, float | str]:
 
 
 def site(folder: Path, extra: str) -> Site:
-    return Site(str(folder), str(folder / "zone"), ".", ("127.0.0.1",), "", 20_000, extra=extra)
+    return Site(str(folder), ((".", str(folder / "zone")),), ("127.0.0.1",), "", 20_000, extra=extra)
 
 
 def test_limits_threads_and_cores_are_the_kernels(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_server_that_does_not_say_in_time_leaves_nobody_behind(monkeypatch: py
 def test_resolvers_show_theirs(kind: str, tmp_path: Path) -> None:
     own = KINDS[kind]
     assert own.resolver is not None
-    ends = dataclasses.replace(site(tmp_path, ""), upstream=("127.0.0.2", "::1"), anchors="/anchors")
+    ends = dataclasses.replace(site(tmp_path, ""), upstream=("127.0.0.2", "::1"), hints="/hints")
     text = own.resolver(SERVER, Hierarchy(resolver="bind", validate=False, qname_minimization=False), ends)
     told = shown(kind, text, tmp_path)
     assert (told[Title.IDLE], told[Title.EDNS_SIZE]) == (7, 1400)
@@ -131,8 +131,8 @@ def test_knot_resolver_writes_down_what_is_in_effect(tmp_path: Path) -> None:
     assert own.resolver is not None
     (tmp_path / "hints").write_text(". 60 IN NS a.\na. 60 IN A 127.0.0.1\n")
     ends = Site(
-        str(tmp_path), str(tmp_path / "hints"), ".", (), "", 20_000,
-        extra="net.tcp_pipeline(33)", upstream=("127.0.0.2", "::1"),
+        str(tmp_path), (), (), "", 20_000,
+        extra="net.tcp_pipeline(33)", upstream=("127.0.0.2", "::1"), hints=str(tmp_path / "hints"),
     )  # fmt: skip
     emulated = Hierarchy(resolver="knot-resolver", validate=False, qname_minimization=False)
     text = own.resolver(SERVER, emulated, ends)

@@ -50,13 +50,12 @@ class Service:
 
 @dataclass(frozen=True)
 class Site:
-    """Where a server runs: its folder, addresses, the user it drops to ("" = none), a process's descriptors,
-    TLS where it is wanted, the server's version, and the origins of further zones, which share a file.
+    """Where a server runs: its folder, its zones (origins and files), addresses, the user it drops to ("" =
+    none), a process's descriptors, TLS where it is wanted, and the server's version.
     """
 
     folder: str
-    zone_file: str
-    origin: str
+    zones: tuple[tuple[str, str], ...]
     addresses: tuple[str, ...]
     user: str
     descriptors: int
@@ -65,10 +64,9 @@ class Site:
     version: str = ""
     extra: str = ""  # the lines that the user adds
     behind: str = ""  # of a front: the address of the server that it asks
-    further: tuple[str, ...] = ()
-    further_file: str = ""
     upstream: tuple[str, str] = ("", "")  # of a resolver: the addresses from which it asks
-    anchors: str = ""  # of a resolver, whose zone is the root's hints: DNSKEY records as zone text
+    hints: str = ""
+    anchors: str = ""  # DNSKEY records as zone text
     bind_anchors: str = ""  # the same as a statement of named.conf
 
     def connections(self, server: Server) -> int:
@@ -78,10 +76,6 @@ class Site:
     def clients(self, server: Server) -> int:
         """The same of a resolver."""
         return server.tcp_count or max(100, min(self.descriptors // 2 - DESCRIPTOR_RESERVE, 100_000))
-
-    @property
-    def zones(self) -> tuple[tuple[str, str], ...]:
-        return ((self.origin, self.zone_file), *((one, self.further_file) for one in self.further))
 
 
 @dataclass(frozen=True)

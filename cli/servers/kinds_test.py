@@ -90,7 +90,7 @@ def test_unbound_has_no_limit_for_one_client(tmp_path: Path) -> None:
     for lines, limit in (("", "0"), ("server:\n    wait-limit: 7\n", "7")):
         hints = str(tmp_path / "hints")
         own, asking = ("127.0.0.1",), ("127.0.0.2", "::1")
-        site = Site(str(folder), hints, ".", own, "", 9_000, extra=lines, upstream=asking)
+        site = Site(str(folder), (), own, "", 9_000, extra=lines, upstream=asking, hints=hints)
         config.write_text(unbound.resolver(Server(), Hierarchy(validate=False), site), encoding="ascii")
         asked = subprocess.run(
             [program, "-o", "wait-limit", config], capture_output=True, text=True, check=False

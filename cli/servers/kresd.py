@@ -52,7 +52,7 @@ net.tcp_pipeline(100)
 net.tcp_in_idle({round(server.tcp_idle_timeout_s * 1000)})
 cache.open(256 * MB, 'lmdb://{site.folder}/cache')
 modules = {{ 'stats', 'hints > iterate' }}
-hints.root_file('{site.zone_file}')
+hints.root_file('{site.hints}')
 {anchors}option('NO_MINIMIZE', {"false" if emulated.qname_minimization else "true"})
 policy.special_names = {{}}
 {site.extra}

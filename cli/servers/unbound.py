@@ -46,7 +46,7 @@ def resolver(server: kind.Server, emulated: kind.Hierarchy, site: Site) -> str:
     access-control: 0.0.0.0/0 allow
     access-control: ::/0 allow
     do-not-query-localhost: no
-    root-hints: "{site.zone_file}"
+    root-hints: "{site.hints}"
     module-config: "{modules}"
 {anchors}    qname-minimisation: {"yes" if emulated.qname_minimization else "no"}
     edns-buffer-size: {server.edns_size}
