@@ -11,7 +11,6 @@ import itertools
 import math
 import os
 import select
-import selectors
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -63,7 +62,6 @@ class Executor:
         self._states = dict.fromkeys(self._machines, State({}))
         self._started: list[Child] = []
         self._lost: list[Machine] = []
-        self._selector = selectors.DefaultSelector()
         self._progress = progress.Progress()
         self._stopping = False
         self._main_because = ""
@@ -100,15 +98,13 @@ class Executor:
     # --- events -------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Wakes the selector for ended children and for the command's wishes."""
-        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        """A descriptor becomes readable when children have ended."""
+        self._wakes, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-        self._selector.register(reader, selectors.EVENT_READ, lambda pipe: os.read(pipe, 4096))
-        self._selector.register(self._life, selectors.EVENT_READ, self._on_life)
 
-    def _on_life(self, descriptor: int) -> None:
-        wish = os.read(descriptor, 1)
+    def _on_life(self) -> None:
+        wish = os.read(self._life, 1)
         if wish == b"":
             os._exit(EXIT_FAILED)  # the command is gone: init's end takes everything with it
         if wish == STOP and self._stopping:
@@ -128,8 +124,11 @@ class Executor:
             if (left := end - self._clock()) <= 0:
                 return False
             tick = min(left, self._faults.due_s(), *(machine.tick_s for machine in self._machines))
-            for key, _ in self._selector.select(tick):
-                key.data(key.fd)
+            ready, _, _ = select.select([self._wakes, self._life], [], [], tick)
+            if self._wakes in ready:
+                os.read(self._wakes, 4_096)
+            if self._life in ready:
+                self._on_life()
 
     def _look(self, machine: Machine, awaited: str = "", ended: bool = False) -> State:
         """The machine's state, which is kept until the next look."""
@@ -402,9 +401,8 @@ class Executor:
         child.stopped_by_us = True
         self._signal(child, signal.Signals[process.stop.signal])
         if not self._wait(lambda: not child.running, process.stop.wait_s):
-            self.outcome.unclean_because.append(
-                f"{child.id} did not end within {process.stop.wait_s:g} s and was killed"
-            )
+            late = f"{child.id} did not end within {process.stop.wait_s:g} s and was killed"
+            self.outcome.unclean_because.append(late)
             self._signal(child, signal.SIGKILL)
             self._wait(lambda: not child.running, 5.0)
 

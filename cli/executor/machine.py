@@ -187,7 +187,8 @@ class LocalMachine:
 
     def signal(self, child: Child, number: int) -> None:
         """By its process number, which is not given away before it has been collected."""
-        child.signal(number)
+        if child.running:
+            os.kill(child.pid, number)
 
     # --- what can be seen ---------------------------------------------------------------------------------
 

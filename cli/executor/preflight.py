@@ -157,12 +157,13 @@ def tell_estimate(found: Estimate, output: Path) -> None:
     if math.isfinite(found.seconds):
         length = f"{seconds_in_words(max(1.0, found.seconds))} of replay"
     size = f"about {size_in_words(found.size)}" if math.isfinite(found.size) else "an unknown amount"
-    complain(f"reprise: {length}, {size} of results ({size_in_words(free(output))} free)")
+    there = shutil.disk_usage(existing(output)).free
+    complain(f"reprise: {length}, {size} of results ({size_in_words(there)} free)")
 
 
 def want_room(found: Estimate, output: Path) -> None:
     """An error where the results are far larger than what is free."""
-    there = free(output)
+    there = shutil.disk_usage(existing(output)).free
     if math.isinf(found.size) or found.size <= _TIMES * there:
         return
     raise RepriseError(
@@ -170,11 +171,6 @@ def want_room(found: Estimate, output: Path) -> None:
         f"{size_in_words(there)} are free",
         "make room, choose another folder with -o, or play less with replay.limit or replay.duration_s",
     )
-
-
-def free(folder: Path) -> int:
-    """Bytes that are free where a folder is or will be."""
-    return shutil.disk_usage(existing(folder)).free
 
 
 def existing(folder: Path) -> Path:

@@ -57,10 +57,6 @@ class Child:
         """How it ended, in words."""
         return linux.describe_exit(self.exit or 0)
 
-    def signal(self, number: int) -> None:
-        if self.running:
-            os.kill(self.pid, number)
-
 
 def peak_rss_bytes(pid: int) -> int:
     """VmHWM of a process, 0 when it is gone."""

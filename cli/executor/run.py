@@ -93,9 +93,8 @@ def make_folder(parent: Path, run: str) -> Folder:
     try:
         folder.partial.mkdir(parents=True)
     except OSError as error:
-        raise UsageError(
-            f"cannot make results folder {folder.partial}: {error.strerror}", "choose another parent with -o"
-        ) from None
+        what = f"cannot make results folder {folder.partial}: {error.strerror}"
+        raise UsageError(what, "choose another parent with -o") from None
     return folder
 
 
@@ -210,12 +209,9 @@ def _next(folder: Path, found: dict[str, Any], summary: dict[str, Any]) -> list[
         return []
     experiment, place = as_dict(found.get("experiment")), shown(folder)
     responses = as_dict(as_json(folder / "controller.json").get("reader")).get("responses")
-    recorded = responses and as_dict(experiment.get("replay")).get("answers")
-    first = (
-        f"reprise compare {place}   # each answer beside the recorded one"
-        if recorded
-        else f"reprise export {place} --csv   # a row for each query"
-    )
+    first = f"reprise export {place} --csv   # a row for each query"
+    if responses and as_dict(experiment.get("replay")).get("answers"):
+        first = f"reprise compare {place}   # each answer beside the recorded one"
     command = "fire" if experiment.get("name") == "fire" else "run"
     return [first, f"reprise {command} ... --set repeat.n=5   # how far runs of the same spread"]
 

@@ -201,7 +201,7 @@ def _end(local: LocalMachine) -> None:
     """Nobody asks any more: what still runs may write what it has."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for child in reversed(local.children.values()):
-            child.signal(number)
+            local.signal(child, number)
         end = time.monotonic() + _LEFT_S
         while any(child.running for child in local.children.values()) and time.monotonic() < end:
             local.poll()
