@@ -311,9 +311,9 @@ def make_files(files: Sequence[File], fill: Callable[[str], str]) -> None:
         if file.from_ is not None:
             shutil.copyfile(fill(file.from_), path)
         else:
-            text = fill(file.content or "")
             path.touch(mode=0o600)
-            path.write_bytes(text.encode("utf-8", "surrogateescape"))  # names of files may be any bytes
+            # Names of files may be any bytes.
+            path.write_text(fill(file.content or ""), encoding="utf-8", errors="surrogateescape", newline="")
         path.chmod(int(file.mode, 8))
         if file.owner:
             os.chown(path, linux.user_number(file.owner), -1)

@@ -71,11 +71,8 @@ def check_settings(experiment: Experiment) -> None:
 
 def check_values(plan: Plan) -> Estimate:
     """Has the programs look at their command lines; the first complaint is a usage error."""
-    extent: Mapping[str, str] = {}
-    for answer in _answers(plan.checks, plan.files):
-        word, fields = parse(answer)
-        extent = fields if word == "extent" else extent
-    return estimate(plan.experiment, extent)
+    told = dict(map(parse, _answers(plan.checks, plan.files)))
+    return estimate(plan.experiment, told.get("extent", {}))
 
 
 def _answers(checks: Iterable[Check], files: Sequence[File]) -> Iterator[str]:

@@ -113,7 +113,7 @@ def inside(plan: Plan, host: dict[str, Any], runtime: Path, results: Path, life:
         seen = privileges.lend(results, runtime) if plan.user else results
         read = planned.read(json.loads(text))
         executor = Executor(read, LocalMachine(read, runtime, results, seen), results, life)
-        outcome = named(carried_out(executor, results), seen, results)
+        outcome = carried_out(executor, results, seen)
         room.write(as_text(manifest(plan, {**host, "descriptors": descriptors}, outcome)))
     except OSError as error:
         hint = _again(results) if has_records(results) else "make room or choose another folder with -o"
@@ -121,20 +121,19 @@ def inside(plan: Plan, host: dict[str, Any], runtime: Path, results: Path, life:
     return 0 if outcome.error is None else EXIT_FAILED
 
 
-def carried_out(executor: Executor, results: Path) -> Outcome:
-    """The run's outcome, also where a defect of ours ended it: its records have a manifest all the same."""
+def carried_out(executor: Executor, results: Path, seen: Path) -> Outcome:
+    """The run's outcome, also where a defect of ours ended it: its records have a manifest all the same. What
+    is told of the results has the path by which others know them, and not that by which programs have `seen`
+    them.
+    """
+    outcome = executor.outcome
     try:
-        return executor.run()
+        executor.run()
     except Exception as error:
         with contextlib.suppress(OSError):
             (results / "logs/executor.log").write_text(traceback.format_exc(), encoding="utf-8")
         what = f"the executor failed: {type(error).__name__}: {error}"
-        executor.outcome.fail(what, f"report it with {shown(results)}/logs/executor.log")
-        return executor.outcome
-
-
-def named(outcome: Outcome, seen: Path, results: Path) -> Outcome:
-    """What is told of the results has the path by which others know them."""
+        outcome.fail(what, f"report it with {shown(results)}/logs/executor.log")
 
     def told(text: str) -> str:
         return text.replace(str(seen), str(results))

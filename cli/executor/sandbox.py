@@ -146,10 +146,8 @@ def _unshare(own_network: bool) -> None:
             _become_mapped_root()
         linux.unshare(flags, "PID, mount and network namespaces")
     except OSError as error:
-        raise RepriseError(
-            f"this user cannot make namespaces here ({error.strerror or error})",
-            "run as root, or allow unprivileged user namespaces",
-        ) from None
+        what = f"this user cannot make namespaces here ({error.strerror or error})"
+        raise RepriseError(what, "run as root, or allow unprivileged user namespaces") from None
 
 
 def _become_mapped_root() -> None:
@@ -172,10 +170,8 @@ def _init(body: Callable[[int], int], life: int, runtime: Path | None) -> int:
             flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOSYMFOLLOW
             linux.mount("reprise", str(runtime), "tmpfs", flags, "mode=0711")
     except OSError as error:
-        raise RepriseError(
-            f"cannot set up the run's own mounts: {error.strerror}",
-            "run on a host where /proc is mounted whole, see `reprise doctor`",
-        ) from None
+        hint = "run on a host where /proc is mounted whole, see `reprise doctor`"
+        raise RepriseError(f"cannot set up the run's own mounts: {error.strerror}", hint) from None
     return body(life)
 
 

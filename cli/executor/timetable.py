@@ -73,6 +73,6 @@ class Timetable:
             with contextlib.suppress(RepriseError):  # a process may have ended
                 self._end(number)
             told.seconds = min(told.seconds, round(self._clock() - self.start - told.at_s, 3))
-        missed = [number for _, is_end, number in self._left if not is_end]
+        missed = [self._faults[number].text for _, is_end, number in self._left if not is_end]
         self._left = []
-        return [self._faults[number].text for number in missed]
+        return missed

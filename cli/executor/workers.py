@@ -4,6 +4,7 @@ A server may start a process again that died, and answer on: without a look at i
 seem clean. Processes are known by number and start, so that one that was replaced at once is noticed too.
 """
 
+import contextlib
 import re
 import time
 from collections import Counter
@@ -139,11 +140,9 @@ def _stamp(line: str) -> Iterator[tuple[int, int]]:
     """The time at a line's beginning, in ns of the machine's clock, and where it ends."""
     for form, stamp in _STAMPS:
         if found := stamp.match(line):
-            try:
+            with contextlib.suppress(ValueError, OverflowError):
                 seconds = time.mktime(time.strptime(found[1], form))
-            except (ValueError, OverflowError):
-                return
-            yield int(seconds) * 1_000_000_000 + int(found[2].ljust(9, "0")), found.end()
+                yield int(seconds) * 1_000_000_000 + int(found[2].ljust(9, "0")), found.end()
 
 
 def _said(server: _Server, wanted: str) -> list[str]:

@@ -78,7 +78,6 @@ def carry_out(options: argparse.Namespace, placement: Placement) -> int:
             machines = _prepared(plan, placement, agents, folder.partial)
             life = held.enter_context(_wishes())
             outcome = _carried_out(plan, placement, machines, folder.partial, life)
-            local.named(outcome, changes.results(plan.run), folder.partial)
         uncollected = _fetch(placement, plan, folder, life)
     own = hosts[placement.home.name].host
     found = {
@@ -291,7 +290,7 @@ def _carried_out(
 
     others = {host: machines[target.name] for host, target in placement.targets.items()}
     executor = Executor(plan, machines[home.name], folder, life, others, send)
-    return local.carried_out(executor, folder)
+    return local.carried_out(executor, folder, changes.results(plan.run))
 
 
 def _fetch(placement: Placement, plan: Plan, folder: local.Folder, life: int) -> dict[str, str]:

@@ -38,12 +38,6 @@ FAULTS = "reprise_faults"
 # Where clients of DNS ask, over any transport.
 _PORTS = list(dict.fromkeys(str(one.port) for one in TRANSPORTS.values()))
 _DNS_PORTS = ", ".join(sorted(_PORTS, key=int))
-# The guard's counters, each in the words of a reason why a run is not clean.
-GUARD_WORDS = {
-    "dns_ports": f"to ports {', '.join(_PORTS[:-1])} or {_PORTS[-1]} tried to leave the experiment",
-    "elsewhere": "tried to leave the experiment",
-}
-FRAME_WORDS = {"frames": "tried to leave the experiment by a packet socket"}
 _ARMED = "armed"  # a set with both protocols while a guard is in force
 _FIRST, _LAST = -(2**31), 2**31 - 1  # priorities of hooks
 _UNMAPPED_NAMES = 4_096  # addresses that are told by name; later ones are only counted
@@ -149,7 +143,11 @@ class Guarded:
 
     @property
     def counted(self) -> dict[str, str]:
-        return {**GUARD_WORDS, **(FRAME_WORDS if self.writes_frames else {})}
+        """The guard's counters, each in the words of a reason why a run is not clean."""
+        tried = "tried to leave the experiment"
+        frames = {"frames": f"{tried} by a packet socket"} if self.writes_frames else {}
+        ports = f"to ports {', '.join(_PORTS[:-1])} or {_PORTS[-1]}"
+        return {"dns_ports": f"{ports} {tried}", "elsewhere": tried, **frames}
 
 
 def guard_ruleset(host: Guarded) -> str:

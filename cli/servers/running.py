@@ -38,9 +38,8 @@ def tree(pid: int) -> Iterator[Path]:
 def _main_process(service: str) -> int:
     systemctl = programs.find("systemctl")
     if systemctl is None or not _BOOTED.is_dir():
-        raise UsageError(
-            "server.service needs systemd, which does not run here", "give the process by server.pid"
-        )
+        what = "server.service needs systemd, which does not run here"
+        raise UsageError(what, "give the process by server.pid")
     argv = [systemctl, "show", "--property", "MainPID", "--value", "--", service]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     found = done.stdout.strip()
