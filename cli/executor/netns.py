@@ -46,13 +46,15 @@ def build(network: Network) -> Hosts:
 
 def link_commands(network: Network, descriptors: dict[str, int]) -> list[str]:
     """`ip -batch` lines that make every veth pair with its ends in their hosts."""
-    own = os.getpid()
+
+    def end(name: str, mac: str, mtu: int, host: str) -> str:
+        address = mac and f" address {mac}"
+        return f"name {name}{address} mtu {mtu} netns /proc/{os.getpid()}/fd/{descriptors[host]}"
+
     return [
-        f"link add name {link.a_if}{_mac(link.a_mac)} mtu {link.mtu} "
-        f"netns /proc/{own}/fd/{descriptors[link.a]} type veth "
-        f"peer name {link.b_if}{_mac(link.b_mac)} mtu {link.mtu} "
-        f"netns /proc/{own}/fd/{descriptors[link.b]}"
-        for link in network.links
+        f"link add {end(one.a_if, one.a_mac, one.mtu, one.a)} type veth "
+        f"peer {end(one.b_if, one.b_mac, one.mtu, one.b)}"
+        for one in network.links
     ]
 
 
@@ -78,10 +80,6 @@ def rule_commands(network: Network, host: str, family: int) -> list[str]:
         for one in network.rules
         if (one.host, one.family) == (host, family)
     ]
-
-
-def _mac(address: str) -> str:
-    return f" address {address}" if address else ""
 
 
 def _add(address: str, interface: str) -> str:
