@@ -214,7 +214,7 @@ class ServerKind:
         keys = " ".join(one.key for one in self.conditions)
         line = self.shows.replace("{keys}", keys).replace("{program}", shlex.quote(program or self.program))
         argv = ["timeout", "-s", "KILL", f"{_ASK_S:g}", "sh", "-c", line, "sh", config]
-        done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(argv, stdout=subprocess.PIPE, errors="replace", check=False)
         return done.stdout if done.returncode != -signal.SIGKILL else ""  # it kills itself with all others
 
     def says(self, program: str = "") -> str:
@@ -224,9 +224,10 @@ class ServerKind:
         path = program or programs.find(self.program)
         if path is None:
             return ""
+        argv = [path, self.asks]
         try:
             done = subprocess.run(
-                [path, self.asks], input="", capture_output=True, text=True, timeout=_ASK_S, check=False
+                argv, input="", capture_output=True, errors="replace", timeout=_ASK_S, check=False
             )
         except subprocess.TimeoutExpired:
             return ""

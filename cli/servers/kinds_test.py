@@ -28,6 +28,13 @@ def test_a_release_is_read_off_what_a_server_says(said: str, release: str) -> No
     assert release_in(said) == release
 
 
+def test_a_server_may_name_itself_in_any_bytes(tmp_path: Path) -> None:
+    program = tmp_path / "own"
+    program.write_text("#!/bin/sh\nprintf 'NSD version 4.12.0 of M\\374nchen\\n'\n")
+    program.chmod(0o755)
+    assert KINDS["nsd"].version(str(program)) == "4.12.0"
+
+
 @pytest.mark.parametrize(
     ("version", "has_lock"), [("9.18.49", True), ("9.20.0", False), ("10.1", False), ("", False)]
 )
