@@ -265,12 +265,9 @@ class LocalMachine:
 
 def problem(ready: Ready, child: Child) -> str | None:
     """None when the process is ready as far as itself can tell, otherwise what is still missing."""
-    if ready.kind == "exit" and child.exit != 0:
-        return "it has not ended"
-    if ready.kind == "log":
-        said = ready.text in part(child.log, child.log_begin)
-        return None if said else f"its log does not say '{ready.text}'"
-    return None
+    if ready.kind == "log" and ready.text not in part(child.log, child.log_begin):
+        return f"its log does not say '{ready.text}'"
+    return "it has not ended" if ready.kind == "exit" and child.exit != 0 else None
 
 
 def refused(wanted: Refused, log: Path) -> str:
@@ -311,9 +308,9 @@ def make_files(files: Sequence[File], fill: Callable[[str], str]) -> None:
         if file.from_ is not None:
             shutil.copyfile(fill(file.from_), path)
         else:
+            text = fill(file.content or "")
             path.touch(mode=0o600)
-            # Names of files may be any bytes.
-            path.write_text(fill(file.content or ""), encoding="utf-8", errors="surrogateescape", newline="")
+            path.write_bytes(text.encode("utf-8", "surrogateescape"))  # names of files may be any bytes
         path.chmod(int(file.mode, 8))
         if file.owner:
             os.chown(path, linux.user_number(file.owner), -1)

@@ -39,8 +39,14 @@ def build(network: Network) -> Hosts:
     _ip(None, link_commands(network, hosts.descriptors))
     for host in network.hosts:
         _ip(hosts.of(host.name), host_commands(network, host.name))
-        for family in (4, 6):
-            _ip(hosts.of(host.name), rule_commands(network, host.name, family), f"-{family}")
+        for family in (4, 6):  # which only the option tells apart
+            rules = [
+                f"rule add pref {one.priority}{one.protocol and f' ipproto {one.protocol}'} "
+                f"lookup {one.table}"
+                for one in network.rules
+                if (one.host, one.family) == (host.name, family)
+            ]
+            _ip(hosts.of(host.name), rules, f"-{family}")
     return hosts
 
 
@@ -71,15 +77,6 @@ def host_commands(network: Network, host: str) -> list[str]:
         if one.host == host
     ]
     return lines + [" ".join(("route", "add", *one.words)) for one in network.routes if one.host == host]
-
-
-def rule_commands(network: Network, host: str, family: int) -> list[str]:
-    """`ip -batch` lines for one host's rules of a family, which only the option -4 or -6 tells apart."""
-    return [
-        f"rule add pref {one.priority}{one.protocol and f' ipproto {one.protocol}'} lookup {one.table}"
-        for one in network.rules
-        if (one.host, one.family) == (host, family)
-    ]
 
 
 def _add(address: str, interface: str) -> str:
