@@ -84,11 +84,8 @@ def steal_s() -> float:
 
 def runs(name: str) -> bool:
     """Whether any process in sight runs a program of this name and has not ended."""
-    for path in Path("/proc").glob("[0-9]*/cmdline"):  # which is empty once it has ended
-        with contextlib.suppress(OSError):
-            if os.path.basename(path.read_bytes().partition(b"\0")[0]) == name.encode():  # noqa: PTH119
-                return True
-    return False
+    listed = Path("/proc").glob("[0-9]*/cmdline")  # which is empty once it has ended
+    return any(part(one).partition("\0")[0].rpartition("/")[2] == name for one in listed)
 
 
 # --- steps of hosts ---------------------------------------------------------------------------------------

@@ -66,7 +66,6 @@ def of_settings(conditions: tuple[Condition, ...], shown: str) -> dict[str, int 
     """The last value of each key in what a server shows of its configuration."""
     found: dict[str, int | float | str] = {}
     for one in conditions:
-        lines = re.findall(rf'^[#\s]*{re.escape(one.key)}\s*[\s:=]\s*"?([^\s";]+)', shown, re.MULTILINE)
-        if lines:
+        if lines := re.findall(rf'^[#\s]*{re.escape(one.key)}\s*[\s:=]\s*"?([^\s";]+)', shown, re.MULTILINE):
             found[one.title] = one.value(lines[-1])
     return found

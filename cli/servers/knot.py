@@ -26,7 +26,6 @@ _COUNTS = """mod-stats:
 def config(server: kind.Server, site: Site) -> str:
     zones = "".join(f'  - domain: "{name}"\n    file: "{file}"\n' for name, file in site.zones)
     listen = ", ".join(f'"{one}@{server.port}"' for one in site.addresses)
-    idle = round(server.tcp_idle_timeout_s)
     user = f'    user: "{site.user}:{site.user}"\n' if site.user else ""
     limits = f"mod-rrl:\n  - id: rrl\n    rate-limit: {server.rrl}\n" if server.rrl else ""
     modules = ", ".join((*(("mod-rrl/rrl",) if server.rrl else ()), "mod-stats/counted"))
@@ -39,7 +38,7 @@ def config(server: kind.Server, site: Site) -> str:
     tcp-workers: {server.processes}
     background-workers: 1
     tcp-max-clients: {site.connections(server)}
-    tcp-idle-timeout: {idle}
+    tcp-idle-timeout: {round(server.tcp_idle_timeout_s)}
     udp-max-payload: {server.edns_size}
     tcp-reuseport: {"on" if server.processes > 1 else "off"}
 log:

@@ -8,7 +8,6 @@ all end, and the exit status is 1. SIGTERM ends them in order.
 import os
 import select
 import subprocess
-import sys
 from pathlib import Path
 
 from cli import linux, programs
@@ -35,8 +34,7 @@ def _pass_on(children: list[subprocess.Popen[bytes]], nsd: str, configs: list[st
             waiting.add(begun.fileno())
         if not waiting:
             waiting = {-1}
-            sys.stderr.write("level=info event=ready\n")
-            sys.stderr.flush()
+            os.write(2, b"level=info event=ready\n")
         for descriptor, _ in poll.poll(1_000):
             chunk = os.read(descriptor, 65_536)
             os.write(2, chunk)

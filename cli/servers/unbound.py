@@ -28,7 +28,6 @@ def resolver(server: kind.Server, emulated: kind.Hierarchy, site: Site) -> str:
     per_thread = max(50, min(site.descriptors // (2 * server.processes) - DESCRIPTOR_RESERVE, 4_096))
     anchors = f'    trust-anchor-file: "{site.anchors}"\n' if emulated.validate else ""
     anchors += '    val-override-date: "-1"\n' if emulated.expired_signatures == "accept" else ""
-    modules = "validator iterator" if emulated.validate else "iterator"
     return f"""server:
     directory: "{site.folder}"
     chroot: ""
@@ -47,7 +46,7 @@ def resolver(server: kind.Server, emulated: kind.Hierarchy, site: Site) -> str:
     access-control: ::/0 allow
     do-not-query-localhost: no
     root-hints: "{site.hints}"
-    module-config: "{modules}"
+    module-config: "{"validator " if emulated.validate else ""}iterator"
 {anchors}    qname-minimisation: {"yes" if emulated.qname_minimization else "no"}
     edns-buffer-size: {server.edns_size}
     max-udp-size: {server.edns_size}
