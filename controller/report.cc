@@ -2,6 +2,7 @@
 #include "controller/options.hh"
 #include "controller/selection.hh"
 #include "controller/trace_feed.hh"
+#include "core/base/host.hh"
 #include "core/base/json.hh"
 #include "core/base/text.hh"
 #include "core/rules/engine/chain.hh"
@@ -23,7 +24,6 @@
 #include <ranges>
 #include <string>
 #include <string_view>
-#include <sys/resource.h>
 #include <vector>
 
 namespace reprise::controller {
@@ -172,11 +172,6 @@ std::vector<std::string> reader_notes(const FeedState& feed) {
     return notes;
 }
 
-double cpu_seconds(const rusage& usage) {
-    return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-}
-
 /// By number; those that were not seen are left out.
 Json rcodes_json(const Rcodes& rcodes) {
     Json out = Json::object();
@@ -206,8 +201,7 @@ Json whole_json(const Report& report, const Options& options, const FeedState& f
     queries["handed"] = report.handed;
     queries["skipped"] = report.counts.skipped + sum_of(report.skipped);
     queries["lost"] = report.lost;
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
+    const OwnUse use = own_use();
     return {{"schema", 1},
             {"run", options.run},
             {"clean", report.because.empty()},
@@ -239,8 +233,8 @@ Json whole_json(const Report& report, const Options& options, const FeedState& f
               {"trace_last_ns", outcome.start.trace_last}}},
             {"children", below},
             {"imbalance", tree::imbalance_of(children)},
-            {"cpu_s", cpu_seconds(usage)},
-            {"max_rss_bytes", usage.ru_maxrss * 1024},
+            {"cpu_s", use.cpu_s},
+            {"max_rss_bytes", use.max_rss_bytes},
             {"duration_s", static_cast<double>(outcome.duration) / 1e9}};
 }
 

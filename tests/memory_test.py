@@ -86,6 +86,15 @@ def stays_small(bed: Bed, play: Play, times: int) -> dict[str, int]:
     return queries
 
 
+def test_peak_memory_is_the_programs_own(bed: Bed, tmp_path: Path) -> None:
+    """Not that of the process that started it, which the kernel counts too until the program is executed."""
+    start_nsd(bed)
+    mine = b"x" * MOST
+    play = Play(bed, large(tmp_path / "small.tsv", 100, 0), queriers=1)
+    play.controller.wait(LONGEST_S)
+    assert 1_000_000 < bed.account()["max_rss_bytes"] < len(mine) / 2
+
+
 @pytest.mark.parametrize("times", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_large_messages_over_tcp_as_fast_as_they_go(bed: Bed, tmp_path: Path, times: int) -> None:
     """Without due times all of the trace might be handed on before the start."""

@@ -19,8 +19,10 @@
 #include <sched.h>
 #include <string>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <thread>
 #include <unistd.h>
 
@@ -58,6 +60,24 @@ std::string boot_id() { return first_line("/proc/sys/kernel/random/boot_id"); }
 std::uint64_t time_namespace() {
     struct stat status{};
     return stat("/proc/self/ns/time", &status) == 0 ? status.st_ino : 0;
+}
+
+OwnUse own_use() {
+    const auto seconds = [](const timeval& time) {
+        return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+    };
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    OwnUse use{.cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime)};
+    // ru_maxrss would count the memory of whoever started the program too, until then.
+    std::ifstream status("/proc/self/status");
+    for (std::string word; status >> word;) {
+        if (word == "VmHWM:" && status >> use.max_rss_bytes) {
+            use.max_rss_bytes *= 1024; // kB
+            break;
+        }
+    }
+    return use;
 }
 
 std::string run_first() {

@@ -19,6 +19,14 @@ std::string boot_id();
 /// The clocks of processes with the same one and the same boot_id() agree; 0 where it is not known.
 std::uint64_t time_namespace();
 
+/// What this process has used until now, with all its threads.
+struct OwnUse {
+    double cpu_s = 0;
+    std::uint64_t max_rss_bytes = 0; ///< since its program was started
+};
+
+OwnUse own_use();
+
 /// Lets this process run before ordinary ones (SCHED_FIFO), for which the kernel wants a right that
 /// only root has. Where it is refused, the answer says so and how to fix it, and the log has it
 /// too; it is empty otherwise.

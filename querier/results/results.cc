@@ -1,5 +1,6 @@
 #include "querier/results/results.hh"
 
+#include "core/base/host.hh"
 #include "core/base/json.hh"
 #include "core/base/output_file.hh"
 #include "core/wire/counts.hh"
@@ -17,17 +18,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <sys/resource.h>
 #include <utility>
 
 namespace reprise::querier {
-namespace {
-
-double seconds(const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
-}
-
-} // namespace
 
 void Statistics::count_failure(std::string_view reason) {
     auto known = std::ranges::find(failures, reason, &Failure::first);
@@ -44,8 +37,7 @@ void Statistics::count_end(Status status) {
 }
 
 std::string statistics_json(const Statistics& s, bool clean, const std::string& because) {
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
+    const OwnUse use = own_use();
     Json failures = Json::object();
     for (const auto& [reason, count] : s.failures) {
         failures[reason] = count;
@@ -58,8 +50,8 @@ std::string statistics_json(const Statistics& s, bool clean, const std::string& 
              {"failures", failures}};
     out.update(fields_json<QuerierCounts>(s));
     out["warnings"] = s.warnings;
-    out["cpu_s"] = seconds(usage.ru_utime) + seconds(usage.ru_stime);
-    out["max_rss_bytes"] = usage.ru_maxrss * 1024;
+    out["cpu_s"] = use.cpu_s;
+    out["max_rss_bytes"] = use.max_rss_bytes;
     return json_text(out);
 }
 
