@@ -153,7 +153,7 @@ function(reprise_test name)
     cmake_parse_arguments(arg "" "LABEL" "SOURCES;LIBRARIES" ${ARGN})
     add_executable(${name} ${arg_SOURCES})
     target_link_libraries(${name} PRIVATE reprise_flags ${arg_LIBRARIES} GTest::gmock_main)
-    set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD_BATCH_SIZE 8) # fewer than of a component: one is edited
     reprise_precompile(${name} reprise_test_pch)
     add_dependencies(reprise_tests ${name})
     add_test(NAME ${name} COMMAND ${name})

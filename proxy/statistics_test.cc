@@ -3,6 +3,7 @@
 #include "proxy/rewrite/headers.hh"
 #include "proxy/rewrite/rewrite.hh"
 #include "proxy/statistics.hh"
+#include "proxy/testing/packets.hh"
 #include "proxy/tun/tun.hh"
 
 #include <gtest/gtest.h>
@@ -17,12 +18,7 @@
 namespace reprise::proxy {
 namespace {
 
-IpAddress numbered(unsigned n) {
-    IpAddress address{.bytes = {192, 0}, .family = 4};
-    address.bytes[2] = static_cast<std::uint8_t>(n >> 8U);
-    address.bytes[3] = static_cast<std::uint8_t>(n & 0xffU);
-    return address;
-}
+using testing::numbered;
 
 TEST(UnmappedTest, BusiestFirstAndBounded) {
     Unmapped unmapped;

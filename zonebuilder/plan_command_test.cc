@@ -21,14 +21,14 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* kSoa = "@ 60 SOA m. h. 1 2 3 4 5\n@ NS ns\nns A 10.0.0.1\n";
+constexpr const char* kApex = "@ 60 SOA m. h. 1 2 3 4 5\n@ NS ns\nns A 10.0.0.1\n";
 
 /// A folder of zones and a folder for the plan, gone with the test.
 class PlanCommand : public ::testing::Test {
 protected:
     PlanCommand() {
         fs::create_directories(options_.folder);
-        write("com.zone", kSoa);
+        write("com.zone", kApex);
     }
 
     ~PlanCommand() override { fs::remove_all(base_); }
@@ -162,8 +162,8 @@ TEST_F(PlanCommand, OnlyRegularFilesAreRead) {
 }
 
 TEST_F(PlanCommand, NamesOfFilesThatNoReportTakes) {
-    write("a\xff.zone", kSoa);
-    write("b\nc.zone", kSoa);
+    write("a\xff.zone", kApex);
+    write("b\nc.zone", kApex);
     const std::string error = run();
     EXPECT_THAT(error, HasSubstr("a?.zone: its name"));
     EXPECT_THAT(error, HasSubstr("b?c.zone: its name"));
@@ -188,8 +188,8 @@ TEST_F(PlanCommand, FailuresLeaveNoPlan) {
 }
 
 TEST_F(PlanCommand, NsdRefusesNamesBelowDnamesAndPatterns) {
-    write("net.zone", std::string(kSoa) + "d DNAME x.y.\na.d A 10.0.0.1\n");
-    write("o%s.zone", kSoa);
+    write("net.zone", std::string(kApex) + "d DNAME x.y.\na.d A 10.0.0.1\n");
+    write("o%s.zone", kApex);
     options_.settings.engine = Engine::kNsd;
     const std::string error = run();
     EXPECT_THAT(error, HasSubstr("net.zone: NSD refuses it for 1 records below a DNAME"));
@@ -197,7 +197,7 @@ TEST_F(PlanCommand, NsdRefusesNamesBelowDnamesAndPatterns) {
 }
 
 TEST_F(PlanCommand, HashedNamesMayLieBelowADname) {
-    write("net.zone", std::string(kSoa) +
+    write("net.zone", std::string(kApex) +
                           "d DNAME x.y.\n2vptu5timamqttgl4luu9kg21e0aor3s.d NSEC3 1 0 0 - "
                           "35mthgpgcu1qg68fab165klnsnk3dpvl NS SOA DNAME\n");
     options_.settings.engine = Engine::kNsd;
@@ -205,7 +205,7 @@ TEST_F(PlanCommand, HashedNamesMayLieBelowADname) {
 }
 
 TEST_F(PlanCommand, NsdRefusesRecordsOutsideTheirZone) {
-    write("net.zone", std::string(kSoa) + "www.example.org. A 10.0.0.1\n");
+    write("net.zone", std::string(kApex) + "www.example.org. A 10.0.0.1\n");
     EXPECT_EQ(run(), "done");
     options_.settings.engine = Engine::kNsd;
     EXPECT_THAT(run(), HasSubstr("net.zone: NSD refuses it for 1 records outside the zone"));

@@ -33,7 +33,7 @@ using ::testing::SizeIs;
 using ::testing::StartsWith;
 
 /// A query and a response in turn, from as many sources, each with its number as id.
-Buffer capture(unsigned packets) {
+Buffer mixed_capture(unsigned packets) {
     PcapFile file(101, true);
     for (unsigned i = 0; i < packets; ++i) {
         const bool response = i % 2 == 1;
@@ -60,7 +60,7 @@ std::vector<int> ids(Feed& feed) {
 
 TEST(Feed, YieldsEveryMessageInOrder) {
     for (const unsigned packets : {1U, 15U, 16U, 17U, 33U, 1'000U}) {
-        const ScratchFile file(capture(packets));
+        const ScratchFile file(mixed_capture(packets));
         Feed feed({.paths = {file.path()}, .responses = Responses::kHeaders});
         std::vector<int> expected;
         expected.reserve(packets);
@@ -75,14 +75,14 @@ TEST(Feed, YieldsEveryMessageInOrder) {
 }
 
 TEST(Feed, CountsTheResponsesThatItLeavesOut) {
-    const ScratchFile file(capture(101));
+    const ScratchFile file(mixed_capture(101));
     Feed feed({.paths = {file.path()}});
     EXPECT_EQ(ids(feed).size(), 51U);
     EXPECT_EQ(feed.responses(), 50U);
 }
 
 TEST(Feed, ResponsesHaveTheirHeader) {
-    const ScratchFile file(capture(2));
+    const ScratchFile file(mixed_capture(2));
     Feed feed({.paths = {file.path()}, .responses = Responses::kHeaders});
     Batch batch;
     ASSERT_TRUE(feed.read(batch));
@@ -93,7 +93,7 @@ TEST(Feed, ResponsesHaveTheirHeader) {
 }
 
 TEST(Feed, BeginsAgainAlsoInTheMiddle) {
-    const ScratchFile file(capture(100));
+    const ScratchFile file(mixed_capture(100));
     Feed feed({.paths = {file.path()}});
     Batch batch;
     ASSERT_TRUE(feed.read(batch));
@@ -135,7 +135,7 @@ TEST(Feed, AFileThatBeginsWithOtherPacketsComesInItsTime) {
 }
 
 TEST(Feed, TellsTheSourcesBeforeTheirQueries) {
-    const ScratchFile file(capture(100));
+    const ScratchFile file(mixed_capture(100));
     unsigned told = 0;
     Feed feed({.paths = {file.path()}, .expect = [&told](const IpAddress&) { ++told; }});
     Batch batch;
@@ -146,7 +146,7 @@ TEST(Feed, TellsTheSourcesBeforeTheirQueries) {
 }
 
 TEST(Feed, SaysWhatItReadsAndWhereThatEnded) {
-    const ScratchFile file(capture(100));
+    const ScratchFile file(mixed_capture(100));
     Feed feed({.paths = {file.path()}});
     feed.open();
     EXPECT_THAT(feed.end().description, StartsWith("pcap"));

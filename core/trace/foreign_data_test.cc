@@ -1,5 +1,5 @@
-// Real dnstap and C-DNS files, the latter against the capture of the same traffic. The collection
-// is found as in shared_data_test.cc; without it the tests are skipped.
+// Real dnstap and C-DNS files, the latter against the capture of the same traffic.
+#include "core/testing/shared_data.hh"
 #include "core/trace/reassembly/options.hh"
 #include "core/trace/testing/files.hh"
 #include "core/trace/testing/reader.hh"
@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -18,13 +17,6 @@ namespace {
 using namespace test; // NOLINT(google-build-using-namespace)
 
 namespace fs = std::filesystem;
-
-std::string shared(const std::string& name) {
-    const char* given = std::getenv("REPRISE_SHARED_DATA");
-    const fs::path folder =
-        given != nullptr ? given : fs::path(REPRISE_SOURCE_DIR) / "../shared/data";
-    return folder / name;
-}
 
 struct Read {
     std::vector<ReadMessage> queries;
@@ -53,12 +45,12 @@ Read read_file(const std::string& path) {
 }
 
 TEST(ForeignData, CdnsHoldsTheQueriesOfItsCapture) {
-    const std::string file = shared("root/compactor-gold.cbor.xz");
+    const std::string file = shared_file("root/compactor-gold.cbor.xz");
     if (!fs::exists(file)) {
         GTEST_SKIP() << "no " << file;
     }
     const Read cdns = read_file(file);
-    const Read capture = read_file(shared("root/compactor-gold.pcap.xz"));
+    const Read capture = read_file(shared_file("root/compactor-gold.pcap.xz"));
     EXPECT_EQ(cdns.responses, capture.responses);
     EXPECT_TRUE(cdns.counters.empty());
     ASSERT_EQ(cdns.queries.size(), 999U);
@@ -72,7 +64,7 @@ TEST(ForeignData, CdnsHoldsTheQueriesOfItsCapture) {
 }
 
 TEST(ForeignData, DnstapOfAServer) {
-    const std::string file = shared("dnstap/knot-auth.dnstap");
+    const std::string file = shared_file("dnstap/knot-auth.dnstap");
     if (!fs::exists(file)) {
         GTEST_SKIP() << "no " << file;
     }
@@ -85,7 +77,7 @@ TEST(ForeignData, DnstapOfAServer) {
 
 /// Both sides of a resolver; the counts are those of BIND's dnstap-read.
 TEST(ForeignData, DnstapOfAResolver) {
-    const std::string file = shared("dnstap/unbound-fwd-1.dnstap");
+    const std::string file = shared_file("dnstap/unbound-fwd-1.dnstap");
     if (!fs::exists(file)) {
         GTEST_SKIP() << "no " << file;
     }

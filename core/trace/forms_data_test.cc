@@ -1,6 +1,6 @@
 // Every capture of the shared collection as text and as stream: the same queries, times, addresses,
-// ports and connections. The collection is found by REPRISE_SHARED_DATA or beside the source tree;
-// without it the test is skipped.
+// ports and connections.
+#include "core/testing/shared_data.hh"
 #include "core/trace/testing/forms.hh"
 #include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -19,11 +18,6 @@ namespace {
 using namespace test; // NOLINT(google-build-using-namespace)
 
 namespace fs = std::filesystem;
-
-fs::path shared_data() {
-    const char* given = std::getenv("REPRISE_SHARED_DATA");
-    return given != nullptr ? fs::path(given) : fs::path(REPRISE_SOURCE_DIR) / "../shared/data";
-}
 
 bool is_capture(const fs::path& path) {
     const std::string name = path.filename().string();
@@ -45,7 +39,7 @@ std::vector<OwnQuery> queries_of(const std::string& path) {
 }
 
 TEST(FormsOfSharedData, EveryCaptureAsTextAsStream) {
-    const fs::path folder = shared_data();
+    const fs::path folder = shared_file("");
     if (!fs::exists(folder / "MANIFEST.md")) {
         GTEST_SKIP() << "no shared data at " << folder;
     }

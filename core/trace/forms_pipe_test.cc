@@ -64,7 +64,7 @@ private:
     FileDescriptor writer_;
 };
 
-std::vector<OwnQuery> queries(unsigned count) {
+std::vector<OwnQuery> whole_queries(unsigned count) {
     QueryMaker maker(11);
     std::vector<OwnQuery> out;
     while (out.size() < count) {
@@ -83,7 +83,7 @@ void expect_next(Reader& reader, const OwnQuery& expected) {
 }
 
 TEST(LivePipe, TextComesRowByRow) {
-    const auto in = queries(5);
+    const auto in = whole_queries(5);
     PipedInput input;
     input.write(as_text({in[0]}));
     Reader reader("-");
@@ -101,7 +101,7 @@ TEST(LivePipe, TextComesRowByRow) {
 }
 
 TEST(LivePipe, StreamComesFrameByFrame) {
-    const auto in = queries(5);
+    const auto in = whole_queries(5);
     PipedInput input;
     const auto encoder = make_stream_encoder();
     std::string bytes;
@@ -147,7 +147,7 @@ TEST(LivePipe, CdnsComesBlockByBlock) {
 
 TEST(LivePipe, AWriterThatGoesAway) {
     PipedInput input;
-    const std::string whole = as_stream(queries(5));
+    const std::string whole = as_stream(whole_queries(5));
     input.write(whole.substr(0, whole.size() - 12));
     input.close();
     Reader reader("-");
@@ -164,7 +164,7 @@ TEST(LivePipe, AWriterThatGoesAway) {
 TEST(LivePipe, ANotedSignalEndsTheWait) {
     note_signals({SIGUSR1});
     PipedInput input;
-    const auto in = queries(1);
+    const auto in = whole_queries(1);
     input.write(as_text(in));
     Reader reader("-");
     expect_next(reader, in[0]);
@@ -207,7 +207,7 @@ std::string compress(const std::string& content, int code) {
 }
 
 TEST_P(Compressed, TextAndStream) {
-    const auto in = queries(3'000);
+    const auto in = whole_queries(3'000);
     for (const std::string& content : {as_text(in), as_stream(in)}) {
         const ReadAll read = read_content(compress(content, GetParam().code));
         EXPECT_EQ(read.trouble + read.refused, "");
@@ -218,7 +218,7 @@ TEST_P(Compressed, TextAndStream) {
 
 /// A compressed file that was cut: what came before is good, and the cut is told.
 TEST_P(Compressed, Cut) {
-    const auto in = queries(3'000);
+    const auto in = whole_queries(3'000);
     for (const std::string& content : {as_text(in), as_stream(in)}) {
         const std::string whole = compress(content, GetParam().code);
         const ReadAll read = read_content(whole.substr(0, whole.size() * 3 / 4));

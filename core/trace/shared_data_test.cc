@@ -1,12 +1,11 @@
-// Real captures: the counts of every one listed in the collection's MANIFEST.md. The collection is
-// found by REPRISE_SHARED_DATA or beside the source tree; without it the test is skipped.
+// Real captures: the counts of every one listed in the collection's MANIFEST.md.
+#include "core/testing/shared_data.hh"
 #include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -44,11 +43,6 @@ const std::map<std::string, Counts> kMessages{
      {.packets = 8, .queries = 530, .responses = 0, .tcp = 530}},
 };
 
-std::string shared_data() {
-    const char* given = std::getenv("REPRISE_SHARED_DATA");
-    return given != nullptr ? given : fs::path(REPRISE_SOURCE_DIR) / "../shared/data";
-}
-
 std::uint64_t number(const std::ssub_match& match) { return std::stoull(match.str()); }
 
 /// Captures of the manifest with their counts.
@@ -84,7 +78,7 @@ Counts count(const std::string& path) {
 }
 
 TEST(SharedData, CountsOfEveryCaptureAreTheManifests) {
-    const std::string folder = shared_data();
+    const std::string folder = shared_file("");
     if (!fs::exists(fs::path(folder) / "MANIFEST.md")) {
         GTEST_SKIP() << "no shared data at " << folder;
     }
@@ -100,7 +94,7 @@ TEST(SharedData, CountsOfEveryCaptureAreTheManifests) {
 }
 
 TEST(SharedData, TheRootMinuteHas106QueriesOverTcp) {
-    const std::string path = fs::path(shared_data()) / "root/nsd-live.raw.pcap.xz";
+    const std::string path = shared_file("root/nsd-live.raw.pcap.xz");
     if (!fs::exists(path)) {
         GTEST_SKIP() << "no " << path;
     }
@@ -118,7 +112,7 @@ TEST(SharedData, TheRootMinuteHas106QueriesOverTcp) {
 /// What tshark sees in it: 106 connections with a query each, of which the client's FIN is the
 /// first one in all.
 TEST(SharedData, TheRootMinutesClientsCloseTheir106Connections) {
-    const std::string path = fs::path(shared_data()) / "root/nsd-live.raw.pcap.xz";
+    const std::string path = shared_file("root/nsd-live.raw.pcap.xz");
     if (!fs::exists(path)) {
         GTEST_SKIP() << "no " << path;
     }

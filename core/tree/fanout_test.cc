@@ -23,7 +23,7 @@
 namespace reprise::tree {
 namespace {
 
-IpAddress source(std::uint8_t number) {
+IpAddress client(std::uint8_t number) {
     const std::array<std::uint8_t, 4> raw{10, 0, 0, number};
     return IpAddress::v4(raw.data());
 }
@@ -119,8 +119,8 @@ protected:
     RecordView record(std::uint64_t sequence, std::uint8_t from, Bytes message) {
         record_.clear();
         append_record(record_, {.sequence = sequence,
-                                .source = {.address = source(from), .port = 1},
-                                .destination = {.address = source(250), .port = 53},
+                                .source = {.address = client(from), .port = 1},
+                                .destination = {.address = client(250), .port = 53},
                                 .source_id = from,
                                 .message = message});
         RecordReader records(bytes_of(record_));

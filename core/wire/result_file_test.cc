@@ -37,7 +37,7 @@ private:
     fs::path folder_ = fs::temp_directory_path() / ("reprise-result-" + std::to_string(::getpid()));
 };
 
-std::string_view text(Bytes bytes) {
+std::string_view text_of(Bytes bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -52,11 +52,11 @@ struct Head {
 Head read_head(Bytes file) {
     Cursor in(file);
     Head head;
-    head.magic = text(in.take(8));
+    head.magic = text_of(in.take(8));
     head.schema = in.little<std::uint32_t>();
     head.size = in.little<std::uint32_t>();
     head.record_size = in.little<std::uint32_t>();
-    head.json = text(in.take(in.little<std::uint32_t>()));
+    head.json = text_of(in.take(in.little<std::uint32_t>()));
     EXPECT_TRUE(in.ok());
     return head;
 }
@@ -75,7 +75,7 @@ Foot read_foot(Bytes file) {
     foot.hash = in.little<std::uint64_t>();
     foot.json_size = in.little<std::uint32_t>();
     in.skip(4);
-    foot.magic = text(in.take(8));
+    foot.magic = text_of(in.take(8));
     return foot;
 }
 

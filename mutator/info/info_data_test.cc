@@ -1,6 +1,6 @@
 // What `info` says of the real minute, against what tshark and a few lines of Python find in it.
-// The collection is found as in shared_data_test.cc; without it the test is skipped.
 #include "core/dns/name.hh"
+#include "core/testing/shared_data.hh"
 #include "core/trace/reassembly/connections.hh"
 #include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <numeric>
 #include <string>
@@ -18,9 +17,7 @@ namespace reprise::mutator {
 namespace {
 
 TEST(InfoData, TheRootMinuteIsAsTsharkSeesIt) {
-    const char* given = std::getenv("REPRISE_SHARED_DATA");
-    const std::string folder = given != nullptr ? given : REPRISE_SHARED_DEFAULT;
-    const std::string path = folder + "/root/nsd-live.raw.pcap.xz";
+    const std::string path = shared_file("root/nsd-live.raw.pcap.xz");
     if (!std::filesystem::exists(path)) {
         GTEST_SKIP() << "no " << path;
     }

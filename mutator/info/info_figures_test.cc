@@ -2,6 +2,7 @@
 #include "core/base/clock.hh"
 #include "core/trace/reassembly/connections.hh"
 #include "mutator/info/trace_info.hh"
+#include "mutator/testing/support.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,8 +16,6 @@ namespace reprise::mutator {
 namespace {
 
 using ::testing::ElementsAre;
-
-constexpr Nanoseconds kStart = 1'475'762'100 * kSecond;
 
 /// One of 1 us in all, with so many ns between the capture point and the server and back.
 trace::TcpHandshake handshake(Nanoseconds to_server) {

@@ -1,5 +1,6 @@
 // Against a real minute of a root server's traffic, where the shared data is there.
 
+#include "core/testing/shared_data.hh"
 #include "core/trace/pairs.hh"
 #include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
@@ -7,18 +8,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
 namespace reprise::mutator {
 namespace {
-
-std::string shared_file(const std::string& name) {
-    const char* folder = std::getenv("REPRISE_SHARED_DATA");
-    return (folder != nullptr ? std::string(folder) : std::string(REPRISE_SHARED_DEFAULT)) + "/" +
-           name;
-}
 
 // The expected figures were counted by tshark 4.0.
 TEST(SharedData, RealMinute) {

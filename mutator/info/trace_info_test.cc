@@ -20,8 +20,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::Pair;
 
-constexpr Nanoseconds kStart = 1'475'762'100 * kSecond;
-
 /// Four UDP queries of which two are answered, and one TCP connection with two queries.
 TraceFigures small_trace() {
     TraceInfo info;

@@ -28,7 +28,8 @@
 namespace reprise::mutator {
 namespace {
 
-const std::vector<std::string> kTlds{"com", "net", "org", "arpa", "uk", "de", "info", "museum"};
+const std::vector<std::string> kKnownTlds{"com", "net", "org",  "arpa",
+                                          "uk",  "de",  "info", "museum"};
 
 SynthOptions parsed(const std::vector<std::string>& words) {
     Command command;
@@ -42,7 +43,7 @@ class ProfilesTest : public ::testing::Test {
 protected:
     SynthCounts make(const SynthOptions& options) {
         SynthSink sink(path_, trace::OutputForm::kPcap);
-        Synthesizer synthesizer(check_options(options), kTlds, sink);
+        Synthesizer synthesizer(check_options(options), kKnownTlds, sink);
         while (synthesizer.step()) {
         }
         synthesizer.finish();

@@ -13,7 +13,7 @@
 namespace reprise::mutator {
 namespace {
 
-const std::vector<std::string> kTlds{"com", "net", "org", "arpa", "de", "home"};
+const std::vector<std::string> kDelegated{"com", "net", "org", "arpa", "de", "home"};
 
 std::string last_label(Bytes wire) {
     Cursor in(wire);
@@ -28,8 +28,8 @@ std::string last_label(Bytes wire) {
 TEST(RootNames, JunkIsWhatDoesNotExist) {
     const Mix types{{kTypeA, 60},  {28, 20},     {kTypeNs, 5}, {kTypePtr, 4},
                     {kTypeSrv, 3}, {kTypeDs, 3}, {255, 2}};
-    const std::unordered_set<std::string> known(kTlds.begin(), kTlds.end());
-    const MakeName make = root_names(kTlds, types, 0.5);
+    const std::unordered_set<std::string> known(kDelegated.begin(), kDelegated.end());
+    const MakeName make = root_names(kDelegated, types, 0.5);
     Random random(1);
     Name name;
     for (const auto& item : types) {
@@ -45,7 +45,7 @@ TEST(RootNames, JunkIsWhatDoesNotExist) {
 TEST(RootNames, TheShareOfJunkIsWhatWasAsked) {
     const Mix types{{kTypeA, 57}, {28, 23}, {kTypeNs, 5}, {kTypeDs, 3}};
     for (const double share : {0.0, 0.1, 0.63, 0.95, 1.0}) {
-        const MakeName make = root_names(kTlds, types, share);
+        const MakeName make = root_names(kDelegated, types, share);
         Random random(2);
         Name name;
         double junk = 0;

@@ -1,3 +1,4 @@
+#include "core/testing/shared_data.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/trace/testing/reader.hh"
 #include "core/wire/query.hh"
@@ -10,7 +11,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -37,10 +37,7 @@ double top_share(const TraceFigures& figures, size_t count) {
 
 // As many queries of the profile "root" as the real minute has, and the minute itself.
 TEST(SynthData, RootIsLikeTheRealMinute) {
-    const char* folder = std::getenv("REPRISE_SHARED_DATA");
-    const std::string real_path =
-        (folder != nullptr ? std::string(folder) : std::string(REPRISE_SHARED_DEFAULT)) +
-        "/root/nsd-live.raw.pcap.xz";
+    const std::string real_path = shared_file("root/nsd-live.raw.pcap.xz");
     if (!std::filesystem::exists(real_path)) {
         GTEST_SKIP() << "no shared data: " << real_path;
     }

@@ -1,6 +1,7 @@
 #pragma once
 // What the tests of this folder share.
 
+#include "core/base/clock.hh"
 #include "core/base/command_line.hh"
 #include "core/testing/support.hh" // IWYU pragma: export
 #include "mutator/commands.hh"
@@ -11,6 +12,8 @@
 #include <vector>
 
 namespace reprise::mutator {
+
+inline constexpr Nanoseconds kStart = 1'475'762'100 * kSecond;
 
 inline std::string file_text(const std::string& path) {
     std::ifstream file(path, std::ios::binary);

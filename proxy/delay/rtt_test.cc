@@ -3,6 +3,7 @@
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "proxy/delay/delay_model.hh"
+#include "proxy/testing/packets.hh"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -25,11 +26,11 @@
 namespace reprise::proxy {
 namespace {
 
-using testing::HasSubstr;
+using testing::address;
+using ::testing::HasSubstr;
+using testing::numbered;
 
 constexpr Nanoseconds kMs = kMillisecond;
-
-IpAddress address(const std::string& text) { return IpAddress::parse(text).value_or(IpAddress{}); }
 
 RttTable table(const std::string& text, const Path& missing = {}) {
     std::istringstream file(text);
@@ -62,7 +63,7 @@ public:
     [[nodiscard]] const std::string& path() const { return path_; }
 
 private:
-    std::string path_ = testing::TempDir() + "rtt-XXXXXX";
+    std::string path_ = ::testing::TempDir() + "rtt-XXXXXX";
 };
 
 // --- tables
@@ -275,13 +276,6 @@ TEST(RttDistribution, SaysWhatIsWrong) {
 
 // --- models
 // ----------------------------------------------------------------------------------------
-
-IpAddress numbered(std::uint32_t number) {
-    const std::array<std::uint8_t, 4> four{192, static_cast<std::uint8_t>(number >> 16U),
-                                           static_cast<std::uint8_t>(number >> 8U),
-                                           static_cast<std::uint8_t>(number)};
-    return IpAddress::v4(four.data());
-}
 
 TEST(DelayModel, NoneWithoutOptions) { EXPECT_EQ(make_model({}, 0.5, 1), nullptr); }
 

@@ -173,6 +173,12 @@ IpAddress address(std::string_view text) {
     return IpAddress::parse(text).value();
 }
 
+IpAddress numbered(std::uint32_t number) {
+    const Buffer four{192, static_cast<std::uint8_t>(number >> 16U),
+                      static_cast<std::uint8_t>(number >> 8U), static_cast<std::uint8_t>(number)};
+    return IpAddress::v4(four.data());
+}
+
 IpAddress source_of(Bytes packet) {
     const std::uint8_t* const at = packet.data() + source_at(packet);
     return address_size(packet) == 4 ? IpAddress::v4(at) : IpAddress::v6(at);

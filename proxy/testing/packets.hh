@@ -45,6 +45,9 @@ Buffer join_v4(const std::vector<Buffer>& fragments);
 
 IpAddress address(std::string_view text);
 
+/// 192.0.0.0 and as many addresses on.
+IpAddress numbered(std::uint32_t number);
+
 /// That an IP packet's header names.
 IpAddress source_of(Bytes packet);
 

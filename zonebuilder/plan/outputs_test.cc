@@ -125,7 +125,7 @@ TEST(Outputs, PlanJsonHasTheContract) {
 }
 
 /// Of the zone's own name, over a type; by the key that the root has below.
-std::string signature(const std::string& type) {
+std::string own_signature(const std::string& type) {
     return "@ RRSIG " + type + " 8 0 60 20301010000000 20201010000000 1804 @ AAAA\n";
 }
 
@@ -134,9 +134,9 @@ TEST(MakePlan, TrustComesDownByDsRecords) {
     const auto all = World::sorted(
         {zone(".", {"10.0.0.1"},
               "@ DNSKEY 257 3 8 AwEAAg==\na NS n.\na" + ds + "b NS n.\nc NS n.\nc" + ds +
-                  signature("DNSKEY") + signature("NS") + signature("DS")),
-         zone("a.", {"10.0.0.2"}, signature("NS")), zone("b.", {"10.0.0.2"}, "x NS n.\nx" + ds),
-         zone("c.", {"10.0.0.2"}), zone("x.b.", {"10.0.0.2"}, signature("NS"))});
+                  own_signature("DNSKEY") + own_signature("NS") + own_signature("DS")),
+         zone("a.", {"10.0.0.2"}, own_signature("NS")), zone("b.", {"10.0.0.2"}, "x NS n.\nx" + ds),
+         zone("c.", {"10.0.0.2"}), zone("x.b.", {"10.0.0.2"}, own_signature("NS"))});
     const auto json =
         nlohmann::json::parse(plan_json(make_plan(all, settings()), settings(), all, {}));
     const auto& trusted = json["trusted"];
@@ -151,9 +151,9 @@ TEST(MakePlan, TrustComesDownByDsRecords) {
 
 TEST(MakePlan, WhatBindWithholdsIsNotProven) {
     const auto unproven = [](const std::string& more, Engine engine) {
-        const auto all = World::sorted(
-            {zone(".", {"10.0.0.1"},
-                  "@ DNSKEY 257 3 8 AwEAAg==\n" + signature("DNSKEY") + signature("NS") + more)});
+        const auto all = World::sorted({zone(
+            ".", {"10.0.0.1"},
+            "@ DNSKEY 257 3 8 AwEAAg==\n" + own_signature("DNSKEY") + own_signature("NS") + more)});
         PlanSettings how = settings();
         how.engine = engine;
         const Plan plan = make_plan(all, how);

@@ -62,12 +62,13 @@ constexpr const char* kKeys = "@ NS n.\n@ DNSKEY 256 3 8 AwEAAQ==\n"
                               "@ DNSKEY 257 3 8 AwEAAg==\n@ DNSKEY 385 3 8 AwEAAw==\n";
 
 /// An RRSIG at the apex over a type; the second key's tag is 1804.
-std::string signature(const std::string& type, const std::string& tag = "1804") {
+std::string apex_signature(const std::string& type, const std::string& tag = "1804") {
     return "@ RRSIG " + type + " 8 2 60 20301010000000 20201010000000 " + tag + " @ AAAA\n";
 }
 
 TEST(ZoneContent, KeepsKeySigningKeysOnly) {
-    const Zone zone = read(std::string(kSoa) + kKeys + signature("DNSKEY") + signature("NS"));
+    const Zone zone =
+        read(std::string(kSoa) + kKeys + apex_signature("DNSKEY") + apex_signature("NS"));
     ASSERT_EQ(zone.anchors.size(), 1U); // neither the zone-signing nor the revoked one
     EXPECT_EQ(zone.anchors[0].rdata.back(), 2);
     EXPECT_FALSE(zone.keys_unsigned);
@@ -77,7 +78,7 @@ TEST(ZoneContent, KeysThatSignNoKeysOrThatNobodyValidatesByAreNoAnchors) {
     const Zone zone = read(std::string(kSoa) + kKeys + "@ DNSKEY 257 3 8 AwEAAQ==\n" +
                            "@ DNSKEY 257 3 200 AwEAAg==\n" +
                            "@ RRSIG DNSKEY 200 2 60 20301010000000 20201010000000 1996 @ AAAA\n" +
-                           signature("DNSKEY") + signature("NS"));
+                           apex_signature("DNSKEY") + apex_signature("NS"));
     ASSERT_EQ(zone.anchors.size(), 1U);
     EXPECT_EQ(zone.anchors[0].rdata, std::string("\x01\x01\x03\x08\x03\x01\x00\x02", 8));
 }
@@ -115,8 +116,10 @@ TEST(ZoneContent, KeysThatSignNothingAreNoAnchors) {
     const std::string keys = std::string(kSoa) + kKeys;
     const std::string ds = "sub NS n.\nsub DS 1 8 2 " + std::string(64, 'a') + "\n";
     for (const std::string& signatures :
-         {std::string(), signature("NS"), signature("DNSKEY"), signature("NS") + signature("SOA"),
-          signature("DNSKEY", "7") + signature("NS"), signature("DNSKEY") + signature("NS") + ds}) {
+         {std::string(), apex_signature("NS"), apex_signature("DNSKEY"),
+          apex_signature("NS") + apex_signature("SOA"),
+          apex_signature("DNSKEY", "7") + apex_signature("NS"),
+          apex_signature("DNSKEY") + apex_signature("NS") + ds}) {
         const Zone zone = read(keys + signatures);
         EXPECT_TRUE(zone.anchors.empty()) << signatures;
         EXPECT_TRUE(zone.keys_unsigned) << signatures;

@@ -25,7 +25,7 @@ RuleSet parsed(const std::string& text) {
     return set;
 }
 
-std::string error_of(const std::string& text) {
+std::string file_error(const std::string& text) {
     try {
         parsed(text);
     } catch (const RuleError& error) {
@@ -90,34 +90,36 @@ TEST(RuleFile, SmallNumbersAreThoseOfTheCommandLine) {
 }
 
 TEST(RuleFile, SyntaxErrorsHaveTheirLine) {
-    EXPECT_THAT(error_of("seed = 1\nseed = = 2\n"), StartsWith("r.toml:2: "));
-    EXPECT_THAT(error_of("[[rule]]\nkind = \"keep\"\nkind = \"drop\"\n"), StartsWith("r.toml:3: "));
-    EXPECT_THAT(error_of("[[rule]\nkind = \"keep\"\n"), StartsWith("r.toml:1: "));
-    EXPECT_THAT(error_of(std::string("seed = 1\n\0", 10)), StartsWith("r.toml:"));
+    EXPECT_THAT(file_error("seed = 1\nseed = = 2\n"), StartsWith("r.toml:2: "));
+    EXPECT_THAT(file_error("[[rule]]\nkind = \"keep\"\nkind = \"drop\"\n"),
+                StartsWith("r.toml:3: "));
+    EXPECT_THAT(file_error("[[rule]\nkind = \"keep\"\n"), StartsWith("r.toml:1: "));
+    EXPECT_THAT(file_error(std::string("seed = 1\n\0", 10)), StartsWith("r.toml:"));
 }
 
 TEST(RuleFile, UnknownKeysAndKindsAreRefused) {
-    EXPECT_EQ(error_of("sed = 7\n"), "r.toml:1: key sed is not known; did you mean seed?");
-    EXPECT_EQ(error_of("[[rule]]\nkind = \"trannsport\"\n"),
+    EXPECT_EQ(file_error("sed = 7\n"), "r.toml:1: key sed is not known; did you mean seed?");
+    EXPECT_EQ(file_error("[[rule]]\nkind = \"trannsport\"\n"),
               "r.toml:2: rule \"trannsport\" is not known; did you mean transport?");
-    EXPECT_EQ(error_of("[[rule]]\nto = \"tcp\"\n"),
+    EXPECT_EQ(file_error("[[rule]]\nto = \"tcp\"\n"),
               "r.toml:1: the rule has no kind; write kind = \"KIND\"");
-    EXPECT_THAT(error_of("[[rule]]\nkind = true\n"), HasSubstr("r.toml:2: kind is not a text"));
+    EXPECT_THAT(file_error("[[rule]]\nkind = true\n"), HasSubstr("r.toml:2: kind is not a text"));
 }
 
 TEST(RuleFile, WrongShapesAreRefused) {
-    EXPECT_EQ(error_of(""), "r.toml: holds no rule; write [[rule]] with kind = \"KIND\"");
-    EXPECT_EQ(error_of("# nothing\n"), error_of(""));
-    EXPECT_THAT(error_of("[rule]\nkind = \"keep\"\n"), HasSubstr("two brackets"));
-    EXPECT_THAT(error_of("rule = [1]\n"), HasSubstr("a rule is a table"));
-    EXPECT_THAT(error_of("seed = -1\n"), HasSubstr("key seed: is not a whole number"));
-    EXPECT_THAT(error_of("malformed = 1\n"), HasSubstr("neither \"keep\" nor \"drop\""));
-    EXPECT_THAT(error_of("[[rule]]\nkind=\"keep\"\nwhere = 1\n"), HasSubstr("where is a table"));
-    EXPECT_THAT(error_of("[[rule]]\nkind=\"keep\"\nshare = []\n"),
+    EXPECT_EQ(file_error(""), "r.toml: holds no rule; write [[rule]] with kind = \"KIND\"");
+    EXPECT_EQ(file_error("# nothing\n"), file_error(""));
+    EXPECT_THAT(file_error("[rule]\nkind = \"keep\"\n"), HasSubstr("two brackets"));
+    EXPECT_THAT(file_error("rule = [1]\n"), HasSubstr("a rule is a table"));
+    EXPECT_THAT(file_error("seed = -1\n"), HasSubstr("key seed: is not a whole number"));
+    EXPECT_THAT(file_error("malformed = 1\n"), HasSubstr("neither \"keep\" nor \"drop\""));
+    EXPECT_THAT(file_error("[[rule]]\nkind=\"keep\"\nwhere = 1\n"), HasSubstr("where is a table"));
+    EXPECT_THAT(file_error("[[rule]]\nkind=\"keep\"\nshare = []\n"),
                 HasSubstr("r.toml:3: key share: has no value"));
-    EXPECT_THAT(error_of("[[rule]]\nkind=\"keep\"\nto = [[1]]\n"), HasSubstr("pair of two values"));
-    EXPECT_THAT(error_of("[[rule]]\nkind=\"keep\"\nto = [{a = 1}]\n"), HasSubstr("is not text"));
-    EXPECT_THAT(error_of("[[rule]]\nkind=\"keep\"\nto = 11:00:00\n"), HasSubstr("is not text"));
+    EXPECT_THAT(file_error("[[rule]]\nkind=\"keep\"\nto = [[1]]\n"),
+                HasSubstr("pair of two values"));
+    EXPECT_THAT(file_error("[[rule]]\nkind=\"keep\"\nto = [{a = 1}]\n"), HasSubstr("is not text"));
+    EXPECT_THAT(file_error("[[rule]]\nkind=\"keep\"\nto = 11:00:00\n"), HasSubstr("is not text"));
 }
 
 TEST(RuleFile, FilesThatCannotBeRead) {

@@ -1,6 +1,7 @@
 #pragma once
 // Rules made as the command line makes them, and run over a trace made by hand.
 
+#include "core/base/clock.hh"
 #include "core/rules/engine/arguments.hh"
 #include "core/rules/engine/catalog.hh"
 #include "core/rules/engine/rule.hh"
@@ -16,6 +17,8 @@
 
 // NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
 namespace reprise::rules {
+
+inline constexpr Nanoseconds kStart = 1'475'762'100 * kSecond;
 
 /// A query that owns its message.
 struct Owned {

@@ -21,8 +21,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr Nanoseconds kStart = 1'475'762'100 * kSecond;
-
 TEST(SpeedRule, DividesTheGaps) {
     const auto trace = steady(4, kSecond, kStart);
     EXPECT_THAT(

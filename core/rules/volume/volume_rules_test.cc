@@ -24,8 +24,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr Nanoseconds kStart = 1'475'762'100 * kSecond;
-
 std::set<IpAddress> sources_of(const std::vector<Owned>& trace) {
     std::set<IpAddress> sources;
     for (const Owned& query : trace) {

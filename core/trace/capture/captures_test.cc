@@ -23,7 +23,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr std::int64_t kStart = 1'475'762'151'000'000'000;
+constexpr std::int64_t kFirst = 1'475'762'151'000'000'000;
 constexpr size_t kFileHeader = 24;
 constexpr size_t kRecordHeader = 16;
 
@@ -33,7 +33,7 @@ Buffer frame(std::uint16_t id) { return ethernet(ipv4(udp(1'024, 53, dns(id))));
 Buffer capture(std::uint16_t count, bool nanoseconds = false, bool big_endian = false) {
     PcapFile file(1, nanoseconds, big_endian);
     for (std::uint16_t i = 0; i < count; ++i) {
-        file.add(frame(i), kStart + i * kMillisecond);
+        file.add(frame(i), kFirst + i * kMillisecond);
     }
     return file.bytes();
 }
@@ -101,8 +101,8 @@ TEST(OneMeaning, LengthsThatContradictEachOther) {
 /// A header of Ethernet that is cut, and one that is damaged, are two things.
 TEST(OneMeaning, BadAndCutPackets) {
     PcapFile file(1);
-    file.add(part(frame(0), 0, 20), kStart);
-    file.add(part(frame(0), 0, 20), kStart, static_cast<std::uint32_t>(frame(0).size()));
+    file.add(part(frame(0), 0, 20), kFirst);
+    file.add(part(frame(0), 0, 20), kFirst, static_cast<std::uint32_t>(frame(0).size()));
     const auto trace = read_both(file.bytes());
     EXPECT_EQ(trace.counters, (Counters{{"bad_packet", 1}, {"cut_packet", 1}}));
 }

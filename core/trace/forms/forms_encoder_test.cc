@@ -16,19 +16,9 @@ using trace::test::as_stream;
 using trace::test::as_text;
 using trace::test::Buffer;
 using trace::test::OwnQuery;
-using trace::test::QueryMaker;
+using trace::test::queries;
 using trace::test::read_content;
 using trace::test::usual;
-
-std::vector<OwnQuery> queries(unsigned count) {
-    QueryMaker maker(13);
-    std::vector<OwnQuery> out;
-    out.reserve(count);
-    for (unsigned i = 0; i < count; ++i) {
-        out.push_back(maker.next());
-    }
-    return out;
-}
 
 /// All of `in`, with a batch's end behind every `batch` queries.
 std::string encode(QueryEncoder& encoder, const std::vector<OwnQuery>& in, size_t batch) {

@@ -20,20 +20,20 @@ struct Watched {
     Feeder feeder{{.handshakes = [this](const TcpHandshake& times) { seen.push_back(times); }}};
 };
 
-constexpr Nanoseconds kStart = 1'000 * kSecond;
+constexpr Nanoseconds kOpened = 1'000 * kSecond;
 
 TEST(Handshake, HasTheTimesOfItsThreePackets) {
     Watched watched;
-    watched.feeder.feed_at(client(100, {}, "S"), kStart);
-    watched.feeder.feed_at(server(500, {}, "SA", 101), kStart + 5);
-    watched.feeder.feed_at(client(101, {}, "A", 501), kStart + 40'000);
-    watched.feeder.feed_at(client(101, message(1), "A", 501), kStart + 50'000);
+    watched.feeder.feed_at(client(100, {}, "S"), kOpened);
+    watched.feeder.feed_at(server(500, {}, "SA", 101), kOpened + 5);
+    watched.feeder.feed_at(client(101, {}, "A", 501), kOpened + 40'000);
+    watched.feeder.feed_at(client(101, message(1), "A", 501), kOpened + 50'000);
     ASSERT_EQ(watched.seen.size(), 1U);
     EXPECT_EQ(watched.seen[0].client.text(), "192.0.2.1:40000");
     EXPECT_EQ(watched.seen[0].server.text(), "198.51.100.1:53");
-    EXPECT_EQ(watched.seen[0].syn, kStart);
-    EXPECT_EQ(watched.seen[0].syn_ack, kStart + 5);
-    EXPECT_EQ(watched.seen[0].ack, kStart + 40'000);
+    EXPECT_EQ(watched.seen[0].syn, kOpened);
+    EXPECT_EQ(watched.seen[0].syn_ack, kOpened + 5);
+    EXPECT_EQ(watched.seen[0].ack, kOpened + 40'000);
 }
 
 TEST(Handshake, TheFirstDataMayBringTheAcknowledgement) {

@@ -162,6 +162,13 @@ private:
     std::mt19937_64 random_;
 };
 
+inline std::vector<OwnQuery> queries(unsigned count, std::uint32_t seed = 7) {
+    QueryMaker maker(seed);
+    std::vector<OwnQuery> out(count);
+    std::ranges::generate(out, [&maker] { return maker.next(); });
+    return out;
+}
+
 inline std::string as_text(const std::vector<OwnQuery>& queries) {
     std::string out;
     append_text_header(out);

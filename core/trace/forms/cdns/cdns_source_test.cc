@@ -28,11 +28,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-constexpr std::int64_t kSeconds = 1'475'762'151;
+constexpr std::int64_t kEarliest = 1'475'762'151;
 
 /// What a block of the tests is made of; each test changes what it is about.
 struct Parts {
-    Buffer earliest = cbor_array({cbor(kSeconds), cbor(500)});
+    Buffer earliest = cbor_array({cbor(kEarliest), cbor(500)});
     Buffer addresses = cbor_array({cbor_bytes(hex("c0000201")), cbor_bytes(hex("c6336401"))});
     Buffer class_types = cbor_array({cbor_map({{0, cbor(28)}, {1, cbor(1)}})});
     // www.example., options (NSID), data of a record, "a."
@@ -104,7 +104,7 @@ TEST(Cdns, AQueryAndItsResponseAreRebuilt) {
     ASSERT_EQ(trace.messages.size(), 2U);
     const ReadMessage& query = trace.messages[0];
     EXPECT_EQ(query.bytes, hex(kQuery));
-    EXPECT_EQ(query.time, kSeconds * kSecond + 750 * kMillisecond);
+    EXPECT_EQ(query.time, kEarliest * kSecond + 750 * kMillisecond);
     EXPECT_EQ(query.source, "192.0.2.1:4000");
     EXPECT_EQ(query.destination, "198.51.100.1:53");
     EXPECT_EQ(query.transport, Transport::kUdp);
@@ -112,7 +112,7 @@ TEST(Cdns, AQueryAndItsResponseAreRebuilt) {
     EXPECT_TRUE(response.response);
     EXPECT_EQ(response.bytes,
               hex("0007 8103 0001 0000 0000 0000 03777777076578616d706c6500 001c 0001"));
-    EXPECT_EQ(response.time, kSeconds * kSecond + 770 * kMillisecond);
+    EXPECT_EQ(response.time, kEarliest * kSecond + 770 * kMillisecond);
     EXPECT_EQ(response.source, "198.51.100.1:53");
 }
 
@@ -147,7 +147,7 @@ TEST(Cdns, WhatTheFileDoesNotHoldHasDefaultsAndCounters) {
               hex("0000 0000 0001 0000 0000 0000 03777777076578616d706c6500 0001 0001"));
     EXPECT_EQ(trace.messages[0].source, "0.0.0.0:0");
     EXPECT_EQ(trace.messages[0].destination, "192.0.2.53:53");
-    EXPECT_EQ(trace.messages[0].time, kSeconds * kSecond + 500 * kMillisecond);
+    EXPECT_EQ(trace.messages[0].time, kEarliest * kSecond + 500 * kMillisecond);
     EXPECT_THAT(trace.counters, ElementsAre(Pair("cdns_no_destination", 1), Pair("cdns_no_id", 1),
                                             Pair("cdns_no_source", 1), Pair("cdns_no_time", 1),
                                             Pair("cdns_no_type", 1)));

@@ -25,7 +25,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-constexpr std::uint64_t kSeconds = 1'475'762'151;
+constexpr std::uint64_t kAsked = 1'475'762'151;
 
 Buffer text(std::string_view chars) { return {chars.begin(), chars.end()}; }
 
@@ -60,13 +60,13 @@ dnstap::Exchange exchange(std::uint32_t type) {
 
 void set_query(dnstap::Exchange& exchange, std::uint16_t id) {
     exchange.set_query_message(chars(dns(id)));
-    exchange.set_query_time_sec(kSeconds);
+    exchange.set_query_time_sec(kAsked);
     exchange.set_query_time_nsec(123'456'789);
 }
 
 void set_response(dnstap::Exchange& exchange, std::uint16_t id) {
     exchange.set_response_message(chars(dns(id, true)));
-    exchange.set_response_time_sec(kSeconds);
+    exchange.set_response_time_sec(kAsked);
     exchange.set_response_time_nsec(987'654'321);
 }
 
@@ -101,7 +101,7 @@ TEST(Dnstap, AQueryHasItsBytesTimeAndEnds) {
     ASSERT_EQ(trace.messages.size(), 1U);
     const ReadMessage& message = trace.messages[0];
     EXPECT_EQ(message.bytes, dns(7));
-    EXPECT_EQ(message.time, static_cast<Nanoseconds>(kSeconds) * kSecond + 123'456'789);
+    EXPECT_EQ(message.time, static_cast<Nanoseconds>(kAsked) * kSecond + 123'456'789);
     EXPECT_EQ(message.source, "192.0.2.1:4000");
     EXPECT_EQ(message.destination, "198.51.100.1:53");
     EXPECT_FALSE(message.response);
@@ -153,8 +153,8 @@ TEST(Dnstap, QueriesThatOnlyResponsesHaveComeInTheirOrder) {
     for (const auto& [asked, answered] : seconds) {
         auto both = query(6, 9);
         set_response(both, 9);
-        both.set_query_time_sec(kSeconds + asked);
-        both.set_response_time_sec(kSeconds + answered);
+        both.set_query_time_sec(kAsked + asked);
+        both.set_response_time_sec(kAsked + answered);
         file = std::move(file) + frame_of(both);
     }
     std::vector<std::uint64_t> asked;
@@ -162,7 +162,7 @@ TEST(Dnstap, QueriesThatOnlyResponsesHaveComeInTheirOrder) {
     for (const ReadMessage& message : read_trace(file + stop()).messages) {
         times.push_back(message.time);
         if (!message.response) {
-            asked.push_back(static_cast<std::uint64_t>(message.time / kSecond) - kSeconds);
+            asked.push_back(static_cast<std::uint64_t>(message.time / kSecond) - kAsked);
         }
     }
     EXPECT_THAT(asked, ElementsAre(0, 1, 2, 8, 10));
@@ -177,14 +177,14 @@ TEST(Dnstap, TheOrderIsKeptOverAStepBackOfTheClock) {
     for (const unsigned asked : seconds) {
         auto both = query(6, 9);
         set_response(both, 9);
-        both.set_query_time_sec(kSeconds + asked);
-        both.set_response_time_sec(kSeconds + asked + 1);
+        both.set_query_time_sec(kAsked + asked);
+        both.set_response_time_sec(kAsked + asked + 1);
         file = std::move(file) + frame_of(both);
     }
     std::vector<std::uint64_t> asked;
     for (const ReadMessage& message : read_trace(file + stop()).messages) {
         if (!message.response) {
-            asked.push_back(static_cast<std::uint64_t>(message.time / kSecond) - kSeconds);
+            asked.push_back(static_cast<std::uint64_t>(message.time / kSecond) - kAsked);
         }
     }
     EXPECT_THAT(asked, ElementsAre(3600, 3602, 0, 2));

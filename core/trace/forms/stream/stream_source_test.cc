@@ -27,16 +27,6 @@ namespace {
 using namespace test; // NOLINT(google-build-using-namespace)
 using ::testing::HasSubstr;
 
-std::vector<OwnQuery> queries(unsigned count, std::uint32_t seed = 7) {
-    QueryMaker maker(seed);
-    std::vector<OwnQuery> out;
-    out.reserve(count);
-    for (unsigned i = 0; i < count; ++i) {
-        out.push_back(maker.next());
-    }
-    return out;
-}
-
 template <typename T> std::string little(T value) {
     std::string out(sizeof value, '\0');
     std::memcpy(out.data(), &value, sizeof value);
