@@ -56,7 +56,7 @@ def table(run: Run, names: Names) -> Iterator[dict[str, Column]]:
     hosts = np.array([one.host for one in files], object)
     queriers = np.array([one.querier for one in files])
     addresses = _addresses(run.folder / "sources.csv")
-    for window in windows(files, extra=("trace_ns", "connection")):
+    for window in windows(files):
         asked = names(window.seq)
         known = window.source < len(addresses)
         source = np.full(len(window), None, object)
@@ -67,7 +67,7 @@ def table(run: Run, names: Names) -> Iterator[dict[str, Column]]:
         yield {
             "run": np.full(len(window), run.name, object),
             "seq": window.seq,
-            "trace_time": window.extra["trace_ns"].astype("datetime64[ns]"),
+            "trace_time": window.trace_ns.astype("datetime64[ns]"),
             "due_s": _scaled(window.due, 1e9),
             "sent_s": _scaled(window.sent, 1e9),
             "received_s": _scaled(window.received, 1e9),
@@ -83,7 +83,7 @@ def table(run: Run, names: Names) -> Iterator[dict[str, Column]]:
             "truncated": window.flags & FLAG_TC != 0,
             "reply_size": window.reply_size,
             "transport": _named(window.transport, transport_name),
-            "connection": window.extra["connection"],
+            "connection": window.connection,
             "opened": window.marks & MARK_OPENED != 0,
             "reused": window.marks & MARK_REUSED != 0,
             "fallback": window.marks & MARK_FALLBACK != 0,

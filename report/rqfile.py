@@ -8,7 +8,7 @@ memory does not grow with the number of queries.
 
 import enum
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,7 +44,8 @@ NEEDED = (
 NEVER = np.iinfo(np.int64).min  # the time of what did not happen
 _WINDOW = 1 << 20  # records, about
 _SAMPLE = 1 << 10  # one of so many sequence numbers is looked at to find the windows' ends
-_TIMES = ("due_ns", "send_ns", "recv_ns")
+_TIMES = {"due": "due_ns", "sent": "send_ns", "received": "recv_ns"}  # fields by their names in a window
+_FIELDS = {**_TIMES, "latency": "latency_ns", "connect": "connect_ns"}
 
 
 def transport_name(number: int) -> str:
@@ -148,32 +149,32 @@ def sums_of(files: Iterable[RqFile], group: str) -> dict[str, int]:
 # --- records of several queriers and hosts --------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class Window:
     """Records whose sequence numbers lie between two, ascending. `file` is the number of the one that each is
-    from. Times in ns since the announced start, or NEVER.
+    from. Their fields are read when they are asked for; times are in ns since the announced start, or NEVER.
     """
 
-    file: NDArray[np.intp]
-    seq: NDArray[np.uint64]
-    due: NDArray[np.int64]
-    sent: NDArray[np.int64]
-    received: NDArray[np.int64]
-    latency: NDArray[np.int64]
-    connect: NDArray[np.int64]
-    source: NDArray[np.uint32]
-    reply_size: NDArray[np.uint32]
-    rcode: NDArray[np.uint16]
-    flags: NDArray[np.uint16]
-    marks: NDArray[np.uint16]
-    status: NDArray[np.uint8]
-    transport: NDArray[np.uint8]
-    reason: NDArray[np.uint8]
-    retries: NDArray[np.uint8]
-    extra: Mapping[str, NDArray[Any]]  # further fields as they are in the records
+    def __init__(self, files: Sequence[RqFile], held: Sequence[tuple[int, Records]]) -> None:
+        self._parts = [part for _, part in held]
+        self._starts = np.array([one.start_mono_ns for one in files], np.int64)
+        seq = np.concatenate([part["seq"] for part in self._parts])
+        self._order: slice | NDArray[np.intp] = slice(None)
+        if np.any(seq[1:] < seq[:-1]):
+            self._order = np.argsort(seq, kind="stable")
+        self.seq = seq[self._order]
+        self.file = np.concatenate([np.full(len(part), number) for number, part in held])[self._order]
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        found = np.concatenate([part[_FIELDS.get(name, name)] for part in self._parts])[self._order]
+        if name in _TIMES:
+            found = np.where(found == 0, NEVER, found - self._starts[self.file])
+        elif name == "latency":
+            found = np.where(found >= 0, found, NEVER)
+        self.__dict__[name] = found
+        return found
 
     def __len__(self) -> int:
-        return len(self.seq)
+        return len(self.file)
 
 
 class Piece(NamedTuple):
@@ -215,51 +216,17 @@ def spans(pieces: Sequence[Piece], size: int) -> Iterator[tuple[int, int]]:
         yield from zip([0, *ends], [*ends, max(piece.high for piece in pieces) + 1], strict=True)
 
 
-def windows(
-    files: Sequence[RqFile], seen: Callable[[int], None] = lambda _: None, extra: Sequence[str] = ()
-) -> Iterator[Window]:
+def windows(files: Sequence[RqFile], seen: Callable[[int], None] = lambda _: None) -> Iterator[Window]:
     """All records, each once. Records of one sequence number are in one window. `seen` is told how many
-    records there have been so far; `extra` names fields of records that are wanted beside the usual ones.
+    records there have been so far.
     """
     pieces = [piece for at, file in enumerate(files) for piece in pieces_of(at, file.records, file.data)]
     count = 0
     for low, high in spans(pieces, _WINDOW):
         held = [(piece.file, part) for piece in pieces if len(part := piece.between(low, high))]
         if held:
-            window = _window(files, held, extra)
+            yield (window := Window(files, held))
             count += len(window)
-            yield window
             seen(count)
         for file in files:
             release(file.data)
-
-
-def _window(files: Sequence[RqFile], held: list[tuple[int, Records]], extra: Sequence[str]) -> Window:
-    seq = np.concatenate([part["seq"] for _, part in held])
-    order: slice | NDArray[np.intp] = slice(None)
-    if np.any(seq[1:] < seq[:-1]):
-        order = np.argsort(seq, kind="stable")
-
-    def column(name: str) -> NDArray[np.int64]:
-        whole = np.concatenate([part[name] for _, part in held])[order]
-        return np.where(whole == 0, NEVER, whole - start) if name in _TIMES else whole
-
-    file = np.concatenate([np.full(len(part), number) for number, part in held])[order]
-    start = np.array([one.start_mono_ns for one in files], np.int64)[file]
-    latency = column("latency_ns")
-    return Window(
-        file=file,
-        due=column("due_ns"),
-        sent=column("send_ns"),
-        received=column("recv_ns"),
-        latency=np.where(latency >= 0, latency, NEVER),
-        connect=column("connect_ns"),
-        extra={name: column(name) for name in extra},
-        **{
-            name: column(name)
-            for name in (
-                *("seq", "source", "reply_size", "rcode", "flags", "marks"),
-                *("status", "transport", "reason", "retries"),
-            )
-        },  # type: ignore[arg-type]
-    )
