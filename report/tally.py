@@ -4,6 +4,7 @@ import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,13 +116,6 @@ class Means:
         return found
 
 
-@dataclass
-class OfHost:
-    records: int = 0
-    sent: int = 0
-    answered: int = 0
-
-
 ByTransport = dict[str, Distribution]
 
 
@@ -140,7 +134,8 @@ class Tally:
     on a fresh connection from its SYN; `response` from the time at which the query was due (or sent, where
     that was a little earlier), so that no delay of ours or of another query's handshake is left out.
     `truncated_over` has answers with TC by their transport, also those that were asked again over TCP.
-    `connect`, `fresh` and `reused` are of connections.
+    `connect`, `fresh` and `reused` are of connections. `hosts` counts records, and which of them were sent and
+    answered, by host.
     """
 
     records: int = 0
@@ -161,7 +156,7 @@ class Tally:
     span_ns: int = 0  # to the last due time, or without due times to the last sending
     last_ns: int = 0  # to the last thing that happened to a query
     files: tuple[str, ...] = ()  # hosts with files of records, also empty ones
-    hosts: dict[str, OfHost] = field(default_factory=lambda: defaultdict(OfHost))
+    hosts: Counter[tuple[str, str]] = field(default_factory=Counter)
     errors: dict[tuple[str, str], Distribution] = field(default_factory=lambda: defaultdict(Distribution))
     interarrival: Distribution = field(default_factory=Distribution)
     latency: ByTransport = field(default_factory=_distributions)
@@ -209,8 +204,6 @@ class Tally:
         self.records += len(window)
         self.ends += np.bincount(window.status, minlength=256)
         self.sent += int(np.count_nonzero(sent))
-        for transport, count in _counted(window.transport[sent]):
-            self.sent_over[transport_name(transport)] += count
         self.rcodes.update(dict(_counted(window.rcode[window.rcode != NO_RCODE])))
         self.skipped.update(dict(_counted(window.reason[window.status == Status.SKIPPED])))
         truncated = window.flags & FLAG_TC != 0
@@ -218,8 +211,6 @@ class Tally:
         fallback = window.marks & MARK_FALLBACK != 0
         again = np.where(fallback, TCP, window.transport)  # the transport of the last answer
         cut = window.transport[fallback & (window.marks & MARK_SILENT == 0)]
-        for transport, count in (*_counted(again[truncated]), *_counted(cut)):
-            self.truncated_over[transport_name(transport)] += count
         self.reply_bytes += int(window.reply_size.sum(dtype=np.int64))
         self.retried += int(np.count_nonzero(window.retries))
         self.sources_seen.add(window.source)
@@ -230,16 +221,20 @@ class Tally:
             self.last_ns = max(self.last_ns, int(times.max(initial=0)))
         answered = window.status == Status.ANSWERED
         asked, when = window.status != Status.SKIPPED, np.where(window.due != NEVER, window.due, window.sent)
-        for transport, count in _counted(window.transport[asked]):
-            self.asked_over[transport_name(transport)] += count
+        for held, transports in (
+            (self.sent_over, window.transport[sent]),
+            (self.asked_over, window.transport[asked]),
+            (self.truncated_over, np.concatenate([again[truncated], cut])),
+        ):
+            for transport, count in _counted(transports):
+                held[transport_name(transport)] += count
         self.span_ns = max(self.span_ns, int(when.max(initial=0)))
         self.asked.add(when[asked])
         self.unanswered.add(when[asked & ~answered])
-        for file in np.unique(window.file):
-            host, own = self.hosts[hosts[file]], window.file == file
-            host.records += int(np.count_nonzero(own))
-            host.sent += int(np.count_nonzero(own & sent))
-            host.answered += int(np.count_nonzero(own & answered))
+        own = window.file
+        for name, files in (("records", own), ("sent", own[sent]), ("answered", own[answered])):
+            for file, count in _counted(files):
+                self.hosts[hosts[file], name] += count
 
     def _time(self, window: Window, timed: NDArray[np.bool_], hosts: Sequence[str]) -> None:
         error = window.sent[timed] - window.due[timed]
@@ -249,12 +244,9 @@ class Tally:
         before = [] if self._last_error is None else [self._last_error]
         self.interarrival.add(np.diff(np.concatenate([np.array(before, np.int64), error])))
         self._last_error = int(error[-1])
-        files, over = window.file[timed], window.transport[timed]
-        for file in np.unique(files):
-            for transport in np.unique(over):
-                here = error[(files == file) & (over == transport)]
-                if len(here):
-                    self.errors[hosts[file], transport_name(transport)].add(here)
+        kinds = window.file[timed] * 256 + window.transport[timed]
+        for kind in np.unique(kinds).tolist():
+            self.errors[hosts[kind // 256], transport_name(kind % 256)].add(error[kinds == kind])
 
     def _answers(self, window: Window, known: NDArray[np.bool_]) -> None:
         answered = window.latency != NEVER
@@ -285,7 +277,7 @@ def _add(held: ByTransport, over: NDArray[np.uint8], which: NDArray[np.bool_], v
         held[transport_name(transport)].add(values[which & (over == transport)])
 
 
-def _counted(values: NDArray[np.uint8] | NDArray[np.uint16]) -> list[tuple[int, int]]:
+def _counted(values: NDArray[Any]) -> list[tuple[int, int]]:
     return list(zip(*(one.tolist() for one in counted(values.astype(np.int64))), strict=True))
 
 

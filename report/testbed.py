@@ -12,7 +12,7 @@ from report import events, hosts, server
 from report.hosts import Findings
 from report.rqfile import RqFile
 from report.run import Json, Run, as_dict, as_int, as_list, as_number
-from report.tally import OfHost, Tally
+from report.tally import Tally
 
 _ROLES = {"controller": "controller", "distributor": "client", "server": "server", "meta": "meta"}
 _ORDER = ("controller", "client", "server", "meta")
@@ -124,7 +124,7 @@ def per_host(run: Run, tally: Tally) -> list[Json]:
     rows = []
     for host in sorted(roles, key=lambda name: _place(name, roles[name])):
         child, machine = children.get(host, {}), machines.get(host, {})
-        did = _queries(tally.hosts.get(host, OfHost()), child)
+        did = _queries(tally, host, child)
         facts = machine or as_dict(child.get("facts"))
         rows.append(
             {
@@ -190,15 +190,12 @@ def _clock(child: Json, kept: Json) -> Json:
     }
 
 
-def _queries(held: OfHost, child: Json) -> Json:
+def _queries(tally: Tally, host: str, child: Json) -> Json:
     """From the records; `lost` is what the host was given and has no record of."""
-    given = child.get("assigned")
-    return {
-        "assigned": given if isinstance(given, int) else None,
-        "sent": held.sent,
-        "answered": held.answered,
-        "lost": max(0, given - held.records) if isinstance(given, int) else None,
-    }
+    records, sent, answered = (tally.hosts[host, name] for name in ("records", "sent", "answered"))
+    given = child.get("assigned") if isinstance(child.get("assigned"), int) else None
+    lost = None if given is None else max(0, given - records)
+    return {"assigned": given, "sent": sent, "answered": answered, "lost": lost}
 
 
 def _whole(value: object) -> int | None:
