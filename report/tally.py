@@ -1,6 +1,7 @@
 """Everything that is counted and measured over the records, in one pass and in bounded memory."""
 
 import functools
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ FEWEST_ANSWERS = 3  # of a client: the least time of them is taken for its round
 # Lower ends of the classes of round trips, ms.
 _STEPS = (1, 1.5, 2, 3, 4, 6, 8)
 _ENDS = np.array([0.0, *(step * decade for decade in (1, 10, 100) for step in _STEPS), 1000.0])
+_TRIPS = [*(f"{low:g}–{high:g}" for low, high in itertools.pairwise(_ENDS)), f"over {_ENDS[-1]:g}"]
 
 
 class Rate:
@@ -134,8 +136,8 @@ class Tally:
     on a fresh connection from its SYN; `response` from the time at which the query was due (or sent, where
     that was a little earlier), so that no delay of ours or of another query's handshake is left out.
     `truncated_over` has answers with TC by their transport, also those that were asked again over TCP.
-    `connect`, `fresh` and `reused` are of connections. `hosts` counts records, and which of them were sent and
-    answered, by host.
+    `connect`, `fresh` and `reused` are of connections. `hosts`: how many of a host's records there are, were
+    sent and answered.
     """
 
     records: int = 0
@@ -323,7 +325,7 @@ def by_round_trip(files: Sequence[RqFile]) -> tuple[list[tuple[str, Distribution
         left += int(np.count_nonzero(classes < 0))
         for place in np.unique(classes[classes >= 0]):
             latency[place].add(part["latency_ns"][classes == place])
-    return [(_between_ends(at), one) for at, one in enumerate(latency) if one.count], left
+    return [(name, one) for name, one in zip(_TRIPS, latency, strict=True) if one.count], left
 
 
 def _answered(files: Sequence[RqFile]) -> Iterator[Records]:
@@ -333,9 +335,3 @@ def _answered(files: Sequence[RqFile]) -> Iterator[Records]:
             found = part[(part["latency_ns"] >= 0) & (part["source"] < MOST_SOURCES)]
             if len(found):
                 yield found
-
-
-def _between_ends(at: int) -> str:
-    if at + 1 == len(_ENDS):
-        return f"over {_ENDS[at]:g}"
-    return f"{_ENDS[at]:g}–{_ENDS[at + 1]:g}"

@@ -76,19 +76,10 @@ def _text(path: Path) -> str:
 
 def _refused(run: Run, files: Sequence[RqFile]) -> list[str]:
     """What queriers and proxies warn of, each once a host."""
-    told = [
-        *(
-            f"queriers of {file.host}: {one}"
-            for file in files
-            for one in as_list(file.statistics.get("warnings"))
-        ),
-        *(
-            f"{name.rpartition('-')[0]}: {one}"
-            for name, statistics in run.proxies.items()
-            for one in as_list(statistics.get("warnings"))
-        ),
-    ]
-    return list(dict.fromkeys(told))
+    told = [(f"queriers of {file.host}", file.statistics) for file in files]
+    told += [(name.rpartition("-")[0], statistics) for name, statistics in run.proxies.items()]
+    words = (f"{who}: {one}" for who, statistics in told for one in as_list(statistics.get("warnings")))
+    return list(dict.fromkeys(words))
 
 
 def _delays(run: Run) -> Iterator[str]:
