@@ -3,10 +3,10 @@ hosts, which in a local run are all on one machine. Of a run by an older version
 known.
 """
 
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 from report import events, hosts, server
 from report.hosts import Findings
@@ -24,16 +24,16 @@ _CAPTURED = re.compile(r"^\d+ packets? captured$", re.MULTILINE)
 
 def look_at(run: Run, files: Sequence[RqFile]) -> Findings:
     """Everything that the files of the run tell of it."""
-    overflows: Counter[str] = Counter()
-    taken: Counter[str] = Counter()
-    steps: Counter[str] = Counter()  # of the clock, as the querier saw it that saw most
-    for file in files:
+    overflows, taken, unread, steps = (Counter[str]() for _ in range(4))
+    for file in files:  # steps of the clock are as the querier saw it that saw most
         steps[file.host] = max(steps[file.host], as_int(file.statistics.get("clock_steps")))
         overflows[file.host] += as_int(file.statistics.get("receive_overflows"))
         taken[file.host] += as_int(file.statistics.get("frames_taken"))
+    for name, statistics in run.proxies.items():  # packets that they came too late for; KIND-HOST-START
+        host = name.split("-", 1)[-1].rpartition("-")[0]
+        unread[host] += as_int(as_dict(statistics.get("packets")).get("unread"))
     servers = {str(one.get("host")) for one in run.processes("server")}
-    torn = events.lost_on_ways(run)
-    found = hosts.judge(run.hosts, servers, overflows, _unread(run), taken, torn)
+    found = hosts.judge(run.hosts, servers, overflows, unread, taken, events.lost_on_ways(run))
     found.losses += _captures(run)
     found.remarks += [*_refused(run, files), *_delays(run), *_drifts(run), *server.gaps(run)]
     found.remarks += [
@@ -44,20 +44,13 @@ def look_at(run: Run, files: Sequence[RqFile]) -> Findings:
     return found
 
 
-def _unread(run: Run) -> Counter[str]:
-    """Packets that proxies came too late for, by host; their files are named KIND-HOST-START."""
-    found: Counter[str] = Counter()
-    for name, statistics in run.proxies.items():
-        host = name.split("-", 1)[-1].rpartition("-")[0]
-        found[host] += as_int(as_dict(statistics.get("packets")).get("unread"))
-    return found
-
-
 def _captures(run: Run) -> Iterator[str]:
     """tcpdump's own summary, and how it ended."""
     for process in run.processes("capture"):
         name = f"{process.get('id')}.pcap"
-        log = _text(run.folder / "logs" / f"{process.get('id')}.log")
+        log = ""
+        with contextlib.suppress(OSError):
+            log = (run.folder / f"logs/{process.get('id')}.log").read_text("utf-8", errors="replace")
         for count, by in _DROPPED.findall(log):
             if int(count):
                 yield f"{process.get('host')}: {name} lacks {int(count):,} packets, dropped by the {by}"
@@ -65,13 +58,6 @@ def _captures(run: Run) -> Iterator[str]:
             yield f"{process.get('host')}: {name} may be cut, tcpdump ended with status {process.get('exit')}"
         elif not _CAPTURED.search(log):
             yield f"{process.get('host')}: {name} may be cut, tcpdump gave no summary"
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def _refused(run: Run, files: Sequence[RqFile]) -> list[str]:
@@ -117,13 +103,14 @@ def per_host(run: Run, tally: Tally) -> list[Json]:
         child, machine = children.get(host, {}), machines.get(host, {})
         did = _queries(tally, host, child)
         facts = machine or as_dict(child.get("facts"))
+        processors = str(facts.get("processors"))
         rows.append(
             {
                 "host": host,
                 "role": roles[host],
                 "machine": machine.get("machine") or facts.get("hostname"),
                 "kernel": facts.get("kernel"),
-                "cores": facts.get("cores") or _whole(facts.get("processors")),
+                "cores": facts.get("cores") or (int(processors) if processors.isdecimal() else None),
                 "clock": _clock(child, as_dict(machine.get("clock"))),
                 "queries": did if roles[host] == "client" else None,
                 "timing_error_us": tally.errors_of(host).errors() if host in tally.files else None,
@@ -166,16 +153,13 @@ def _clock(child: Json, kept: Json) -> Json:
     """Against the controller's clock, by its probes, which are right within half a round trip; and against
     true time, as whatever keeps the host's clock tells the kernel.
     """
-    known = "offset_ns" in child
-    same = child.get("same_clock") is True
-    trip = as_number(child.get("rtt_ns"))
+    known, same, trip = "offset_ns" in child, child.get("same_clock") is True, as_number(child.get("rtt_ns"))
+    offset_ns, end_ns = (as_int(child.get(name)) for name in ("offset_ns", "offset_end_ns"))
     return {
         "same_as_controller": same if known else None,
-        "offset_us": as_int(child.get("offset_ns")) / 1000 if known else None,
+        "offset_us": offset_ns / 1000 if known else None,
         "uncertainty_us": 0.0 if same else (trip / 2000 if trip is not None else None),
-        "drift_us": (as_int(child.get("offset_end_ns")) - as_int(child.get("offset_ns"))) / 1000
-        if "offset_end_ns" in child
-        else None,
+        "drift_us": (end_ns - offset_ns) / 1000 if "offset_end_ns" in child else None,
         "synchronized": kept.get("synchronized"),
         "estimated_error_us": kept.get("estimated_error_us"),
     }
@@ -187,8 +171,3 @@ def _queries(tally: Tally, host: str, child: Json) -> Json:
     given = child.get("assigned") if isinstance(child.get("assigned"), int) else None
     lost = None if given is None else max(0, given - records)
     return {"assigned": given, "sent": sent, "answered": answered, "lost": lost}
-
-
-def _whole(value: object) -> int | None:
-    text = str(value)
-    return int(text) if text.isdecimal() else None
