@@ -59,7 +59,7 @@ class Interface:
 @dataclass(frozen=True)
 class Counted:
     """One host's counters at one moment; `protocols` by names such as UdpRcvbufErrors and Udp6InDatagrams.
-    `network`: the network namespace on its machine, "" where it is not known.
+    `network`: the machine and the network namespace on it, "" where that is not known.
     """
 
     machine: str
@@ -101,11 +101,6 @@ class Host:
         """Packets of one of the guard's counters at a real host, `strangers` or `groups`, that it dropped."""
         key = f"reprise_guard.{name}"
         return max(0, self._filtered(key) - self._filtered(f"{key}_taken"))
-
-    def counts_the_same(self, other: Host) -> bool:
-        """Whether both are one machine's network."""
-        ours, theirs = ((one.after.machine, one.after.network) for one in (self, other))
-        return self is not other and ours == theirs and bool(self.after.network)
 
     def multicast(self) -> int:
         """Frames to groups that interfaces counted in the meantime."""
@@ -156,23 +151,24 @@ def read(folder: Path, problems: list[str]) -> tuple[Host, ...]:
 
 def apart(found: Sequence[Host]) -> tuple[Host, ...]:
     """Without the controller's where another host on its machine has the same counters."""
-    return tuple(one for one in found if one.name != _CONTROLLER or not any(map(one.counts_the_same, found)))
+    others = {one.after.network for one in found if one.name != _CONTROLLER} - {""}
+    return tuple(one for one in found if one.name != _CONTROLLER or one.after.network not in others)
 
 
 def parse(text: str) -> Counted:
     """Raises ValueError, KeyError, IndexError or TypeError where the text is not whole."""
     parts = _HEADING.split(text)
     sections = dict(zip(parts[1::2], parts[2::2], strict=True))
-    links, queues = (
-        json.loads(body)
-        for tool in ("ip ", "tc ")
-        for name, body in sections.items()
-        if name.startswith(tool)
-    )
+    tools = {name.split()[0]: body for name, body in sections.items()}  # what each of them printed
+    links, queues = (json.loads(tools[name]) for name in ("ip", "tc"))
+    listed = json.loads(tools["nft"])["nftables"] if tools.get("nft", "").strip() else []
+    counters = (one["counter"] for one in listed if "counter" in one)
     softnet = sections["/proc/net/softnet_stat"].splitlines()  # of each processor, in hexadecimal
+    machine = sections["/proc/sys/kernel/random/boot_id"].strip()
+    network = sections.get("readlink /proc/self/ns/net", "").strip()
     return Counted(
-        machine=sections["/proc/sys/kernel/random/boot_id"].strip(),
-        network=sections.get("readlink /proc/self/ns/net", "").strip(),
+        machine=machine,
+        network=network and f"{machine} {network}",
         softnet_dropped=sum(int(line.split()[1], 16) for line in softnet if line.strip()),
         protocols=Counter({
             **snmp(sections["/proc/net/snmp"]),
@@ -185,15 +181,8 @@ def parse(text: str) -> Counted:
             for one in queues
             if "drops" in one and one["kind"] != _PROGRAMS
         }),
-        filters=_filters(next((body for name, body in sections.items() if name.startswith("nft ")), "")),
+        filters=Counter({f"{one['table']}.{one['name']}": int(one["packets"]) for one in counters}),
     )  # fmt: skip
-
-
-def _filters(text: str) -> Counter[str]:
-    """Nothing where there is no nftables, or nothing in it."""
-    listed = json.loads(text)["nftables"] if text.strip() else []
-    found = (one["counter"] for one in listed if "counter" in one)
-    return Counter({f"{one['table']}.{one['name']}": int(one["packets"]) for one in found})
 
 
 def snmp(text: str) -> dict[str, int]:
@@ -254,17 +243,18 @@ def judge(
         findings.links += links
         findings.hosts_with_links_down |= {host.name} if links else set()
         mild = host.name == _MACHINE  # its counters are of all that goes on there
-        losses = [*_at_interfaces(host, unread.get(host.name, 0)), *_at_queues(host)]
         lost, dropped = (sum(one.values()) if mild else one.get(host.name, 0) for one in (told, taken))
         misdirected = host.grown("IpInAddrErrors", "Ip6InAddrErrors")
-        undelivered, strange = _undelivered(host, max(0, dropped - misdirected))
         known = {kernel.REPLIES: lost, kernel.MISDIRECTED: dropped}
         known[_TORN] = host.grown("IpReasmFails", "Ip6ReasmFails") if torn else 0
-        fatal, warnings = _counted(host, host.name in under_test, known)
-        fatal = [*losses, *undelivered, *fatal]
-        warnings = [*strange, *warnings]
-        findings.losses += [] if mild else fatal
-        findings.remarks += [*fatal, *warnings] if mild else warnings
+        found = [
+            *_at_links(host, unread.get(host.name, 0)),
+            *_undelivered(host, max(0, dropped - misdirected)),
+            *_counted(host, host.name in under_test, known),
+        ]
+        found.sort(key=lambda one: one[0])
+        findings.losses += [] if mild else [words for warns, words in found if not warns]
+        findings.remarks += [words for warns, words in found if warns or mild]
     findings.links.sort(key=lambda text: "was taken down" not in text)  # the cause before its effects
     findings.remarks += _softnet_of_others(all_hosts)
     return findings
@@ -288,7 +278,8 @@ def _links(host: Host) -> Iterator[str]:
             yield f"link {name} of {host.name} was down for a while during the replay"
 
 
-def _at_interfaces(host: Host, unread: int) -> Iterator[str]:
+def _at_links(host: Host, unread: int) -> Iterator[tuple[bool, str]]:
+    """What interfaces and their queues lost, none of it only a warning."""
     for name, one in host.after.interfaces.items():
         if name in _NOWHERE:
             continue
@@ -299,18 +290,15 @@ def _at_interfaces(host: Host, unread: int) -> Iterator[str]:
                 count, unread = max(0, count - unread), max(0, unread - count)
             if count:
                 counters = " + ".join(lost)
-                yield f"{host.name}: interface {name} lost {count:,} packets on {doing} ({counters})"
-
-
-def _at_queues(host: Host) -> Iterator[str]:
+                yield False, f"{host.name}: interface {name} lost {count:,} packets on {doing} ({counters})"
     for name, count in (host.after.queues - host.before.queues).items():
-        yield f"{host.name}: queue {name} dropped {count:,} packets (tc -s qdisc)"
+        yield False, f"{host.name}: queue {name} dropped {count:,} packets (tc -s qdisc)"
 
 
-def _undelivered(host: Host, dropped: int) -> tuple[list[str], list[str]]:
-    """Packets that came and that no other counter explains: those that may be the run's, and those that are
-    not, see _strangers in cli/servers/nftables.py. Who is a member of a group only that guard knows.
-    `dropped`: by design, after a querier took them.
+def _undelivered(host: Host, dropped: int) -> Iterator[tuple[bool, str]]:
+    """Packets that came and that no other counter explains: those that may be the run's, and as a warning
+    (True) those that are not, see _strangers in cli/servers/nftables.py. Who is a member of a group only that
+    guard knows. `dropped`: by design, after a querier took them.
     """
     line = kernel.counter(kernel.UNDELIVERED)
     assert line is not None
@@ -328,23 +316,21 @@ def _undelivered(host: Host, dropped: int) -> tuple[list[str], list[str]]:
             least = "at least " if to_groups else least
     total, which = max(0, sum(found.values()) - host.not_taken("groups") - dropped), " + ".join(found)
     strange = min(total, total if host.name == _CONTROLLER else host.not_taken("strangers"))
-    ours = f"{host.name}: {least}{total - strange:,} packets came and were not delivered ({which})"
-    others = f"{host.name}: {strange:,} packets, no queries or answers, came and were not delivered ({which})"
-    return (
-        [ours] if total - strange > line.tolerance else [],
-        [others] if strange > line.tolerance else [],
-    )
+    for count, warns, what in (
+        (total - strange, False, f"{least}{total - strange:,} packets"),
+        (strange, True, f"{strange:,} packets, no queries or answers,"),
+    ):
+        if count > line.tolerance:
+            yield warns, f"{host.name}: {what} came and were not delivered ({which})"
 
 
-def _counted(host: Host, under_test: bool, known: Mapping[str, int]) -> tuple[list[str], list[str]]:
-    """Losses by the counters of the table, for both families together: fatal ones, and warnings. `known`: by
-    key of the table, those that queriers or faults account for.
+def _counted(host: Host, under_test: bool, known: Mapping[str, int]) -> Iterator[tuple[bool, str]]:
+    """Losses by the counters of the table, for both families together, each with whether it is only a
+    warning. `known`: by key of the table, those that queriers or faults account for.
     """
     names: dict[str, list[str]] = {}
     for name in host.after.protocols:
         names.setdefault(kernel.key_of(name), []).append(name)
-    fatal: list[str] = []
-    warnings: list[str] = []
     for line in kernel.TABLE:
         counts = {name: max(0, host.grown(name) - host.planned(name)) for name in names.get(line.key, ())}
         count = sum(counts.values()) - known.get(line.key, 0)
@@ -352,25 +338,17 @@ def _counted(host: Host, under_test: bool, known: Mapping[str, int]) -> tuple[li
             continue
         which = " + ".join(name for name, grown in counts.items() if grown > 0)
         words, _, _ = line.why.partition(". ")
-        text = f"{host.name}: {count:,} packets {words} ({which})"
-        mild = line.verdict == kernel.WARNING or (under_test and line.verdict == kernel.SERVERS)
-        (warnings if mild else fatal).append(text)
-    return fatal, warnings
+        warns = line.verdict == kernel.WARNING or (under_test and line.verdict == kernel.SERVERS)
+        yield warns, f"{host.name}: {count:,} packets {words} ({which})"
 
 
-def _softnet_of_others(hosts: list[Host]) -> list[str]:
+def _softnet_of_others(hosts: list[Host]) -> Iterator[str]:
     """Once for each machine: what softnet dropped beyond what the run's interfaces lost on it."""
-    found = []
     for machine in dict.fromkeys(host.after.machine for host in hosts):
         here = [host for host in hosts if host.after.machine == machine]
-        dropped = max(host.after.softnet_dropped for host in here) - min(
-            host.before.softnet_dropped for host in here
-        )
-        lost = [host.lost(name, "rx") for host in here for name in host.after.interfaces]
-        ours = sum(one.total() for one in lost)
-        if dropped > ours:
+        others = max(host.after.softnet_dropped for host in here)
+        others -= min(host.before.softnet_dropped for host in here)
+        others -= sum(host.lost(name, "rx").total() for host in here for name in host.after.interfaces)
+        if others > 0:
             names = ", ".join(host.name for host in here)
-            found.append(
-                f"the machine of {names} dropped {dropped - ours:,} packets of other traffic (softnet_stat)"
-            )
-    return found
+            yield f"the machine of {names} dropped {others:,} packets of other traffic (softnet_stat)"
