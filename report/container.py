@@ -55,11 +55,13 @@ def open_frame(path: Path, header_magic: bytes, footer_magic: bytes) -> Frame:
     data.
     """
     data = mapped(path)
-    if len(data) < FIXED_HEADER.size:
-        return _headless(path, data, header_magic)
-    magic, schema, header_size, record_size, json_size = FIXED_HEADER.unpack_from(data)
-    if magic != header_magic:
+    if bytes(data[:8]) != header_magic[: len(data)]:
         raise ReportError(f"{path} is not a {path.suffix} file", "name a file that Reprise wrote")
+    # A writer killed before its first flush leaves an empty file or a piece of a header.
+    cut = Frame(path, data, {}, 0, len(data), len(data), None, {}, "cut off in its header")
+    if len(data) < FIXED_HEADER.size:
+        return cut
+    _, schema, header_size, record_size, json_size = FIXED_HEADER.unpack_from(data)
     if schema != SCHEMA:
         raise ReportError(
             f"{path} has schema {schema}, known is {SCHEMA}", "use the version of Reprise that wrote it"
@@ -67,12 +69,21 @@ def open_frame(path: Path, header_magic: bytes, footer_magic: bytes) -> Frame:
     if header_size > MAX_HEADER or FIXED_HEADER.size + json_size > header_size:
         raise ReportError(f"{path} has a damaged header", "copy the file again or repeat the run")
     if len(data) < header_size:
-        return _headless(path, data, header_magic)
-    header = _json(path, data[FIXED_HEADER.size : FIXED_HEADER.size + json_size])
+        return cut
+    header = _json(path, data[FIXED_HEADER.size :][:json_size])
     cut = Frame(
         path, data, header, record_size, header_size, len(data), None, {}, "cut off: it has no footer"
     )
-    return _with_footer(cut, footer_magic)
+    if len(data) < header_size + FOOTER.size or bytes(data[-8:]) != footer_magic:
+        return cut
+    count, checksum, json_size, _, _ = FOOTER.unpack_from(data, len(data) - FOOTER.size)
+    end = len(data) - FOOTER.size - json_size
+    if end < header_size:
+        raise ReportError(f"{path} has a damaged footer", "copy the file again or repeat the run")
+    statistics = _json(path, data[end : end + json_size]) if json_size else {}
+    good = checksum_of(data[header_size:end]) == checksum
+    problem = None if good else "its checksum does not match its records"
+    return replace(cut, end=end, count=count, statistics=statistics, problem=problem)
 
 
 def mapped(path: Path) -> memoryview:
@@ -88,13 +99,6 @@ def mapped(path: Path) -> memoryview:
         ) from error
 
 
-def _headless(path: Path, data: memoryview, magic: bytes) -> Frame:
-    """A writer killed before its first flush leaves an empty file or a piece of a header."""
-    if bytes(data[:8]) != magic[: min(len(data), 8)]:
-        raise ReportError(f"{path} is not a {path.suffix} file", "name a file that Reprise wrote")
-    return Frame(path, data, {}, 0, len(data), len(data), None, {}, "cut off in its header")
-
-
 def _json(path: Path, text: memoryview) -> dict[str, Any]:
     try:
         value = json.loads(bytes(text))
@@ -103,21 +107,6 @@ def _json(path: Path, text: memoryview) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ReportError(f"{path} has unexpected JSON", "copy the file again or repeat the run")
     return value
-
-
-def _with_footer(frame: Frame, magic: bytes) -> Frame:
-    """The frame as it is where the file ends without a footer, which says so in its problem."""
-    data = frame.data
-    if len(data) < frame.start + FOOTER.size or bytes(data[-8:]) != magic:
-        return frame
-    count, checksum, json_size, _, _ = FOOTER.unpack_from(data, len(data) - FOOTER.size)
-    end = len(data) - FOOTER.size - json_size
-    if end < frame.start:
-        raise ReportError(f"{frame.path} has a damaged footer", "copy the file again or repeat the run")
-    statistics = _json(frame.path, data[end : end + json_size]) if json_size else {}
-    good = checksum_of(data[frame.start : end]) == checksum
-    problem = None if good else "its checksum does not match its records"
-    return replace(frame, end=end, count=count, statistics=statistics, problem=problem)
 
 
 def checksum_of(data: memoryview) -> int:

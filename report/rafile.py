@@ -12,7 +12,6 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from mmap import mmap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,13 +62,6 @@ class RaFile(Frame):
     def rows(self) -> Records:
         return np.frombuffer(self.table, ROW)
 
-    @property
-    def mapped(self) -> mmap | bytes:
-        """The whole file; its slices are bytes."""
-        held = self.data.obj
-        assert isinstance(held, mmap | bytes)
-        return held
-
     def with_table(self, table: memoryview) -> RaFile:
         """With what the mutator wrote of it, up to its end: it may have grown since."""
         file = replace(self, table=table[TABLE_HEADER.size :])
@@ -110,13 +102,11 @@ class Places:
         return self.rows["seq"]
 
     def __iter__(self) -> Iterator[Answer]:
-        mapped = [file.mapped for file in self.files]
         for file, at in zip(self.file.tolist(), self.rows["at"].tolist(), strict=True):
-            data = mapped[file]
+            data = self.files[file].data
             seq, time_ns, source, query_size, reply_size, _ = RECORD.unpack_from(data, at)
-            query_at = at + RECORD.size
-            reply_at = query_at + query_size
-            query, reply = data[query_at:reply_at], data[reply_at : reply_at + reply_size]
+            query_at, reply_at = at + RECORD.size, at + RECORD.size + query_size
+            query, reply = bytes(data[query_at:reply_at]), bytes(data[reply_at : reply_at + reply_size])
             yield Answer(seq, time_ns, source, query, reply)
 
 
