@@ -26,9 +26,11 @@ def summarize(run: Run, rcodes: dict[str, int], asked_again: int) -> Json:
     queries = growth(run, "queries") - asked_again - not_sought
     recursions = growth(run, "recursions")
     attempts = growth(run, "udp_queries") + growth(run, "tcp_connections")
+    asked = growth(run, "udp_queries") + growth(run, "tcp_queries")  # from packets; over TCP not in older runs
+    counted = all("tcp_queries" in after for _, after in run.resolvers)
     servfail, unmapped = rcodes.get("SERVFAIL", 0), growth(run, "unmapped_packets")
     found = {
-        "upstream_queries": _upstream(run),
+        "upstream_queries": asked if counted else None,
         "cache_hit_share": round(max(0.0, 1 - recursions / queries), 6) if queries > 0 else None,
         "servfail": servfail,
         "servfail_share": share(servfail, sum(rcodes.values())),
@@ -38,13 +40,6 @@ def summarize(run: Run, rcodes: dict[str, int], asked_again: int) -> Json:
         "data_path": path,
     }
     return found if run.resolvers else {**dict.fromkeys(found), "unmapped": [], "data_path": path}
-
-
-def _upstream(run: Run) -> int | None:
-    """Queries, counted from packets; None where an older run did not count those over TCP."""
-    if any("tcp_queries" not in after for _, after in run.resolvers):
-        return None
-    return growth(run, "udp_queries") + growth(run, "tcp_queries")
 
 
 def _unmapped(run: Run) -> list[Json]:
@@ -101,42 +96,26 @@ def share(part: int, whole: int) -> float | None:
 def reasons(run: Run, resolver: Json) -> Iterator[str]:
     """`resolver` is that part of the summary: its shares over the experiment's limits."""
     path = as_dict(resolver.get("data_path"))
-    limit = _limit(run, "max_lost_percent")
-    if _over(path.get("lost_share"), limit):
-        sent, arrived, answered = (path[name] for name in ("sent", "arrived", "answered"))
-        words = (
-            f"{arrived:,} of {sent:,} queries came to the meta-DNS-servers"
-            if _missing(sent, arrived) >= _missing(arrived, answered)
-            else f"{arrived:,} queries came to the meta-DNS-servers, and {answered:,} answers left them"
-        )
-        yield f"the data path is broken: {words} ({_limited(path['lost_share'], 'max_lost_percent', limit)})"
-    for key, name, words in (
-        ("servfail_share", "max_servfail_percent", f"{resolver.get('servfail')} answers were SERVFAIL"),
+    sent, arrived, answered = (as_int(path.get(name)) for name in ("sent", "arrived", "answered"))
+    came = f"{arrived:,} of {sent:,} queries came to the meta-DNS-servers"
+    if _missing(sent, arrived) < _missing(arrived, answered):
+        came = f"{arrived:,} queries came to the meta-DNS-servers, and {answered:,} answers left them"
+    failed = None if events.lost_on_ways(run, "upstream") else resolver.get("servfail_share")
+    for found, name, words, why in (
+        (path.get("lost_share"), "lost", f"the data path is broken: {came}", ""),
+        (failed, "servfail", f"{resolver.get('servfail')} answers were SERVFAIL", validation(run)),
         (
-            "unmapped_share",
-            "max_unmapped_percent",
+            resolver.get("unmapped_share"),
+            "unmapped",
             f"{resolver.get('unmapped_packets')} packets went to addresses that no zone has",
+            "",
         ),
     ):
-        limit = _limit(run, name)
-        if key == "servfail_share" and events.lost_on_ways(run, "upstream"):
-            continue  # it is what that does
-        if _over(resolver.get(key), limit):
-            why = validation(run) if key == "servfail_share" else ""
-            yield f"{words} ({_limited(resolver[key], name, limit)})" + (f": {why}" if why else "")
-
-
-def _limit(run: Run, name: str) -> float:
-    value = as_number(run.setting(f"hierarchy.{name}"))
-    return _DEFAULT_PERCENT if value is None else value
-
-
-def _over(found: object, limit: float) -> bool:
-    return isinstance(found, int | float) and found > limit / 100
-
-
-def _limited(found: float, name: str, limit: float) -> str:
-    return f"{found:.1%}, hierarchy.{name} is {limit:g}"
+        given = as_number(run.setting(f"hierarchy.max_{name}_percent"))
+        limit = _DEFAULT_PERCENT if given is None else given
+        if found is not None and found > limit / 100:
+            told = f"{words} ({found:.1%}, hierarchy.max_{name}_percent is {limit:g})"
+            yield f"{told}: {why}" if why else told
 
 
 def validation(run: Run) -> str:

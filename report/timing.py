@@ -24,26 +24,20 @@ def rate_error(tally: Tally, warmup_ns: int, steal_ns: list[tuple[int, int]] | N
     """
 
     def windows(name: str, size: int) -> Json:
-        return _windows(tally, name, size, warmup_ns, steal_ns)
+        bins = min(tally.span_ns, tally.due.end_ns) // size
+        due, sent = (rate.per(size, bins) for rate in (tally.due, tally.sends))
+        considered = (np.arange(bins) * size >= warmup_ns) & (due > 0)
+        stolen = touched(bins, size, steal_ns or [])
+        counted = considered & ~stolen
+        off = np.abs(sent[counted] - due[counted]) / due[counted]
+        return {
+            name: int(np.count_nonzero(counted)),
+            "within_0_1_percent": _share(off <= 0.001),
+            "within_0_02_percent": _share(off <= 0.0002),
+            f"steal_{name}": None if steal_ns is None else int(np.count_nonzero(considered & stolen)),
+        }
 
     return {**windows("seconds", SECOND_NS), "windows_100ms": windows("windows", TENTH_NS)}
-
-
-def _windows(
-    tally: Tally, name: str, size: int, warmup_ns: int, steal_ns: list[tuple[int, int]] | None
-) -> Json:
-    bins = min(tally.span_ns, tally.due.end_ns) // size
-    due, sent = (rate.per(size, bins) for rate in (tally.due, tally.sends))
-    considered = (np.arange(bins) * size >= warmup_ns) & (due > 0)
-    stolen = touched(bins, size, steal_ns or [])
-    counted = considered & ~stolen
-    off = np.abs(sent[counted] - due[counted]) / due[counted]
-    return {
-        name: int(np.count_nonzero(counted)),
-        "within_0_1_percent": _share(off <= 0.001),
-        "within_0_02_percent": _share(off <= 0.0002),
-        f"steal_{name}": None if steal_ns is None else int(np.count_nonzero(considered & stolen)),
-    }
 
 
 def _share(hits: NDArray[np.bool_]) -> float | None:
