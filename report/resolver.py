@@ -25,12 +25,12 @@ def summarize(run: Run, rcodes: dict[str, int], asked_again: int) -> Json:
     not_sought = max(rcodes.get("REFUSED", 0), as_int(reader.get("without_rd")))
     queries = growth(run, "queries") - asked_again - not_sought
     recursions = growth(run, "recursions")
-    attempts = growth(run, "udp_queries") + growth(run, "tcp_connections")
-    asked = growth(run, "udp_queries") + growth(run, "tcp_queries")  # from packets; over TCP not in older runs
-    counted = all("tcp_queries" in after for _, after in run.resolvers)
+    asked, over_tcp = growth(run, "udp_queries"), growth(run, "tcp_queries")  # from packets
+    attempts = asked + growth(run, "tcp_connections")
+    counted = all("tcp_queries" in after for _, after in run.resolvers)  # not so in older runs
     servfail, unmapped = rcodes.get("SERVFAIL", 0), growth(run, "unmapped_packets")
     found = {
-        "upstream_queries": asked if counted else None,
+        "upstream_queries": asked + over_tcp if counted else None,
         "cache_hit_share": round(max(0.0, 1 - recursions / queries), 6) if queries > 0 else None,
         "servfail": servfail,
         "servfail_share": share(servfail, sum(rcodes.values())),
