@@ -43,7 +43,7 @@ def _reasons(run: Run, summary: Json) -> Iterator[tuple[str, tuple[str, ...]]]:
     """In words, with the parts that it spoils; none for a machine that had time. Of the server's machine, and
     of senders on any.
     """
-    rows = server.host_rows(run)
+    rows = server.host_rows(run.samples)
     span_s = (rows[-1].time_mono_ns - rows[0].time_mono_ns) / 1e9 if rows else 0.0
     listed = map(as_dict, as_list(run.manifest.get("hosts")))
     own = (one for one in listed if "server" in as_list(one.get("hosts")))

@@ -70,7 +70,7 @@ def server_processes(run: Run, roles: tuple[str, ...] = ("server",)) -> set[str]
 def steal_spans(run: Run) -> list[tuple[int, int]] | None:
     """Spans between samples in which the host's steal grew; None where there are no samples to tell."""
     clock = clock_of(run)
-    rows = host_rows(run)
+    rows = host_rows(run.samples)
     if clock is None or len(rows) < 2:
         return None
     return [
@@ -80,16 +80,11 @@ def steal_spans(run: Run) -> list[tuple[int, int]] | None:
     ]
 
 
-def host_rows(run: Run) -> list[ServerSample]:
-    """One sample for each instant: every process's line repeats the host's counters."""
-    return _one_each(run.samples)
-
-
 def gaps(run: Run) -> Iterator[str]:
     """Where a sampler stood still during the replay: its series do not show what happened then."""
     clock = clock_of(run)
     for name, samples in {"server": run.samples, **run.other_samples, **run.client_samples}.items():
-        rows = _one_each(samples)
+        rows = host_rows(samples)
         steps = [
             (after.time_mono_ns - before.time_mono_ns) / 1e9 for before, after in itertools.pairwise(rows)
         ]
@@ -105,7 +100,8 @@ def gaps(run: Run) -> Iterator[str]:
             yield f"{name}.csv has a gap of {longest:.1f} s up to second {until:.1f}{more}"
 
 
-def _one_each(samples: Iterable[ServerSample]) -> list[ServerSample]:
+def host_rows(samples: Iterable[ServerSample]) -> list[ServerSample]:
+    """One sample for each instant: every process's line repeats the host's counters."""
     rows: dict[int, ServerSample] = {}
     for sample in samples:
         rows.setdefault(sample.time_mono_ns, sample)
@@ -123,12 +119,12 @@ def host_series(run: Run, column: str) -> Series:
     """The sum over the servers' hosts; what hosts on one machine have in common is counted once."""
     hosts = of_servers(run)
     once = hosts[:1] if column in _OF_MACHINE and not run.manifest.get("hosts") else hosts
-    return summed([_series(run, column, _one_each(samples), column) for samples in once])
+    return summed([_series(run, column, host_rows(samples), column) for samples in once])
 
 
 def client_series(run: Run, column: str) -> list[Series]:
     """One series for each client host that was sampled."""
-    return [_series(run, name, _one_each(samples), column) for name, samples in run.client_samples.items()]
+    return [_series(run, name, host_rows(samples), column) for name, samples in run.client_samples.items()]
 
 
 def process_series(run: Run, column: str) -> list[Series]:
@@ -199,7 +195,7 @@ def rate_of(series: Series) -> Series:
 
 def growth(samples: Iterable[ServerSample], column: str) -> float | None:
     """Of a host's counter between its first and last samples; None without two of them."""
-    rows = _one_each(samples)
+    rows = host_rows(samples)
     if len(rows) < 2:
         return None
     return max(0.0, rows[-1].values.get(column, 0.0) - rows[0].values.get(column, 0.0))
@@ -290,34 +286,24 @@ def peak_memory(run: Run, role: str) -> int | None:
 
 def memory_in_use(run: Run, end_ns: int) -> dict[str, int | None]:
     """The part `server_memory` of summary.json: medians of the second half of a replay of so many ns."""
-    process = _settled(summed(memory_series(run)), end_ns)
-    buffers, objects = (
-        _growth_settled(run, names, end_ns) for names in (("tcp_mem_bytes", "udp_mem_bytes"), ("slab_bytes",))
-    )
-    kernel = None if buffers is None or objects is None else buffers + objects
-    whole = None if process is None or kernel is None else process + kernel
-    found = {
-        "process": process,
-        "socket_buffers": buffers,
-        "kernel_objects": objects,
-        "kernel": kernel,
-        "all": whole,
-    }
-    return {name: None if value is None else int(value) for name, value in found.items()}
+    found = {"process": _settled(summed(memory_series(run)), end_ns)}
+    for name, columns in (
+        ("socket_buffers", ("tcp_mem_bytes", "udp_mem_bytes")),
+        ("kernel_objects", ("slab_bytes",)),
+    ):
+        series = summed([host_series(run, one) for one in columns])
+        before = series.values[series.times <= 0][-1:]  # the last sample before the replay
+        grown = np.maximum(_settled(series, end_ns) - before, 0)
+        found[name] = float(grown[0]) if len(grown) else np.nan
+    found["kernel"] = found["socket_buffers"] + found["kernel_objects"]
+    found["all"] = found["process"] + found["kernel"]
+    return {name: None if np.isnan(value) else int(value) for name, value in found.items()}
 
 
-def _settled(series: Series, end_ns: int) -> float | None:
-    """The median of the second half of the replay."""
+def _settled(series: Series, end_ns: int) -> float:
+    """The median of the second half of the replay; NaN without samples."""
     held = series.values[(end_ns / 2 <= series.times * 1e9) & (series.times * 1e9 <= end_ns)]
-    return float(np.median(held)) if len(held) else None
-
-
-def _growth_settled(run: Run, columns: Sequence[str], end_ns: int) -> float | None:
-    """The same of what columns of the host together have grown by since the last sample before the replay."""
-    series = summed([host_series(run, name) for name in columns])
-    settled = _settled(series, end_ns)
-    before = series.values[series.times <= 0]
-    return max(0.0, settled - float(before[-1])) if settled is not None and len(before) else None
+    return float(np.median(held)) if len(held) else np.nan
 
 
 def _samples_of(run: Run, role: str) -> list[list[ServerSample]]:
