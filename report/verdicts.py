@@ -60,10 +60,9 @@ def referral(before: Message, after: Message | None) -> Referral | None:
     if owner is None:
         return None
     recorded = before.authority.sets[owner, "NS"]
-    if after is None:
-        return Referral(owner, recorded, None, False)
-    replayed = after.authority.sets.get((owner, "NS"), frozenset())
-    return Referral(owner, recorded, replayed, before.flag("TC") or after.flag("TC"))
+    replayed = after.authority.sets.get((owner, "NS"), frozenset()) if after else None
+    cut = after is not None and (before.flag("TC") or after.flag("TC"))
+    return Referral(owner, recorded, replayed, cut)
 
 
 _BY_ZONE = (
@@ -113,9 +112,7 @@ class Referrals:
         if before is not None and len(self.broken) < MAX_LISTED and one.replayed is not None:
             self.broken.append(
                 {
-                    "seq": answer.seq,
-                    "qname": before.qname,
-                    "qtype": before.qtype,
+                    **asked(answer.seq, before),
                     "owner": one.owner,
                     "before": sorted(one.recorded),
                     "after": sorted(one.replayed),
@@ -233,17 +230,14 @@ class Verdicts:
 
     def _new(self, was: Answer, now: Answer) -> _Verdict:
         before, after = parse(was.reply), parse(now.reply)
-        found = _judged(was.reply, now.reply, before, after, self.evidence)
-        told = None
-        if before is not None and (after is not None or not now.reply):
-            told = referral(before, after)
+        found = findings(was.reply, now.reply, self.evidence, (before, after))
+        told = referral(before, after) if before and (after or not now.reply) else None
         for finding in found:
             if finding.kind not in self.tally.examples:
                 self.tally.examples[finding.kind] = _example(was, finding, before, after)
-        both = None if before is None or after is None else (before, after)
         return _Verdict(
-            (both[0].rcode, both[1].rcode) if both else None,
-            _parts(*both) if both else [],
+            (before.rcode, after.rcode) if before and after else None,
+            _parts(before, after) if before and after else [],
             bool(was.reply and now.reply),
             found,
             told,
@@ -271,14 +265,11 @@ class Verdicts:
         self._held.clear()
 
 
-def findings(was: bytes, now: bytes, evidence: Evidence) -> list[Finding]:
-    """How two replies differ; one of them may be empty, where there was none."""
-    return _judged(was, now, parse(was), parse(now), evidence)
-
-
-def _judged(
-    was: bytes, now: bytes, before: Message | None, after: Message | None, evidence: Evidence
+def findings(
+    was: bytes, now: bytes, evidence: Evidence, parsed: tuple[Message | None, Message | None] | None = None
 ) -> list[Finding]:
+    """How two replies differ; one of them may be empty, where there was none. `parsed`: both, if they are."""
+    before, after = parsed or (parse(was), parse(now))
     if not was or not now:
         return [Finding(NO_REPLAYED if was else NO_RECORDED, "")]
     if before is None or after is None:
