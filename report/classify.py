@@ -15,35 +15,31 @@ import dns.name
 from report.wire import COMPARABLE, FLAGS, Key, Message, Section, last_labels, rcode_name
 from report.zone import Zone, within
 
-NO_RECORDED = "no answer recorded"
-NO_REPLAYED = "no answer in replay"
-MALFORMED = "malformed"
-CHAOS = "server identity (class CH, NSID, COOKIE)"
-POLICY = "server policy"
-FAILURE = "SERVFAIL (validation, resolution or the server failed)"
-CHILD = "child zone served by the recorded server"
-ADDED = "TLD added since"
-REMOVED = "TLD removed since"
-TRUNCATION = "truncation differs (size)"
-CUT = "truncated on both sides"
-DELEGATION = "delegation changed"
-SIGNER = "delegation signer changed (DS)"
-GLUE = "glue differs"
-APEX = "zone apex data changed (SOA, NS, DNSKEY)"
-DENIAL = "denial of existence changed (NSEC)"
-DATA = "zone data changed"
-SIGNATURE = "signature refreshed"
-EDNS = "EDNS differs (size, options)"
-TTL = "TTL differs"
-ENCODING = "order or encoding only"
-UNEXPLAINED = "unexplained"
-
-# The order is that of precedence where each pair is counted once.
+# The classes in the order of precedence where each pair is counted once.
 CLASSES = (
-    *(UNEXPLAINED, NO_RECORDED, NO_REPLAYED, MALFORMED, CHAOS, FAILURE, POLICY, CHILD, ADDED, REMOVED),
-    *(TRUNCATION, CUT, DELEGATION, SIGNER, GLUE, APEX, DENIAL, DATA, SIGNATURE, EDNS, TTL, ENCODING),
+    UNEXPLAINED := "unexplained",
+    NO_RECORDED := "no answer recorded",
+    NO_REPLAYED := "no answer in replay",
+    MALFORMED := "malformed",
+    CHAOS := "server identity (class CH, NSID, COOKIE)",
+    FAILURE := "SERVFAIL (validation, resolution or the server failed)",
+    POLICY := "server policy",
+    CHILD := "child zone served by the recorded server",
+    ADDED := "TLD added since",
+    REMOVED := "TLD removed since",
+    TRUNCATION := "truncation differs (size)",
+    CUT := "truncated on both sides",
+    DELEGATION := "delegation changed",
+    SIGNER := "delegation signer changed (DS)",
+    GLUE := "glue differs",
+    APEX := "zone apex data changed (SOA, NS, DNSKEY)",
+    DENIAL := "denial of existence changed (NSEC)",
+    DATA := "zone data changed",
+    SIGNATURE := "signature refreshed",
+    EDNS := "EDNS differs (size, options)",
+    TTL := "TTL differs",
+    ENCODING := "order or encoding only",
 )
-
 _OF_ZONE = frozenset((CHILD, ADDED, REMOVED, DELEGATION, SIGNER, APEX, DENIAL, DATA, SIGNATURE))
 SERVFAIL, NXDOMAIN = 2, 3
 POLICY_RCODES = frozenset({1, 4, 5, 9, 16})  # FORMERR, NOTIMP, REFUSED, NOTAUTH, BADVERS
@@ -120,7 +116,9 @@ def _parts(before: Message, after: Message, evidence: Evidence) -> list[Finding]
     found = [*_flags(before, after), *_edns(before, after)]
     if before.flag("TC") != after.flag("TC"):
         # What is missing from a truncated reply says nothing; what changed while complete still does.
-        found.append(_truncation(before, after))
+        limit = after.edns.payload if after.edns else 512
+        was, now = ("truncated" if message.flag("TC") else "whole" for message in (before, after))
+        found.append(Finding(TRUNCATION, f"{was} -> {now}, the server's limit is {limit}"))
     elif before.flag("TC"):
         found += _cut(before, after)
     else:
@@ -130,8 +128,12 @@ def _parts(before: Message, after: Message, evidence: Evidence) -> list[Finding]
 
 def _whole_reply(before: Message, after: Message, evidence: Evidence) -> Iterator[Finding]:
     """Causes that explain everything in the reply at once."""
-    if before.qclass != QCLASS_IN or after.qclass != QCLASS_IN:
-        yield _other_class(before, after)
+    if before.qclass == QCLASS_CH:
+        yield Finding(CHAOS, f"{before.qname} {before.qtype}")
+    elif "" in (before.qname, after.qname):
+        yield Finding(POLICY, f"no question: {_rcodes(before, after)}")
+    elif before.qclass != QCLASS_IN or after.qclass != QCLASS_IN:
+        yield Finding(POLICY, f"class {before.qclass}: {_rcodes(before, after)}")
     elif before.rcode != after.rcode and SERVFAIL in (before.rcode, after.rcode):
         yield Finding(FAILURE, _rcodes(before, after))
     elif before.rcode != after.rcode and {before.rcode, after.rcode} & POLICY_RCODES:
@@ -144,14 +146,6 @@ def _whole_reply(before: Message, after: Message, evidence: Evidence) -> Iterato
         yield from _by_zone(before, after, evidence.zone, evidence)
     elif before.rcode != after.rcode:
         yield Finding(UNEXPLAINED, f"{_rcodes(before, after)}, no zone to explain it")
-
-
-def _other_class(before: Message, after: Message) -> Finding:
-    if before.qclass == QCLASS_CH:
-        return Finding(CHAOS, f"{before.qname} {before.qtype}")
-    if before.qname == "" or after.qname == "":
-        return Finding(POLICY, f"no question: {_rcodes(before, after)}")
-    return Finding(POLICY, f"class {before.qclass}: {_rcodes(before, after)}")
 
 
 def _rcodes(before: Message, after: Message) -> str:
@@ -180,52 +174,36 @@ def _child_zone(before: Message, after: Message, zone: Zone) -> Finding | None:
     """The recorded server was authoritative below a cut of the served zone, and the replay refers to that
     cut.
     """
-    cut = zone.cut(before.qname)
-    if cut is None or not _refers_to(after, cut, zone):
+    cut, owner = zone.cut(before.qname), referral_owner(before)
+    if cut is None or referral_owner(after) != cut:
         return None
-    owner = referral_owner(before)
+    refers = _is_served(after, zone, after.authority, (cut, "NS"))
     below = owner is not None and owner != cut and within(owner, cut)
-    if not below and not _speaks_for(before, cut):
-        return None
-    return Finding(CHILD, cut)
-
-
-def _speaks_for(message: Message, cut: str) -> bool:
-    """Authoritative data from within the cut. A denial by the parent has a SOA that is above it."""
-    owners = {owner for section in (message.answer, message.authority) for owner, _ in section.sets}
-    return message.flag("AA") and bool(owners) and all(within(owner, cut) for owner in owners)
+    # Authoritative data from within the cut: a denial by the parent has a SOA that is above it.
+    owners = {one for section in (before.answer, before.authority) for one, _ in section.sets}
+    own = before.flag("AA") and owners and all(within(one, cut) for one in owners)
+    return Finding(CHILD, cut) if refers and (below or own) else None
 
 
 def _as_served(message: Message, zone: Zone) -> bool:
     """What it answers and says of authority is the zone's, as far as that can be compared."""
-    sets = [*message.answer.sets.items(), *message.authority.sets.items()]
-    held = [(one, zone.get(*key)) for key, one in sets if key[1] in COMPARABLE]
-    return all(one <= served if message.flag("TC") else one == served for one, served in held)
+    sections = (message.answer, message.authority)
+    keys = [(section, key) for section in sections for key in section.sets if key[1] in COMPARABLE]
+    return all(_is_served(message, zone, section, key) for section, key in keys)
 
 
-def _refers_to(message: Message, cut: str, zone: Zone) -> bool:
-    """Truncated referrals hold a part of the NS set."""
-    if referral_owner(message) != cut:
-        return False
-    held, served = message.authority.sets[cut, "NS"], zone.get(cut, "NS")
+def _is_served(message: Message, zone: Zone, section: Section, key: Key) -> bool:
+    """An RRset is the zone's; truncated messages hold a part of it."""
+    held, served = section.sets[key], zone.get(*key)
     return held <= served if message.flag("TC") else held == served
-
-
-def _truncation(before: Message, after: Message) -> Finding:
-    limit = after.edns.payload if after.edns else 512
-    was, now = ("truncated" if message.flag("TC") else "whole" for message in (before, after))
-    return Finding(TRUNCATION, f"{was} -> {now}, the server's limit is {limit}")
 
 
 def _flags(before: Message, after: Message) -> Iterator[Finding]:
     """TC is truncation's; AA changes with what the data are, so only the server's own bits are policy."""
-    if before.flags == after.flags:
-        return
-    for name in ("RD", "RA", "AD", "CD"):
-        if before.flag(name) != after.flag(name):
-            yield Finding(POLICY, f"{name} is {int(before.flag(name))} -> {int(after.flag(name))}")
-    if before.flag("AA") != after.flag("AA"):
-        yield Finding(UNEXPLAINED, f"AA is {int(before.flag('AA'))} -> {int(after.flag('AA'))}")
+    for name in ("RD", "RA", "AD", "CD", "AA"):
+        was, now = (int(message.flag(name)) for message in (before, after))
+        if was != now:
+            yield Finding(UNEXPLAINED if name == "AA" else POLICY, f"{name} is {was} -> {now}")
     known = sum(FLAGS.values()) | 0xF80F  # QR, opcode and rcode are compared elsewhere
     if (before.flags ^ after.flags) & ~known:
         yield Finding(POLICY, "the reserved flag differs")
@@ -319,20 +297,16 @@ class _Judge:
         return self._by_served(zone, key, text, old, new)
 
     def _by_served(self, zone: Zone, key: Key, text: str, old: Rdatas | None, new: Rdatas | None) -> Finding:
-        if new is None and (served := zone.get(*key)):
-            return self._left_out(text, old == served)
+        if new is None and (served := zone.get(*key)):  # the zone has it and the replay's reply does not
+            if old == served and self.section != "answer":
+                return Finding(POLICY, f"{text}: the server leaves optional records out")
+            return Finding(UNEXPLAINED, f"{text} though the served zone has it")
         beside = self.section != "answer" and key[0] == zone.origin
-        if old is None and new is not None and (beside or not self._new_in_zone(*key)):
+        # A DS that appears where the recorded reply denied it (NSEC) or had none is new in the zone.
+        in_zone = key[1] in ("DS", "NS") or key[0] == self.before.qname
+        if old is None and new is not None and (beside or not in_zone):
             return Finding(POLICY, f"{text}: the server adds optional records")
         return Finding(self._changed_data(zone, *key), text)
-
-    def _left_out(self, text: str, unchanged: bool) -> Finding:
-        """The zone has the records and the replay's reply does not."""
-        if self.after.flag("TC"):
-            return Finding(TRUNCATION, text)
-        if unchanged and self.section != "answer":
-            return Finding(POLICY, f"{text}: the server leaves optional records out")
-        return Finding(UNEXPLAINED, f"{text} though the served zone has it")
 
     def _changed_data(self, zone: Zone, owner: str, kind: str) -> str:
         """The zone's data are not what was recorded; which data. Of a delegation the trace itself must say
@@ -344,10 +318,6 @@ class _Judge:
             recorded = self.evidence.ns_sets.get(owner, Counter())
             return DELEGATION if any(held != zone.get(owner, "NS") for held in recorded) else UNEXPLAINED
         return SIGNER if kind == "DS" else DATA
-
-    def _new_in_zone(self, owner: str, kind: str) -> bool:
-        """A DS that appears where the recorded reply denied it (NSEC) or had none is new in the zone."""
-        return kind in ("DS", "NS") or owner == self.before.qname
 
     def _denial_changed(self, zone: Zone) -> bool:
         """A recorded NSEC that the served zone does not have, or a denial made needless or needed by a
@@ -362,8 +332,7 @@ class _Judge:
     def _glue(self, owner: str, text: str, old: Rdatas | None, served: Rdatas) -> Finding:
         """Addresses beside an NS set: changed in the zone, gone with their name, or as many as fit."""
         if old is not None and old != served:
-            kind = UNEXPLAINED if self.evidence.same_zone else GLUE
-            return Finding(kind, text)
+            return Finding(UNEXPLAINED if self.evidence.same_zone else GLUE, text)
         was, now = (_targets(message) for message in (self.before, self.after))
         if (owner in was) != (owner in now):
             return Finding(GLUE, text + " with its name server")
