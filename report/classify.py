@@ -7,7 +7,7 @@ classes (a delegation changed and a signature was refreshed).
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import dns.name
@@ -45,7 +45,7 @@ SERVFAIL, NXDOMAIN = 2, 3
 POLICY_RCODES = frozenset({1, 4, 5, 9, 16})  # FORMERR, NOTIMP, REFUSED, NOTAUTH, BADVERS
 POLICY_TYPES = frozenset({"ANY", "AXFR", "IXFR"})  # RFC 8482 leaves ANY to the server; transfers to its rules
 QCLASS_IN, QCLASS_CH = 1, 3
-Rdatas = frozenset[str]
+Rdatas = Set[str]
 IDENTITY_OPTIONS = frozenset({3, 10})  # NSID, COOKIE
 
 

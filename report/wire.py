@@ -7,7 +7,6 @@ trace has millions of replies, most of them like others: what many of them hold 
 import functools
 import struct
 from dataclasses import dataclass
-from typing import TypeVar
 
 import dns.exception
 import dns.name
@@ -26,7 +25,6 @@ COMPARABLE = NAME_TYPES | KEY_TYPES | {"A", "AAAA", "SOA", "NSEC"}
 _RCODES = {one.value: one.name for one in dns.rcode.Rcode}
 KEPT = 1 << 14  # questions and data
 Key = tuple[str, str]  # owner, type
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,8 @@ def parse(data: bytes) -> Message | None:
         return None
 
 
-_HEADER, _FIXED, _PAIR, _NUMBER = (struct.Struct(one) for one in ("!HHHHHH", "!HHIH", "!HH", "!H"))
+_HEADER, _FIXED, _PAIR = (struct.Struct(one) for one in ("!HHHHHH", "!HHIH", "!HH"))
+_SIGNED = struct.Struct("!H16x")  # the covered type, and what stands before the signer's name
 _TIMES = struct.Struct("!IIIII")
 _POINTERS = 64  # in a name
 _LONGEST = 255
@@ -236,8 +235,9 @@ def _section(cursor: _Cursor, count: int, edns: list[Edns]) -> Section:
         if kind == dns.rdatatype.OPT:
             edns.append(_edns(rclass, ttl, cursor))
         elif kind == dns.rdatatype.RRSIG:
-            covered, signature = _signature(cursor)
-            signatures[owner, covered] = signatures.get((owner, covered), frozenset()) | {signature}
+            key = owner, _type(*cursor.unpack(_SIGNED))
+            cursor.name()
+            signatures[key] = signatures.get(key, frozenset()) | {cursor.rest()}  # no two signings share it
         else:
             key = _key(owner, kind)
             value = _single(_rdata(cursor, key[1]))
@@ -247,10 +247,6 @@ def _section(cursor: _Cursor, count: int, edns: list[Edns]) -> Section:
             raise ValueError("more in a record than its type has")
         cursor.end = end
     return Section(sets, ttls, signatures)
-
-
-def frozen(sets: dict[Key, set[_T]]) -> dict[Key, frozenset[_T]]:
-    return {key: frozenset(values) for key, values in sets.items()}
 
 
 # Messages that are kept share what many of them hold.
@@ -278,14 +274,6 @@ def _edns(payload: int, ttl: int, cursor: _Cursor) -> Edns:
         code, size = cursor.unpack(_PAIR)
         options.add((code, cursor.take(size).hex()))
     return Edns(payload, ttl >> 16 & 255, bool(ttl & 0x8000), frozenset(options), ttl >> 24)
-
-
-def _signature(cursor: _Cursor) -> tuple[str, bytes]:
-    """Covered type and the signature itself, which no two signings share."""
-    (covered,) = cursor.unpack(_NUMBER)
-    cursor.take(16)
-    cursor.name()
-    return _type(covered), cursor.rest()
 
 
 def _rdata(cursor: _Cursor, kind: str) -> str:

@@ -9,7 +9,7 @@ import functools
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from dns.rdtypes.ANY.RRSIG import RRSIG
 
 from report import compressed
 from report.errors import ReportError
-from report.wire import COMPARABLE, Key, frozen, normal
+from report.wire import COMPARABLE, Key, normal
 
 MAX_TEXT = 2 << 30  # bytes of zone text, so that a small compressed file cannot fill the memory
 
@@ -36,11 +36,11 @@ class Zone:
     """All names in lower case with a final dot. `names`: all that exist, also those without records."""
 
     origin: str
-    sets: dict[Key, frozenset[str]]
-    signatures: dict[Key, frozenset[bytes]]
+    sets: dict[Key, set[str]]
+    signatures: dict[Key, set[bytes]]
     names: frozenset[str]
 
-    def get(self, owner: str, kind: str) -> frozenset[str]:
+    def get(self, owner: str, kind: str) -> Set[str]:
         return self.sets.get((owner, kind), frozenset())
 
     @property
@@ -175,4 +175,4 @@ def parse_zone(text: str, origin: str | None = None) -> Zone:
     names = {apex}
     for owner, _ in records.read:
         names.update(itertools.takewhile(lambda one: one not in names, ancestors(owner, apex)))
-    return Zone(apex, frozen(sets), frozen(signatures), frozenset(names))
+    return Zone(apex, sets, signatures, frozenset(names))
