@@ -10,37 +10,27 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from report import (
-    busy,
-    clean,
-    events,
-    front,
-    resolver,
-    server,
-    timing,
-    whole_file,
-)
+from report import busy, clean, events, front, resolver, server, timing, whole_file
 from report.distribution import Distribution
 from report.rqfile import SKIP_REASONS, TRANSPORTS, UNASKED, Status, sums_of
 from report.run import Json, Run, as_int, as_list, over_laps
-from report.tally import Measured, Tally
+from report.tally import Measured
 from report.testbed import look_at, per_host
 from report.wire import rcode_name
 
 SCHEMA = 1
 ROLES = ("controller", "querier", "proxy", "server", "front", "packets", "meta")
 _SAMPLED = ("server", "front", "meta")  # roles whose CPU is that of the replay
-ROLE_OF = {"distributor": "querier"}
 
 
 def summarize(measured: Measured) -> Json:
     run, found = measured.run, measured.tally
     queries = count_queries(measured)
-    rcodes, skipped = _rcodes(found), skip_reasons(measured)
-    of_resolver, of_front = (
-        resolver.summarize(run, rcodes, found.fallbacks),
-        front.summarize(run, found.span_ns),
-    )
+    by_number = Counter(dict(sorted(found.rcodes.items())))  # of the same count by their numbers
+    rcodes = {rcode_name(code): count for code, count in by_number.most_common()}
+    skipped, spoiled = skip_reasons(measured), events.unanswered_at_faults(run, found.unanswered)
+    of_resolver = resolver.summarize(run, rcodes, found.fallbacks)
+    of_front = front.summarize(run, found.span_ns)
     testbed = look_at(run, measured.files)
     because = clean.reasons(measured, queries, testbed, of_resolver)
     rest = sums_of(measured.files, "")
@@ -50,9 +40,7 @@ def summarize(measured: Measured) -> Json:
         "trace": run.played,
         "clean": not because,
         "unclean_because": because,
-        "server_faults": clean.server_faults(
-            run, queries, rcodes, events.unanswered_at_faults(run, found.unanswered)
-        ),
+        "server_faults": clean.server_faults(run, queries, rcodes, spoiled),
         "queries": queries,
         "answered_share": _answered_share(queries, skipped),
         "skipped": skipped,
@@ -189,14 +177,6 @@ def _spreads(found: Mapping[str, Distribution]) -> Json:
     return {name: found[name].spread() for name in TRANSPORTS if name in found}
 
 
-def _rcodes(found: Tally) -> dict[str, int]:
-    """Those of the same count by their numbers."""
-    return {
-        rcode_name(code): count
-        for code, count in sorted(found.rcodes.items(), key=lambda one: (-one[1], one[0]))
-    }
-
-
 def _packets_per_query(run: Run, sent: int) -> float | None:
     """Packets in and out at the servers' hosts for each query sent; null without samples, and for a server on
     loopback, whose packets are not counted. Counts all the hosts' packets.
@@ -221,7 +201,7 @@ def _by_role(
     }
     listed: dict[str, list[object]] = {role: [] for role in ROLES}
     for item in run.processes():
-        role = ROLE_OF.get(str(item.get("role")), str(item.get("role")))
+        role = str(item.get("role")).replace("distributor", "querier")
         if role in listed:
             listed[role].append(item.get(key))
     return {role: (_sum(told.get(role, ())), _sum(listed[role])) for role in ROLES}
