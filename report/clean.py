@@ -52,7 +52,8 @@ def reasons(measured: Measured, queries: dict[str, int], testbed: Findings, of_r
         *_own_reasons(files, queries),
         *run.problems,
     ):
-        again = any(reason.startswith(_stem(one)) for one in found)  # the same, maybe with a hint
+        # The same, maybe with a hint, or told by two files in different detail.
+        again = any(reason.startswith(_NONE_SENT if one.startswith(_NONE_SENT) else one) for one in found)
         if reason and not again:
             found.append(reason)
     return found
@@ -66,11 +67,6 @@ def unanswered(queries: dict[str, int]) -> int:
 def replaced(run: Run) -> list[str]:
     """Processes of servers that ended without a complaint: a reason only where queries have no answer."""
     return [str(one) for one in as_list(run.manifest.get("replaced"))]
-
-
-def _stem(reason: str) -> str:
-    """The beginning of a reason that two files tell in different detail; else all of it."""
-    return _NONE_SENT if reason.startswith(_NONE_SENT) else reason
 
 
 def _end_reasons(run: Run) -> Iterator[str]:
@@ -153,9 +149,8 @@ def _file_reasons(run: Run, files: list[RqFile]) -> Iterator[str]:
             yield f"{file.path.name}: {file.problem}"
         if file.statistics.get("clean") is False:
             because = str(file.statistics.get("because") or "no reason given")
-            if any(because in reason for reason in _told(run)):
-                continue
-            yield f"querier {file.host}/{file.querier}: {because}"
+            if not any(because in reason for reason in _told(run)):
+                yield f"querier {file.host}/{file.querier}: {because}"
 
 
 def _own_reasons(files: list[RqFile], queries: dict[str, int]) -> Iterator[str]:
@@ -202,12 +197,9 @@ def _sum_reasons(run: Run, files: list[RqFile], tally: Tally, queries: dict[str,
     if queries["lost"]:
         why = f" ({', '.join(cut)} cut off)" if cut else ""
         yield f"{queries['lost']} queries were lost: they have no record{why}"
-    if cut:
-        return
     told = run.told("queries")
-    if told.get("lost"):
-        return  # what a lost host has done is on record, and the controller knows only what it heard of it
-    for name in ENDS:
+    # What a lost host has done is on record, and the controller knows only what it heard of it.
+    for name in () if cut or told.get("lost") else ENDS:
         if isinstance(told.get(name), int) and told[name] != queries[name]:
             yield f"{name}: the controller counts {told[name]}, the records {queries[name]}"
 
@@ -243,12 +235,6 @@ def server_faults(run: Run, queries: dict[str, int], rcodes: dict[str, int], spo
     ]
 
 
-def recorded(run: Run) -> dict[str, int]:
-    """The trace's own answers by rcode, as the controller read them."""
-    told = as_dict(run.told("reader").get("rcodes"))
-    return {rcode_name(int(code)): int(count) for code, count in told.items()}
-
-
 def _without_rd(run: Run) -> Iterator[str]:
     """A warning about queries like those that resolvers send to name servers, sent to a resolver."""
     asked = as_int(run.told("queries").get("handed"))
@@ -275,7 +261,8 @@ def _suspects(run: Run, rcodes: dict[str, int], names: Iterable[str]) -> Iterato
     """Rcodes that are more frequent than a working server would give, each also with its share in the trace,
     if that is known.
     """
-    before = recorded(run)
+    told = as_dict(run.told("reader").get("rcodes"))
+    before = {rcode_name(int(code)): int(count) for code, count in told.items()}
     known = sum(before.values()) >= _FEWEST_RECORDED
     for name in names:
         now, then = _share(rcodes, name), _share(before, name)
