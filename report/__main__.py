@@ -12,23 +12,13 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from report import (
-    again,
-    beside,
-    container,
-    differences,
-    expect,
-    export,
-    figures,
-    html,
-    plots,
-    series,
-    several_plots,
-    whole_file,
-)
+from report import beside, differences, expect, export, figures, html, series, several_plots, whole_file
+from report.again import Again, Ask
 from report.classify import Evidence, Finding
 from report.compare import compare
+from report.container import scratch
 from report.errors import Parser, ReportError, printable
+from report.plots import draw_all
 from report.rafile import AnswerSet
 from report.rows import runs_table
 from report.run import Json, Run
@@ -43,7 +33,7 @@ _SILENCE_S = 5.0
 _PLOTS = ".plots"  # ends the name of the folder beside a page of several runs
 
 
-def main(argv: Sequence[str], ask: again.Ask | None = None) -> int:
+def main(argv: Sequence[str], ask: Ask | None = None) -> int:
     """Exit status: 0 done and clean, 1 it could not be done or a run is not clean, 2 usage. Errors are one
     line on standard error. `ask` starts the servers of `compare --again`.
     """
@@ -53,7 +43,7 @@ def main(argv: Sequence[str], ask: again.Ask | None = None) -> int:
     return status
 
 
-def attempt(argv: Sequence[str], ask: again.Ask | None = None) -> tuple[int, str]:
+def attempt(argv: Sequence[str], ask: Ask | None = None) -> tuple[int, str]:
     """Like main(), with the error in words, `WHAT; HINT`, for the caller to say."""
     try:
         arguments = parser().parse_args(list(argv), argparse.Namespace(ask=ask))
@@ -257,7 +247,7 @@ def _write_report(measured: Measured, pdf: bool = False) -> Json:
     summary = summarize(measured)
     folder = measured.run.folder
     write_summary(folder, summary)
-    drawn = plots.draw_all(measured, summary)
+    drawn = draw_all(measured, summary)
     figures.write(folder / "plots", drawn, pdf)
     html.write(folder / "report.html", html.run_page(measured.run, summary, drawn))
     return summary
@@ -269,9 +259,9 @@ def _compare(arguments: argparse.Namespace) -> int:
     if arguments.again:
         _want_runs(arguments)
     listed = differences.class_named(arguments.list) if arguments.list else None
-    with tempfile.TemporaryDirectory(prefix="reprise-compare-", dir=container.scratch()) as scratch:
-        first, *others = _sides(arguments, Path(scratch))
-        evidence, asked, seed = _evidence(arguments, first, *others), again.Again(), secrets.randbits(64)
+    with tempfile.TemporaryDirectory(prefix="reprise-compare-", dir=scratch()) as folder:
+        first, *others = _sides(arguments, Path(folder))
+        evidence, asked, seed = _evidence(arguments, first, *others), Again(), secrets.randbits(64)
         made_by = arguments.programs, evidence.zone, seed
         first, *others = sides = [digested(one, *made_by, _progress(one.name)) for one in (first, *others)]
         page = differences.Page([one.name for one in sides])
@@ -287,20 +277,19 @@ def _compare(arguments: argparse.Namespace) -> int:
         alike = alone.as_json(page.names) if alone else None
         if asked.differing:
             runs = [one.run for one in sides if one.run]
-            asked.ask(runs, arguments.ask, Path(scratch), evidence, arguments.programs)
+            asked.ask(runs, arguments.ask, Path(folder), evidence, arguments.programs)
     run = others[0].run if first.recorded and len(others) == 1 else None
     whole: Json = results[0] if alike is None else {"schema": 1, "against_first": results, "alike": alike}
     if asked.names:
         whole["again"] = asked.as_json()
     locked = run.folder if run and not os.access(run.folder, os.W_OK) else None  # as one of another user is
-    for target, write in (
-        (arguments.json, whole_file.write_named),
-        (run.folder / "compare.json" if run and not locked else None, whole_file.write),
-    ):
-        if target is not None:
-            write(target, json.dumps(whole, indent=2) + "\n")
-    if run and not locked and (run.folder / "summary.json").exists():
-        _write_report(measure(Run(run.folder)))
+    text = json.dumps(whole, indent=2) + "\n"
+    if arguments.json:
+        whole_file.write_named(arguments.json, text)
+    if run and not locked:
+        whole_file.write(run.folder / "compare.json", text)
+        if (run.folder / "summary.json").exists():
+            _write_report(measure(Run(run.folder)))
     if arguments.html:
         whole_file.write_named(arguments.html, page.text(results, alone, asked))
     if not listed:
@@ -333,11 +322,11 @@ def _lister(kind: str, names: tuple[str, str]) -> Seen:
     return seen
 
 
-def _sides(arguments: argparse.Namespace, scratch: Path) -> list[AnswerSet]:
+def _sides(arguments: argparse.Namespace, folder: Path) -> list[AnswerSet]:
     """What was recorded comes first, however the sides are named."""
     run = next((Run(path) for path in arguments.sides if path.is_dir()), None)
     opened = functools.partial(
-        open_source, folder=scratch, arguments=reading_arguments(run), programs=arguments.programs
+        open_source, folder=folder, arguments=reading_arguments(run), programs=arguments.programs
     )
     sides = [opened(path) for path in arguments.sides]
     if len(sides) == 1:
