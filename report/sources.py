@@ -2,6 +2,7 @@
 file, and tells where records are and their answers apart by numbers.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -114,9 +115,14 @@ def digested(
             program = str(find_program(programs))
             argv = [program, "digests", str(file.path), "-o", str(target), *words]
             with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, errors="replace") as child:
-                while (complaint := _complaint(child)) is None:
-                    read = done + _rows(target.with_name(f"{target.name}.partial"))
-                    told(read, max(of, read))  # a file that was cut off does not say how many it has
+                complaint = None
+                while complaint is None:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        complaint = child.communicate(timeout=_LOOK_S)[1]
+                    with contextlib.suppress(OSError):  # there are no rows yet, or they are all there
+                        size = target.with_name(f"{target.name}.partial").stat().st_size
+                        read = done + max(0, size - TABLE_HEADER.size) // ROW.itemsize
+                        told(read, max(of, read))  # a file that was cut off does not say how many it has
             if child.returncode:
                 what, _, hint = error_line(complaint).partition("; ")
                 if hint == "see --help":
@@ -133,22 +139,6 @@ def digested(
     return replace(answers, files=tuple(files))
 
 
-def _complaint(child: subprocess.Popen[str]) -> str | None:
-    """What a program that has ended said; None after a moment in which it has not."""
-    try:
-        return child.communicate(timeout=_LOOK_S)[1]
-    except subprocess.TimeoutExpired:
-        return None
-
-
-def _rows(path: Path) -> int:
-    """How many a file has so far."""
-    try:
-        return max(0, path.stat().st_size - TABLE_HEADER.size) // ROW.itemsize
-    except OSError:
-        return 0
-
-
 def error_line(stderr: str) -> str:
     """The program's own one-line error, or its last line."""
     lines = [line for line in stderr.splitlines() if line.strip()]
@@ -158,12 +148,10 @@ def error_line(stderr: str) -> str:
 
 def find_program(given: Path | None) -> Path:
     """`--programs`, REPRISE_PROGRAMS, a build beside this package, or the PATH."""
-    named = given or (Path(os.environ["REPRISE_PROGRAMS"]) if os.environ.get("REPRISE_PROGRAMS") else None)
-    folders = [named] if named else sorted(ROOT.glob("build/*/bin"), key=_rank)
-    for folder in folders:
-        if os.access(folder / PROGRAM, os.X_OK):
-            return folder / PROGRAM
-    found = None if named else shutil.which(PROGRAM)
+    named = given or os.environ.get("REPRISE_PROGRAMS")
+    folders = [Path(named)] if named else sorted(ROOT.glob("build/*/bin"), key=_rank)
+    names = [*(str(folder / PROGRAM) for folder in folders), *([] if named else [PROGRAM])]
+    found = next((one for name in names if (one := shutil.which(name))), None)
     if found is None:
         raise ReportError(f"{PROGRAM} is not built", "run `./reprise doctor` or give --programs DIR")
     return Path(found)

@@ -88,12 +88,9 @@ def spread(values: Sequence[float]) -> Spread:
     middle = float(np.median(held))
     ends = (held.min(), held.max()) if len(held) < 3 else np.percentile(_medians(held), (2.5, 97.5))
     deviation = 1.4826 * float(np.median(np.abs(held - middle)))
-    far = (
-        np.abs(held - middle) > _FAR * deviation
-        if deviation and len(held) > FEWEST
-        else np.zeros(0, np.bool_)
-    )
-    return Spread(middle, float(ends[0]), float(ends[1]), tuple(np.flatnonzero(far).tolist()))
+    far = np.flatnonzero(np.abs(held - middle) > _FAR * deviation).tolist()
+    outliers = tuple(far if deviation and len(held) > FEWEST else ())
+    return Spread(middle, float(ends[0]), float(ends[1]), outliers)
 
 
 def difference(values: Sequence[float], base: Sequence[float]) -> Difference | None:

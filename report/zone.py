@@ -28,6 +28,7 @@ from report import compressed
 from report.errors import ReportError
 from report.wire import COMPARABLE, Key, normal
 
+_LABEL = re.compile(r"(?:[^.\\]|\\.)*.?")  # up to the first dot that is not escaped, and that
 MAX_TEXT = 2 << 30  # bytes of zone text, so that a small compressed file cannot fill the memory
 
 
@@ -92,15 +93,7 @@ def ancestors(name: str, origin: str) -> Iterator[str]:
     """The name and its ancestors up to but without the origin."""
     while name not in (origin, "."):
         yield name
-        _, _, name = name.partition(".") if "\\" not in name else _partition_escaped(name)
-        name = name or "."
-
-
-def _partition_escaped(name: str) -> tuple[str, str, str]:
-    """As str.partition at the first dot that is not escaped."""
-    found = re.match(r"(?:[^.\\]|\\.)*", name)
-    end = found.end() if found else len(name)
-    return name[:end], ".", name[end + 1 :]
+        name = _LABEL.sub("", name, count=1) or "."
 
 
 def read_zone(path: Path, origin: str | None = None) -> Zone:
