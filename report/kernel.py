@@ -6,7 +6,6 @@ Every counter that a run records is in TABLE, once; code and docs/formats.md fol
 import fnmatch
 import re
 from dataclasses import dataclass
-from functools import cache
 
 FATAL, WARNING, IGNORED = "not clean", "a warning", "ignored"
 SERVERS = "a warning of the server under test, else not clean"
@@ -73,7 +72,6 @@ def key_of(name: str) -> str:
     return re.sub(r"^(MPTcpExt|TcpExt|UdpLite|IcmpMsg|Ip|Icmp|Tcp|Udp)(6|(?<=Ip)Ext)?", r"\1 ", name)
 
 
-@cache
 def counter(key: str) -> Counter | None:
     """The first line of the table that has the key; None for counters that only this kernel has."""
     return next((one for one in TABLE if fnmatch.fnmatchcase(key, one.key)), None)

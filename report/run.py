@@ -4,7 +4,7 @@ own library alone: the bootstrap reads it.
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ class Run:
             raise ReportError(f"{folder} is not a results folder", "name a folder below results/", 2)
         self.folder = folder
         self.problems: list[str] = []
-        manifest, controller = self._json("manifest.json"), self._json("controller.json")
+        manifest, controller = (self._json(folder / name) for name in ("manifest.json", "controller.json"))
         self.record_paths = sorted(folder.glob("queries-*.rq"))
         if manifest is None and (folder / "series.json").is_file():
             raise ReportError(f"{folder} is a series", "name runs of it, which are the folders in it", 2)
@@ -53,32 +53,29 @@ class Run:
         self.manifest, self.controller = manifest or {}, controller or {}
         self.answer_paths = sorted(folder.glob("answers-*.ra"))
         self.samples = self._samples(folder / "server.csv")
-        self.client_samples = self._all_samples("client[0-9]*.csv")
-        self.comparison = self._json("compare.json")
+        self.client_samples: dict[str, Samples] = self._all(self._samples, "client[0-9]*.csv")
+        self.comparison = self._json(folder / "compare.json")
         self.resolvers = list(self._resolvers())  # counters of each, before and after the replay
-        self.hierarchy = self._json("zones/plan.json")  # the planner's report
-        self.built = self._json("zones/build.json")  # what the zones were built of
-        self.mutation = self._json("mutate.json")  # what became of the trace before it was played
-        further = ("server[0-9]*.csv", "meta[0-9]*.csv")
-        self.other_samples = self._all_samples(*further)  # of further hosts with servers
-        self.conditions = {  # what each server ran with
-            name.removeprefix("conditions-"): {k: v for k, v in found.items() if k != "schema"}
-            for name, found in self._jsons("conditions-*.json").items()
+        self.hierarchy = self._json(folder / "zones/plan.json")  # the planner's report
+        self.built = self._json(folder / "zones/build.json")  # what the zones were built of
+        self.mutation = self._json(folder / "mutate.json")  # what became of the trace before it was played
+        further = ("server[0-9]*.csv", "meta[0-9]*.csv")  # of further hosts with servers
+        self.other_samples: dict[str, Samples] = self._all(self._samples, *further)
+        ran_with: dict[str, Json] = self._all(self._json, "conditions-*.json", prefix="conditions-")
+        self.conditions = {
+            name: {k: v for k, v in found.items() if k != "schema"} for name, found in ran_with.items()
         }
-        self.resolver_samples = {  # resolvers' counters
-            name.removeprefix("resolver-"): one
-            for name, one in self._all_samples("resolver-server*.csv").items()
-        }
+        counters = ("resolver-server*.csv",)
+        self.resolver_samples: dict[str, Samples] = self._all(self._samples, *counters, prefix="resolver-")
         self.server_counts = self._samples(folder / "counts-server.csv")  # of an authoritative server itself
         self.hosts = hosts.read(folder, self.problems)  # what their kernels counted
-        self.proxies = self._jsons("delay-*.json", "proxy-*.json")  # statistics by the file's name
-        self.fronts = list(self._jsons("front*.json").values())  # statistics of each front of statelessTCP
+        self.proxies = self._all(self._json, "delay-*.json", "proxy-*.json")  # statistics by the file's name
+        self.fronts = list(self._all(self._json, "front*.json").values())  # of each front of statelessTCP
 
-    def _json(self, name: str) -> Json | None:
+    def _json(self, path: Path) -> Json | None:
         """None where the file is absent; a damaged one is a problem of the run, an unknown schema ends the
         report.
         """
-        path = self.folder / name
         if not path.exists():
             return None
         try:
@@ -96,24 +93,21 @@ class Run:
             )
         return value
 
-    def _jsons(self, *patterns: str) -> dict[str, Json]:
+    def _all(self, read: Callable[[Path], Any], *patterns: str, prefix: str = "") -> dict[str, Any]:
+        """What is read of each file of the patterns, by its name without the prefix, but damaged ones."""
         paths = [path for pattern in patterns for path in sorted(self.folder.glob(pattern))]
-        return {path.stem: found for path in paths if (found := self._json(path.name)) is not None}
+        found = ((path.stem.removeprefix(prefix), read(path)) for path in paths)
+        return {name: one for name, one in found if one is not None}
 
     def _resolvers(self) -> Iterator[tuple[Json, Json]]:
         """Without the counters before the replay, which is a problem, all counts are the replay's."""
-        read = self._jsons("resolver-server*.json")
+        read = self._all(self._json, "resolver-server*.json")
         for name, after in read.items():
             if not name.endswith("-before"):
                 earlier = f"{name}-before"
                 missing = not (self.folder / f"{earlier}.json").exists()
                 self.problems += [f"{earlier}.json is missing"] if missing else []
                 yield read.get(earlier, {}), after
-
-    def _all_samples(self, *patterns: str) -> dict[str, Samples]:
-        """Of each file of the patterns, by its name."""
-        paths = [path for pattern in patterns for path in sorted(self.folder.glob(pattern))]
-        return {path.stem: self._samples(path) for path in paths}
 
     def _samples(self, path: Path) -> Samples:
         if not path.exists():
