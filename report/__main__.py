@@ -75,7 +75,20 @@ def parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--pdf", action="store_true", help="write the plots as PDF, too, beside SVG and PNG")
     one.set_defaults(run=_report)
-    _add_export(commands.add_parser("export", help="write the records of runs as one table"))
+    two = commands.add_parser("export", help="write the records of runs as one table")
+    two.description = "A row a query, in the order of the traces; docs/formats.md has the columns."
+    two.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders that `reprise run` wrote")
+    form = two.add_mutually_exclusive_group(required=True)
+    form.add_argument("--parquet", action="store_true", help="Parquet, which needs pyarrow")
+    form.add_argument("--csv", action="store_true", help="CSV, as text")
+    two.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="file to write (CSV: standard output; Parquet: the first run's name with .parquet)",
+    )
+    two.set_defaults(run=_export)
     _add_check(commands.add_parser("check", help="check runs against limits and a baseline"))
     _add_compare(
         commands.add_parser(
@@ -83,22 +96,6 @@ def parser() -> argparse.ArgumentParser:
         )
     )
     return top
-
-
-def _add_export(parser: argparse.ArgumentParser) -> None:
-    parser.description = "A row a query, in the order of the traces; docs/formats.md has the columns."
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders that `reprise run` wrote")
-    form = parser.add_mutually_exclusive_group(required=True)
-    form.add_argument("--parquet", action="store_true", help="Parquet, which needs pyarrow")
-    form.add_argument("--csv", action="store_true", help="CSV, as text")
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="file to write (CSV: standard output; Parquet: the first run's name with .parquet)",
-    )
-    parser.set_defaults(run=_export)
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
@@ -256,8 +253,6 @@ def _write_report(measured: Measured, pdf: bool = False) -> Json:
 def _compare(arguments: argparse.Namespace) -> int:
     _want_parent(arguments.json)
     _want_parent(arguments.html)
-    if arguments.again:
-        _want_runs(arguments)
     listed = differences.class_named(arguments.list) if arguments.list else None
     with tempfile.TemporaryDirectory(prefix="reprise-compare-", dir=scratch()) as folder:
         first, *others = _sides(arguments, Path(folder))
@@ -307,13 +302,6 @@ def _compare(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _want_runs(arguments: argparse.Namespace) -> None:
-    if len(arguments.sides) != 2 or not all(path.is_dir() for path in arguments.sides):
-        raise ReportError("--again needs two runs", "name two folders that `reprise run` wrote", 2)
-    if arguments.ask is None:
-        raise ReportError("--again starts servers", "use `reprise compare`", 2)
-
-
 def _lister(kind: str, names: tuple[str, str]) -> Seen:
     def seen(pair: Pair, found: list[Finding]) -> None:
         if any(one.kind == kind for one in found):
@@ -324,6 +312,10 @@ def _lister(kind: str, names: tuple[str, str]) -> Seen:
 
 def _sides(arguments: argparse.Namespace, folder: Path) -> list[AnswerSet]:
     """What was recorded comes first, however the sides are named."""
+    if arguments.again and not (len(arguments.sides) == 2 and all(path.is_dir() for path in arguments.sides)):
+        raise ReportError("--again needs two runs", "name two folders that `reprise run` wrote", 2)
+    if arguments.again and arguments.ask is None:
+        raise ReportError("--again starts servers", "use `reprise compare`", 2)
     run = next((Run(path) for path in arguments.sides if path.is_dir()), None)
     opened = functools.partial(
         open_source, folder=folder, arguments=reading_arguments(run), programs=arguments.programs

@@ -244,26 +244,23 @@ def _sections(before: Message, after: Message, evidence: Evidence) -> Iterator[F
             continue
         judge = _Judge(before, after, evidence, name)
         for key in sorted(was.sets.keys() | now.sets.keys()):
-            yield from judge.data(key, was, now)
+            old, new = was.sets.get(key), now.sets.get(key)
+            if old != new:
+                yield judge.difference(key, old, new)
+            elif was.ttls[key] != now.ttls[key]:
+                yield Finding(TTL, f"{key[1]} {was.ttls[key]} -> {now.ttls[key]}")
         for key in sorted(was.signatures.keys() | now.signatures.keys()):
             yield from judge.signature(key, was, now)
 
 
 @dataclass(frozen=True)
 class _Judge:
-    """Judges RRsets of one section of a pair. Every method yields nothing where there is no difference."""
+    """Judges RRsets that differ, of one section of a pair."""
 
     before: Message
     after: Message
     evidence: Evidence
     section: str
-
-    def data(self, key: Key, was: Section, now: Section) -> Iterator[Finding]:
-        old, new = was.sets.get(key), now.sets.get(key)
-        if old != new:
-            yield self._difference(key, old, new)
-        elif was.ttls[key] != now.ttls[key]:
-            yield Finding(TTL, f"{key[1]} {was.ttls[key]} -> {now.ttls[key]}")
 
     def signature(self, key: Key, was: Section, now: Section) -> Iterator[Finding]:
         """A signature on one side only follows its RRset; with that on both sides or on none it has no
@@ -280,7 +277,7 @@ class _Judge:
         else:
             yield Finding(UNEXPLAINED, f"signature of {key[1]} is not the served zone's")
 
-    def _difference(self, key: Key, old: Rdatas | None, new: Rdatas | None) -> Finding:
+    def difference(self, key: Key, old: Rdatas | None, new: Rdatas | None) -> Finding:
         change = "new" if old is None else "gone" if new is None else "changed"
         text = f"{key[1]} in {self.section} {change}"
         if (zone := self.evidence.zone) is None:

@@ -101,7 +101,7 @@ def summarize_faults(run: Run) -> list[Json]:
             "at_s": one["at_s"],
             "seconds": one["seconds"],
             "text": str(one["text"]),
-            "packets": sum(host.by_fault(f"fault{one['number']}") for host in run.hosts)
+            "packets": sum(host.filtered(f"reprise_faults.fault{one['number']}") for host in run.hosts)
             if _target(one) in _WAYS
             else None,
         }

@@ -80,27 +80,24 @@ class Host:
     def grown(self, *names: str) -> int:
         return sum(max(0, self.after.protocols[name] - self.before.protocols[name]) for name in names)
 
-    def _filtered(self, key: str) -> int:
+    def filtered(self, key: str) -> int:
+        """Growth of a counter of nftables."""
         return self.after.filters[key] - self.before.filters[key]
 
     def planned(self, name: str) -> int:
         """How many of a counter's packets were dropped by design."""
-        return self._filtered(_PLANNED.get(name, ""))
-
-    def by_fault(self, name: str) -> int:
-        """Packets that a fault of the experiment lost here."""
-        return self._filtered(f"reprise_faults.{name}")
+        return self.filtered(_PLANNED.get(name, ""))
 
     def udp_by_faults(self) -> int:
         """Datagrams that all faults lost here; in a run of an older version all packets."""
         names = [one for one in self.after.filters if one.startswith("reprise_faults.")]
         names = [one for one in names if one.endswith("_udp")] or names
-        return sum(map(self._filtered, names))
+        return sum(map(self.filtered, names))
 
     def not_taken(self, name: str) -> int:
         """Packets of one of the guard's counters at a real host, `strangers` or `groups`, that it dropped."""
         key = f"reprise_guard.{name}"
-        return max(0, self._filtered(key) - self._filtered(f"{key}_taken"))
+        return max(0, self.filtered(key) - self.filtered(f"{key}_taken"))
 
     def multicast(self) -> int:
         """Frames to groups that interfaces counted in the meantime."""

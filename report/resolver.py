@@ -29,6 +29,10 @@ def summarize(run: Run, rcodes: dict[str, int], asked_again: int) -> Json:
     attempts = asked + growth(run, "tcp_connections")
     counted = all("tcp_queries" in after for _, after in run.resolvers)  # not so in older runs
     servfail, unmapped = rcodes.get("SERVFAIL", 0), growth(run, "unmapped_packets")
+    packets = Counter[str]()  # to addresses that the hierarchy does not know
+    for both in run.resolvers:
+        before, after = (Counter(as_dict(one.get("unmapped"))) for one in both)
+        packets += after - before
     found = {
         "upstream_queries": asked + over_tcp if counted else None,
         "cache_hit_share": round(max(0.0, 1 - recursions / queries), 6) if queries > 0 else None,
@@ -36,19 +40,10 @@ def summarize(run: Run, rcodes: dict[str, int], asked_again: int) -> Json:
         "servfail_share": share(servfail, sum(rcodes.values())),
         "unmapped_packets": unmapped,
         "unmapped_share": share(unmapped, attempts),
-        "unmapped": _unmapped(run),
+        "unmapped": [{"address": name, "packets": count} for name, count in packets.most_common(_MOST_NAMED)],
         "data_path": path,
     }
     return found if run.resolvers else {**dict.fromkeys(found), "unmapped": [], "data_path": path}
-
-
-def _unmapped(run: Run) -> list[Json]:
-    """Addresses that resolvers went to and that the hierarchy does not know, the busiest first."""
-    packets = Counter[str]()
-    for both in run.resolvers:
-        before, after = (Counter(as_dict(one.get("unmapped"))) for one in both)
-        packets += after - before
-    return [{"address": address, "packets": count} for address, count in packets.most_common(_MOST_NAMED)]
 
 
 # --- the data path ----------------------------------------------------------------------------------------

@@ -29,6 +29,8 @@ def summarize(measured: Measured) -> Json:
     by_number = Counter(dict(sorted(found.rcodes.items())))  # of the same count by their numbers
     rcodes = {rcode_name(code): count for code, count in by_number.most_common()}
     skipped, spoiled = skip_reasons(measured), events.unanswered_at_faults(run, found.unanswered)
+    asked = queries["read"] - sum(count for why, count in skipped.items() if why not in UNASKED)
+    laps = over_laps(run)
     of_resolver = resolver.summarize(run, rcodes, found.fallbacks)
     of_front = front.summarize(run, found.span_ns)
     testbed = look_at(run, measured.files)
@@ -42,9 +44,9 @@ def summarize(measured: Measured) -> Json:
         "unclean_because": because,
         "server_faults": clean.server_faults(run, queries, rcodes, spoiled),
         "queries": queries,
-        "answered_share": _answered_share(queries, skipped),
+        "answered_share": queries["answered"] / asked if asked else None,
         "skipped": skipped,
-        "sources": as_int(run.controller.get("sources")) or found.sources,
+        "sources": as_int(run.controller.get("sources")) or len(found.sources),
         "duration_s": found.last_ns / 1e9,
         "transport": {name: found.sent_over[name] for name in TRANSPORTS},
         "warmup_s": measured.warmup_ns / 1e9,
@@ -88,7 +90,10 @@ def summarize(measured: Measured) -> Json:
             *testbed.remarks,
             *([] if clean.unanswered(queries) else clean.replaced(run)),
         ],
-        "trace_notes": _trace_notes(run),
+        "trace_notes": [  # as the mutator says it, if it changed the trace first, and the controller
+            *map(str, as_list((run.mutation or {}).get("losses"))),
+            *(f"{laps}: {one}" if laps else str(one) for one in as_list(run.told("reader").get("notes"))),
+        ],
         "rules": run.rules,
         **_cpu(measured),
         "peak_rss_bytes": _memory(measured),
@@ -111,16 +116,6 @@ def _connections(measured: Measured) -> Json:
         "latency_us_by_connection": {"fresh": found.fresh.spread(), "reused": found.reused.spread()},
         "sockets": server.sockets(measured.run, found.sends.end_ns),
     }
-
-
-def _trace_notes(run: Run) -> list[str]:
-    """What the trace lacks, as who read it says: the mutator, if it was changed first, and the controller."""
-    reader = run.told("reader")
-    laps = over_laps(run)
-    return [
-        *map(str, as_list((run.mutation or {}).get("losses"))),
-        *(f"{laps}: {one}" if laps else str(one) for one in as_list(reader.get("notes"))),
-    ]
 
 
 def write_summary(folder: Path, summary: Json) -> None:
@@ -165,12 +160,6 @@ def skip_reasons(measured: Measured) -> dict[str, int]:
     for reason, count in sorted(measured.tally.skipped.items()):
         found[SKIP_REASONS.get(reason, f"reason_{reason}")] += count
     return dict(found)
-
-
-def _answered_share(queries: Mapping[str, int], skipped: Mapping[str, int]) -> float | None:
-    """Of the queries that were to be asked: those left out by choice are not among them."""
-    asked = queries["read"] - sum(count for why, count in skipped.items() if why not in UNASKED)
-    return queries["answered"] / asked if asked else None
 
 
 def _spreads(found: Mapping[str, Distribution]) -> Json:

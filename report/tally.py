@@ -121,10 +121,6 @@ class Means:
 ByTransport = dict[str, Distribution]
 
 
-def _distributions() -> ByTransport:
-    return defaultdict(Distribution)
-
-
 @dataclass
 class Tally:
     """Times in ns. Keys are names of transports, hosts, reasons and rcodes' numbers.
@@ -161,10 +157,10 @@ class Tally:
     hosts: Counter[tuple[str, str]] = field(default_factory=Counter)
     errors: dict[tuple[str, str], Distribution] = field(default_factory=lambda: defaultdict(Distribution))
     interarrival: Distribution = field(default_factory=Distribution)
-    latency: ByTransport = field(default_factory=_distributions)
-    response: ByTransport = field(default_factory=_distributions)
+    latency: ByTransport = field(default_factory=lambda: defaultdict(Distribution))
+    response: ByTransport = field(default_factory=lambda: defaultdict(Distribution))
     source_response: Means = field(default_factory=Means)
-    connect: ByTransport = field(default_factory=_distributions)
+    connect: ByTransport = field(default_factory=lambda: defaultdict(Distribution))
     fresh: Distribution = field(default_factory=Distribution)
     reused: Distribution = field(default_factory=Distribution)
     error_slices: Slices = field(default_factory=Slices)
@@ -174,12 +170,8 @@ class Tally:
     answers: Rate = field(default_factory=Rate)
     asked: Rate = field(default_factory=Rate)
     unanswered: Rate = field(default_factory=Rate)
-    sources_seen: _Sources = field(default_factory=_Sources)
+    sources: _Sources = field(default_factory=_Sources)
     _last_error: int | None = None
-
-    @property
-    def sources(self) -> int:
-        return len(self.sources_seen)
 
     def unanswered_share(self, size_ns: int, bins: int) -> NDArray[np.float64]:
         """Of the queries asked in each of the first periods of so many ns; NaN where there were none."""
@@ -215,7 +207,7 @@ class Tally:
         cut = window.transport[fallback & (window.marks & MARK_SILENT == 0)]
         self.reply_bytes += int(window.reply_size.sum(dtype=np.int64))
         self.retried += int(np.count_nonzero(window.retries))
-        self.sources_seen.add(window.source)
+        self.sources.add(window.source)
         self.duplicate_seqs += int(np.count_nonzero(window.seq[1:] == window.seq[:-1]))
         rates = (self.due, self.sends, self.answers)
         for rate, times in zip(rates, (window.due, window.sent, window.received), strict=True):

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from report.classify import (
     MALFORMED,
@@ -24,7 +23,6 @@ from report.classify import (
     referral_owner,
 )
 from report.rafile import Answer, Places
-from report.rqfile import Records
 from report.wire import FLAGS, Message, parse, rcode_name
 from report.zone import Zone
 
@@ -155,15 +153,6 @@ class Tally:
     referrals: Referrals = field(default_factory=Referrals)
 
 
-def _places(before: Records, after: Records) -> NDArray[np.uint64]:
-    """Of the names, 0 where it does not matter: classify() asks for it where rcodes differ and where the
-    replay refers to a cut.
-    """
-    refers = after["flags"] & (FLAGS["AA"] | 15) == 0
-    matters = refers | ((before["flags"] ^ after["flags"]) & 15 != 0)
-    return np.where(matters, before["place"], np.uint64(0))
-
-
 @dataclass(slots=True)
 class _Verdict:
     """What is said of all pairs of some two messages. `rcodes` and `differ`, what is not equal, are of two
@@ -202,7 +191,11 @@ class Verdicts:
         self.tally.other_query += int(np.count_nonzero(~same))
         self.tally.neither += int(np.count_nonzero(same & ~answered))
         was, now = was[same & answered], now[same & answered]
-        numbers = was.rows["content"], now.rows["content"], _places(was.rows, now.rows)
+        # classify() asks for the place of a name where rcodes differ and where the replay refers to a cut.
+        refers = now.rows["flags"] & (FLAGS["AA"] | 15) == 0
+        matters = refers | ((was.rows["flags"] ^ now.rows["flags"]) & 15 != 0)
+        places = np.where(matters, was.rows["place"], np.uint64(0))
+        numbers = was.rows["content"], now.rows["content"], places
         mixed = (numbers[0] * _SPREAD + numbers[1]) * _SPREAD + numbers[2]
         _, first, kind, counts = np.unique(mixed, return_index=True, return_inverse=True, return_counts=True)
         keys = list(zip(*(one[first].tolist() for one in numbers), strict=True))

@@ -117,7 +117,7 @@ def test_windows_have_the_records_of_all_files_in_the_traces_order(
     assert seq.tolist() == sorted(numbers.tolist())
     assert len(windows) > 10 and max(map(len, windows)) < 200
     tally = measured.tally
-    assert (tally.records, tally.sources, tally.duplicate_seqs) == (1_000, 300, 0)
+    assert (tally.records, len(tally.sources), tally.duplicate_seqs) == (1_000, 300, 0)
     in_order = error[np.argsort(numbers)]
     assert tally.interarrival.errors() == of(np.diff(in_order)).errors()
 
