@@ -207,76 +207,25 @@ def _sum_reasons(run: Run, files: list[RqFile], tally: Tally, queries: dict[str,
 # --- servers and traces -----------------------------------------------------------------------------------
 
 
-def warnings(run: Run, rcodes: dict[str, int], skipped: dict[str, int]) -> list[str]:
-    """Warnings of the manifest, and those from the trace, the answers and the skipped queries."""
-    return [
-        *(str(one) for one in run.manifest.get("warnings", [])),
-        *_without_rd(run),
-        *_misfits(run, rcodes),
-        *_not_played(run, skipped),
-    ]
-
-
-def server_faults(run: Run, queries: dict[str, int], rcodes: dict[str, int], spoiled: int) -> list[str]:
-    """Faults of the server on a sound testbed, in words: queries without an answer, but those `spoiled` by
-    faults of the experiment, and errors instead of answers. Empty for a server that served.
+def warnings(run: Run, rcodes: dict[str, int], skipped: dict[str, int]) -> Iterator[str]:
+    """Those of the manifest; of queries like those that resolvers send to name servers, sent to a resolver; of
+    answers that tell of a zone that does not fit; and of queries that were not played.
     """
-    unanswered = max(0, queries["timed_out"] + queries["connection_failed"] - spoiled)
-    share = unanswered / max(1, unanswered + queries["answered"])
-    silent = [f"it did not answer {percent(share, 1)} of the queries"] if share >= _UNANSWERED else []
-    fine = ("NOERROR", "NXDOMAIN", *(("SERVFAIL",) if events.lost_on_ways(run, "upstream") else ()))
-    errors = [name for name in rcodes if name not in fine]
-    return [
-        *silent,
-        *(
-            f"{percent(_share(rcodes, name), 1)} of its answers are {beside}"
-            for name, beside in _suspects(run, rcodes, errors)
-        ),
-    ]
-
-
-def _without_rd(run: Run) -> Iterator[str]:
-    """A warning about queries like those that resolvers send to name servers, sent to a resolver."""
+    yield from map(str, run.manifest.get("warnings", []))
+    kind = run.setting("server.kind")
     asked = as_int(run.told("queries").get("handed"))
     without = as_int(run.told("reader").get("without_rd"))
-    if run.setting("server.kind") == "hierarchy" and without > asked * _MORE:
+    if kind == "hierarchy" and without > asked * _MORE:
         yield (
             f"{without} of {asked} queries ask without RD, so a resolver looks nothing up for them: the "
             'trace may come from between a resolver and name servers; a rule with kind = "header" and '
             'set = ["rd"] sets the flag (docs/rules.md)'
         )
-
-
-def _misfits(run: Run, rcodes: dict[str, int]) -> Iterator[str]:
-    for name, beside in _suspects(run, rcodes, _SUSPECT):
-        many = f"{percent(_share(rcodes, name), 1)} of the answers are {beside}"
-        if name == "SERVFAIL" and (first := resolver.validation(run)):
-            yield f"{many}: {first}; or the zones may not fit the trace"
-            continue
-        see = _SEE.get(run.setting("server.kind"), "see server.zone")
-        yield f"{many}: the zone may not fit the trace; {see}"
-
-
-def _suspects(run: Run, rcodes: dict[str, int], names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Rcodes that are more frequent than a working server would give, each also with its share in the trace,
-    if that is known.
-    """
-    told = as_dict(run.told("reader").get("rcodes"))
-    before = {rcode_name(int(code)): int(count) for code, count in told.items()}
-    known = sum(before.values()) >= _FEWEST_RECORDED
-    for name in names:
-        now, then = _share(rcodes, name), _share(before, name)
-        if (now > then + _MORE) if known else (now >= _SUSPECT.get(name, _MORE)):
-            yield name, f"{name} ({percent(then, 1)} in the trace)" if known else name
-
-
-def _share(rcodes: dict[str, int], name: str) -> float:
-    return rcodes.get(name, 0) / max(1, sum(rcodes.values()))
-
-
-def _not_played(run: Run, skipped: dict[str, int]) -> Iterator[str]:
-    by_command = run.setting("server.kind") == "command"
-    fix = "have {address6} in server.command" if by_command else "add one to server.addresses"
+    for name, many in _suspects(run, rcodes, _SUSPECT, "the"):
+        why = resolver.validation(run) if name == "SERVFAIL" else ""
+        see = f"the zone may not fit the trace; {_SEE.get(kind, 'see server.zone')}"
+        yield f"{many}: {f'{why}; or the zones may not fit the trace' if why else see}"
+    fix = "have {address6} in server.command" if kind == "command" else "add one to server.addresses"
     if skipped.get("transport"):
         yield (
             f"{skipped['transport']} queries over {UNPLAYED} were not played; "
@@ -288,3 +237,31 @@ def _not_played(run: Run, skipped: dict[str, int]) -> Iterator[str]:
                 f"{skipped[reason]} queries from {family} sources were not played: the server has no address "
                 f"of that family; {fix}"
             )
+
+
+def server_faults(run: Run, queries: dict[str, int], rcodes: dict[str, int], spoiled: int) -> list[str]:
+    """Faults of the server on a sound testbed, in words: queries without an answer, but those `spoiled` by
+    faults of the experiment, and errors instead of answers. Empty for a server that served.
+    """
+    unanswered = max(0, queries["timed_out"] + queries["connection_failed"] - spoiled)
+    share = unanswered / max(1, unanswered + queries["answered"])
+    silent = [f"it did not answer {percent(share, 1)} of the queries"] if share >= _UNANSWERED else []
+    fine = ("NOERROR", "NXDOMAIN", *(("SERVFAIL",) if events.lost_on_ways(run, "upstream") else ()))
+    errors = [name for name in rcodes if name not in fine]
+    return [*silent, *(words for _, words in _suspects(run, rcodes, errors, "its"))]
+
+
+def _suspects(
+    run: Run, rcodes: dict[str, int], names: Iterable[str], whose: str
+) -> Iterator[tuple[str, str]]:
+    """Rcodes that are more frequent than a working server would give, each with its share of `whose` answers
+    in words and, if that is known, its share in the trace.
+    """
+    told = as_dict(run.told("reader").get("rcodes"))
+    before = {rcode_name(int(code)): int(count) for code, count in told.items()}
+    known = sum(before.values()) >= _FEWEST_RECORDED
+    for name in names:
+        now, then = (one.get(name, 0) / max(1, sum(one.values())) for one in (rcodes, before))
+        if (now > then + _MORE) if known else (now >= _SUSPECT.get(name, _MORE)):
+            beside = f" ({percent(then, 1)} in the trace)" if known else ""
+            yield name, f"{percent(now, 1)} of {whose} answers are {name}{beside}"

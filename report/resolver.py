@@ -68,12 +68,8 @@ def balance(run: Run) -> Json:
     gone = ("udp_dropped",) if counted else ("unmapped_packets", "lost_packets")  # of an older version
     lost = sum(growth(run, name) for name in gone) + sum(host.udp_by_faults() for host in metas)
     sent = max(0, growth(run, "udp_queries") - lost)
-    arrived = sum(
-        host.grown(
-            *(f"{udp}{name}" for udp in ("Udp", "Udp6") for name in ("InDatagrams", "NoPorts", "InErrors"))
-        )
-        for host in metas
-    )
+    came = [f"{udp}{name}" for udp in ("Udp", "Udp6") for name in ("InDatagrams", "NoPorts", "InErrors")]
+    arrived = sum(host.grown(*came) for host in metas)
     answered = sum(host.grown("UdpOutDatagrams", "Udp6OutDatagrams") for host in metas)
     missing = max(_missing(sent, arrived), _missing(arrived, answered))
     return {"sent": sent, "arrived": arrived, "answered": answered, "lost_share": round(missing, 6)}

@@ -62,19 +62,14 @@ def open_source(
         if not run.answer_paths:
             raise ReportError(f"{path} holds no answers", "replay with replay.answers = true")
         return rafile.join(str(path), run.answer_paths, run)
-    if _is_ra(path):
-        return rafile.join(str(path), [path])
-    return _from_trace(path, folder, arguments, programs)
-
-
-def _is_ra(path: Path) -> bool:
     try:
         with path.open("rb") as file:
-            return file.read(8) == rafile.HEADER_MAGIC
+            is_ra = file.read(8) == rafile.HEADER_MAGIC
     except OSError as error:
         raise ReportError(
             f"cannot read {path}: {error.strerror}", "check the path and its permissions", 2
         ) from error
+    return rafile.join(str(path), [path]) if is_ra else _from_trace(path, folder, arguments, programs)
 
 
 def _from_trace(trace: Path, folder: Path, arguments: Sequence[str], programs: Path | None) -> AnswerSet:

@@ -29,6 +29,7 @@ def summarize(measured: Measured) -> Json:
     by_number = Counter(dict(sorted(found.rcodes.items())))  # of the same count by their numbers
     rcodes = {rcode_name(code): count for code, count in by_number.most_common()}
     skipped, spoiled = skip_reasons(measured), events.unanswered_at_faults(run, found.unanswered)
+    # Those left out by choice are not among the queries that were to be asked.
     asked = queries["read"] - sum(count for why, count in skipped.items() if why not in UNASKED)
     laps = over_laps(run)
     of_resolver = resolver.summarize(run, rcodes, found.fallbacks)

@@ -98,8 +98,13 @@ def per_host(run: Run, tally: Tally) -> list[Json]:
     controller's host first, then clients, servers and meta-DNS-servers, by their numbers."""
     roles, machines = _roles(run, tally.files), _machines(run)
     children = {str(one.get("name")): one for one in run.children}
+
+    def place(host: str) -> tuple[int, int, str]:
+        number = re.search(r"\d+$", host)
+        return _ORDER.index(roles[host]), int(number[0]) if number else 0, host
+
     rows = []
-    for host in sorted(roles, key=lambda name: _place(name, roles[name])):
+    for host in sorted(roles, key=place):
         child, machine = children.get(host, {}), machines.get(host, {})
         did = _queries(tally, host, child)
         facts = machine or as_dict(child.get("facts"))
@@ -131,11 +136,6 @@ def _roles(run: Run, recorded: Iterable[str]) -> dict[str, str]:
     for host in (*clients, *recorded):
         found.setdefault(host, "client")
     return found
-
-
-def _place(host: str, role: str) -> tuple[int, int, str]:
-    number = re.search(r"\d+$", host)
-    return _ORDER.index(role), int(number[0]) if number else 0, host
 
 
 def _machines(run: Run) -> dict[str, Json]:
