@@ -208,8 +208,8 @@ def _sum_reasons(run: Run, files: list[RqFile], tally: Tally, queries: dict[str,
 
 
 def warnings(run: Run, rcodes: dict[str, int], skipped: dict[str, int]) -> Iterator[str]:
-    """Those of the manifest; of queries like those that resolvers send to name servers, sent to a resolver; of
-    answers that tell of a zone that does not fit; and of queries that were not played.
+    """Those of the manifest; of queries like those that resolvers send to name servers, sent to a resolver;
+    of answers that tell of a zone that does not fit; and of queries that were not played.
     """
     yield from map(str, run.manifest.get("warnings", []))
     kind = run.setting("server.kind")
