@@ -71,6 +71,26 @@ class Run:
         self.hosts = hosts.read(folder, self.problems)  # what their kernels counted
         self.proxies = self._all(self._json, "delay-*.json", "proxy-*.json")  # statistics by the file's name
         self.fronts = list(self._all(self._json, "front*.json").values())  # of each front of statelessTCP
+        self.name = folder.resolve().name.removesuffix(".partial")
+        self.experiment = as_dict(self.manifest.get("experiment"))
+        # The key of the experiment that says what was played, the first that is there.
+        self.source = next((key for key in TRACE_KEYS if self.experiment.get(key) is not None), None)
+        # What the controller read: the trace, or what was made instead, in the folder, renamed since.
+        read = str(self.controller.get("trace") or "")
+        own = folder / Path(read).name
+        self.trace_read = (own if own.exists() else Path(read)) if read else None
+        named = self.experiment.get("trace")
+        self.trace = Path(str(named)) if named else self.trace_read  # as named, or the one that was made
+        # The experiment without sources of queries that were not played.
+        self.used = {k: v for k, v in self.experiment.items() if k not in TRACE_KEYS or k == self.source}
+        # The keys that the experiment gave; none in runs of older versions, which do not say it.
+        self.given = set(map(str, as_list(self.manifest.get("given"))))
+        self.children = [as_dict(one) for one in as_list(self.controller.get("children"))]
+        # What each rule did, as says who applied it: the mutator before, or the controller.
+        self.rules = as_list((self.mutation or self.controller).get("rules"))
+        # For how long the cache of a resolver that began without one counts as cold; 0 where none did.
+        began_cold = self.resolvers and self.setting("hierarchy.cache") == "cold"
+        self.cold_s = as_number(self.setting("hierarchy.cold_s")) or 0.0 if began_cold else 0.0
 
     def _json(self, path: Path) -> Json | None:
         """None where the file is absent; a damaged one is a problem of the run, an unknown schema ends the
@@ -123,24 +143,6 @@ class Run:
             self.problems.append(f"{len(rows) - len(samples)} lines of {path.name} are damaged")
         return samples
 
-    @property
-    def name(self) -> str:
-        return self.folder.resolve().name.removesuffix(".partial")
-
-    @property
-    def experiment(self) -> Json:
-        return as_dict(self.manifest.get("experiment"))
-
-    @property
-    def used(self) -> Json:
-        """The experiment without sources of queries that were not played."""
-        return {k: v for k, v in self.experiment.items() if k not in TRACE_KEYS or k == self.source}
-
-    @property
-    def given(self) -> set[str]:
-        """The keys that the experiment gave; none in runs of older versions, which do not say it."""
-        return set(as_list(self.manifest.get("given")))
-
     def setting(self, path: str) -> Any:
         """A key of the experiment; None where it is not there."""
         return value_at(self.experiment, path)
@@ -149,45 +151,10 @@ class Run:
         """A part of what the controller told."""
         return as_dict(self.controller.get(part))
 
-    @property
-    def children(self) -> list[Json]:
-        return [as_dict(one) for one in as_list(self.controller.get("children"))]
-
-    @property
-    def cold_s(self) -> float:
-        """For how long the cache of a resolver that began without one counts as cold; 0 where none did."""
-        began_cold = self.resolvers and self.setting("hierarchy.cache") == "cold"
-        return as_number(self.setting("hierarchy.cold_s")) or 0.0 if began_cold else 0.0
-
     def processes(self, *roles: str) -> list[Json]:
         """The plan's processes, those of these roles or all, as the manifest has them."""
         listed = map(as_dict, as_list(self.manifest.get("processes")))
         return [one for one in listed if not roles or one.get("role") in roles]
-
-    @property
-    def trace(self) -> Path | None:
-        """The trace replayed, as named, or the one that was made."""
-        named = self.experiment.get("trace")
-        return Path(str(named)) if named else self.trace_read
-
-    @property
-    def trace_read(self) -> Path | None:
-        """What the controller read: the trace, or what was made instead, in the folder, renamed since."""
-        told = self.controller.get("trace")
-        if not told:
-            return None
-        own = self.folder / Path(str(told)).name
-        return own if own.exists() else Path(str(told))
-
-    @property
-    def rules(self) -> list[Any]:
-        """What each rule did, as says who applied it: the mutator before, or the controller."""
-        return as_list((self.mutation or self.controller).get("rules"))
-
-    @property
-    def source(self) -> str | None:
-        """The key of the experiment that says what was played, the first that is there."""
-        return next((key for key in TRACE_KEYS if self.experiment.get(key) is not None), None)
 
     @property
     def played(self) -> str:
